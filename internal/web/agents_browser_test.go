@@ -28,7 +28,7 @@ func TestAgentsInABrowser(t *testing.T) {
 			p.type_("#agent-name", "Helper")
 			p.type_("#agent-instructions", "Answer.")
 			p.shot("make an agent")
-			p.says("Sent before every conversation.")
+			p.says("What it is told before every conversation.")
 			p.press("Create the agent")
 			p.see(`location.hash.includes("agt_")`)
 			p.says("waiting for input")
@@ -43,7 +43,7 @@ func TestAgentsInABrowser(t *testing.T) {
 			p.see(`document.activeElement.id === "drive-search"`)
 			p.do(chromedp.KeyEvent("refunds"))
 			p.says("Money back within 14 days.")
-			p.says("The search took too long and was ended.")
+			p.says("The search was stopped because it took too long.")
 			p.fits()
 			p.shot("search")
 			p.press("readme.md")
@@ -83,7 +83,7 @@ func TestAgentsInABrowser(t *testing.T) {
 			p.says("Saved")
 
 			p.press("Versions")
-			p.says("Restore")
+			p.says("Go back to it")
 			p.fits()
 			p.shot("versions")
 		})
@@ -307,7 +307,7 @@ func TestAFolderIsUploaded(t *testing.T) {
 			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Zip to unpack']"), []string{archive}))
 			uploaded()
 			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Zip to unpack']"), []string{filepath.Join(folder, "start.md")}))
-			p.says("This is no zip archive")
+			p.says("Not a zip archive")
 			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Zip to unpack']"), []string{damaged}))
 			p.says("The archive is damaged.")
 		})
@@ -411,7 +411,7 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			}
 			p.press("Versions")
 			p.see(`location.hash.endsWith("/versions")`)
-			p.says("Restore")
+			p.says("Go back to it")
 			p.click(".clip summary")
 			p.see(`document.querySelector(".diff .new")?.innerText.includes("Say which file you used.")`)
 			p.see(`document.querySelector(".clip summary").innerText === "Instructions, Model, Tools, Limits, Drive, Drive in embeds, Time zone, Summarize at"`)
@@ -479,7 +479,7 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 				}
 			}
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings", l)
-			p.says("Talk with the agent as the settings stand here")
+			p.says("Try the settings as they are here")
 			p.fits()
 			p.shot("before")
 			p.type_("#instructions", " Be kind.")
@@ -495,7 +495,7 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 			p.shot("tried")
 			p.press("abroad")
 			p.type_("#instructions", " Or else.")
-			p.says("the next message begins a new conversation")
+			p.says("the next message starts a new conversation")
 
 			p.press("Add metadata")
 			p.type_("input[aria-label='Name 1']", "team")

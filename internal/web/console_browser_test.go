@@ -161,7 +161,7 @@ func TestAWrongKeyIsShownAtTheField(t *testing.T) {
 	p.says("Sign in with a key")
 	p.type_("#key", "sk_wrong")
 	p.press("Sign in")
-	p.says("This key is not valid")
+	p.says("Invalid key")
 	p.see(`document.querySelector("#key").getAttribute("aria-invalid") === "true"`)
 	p.shot("wrong key")
 }

@@ -260,7 +260,7 @@ func TestTheEndsOfAChat(t *testing.T) {
 	p.see(`!!(document.querySelector(".turn.assistant")?.innerText.length > 20)`)
 	p.offline(true)
 	st.h.HTTP.CloseClientConnections()
-	p.says("There is no connection")
+	p.says("You are offline")
 	p.fits()
 	p.shot("offline")
 	p.offline(false)
@@ -274,7 +274,7 @@ func TestTheEndsOfAChat(t *testing.T) {
 	// What cannot be sent goes back into the field, and is one message later.
 	p.offline(true)
 	p.say("say: once")
-	p.says("was not sent")
+	p.says("Not sent")
 	p.see(`!!(document.querySelector("#message").value === "say: once")`)
 	p.offline(false)
 	p.do(chromedp.Focus(chromedp.CSS("#message")))

@@ -54,8 +54,8 @@ func (g *guides) search(query string) []foundSection {
 	var found []foundSection
 	for one, section := range g.sections() {
 		score, has := section.score(one.Title, words)
-		if one.Name == "cli" {
-			score /= 2 // the reference has every word in a title
+		if one.Name == "cli" || one.Name == "dependencies" {
+			score /= 2 // they have every word
 		}
 		if has >= total/2 && score > 0 {
 			found = append(found, foundSection{Guide: one, Section: section, score: score})

@@ -255,7 +255,7 @@ func TestTabsAreVisibleOnAPhone(t *testing.T) {
 	_, srv := serve(t)
 	const seen = `(() => { const row = document.querySelector(%[1]q).getBoundingClientRect(), part = document.querySelector(%[2]q)?.getBoundingClientRect(); return !!part && part.left >= row.left && part.right <= row.right; })()`
 	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/versions", looks()[2])
-	p.says("Restore")
+	p.says("Go back to it")
 	p.see(fmt.Sprintf(seen, ".tabs", ".tab[aria-selected=true]"))
 	p.do(chromedp.Navigate(srv.URL + "/console#/providers"))
 	p.says("claude-opus-4-8")

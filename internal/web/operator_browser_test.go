@@ -296,7 +296,7 @@ func TestTheFirstStepsAreShown(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "", l)
 			p.says("Three steps to the first answer")
-			p.says("No credits are left")
+			p.says("Out of credits")
 			p.says("curl " + srv.URL + "/api/v1/responses")
 			p.see(`[...document.querySelectorAll(".steps li")].map((li) => li.innerText.includes("done")).join() === "false,true,false"`)
 			p.see(`[...document.querySelectorAll("tr")].find((r) => r.innerText.includes("gamma-6-luna"))?.innerText.includes("sandbox")`)
@@ -310,7 +310,7 @@ func TestTheFirstStepsAreShown(t *testing.T) {
 	p := signIn(t, browser, srv.URL, goodKey, "", sizes()[0])
 	p.says("Latest calls")
 	p.says("beta-3.8-flash")
-	p.see(`!document.body.innerText.includes("Three steps") && !document.body.innerText.includes("credits are left")`)
+	p.see(`!document.body.innerText.includes("Three steps") && !/Out of credits|Credits are low/.test(document.body.innerText)`)
 }
 
 func TestAccountsAreFiltered(t *testing.T) {
@@ -513,7 +513,7 @@ func TestTheEndOfCreditsIsSaid(t *testing.T) {
 			p := signIn(t, browser, srv.URL, freeKey, "playground", l)
 			p.says("This key is close to its daily limit")
 			p.says("0.01 credits")
-			p.see(`!document.body.innerText.includes("credits are left") && [...document.querySelectorAll("#model option")].some((o) => o.textContent === "gamma-6-luna: sandbox")`)
+			p.see(`!/Out of credits|Credits are low/.test(document.body.innerText) && [...document.querySelectorAll("#model option")].some((o) => o.textContent === "gamma-6-luna: sandbox")`)
 			p.fits()
 			p.shot("little of the day")
 			stub.mu.Lock()
@@ -526,7 +526,7 @@ func TestTheEndOfCreditsIsSaid(t *testing.T) {
 			}()
 			for _, page := range []string{"agents", "sessions", "playground"} {
 				p.do(chromedp.Navigate(srv.URL + "/console#/" + page))
-				p.says("No credits are left")
+				p.says("Out of credits")
 				p.see(`document.querySelector('a[href="https://example.com/top-up"]') !== null && document.querySelector('a[href="mailto:help@example.com"]') !== null`)
 			}
 			p.see(`(() => { const n = document.querySelector(".left .notice").getBoundingClientRect(); return n.top >= 57 && n.bottom < innerHeight; })()`)
@@ -534,7 +534,7 @@ func TestTheEndOfCreditsIsSaid(t *testing.T) {
 			p.shot("no credits")
 			p.do(chromedp.Navigate(srv.URL + "/console#/keys"))
 			p.says("website")
-			p.see(`!document.body.innerText.includes("credits are left")`)
+			p.see(`!/Out of credits|Credits are low/.test(document.body.innerText)`)
 		})
 	}
 }

@@ -37,7 +37,7 @@ func TestPagesInABrowser(t *testing.T) {
 			p.fits()
 			p.shot("guides")
 			p.do(chromedp.Navigate(srv.URL + "/docs/nodes"))
-			p.says("Behind a proxy")
+			p.says("Several nodes")
 			p.see(`document.querySelectorAll(".guide .code .copy").length > 5`)
 			p.fits()
 			p.shot("guide")

@@ -123,7 +123,7 @@ func TestALinkHoldsAPrompt(t *testing.T) {
 	p.type_("#instructions", "Be brief – 💶.")
 	p.type_("#question", "Why is the sky blue?")
 	p.click(".head button:nth-of-type(2)")
-	p.says("The link is copied.")
+	p.says("Link copied.")
 	p.see(`(() => { const q = document.querySelector("#question"); q.focus(); q.select(); return true; })()`)
 	p.paste()
 	link, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.querySelector("#question").value`))

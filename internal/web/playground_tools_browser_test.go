@@ -32,7 +32,7 @@ func TestThePlaygroundCallsTools(t *testing.T) {
 			p.says("Ask something")
 			p.see(`(() => { const d = document.querySelector("details.choices"); d.open = true; return true; })()`)
 			p.type_("#tools", "[")
-			p.says("This is no JSON")
+			p.says("Invalid JSON")
 			p.fits()
 			p.see(`(() => { const t = document.querySelector("#tools"); t.value = ""; t.dispatchEvent(new Event("input", { bubbles: true })); return true; })()`)
 			p.press("Fill in an example")
@@ -100,7 +100,7 @@ func TestThePlaygroundTakesImages(t *testing.T) {
 				return true;
 			})()`)
 			p.see(`document.querySelector(".composer img")?.alt === "dot.png"`)
-			p.says("note.txt is no PNG")
+			p.says("note.txt is not a PNG")
 			p.fits()
 			p.shot("an image")
 			p.do(chromedp.Focus(chromedp.CSS("#question")))

@@ -33,7 +33,7 @@ func TestAConnectionIsSwitchedOffInTheConsole(t *testing.T) {
 			p.shot("settings")
 			p.press("Approve")
 			p.says("1 tool approved")
-			p.says("the turn fails when nobody knows, id in key")
+			p.says("the turn fails if the outcome is unknown, id in key")
 			if put := st.tool(t, "put"); put.OnUnknown.MustGet() != "fail" || put.IdempotencyArgument.MustGet() != "key" || put.Effects.MustGet() != "idempotent" {
 				t.Errorf("%+v", put)
 			}

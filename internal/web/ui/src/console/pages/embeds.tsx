@@ -193,7 +193,7 @@ function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEm
       onClose={onClose}
       footer={
         <Button kind="main" onClick={onClose}>
-          I have kept it
+          Done
         </Button>
       }
     >

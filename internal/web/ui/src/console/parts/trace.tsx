@@ -117,7 +117,7 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
       return { meaning: "waiting", title: e.kind === "tool_call" ? "Waits for a program" : e.kind === "tool_approval" ? "Waits for an approval" : e.kind === "tool_confirmation" ? "Waits for the visitor" : "Asked the user", detail: e.prompt };
     case "input.answered":
       if (e.kind === "tool_call") return { meaning: "ok", title: "The outputs were given" };
-      if (e.kind === "tool_approval") return { meaning: "ok", title: "Somebody decided" };
+      if (e.kind === "tool_approval") return { meaning: "ok", title: "Decided" };
       if (e.kind === "tool_confirmation") return { meaning: "ok", title: "The visitor decided" };
       return { meaning: "ok", title: e.defaultUsed ? "The default answer was used" : "Answered", detail: e.answer };
     case "input.expired":

@@ -71,7 +71,7 @@ const eventWords: Record<Exclude<EventType, Exclude<keyof typeof alertWords, "we
   "scheduled_task.paused": "scheduled task paused",
   "credits.low": "credits are low",
   "credits.exhausted": "credits are used up",
-  "budget.threshold": "budget reached a mark",
+  "budget.threshold": "budget reached a threshold",
   "key.expiring": "key expires soon",
   "key.pause_soon": "key of an absent member pauses soon",
   "webhook.failing": "webhook does not work",
