@@ -62,7 +62,7 @@ func TestNotices(t *testing.T) {
 	}
 	for i, want := range []struct{ scope, path, message string }{
 		{"service", "providers", "A provider does not answer: claude"},
-		{"service", "accounts/" + customer.ID, "The credits of a customer are low: " + customer.Name},
+		{"service", "accounts/" + customer.ID, "A customer is low on credits: " + customer.Name},
 		{"account", "webhooks/" + w.ID, "A webhook fails: öö"},
 		{"account", "budgets", "A budget is used up to "},
 	} {

@@ -7,7 +7,7 @@ import { useAction } from "../parts/form";
 import { Empty, Failure, type Loaded, useLoad } from "../parts/load";
 import { type Column, Table } from "../parts/table";
 import { PolledPage } from "../parts/polledpage";
-import { withFilter } from "../parts/router";
+import { useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Tested } from "./vendordraft";
 import { Vendors } from "./vendors";
@@ -19,6 +19,18 @@ export const ProvidersPage = () => (
 );
 
 function All({ of: p }: { of: ProviderList }) {
+  const { offers } = useSession();
+  const [filter] = useFilter();
+  return (
+    <>
+      {offers("getConfig") && <Vendors />}
+      {(!filter.settings || filter.settings === "provider") && <Health of={p} />}
+    </>
+  );
+}
+
+// Health shows what each provider serves, and its calls.
+function Health({ of: p }: { of: ProviderList }) {
   const { api, offers } = useSession();
   const asks = offers("listRecentProviders");
   const recent = useLoad<RecentProviderList | undefined>((signal) => (asks ? api.get<RecentProviderList>("/providers/recent", undefined, signal) : Promise.resolve(undefined)), [api]);
@@ -28,14 +40,13 @@ function All({ of: p }: { of: ProviderList }) {
   }, [recent.reload]);
   return (
     <>
-      {offers("getConfig") && <Vendors />}
       <p class="muted small">
         {of(p.active, "call")} in progress, {count(p.retrying)} of them retrying. Totals count since the last restart or change of a provider's settings. The tables cover the last 24 hours; steps of agents are not included.
       </p>
       {recent.data?.cut && (
         <Notice meaning="waiting">
           <p>
-            Of the last 24 hours only the latest {of(recent.data.rows, "request")} were looked at, those since <time dateTime={recent.data.since} title={moment(recent.data.since)}>{local(recent.data.since)}</time>.
+            Of the last 24 hours only the latest {of(recent.data.rows, "request")} are counted, since <time dateTime={recent.data.since} title={moment(recent.data.since)}>{local(recent.data.since)}</time>.
           </p>
         </Notice>
       )}
@@ -112,7 +123,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
                 </>
               ),
             },
-            { title: "Under way", number: true, show: (r) => count(r.inFlight) },
+            { title: "In progress", number: true, show: (r) => count(r.inFlight) },
             { title: "Requests", number: true, show: (r) => count(r.requests) },
             { title: "Retries", number: true, show: (r) => count(r.retries) },
             { title: "Failures", number: true, show: (r) => count(r.failures) },

@@ -104,7 +104,7 @@ export function ProviderForm({ all, of: setting, ...ends }: Form) {
   return (
     <FormDialog id="provider" wide={keys.length > 0} title={setting ? `Edit ${setting.name}` : "Add a provider"} submit="Save to the draft" ready={ready} action={form.action} onSubmit={submit} onClose={form.onClose}>
       {!setting && <SelectField id="provider-kind" label="Vendor" options={Object.entries(kinds).map(([k, v]) => [k, v.words] as const)} value={kind} onChange={choose} />}
-      {!setting && <TextField id="provider-name" label="Name" hint="Small letters, digits, - and _. Receipts and requests show it." maxLength={64} problem={form.at("name")} value={name} onChange={setName} />}
+      {!setting && <TextField id="provider-name" label="Name" hint="Lower-case letters, digits, - and _. Shown in receipts and requests." maxLength={64} problem={form.at("name")} value={name} onChange={setName} />}
       <TextField id="provider-url" label="Base URL" hint={own ? "Such as http://127.0.0.1:11434/v1." : `Leave it empty for ${of.url}.`} code maxLength={2000} problem={form.at("baseURL")} value={url} onChange={setURL} />
       {keys.length > 0 ? (
         <KeysFields keys={keys} at={form.at} onChange={setKeys} />
@@ -421,7 +421,7 @@ export function PlanForm({ of: setting, all: _, ...ends }: Form) {
     });
   return (
     <FormDialog id="plan" title={setting ? `Edit the plan ${setting.name}` : "Add a plan"} submit="Save to the draft" ready={id.trim() !== ""} action={form.action} onSubmit={submit} onClose={form.onClose}>
-      {!setting && <TextField id="plan-id" label="Id" hint="Small letters, digits, - and _. Accounts have it." maxLength={64} value={id} onChange={setID} />}
+      {!setting && <TextField id="plan-id" label="Id" hint="Lower-case letters, digits, - and _. It cannot be changed later." maxLength={64} value={id} onChange={setID} />}
       <TextField id="plan-name" label="Name" maxLength={200} problem={form.at("name")} value={name} onChange={setName} />
       <SelectField id="plan-gated" label="Gated models" options={[["no", "Not included"], ["yes", "Included"]]} value={gated} onChange={setGated} />
       <TextField id="plan-included" label="Credits of each month" hint="They are spent first; the rest ends with the month." type="number" min="0" step="any" placeholder="0" problem={form.at("includedMicro") ?? form.at("renewal")} value={included} onChange={setIncluded} />

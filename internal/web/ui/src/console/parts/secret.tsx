@@ -2,7 +2,6 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
 import { Button, Notice } from "./basic";
-import { Code } from "./code";
 import { Dialog } from "./dialog";
 
 // Secret shows a new secret once, with its purpose. Only its own button closes it: a
@@ -29,7 +28,9 @@ export function Secret({ title, text, onClose, children }: { title: string; text
           <b>This is shown once.</b> {children}
         </p>
       </Notice>
-      <Code text={text} wraps />
+      <div class="code wraps">
+        <pre tabIndex={0}>{text}</pre>
+      </div>
     </Dialog>
   );
 }
