@@ -396,7 +396,7 @@ func TestAProviderIsTestedInTheConsole(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "providers", l)
 			p.says("19,571")
 			p.says("1.8 s")
-			p.says("only the latest 20,000 requests were looked at")
+			p.says("only the latest 20,000 requests are counted")
 			p.says("Serves alpha-sonnet-5-5, alpha-opus-5-5.")
 			p.says("The model's provider failed.")
 			p.see(`document.querySelector('a[href="#/requests?id=req_01k9zqd3m8w5x7y2c4b6n8found"]') !== null`)
