@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/oapi-codegen/nullable"
 
@@ -117,10 +118,12 @@ func (s *Server) listAgents(ctx context.Context, in rest.Request[contract.ListAg
 	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID, Text: q.Q}, nil)
 }
 
-// agentPage returns a page of agents with the names of their spaces. before, unless nil, runs first in the
+// agentPage returns a page of agents with the names of their spaces and the times of their newest
+// sessions. before, unless nil, runs first in the
 // transaction that reads them.
 func (s *Server) agentPage(ctx context.Context, p rest.Pager, accountID string, f store.AgentFilter, before func(*store.Tx) error) (rest.Reply[rest.Page[contract.Agent]], error) {
 	n := namesOf(accountID)
+	var newest map[string]time.Time
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, store.Cursor, error) {
 		if before != nil {
 			if err := before(tx); err != nil {
@@ -128,13 +131,18 @@ func (s *Server) agentPage(ctx context.Context, p rest.Pager, accountID string, 
 			}
 		}
 		list, next, err := tx.Agents(ctx, accountID, f, p.Page)
-		for _, a := range list {
+		ids := make([]any, len(list))
+		for i, a := range list {
 			n.add(store.NamedSpaces, a.SpaceID)
+			ids[i] = a.ID
+		}
+		if err == nil {
+			newest, err = tx.NewestSessions(ctx, accountID, ids)
 		}
 		return list, next, n.read(ctx, tx, err)
 	}, func(a stoa.Agent) contract.Agent {
 		out := contractAgent(a)
-		out.SpaceName = n.of(store.NamedSpaces, a.SpaceID)
+		out.SpaceName, out.LastSessionAt = n.of(store.NamedSpaces, a.SpaceID), contract.Time(newest[a.ID])
 		return out
 	})
 }

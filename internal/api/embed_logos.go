@@ -63,7 +63,7 @@ func (s *Server) getEmbedLogo(x *rest.Exchange, read func() (rest.Input[byLogoID
 	if err != nil {
 		return err
 	}
-	mimeType, data, err := s.embeds.Logo(x.Context(), in.Params.LogoID)
+	mimeType, data, err := s.embeds.Logo(x.Context(), in.Params.LogoID, s.ClientAddress(x.HTTP))
 	if err != nil {
 		return err
 	}

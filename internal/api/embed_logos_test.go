@@ -57,7 +57,10 @@ func TestALogoIsAPicture(t *testing.T) {
 	for _, path := range []string{"/api/v1/embed/logos/lgo_x", "/api/v1/embed/logos/" + stoa.NewID("lgo")} {
 		shown.WantError(stoa.CodeNotFound, "GET", path, nil)
 	}
-	for range 99 {
+	once := c.With("Idempotency-Key", "logo")
+	once.Want(201, "POST", "/api/v1/embed-logos", object{"content": pngOf(1, 1, 0)})
+	once.WantError(stoa.CodeIdempotencyReused, "POST", "/api/v1/embed-logos", object{"content": pngOf(2, 1, 0)})
+	for range 98 {
 		c.Want(201, "POST", "/api/v1/embed-logos", object{"content": pngOf(1, 1, 0)})
 	}
 	c.WantError(stoa.CodeLimitReached, "POST", "/api/v1/embed-logos", object{"content": pngOf(1, 1, 0)})
@@ -68,6 +71,21 @@ func TestALogoIsAPicture(t *testing.T) {
 	c.Want(204, "DELETE", "/api/v1/embed-logos/"+logo.ID, nil)
 	c.WantError(stoa.CodeNotFound, "DELETE", "/api/v1/embed-logos/"+logo.ID, nil)
 	shown.WantError(stoa.CodeNotFound, "GET", "/api/v1/embed/logos/"+logo.ID, nil)
+}
+
+func TestLogosAreReadSoOften(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	var logo contract.EmbedLogo
+	h.Client(t).Want(201, "POST", "/api/v1/embed-logos", object{"content": pngOf(8, 8, 0)}).JSON(&logo)
+	stranger := from(h.ClientWith(t, ""), "203.0.113.7")
+	for range 120 {
+		stranger.Want(200, "GET", "/api/v1/embed/logos/"+logo.ID, nil)
+	}
+	if r := stranger.Do("GET", "/api/v1/embed/logos/"+logo.ID, nil); r.Status != 429 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
+	}
+	from(stranger, "203.0.113.8").Want(200, "GET", "/api/v1/embed/logos/"+logo.ID, nil)
 }
 
 func TestAnEmbedHasATitleALogoAndStarters(t *testing.T) {

@@ -391,5 +391,6 @@ func TestAStoreThatIsGoneIsToldToPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	page.WantError(stoa.CodeInternal, "GET", shows(tag), nil)
+	page.WantError(stoa.CodeInternal, "GET", "/api/v1/embed/logos/"+stoa.NewID("lgo"), nil)
 	page.WantError(stoa.CodeInternal, "POST", shows(tag)+"/tickets", nil)
 }

@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
+	"stoa/internal/embed"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/storetest"
@@ -179,6 +180,9 @@ func TestAFullDiskIsToldToVisitorsToo(t *testing.T) {
 		ask       func(i int) *apitest.Reply
 	}{
 		{"createEmbedURL", func(int) *apitest.Reply { return a.Do("POST", a.agent+"/embed-urls", body) }},
+		{"createEmbedLogo", func(int) *apitest.Reply {
+			return a.Do("POST", "/api/v1/embed-logos", object{"content": pngOf(8, 8, embed.MaxLogoBytes)})
+		}},
 		{"createEmbedTicket", func(int) *apitest.Reply { return page.Do("POST", shows(tag)+"/tickets", nil) }},
 		{"createEmbedTag", func(i int) *apitest.Reply {
 			return a.Do("POST", a.agent+"/embed-tags", object{"allowedOrigins": []string{site}, "greeting": long})

@@ -151,6 +151,21 @@ func TestRepliesNameWhatTheyReferTo(t *testing.T) {
 	if agents.Data[0].SpaceName == "" {
 		t.Error("the agent has no name of its space")
 	}
+	var begun contract.Session
+	a.Want(200, "GET", path, nil).JSON(&begun)
+	for _, list := range []string{"/api/v1/api-agents", "/api/v1/spaces/" + agent.SpaceID + "/agents"} {
+		a.Want(200, "GET", list, nil).JSON(&agents)
+		if got := agents.Data[0].LastSessionAt; got != begun.CreatedAt {
+			t.Errorf("%s: the newest session is of %s, not of %s", list, got, begun.CreatedAt)
+		}
+	}
+	var idle contract.Agent
+	a.Want(201, "POST", "/api/v1/api-agents", object{"spaceId": agent.SpaceID, "name": "Idle", "instructions": "Wait."}).JSON(&idle)
+	var found page[contract.Agent]
+	a.Want(200, "GET", "/api/v1/api-agents?q="+idle.ID, nil).JSON(&found)
+	if got := found.Data[0].LastSessionAt; !got.Time().IsZero() {
+		t.Errorf("an agent without sessions has one of %s", got)
+	}
 	for _, query := range []string{"", "?q=OPENING"} {
 		var sessions page[contract.Session]
 		a.Want(200, "GET", "/api/v1/sessions"+query, nil).JSON(&sessions)

@@ -255,7 +255,7 @@ func (e *env) embedLogos() *cobra.Command {
 		{"Width", "width", count},
 		{"Height", "height", count},
 		{"Address", "url", flexible},
-		{"Made", "createdAt", when},
+		{"Created", "createdAt", when},
 	}}
 	c.AddCommand(e.verbs(
 		verb{

@@ -152,6 +152,9 @@ type Agent struct {
 	ID           string `json:"id"`
 	Instructions string `json:"instructions"`
 
+	// LastSessionAt The time at which its newest session was created, in lists of agents; absent if it has no session.
+	LastSessionAt Time `json:"lastSessionAt,omitempty,omitzero"`
+
 	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
 

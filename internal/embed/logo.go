@@ -17,8 +17,9 @@ import (
 const MaxLogoBytes = 256 << 10
 
 const (
-	maxLogoSide    = 2048 // pixels of the width and of the height
-	logosPerMinute = 3000 // requests for a logo
+	maxLogoSide     = 2048 // pixels of the width and of the height
+	logosPerMinute  = 3000 // requests for a logo
+	logosPerAddress = 120  // for any logo, from one address
 )
 
 // CreateLogo stores a logo in base64. The type is that of its content.
@@ -55,12 +56,19 @@ func (s *Embeds) Logos(ctx context.Context, accountID string, p store.Page) (lis
 	return list, more, err
 }
 
-// Logo returns the type and the content of a logo of any account.
-func (s *Embeds) Logo(ctx context.Context, id string) (mimeType string, data []byte, err error) {
+// Logo returns the type and the content of a logo of any account, for a client at an address.
+func (s *Embeds) Logo(ctx context.Context, id, address string) (mimeType string, data []byte, err error) {
 	if !stoa.IsID("lgo", id) {
 		return "", nil, stoa.Errorf(stoa.CodeNotFound, "This is not the id of a logo; they begin with lgo_.").At("logoId")
 	}
-	if wait, ok := s.allow("logo "+id, logosPerMinute); !ok {
+	wait, ok := time.Duration(0), true
+	if address != "" {
+		wait, ok = s.allow("logos from "+address, logosPerAddress)
+	}
+	if ok {
+		wait, ok = s.allow("logo "+id, logosPerMinute)
+	}
+	if !ok {
 		return "", nil, stoa.Errorf(stoa.CodeRateLimit, "There are too many requests for this logo. Try again in %d seconds.", wait/time.Second).After(wait)
 	}
 	content := ""

@@ -3,7 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"slices"
+	"time"
 
 	"stoa/internal/db"
 	"stoa/internal/stoa"
@@ -93,6 +95,26 @@ func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Pag
 		q.from, q.args = q.from+cond, args
 	}
 	return agents.search(ctx, tx, p, q)
+}
+
+// NewestSessions returns the time at which the newest session of each of these agents was created.
+// It omits agents without sessions. There are at most 512 ids.
+func (tx *Tx) NewestSessions(ctx context.Context, accountID string, agentIDs []any) (map[string]time.Time, error) {
+	newest := map[string]time.Time{}
+	if len(agentIDs) == 0 {
+		return newest, nil
+	}
+	in, args := inList([]any{accountID}, agentIDs)
+	return newest, tx.Query(ctx, func(rows *sql.Rows) error {
+		var id string
+		var at sql.NullInt64
+		err := rows.Scan(&id, &at)
+		if at.Valid {
+			newest[id] = db.Time(at.Int64)
+		}
+		return err
+	}, `SELECT a.id, (SELECT MAX(s.created_at) FROM sessions s WHERE s.account_id = a.account_id AND s.agent_id = a.id)
+		FROM agents a WHERE a.account_id = $1 AND a.id IN (`+in+`) LIMIT 512`, args...)
 }
 
 // EditAgent lets fn change an agent and writes the result. The agent is locked while fn

@@ -133,6 +133,7 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 			st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": "Hello", "title": "without"}).JSON(&made)
 			p.open(o.agent + "/sessions/" + made.ID)
 			p.see(`document.querySelector(".session-title")?.innerText === "without" && !` + ownSecrets)
+			p.see(`document.title.startsWith("without ·") && !!document.querySelector("main a[href='#/sessions']")`)
 
 			// A key without the scope for secrets gets a notice.
 			weak, _ := st.h.NewKey(st.h.Account.ID, "agents:read", "sessions:read", "sessions:write", "connections:read")

@@ -45,6 +45,11 @@ func TestPagesInABrowser(t *testing.T) {
 			p.see(`document.querySelectorAll(".found mark").length > 0`)
 			p.fits()
 			p.shot("found")
+			if l.width > 860 { // the field is open
+				p.see(`(() => { const q = document.querySelector("#q"); q.focus(); q.select(); return true; })()`)
+				p.insert("backup")
+				p.see(`location.search === "?q=backup" && !!document.querySelector(".found a[href^='/docs/backup#']") && document.activeElement.id === "q"`)
+			}
 		})
 		t.Run("a page that is not there, "+l.name, func(t *testing.T) {
 			p := open(t, browser, srv.URL, "/", l)

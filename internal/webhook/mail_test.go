@@ -73,11 +73,11 @@ func TestAnEventIsSentByMail(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	subject, text, header := b.mail(all[0])
-	if subject != "Stoa: The use of a budget has reached a mark (bud_1)" || header.Get("Bcc") != "" || !strings.HasPrefix(header.Get("Message-Id"), "<"+d.EventID+".") {
+	if subject != "Stoa: A budget has reached a threshold (bud_1)" || header.Get("Bcc") != "" || !strings.HasPrefix(header.Get("Message-Id"), "<"+d.EventID+".") {
 		t.Errorf("%v", header)
 	}
 	for _, line := range []string{
-		"The use of a budget has reached a mark.", "Budget id: bud_1", "Subject: eve  Bcc: eve@example.com    hi", "Percent: 80", "Spent: 8.5 credits", "Limit: 10 credits", "Event: " + d.EventID,
+		"A budget has reached a threshold.", "Budget id: bud_1", "Subject: eve  Bcc: eve@example.com    hi", "Percent: 80", "Spent: 8.5 credits", "Limit: 10 credits", "Event: " + d.EventID,
 		"https://stoa.example.com/console#/budgets", "https://stoa.example.com/console#/webhooks/" + w.ID,
 	} {
 		if !strings.Contains(text, line+"\n") {

@@ -1,6 +1,6 @@
-// Enhances the reference page: a live filter over the operations, copy buttons, the
-// current position in the contents, and expanding the target of an address. The page is
-// complete without it.
+// Enhances the reference and the guides: a live filter over the operations, a search of the
+// guides while one types, copy buttons, the current position in the contents, and expanding the
+// target of an address. The pages are complete without it.
 
 import { copyText } from "./lib/copy";
 
@@ -40,6 +40,34 @@ function filter(): void {
     event.preventDefault();
     document.querySelector<HTMLDetailsElement>(".contents")?.setAttribute("open", "");
     input.focus();
+  });
+}
+
+// search shows the results of the guides while one types. The page of results replaces the content.
+function search(): void {
+  const input = document.querySelector<HTMLInputElement>("#q");
+  if (!input) return;
+  let timer = 0;
+  let latest: XMLHttpRequest | undefined;
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    latest?.abort();
+    const words = input.value.trim();
+    if (words.length < 2) return;
+    timer = window.setTimeout(() => {
+      const address = "/docs?q=" + encodeURIComponent(words);
+      const request = (latest = new XMLHttpRequest()); // fetch has no parser that works with trusted types
+      request.open("GET", address);
+      request.responseType = "document";
+      request.onload = () => {
+        const found = request.response?.querySelector("#main");
+        if (request.status !== 200 || !found) return;
+        document.querySelector("#main")!.replaceWith(document.adoptNode(found));
+        document.title = request.response.title;
+        history.replaceState(null, "", address);
+      };
+      request.send();
+    }, 200);
   });
 }
 
@@ -92,6 +120,7 @@ function follow(): void {
 }
 
 filter();
+search();
 copyButtons();
 openTarget();
 addEventListener("hashchange", openTarget);

@@ -65,6 +65,7 @@ export interface Agent {
   externalId: string | null;
   id: string;
   instructions: string;
+  lastSessionAt?: string;
   limits: TurnLimits;
   metadata: Metadata;
   model: string;

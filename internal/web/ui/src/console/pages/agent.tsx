@@ -48,7 +48,15 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
     return () => void (document.title = before);
   }, [name, section]);
   return (
-    <Subject of={agent} what="agent" list="agents" title={name} aside={<span class="push mono muted breaks">{id}</span>}>
+    <Subject of={agent} what="agent" list="agents" title={name} aside={
+        rest && active === "sessions" ? (
+          <a class="push" href="#/sessions">
+            All sessions
+          </a>
+        ) : (
+          <span class="push mono muted breaks">{id}</span>
+        )
+      }>
       <Tabs label="Agent" tabs={tabs} active={active} onChange={(tab) => go(`agents/${id}/${tab}`)} />
       {active === "sessions" &&
         (!may("sessions:read") ? (

@@ -51,6 +51,10 @@ function AllAgents() {
       ...(many ? [{ title: "Space", show: (a: Agent) => a.spaceName ?? <span class="mono">{a.spaceId}</span> }] : []),
       ...spent,
       { title: "Drive", show: (a) => <span class="nowrap">{a.driveAccess === "read_write" ? "reads and writes" : "reads"}</span> },
+      {
+        title: "Last session",
+        show: (a) => (a.lastSessionAt ? <a href={`#/agents/${a.id}/sessions`}><Time at={a.lastSessionAt} /></a> : <span class="muted">never</span>),
+      },
       { title: "Version", number: true, show: (a) => a.version },
       { title: "Changed", show: (a) => <Time at={a.updatedAt} /> },
     ],

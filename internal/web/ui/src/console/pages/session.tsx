@@ -64,6 +64,14 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
     return () => stop.abort();
   }, [api, path]);
 
+  const title = session.data?.title;
+  useEffect(() => {
+    if (!title) return;
+    const before = document.title;
+    document.title = `${title} · Stoa console`;
+    return () => void (document.title = before);
+  }, [title]);
+
   const act = async (work: () => Promise<unknown>) => {
     const done = await run(work);
     if (done) session.reload();
