@@ -62,9 +62,9 @@ func TestTheConsoleOnARealService(t *testing.T) {
 
 	p.press("Embeds")
 	p.says("No links yet")
-	p.press("Make a link")
+	p.press("Create link")
 	p.fill("#embed-origins", "not an origin")
-	p.press("Make the link")
+	p.press("Create the link")
 	p.see(`!!document.querySelector("#embed-origins[aria-invalid=true]")`)
 	p.see(`(() => { const f = document.querySelector("#embed-origins"); f.value = ""; f.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
 	// A page elsewhere that only has the console's snippet.
@@ -75,7 +75,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	}))
 	t.Cleanup(elsewhere.Close)
 	p.fill("#embed-origins", elsewhere.URL)
-	p.press("Make the link")
+	p.press("Create the link")
 	p.says("/embed/emu_")
 	p.shot("link")
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.querySelector("dialog .code pre").innerText`))
@@ -99,9 +99,9 @@ func TestTheConsoleOnARealService(t *testing.T) {
 
 	p.press("Tokens")
 	p.says("No tokens yet")
-	p.press("Make a token")
+	p.press("Create token")
 	p.fill("#embed-origins", elsewhere.URL)
-	p.press("Make the token")
+	p.press("Create the token")
 	p.says("est_")
 	const blocks = `[...document.querySelectorAll("dialog .code pre")].map((b) => b.innerText)`
 	told, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](blocks))

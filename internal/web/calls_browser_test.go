@@ -21,7 +21,7 @@ func TestACallIsAnsweredInTheConsole(t *testing.T) {
 	p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+agent+"/settings", l)
 	p.see(`!!document.querySelector("#tools")`)
 	p.type_("#tools", `[{"type":"client"`)
-	p.says("This is not a JSON list.")
+	p.says("Not a JSON array.")
 	p.type_("#tools", `,"name":"lookup_order","description":"Finds an order.","parameters":{"type":"object"}}]`)
 	// A second tool, by the form.
 	p.press("Add a tool")

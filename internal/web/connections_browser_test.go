@@ -201,7 +201,7 @@ func TestRequestsAreToolsInTheConsole(t *testing.T) {
 			p.choose("#connection-kind", "http")
 			p.fill("#connection-url", server.URL+"/v1")
 			p.fill("#connection-operations", "[")
-			p.says("This is not a JSON list.")
+			p.says("Not a JSON array.")
 			p.fill("#connection-operations", "")
 			p.press("Fill in an example")
 			p.fill("#connection-name", "orders")

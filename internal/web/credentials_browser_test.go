@@ -214,8 +214,8 @@ func TestAnEmbedIsGivenASecretInTheConsole(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	for _, kind := range []struct{ path, make, submit string }{
-		{"embed-urls", "Make a link", "Make the link"},
-		{"embed-sessions", "Make a token", "Make the token"},
+		{"embed-urls", "Create link", "Create the link"},
+		{"embed-sessions", "Create token", "Create the token"},
 	} {
 		t.Run(kind.path, func(t *testing.T) {
 			st := newStage(t, onLoopback)
@@ -277,7 +277,7 @@ func TestATagIsGivenASecretInTheConsole(t *testing.T) {
 	}
 
 	// Its visitors have no external user, so secrets of one end user are not offered.
-	p.press("Make a script tag")
+	p.press("Create script tag")
 	p.offers(o.shop, "Choose a secret", allSaid)
 	p.fill("#tag-origins", "https://www.example.com")
 	p.choose("#own-"+o.shop, o.all)

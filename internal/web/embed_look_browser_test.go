@@ -79,7 +79,7 @@ func TestTheConsoleShowsTheLookOfAScriptTag(t *testing.T) {
 	agent := strings.TrimPrefix(st.agent, "/api/v1/api-agents/")
 	p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+agent+"/embeds/embed-tags", looks()[0])
 	p.allow("400")
-	p.press("Make a script tag")
+	p.press("Create script tag")
 	p.type_("#tag-origins", "https://www.example.com")
 	p.see(`document.querySelector(".preview b").innerText === "Visitors’ guide"`)
 	p.type_("#embed-title", markup)

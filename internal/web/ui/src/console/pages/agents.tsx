@@ -104,7 +104,7 @@ function MakeAgent({ onClose }: { onClose: () => void }) {
         }}
       />
       <TextField id="agent-name" label="Name" maxLength={200} value={name} onChange={setName} autofocus />
-      <AreaField id="agent-instructions" label="Instructions" hint="What it is told before every conversation." rows={6} value={instructions} onChange={setInstructions} />
+      <AreaField id="agent-instructions" label="Instructions" hint="The system prompt of every session." rows={6} value={instructions} onChange={setInstructions} />
       {meta.data && (
         <Field id="agent-model" label="Model">
           <ModelSelect id="agent-model" meta={meta.data} value={model} onChange={setModel} />

@@ -41,13 +41,13 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
     search: { name: "q", label: "End user or origin" },
     nothing: links ? "No such links" : "No such tokens",
     create: {
-      title: links ? "Make a link" : "Make a token",
+      title: links ? "Create link" : "Create token",
       disabled: !enabled,
       dialog: ({ onClose, onNext }) => <Make agentId={agentId} path={path} links={links} onClose={onClose} onDone={(embed, body) => onNext((ends) => <Made agentId={agentId} of={embed} body={body} onClose={ends.onClose} />)} />,
     },
     empty: links
-      ? { title: "No links yet", text: "A link shows the agent in a frame of your page, for one visitor and one chat. Your server makes one per visit." }
-      : { title: "No tokens yet", text: "A token lets a page of yours show the chat itself, for one visitor and one chat. Your server makes one per visit." },
+      ? { title: "No links yet", text: "A link shows the agent in a frame of your page, for one visitor and one chat. Your server creates one per visit." }
+      : { title: "No tokens yet", text: "A token lets a page of yours show the chat itself, for one visitor and one chat. Your server creates one per visit." },
     columns: (show) => [
       {
         title: "For",
@@ -81,7 +81,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
         when: (e) => e.status === "pending" || e.status === "active",
         dialog: (ends, e) => (
           <ConfirmAction title="Revoke this embed?" action="Revoke it" work={() => api.remove(`${path}/${e.id}`)} said="It is revoked" {...ends}>
-            <p>The visitor can say nothing more, and open chats close within a second. What was said stays, as a session of the agent.</p>
+            <p>The visitor can send no more messages, and open chats close within a second. The conversation is kept as a session of the agent.</p>
           </ConfirmAction>
         ),
       },
@@ -94,7 +94,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
       {!enabled && (
         <Notice meaning="waiting">
           <p>
-            <b>This agent may not be shown in pages.</b> Allow it in its <a href={`#/agents/${agentId}/settings`}>settings</a>.
+            <b>Embedding is off for this agent.</b> Turn it on in its <a href={`#/agents/${agentId}/settings`}>settings</a>.
           </p>
         </Notice>
       )}
@@ -163,8 +163,8 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
   return (
     <FormDialog
       id="make-embed"
-      title={links ? "Make a link" : "Make a token"}
-      submit={links ? "Make the link" : "Make the token"}
+      title={links ? "Create link" : "Create token"}
+      submit={links ? "Create the link" : "Create the token"}
       ready={allowedOrigins.length > 0}
       action={action}
       preview={links && look.preview({ greeting })}
@@ -173,11 +173,11 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
       onClose={onClose}
     >
       <AreaField id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
-      <TextField id="embed-user" label="Visitor" hint="As you call them." placeholder="nobody in particular" maxLength={128} value={user} onChange={setUser} />
+      <TextField id="embed-user" label="Visitor" hint="Your own id of the visitor." placeholder="anonymous" maxLength={128} value={user} onChange={setUser} />
       <TextField id="embed-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
       {look.fields}
-      <TextField id="embed-messages" label="Messages at most" placeholder="50" type="number" min={1} max={1000} step={1} value={messages} onChange={setMessages} />
-      <TextField id="embed-cap" label="Credits at most" placeholder="5" type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
+      <TextField id="embed-messages" label="Maximum messages" placeholder="50" type="number" min={1} max={1000} step={1} value={messages} onChange={setMessages} />
+      <TextField id="embed-cap" label="Maximum credits" placeholder="5" type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
       <AttachmentsField id="embed-files" value={files} onChange={setFiles} />
       {own.fields}
     </FormDialog>
@@ -199,7 +199,7 @@ function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEm
     >
       <Notice meaning="waiting">
         <p>
-          <b>This is shown once.</b> {made.url ? "It opens one chat, once, and has to be opened by" : "It holds until"} {moment(made.expiresAt)}.
+          <b>This is shown once.</b> {made.url ? "It opens one chat, once, and expires" : "It expires"} {moment(made.expiresAt)}.
         </p>
       </Notice>
       {made.url ? (

@@ -184,7 +184,7 @@ function MakeLink({ of: m, onDone, onClose }: { of: Member; onDone: (made: SignI
 export function Link({ title, link, expires, onClose }: { title: string; link: string; expires: string; onClose: () => void }) {
   return (
     <Secret title={title} text={link} onClose={onClose}>
-      Send it to the person on a way that others cannot read. It works once, until <Time at={expires} />.
+      Send it over a channel that only this person can read. It works once and expires <Time at={expires} />.
     </Secret>
   );
 }

@@ -111,9 +111,9 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               <ModelSelect id="agent-model" meta={meta.data} value={now.model} onChange={(model) => change({ model })} />
             </Field>
           )}
-          <AreaField id="instructions" label="Instructions" hint="What it is told before every conversation. A change makes a new version; sessions that have begun keep theirs." rows={10} value={now.instructions} onChange={(text) => change({ instructions: text })} />
+          <AreaField id="instructions" label="Instructions" hint="The system prompt of every session. A change creates a new version; existing sessions keep theirs." rows={10} value={now.instructions} onChange={(text) => change({ instructions: text })} />
           <label class="check">
-            <input type="checkbox" checked={now.driveAccess === "read_write"} onChange={(e) => change({ driveAccess: e.currentTarget.checked ? "read_write" : "read_only" })} /> It may write to its drive
+            <input type="checkbox" checked={now.driveAccess === "read_write"} onChange={(e) => change({ driveAccess: e.currentTarget.checked ? "read_write" : "read_only" })} /> Can write to its drive
           </label>
           {now.driveAccess === "read_write" && listed && (
             <label class="check">
@@ -129,7 +129,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           <Field
             id="tools"
             label="Tools as JSON"
-            problem={listed ? undefined : "This is not a JSON list."}
+            problem={listed ? undefined : "Not a JSON array."}
             hint={
               <>
                 The same tools as a list; <a href="/docs/tools">the guide</a> has an example. Those of connections are chosen below.
@@ -145,12 +145,12 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           {now.embedEnabled && (
             <SelectField
               id="visitor-drive"
-              label="Its drive in those chats"
+              label="Drive in embedded chats"
               hint={visitorDriveHints[now.visitorDrive]}
               options={[
                 ["none", "not used"],
                 ["read", "read only"],
-                ["write", "read, and written if it may write to its drive"],
+                ["write", "read, and write if the agent can write to its drive"],
               ]}
               value={now.visitorDrive}
               onChange={(visitorDrive) => change({ visitorDrive })}
@@ -179,7 +179,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
             value={String(now.compactAt ?? "")}
             onChange={(text) => change({ compactAt: text === "" ? null : Number(text) })}
           />
-          <TextField id="timezone" label="Time zone" hint="The agent is told the time of each message in this zone, such as Europe/Berlin. Tasks and visitors have their own." maxLength={64} value={now.timezone} onChange={(timezone) => change({ timezone })} />
+          <TextField id="timezone" label="Time zone" hint="The zone of the times that the agent is given, such as Europe/Berlin. Schedules and visitors have their own." maxLength={64} value={now.timezone} onChange={(timezone) => change({ timezone })} />
           <TextField id="external-id" label="External id" hint="Your own id for it, unique in the account." maxLength={128} value={now.externalId} onChange={(text) => change({ externalId: text })} />
           {many && (
             <PickerField id="agent-space" label="Space" source={sources.spaces} value={now.spaceId} onChange={(spaceId) => change({ spaceId })} />
@@ -207,7 +207,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
       </form>
       {deleting && (
         <Confirm title={`Delete "${was.name}"?`} action="Delete the agent" busy={busy} onConfirm={remove} onClose={() => setDeleting(false)}>
-          <p>Its drive and its sessions go with it, schedules stop, and turns that run are cancelled. Receipts stay. This cannot be undone.</p>
+          <p>Its drive and sessions are deleted, its schedules stop, and running turns are cancelled. Receipts are kept. This cannot be undone.</p>
         </Confirm>
       )}
     </section>

@@ -33,7 +33,7 @@ export function useTags(agentId: string, path: string, enabled: boolean) {
     label: "Script tags",
     search: { name: "q", label: "Origin or greeting" },
     nothing: "No such tags",
-    create: { title: "Make a script tag", disabled: !enabled, dialog: (ends) => <TagForm {...form(ends)} /> },
+    create: { title: "Create script tag", disabled: !enabled, dialog: (ends) => <TagForm {...form(ends)} /> },
     empty: { title: "No script tags yet", text: "A script tag is one line for a page that has no server. It shows a button that opens a chat with the agent." },
     columns: (show) => [
       {
@@ -59,7 +59,7 @@ export function useTags(agentId: string, path: string, enabled: boolean) {
         kind: "danger",
         dialog: (ends, t) => (
           <ConfirmAction title="Delete this script tag?" action="Delete it" work={() => api.remove(`${path}/${t.id}`)} said="It is deleted" {...ends}>
-            <p>Pages show it no more, and its chats end at once. What was said stays, as sessions of the agent.</p>
+            <p>Pages no longer show it, and its chats end immediately. Conversations are kept as sessions of the agent.</p>
           </ConfirmAction>
         ),
       },
@@ -120,7 +120,7 @@ function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; pat
   const about = (param: string) => (problem?.param?.split(/[.[]/)[0] === param ? problem.message : undefined);
   const shown = ["allowedOrigins", "accentColor", "maxCreditsMicro", "chatsPerDay"].some((p) => about(p)) || look.shown || own.shown;
   return (
-    <FormDialog id="tag-form" title={tag ? "Edit the script tag" : "Make a script tag"} submit={tag ? "Save" : "Make the script tag"} preview={look.preview({ greeting, accent, theme })} ready={allowedOrigins.length > 0} action={action} shown={shown} onSubmit={submit} onClose={onClose}>
+    <FormDialog id="tag-form" title={tag ? "Edit the script tag" : "Create script tag"} submit={tag ? "Save" : "Create the script tag"} preview={look.preview({ greeting, accent, theme })} ready={allowedOrigins.length > 0} action={action} shown={shown} onSubmit={submit} onClose={onClose}>
       <AreaField id="tag-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
       <TextField id="tag-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
       {look.fields}
@@ -140,7 +140,7 @@ function Snippet({ path, tag, onClose }: { path: string; tag: EmbedTag; onClose:
   const own = useTag(path, tag.id).data?.credentials;
   return (
     <Dialog title="The script tag" wide onClose={onClose} footer={<Button kind="main" onClick={onClose}>Done</Button>}>
-      <p>Put this into the page as it is. You do not need to update it when you change settings here.</p>
+      <p>Paste this into your page. You don't need to update it when you change settings here.</p>
       <Code title="Into your page" text={tag.snippet} wraps />
       {hasSecrets(own) && (
         <div>

@@ -105,7 +105,7 @@ function ToolForm({ of, taken, onClose, onDone }: { of?: AgentTool; taken: strin
         onChange={setApproval}
       />
       {list === undefined ? (
-        <AreaField id="tool-json" label="Parameters" hint="A JSON Schema that this form cannot edit." code rows={10} spellcheck={false} problem={schema ? undefined : "This is not a JSON object."} value={json} onChange={setJSON} />
+        <AreaField id="tool-json" label="Parameters" hint="A JSON Schema that this form cannot edit." code rows={10} spellcheck={false} problem={schema ? undefined : "Not a JSON object."} value={json} onChange={setJSON} />
       ) : (
         <fieldset class="stack plain">
           <legend>{list.length === 0 ? "No parameters" : plural(list.length, "parameter")}</legend>

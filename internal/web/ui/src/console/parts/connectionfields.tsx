@@ -72,7 +72,7 @@ export function useConnectionFields(kind: Kind, was?: Connection): ConnectionFie
       <TextField id="connection-url" label="Address" hint={kind === "mcp" ? "Of the server, such as https://mcp.example.com/mcp." : kind === "http" ? "The base URL of the requests, such as https://api.example.com/v1." : "The base URL of the requests. Leave empty for the first server of the document."} type="url" maxLength={2048} value={url} onChange={setURL} />
       {kind === "http" && (
         <>
-          <AreaField id="connection-operations" label="Requests" hint="A JSON list with one tool per entry." problem={operations && !list ? "This is not a JSON list." : undefined} code rows={operations ? 12 : 3} spellcheck={false} value={operations} onChange={setOperations} />
+          <AreaField id="connection-operations" label="Requests" hint="A JSON list with one tool per entry." problem={operations && !list ? "Not a JSON array." : undefined} code rows={operations ? 12 : 3} spellcheck={false} value={operations} onChange={setOperations} />
           {!operations && (
             <div>
               <Button small kind="quiet" onClick={() => setOperations(example)}>
