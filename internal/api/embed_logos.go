@@ -11,7 +11,7 @@ import (
 	"stoa/internal/store"
 )
 
-// logoLink returns the address of a logo; empty if there is none.
+// logoLink returns the address of the logo with an id, or "" for an empty id.
 func (s *Server) logoLink(id string) string {
 	if id == "" {
 		return ""

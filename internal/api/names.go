@@ -40,7 +40,7 @@ func (n *names) read(ctx context.Context, tx *store.Tx, err error) error {
 	return err
 }
 
-// load is read in a transaction of its own.
+// load calls read in a separate transaction.
 func (n *names) load(ctx context.Context, st *store.Store, err error) error {
 	if err != nil {
 		return err

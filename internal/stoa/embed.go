@@ -44,7 +44,7 @@ type Embed struct {
 	EmbedLook
 }
 
-// An EmbedLook is what a page shows of an embed, besides its greeting and its colours.
+// An EmbedLook is the title, the logo and the suggested questions of a chat.
 type EmbedLook struct {
 	Title    string   `db:"title"`             // empty means the agent's name
 	Logo     string   `db:"logo"`              // the id of an [EmbedLogo]; empty means none

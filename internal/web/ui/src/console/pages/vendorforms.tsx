@@ -371,7 +371,7 @@ export function ModelForm({ all, of: setting, ...ends }: Form) {
       <p class="small muted">Credits per million tokens. 0 is free. Cached input was read from the vendor's cache.</p>
       {form.at("price") && <p class="problem">{form.at("price")}</p>}
       <RoutesFields id="model" routes={routes} providers={namesOf(all, "provider")} at={(m) => form.at("routes" + m)} onChange={setRoutes} />
-      {routes.length === 0 && <p class="small muted">Without providers of its own it has those of the family {now.family}.</p>}
+      {routes.length === 0 && <p class="small muted">Without entries here, it uses the providers of the family {now.family}.</p>}
       <details open={tokens.some((t) => form.at(t) !== undefined)}>
         <summary>Limits, names and cache prices</summary>
         <div class="stack">

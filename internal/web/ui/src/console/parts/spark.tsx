@@ -1,4 +1,4 @@
-// What agents or keys spent lately, as a number and a small chart in their rows.
+// The credits that agents or keys spent in the last 30 days, as a number and a small chart in their rows.
 import { Problem } from "../../lib/api";
 import { dayOf, midnight, zone } from "../../lib/format";
 import type { UsageReport, UsageRow } from "../../lib/types";
@@ -7,8 +7,8 @@ import { useLoad } from "./load";
 import { useSession } from "./session";
 import type { Column } from "./table";
 
-// Spark draws a bar for each number. It repeats what is said in words beside it or can be read on
-// the page of usage.
+// Spark draws a bar for each number. It is decoration: the text next to it or the page Usage has the
+// same numbers.
 export function Spark({ of }: { of: number[] }) {
   const most = Math.max(...of);
   const slot = 60 / of.length;
