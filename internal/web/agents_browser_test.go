@@ -94,7 +94,7 @@ func TestASessionIsATrace(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range usual(sizes()) {
+	for _, l := range ends(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, l)
 			p.says("What about refunds?")
@@ -149,7 +149,7 @@ func TestARunningSessionIsLive(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	stub.runs = true
-	for _, l := range usual(sizes()) {
+	for _, l := range ends(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, l)
 			p.says("What about refunds?")

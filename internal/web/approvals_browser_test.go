@@ -33,7 +33,7 @@ func (st stage) calls(t *testing.T, path string) []contract.AgentToolCall {
 func TestCallsAreApprovedInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range usual(sizes()) {
+	for _, l := range ends(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t)
 			path := st.ask(t, `call: send_mail {"to":"ada@example.com","id":1915883588174806058,"text":"<b>Hi</b>`+"\u200b"+`","copies":[{"to":"bo@example.com"}, "1"]}`+"\n"+`call: send_mail {"text":"`+strings.Repeat("long ", 4000)+`end"}`)

@@ -40,13 +40,22 @@ func looks() []look {
 // inAllLooks reports whether the pages are checked in all looks, as in the nightly checks.
 func inAllLooks() bool { return os.Getenv("STOA_TEST_LOOKS") == "all" }
 
-// usual returns all four looks, or else the first and the last, which differ in theme
-// and in size.
+// usual returns the first look, or all of them in the nightly checks. Every page is also seen
+// dark, on a phone and in other widths, by TestPagesFitIntoEveryWindow.
 func usual(all []look) []look {
 	if inAllLooks() {
 		return all
 	}
-	return []look{all[0], all[3]}
+	return all[:1]
+}
+
+// ends returns the first and the last look, which differ in theme and in size, or all of
+// them in the nightly checks. It is for pages that are used differently on a phone.
+func ends(all []look) []look {
+	if inAllLooks() {
+		return all
+	}
+	return []look{all[0], all[len(all)-1]}
 }
 
 // browsers are those that run and that no test has, with what stops each. One test has a
@@ -249,9 +258,11 @@ func (p *tab) press(text string) {
 	p.see(browsertest.Press(text))
 }
 
+// type_ inserts a text at once into a field.
 func (p *tab) type_(selector, text string) {
 	p.t.Helper()
-	p.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+	p.see(fmt.Sprintf(`(() => { const field = document.querySelector(%q); field?.focus(); return !!field && document.activeElement === field; })()`, selector))
+	p.insert(text)
 }
 
 // enter presses Enter as a keyboard does: one event that carries the character,
@@ -360,7 +371,7 @@ const lookForBarriers = `(async (n) => {
 	});
 	const found = await axe.run(document.querySelector(".scalar-app-layout") ? ".bar" : document, {resultTypes: ["violations"]});
 	for (const [place, e] of out) place.replaceWith(e);
-	return found.violations.map((v) => v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n");
+	return found.violations.map((v) => location.hash + " " + v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n");
 })`
 
 // hugePage is the size of a page, in bytes of HTML, of which axe-core needs many seconds.

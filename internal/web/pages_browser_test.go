@@ -12,7 +12,7 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	for _, l := range usual(looks()) {
+	for _, l := range ends(looks()) {
 		t.Run("the landing page, "+l.name, func(t *testing.T) {
 			p := open(t, browser, srv.URL, "/", l)
 			p.says("Models and hosted agents behind one API key")
