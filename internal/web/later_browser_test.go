@@ -193,6 +193,7 @@ func TestProvidersInABrowser(t *testing.T) {
 			p.says("circuit open")
 			p.says("all models serve")
 			p.says("2 of 3 models not serving")
+			p.says("The last 24 hours, without steps of agents")
 			p.fits()
 			p.shot("providers")
 			p.press("Refresh")

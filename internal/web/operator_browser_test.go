@@ -100,10 +100,12 @@ func TestTheRequestLogInABrowser(t *testing.T) {
 			p.shot("requests")
 			p.press("Show more")
 			p.see(`document.querySelectorAll("tbody tr").length === 5 && ![...document.querySelectorAll("button")].some((b) => b.innerText === "Show more")`)
-			if l.width < 600 {
-				p.press("All filters")
-			}
+			p.see(`!document.querySelector("#filter-slow").checkVisibility() && document.querySelector("#filter-status").checkVisibility()`)
+			p.press("All filters")
+			p.see(`document.querySelector("#filter-slow").checkVisibility()`)
 			p.choose("#filter-slow", "5000")
+			p.press("Fewer filters")
+			p.see(`document.querySelector("#filter-slow").checkVisibility()`) // it is set
 			p.see(`location.hash.includes("slow=5000") && location.hash.includes("status=4xx")`)
 			p.click("tbody tr:nth-child(2) .button")
 			p.says("2 attempts")
@@ -249,7 +251,7 @@ func TestUsageInABrowser(t *testing.T) {
 	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "usage", l)
-			p.says("in the same time before")
+			p.says("in the period before")
 			p.see(`document.querySelectorAll(".chart .bar-of").length === 14`)
 			p.fits()
 			p.shot("usage")

@@ -159,7 +159,7 @@ func TestAnOutlierIsCut(t *testing.T) {
 	stub, srv := serve(t)
 	stub.outlier.Store(true)
 	p := signIn(t, browser, srv.URL, goodKey, "usage", sizes()[0])
-	p.says("in the same time before")
+	p.says("in the period before")
 	p.see(`document.querySelectorAll(".bar-of .torn").length === 1 && document.querySelectorAll(".bar-of .zero").length === 11`)
 	p.see(`document.querySelector(".chart .over").textContent === "300.00" && document.querySelector(".chart text").textContent === "Credits"`)
 	// The next highest bar still fills more than half of the height.

@@ -41,7 +41,7 @@ function Health({ of: p }: { of: ProviderList }) {
   return (
     <>
       <p class="muted small">
-        {of(p.active, "call")} in progress, {count(p.retrying)} of them retrying. Totals count since the last restart or change of a provider's settings. The tables cover the last 24 hours; steps of agents are not included.
+        {of(p.active, "call")} in progress, {count(p.retrying)} of them retrying.
       </p>
       {recent.data?.cut && (
         <Notice meaning="waiting">
@@ -102,7 +102,13 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         <br />
         {p.models.length > 0 ? <span class="breaks">Serves {p.models.join(", ")}.</span> : p.disabled ? "It gets no calls. Enable it under Settings." : "No model is routed to it."}
       </p>
-      {lately && <Lately of={lately} />}
+      {lately && lately.day.calls > 0 && (
+        <>
+          <h3>The last 24 hours, without steps of agents</h3>
+          <Lately of={lately} />
+        </>
+      )}
+      {p.routes.length > 0 && <h3>Since the last restart, or the last change of its settings</h3>}
       {p.routes.length > 0 && (
         <Table
           label={`Models of ${p.name}`}

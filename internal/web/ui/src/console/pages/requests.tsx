@@ -114,7 +114,6 @@ export function Requests() {
           <Text name="id" label="Request id" kind="search" filter={filter} change={change} />
           <Range filter={filter} change={change} any="Any" />
           <Pick name="status" label="Status" filter={filter} change={change} choices={statuses} />
-          <Text name="error" label="Error code" filter={filter} change={change} />
           <Text name="model" label="Model" filter={filter} change={change} offers={meta.data?.models.map((m) => m.id)} />
           {may("keys:write") && filter.account !== "*" ? (
             <PickOf name="key" label="Key" source={{ ...sources.keys, query: { accountId: filter.account } }} filter={filter} change={change} />
@@ -131,6 +130,7 @@ export function Requests() {
               fixed={[{ id: "", title: "Mine" }, { id: "*", title: "All accounts" }]}
             />
           )}
+          <Text name="error" label="Error code" filter={filter} change={change} />
           <Text name="provider" label="Provider" filter={filter} change={change} />
           <Pick name="slow" label="Took" filter={filter} change={change} choices={slowness} />
         </Filters>

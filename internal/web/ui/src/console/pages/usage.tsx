@@ -262,7 +262,7 @@ export function Usage() {
 
 // compare describes the change of a number from the previous range.
 function compare(now: number, before: number, amount: (n: number) => string): string {
-  if (before === 0) return "and nothing in the same time before";
+  if (before === 0) return "and nothing in the period before";
   const part = Math.round((100 * (now - before)) / before);
-  return `${part === 0 ? "as much as" : part > 0 ? `${count(part)} % more than` : `${count(-part)} % less than`} in the same time before (${amount(before)})`;
+  return `${part === 0 ? "as much as" : part > 0 ? `${count(part)} % more than` : `${count(-part)} % less than`} in the period before (${amount(before)})`;
 }

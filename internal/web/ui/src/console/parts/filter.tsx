@@ -16,8 +16,8 @@ interface Shared {
   change: (by: Filter) => void;
 }
 
-// Filters is the bar above a list; its button removes all filters. A phone shows two of
-// them, and the others on request.
+// Filters is the bar above a list; its button removes all filters. It shows the first six, or
+// two on a phone, and those that are set; the others on request.
 export function Filters({ names, filter, change, children }: { names: string[]; filter: Filter; change: (by: Filter) => void; children: ComponentChildren }) {
   const set = names.filter((name) => filter[name]).length;
   const [all, setAll] = useState(false);
@@ -25,7 +25,7 @@ export function Filters({ names, filter, change, children }: { names: string[]; 
     <search class={"filters" + (all ? " all" : "")}>
       {children}
       <span class="rest">
-        <Button onClick={() => setAll(!all)}>{all ? "Fewer filters" : "All filters"}</Button>
+        <Button expanded={all} onClick={() => setAll(!all)}>{all ? "Fewer filters" : "All filters"}</Button>
       </span>
       {set > 0 && (
         <Button kind="quiet" onClick={() => change(Object.fromEntries(names.map((name) => [name, ""])))}>
@@ -36,10 +36,13 @@ export function Filters({ names, filter, change, children }: { names: string[]; 
   );
 }
 
+// filterClass returns the class of a filter with a value, which is "" if it is not set.
+export const filterClass = (value: string | undefined) => (value ? "filter set" : "filter");
+
 export function Pick({ name, label, filter, change, choices }: Shared & { choices: Choice[] }) {
   const value = filter[name] ?? "";
   return (
-    <label class="filter">
+    <label class={filterClass(value)}>
       <span class="small muted">{label}</span>
       <select class="input" id={"filter-" + name} value={value} onChange={(e) => change({ [name]: e.currentTarget.value })}>
         {!choices.some((c) => c.id === value) && <option value={value}>{value}</option>}
@@ -66,7 +69,7 @@ export function Text({ name, label, filter, change, offers, kind = "text", soon 
     return () => clearTimeout(timer);
   }, [typed]);
   return (
-    <label class="filter">
+    <label class={filterClass(value)}>
       <span class="small muted">{label}</span>
       <input
         class="input"
@@ -111,7 +114,7 @@ export function Range({ filter, change, any }: { filter: Filter; change: (by: Fi
       <Pick name="range" label="Time" filter={filter} change={change} choices={any === undefined ? ranges : [{ id: "", title: any }, ...ranges]} />
       {filter.range === "custom" &&
         (["from", "to"] as const).map((name) => (
-          <label class="filter">
+          <label class="filter set">
             <span class="small muted">{name === "from" ? "From" : "To"}</span>
             <input class="input" id={"filter-" + name} type="datetime-local" value={filter[name] ?? ""} onChange={(e) => change({ [name]: e.currentTarget.value })} />
           </label>

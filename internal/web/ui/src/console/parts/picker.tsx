@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Api, Query } from "../../lib/api";
 import type { List } from "../../lib/types";
 import { Field } from "./basic";
-import type { Choice } from "./filter";
+import { type Choice, filterClass } from "./filter";
 import { useLoad } from "./load";
 import type { Filter } from "./router";
 import { useSession } from "./session";
@@ -182,7 +182,7 @@ export function PickerField({ hint, problem, ...picks }: Picks & { hint?: Compon
 // PickOf is a Picker among the filters of a list; see Pick.
 export function PickOf({ name, label, source, filter, change, fixed = [{ id: "", title: "Any" }] }: { name: string; label: string; source: Source; filter: Filter; change: (by: Filter) => void; fixed?: Choice[] }) {
   return (
-    <label class="filter">
+    <label class={filterClass(filter[name])}>
       <span class="small muted">{label}</span>
       <Picker id={"filter-" + name} label={label} source={source} value={filter[name] ?? ""} onChange={(id) => change({ [name]: id })} fixed={fixed} />
     </label>
