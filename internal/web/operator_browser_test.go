@@ -312,7 +312,20 @@ func TestTheFirstStepsAreShown(t *testing.T) {
 	p := signIn(t, browser, srv.URL, goodKey, "", sizes()[0])
 	p.says("Latest calls")
 	p.says("beta-3.8-flash")
+	p.see(`!document.body.innerText.includes("No vendor is connected")`)
 	p.see(`!document.body.innerText.includes("Three steps") && !/Out of credits|Credits are low/.test(document.body.innerText)`)
+}
+
+func TestOnlyTheVendorIsMissing(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	stub.sandbox.Store(true)
+	p := signIn(t, browser, srv.URL, goodKey, "", sizes()[0])
+	p.says("No vendor is connected")
+	p.says("Latest calls")
+	p.see(`!document.body.innerText.includes("Three steps")`)
+	p.shot("sandbox")
 }
 
 func TestAccountsAreFiltered(t *testing.T) {

@@ -49,6 +49,7 @@ type stub struct {
 	cut       atomic.Bool // connections break
 	lengthens atomic.Bool // names and titles are long
 	waiting   atomic.Bool // many tool calls wait for an approval
+	sandbox   atomic.Bool // no vendor is connected
 	outlier   atomic.Bool // one day of three cost a hundred times as much as the others
 	refuse    atomic.Bool // no key is good any more
 }
@@ -126,7 +127,7 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		op = "GET /users/me as free"
 	}
 	s.mu.Lock()
-	if s.bare && (path == "/usage" || path == "/receipts" || path == "/providers" || path == "/credits") {
+	if s.sandbox.Load() && path == "/providers" || s.bare && (path == "/usage" || path == "/receipts" || path == "/providers" || path == "/credits") {
 		op += " of nobody"
 	}
 	s.mu.Unlock()

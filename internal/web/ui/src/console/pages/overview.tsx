@@ -6,7 +6,7 @@ import type { Session } from "../../lib/agents";
 import type { NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
 import { count, credits, day as dayName, dayOf, duration, midnight, of, zone } from "../../lib/format";
 import type { Credits, Key, List, Meta, Receipt, UsageReport } from "../../lib/types";
-import { Amount, Badge, Id, Time } from "../parts/basic";
+import { Amount, Badge, Id, Time, Notice } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Notices, NoticesContext } from "../parts/notices";
 import { Empty, Skeleton, States, useLive, useLoad } from "../parts/load";
@@ -283,7 +283,7 @@ function useSteps() {
 }
 
 // FirstSteps guides an operator to the first answer of a vendor, until a vendor is
-// connected and a call was made.
+// connected and a call was made. When only the vendor is missing, it is one line.
 function FirstSteps({ of: [providers, keys, receipts] }: { of: NonNullable<ReturnType<typeof useSteps>["data"]> }) {
   if (!providers) return null;
   const connected = providers.data.some((p) => p.wire !== "sandbox");
@@ -291,6 +291,14 @@ function FirstSteps({ of: [providers, keys, receipts] }: { of: NonNullable<Retur
   if (connected && called) return null;
   // The first key is for signing in; programs get their own keys.
   const made = (keys?.data.length ?? 0) > 1;
+  if (made && called)
+    return (
+      <Notice>
+        <p>
+          No vendor is connected: the built-in sandbox answers for all models. <a href="#/providers">Add a provider</a>; no restart is needed.
+        </p>
+      </Notice>
+    );
   return (
     <section class="panel" aria-labelledby="steps">
       <header>
