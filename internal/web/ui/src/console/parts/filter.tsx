@@ -17,7 +17,7 @@ interface Shared {
 }
 
 // Filters is the bar above a list; its button removes all filters. It shows the first six, or
-// two on a phone, and those that are set; the others on request.
+// two of more than three on a phone, and those that are set; the others on request.
 export function Filters({ names, filter, change, children }: { names: string[]; filter: Filter; change: (by: Filter) => void; children: ComponentChildren }) {
   const set = names.filter((name) => filter[name]).length;
   const [all, setAll] = useState(false);

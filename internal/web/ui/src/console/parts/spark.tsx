@@ -14,6 +14,7 @@ export function Spark({ of }: { of: number[] }) {
   const slot = 60 / of.length;
   return (
     <svg class="spark" width={60} height={16} aria-hidden="true">
+      <line y1={15.5} x2={60} y2={15.5} />
       {most > 0 && <path stroke-width={slot * 0.7} d={of.map((n, i) => (n > 0 ? `M${(slot * (i + 0.5)).toFixed(1)} 16v-${Math.max((15 * n) / most, 1).toFixed(1)}` : "")).join("")} />}
     </svg>
   );
