@@ -1,7 +1,7 @@
 // The audit log: who changed what, with each object before and after the change.
 import { useMemo, useState } from "preact/hooks";
 import type { AuditEntry } from "../../lib/contract";
-import { local } from "../../lib/format";
+import { count, local, moment } from "../../lib/format";
 import { Id } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Dialog } from "../parts/dialog";
@@ -13,6 +13,9 @@ import { PickOf, sources } from "../parts/picker";
 import { type Filter, useFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Pages, useList } from "../parts/table";
+
+// common are actions that the filter offers.
+const common = ["signIn", "createKey", "updateKey", "revokeKey", "createAccount", "updateAccount", "createGrant", "inviteMember", "updateMember", "removeMember", "createAgent", "updateAgent", "deleteAgent", "createBudget", "updateBudget", "updateWebhook", "applyConfigDraft"];
 
 const names = ["range", "from", "to", "actor", "action", "object", "account"];
 
@@ -36,7 +39,7 @@ export function Audit() {
           ) : (
             <Text name="actor" label="Key id" {...shared} />
           )}
-          <Text name="action" label="Action" {...shared} />
+          <Text name="action" label="Action" offers={common} {...shared} />
           {operates && <PickOf name="account" label="Account" source={sources.accounts} fixed={[{ id: "", title: "Mine" }, { id: "service", title: "The service" }]} {...shared} />}
         </Filters>
         <Rows key={JSON.stringify(filter)} filter={filter} onPick={setOpen} />
@@ -59,14 +62,43 @@ function Rows({ filter, onPick }: { filter: Filter; onPick: (e: AuditEntry) => v
       label="Changes"
       onPick={onPick}
       columns={[
-        { title: "When", show: (e) => <time dateTime={e.at} title={e.at} class="nowrap">{local(e.at)}</time> },
-        { title: "Key", show: (e) => <span class="breaks">{e.actorName ?? e.actor}</span> },
-        { title: "Action", keep: 1, show: (e) => <button type="button" class="link breaks" onClick={() => onPick(e)}>{e.action}</button> },
-        { title: "Object", grows: true, show: (e) => <code class="breaks">{e.object}</code> },
+        { title: "When", show: (e) => <time dateTime={e.at} title={moment(e.at)} class="nowrap">{local(e.at)}</time> },
+        { title: "Action", keep: 1, show: (e) => <button type="button" class="link breaks" onClick={() => onPick(e)}>{words(e.action)}</button> },
+        {
+          title: "Object",
+          grows: true,
+          show: (e) => {
+            const name = nameOf(e);
+            return (
+              <div>
+                {name && <span class="breaks">{name}</span>} <span class="small muted mono">{e.object}</span>
+              </div>
+            );
+          },
+        },
+        { title: "By", keep: 2, show: (e) => <span class="breaks" title={e.actor}>{e.actorName ?? e.actor}</span> },
       ]}
       empty={<Empty title={narrowed ? "No matching changes" : "No changes yet"} />}
     />
   );
+}
+
+// words returns an operation or an event as a person reads it: "updateWebhook" as "Update webhook".
+function words(action: string): string {
+  const text = action.replace(/[._]/g, " ").replace(/[A-Z]/g, (c) => " " + c.toLowerCase());
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+// nameOf returns the name that the object had after the change, or before it.
+function nameOf(e: AuditEntry): string | undefined {
+  for (const text of [e.after, e.before]) {
+    try {
+      const name: unknown = JSON.parse(text ?? "null")?.name;
+      if (typeof name === "string" && name) return name;
+    } catch {
+      // only valid JSON has a name
+    }
+  }
 }
 
 // pretty returns the stored JSON with a member on each line.
@@ -74,13 +106,13 @@ const pretty = (text: string): string => JSON.stringify(JSON.parse(text), undefi
 
 function Entry({ of: e, onClose }: { of: AuditEntry; onClose: () => void }) {
   return (
-    <Dialog title={`Change ${e.seq}`} wide drawer onClose={onClose}>
+    <Dialog title={words(e.action)} wide drawer onClose={onClose}>
       <Facts
         of={[
-          ["When", local(e.at)],
-          ["By", <>{e.actorName && e.actorName + " "}<Id of={e.actor} /></>],
-          ["Action", e.action],
-          ["Object", <Id of={e.object} />],
+          ["When", moment(e.at)],
+          ["By", <>{e.actorName && <div>{e.actorName}</div>}<Id of={e.actor} /></>],
+          ["Object", <>{nameOf(e) && <div class="breaks">{nameOf(e)}</div>}<Id of={e.object} /></>],
+          ["Entry", <>{count(e.seq)}, <code>{e.action}</code></>],
           e.requestId && ["Request", <Id of={e.requestId} />],
           e.address && ["Address", e.address],
           ["Hash", <Id of={e.hash} />],

@@ -75,7 +75,7 @@ export function Members() {
             ),
           },
           { title: "Last used", show: (m) => (m.lastUsedAt ? <Time at={m.lastUsedAt} /> : <span class="muted">never</span>) },
-          { title: "Since", show: (m) => <Time at={m.createdAt} /> },
+          { title: "Joined", show: (m) => <Time at={m.createdAt} /> },
         ]}
         actions={[
           { title: "Changes", kind: "quiet", when: () => offers("listAudit"), run: (m) => location.assign("#/audit?actor=" + m.keyId) },

@@ -5,6 +5,7 @@ import { count, duration, local, moment, of } from "../../lib/format";
 import { Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
 import { useAction } from "../parts/form";
 import { Empty, Failure, type Loaded, useLoad } from "../parts/load";
+import { Figure } from "../parts/figure";
 import { type Column, Table } from "../parts/table";
 import { PolledPage } from "../parts/polledpage";
 import { useFilter, withFilter } from "../parts/router";
@@ -19,19 +20,8 @@ export const ProvidersPage = () => (
 );
 
 function All({ of: p }: { of: ProviderList }) {
-  const { offers } = useSession();
-  const [filter] = useFilter();
-  return (
-    <>
-      {offers("getConfig") && <Vendors />}
-      {(!filter.settings || filter.settings === "provider") && <Health of={p} />}
-    </>
-  );
-}
-
-// Health shows what each provider serves, and its calls.
-function Health({ of: p }: { of: ProviderList }) {
   const { api, offers } = useSession();
+  const [filter] = useFilter();
   const asks = offers("listRecentProviders");
   const recent = useLoad<RecentProviderList | undefined>((signal) => (asks ? api.get<RecentProviderList>("/providers/recent", undefined, signal) : Promise.resolve(undefined)), [api]);
   useEffect(() => {
@@ -40,9 +30,42 @@ function Health({ of: p }: { of: ProviderList }) {
   }, [recent.reload]);
   return (
     <>
-      <p class="muted small">
-        {of(p.active, "call")} in progress, {count(p.retrying)} of them retrying. Totals count since the last restart or change of a provider's settings. The tables cover the last 24 hours; steps of agents are not included.
-      </p>
+      <Sums of={p} recent={recent.data} />
+      {offers("getConfig") && <Vendors />}
+      {(!filter.settings || filter.settings === "provider") && <Health of={p} recent={recent} />}
+    </>
+  );
+}
+
+// Sums shows whether all providers serve, and the calls of the last 24 hours.
+function Sums({ of: p, recent }: { of: ProviderList; recent?: RecentProviderList }) {
+  const used = p.data.filter((one) => !one.disabled && one.routes.length > 0);
+  const resting = used.filter((one) => one.routes.some((r) => r.state !== "closed"));
+  const sum = (member: "calls" | "errors") => recent && recent.data.reduce((all, r) => all + r.day[member], 0);
+  const [calls, errors] = [sum("calls"), sum("errors")];
+  return (
+    <dl class="figures">
+      <Figure title="Providers" sub={resting.length > 0 ? <span class="bad">{resting.map((one) => one.name).join(", ")} failing</span> : used.length > 0 ? "all serve" : "no model is routed to one"}>
+        {count(p.data.filter((one) => !one.disabled).length)}
+      </Figure>
+      <Figure title="Calls in progress" sub={`${count(p.retrying)} retrying`}>
+        {count(p.active)}
+      </Figure>
+      <Figure title="Calls in 24 h" sub="without steps of agents">
+        {calls === undefined ? "–" : count(calls)}
+      </Figure>
+      <Figure title="Errors in 24 h" sub={!!calls && `${((100 * errors!) / calls).toFixed(1)} %`}>
+        {errors === undefined ? "–" : <span class={errors > 0 ? "bad" : ""}>{count(errors)}</span>}
+      </Figure>
+    </dl>
+  );
+}
+
+// Health shows what each provider serves, and its calls.
+function Health({ of: p, recent }: { of: ProviderList; recent: Loaded<RecentProviderList | undefined> }) {
+  return (
+    <>
+      <p class="muted small">Totals count since the last restart or change of a provider's settings. The tables cover the last 24 hours; steps of agents are not included.</p>
       {recent.data?.cut && (
         <Notice meaning="waiting">
           <p>

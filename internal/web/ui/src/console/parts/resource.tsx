@@ -126,6 +126,7 @@ export function useResource<T extends object>(r: Resource<T>) {
   };
   const columns = typeof r.columns === "function" ? r.columns(show) : r.columns;
   const shared = { filter, change };
+  const bare = asked.length === 0 && pages.first.data?.data.length === 0 && !pages.hasMore; // nothing to narrow
   const none = asked.length > 0 && r.nothing ? { title: r.nothing } : r.empty;
   return {
     pages,
@@ -137,7 +138,7 @@ export function useResource<T extends object>(r: Resource<T>) {
     ),
     list: (
       <>
-        {names.length > 0 && (
+        {names.length > 0 && !bare && (
           <Filters names={names} {...shared}>
             {r.search && <Text name={r.search.name} label={r.search.label} kind="search" soon {...shared} />}
             {[...(r.filters ?? []), ...(r.sort ? [r.sort] : [])].map((f) =>
