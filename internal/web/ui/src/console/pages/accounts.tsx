@@ -84,8 +84,8 @@ function All() {
           ),
         },
         { title: "Spent, 30 days", keep: 1, number: true, show: (a) => (a.spentByDayMicro ? <Spent of={a.spentByDayMicro} /> : <Amount of={a.spentLast30DaysMicro} as="column" />) },
-        { title: "Last used", show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
-        { title: "Created", show: (a) => <Time at={a.createdAt} /> },
+        { title: "Last used", named: true, show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
+        { title: "Created", named: true, show: (a) => <Time at={a.createdAt} /> },
       ]}
     />
   );
@@ -187,7 +187,7 @@ function One({ id, tab }: { id: string; tab: string }) {
                 title="Spent in 30 days"
                 sub={
                   <>
-                    <Amount of={a.credits.spentMicro} /> of <Amount of={a.credits.grantedMicro} /> granted in all
+                    <Amount of={a.credits.spentMicro} /> of <Amount of={a.credits.grantedMicro} /> in all
                   </>
                 }
               >

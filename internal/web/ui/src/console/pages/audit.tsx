@@ -71,7 +71,8 @@ function Rows({ filter, onPick }: { filter: Filter; onPick: (e: AuditEntry) => v
             const name = nameOf(e);
             return (
               <div>
-                {name && <span class="breaks">{name}</span>} <span class="small muted mono">{e.object}</span>
+                {name && <span class="breaks">{name}</span>}
+                <div class="small muted mono">{e.object}</div>
               </div>
             );
           },
@@ -94,7 +95,7 @@ function nameOf(e: AuditEntry): string | undefined {
   for (const text of [e.after, e.before]) {
     try {
       const name: unknown = JSON.parse(text ?? "null")?.name;
-      if (typeof name === "string" && name) return name;
+      if (typeof name === "string" && name && name !== "(masked)") return name;
     } catch {
       // only valid JSON has a name
     }

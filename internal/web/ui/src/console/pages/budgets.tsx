@@ -78,8 +78,8 @@ export function Budgets() {
         },
         { title: "Spent", number: true, show: (b) => (b.spentMicro === null ? <span class="muted">–</span> : <Amount of={b.spentMicro} as="column" />) },
         { title: "Limit", number: true, keep: 2, show: (b) => <Amount of={b.limitMicro} as="column" /> },
-        { title: "At the limit", show: (b) => <span class="muted">{b.atCap === "refuse" ? "refused" : "shortened"}</span> },
-        { title: "Resets", show: (b) => (b.resetsAt ? <Time at={b.resetsAt} /> : <span class="muted">never</span>) },
+        { title: "At the limit", named: true, show: (b) => <span class="muted">{b.atCap === "refuse" ? "refused" : "shortened"}</span> },
+        { title: "Resets", named: true, show: (b) => (b.resetsAt ? <Time at={b.resetsAt} /> : <span class="muted">never</span>) },
       ]}
       actions={[
         { title: "Subjects", kind: "quiet", when: (b) => b.subject === "*", dialog: (ends, b) => <Subjects of={b} onClose={ends.onClose} /> },
@@ -94,7 +94,7 @@ export function Budgets() {
 function Used({ spent, held, limit, warnAt }: { spent: number; held: number; limit: number; warnAt: number }) {
   const percent = Math.floor((100 * (spent + held)) / limit);
   const text = `${credits(spent)} of ${credits(limit)} credits spent` + (held > 0 ? `, ${credits(held)} held` : "");
-  const share = percent > 999 ? "> 999 %" : `${percent} %`;
+  const share = percent > 999 ? "> 999 %" : percent === 0 && spent + held > 0 ? "< 1 %" : `${percent} %`;
   return (
     <span class="meter" title={text}>
       <progress max={limit} value={Math.min(spent + held, limit)} aria-label={text} />

@@ -75,7 +75,7 @@ function Balance() {
         sub={
           c && (
             <>
-              <Amount of={c.heldMicro} /> held for running calls
+              <Amount of={c.heldMicro} /> held
               {!!c.owedMicro && (
                 <>
                   , <Amount of={c.owedMicro} /> owed

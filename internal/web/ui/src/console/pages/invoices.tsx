@@ -98,7 +98,7 @@ function All({ month }: { month: string }) {
           empty={<Empty title="No account had credits in this month" />}
           columns={[
             { title: "Account", show: (s) => <a class="breaks" href={"#/" + link(s)}>{s.accountName}</a> },
-            { title: "Models", show: (s) => <Models of={s} /> },
+            { title: "Models", keep: 1, show: (s) => <Models of={s} /> },
             { title: "Calls", number: true, show: (s) => count(s.charges.reduce((sum, c) => sum + c.calls, 0)) },
             { title: "Charged", number: true, keep: 3, show: (s) => <Amount of={s.chargedMicro} as="ledger" /> },
             { title: "Closing balance", number: true, keep: 2, show: (s) => <Amount of={s.closingMicro} as="ledger" /> },

@@ -46,7 +46,7 @@ function Living({ of: l }: { of: NodeList }) {
         <Figure title={l.data.length === 1 ? "Node" : "Nodes"} sub={databases[l.database]}>
           {count(l.data.length)}
         </Figure>
-        <Figure title="Calls in progress" sub="including those of sessions">
+        <Figure title="Calls in progress" sub="sessions included">
           {count(sum(l, "calls"))}
         </Figure>
         <Figure title="Sessions running" sub={<a href="#/sessions?status=running">Sessions</a>}>
@@ -77,9 +77,9 @@ function Living({ of: l }: { of: NodeList }) {
               keep: 3,
               show: (n) => (n.configProblem ? <Badge meaning="failed">not ready</Badge> : !l.sameConfig && n.configHash !== usual ? <Badge meaning="warning">differs</Badge> : <Badge meaning="ok">serves</Badge>),
             },
-            { title: "Up for", keep: 2, show: (n) => <time class="nowrap" dateTime={n.startedAt} title={"since " + moment(n.startedAt)}>{lasted(Date.now() - new Date(n.startedAt).getTime())}</time> },
-            { title: "Heartbeat", show: (n) => (n.self ? <span class="muted">now</span> : <Time at={n.seenAt} />) },
-            { title: "Version", show: (n) => <span class="breaks">{n.version}</span> },
+            { title: "Up for", named: true, keep: 2, show: (n) => <time class="nowrap" dateTime={n.startedAt} title={"since " + moment(n.startedAt)}>{lasted(Date.now() - new Date(n.startedAt).getTime())}</time> },
+            { title: "Heartbeat", named: true, show: (n) => (n.self ? <span class="muted">now</span> : <Time at={n.seenAt} />) },
+            { title: "Version", named: true, show: (n) => <span class="breaks">{n.version}</span> },
             { title: "Calls", number: true, show: (n) => count(n.calls) },
             { title: "Sessions", number: true, show: (n) => count(n.sessions) },
             {
@@ -122,7 +122,7 @@ const sum = (l: NodeList, member: "calls" | "sessions"): number => l.data.reduce
 function ends(l: NodeList): Fact[] {
   const others = l.data.length > 1;
   return [
-    ["A stop by SIGTERM", "It takes no more requests and finishes the running ones first."],
+    ["Stopped by SIGTERM", "It takes no more requests and finishes the running ones first."],
     ["Calls in progress at a crash", "They break off. Clients repeat them" + (others ? "; the other nodes answer." : " when a node runs again.")],
     ["Sessions", others ? "They continue on other nodes, after a crash within about 10 seconds." : "They continue when a node runs again, from their last finished step."],
     ["Schedules, webhooks, clean-up", others ? "Other nodes continue them; each job runs on one node at a time." : "They wait until a node runs again."],
@@ -133,6 +133,7 @@ function ends(l: NodeList): Fact[] {
 // lasted formats a long time.
 function lasted(ms: number): string {
   const minutes = Math.floor(ms / 60_000);
+  if (minutes < 1) return "< 1 min";
   if (minutes < 60) return `${minutes} min`;
   if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
   return of(Math.floor(minutes / 1440), "day");

@@ -39,7 +39,7 @@ function All({ of: p }: { of: ProviderList }) {
 
 // Sums shows whether all providers serve, and the calls of the last 24 hours.
 function Sums({ of: p, recent }: { of: ProviderList; recent?: RecentProviderList }) {
-  const used = p.data.filter((one) => !one.disabled && one.routes.length > 0);
+  const used = p.data.filter((one) => !one.disabled && one.models.length > 0);
   const resting = used.filter((one) => one.routes.some((r) => r.state !== "closed"));
   const sum = (member: "calls" | "errors") => recent && recent.data.reduce((all, r) => all + r.day[member], 0);
   const [calls, errors] = [sum("calls"), sum("errors")];
