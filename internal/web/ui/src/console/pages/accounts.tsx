@@ -302,6 +302,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
     });
   const plan = meta.data?.plans.find((p) => p.id === a.plan);
   const most = (n: number | null) => (n === null ? <span class="muted">no limit</span> : count(n));
+  const both = (key: number | null, all: number | null) => (key === null && all === null ? most(null) : <>{most(key)} a key, {most(all)} in all</>);
   return (
     <div class="body pad stack narrow">
       {may("operator:billing") && <PlanField hint="Applies from the next call." value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />}
@@ -309,8 +310,8 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
         <Facts
           of={[
             ["Models", plan.gatedModels ? "all models" : "standard models"],
-            ["Requests per minute", <>{most(plan.requestsPerMinute)} a key, {most(plan.requestsPerMinutePerAccount)} in all</>],
-            ["Concurrent calls", <>{most(plan.concurrentPerKey)} a key, {most(plan.concurrentPerAccount)} in all</>],
+            ["Requests per minute", both(plan.requestsPerMinute, plan.requestsPerMinutePerAccount)],
+            ["Concurrent calls", both(plan.concurrentPerKey, plan.concurrentPerAccount)],
             ["Concurrent sessions", most(plan.activeSessions)],
           ]}
         />

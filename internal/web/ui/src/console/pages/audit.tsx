@@ -10,7 +10,7 @@ import { Facts } from "../parts/facts";
 import { Filters, Range, spanOf, Text } from "../parts/filter";
 import { Empty } from "../parts/load";
 import { PickOf, sources } from "../parts/picker";
-import { type Filter, useFilter } from "../parts/router";
+import { type Filter, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Pages, useList } from "../parts/table";
 
@@ -47,7 +47,7 @@ export function Audit() {
       <p class="muted small">
         Each entry contains the hash of the one before. <code>stoa audit export</code> saves the log, and <code>stoa audit verify</code> checks that nothing was changed: <a href="/docs/audit">the guide</a>.
       </p>
-      {open && <Entry of={open} onClose={() => setOpen(undefined)} />}
+      {open && <Entry of={open} filter={filter} onClose={() => setOpen(undefined)} />}
     </>
   );
 }
@@ -71,8 +71,8 @@ function Rows({ filter, onPick }: { filter: Filter; onPick: (e: AuditEntry) => v
             const name = nameOf(e);
             return (
               <div>
-                {name && <span class="breaks">{name}</span>}
-                <div class="small muted mono">{e.object}</div>
+                {name ? <span class="breaks">{name}</span> : <span class="small mono">{e.object}</span>}
+                {name && <div class="small muted mono">{e.object}</div>}
               </div>
             );
           },
@@ -105,17 +105,22 @@ function nameOf(e: AuditEntry): string | undefined {
 // pretty returns the stored JSON with a member on each line.
 const pretty = (text: string): string => JSON.stringify(JSON.parse(text), undefined, 2);
 
-function Entry({ of: e, onClose }: { of: AuditEntry; onClose: () => void }) {
+// pages are those of objects, by the prefix of the id.
+const pages: Record<string, string> = { agt: "agents/", con: "connections/", whk: "webhooks/" };
+
+function Entry({ of: e, filter, onClose }: { of: AuditEntry; filter: Filter; onClose: () => void }) {
+  const page = e.after && pages[e.object.split("_")[0]!]; // a deleted object has none
   return (
     <Dialog title={words(e.action)} wide drawer onClose={onClose}>
       <Facts
         of={[
           ["When", moment(e.at)],
           ["By", <>{e.actorName && <div>{e.actorName}</div>}<Id of={e.actor} /></>],
-          ["Object", <>{nameOf(e) && <div class="breaks">{nameOf(e)}</div>}<Id of={e.object} /></>],
+          ["Object", <>{nameOf(e) && <div class="breaks">{page ? <a href={"#/" + page + e.object}>{nameOf(e)}</a> : nameOf(e)}</div>}<Id of={e.object} /></>],
           ["Entry", <>{count(e.seq)}, <code>{e.action}</code></>],
           e.requestId && ["Request", <Id of={e.requestId} />],
           e.address && ["Address", e.address],
+          ["More", <a href={"#/" + withFilter("audit", { object: e.object, account: filter.account ?? "" })} onClick={onClose}>All changes of this object</a>],
           ["Hash", <Id of={e.hash} />],
         ]}
       />

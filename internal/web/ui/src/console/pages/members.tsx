@@ -94,6 +94,7 @@ export function Members() {
         limit={50}
         changed={made}
         label="Open invitations"
+        few={8}
         search={{ name: "invitation", label: "Name or role", param: (q) => ({ q }) }}
         nothing="No such invitations"
         empty={{ title: "No open invitations" }}

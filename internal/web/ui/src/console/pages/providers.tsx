@@ -39,13 +39,12 @@ function All({ of: p }: { of: ProviderList }) {
 
 // Sums shows whether all providers serve, and the calls of the last 24 hours.
 function Sums({ of: p, recent }: { of: ProviderList; recent?: RecentProviderList }) {
-  const used = p.data.filter((one) => !one.disabled && one.models.length > 0);
-  const resting = used.filter((one) => one.routes.some((r) => r.state !== "closed"));
+  const resting = p.data.filter((one) => !one.disabled && one.routes.some((r) => r.state !== "closed"));
   const sum = (member: "calls" | "errors") => recent && recent.data.reduce((all, r) => all + r.day[member], 0);
   const [calls, errors] = [sum("calls"), sum("errors")];
   return (
     <dl class="figures">
-      <Figure title="Providers" sub={resting.length > 0 ? <span class="bad">{resting.map((one) => one.name).join(", ")} failing</span> : used.length > 0 ? "all serve" : "no model is routed to one"}>
+      <Figure title="Providers" sub={resting.length > 0 ? <span class="bad">{resting.map((one) => one.name).join(", ")} failing</span> : "none failing"}>
         {count(p.data.filter((one) => !one.disabled).length)}
       </Figure>
       <Figure title="Calls in progress" sub={`${count(p.retrying)} retrying`}>
@@ -94,6 +93,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
   const { api, may, offers } = useSession();
   const resting = p.routes.filter((r) => r.state !== "closed").length;
   const lately = recent.data?.data.find((r) => r.name === p.name);
+  const used = p.requests > 0 || !!lately?.day.calls;
   const [test, setTest] = useState<ProviderTest>();
   const action = useAction({ repeats: true });
   const run = () =>
@@ -107,7 +107,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         <h2>{p.name}</h2>
         <span class="small muted">{p.wire}</span>
         <span class="push row tight">
-          {p.disabled ? <Badge>disabled</Badge> : p.requests === 0 && !lately?.day.calls ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
+          {p.disabled ? <Badge>disabled</Badge> : !used ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
           {may("operator") && offers("testProvider") && !p.disabled && (
             <Button small disabled={action.busy} onClick={run}>
               {action.busy ? "Testing" : "Test now"}
@@ -120,10 +120,14 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         {action.problem && <Failure problem={action.problem} />}
       </div>
       <p class="pad small muted">
-        {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} in progress
-        {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
-        <br />
-        {p.models.length > 0 ? <span class="breaks">Serves {p.models.join(", ")}.</span> : p.disabled ? "It gets no calls. Enable it under Settings." : "No model is routed to it."}
+        {used && (
+          <>
+            {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} in progress
+            {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
+            <br />
+          </>
+        )}
+        {p.models.length > 0 ? <span class="breaks">Serves {p.models.join(", ")}.</span> : p.disabled ? "It gets no calls. Enable it under Settings." : p.wire === "sandbox" ? "The built-in sandbox answers for models without a provider." : "No model is routed to it. Add it to the routes of a family."}
       </p>
       {lately && <Lately of={lately} />}
       {p.routes.length > 0 && (
