@@ -120,8 +120,8 @@ function Entry({ of: e, filter, onClose }: { of: AuditEntry; filter: Filter; onC
           ["Entry", <>{count(e.seq)}, <code>{e.action}</code></>],
           e.requestId && ["Request", <Id of={e.requestId} />],
           e.address && ["Address", e.address],
-          ["More", <a href={"#/" + withFilter("audit", { object: e.object, account: filter.account ?? "" })} onClick={onClose}>All changes of this object</a>],
           ["Hash", <Id of={e.hash} />],
+          ["More", <a href={"#/" + withFilter("audit", { object: e.object, account: filter.account ?? "" })} onClick={onClose}>All changes of this object</a>],
         ]}
       />
       {e.before && e.after ? <Diff was={pretty(e.before)} now={pretty(e.after)} data /> : <Code title={e.before ? "Deleted" : "Created or decided"} text={pretty(e.after ?? e.before ?? "{}")} wraps />}

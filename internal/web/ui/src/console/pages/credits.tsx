@@ -1,14 +1,14 @@
 // Charges: receipts, the ledger, and the reconciliation.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { count, duration, local, midnight, moment, of, perMillion } from "../../lib/format";
+import { count, duration, exactCredits, local, midnight, moment, of, perMillion } from "../../lib/format";
 import type { UsageSums } from "../../lib/contract";
 import type { Credits as CreditsOf, LedgerEntry, Meta, Receipt, Reconciliation } from "../../lib/types";
 import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
 import { Download } from "../parts/download";
-import { Facts } from "../parts/facts";
+import { Facts, Lines } from "../parts/facts";
 import { Figure } from "../parts/figure";
 import { Filters, Range, spanOf, Text } from "../parts/filter";
 import { Empty, States, useLive, useLoad } from "../parts/load";
@@ -336,7 +336,7 @@ function Books() {
   return (
     <States of={books}>
       {(b) => (
-        <div class="body stack pad">
+        <div class="body stack pad narrow">
           {b.balanced ? (
             <Notice meaning="ok">
               <p>
@@ -351,16 +351,17 @@ function Books() {
               <pre class="breaks">{JSON.stringify(b.differences, null, 2)}</pre>
             </Notice>
           )}
-          <Facts
+          <Lines
             of={[
-              ["Granted", <Amount of={b.grantedMicro} as="exact" />],
-              ["Available", <Amount of={b.availableMicro} as="exact" />],
-              ["Held", <Amount of={b.heldMicro} as="exact" />],
-              ["Charges", <Amount of={b.chargesMicro} as="exact" />],
-              ["Receipts", <Amount of={b.receiptsMicro} as="exact" />],
-              ["Checked", <Time at={b.checkedAt} />],
+              ["Available", b.availableMicro],
+              ["Held for running calls", b.heldMicro],
+              [`Charges, with receipts of ${exactCredits(b.receiptsMicro)}`, b.chargesMicro],
+              ["Granted", b.grantedMicro],
             ]}
           />
+          <p class="small muted">
+            Checked <Time at={b.checkedAt} />.
+          </p>
           <Button icon="again" onClick={books.reload} disabled={books.loading}>
             Check again
           </Button>

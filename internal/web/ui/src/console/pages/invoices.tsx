@@ -7,6 +7,7 @@ import { saveFile } from "../../lib/save";
 import type { UsageReport } from "../../lib/types";
 import { Amount, Badge, Button, Id } from "../parts/basic";
 import { Chart } from "../parts/chart";
+import { Lines } from "../parts/facts";
 import { Figure } from "../parts/figure";
 import { Filters, Pick } from "../parts/filter";
 import { asProblem, Empty, States, useLoad } from "../parts/load";
@@ -23,8 +24,12 @@ function months(now = new Date()): string[] {
   return Array.from({ length: most }, (_, i) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - i)).toISOString().slice(0, 7));
 }
 
-const monthName = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
-const named = (month: string): string => monthName.format(new Date(month + "-01T00:00:00Z"));
+const nameIn = (length: "long" | "short") => {
+  const format = new Intl.DateTimeFormat("en-GB", { month: length, year: "numeric", timeZone: "UTC" });
+  return (month: string): string => format.format(new Date(month + "-01T00:00:00Z"));
+};
+const named = nameIn("long");
+const short = nameIn("short");
 
 export function Invoices() {
   const { api, may } = useSession();
@@ -59,7 +64,7 @@ export function Invoices() {
       </header>
       <section class="panel" aria-label="Which statements">
         <Filters names={["month", "of"]} filter={filter} change={change}>
-          <Pick name="month" label="Month" filter={{ ...filter, month }} change={change} choices={list.map((id) => ({ id, title: named(id) }))} />
+          <Pick name="month" label="Month" filter={{ ...filter, month }} change={change} choices={list.map((id) => ({ id, title: short(id) }))} />
           {operates && (
             <PickOf
               name="of"
@@ -191,16 +196,7 @@ function One({ month, accountId }: { month: string; accountId?: string }) {
                   </span>
                 </header>
                 <div class="body stack">
-                  <dl class="sums">
-                    {[...lines, ["Closing balance", s.closingMicro] as const].map(([title, amount]) => (
-                      <>
-                        <dt>{title}</dt>
-                        <dd>
-                          <Amount of={amount} as="ledger" />
-                        </dd>
-                      </>
-                    ))}
-                  </dl>
+                  <Lines of={[...lines, ["Closing balance", s.closingMicro]]} />
                   <div class="small">
                     <Id of={s.accountId} />
                   </div>

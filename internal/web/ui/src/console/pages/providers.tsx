@@ -93,6 +93,16 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
   const { api, may, offers } = useSession();
   const resting = p.routes.filter((r) => r.state !== "closed").length;
   const lately = recent.data?.data.find((r) => r.name === p.name);
+  const serves =
+    p.models.length > 0 ? (
+      <span class="breaks">Serves {p.models.join(", ")}.</span>
+    ) : p.disabled ? (
+      "It gets no calls. Enable it under Settings."
+    ) : p.wire === "sandbox" ? (
+      "It answers for models without a provider."
+    ) : (
+      "No model is routed to it. Add it to the routes of a family."
+    );
   const used = p.requests > 0 || !!lately?.day.calls;
   const [test, setTest] = useState<ProviderTest>();
   const action = useAction({ repeats: true });
@@ -105,7 +115,10 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
     <section class="panel" aria-label={p.name}>
       <header>
         <h2>{p.name}</h2>
-        <span class="small muted">{p.wire}</span>
+        <span class="small muted">
+          {p.wire}
+          {!used && <> · {serves}</>}
+        </span>
         <span class="push row tight">
           {p.disabled ? <Badge>disabled</Badge> : !used ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
           {may("operator") && offers("testProvider") && !p.disabled && (
@@ -119,16 +132,14 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         {test && <Tested of={test} />}
         {action.problem && <Failure problem={action.problem} />}
       </div>
-      <p class="pad small muted">
-        {used && (
-          <>
-            {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} in progress
-            {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
-            <br />
-          </>
-        )}
-        {p.models.length > 0 ? <span class="breaks">Serves {p.models.join(", ")}.</span> : p.disabled ? "It gets no calls. Enable it under Settings." : p.wire === "sandbox" ? "The built-in sandbox answers for models without a provider." : "No model is routed to it. Add it to the routes of a family."}
-      </p>
+      {used && (
+        <p class="pad small muted">
+          {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} in progress
+          {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
+          <br />
+          {serves}
+        </p>
+      )}
       {lately && <Lately of={lately} />}
       {p.routes.length > 0 && (
         <Table
