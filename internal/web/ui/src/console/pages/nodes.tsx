@@ -64,12 +64,9 @@ function Living({ of: l }: { of: NodeList }) {
             {
               title: "Node",
               show: (n) => (
-                <div>
+                <>
                   <span class="breaks">{n.address}</span> {n.self && l.data.length > 1 && <Badge meaning="accent">answers you</Badge>}
-                  <div class="small muted">
-                    <Id of={n.id} />
-                  </div>
-                </div>
+                </>
               ),
             },
             {
@@ -90,6 +87,7 @@ function Living({ of: l }: { of: NodeList }) {
                 </span>
               ),
             },
+            { title: "Id", show: (n) => <Id of={n.id} /> },
           ]}
         />
       </section>

@@ -119,7 +119,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
           {p.wire}
           {!used && <> · {serves}</>}
         </span>
-        <span class="push row tight">
+        <span class="push row tight small">
           {p.disabled ? <Badge>disabled</Badge> : !used ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
           {may("operator") && offers("testProvider") && !p.disabled && (
             <Button small disabled={action.busy} onClick={run}>
