@@ -1,7 +1,7 @@
 // The audit log: who changed what, with each object before and after the change.
 import { useMemo, useState } from "preact/hooks";
 import type { AuditEntry } from "../../lib/contract";
-import { count, local, moment } from "../../lib/format";
+import { count, credits, local, moment } from "../../lib/format";
 import { Id } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Dialog } from "../parts/dialog";
@@ -77,6 +77,7 @@ function Rows({ filter, onPick }: { filter: Filter; onPick: (e: AuditEntry) => v
             );
           },
         },
+        { title: "Changed", show: (e) => changed(e).length > 0 && <span class="muted breaks">{changed(e).join(", ")}</span> },
         { title: "By", keep: 2, show: (e) => <span class="breaks" title={e.actor}>{e.actorName ?? e.actor}</span> },
       ]}
       empty={<Empty title={narrowed ? "No matching changes" : "No changes yet"} />}
@@ -90,16 +91,32 @@ function words(action: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-// nameOf returns the name that the object had after the change, or before it.
-function nameOf(e: AuditEntry): string | undefined {
-  for (const text of [e.after, e.before]) {
-    try {
-      const name: unknown = JSON.parse(text ?? "null")?.name;
-      if (typeof name === "string" && name && name !== "(masked)") return name;
-    } catch {
-      // only valid JSON has a name
-    }
+type Stored = Record<string, unknown> | null;
+
+// parsed returns a stored object; null if there is none, or only its size was kept.
+function parsed(text: string | null): Stored {
+  try {
+    return JSON.parse(text ?? "null") as Stored;
+  } catch {
+    return null;
   }
+}
+
+// nameOf returns the name that the object had after the change, or before it, or what tells it
+// from others of its kind.
+function nameOf(e: AuditEntry): string | undefined {
+  const o = parsed(e.after) ?? parsed(e.before);
+  if (!o) return undefined;
+  if (typeof o.amountMicro === "number") return credits(o.amountMicro) + " credits";
+  if (typeof o.limitMicro === "number") return `${credits(o.limitMicro)} credits, ${o.period === "total" ? "in total" : `each ${String(o.period)}`}`;
+  return [o.name, o.title, o.url, o.role].find((text): text is string => typeof text === "string" && text !== "" && text !== "(masked)");
+}
+
+// changed returns the members that a change gave another value.
+function changed(e: AuditEntry): string[] {
+  const [was, now] = [parsed(e.before), parsed(e.after)];
+  if (!was || !now) return [];
+  return [...new Set([...Object.keys(was), ...Object.keys(now)])].filter((name) => name !== "updatedAt" && JSON.stringify(was[name]) !== JSON.stringify(now[name]));
 }
 
 // pretty returns the stored JSON with a member on each line.

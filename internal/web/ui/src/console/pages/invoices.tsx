@@ -191,7 +191,7 @@ function One({ month, accountId }: { month: string; accountId?: string }) {
                   <h2 id="statement" class="breaks">
                     {s.accountName}, {named(month)}
                   </h2>
-                  <span class="push">
+                  <span class="push small">
                     <State of={s} />
                   </span>
                 </header>
