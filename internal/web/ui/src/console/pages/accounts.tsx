@@ -205,8 +205,8 @@ function One({ id, tab }: { id: string; tab: string }) {
               {active === "ledger" && <Ledger key={a.credits.grantedMicro} account={a.id} />}
               {active === "keys" && <Keys id={a.id} />}
               {active === "limits" && <Limits of={a} onDone={account.reload} />}
+              {active === "usage" && <Spend account={a.id} />}
             </section>
-            {active === "usage" && <Spend account={a.id} />}
           </>
         )}
       </States>
