@@ -94,10 +94,23 @@ func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.List
 	q := in.Params
 	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
 	filter := store.AccountFilter{Text: q.Q, Below: stoa.Credits(q.UnspentBelowMicro)}
+	var byDay map[string][]int64
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.AccountRow, store.Cursor, error) {
-		return tx.Accounts(ctx, filter, p.Page)
+		rows, next, err := tx.Accounts(ctx, filter, p.Page)
+		ids := make([]string, len(rows))
+		for i, a := range rows {
+			ids[i] = a.ID
+		}
+		if err == nil {
+			byDay, err = tx.SpentByDay(ctx, ids)
+		}
+		return rows, next, err
 	}, func(a store.AccountRow) contract.Account {
-		return contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds))
+		out := contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds))
+		if out.SpentByDayMicro = byDay[a.ID]; out.SpentByDayMicro == nil {
+			out.SpentByDayMicro = make([]int64, store.SpentDays)
+		}
+		return out
 	})
 }
 
@@ -238,7 +251,7 @@ func (s *Server) accountWithCredits(ctx context.Context, id string) (rest.Reply[
 		return rest.Reply[contract.AccountWithCredits]{}, err
 	}
 	a, err := read(ctx, s, func(tx *store.Tx) (store.AccountRow, error) { return tx.AccountRow(ctx, id) })
-	return rest.Reply[contract.AccountWithCredits]{Body: contract.AccountWithCredits(contractAccount(a, balance))}, err
+	return rest.Reply[contract.AccountWithCredits]{Body: extend[contract.AccountWithCredits](contractAccount(a, balance))}, err
 }
 
 func contractAccount(a store.AccountRow, b stoa.Balance) contract.Account {

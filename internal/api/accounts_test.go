@@ -332,6 +332,13 @@ func TestAccountsAreListedWithTheirMoney(t *testing.T) {
 		if a.SpentLast30DaysMicro != a.Credits.SpentMicro || (a.Credits.SpentMicro > 0) != (ids[a.ID] == "Acme 100%") || a.LastUsedAt.IsNull() == used {
 			t.Errorf("%s is listed as %+v", ids[a.ID], a)
 		}
+		var sum int64
+		for _, day := range a.SpentByDayMicro {
+			sum += day
+		}
+		if len(a.SpentByDayMicro) != 30 || sum != a.SpentLast30DaysMicro {
+			t.Errorf("%s spent %d by day: %v", ids[a.ID], sum, a.SpentByDayMicro)
+		}
 	}
 	var first page[contract.Account]
 	c.Want(200, "GET", "/api/v1/accounts?limit=1&q=acme", nil).JSON(&first)

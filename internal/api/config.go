@@ -217,15 +217,24 @@ func contractConfigVersion(v store.ConfigVersion) contract.ConfigVersion {
 // listConfigVersions serves GET /api/v1/config/versions.
 func (s *Server) listConfigVersions(ctx context.Context, in rest.Request[contract.ListConfigVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.ConfigVersion]], error) {
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, "", "config versions")
+	n := namesOf("")
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.ConfigVersion, bool, error) {
 		before := int64(math.MaxInt64)
 		if p.Page.After.ID != "" {
 			before, _ = strconv.ParseInt(p.Page.After.ID, 10, 64)
 		}
 		list, err := tx.ConfigVersions(ctx, before, p.Page.Limit+1)
+		for _, v := range list {
+			n.add(store.NamedKeys, v.Author)
+		}
+		err = n.read(ctx, tx, err)
 		more := len(list) > p.Page.Limit
 		return list[:min(len(list), p.Page.Limit)], more, err
-	}, contractConfigVersion, func(v store.ConfigVersion) rest.Place {
+	}, func(v store.ConfigVersion) contract.ConfigVersion {
+		out := contractConfigVersion(v)
+		out.AuthorName = n.of(store.NamedKeys, v.Author)
+		return out
+	}, func(v store.ConfigVersion) rest.Place {
 		return rest.Place{At: v.CreatedAt, ID: strconv.FormatInt(v.N, 10)}
 	})
 }

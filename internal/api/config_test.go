@@ -147,6 +147,9 @@ func TestALifeOfManagedSettings(t *testing.T) {
 	}
 	var list page[contract.ConfigVersion]
 	c.Want(200, "GET", configPath+"/versions?limit=2", nil).JSON(&list)
+	if name := list.Data[0].AuthorName; name == "" {
+		t.Errorf("the author of %+v has no name", list.Data[0])
+	}
 	if len(list.Data) != 2 || list.Data[0].Version != 3 || !list.HasMore {
 		t.Errorf("the versions are %+v", list)
 	}

@@ -18,7 +18,10 @@ func (s *Server) listNodes(ctx context.Context, _ rest.Request[rest.None, rest.N
 	if err != nil {
 		return rest.Reply[contract.NodeList]{}, err
 	}
-	out := contract.NodeList{Data: []contract.Node{}, SameConfig: true}
+	out := contract.NodeList{Data: []contract.Node{}, SameConfig: true, Database: "sqlite"}
+	if s.Store.Postgres() {
+		out.Database = "postgresql"
+	}
 	for _, n := range nodes {
 		c := contract.Node{
 			ID: n.ID, Version: n.Version, Address: n.Address, StartedAt: contract.Time(n.StartedAt), SeenAt: contract.Time(n.SeenAt),

@@ -27,6 +27,9 @@ func TestAnOperatorSeesTheNodes(t *testing.T) {
 			if len(list.Data) != len(services) || list.SameConfig != (len(services) == 1) {
 				t.Fatalf("%d services have the nodes %+v", len(services), list)
 			}
+			if want := map[bool]string{false: "sqlite", true: "postgresql"}[h.Store.Postgres()]; list.Database != want {
+				t.Errorf("the database is %q, want %q", list.Database, want)
+			}
 			for j, n := range list.Data {
 				if n.Self != (i == j) || n.ID != services[j].Store.Node() || n.StartedAt.IsZero() || n.SeenAt.IsZero() || n.Calls != 0 || n.Sessions != 0 {
 					t.Errorf("asked of node %d, node %d is %+v", i, j, n)

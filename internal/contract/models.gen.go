@@ -56,6 +56,9 @@ type Account struct {
 	// Example: free
 	Plan string `json:"plan"`
 
+	// SpentByDayMicro The same charges by day, the oldest day first. In lists.
+	SpentByDayMicro []int64 `json:"spentByDayMicro,omitempty,omitzero"`
+
 	// SpentLast30DaysMicro The charges of the last 30 days (UTC), including today.
 	SpentLast30DaysMicro int64 `json:"spentLast30DaysMicro"`
 	Suspended            bool  `json:"suspended"`
@@ -710,6 +713,9 @@ type ConfigValue = json.RawMessage
 type ConfigVersion struct {
 	// Author The id of the key that applied it.
 	Author string `json:"author"`
+
+	// AuthorName The name of the key, in lists; absent if the key was removed.
+	AuthorName string `json:"authorName,omitempty,omitzero"`
 
 	// Changes The differences from the version before.
 	//
@@ -3390,6 +3396,9 @@ type Node struct {
 // NodeList defines model for NodeList.
 type NodeList struct {
 	Data []Node `json:"data"`
+
+	// Database The database of the service. With SQLite there is one node.
+	Database string `json:"database"`
 
 	// SameConfig Whether all nodes have the same `configHash`. If not, the behavior depends on the node that answers.
 	SameConfig bool `json:"sameConfig"`

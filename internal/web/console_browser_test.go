@@ -104,6 +104,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 			p.click(`td a[href="#/accounts/acc_01k9zqd3m8w5x7y2c4b6n8p0rz"]`)
 			p.says("0 held")
 			p.says("0.75")
+			p.press("Top up")
 			p.press("+20")
 			p.see(`document.querySelector("#grant").value === "20"`)
 			p.type_("#reference", "pay_1042")

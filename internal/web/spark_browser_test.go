@@ -22,6 +22,10 @@ func TestRowsShowWhatTheySpent(t *testing.T) {
 	p.see(drawn)
 	p.fits()
 	p.shot("agents")
+	p = signIn(t, browser, st.h.URL, st.h.Key, "accounts", looks()[0])
+	p.see(drawn)
+	p.fits()
+	p.shot("accounts")
 	p = signIn(t, browser, st.h.URL, st.h.Key, "usage", looks()[0])
 	p.see(`!!document.querySelector("td.num .spark path")?.getAttribute("d")`)
 }

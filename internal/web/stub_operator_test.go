@@ -44,7 +44,7 @@ func operatorReplies() map[string]string {
 			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V1X", "1.4.0", "10.0.0.7:8080", "5f2d8e0c9a41", true),
 			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V2X", "1.4.0", "10.0.0.8:8080", "5f2d8e0c9a41", false),
 			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V3X", "1.4.1", "10.0.0.9:8080", "77aa12e0f3bc", false),
-		}, ",") + `],"sameConfig":false}`,
+		}, ",") + `],"database":"postgresql","sameConfig":false}`,
 		"GET /requests": stubRequests([]string{
 			stubRequest("a", 200, ""), stubRequest("b", 429, "insufficient_quota"), stubRequest("c", 502, "upstream_error"), stubRequest("d", 200, "stream_interrupted"),
 		}, "page2", `{"count":17,"since":"2026-11-20T11:58:00.000Z","until":"2026-11-20T11:59:00.000Z"}`),
@@ -76,7 +76,7 @@ const stubDraft = `{"settings":{"providers":[{"apiKey":"********","maxInFlight":
 
 // stubVersion is a version of the managed settings.
 func stubVersion(n int, changes string) string {
-	return fmt.Sprintf(`{"id":"cfg_%d","version":%d,"author":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","note":"A note","changes":%s,"createdAt":"2026-11-20T11:57:00.000Z"}`, n, n, changes)
+	return fmt.Sprintf(`{"id":"cfg_%d","version":%d,"author":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","authorName":"first key","note":"A note","changes":%s,"createdAt":"2026-11-20T11:57:00.000Z"}`, n, n, changes)
 }
 
 // stubStatements are the statements of a customer, for each month.

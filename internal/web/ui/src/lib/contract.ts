@@ -10,6 +10,7 @@ export interface Account {
   lastUsedAt: string | null;
   name: string;
   plan: string;
+  spentByDayMicro?: number[];
   spentLast30DaysMicro: number;
   suspended: boolean;
 }
@@ -485,6 +486,7 @@ export type ConfigValue = Record<string, unknown> | null;
 
 export interface ConfigVersion {
   author: string;
+  authorName?: string;
   changes: string[];
   createdAt: string;
   id: string;
@@ -2062,6 +2064,7 @@ export interface Node {
 
 export interface NodeList {
   data: Node[];
+  database: "sqlite" | "postgresql";
   sameConfig: boolean;
 }
 

@@ -6,15 +6,17 @@ import { count, credits, isLow } from "../../lib/format";
 import type { Credits, Key, KeyWithSecret, Meta } from "../../lib/types";
 import { Amount, Badge, Button, Id, Time } from "../parts/basic";
 import { Facts } from "../parts/facts";
+import { Figure } from "../parts/figure";
 import { TextField } from "../parts/fields";
 import type { Choice } from "../parts/filter";
-import { FormDialog, useAction } from "../parts/form";
+import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
-import { type Ends, orderOf, ResourcePage, useResource } from "../parts/resource";
+import { type Ends, orderOf, ResourcePage, useDialogs, useResource } from "../parts/resource";
 import { PlanField, toMicro } from "../parts/plan";
 import { go, withFilter } from "../parts/router";
 import { KeySecret } from "../parts/secret";
 import { useSession } from "../parts/session";
+import { Spent } from "../parts/spark";
 import { Spend } from "../parts/spend";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
@@ -81,9 +83,9 @@ function All() {
             </>
           ),
         },
-        { title: "Spent 30 days", keep: 1, number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
-        { title: "Last use", show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
-        { title: "Since", show: (a) => <Time at={a.createdAt} /> },
+        { title: "Spent, 30 days", keep: 1, number: true, show: (a) => (a.spentByDayMicro ? <Spent of={a.spentByDayMicro} /> : <Amount of={a.spentLast30DaysMicro} as="column" />) },
+        { title: "Last used", named: true, show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
+        { title: "Created", named: true, show: (a) => <Time at={a.createdAt} /> },
       ]}
     />
   );
@@ -131,156 +133,121 @@ const tabs = [
 
 // One is the page of an account.
 function One({ id, tab }: { id: string; tab: string }) {
-  const { api, may } = useSession();
+  const { api, may, offers } = useSession();
   const account = useLoad((signal) => api.get<AccountWithCredits>("/accounts/" + encodeURIComponent(id), undefined, signal), [api, id]);
   const active = tabs.some((t) => t.id === tab) ? tab : "usage";
   const a = account.data;
+  const dialogs = useDialogs<"topUp" | "withdraw">(
+    {
+      topUp: (ends) => <TopUp id={id} {...ends} />,
+      withdraw: (ends) => <Withdraw id={id} {...ends} />,
+    },
+    account.reload,
+  );
   return (
     <>
       <header class="head">
         <h1 class="breaks">{a?.name ?? "Account"}</h1> {a?.suspended && <Badge meaning="failed">suspended</Badge>}
-        <a class="push" href="#/accounts">
-          All accounts
-        </a>
+        <div class="push row">
+          <a href="#/accounts">All accounts</a>
+          {a && may("operator:billing") && (
+            <>
+              <Button onClick={() => dialogs.open("withdraw")}>Withdraw</Button>
+              <Button kind="main" icon="plus" onClick={() => dialogs.open("topUp")}>
+                Top up
+              </Button>
+            </>
+          )}
+        </div>
       </header>
       <States of={account}>
         {(a) => (
           <>
+            <p class="small muted">
+              {a.email && <span class="breaks">{a.email} · </span>}
+              <Id of={a.id} /> · created <Time at={a.createdAt} />
+            </p>
             <dl class="figures">
-              <div class="figure panel">
-                <dt>Credits available</dt>
-                <dd>
-                  <Amount of={a.credits.availableMicro} /> <Low of={a.credits} />
-                </dd>
-                <dd class="sub">
-                  <Amount of={a.credits.heldMicro} /> held
-                  {!!a.credits.owedMicro && (
-                    <>
-                      , <Amount of={a.credits.owedMicro} /> owed
-                    </>
-                  )}
-                </dd>
-              </div>
-              <div class="figure panel">
-                <dt>Spent in 30 days</dt>
-                <dd>
-                  <Amount of={a.spentLast30DaysMicro} />
-                </dd>
-                <dd class="sub">
-                  <Amount of={a.credits.spentMicro} /> of <Amount of={a.credits.grantedMicro} /> granted in all
-                </dd>
-              </div>
-              <div class="figure panel">
-                <dt>Last use</dt>
-                <dd class="word">{a.lastUsedAt ? <Time at={a.lastUsedAt} /> : "never"}</dd>
-                <dd class="sub">
-                  <a href={"#/" + withFilter("requests", { account: a.id })}>Its requests</a>
-                </dd>
-              </div>
-              <div class="figure panel">
-                <dt>Account</dt>
-                <dd class="word">{a.email ?? a.plan}</dd>
-                <dd class="sub">
-                  <Id of={a.id} />
-                </dd>
-              </div>
+              <Figure
+                title="Credits available"
+                sub={
+                  <>
+                    <Amount of={a.credits.heldMicro} /> held
+                    {!!a.credits.owedMicro && (
+                      <>
+                        , <Amount of={a.credits.owedMicro} /> owed
+                      </>
+                    )}
+                  </>
+                }
+              >
+                <Amount of={a.credits.availableMicro} /> <Low of={a.credits} />
+              </Figure>
+              <Figure
+                title="Spent in 30 days"
+                sub={
+                  <>
+                    <Amount of={a.credits.spentMicro} /> of <Amount of={a.credits.grantedMicro} /> in all
+                  </>
+                }
+              >
+                <Amount of={a.spentLast30DaysMicro} />
+              </Figure>
+              <Figure title="Last used" word sub={<a href={"#/" + withFilter("requests", { account: a.id })}>Its requests</a>}>
+                {a.lastUsedAt ? <Time at={a.lastUsedAt} /> : "never"}
+              </Figure>
+              <Figure title="Plan" word sub={offers("getStatements") && <a href={"#/" + withFilter("invoices", { of: a.id })}>Its invoices</a>}>
+                {a.plan}
+              </Figure>
             </dl>
-            {may("operator:billing") && <TopUp id={a.id} onDone={account.reload} />}
             <section class="panel" aria-label="More of the account">
               <Tabs label="Account" tabs={tabs} active={active} onChange={(to) => go(`accounts/${id}/${to}`)} />
               {active === "ledger" && <Ledger key={a.credits.grantedMicro} account={a.id} />}
               {active === "keys" && <Keys id={a.id} />}
               {active === "limits" && <Limits of={a} onDone={account.reload} />}
+              {active === "usage" && <Spend account={a.id} />}
             </section>
-            {active === "usage" && <Spend account={a.id} />}
           </>
         )}
       </States>
+      {dialogs.dialog}
     </>
   );
 }
 
-function TopUp({ id, onDone }: { id: string; onDone: () => void }) {
+function TopUp({ id, onDone, onClose }: { id: string } & Ends) {
   const { api } = useSession();
   const [amount, setAmount] = useState("");
   const [reason, setReason] = useState("");
   const [reference, setReference] = useState("");
-  const action = useAction({ repeats: true });
-  const [withdrawing, setWithdrawing] = useState(false);
+  const action = useAction();
   const submit = () =>
     action.run(async (once) => {
       const body: CreateGrant = { amountMicro: toMicro(amount) };
       if (reason.trim()) body.reason = reason.trim();
       if (reference.trim()) body.externalRef = reference.trim();
       await api.create(`/accounts/${id}/grants`, body, once);
-      setAmount("");
-      setReason("");
-      setReference("");
-      toast("The credits are granted");
-      onDone();
+      onDone("The credits are granted");
     });
   return (
-    <section class="panel" aria-labelledby="top-up">
-      <header>
-        <h2 id="top-up">Top up</h2>
-        <div class="push">
-          <Button small onClick={() => setWithdrawing(true)}>
-            Withdraw
-          </Button>
+    <FormDialog id="top-up" title="Top up" submit="Grant" ready={Number(amount) > 0} action={action} onSubmit={submit} onClose={onClose}>
+      <div>
+        <TextField id="grant" label="Credits" type="number" min="0.000001" step="any" value={amount} onChange={setAmount} autofocus />
+        <div class="row quick">
+          {[5, 20, 100, 500].map((n) => (
+            <Button small onClick={() => setAmount(String(n))}>
+              +{n}
+            </Button>
+          ))}
         </div>
-      </header>
-      <form
-        class="body stack"
-        onSubmit={(e) => {
-          e.preventDefault();
-          void submit();
-        }}
-      >
-        <div class="topup">
-          <label class="filter">
-            <span class="small muted">Credits</span>
-            <input id="grant" class="input" type="number" min="0.000001" step="any" value={amount} onInput={(e) => setAmount(e.currentTarget.value)} />
-          </label>
-          <span class="row tight">
-            {[5, 20, 100].map((n) => (
-              <Button small onClick={() => setAmount(String(n))}>
-                +{n}
-              </Button>
-            ))}
-          </span>
-          <label class="filter">
-            <span class="small muted">Reference of the payment</span>
-            <input id="reference" class="input" maxLength={128} value={reference} onInput={(e) => setReference(e.currentTarget.value)} aria-describedby="reference-hint" />
-          </label>
-          <label class="filter">
-            <span class="small muted">Reason</span>
-            <input id="reason" class="input" maxLength={500} value={reason} onInput={(e) => setReason(e.currentTarget.value)} aria-describedby="reference-hint" />
-          </label>
-          <Button kind="main" type="submit" disabled={action.busy || !(Number(amount) > 0)}>
-            Grant
-          </Button>
-        </div>
-        <p class="small muted" id="reference-hint">
-          Reference and reason may be empty; the account's ledger shows the reason. A reference counts once: sent again, it grants nothing more.
-        </p>
-        {action.problem && <Failure problem={action.problem} />}
-      </form>
-      {withdrawing && (
-        <Withdraw
-          id={id}
-          onClose={() => setWithdrawing(false)}
-          onDone={(said) => {
-            setWithdrawing(false);
-            if (said) toast(said);
-            onDone();
-          }}
-        />
-      )}
-    </section>
+      </div>
+      <TextField id="reference" label="Reference of the payment" placeholder="none" hint="It counts once: sent again, it grants nothing more." maxLength={128} value={reference} onChange={setReference} />
+      <TextField id="reason" label="Reason" placeholder="none" hint="The account's ledger shows it." maxLength={500} value={reason} onChange={setReason} />
+    </FormDialog>
   );
 }
 
-function Withdraw({ id, onDone, onClose }: { id: string } & Pick<Ends, "onDone" | "onClose">) {
+function Withdraw({ id, onDone, onClose }: { id: string } & Ends) {
   const { api } = useSession();
   const [amount, setAmount] = useState("");
   const [reference, setReference] = useState("");
@@ -326,6 +293,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
   const { api, me, may } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const action = useAction({ repeats: true });
+  const [suspending, setSuspending] = useState(false);
   const patch = (said: string, body: UpdateAccount) =>
     action.run(async () => {
       await api.patch("/accounts/" + a.id, body);
@@ -334,15 +302,16 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
     });
   const plan = meta.data?.plans.find((p) => p.id === a.plan);
   const most = (n: number | null) => (n === null ? <span class="muted">no limit</span> : count(n));
+  const both = (key: number | null, all: number | null) => (key === null && all === null ? most(null) : <>{most(key)} a key, {most(all)} in all</>);
   return (
-    <div class="body pad stack">
+    <div class="body pad stack narrow">
       {may("operator:billing") && <PlanField hint="Applies from the next call." value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />}
       {plan && (
         <Facts
           of={[
             ["Models", plan.gatedModels ? "all models" : "standard models"],
-            ["Requests per minute", <>{most(plan.requestsPerMinute)} a key, {most(plan.requestsPerMinutePerAccount)} in all</>],
-            ["Concurrent calls", <>{most(plan.concurrentPerKey)} a key, {most(plan.concurrentPerAccount)} in all</>],
+            ["Requests per minute", both(plan.requestsPerMinute, plan.requestsPerMinutePerAccount)],
+            ["Concurrent calls", both(plan.concurrentPerKey, plan.concurrentPerAccount)],
             ["Concurrent sessions", most(plan.activeSessions)],
           ]}
         />
@@ -355,13 +324,28 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
               Resume the account
             </Button>
           ) : (
-            <Button kind="danger" disabled={action.busy} onClick={() => patch("The account is suspended", { suspended: true })}>
+            <Button kind="danger" disabled={action.busy} onClick={() => setSuspending(true)}>
               Suspend the account
             </Button>
           )}
         </div>
       )}
       {action.problem && <Failure problem={action.problem} />}
+      {suspending && (
+        <ConfirmAction
+          title={`Suspend "${a.name}"?`}
+          action="Suspend"
+          work={() => api.patch("/accounts/" + a.id, { suspended: true })}
+          onDone={() => {
+            setSuspending(false);
+            toast("The account is suspended");
+            onDone();
+          }}
+          onClose={() => setSuspending(false)}
+        >
+          <p>Its keys stop working: calls, sessions and embedded chats are refused until you resume it. Nothing is deleted.</p>
+        </ConfirmAction>
+      )}
     </div>
   );
 }

@@ -1,7 +1,7 @@
 // The audit log: who changed what, with each object before and after the change.
 import { useMemo, useState } from "preact/hooks";
 import type { AuditEntry } from "../../lib/contract";
-import { local } from "../../lib/format";
+import { count, credits, local, moment } from "../../lib/format";
 import { Id } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Dialog } from "../parts/dialog";
@@ -10,9 +10,12 @@ import { Facts } from "../parts/facts";
 import { Filters, Range, spanOf, Text } from "../parts/filter";
 import { Empty } from "../parts/load";
 import { PickOf, sources } from "../parts/picker";
-import { type Filter, useFilter } from "../parts/router";
+import { type Filter, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Pages, useList } from "../parts/table";
+
+// common are actions that the filter offers.
+const common = ["signIn", "createKey", "updateKey", "revokeKey", "createAccount", "updateAccount", "createGrant", "inviteMember", "updateMember", "removeMember", "createAgent", "updateAgent", "deleteAgent", "createBudget", "updateBudget", "updateWebhook", "applyConfigDraft"];
 
 const names = ["range", "from", "to", "actor", "action", "object", "account"];
 
@@ -36,7 +39,7 @@ export function Audit() {
           ) : (
             <Text name="actor" label="Key id" {...shared} />
           )}
-          <Text name="action" label="Action" {...shared} />
+          <Text name="action" label="Action" offers={common} {...shared} />
           {operates && <PickOf name="account" label="Account" source={sources.accounts} fixed={[{ id: "", title: "Mine" }, { id: "service", title: "The service" }]} {...shared} />}
         </Filters>
         <Rows key={JSON.stringify(filter)} filter={filter} onPick={setOpen} />
@@ -44,7 +47,7 @@ export function Audit() {
       <p class="muted small">
         Each entry contains the hash of the one before. <code>stoa audit export</code> saves the log, and <code>stoa audit verify</code> checks that nothing was changed: <a href="/docs/audit">the guide</a>.
       </p>
-      {open && <Entry of={open} onClose={() => setOpen(undefined)} />}
+      {open && <Entry of={open} filter={filter} onClose={() => setOpen(undefined)} />}
     </>
   );
 }
@@ -59,31 +62,83 @@ function Rows({ filter, onPick }: { filter: Filter; onPick: (e: AuditEntry) => v
       label="Changes"
       onPick={onPick}
       columns={[
-        { title: "When", show: (e) => <time dateTime={e.at} title={e.at} class="nowrap">{local(e.at)}</time> },
-        { title: "Key", show: (e) => <span class="breaks">{e.actorName ?? e.actor}</span> },
-        { title: "Action", keep: 1, show: (e) => <button type="button" class="link breaks" onClick={() => onPick(e)}>{e.action}</button> },
-        { title: "Object", grows: true, show: (e) => <code class="breaks">{e.object}</code> },
+        { title: "When", show: (e) => <time dateTime={e.at} title={moment(e.at)} class="nowrap">{local(e.at)}</time> },
+        { title: "Action", keep: 1, show: (e) => <button type="button" class="link breaks" onClick={() => onPick(e)}>{words(e.action)}</button> },
+        {
+          title: "Object",
+          grows: true,
+          show: (e) => {
+            const name = nameOf(e);
+            return (
+              <div>
+                {name ? <span class="breaks">{name}</span> : <span class="small mono">{e.object}</span>}
+                {name && <div class="small muted mono">{e.object}</div>}
+              </div>
+            );
+          },
+        },
+        { title: "Changed", show: (e) => changed(e).length > 0 && <span class="muted breaks">{changed(e).join(", ")}</span> },
+        { title: "By", keep: 2, show: (e) => <span class="breaks" title={e.actor}>{e.actorName ?? e.actor}</span> },
       ]}
       empty={<Empty title={narrowed ? "No matching changes" : "No changes yet"} />}
     />
   );
 }
 
+// words returns an operation or an event as a person reads it: "updateWebhook" as "Update webhook".
+function words(action: string): string {
+  const text = action.replace(/[._]/g, " ").replace(/[A-Z]/g, (c) => " " + c.toLowerCase());
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+type Stored = Record<string, unknown> | null;
+
+// parsed returns a stored object; null if there is none, or only its size was kept.
+function parsed(text: string | null): Stored {
+  try {
+    return JSON.parse(text ?? "null") as Stored;
+  } catch {
+    return null;
+  }
+}
+
+// nameOf returns the name that the object had after the change, or before it, or what tells it
+// from others of its kind.
+function nameOf(e: AuditEntry): string | undefined {
+  const o = parsed(e.after) ?? parsed(e.before);
+  if (!o) return undefined;
+  if (typeof o.amountMicro === "number") return credits(o.amountMicro) + " credits";
+  if (typeof o.limitMicro === "number") return `${credits(o.limitMicro)} credits, ${o.period === "total" ? "in total" : `each ${String(o.period)}`}`;
+  return [o.name, o.title, o.url, o.role].find((text): text is string => typeof text === "string" && text !== "" && text !== "(masked)");
+}
+
+// changed returns the members that a change gave another value.
+function changed(e: AuditEntry): string[] {
+  const [was, now] = [parsed(e.before), parsed(e.after)];
+  if (!was || !now) return [];
+  return [...new Set([...Object.keys(was), ...Object.keys(now)])].filter((name) => name !== "updatedAt" && JSON.stringify(was[name]) !== JSON.stringify(now[name]));
+}
+
 // pretty returns the stored JSON with a member on each line.
 const pretty = (text: string): string => JSON.stringify(JSON.parse(text), undefined, 2);
 
-function Entry({ of: e, onClose }: { of: AuditEntry; onClose: () => void }) {
+// pages are those of objects, by the prefix of the id.
+const pages: Record<string, string> = { agt: "agents/", con: "connections/", whk: "webhooks/" };
+
+function Entry({ of: e, filter, onClose }: { of: AuditEntry; filter: Filter; onClose: () => void }) {
+  const page = e.after && pages[e.object.split("_")[0]!]; // a deleted object has none
   return (
-    <Dialog title={`Change ${e.seq}`} wide drawer onClose={onClose}>
+    <Dialog title={words(e.action)} wide drawer onClose={onClose}>
       <Facts
         of={[
-          ["When", local(e.at)],
-          ["By", <>{e.actorName && e.actorName + " "}<Id of={e.actor} /></>],
-          ["Action", e.action],
-          ["Object", <Id of={e.object} />],
+          ["When", moment(e.at)],
+          ["By", <>{e.actorName && <div>{e.actorName}</div>}<Id of={e.actor} /></>],
+          ["Object", <>{nameOf(e) && <div class="breaks">{page ? <a href={"#/" + page + e.object}>{nameOf(e)}</a> : nameOf(e)}</div>}<Id of={e.object} /></>],
+          ["Entry", <>{count(e.seq)}, <code>{e.action}</code></>],
           e.requestId && ["Request", <Id of={e.requestId} />],
           e.address && ["Address", e.address],
           ["Hash", <Id of={e.hash} />],
+          ["More", <a href={"#/" + withFilter("audit", { object: e.object, account: filter.account ?? "" })} onClick={onClose}>All changes of this object</a>],
         ]}
       />
       {e.before && e.after ? <Diff was={pretty(e.before)} now={pretty(e.after)} data /> : <Code title={e.before ? "Deleted" : "Created or decided"} text={pretty(e.after ?? e.before ?? "{}")} wraps />}

@@ -1,8 +1,8 @@
 // Budgets: what subjects may spend in a period, with the state of their current periods.
 import { useState } from "preact/hooks";
 import type { Budget, BudgetWindow, CreateBudget, UpdateBudget } from "../../lib/contract";
-import { credits, local } from "../../lib/format";
-import { Amount, Notice } from "../parts/basic";
+import { credits } from "../../lib/format";
+import { Amount, Badge, Notice, Time } from "../parts/basic";
 import { Dialog } from "../parts/dialog";
 import { SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
@@ -53,24 +53,33 @@ export function Budgets() {
           </>
         ),
       }}
-      columns={[
+      columns={(show) => [
         {
           title: "Limits",
           show: (b) => (
-            <>
-              <div>{b.subject === "*" ? `Each ${word(scopes, b.scope).toLowerCase()}` : word(scopes, b.scope)}</div>
-              {b.subject && b.subject !== "*" && <div class="small muted breaks">{b.subjectName ?? b.subject}</div>}
-            </>
+            <div>
+              {b.subject === "*" ? `Each ${word(scopes, b.scope).toLowerCase()}` : b.subject ? <span class="breaks">{b.subjectName ?? b.subject}</span> : word(scopes, b.scope)}
+              {b.subject && b.subject !== "*" && <div class="small muted">{word(scopes, b.scope).toLowerCase()}</div>}
+            </div>
           ),
         },
         { title: "Period", show: (b) => word(periods, b.period).split(",")[0] },
         {
           title: "Used",
           keep: 1,
-          show: (b) => (b.spentMicro === null ? <span class="muted">by subject</span> : <Used spent={b.spentMicro} held={b.heldMicro ?? 0} limit={b.limitMicro} />),
+          show: (b) =>
+            b.spentMicro === null ? (
+              <button type="button" class="link" onClick={() => show(({ onClose }) => <Subjects of={b} onClose={onClose} />)}>
+                see each
+              </button>
+            ) : (
+              <Used spent={b.spentMicro} held={b.heldMicro ?? 0} limit={b.limitMicro} warnAt={Math.min(...b.notifyAt, 100)} />
+            ),
         },
-        { title: "Limit", number: true, show: (b) => <Amount of={b.limitMicro} as="column" /> },
-        { title: "Resets", show: (b) => (b.resetsAt ? <time dateTime={b.resetsAt}>{local(b.resetsAt)}</time> : <span class="muted">never</span>) },
+        { title: "Spent", number: true, show: (b) => (b.spentMicro === null ? <span class="muted">–</span> : <Amount of={b.spentMicro} as="column" />) },
+        { title: "Limit", number: true, keep: 2, show: (b) => <Amount of={b.limitMicro} as="column" /> },
+        { title: "At the limit", named: true, show: (b) => <span class="muted">{b.atCap === "refuse" ? "refused" : "shortened"}</span> },
+        { title: "Resets", named: true, show: (b) => (b.resetsAt ? <Time at={b.resetsAt} /> : <span class="muted">never</span>) },
       ]}
       actions={[
         { title: "Subjects", kind: "quiet", when: (b) => b.subject === "*", dialog: (ends, b) => <Subjects of={b} onClose={ends.onClose} /> },
@@ -81,22 +90,16 @@ export function Budgets() {
   );
 }
 
-// Used shows how much of a limit is spent or held.
-function Used({ spent, held, limit }: { spent: number; held: number; limit: number }) {
+// Used shows the share of a limit that is spent or held, with a mark from a number of percent on.
+function Used({ spent, held, limit, warnAt }: { spent: number; held: number; limit: number; warnAt: number }) {
+  const percent = Math.floor((100 * (spent + held)) / limit);
   const text = `${credits(spent)} of ${credits(limit)} credits spent` + (held > 0 ? `, ${credits(held)} held` : "");
+  const share = percent > 999 ? "> 999 %" : percent === 0 && spent + held > 0 ? "< 1 %" : `${percent} %`;
   return (
-    <div title={text}>
+    <span class="meter" title={text}>
       <progress max={limit} value={Math.min(spent + held, limit)} aria-label={text} />
-      <div class="small nowrap">
-        <Amount of={spent} />
-        {held > 0 && (
-          <span class="muted">
-            {" "}
-            + <Amount of={held} /> held
-          </span>
-        )}
-      </div>
-    </div>
+      {percent >= 100 ? <Badge meaning="failed">{share}</Badge> : percent >= warnAt ? <Badge meaning="warning">{share}</Badge> : <span class="small">{share}</span>}
+    </span>
   );
 }
 
@@ -111,7 +114,9 @@ function Subjects({ of, onClose }: { of: Budget; onClose: () => void }) {
         empty={{ title: "No calls in this period" }}
         columns={[
           { title: "Subject", show: (w) => <span class="breaks">{w.subjectName ?? w.subject}</span> },
-          { title: "Used", show: (w) => <Used spent={w.spentMicro} held={w.heldMicro} limit={w.limitMicro} /> },
+          { title: "Used", keep: 2, show: (w) => <Used spent={w.spentMicro} held={w.heldMicro} limit={w.limitMicro} warnAt={Math.min(...of.notifyAt, 100)} /> },
+          { title: "Spent", number: true, show: (w) => <Amount of={w.spentMicro} as="column" /> },
+          { title: "Limit", number: true, show: (w) => <Amount of={w.limitMicro} as="column" /> },
         ]}
       />
     </Dialog>

@@ -1,16 +1,17 @@
 // Charges: receipts, the ledger, and the reconciliation.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { count, duration, local, moment, of, perMillion } from "../../lib/format";
+import { count, duration, exactCredits, local, midnight, moment, of, perMillion } from "../../lib/format";
 import type { UsageSums } from "../../lib/contract";
-import type { LedgerEntry, Meta, Receipt, Reconciliation } from "../../lib/types";
+import type { Credits as CreditsOf, LedgerEntry, Meta, Receipt, Reconciliation } from "../../lib/types";
 import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
 import { Download } from "../parts/download";
-import { Facts } from "../parts/facts";
+import { Facts, Lines } from "../parts/facts";
+import { Figure } from "../parts/figure";
 import { Filters, Range, spanOf, Text } from "../parts/filter";
-import { Empty, States, useLoad } from "../parts/load";
+import { Empty, States, useLive, useLoad } from "../parts/load";
 import { PickOf, sources } from "../parts/picker";
 import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -25,7 +26,7 @@ const always = [
 ];
 
 export function Credits({ rest }: { rest: string }) {
-  const { api, may } = useSession();
+  const { api, me, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const sells = may("account:read") && meta.data?.payments;
   if (rest === "payments" && !meta.data) return <States of={meta}>{() => null}</States>;
@@ -35,12 +36,64 @@ export function Credits({ rest }: { rest: string }) {
     <>
       <header class="head">
         <h1>Credits</h1>
+        {may("operator:billing") ? (
+          <a class="button push" href={"#/accounts/" + me.id}>
+            Top up
+          </a>
+        ) : (
+          sells && may("account:write") && active !== "payments" && (
+            <a class="button main push" href="#/credits/payments?new=1">
+              Buy credits
+            </a>
+          )
+        )}
       </header>
+      {offers("getCredits") && may("usage:read") && <Balance />}
       <section class="panel">
         <Tabs label="Credits" tabs={tabs} active={active} onChange={(id) => go("credits/" + id)} />
         {active === "receipts" ? <Receipts /> : active === "ledger" ? <Ledger /> : active === "payments" ? <Payments /> : <Books />}
       </section>
     </>
+  );
+}
+
+// Balance shows the credits of the account.
+function Balance() {
+  const { api, offers } = useSession();
+  const now = useLoad((signal) => api.get<CreditsOf>("/credits", undefined, signal), [api]);
+  useLive(now, 15_000);
+  const lately = useLoad(
+    (signal) => (offers("getReceiptSummary") ? api.get<UsageSums>("/receipts/summary", { from: new Date(midnight(Date.now(), -29)).toISOString() }, signal) : Promise.resolve(undefined)),
+    [api],
+  );
+  const c = now.data;
+  const shown = (amount?: number) => (amount === undefined ? "–" : <Amount of={amount} />);
+  return (
+    <dl class="figures">
+      <Figure
+        title="Available"
+        sub={
+          c && (
+            <>
+              <Amount of={c.heldMicro} /> held
+              {!!c.owedMicro && (
+                <>
+                  , <Amount of={c.owedMicro} /> owed
+                </>
+              )}
+            </>
+          )
+        }
+      >
+        {shown(c?.availableMicro)}
+      </Figure>
+      <Figure title="Spent in 30 days" sub={lately.data && of(lately.data.calls, "call")}>
+        {shown(lately.data?.creditsMicro)}
+      </Figure>
+      <Figure title="Granted in all" sub={c && <><Amount of={c.spentMicro} /> spent in all</>}>
+        {shown(c?.grantedMicro)}
+      </Figure>
+    </dl>
   );
 }
 
@@ -269,7 +322,7 @@ export function Ledger({ account }: { account?: string }) {
       }
       columns={[
         { title: "When", show: (r) => <time dateTime={r.createdAt} title={moment(r.createdAt)} class="nowrap">{local(r.createdAt)}</time> },
-        { title: "Type", show: (r) => <Badge meaning={kinds[r.type]}>{r.type}</Badge> },
+        { title: "Type", show: (r) => (r.type === "charge" ? <span class="muted">charge</span> : <Badge meaning={kinds[r.type]}>{r.type}</Badge>) },
         { title: "Reason", grows: true, show: (r) => <span class="breaks">{r.reason ?? <span class="mono">{r.ref ?? "–"}</span>}</span> },
         { title: "Credits", number: true, show: (r) => <>{r.amountMicro > 0 && "+"}<Amount of={r.amountMicro} as="ledger" /></> },
       ]}
@@ -283,7 +336,7 @@ function Books() {
   return (
     <States of={books}>
       {(b) => (
-        <div class="body stack pad">
+        <div class="body stack pad narrow">
           {b.balanced ? (
             <Notice meaning="ok">
               <p>
@@ -298,16 +351,17 @@ function Books() {
               <pre class="breaks">{JSON.stringify(b.differences, null, 2)}</pre>
             </Notice>
           )}
-          <Facts
+          <Lines
             of={[
-              ["Granted", <Amount of={b.grantedMicro} as="exact" />],
-              ["Available", <Amount of={b.availableMicro} as="exact" />],
-              ["Held", <Amount of={b.heldMicro} as="exact" />],
-              ["Charges", <Amount of={b.chargesMicro} as="exact" />],
-              ["Receipts", <Amount of={b.receiptsMicro} as="exact" />],
-              ["Checked", <Time at={b.checkedAt} />],
+              ["Available", b.availableMicro],
+              ["Held for running calls", b.heldMicro],
+              [`Charges, with receipts of ${exactCredits(b.receiptsMicro)}`, b.chargesMicro],
+              ["Granted", b.grantedMicro],
             ]}
           />
+          <p class="small muted">
+            Checked <Time at={b.checkedAt} />.
+          </p>
           <Button icon="again" onClick={books.reload} disabled={books.loading}>
             Check again
           </Button>

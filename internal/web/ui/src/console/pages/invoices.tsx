@@ -1,13 +1,18 @@
-// Invoices: the statement of a month, and for operators those of all customers by model.
+// Invoices: the statement of an account's month, and for operators a list of those of all accounts.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Statement, StatementList } from "../../lib/contract";
-import { count, day, of } from "../../lib/format";
+import type { Statement, StatementGrants, StatementList } from "../../lib/contract";
+import { count, exactCredits, of, utcDay } from "../../lib/format";
 import { saveFile } from "../../lib/save";
+import type { UsageReport } from "../../lib/types";
 import { Amount, Badge, Button, Id } from "../parts/basic";
-import { type Fact, Facts } from "../parts/facts";
+import { Chart } from "../parts/chart";
+import { Lines } from "../parts/facts";
+import { Figure } from "../parts/figure";
 import { Filters, Pick } from "../parts/filter";
 import { asProblem, Empty, States, useLoad } from "../parts/load";
-import { useFilter } from "../parts/router";
+import { PickOf, sources } from "../parts/picker";
+import { go, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Pages, Table, useList } from "../parts/table";
 import { toast } from "../parts/toast";
@@ -19,8 +24,12 @@ function months(now = new Date()): string[] {
   return Array.from({ length: most }, (_, i) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - i)).toISOString().slice(0, 7));
 }
 
-const monthName = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
-const named = (month: string): string => monthName.format(new Date(month + "-01T00:00:00Z"));
+const nameIn = (length: "long" | "short") => {
+  const format = new Intl.DateTimeFormat("en-GB", { month: length, year: "numeric", timeZone: "UTC" });
+  return (month: string): string => format.format(new Date(month + "-01T00:00:00Z"));
+};
+const named = nameIn("long");
+const short = nameIn("short");
 
 export function Invoices() {
   const { api, may } = useSession();
@@ -28,8 +37,9 @@ export function Invoices() {
   const [busy, setBusy] = useState(false);
   const list = months();
   const month = filter.month ?? list[0]!;
-  const all = may("operator:read") && filter.of !== "own";
-  const accountId = all ? "*" : undefined;
+  const operates = may("operator:read");
+  const whose = operates ? (filter.of ?? "*") : "own";
+  const accountId = whose === "own" ? undefined : whose;
   const save = async () => {
     setBusy(true);
     try {
@@ -45,111 +55,187 @@ export function Invoices() {
     <>
       <header class="head">
         <h1>Invoices</h1>
-        <div class="push">
+        <div class="push row">
+          {whose !== "*" && <Button onClick={() => print()}>Print</Button>}
           <Button icon="download" disabled={busy} onClick={save}>
             CSV
           </Button>
         </div>
       </header>
-      <section class="panel" aria-label="Statements">
+      <section class="panel" aria-label="Which statements">
         <Filters names={["month", "of"]} filter={filter} change={change}>
-          <Pick name="month" label="Month" filter={{ ...filter, month }} change={change} choices={list.map((id) => ({ id, title: named(id) }))} />
-          {may("operator:read") && (
-            <Pick
+          <Pick name="month" label="Month" filter={{ ...filter, month }} change={change} choices={list.map((id) => ({ id, title: short(id) }))} />
+          {operates && (
+            <PickOf
               name="of"
-              label="Accounts"
+              label="Account"
+              source={sources.accounts}
               filter={filter}
               change={change}
-              choices={[
+              fixed={[
                 { id: "", title: "All accounts" },
                 { id: "own", title: "This account" },
               ]}
             />
           )}
         </Filters>
-        {all ? <All month={month} /> : <One month={month} />}
       </section>
+      {accountId === "*" ? <All month={month} /> : <One key={month + whose} month={month} accountId={accountId} />}
       <p class="muted small">Months and days are those of UTC. Three days after its month a statement is final and never changes again.</p>
     </>
   );
 }
 
+// monthEnd returns the end of a month.
+const monthEnd = (month: string): Date => new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)), 1));
+
 function All({ month }: { month: string }) {
   const pages = useList<Statement>("/statements/" + month, 50, undefined, { accountId: "*" });
+  const link = (s: Statement) => withFilter("invoices", { month, of: s.accountId });
   return (
-    <Pages
-      of={pages}
-      label="Accounts"
-      empty={<Empty title="No account had credits in this month" />}
-      columns={[
-        { title: "Account", show: (s) => <a class="breaks" href={"#/accounts/" + s.accountId}>{s.accountName}</a> },
-        {
-          title: "Models",
-          tall: true,
-          show: (s) => (
-            <div>
-              {s.charges.map((c) => (
-                <div>
-                  <span class="breaks">{c.model}</span>{" "}
-                  <span class="small muted nowrap">
-                    {of(c.calls, "call")}, <Amount of={c.amountMicro} as="exact" />
-                  </span>
-                </div>
-              ))}
-            </div>
-          ),
-        },
-        { title: "Charged", number: true, keep: 2, show: (s) => <Amount of={s.chargedMicro} as="ledger" /> },
-        { title: "Closing balance", number: true, show: (s) => <Amount of={s.closingMicro} as="ledger" /> },
-        { title: "State", show: (s) => <State of={s} /> },
-      ]}
-    />
+    <>
+      <Sums month={month} />
+      <section class="panel" aria-label="Statements">
+        <Pages
+          of={pages}
+          label="Statements"
+          onPick={(s) => go(link(s))}
+          empty={<Empty title="No account had credits in this month" />}
+          columns={[
+            { title: "Account", show: (s) => <a class="breaks" href={"#/" + link(s)}>{s.accountName}</a> },
+            { title: "Models", keep: 1, show: (s) => <Models of={s} /> },
+            { title: "Calls", number: true, show: (s) => count(s.charges.reduce((sum, c) => sum + c.calls, 0)) },
+            { title: "Charged", number: true, keep: 3, show: (s) => <Amount of={s.chargedMicro} as="ledger" /> },
+            { title: "Closing balance", number: true, keep: 2, show: (s) => <Amount of={s.closingMicro} as="ledger" /> },
+            { title: "State", keep: 1, show: (s) => <State of={s} /> },
+          ]}
+        />
+      </section>
+    </>
   );
 }
 
-const State = ({ of }: { of: Statement }) => (of.final ? <Badge meaning="ok">final</Badge> : <Badge meaning="info">open</Badge>);
-
-function One({ month }: { month: string }) {
-  const { api } = useSession();
-  const loaded = useLoad((signal) => api.get<StatementList>("/statements/" + month, undefined, signal), [api, month]);
+// Models shows the model that cost most, and how many others there are.
+function Models({ of: s }: { of: Statement }) {
+  const [first, ...others] = s.charges.toSorted((a, b) => b.amountMicro - a.amountMicro);
+  if (!first) return <span class="muted">–</span>;
   return (
-    <States of={loaded}>
+    <span title={[first, ...others].map((c) => `${c.model}: ${exactCredits(c.amountMicro)}`).join("\n")}>
+      {first.model}
+      {others.length > 0 && <span class="muted"> and {of(others.length, "other")}</span>}
+    </span>
+  );
+}
+
+// Sums shows what all accounts spent in a month.
+function Sums({ month }: { month: string }) {
+  const { api, offers } = useSession();
+  const asks = offers("getUsage");
+  const end = monthEnd(month);
+  const usage = useLoad(
+    (signal) => (asks ? api.get<UsageReport>("/usage", { accountId: "*", from: month + "-01T00:00:00Z", to: end.toISOString(), groupBy: "model" }, signal) : Promise.resolve(undefined)),
+    [api, month],
+  );
+  if (!asks || usage.problem) return null;
+  const sums = usage.data;
+  const first = sums?.data.toSorted((a, b) => b.creditsMicro - a.creditsMicro)[0];
+  return (
+    <dl class="figures">
+      <Figure title="Charged to all accounts" sub={`${named(month)}${end.getTime() > Date.now() ? ", so far" : ""}`}>
+        {sums ? <Amount of={sums.totals.creditsMicro} /> : "–"}
+      </Figure>
+      <Figure title="Calls" sub={sums && of(sums.totals.totalTokens, "token")}>
+        {sums ? count(sums.totals.calls) : "–"}
+      </Figure>
+      <Figure title="Largest model" word sub={first && sums!.totals.creditsMicro > 0 && `${Math.round((100 * first.creditsMicro) / sums!.totals.creditsMicro)} % of the credits`}>
+        {first?.model ?? "–"}
+      </Figure>
+    </dl>
+  );
+}
+
+const State = ({ of }: { of: Statement }) => (of.final ? <Badge meaning="ok">final</Badge> : <span class="muted">open</span>);
+
+const kinds: Record<string, string> = { grant: "Grants", withdrawal: "Withdrawals", repayment: "Repayments of what was owed", plan: "Included in the plan", plan_end: "Plan credits that were not spent" };
+
+function One({ month, accountId }: { month: string; accountId?: string }) {
+  const { api } = useSession();
+  const loaded = useLoad((signal) => api.get<StatementList>("/statements/" + month, { accountId }, signal), [api]);
+  return (
+    <States of={loaded} lines={6}>
       {(l) => {
         const s = l.data[0]!;
+        const days = Math.round((new Date(s.to).getTime() - new Date(s.from).getTime()) / 86_400_000);
+        const bars = Array.from({ length: days }, (_, i) => `${month}-${String(i + 1).padStart(2, "0")}`)
+          .filter((day) => day <= utcDay(0))
+          .map((day) => ({ day, parts: Object.fromEntries(s.charges.filter((c) => c.day === day).map((c) => [c.model, c.amountMicro])) }));
+        const line = (g: StatementGrants, sign: number): [string, number] => [kinds[g.kind] ?? g.kind, sign * g.amountMicro];
+        const lines: [string, number][] = [["Opening balance", s.openingMicro], ...s.grants.map((g) => line(g, 1)), ...s.withdrawals.map((g) => line(g, -1)), [`Charged for ${of(byModel(s).at(-1)!.calls, "call")}`, -s.chargedMicro]];
         return (
           <>
-            <div class="body stack">
-              <Facts
-                of={[
-                  ["Account", <Id of={s.accountId} />],
-                  ["State", <State of={s} />],
-                  ["Opening balance", <Amount of={s.openingMicro} as="exact" />],
-                  ...s.grants.map((g): Fact => [`Granted: ${g.kind}`, <Amount of={g.amountMicro} as="exact" />]),
-                  ...s.withdrawals.map((g): Fact => [`Withdrawn: ${g.kind}`, <Amount of={-g.amountMicro} as="exact" />]),
-                  ["Charged", <Amount of={-s.chargedMicro} as="exact" />],
-                  ["Closing balance", <Amount of={s.closingMicro} as="exact" />],
-                ]}
-              />
+            <div class="cockpit">
+              <section class="panel" aria-labelledby="by-day">
+                <header>
+                  <h2 id="by-day">Credits by day and model</h2>
+                </header>
+                {s.charges.length === 0 ? (
+                  <Empty title="No charges in this month" />
+                ) : (
+                  <div class="body">
+                    <Chart label="Credits by day and model" bars={bars} unit="Credits" amount={exactCredits} />
+                  </div>
+                )}
+              </section>
+              <section class="panel" aria-labelledby="statement">
+                <header>
+                  <h2 id="statement" class="breaks">
+                    {s.accountName}, {named(month)}
+                  </h2>
+                  <span class="push small">
+                    <State of={s} />
+                  </span>
+                </header>
+                <div class="body stack">
+                  <Lines of={[...lines, ["Closing balance", s.closingMicro]]} />
+                  <div class="small">
+                    <Id of={s.accountId} />
+                  </div>
+                </div>
+              </section>
             </div>
-            {s.charges.length === 0 ? (
-              <Empty title="No charges in this month" />
-            ) : (
-              <Table
-                label="Charges by day and model"
-                rows={s.charges}
-                columns={[
-                  { title: "Day", show: (c) => <span class="nowrap">{day(c.day!)}</span> },
-                  { title: "Model", grows: true, show: (c) => <span class="breaks">{c.model}</span> },
-                  { title: "Calls", number: true, show: (c) => count(c.calls) },
-                  { title: "Input", number: true, show: (c) => count(c.inputTokens) },
-                  { title: "Output", number: true, show: (c) => count(c.outputTokens) },
-                  { title: "Credits", number: true, show: (c) => <Amount of={c.amountMicro} as="ledger" /> },
-                ]}
-              />
+            {s.charges.length > 0 && (
+              <section class="panel" aria-label="Charges by model">
+                <Table
+                  label="Charges by model"
+                  rows={byModel(s)}
+                  columns={[
+                    { title: "Model", show: (c) => (c.all ? <b>{c.model}</b> : <span class="breaks">{c.model}</span>) },
+                    { title: "Calls", number: true, show: (c) => <Sum all={c.all}>{count(c.calls)}</Sum> },
+                    { title: "Input tokens", number: true, show: (c) => <Sum all={c.all}>{count(c.inputTokens)}</Sum> },
+                    { title: "Output tokens", number: true, show: (c) => <Sum all={c.all}>{count(c.outputTokens)}</Sum> },
+                    { title: "Credits", number: true, keep: 1, show: (c) => <Sum all={c.all}><Amount of={c.amountMicro} as="ledger" /></Sum> },
+                  ]}
+                />
+              </section>
             )}
           </>
         );
       }}
     </States>
   );
+}
+
+const Sum = ({ all, children }: { all: boolean; children: ComponentChildren }) => (all ? <b>{children}</b> : <>{children}</>);
+
+// byModel returns the charges by model, the largest first, and their sum.
+function byModel(s: Statement) {
+  const none = { calls: 0, inputTokens: 0, outputTokens: 0, amountMicro: 0 };
+  const total = { id: "total", model: "Total", all: true, ...none };
+  const models = new Map<string, typeof total>();
+  for (const c of s.charges) {
+    const row = models.get(c.model) ?? { id: c.model, model: c.model, all: false, ...none };
+    models.set(c.model, row);
+    for (const sum of [row, total]) for (const name of Object.keys(none) as (keyof typeof none)[]) sum[name] += c[name];
+  }
+  return [...[...models.values()].sort((a, b) => b.amountMicro - a.amountMicro), total];
 }

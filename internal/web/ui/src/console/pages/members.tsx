@@ -74,8 +74,8 @@ export function Members() {
               </div>
             ),
           },
-          { title: "Last used", show: (m) => (m.lastUsedAt ? <Time at={m.lastUsedAt} /> : <span class="muted">never</span>) },
-          { title: "Since", show: (m) => <Time at={m.createdAt} /> },
+          { title: "Last used", named: true, show: (m) => (m.lastUsedAt ? <Time at={m.lastUsedAt} /> : <span class="muted">never</span>) },
+          { title: "Joined", named: true, show: (m) => <Time at={m.createdAt} /> },
         ]}
         actions={[
           { title: "Changes", kind: "quiet", when: () => offers("listAudit"), run: (m) => location.assign("#/audit?actor=" + m.keyId) },
@@ -94,6 +94,7 @@ export function Members() {
         limit={50}
         changed={made}
         label="Open invitations"
+        few={8}
         search={{ name: "invitation", label: "Name or role", param: (q) => ({ q }) }}
         nothing="No such invitations"
         empty={{ title: "No open invitations" }}
@@ -107,7 +108,7 @@ export function Members() {
               </div>
             ),
           },
-          { title: "Expires", show: (i) => <Time at={i.expiresAt} /> },
+          { title: "Expires", named: true, show: (i) => <Time at={i.expiresAt} /> },
         ]}
         actions={[{ title: "Revoke", kind: "danger", when: () => changes, dialog: (ends, i) => <Revoke of={i} {...ends} /> }]}
       />

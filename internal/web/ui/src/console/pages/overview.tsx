@@ -1,6 +1,5 @@
 // The overview: what was spent and what it leads to, how calls went, what waits for a
 // person, and who spends. Each part is shown only to those who may read it.
-import type { ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
 import type { Session } from "../../lib/agents";
 import type { NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
@@ -10,6 +9,7 @@ import { Amount, Badge, Id, Time, Notice } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Notices, NoticesContext } from "../parts/notices";
 import { Empty, Skeleton, States, useLive, useLoad } from "../parts/load";
+import { Figure } from "../parts/figure";
 import { useInbox } from "../parts/inbox";
 import { Spend } from "../parts/spend";
 import { Table } from "../parts/table";
@@ -56,17 +56,6 @@ export function Overview() {
         </>
       )}
     </>
-  );
-}
-
-// A Figure is a number that matters, with a line below it.
-function Figure({ title, sub, word, children }: { title: string; sub?: ComponentChildren; word?: boolean; children: ComponentChildren }) {
-  return (
-    <div class="figure panel">
-      <dt>{title}</dt>
-      <dd class={word ? "word" : ""}>{children}</dd>
-      <dd class="sub">{sub ?? "\u00a0"}</dd>
-    </div>
   );
 }
 

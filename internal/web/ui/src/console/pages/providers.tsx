@@ -5,6 +5,7 @@ import { count, duration, local, moment, of } from "../../lib/format";
 import { Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
 import { useAction } from "../parts/form";
 import { Empty, Failure, type Loaded, useLoad } from "../parts/load";
+import { Figure } from "../parts/figure";
 import { type Column, Table } from "../parts/table";
 import { PolledPage } from "../parts/polledpage";
 import { useFilter, withFilter } from "../parts/router";
@@ -19,19 +20,8 @@ export const ProvidersPage = () => (
 );
 
 function All({ of: p }: { of: ProviderList }) {
-  const { offers } = useSession();
-  const [filter] = useFilter();
-  return (
-    <>
-      {offers("getConfig") && <Vendors />}
-      {(!filter.settings || filter.settings === "provider") && <Health of={p} />}
-    </>
-  );
-}
-
-// Health shows what each provider serves, and its calls.
-function Health({ of: p }: { of: ProviderList }) {
   const { api, offers } = useSession();
+  const [filter] = useFilter();
   const asks = offers("listRecentProviders");
   const recent = useLoad<RecentProviderList | undefined>((signal) => (asks ? api.get<RecentProviderList>("/providers/recent", undefined, signal) : Promise.resolve(undefined)), [api]);
   useEffect(() => {
@@ -40,9 +30,40 @@ function Health({ of: p }: { of: ProviderList }) {
   }, [recent.reload]);
   return (
     <>
-      <p class="muted small">
-        {of(p.active, "call")} in progress, {count(p.retrying)} of them retrying.
-      </p>
+      <Sums of={p} recent={recent.data} />
+      {offers("getConfig") && <Vendors />}
+      {(!filter.settings || filter.settings === "provider") && <Health of={p} recent={recent} />}
+    </>
+  );
+}
+
+// Sums shows whether all providers serve, and the calls of the last 24 hours.
+function Sums({ of: p, recent }: { of: ProviderList; recent?: RecentProviderList }) {
+  const resting = p.data.filter((one) => !one.disabled && one.routes.some((r) => r.state !== "closed"));
+  const sum = (member: "calls" | "errors") => recent && recent.data.reduce((all, r) => all + r.day[member], 0);
+  const [calls, errors] = [sum("calls"), sum("errors")];
+  return (
+    <dl class="figures">
+      <Figure title="Providers" sub={resting.length > 0 ? <span class="bad">{resting.map((one) => one.name).join(", ")} failing</span> : "none failing"}>
+        {count(p.data.filter((one) => !one.disabled).length)}
+      </Figure>
+      <Figure title="Calls in progress" sub={`${count(p.retrying)} retrying`}>
+        {count(p.active)}
+      </Figure>
+      <Figure title="Calls in 24 h" sub="without steps of agents">
+        {calls === undefined ? "–" : count(calls)}
+      </Figure>
+      <Figure title="Errors in 24 h" sub={!!calls && `${((100 * errors!) / calls).toFixed(1)} %`}>
+        {errors === undefined ? "–" : <span class={errors > 0 ? "bad" : ""}>{count(errors)}</span>}
+      </Figure>
+    </dl>
+  );
+}
+
+// Health shows what each provider serves, and its calls.
+function Health({ of: p, recent }: { of: ProviderList; recent: Loaded<RecentProviderList | undefined> }) {
+  return (
+    <>
       {recent.data?.cut && (
         <Notice meaning="waiting">
           <p>
@@ -71,6 +92,17 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
   const { api, may, offers } = useSession();
   const resting = p.routes.filter((r) => r.state !== "closed").length;
   const lately = recent.data?.data.find((r) => r.name === p.name);
+  const serves =
+    p.models.length > 0 ? (
+      <span class="breaks">Serves {p.models.join(", ")}.</span>
+    ) : p.disabled ? (
+      "It gets no calls. Enable it under Settings."
+    ) : p.wire === "sandbox" ? (
+      "It answers for models without a provider."
+    ) : (
+      "No model is routed to it. Add it to the routes of a family."
+    );
+  const used = p.requests > 0 || !!lately?.day.calls;
   const [test, setTest] = useState<ProviderTest>();
   const action = useAction({ repeats: true });
   const run = () =>
@@ -82,9 +114,12 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
     <section class="panel" aria-label={p.name}>
       <header>
         <h2>{p.name}</h2>
-        <span class="small muted">{p.wire}</span>
-        <span class="push row tight">
-          {p.disabled ? <Badge>disabled</Badge> : p.requests === 0 && !lately?.day.calls ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
+        <span class="small muted">
+          {p.wire}
+          {!used && <> · {serves}</>}
+        </span>
+        <span class="push row tight small">
+          {p.disabled ? <Badge>disabled</Badge> : !used ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
           {may("operator") && offers("testProvider") && !p.disabled && (
             <Button small disabled={action.busy} onClick={run}>
               {action.busy ? "Testing" : "Test now"}
@@ -96,12 +131,14 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         {test && <Tested of={test} />}
         {action.problem && <Failure problem={action.problem} />}
       </div>
-      <p class="pad small muted">
-        {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} in progress
-        {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
-        <br />
-        {p.models.length > 0 ? <span class="breaks">Serves {p.models.join(", ")}.</span> : p.disabled ? "It gets no calls. Enable it under Settings." : "No model is routed to it."}
-      </p>
+      {used && (
+        <p class="pad small muted">
+          {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} in progress
+          {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
+          <br />
+          {serves}
+        </p>
+      )}
       {lately && lately.day.calls > 0 && (
         <>
           <h3>The last 24 hours, without steps of agents</h3>

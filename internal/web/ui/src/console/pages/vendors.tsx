@@ -269,7 +269,7 @@ function History({ of: all, restore }: { of: All; restore?: (v: ConfigVersion) =
             </div>
           ),
         },
-        { title: "By", show: (v) => <Id of={v.author} /> },
+        { title: "By", show: (v) => (v.authorName ? <span class="breaks" title={v.author}>{v.authorName}</span> : <Id of={v.author} />) },
         {
           title: "",
           show: (v) =>

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { Amount } from "./basic";
 
 // A Fact has a title, a content, and the classes of the content.
 export type Fact = readonly [title: string, said: ComponentChildren, look?: string];
@@ -16,6 +17,22 @@ export function Facts({ of, look }: { of: (Fact | false | "" | 0 | null | undefi
             </>
           ),
       )}
+    </dl>
+  );
+}
+
+// Lines shows amounts of the books below each other; the last one is the result of the others.
+export function Lines({ of }: { of: [title: string, micro: number][] }) {
+  return (
+    <dl class="sums">
+      {of.map(([title, micro]) => (
+        <>
+          <dt>{title}</dt>
+          <dd>
+            <Amount of={micro} as="ledger" />
+          </dd>
+        </>
+      ))}
     </dl>
   );
 }

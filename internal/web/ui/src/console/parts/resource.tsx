@@ -83,6 +83,7 @@ export interface Resource<T> {
   empty: Nothing; // the replacement of the table
   nothing?: string; // the title if no row matches the filters
   search?: Narrowing;
+  few?: number; // with fewer rows there is no filter [1]
   filters?: (Narrowing & ({ choices: Choice[] } | { source: Source; fixed: Choice[] }))[];
   sort?: Narrowing & { choices: Choice[] };
   total?: (page: List<T>) => number; // the number of rows on all pages
@@ -126,6 +127,7 @@ export function useResource<T extends object>(r: Resource<T>) {
   };
   const columns = typeof r.columns === "function" ? r.columns(show) : r.columns;
   const shared = { filter, change };
+  const bare = asked.length === 0 && !pages.hasMore && !!pages.first.data && pages.rows.length < (r.few ?? 1); // nothing to narrow
   const none = asked.length > 0 && r.nothing ? { title: r.nothing } : r.empty;
   return {
     pages,
@@ -137,7 +139,7 @@ export function useResource<T extends object>(r: Resource<T>) {
     ),
     list: (
       <>
-        {names.length > 0 && (
+        {names.length > 0 && !bare && (
           <Filters names={names} {...shared}>
             {r.search && <Text name={r.search.name} label={r.search.label} kind="search" soon {...shared} />}
             {[...(r.filters ?? []), ...(r.sort ? [r.sort] : [])].map((f) =>

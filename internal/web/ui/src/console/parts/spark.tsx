@@ -20,6 +20,13 @@ export function Spark({ of }: { of: number[] }) {
   );
 }
 
+// Spent shows what was spent on each of some days, and their sum.
+export const Spent = ({ of }: { of: number[] }) => (
+  <span class="nowrap">
+    <Spark of={of} /> <Amount of={of.reduce((a, b) => a + b, 0)} as="column" />
+  </span>
+);
+
 const days = 30;
 
 // useSpent returns the column of the credits that each row spent in the last 30 days, from one

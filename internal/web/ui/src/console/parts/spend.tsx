@@ -1,4 +1,5 @@
-// Credits by day and model, of the own account or, for operators, of another.
+// Credits by day and model: a panel for the own account, and for operators the content of a panel
+// for another.
 import { useState } from "preact/hooks";
 import { credits, dayOf, midnight, of, zone } from "../../lib/format";
 import type { UsageReport } from "../../lib/types";
@@ -21,8 +22,8 @@ export function Spend({ account }: { account?: string }) {
     (signal) => api.get<UsageReport>("/usage", { from: new Date(midnight(Date.now(), 1 - Number(span))).toISOString(), groupBy: "day,model", timezone: zone, accountId: account }, signal),
     [api, span, account],
   );
-  return (
-    <section class="panel" aria-labelledby="spend">
+  const content = (
+    <>
       <header>
         <h2 id="spend">Credits by day and model</h2>
         <div class="push">
@@ -58,6 +59,12 @@ export function Spend({ account }: { account?: string }) {
           );
         }}
       </States>
+    </>
+  );
+  if (account) return content;
+  return (
+    <section class="panel" aria-labelledby="spend">
+      {content}
     </section>
   );
 }

@@ -13,6 +13,7 @@ export interface Column<T> {
   title: string; // "" for the buttons of a row
   show: (row: T) => ComponentChildren;
   number?: boolean;
+  named?: boolean; // a phone shows the title before the content, as it does for numbers
   keep?: number; // a column with a smaller number, or further to the right, is hidden first
   grows?: boolean; // takes the width that is left; without one, the first column does
   tall?: boolean; // may have several lines
@@ -75,7 +76,7 @@ export function Table<T extends object>({ columns, rows, label, onPick }: { colu
     if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
   };
   const look = (c: Column<T>, i: number) =>
-    [c.number && "num", i === grows && "grows", c.tall && "tall", c.title === "" && "acts", order.includes(i) && "drop" + (order.indexOf(i) + 1)].filter(Boolean).join(" ");
+    [c.number && "num", c.named && "named", i === grows && "grows", c.tall && "tall", c.title === "" && "acts", order.includes(i) && "drop" + (order.indexOf(i) + 1)].filter(Boolean).join(" ");
   return (
     <div class="scrolls" ref={box} tabIndex={pick ? undefined : 0} role="group" aria-label={label}>
       <table class="table">
