@@ -53,7 +53,7 @@ func Codes() []CodeInfo {
 		{Code: stoa.CodeScope, Status: 403, Type: TypePermission, Meaning: "The key does not have the scope that the operation requires."},
 		{Code: stoa.CodeSuspended, Status: 403, Type: TypePermission, Meaning: "The account is suspended; the operator can reactivate it."},
 		{Code: stoa.CodeModelNotInPlan, Status: 403, Type: TypePermission, Meaning: "The account's plan does not include the model, and `strict_model` is set."},
-		{Code: stoa.CodeModelNotAllowed, Status: 403, Type: TypePermission, Meaning: "The key may not use the model."},
+		{Code: stoa.CodeModelNotAllowed, Status: 403, Type: TypePermission, Meaning: "The key is not allowed for the model."},
 		{Code: stoa.CodeNetworkNotAllowed, Status: 403, Type: TypePermission, Meaning: "The key is not allowed from this address, or the address is unknown."},
 		{Code: stoa.CodeKeyPaused, Status: 403, Type: TypePermission, Meaning: "The member who created the key has not signed in for too long. The key works again after a sign-in."},
 		{Code: stoa.CodeOriginNotAllowed, Status: 403, Type: TypePermission, Meaning: "The page that sent the request is not among the allowed origins."},
