@@ -146,7 +146,7 @@ func newGuide(name string, source []byte, titles map[string]string) (*guide, err
 // guideMarkup adds the frames of other pages to tables and code. The empty corner of a
 // table is not a heading.
 var guideMarkup = strings.NewReplacer(
-	"<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="table">`, "</table>", "</table></div>",
+	"<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="words">`, "</table>", "</table></div>",
 	"<th></th>", "<td></td>",
 	"<pre>", `<div class="code" data-copy><pre tabindex="0">`, "</pre>", "</pre></div>",
 )
@@ -213,10 +213,10 @@ func guideTitles() (map[string]string, error) {
 	return titles, nil
 }
 
-// firstSentence returns a text up to its first full stop or colon.
+// firstSentence returns a text up to its first full stop or colon, with a full stop.
 func firstSentence(text string) string {
 	if at := sentenceEnd.FindStringIndex(text); at != nil {
-		return strings.TrimSuffix(strings.TrimSpace(text[:at[1]]), ":")
+		return strings.TrimRight(text[:at[1]], ":. ") + "."
 	}
 	return text
 }
