@@ -259,9 +259,9 @@ func (t *turn) final() stoa.Code {
 
 // limitFailure returns the failure of a turn that reached a limit without an answer.
 func limitFailure(limit stoa.Code) *failure {
-	f := stoa.Failure{Code: limit, Retryable: true, Message: "The turn has used all the steps it may take without coming to an answer. Retry it, split the task into smaller ones, or raise the limit of its steps."}
+	f := stoa.Failure{Code: limit, Retryable: true, Message: "The turn has reached its maximum number of steps without an answer. Retry it, split the task into smaller ones, or raise the limit of its steps."}
 	if limit == session.CodeCreditLimit {
-		f.Message = "The turn has used the credits it may spend without coming to an answer. Give the agent a higher limits.maxCreditsMicro and start a new session, or split the task into smaller ones."
+		f.Message = "The turn has reached its maximum cost without an answer. Give the agent a higher limits.maxCreditsMicro and start a new session, or split the task into smaller ones."
 		f.Retryable = false
 	}
 	return &failure{Failure: f}

@@ -126,7 +126,7 @@ func largeFile(limit int64) *stoa.Error {
 func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(context.Context, *store.Tx, stoa.Upload) (stoa.Upload, error)) (stoa.Upload, extract.Status, error) {
 	name, err := drive.ParsePath(up.Name)
 	if err == nil && name.Base() != name.String() {
-		err = stoa.Errorf(stoa.CodeInvalidPath, "The name of a file contains no folder.")
+		err = stoa.Errorf(stoa.CodeInvalidPath, "The name of a file must not contain a folder.")
 	}
 	if err != nil {
 		return up, "", stoa.AsError(err).At("name")
@@ -180,7 +180,7 @@ func (s *Server) uploads(ctx context.Context, c stoa.Caller, agentID string, lis
 		if orZero(a.Encoding) == "base64" {
 			var err error
 			if content, err = base64.StdEncoding.DecodeString(string(content)); err != nil {
-				return out, stoa.Errorf(stoa.CodeInvalidValue, "The content is not base64.").At(at("content"))
+				return out, stoa.Errorf(stoa.CodeInvalidValue, "The content must be base64.").At(at("content"))
 			}
 		}
 		if limit := s.Drives.Limits().MaxFileBytes; int64(len(content)) > limit {

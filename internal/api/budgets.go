@@ -50,7 +50,7 @@ func setBudget(b *stoa.Budget, atCap nullable.Nullable[string], notifyAt nullabl
 func (s *Server) checkSubject(ctx context.Context, tx *store.Tx, b *stoa.Budget) error {
 	switch {
 	case b.Scope == stoa.BudgetOfAccount && b.Subject != "":
-		return stoa.Errorf(stoa.CodeInvalidValue, "A budget of the account has no subject; leave it out.").At("subject")
+		return stoa.Errorf(stoa.CodeInvalidValue, "A budget of the scope account must not have a subject. Omit it.").At("subject")
 	case b.Scope == stoa.BudgetOfAccount, b.Subject == stoa.EachSubject:
 		return nil
 	case b.Subject == "":

@@ -92,7 +92,7 @@ func (b *driveBody) kind(name string, want byte, article string) bool {
 		return true
 	}
 	b.cursor.Skip()
-	b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it must be %s.", b.at+name, article)
+	b.fail(stoa.CodeInvalidType, name, "%q must be %s.", b.at+name, article)
 	return false
 }
 
@@ -187,7 +187,7 @@ func (f *fileBody) op(b *driveBody) drive.Op {
 	if f.encoding == "base64" {
 		n, err := base64.StdEncoding.Decode(f.content, f.content) // the output is shorter than the input
 		if err != nil {
-			b.fail(stoa.CodeInvalidValue, "content", "The member %q is not base64 in the standard alphabet with padding.", b.at+"content")
+			b.fail(stoa.CodeInvalidValue, "content", "%q must be base64 in the standard alphabet, with padding.", b.at+"content")
 			return op
 		}
 		f.content = f.content[:n]
@@ -296,7 +296,7 @@ func parseDriveRestore(raw []byte) (drive.Op, error) {
 		if b.kind(name, '0', "an integer") {
 			v, whole := b.cursor.Int()
 			if !whole {
-				b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it must be an integer.", name)
+				b.fail(stoa.CodeInvalidType, name, "%q must be an integer.", name)
 			} else if v < 1 {
 				b.fail(stoa.CodeInvalidValue, name, "%q must be at least 1.", name)
 			} else if v > maxVersion {

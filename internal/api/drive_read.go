@@ -185,7 +185,7 @@ func wantedRange(r *http.Request, f drive.File) (first, length int64, part bool,
 		return whole()
 	}
 	beyond := func() (int64, int64, bool, error) {
-		return 0, 0, false, stoa.Errorf(stoa.CodeRange, "The range begins after the end of the file, which has %d bytes.", f.Size).At("Range")
+		return 0, 0, false, stoa.Errorf(stoa.CodeRange, "The range must begin before the end of the file, which has %d bytes.", f.Size).At("Range")
 	}
 	if from == "" { // the last n bytes
 		n := number64(to)

@@ -66,7 +66,7 @@ type limitCase struct {
 }
 
 // TestEveryLimitIsPublishedAndProvoked goes through the members of config.Limits:
-// each is in GET /meta with the value in force, in docs/configuration.md, and
+// each is in GET /meta with the value in force, in docs/settings-limits.md, and
 // refuses what is beyond it. A new limit fails here until it has a line below.
 func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	t.Parallel()
@@ -251,7 +251,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 		t.Errorf("an embed without a cap may spend %d, and GET /meta says %d", orNone(got), meta.Limits["defaultEmbedCreditsMicro"])
 	}
 	embeds.Want(204, "DELETE", embeds.agent, nil)
-	docs, err := os.ReadFile("../../docs/configuration.md")
+	docs, err := os.ReadFile("../../docs/settings-limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 				t.Errorf("GET /meta has %d for %s (there: %t), want %d", got, c.published, ok, want)
 			}
 			if !strings.Contains(string(docs), "| `limits."+name+"` |") {
-				t.Error("docs/configuration.md has no row for it")
+				t.Error("docs/settings-limits.md has no row for it")
 			}
 			if c.provoke != nil {
 				c.provoke(t)

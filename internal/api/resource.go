@@ -105,7 +105,7 @@ type lengthLimit struct {
 func checkLengths(texts ...lengthLimit) error {
 	for _, t := range texts {
 		if n := utf8.RuneCountInString(t.text); n > t.most {
-			return stoa.Errorf(stoa.CodeInvalidValue, "The member %q has %d characters; the maximum is %d.", t.member, n, t.most).At(t.member)
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q must have at most %d characters; it has %d.", t.member, t.most, n).At(t.member)
 		}
 	}
 	return nil

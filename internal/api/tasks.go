@@ -89,7 +89,7 @@ func parseSchedule(b contract.Schedule) (stoa.Schedule, error) {
 		case m.of == b.Type && !m.given:
 			return out, stoa.Errorf(stoa.CodeMissingParameter, "A schedule of type %q requires the member %q.", b.Type, m.name).At("schedule." + m.name)
 		case m.of != b.Type && m.given:
-			return out, stoa.Errorf(stoa.CodeInvalidValue, "The member %q is only allowed in a schedule of type %q; the type of this one is %q.", m.name, m.of, b.Type).At("schedule." + m.name)
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "%q is only allowed in a schedule of type %q; this one has the type %q.", m.name, m.of, b.Type).At("schedule." + m.name)
 		}
 	}
 	return out, nil

@@ -110,7 +110,7 @@ func clientMembers(t contract.SetAgentTool, at string) error {
 }
 
 func missingMember(at string) error {
-	return stoa.Errorf(stoa.CodeMissingParameter, "The member %q is required for a tool of this type.", at).At(at)
+	return stoa.Errorf(stoa.CodeMissingParameter, "A tool of this type must have the member %q.", at).At(at)
 }
 
 func otherType(at, kind string) error {

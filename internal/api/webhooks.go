@@ -36,7 +36,7 @@ func (s *Server) checkHook(ctx context.Context, accountID string, address nullab
 	}
 	if to, ok := (stoa.Webhook{URL: text}).MailAddress(); ok {
 		if !stoa.IsEmail(to) {
-			return stoa.Errorf(stoa.CodeInvalidURL, "This is not an address of mail. Send one such as mailto:ada@example.com, without a subject or a name.").At("url")
+			return stoa.Errorf(stoa.CodeInvalidURL, "This is not an email address. Send one such as mailto:ada@example.com, without a subject or a name.").At("url")
 		}
 		return s.Store.Read(ctx, func(tx *store.Tx) error { return s.Hooks.Mail.Check(ctx, tx, accountID, to) })
 	}
@@ -123,7 +123,7 @@ func (s *Server) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook
 		}
 	}
 	if w.Service && len(w.SpaceIDs) > 0 {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The alerts of the service belong to no space. Omit the spaces.").At("spaceIds")
+		return stoa.Errorf(stoa.CodeInvalidValue, "Alerts of the service do not belong to a space. Omit spaceIds.").At("spaceIds")
 	}
 	w.Events = sorted(w.Events)
 	w.SpaceIDs = sorted(w.SpaceIDs)

@@ -64,7 +64,7 @@ func upgradeable(t *testing.T) (all []string) {
 		all = append(all, "scope "+scope)
 	}
 	for kind, source := range map[string][2]string{
-		"setting": {`(?m)^\| ` + "`([^`]+)`" + ` \|[^|]*\|[^|]*\|`, read(t, "docs/configuration.md")}, // a test compares its rows with the code
+		"setting": {`(?m)^\| ` + "`([^`]+)`" + ` \|[^|]*\|[^|]*\|`, read(t, "docs/settings-server.md") + read(t, "docs/settings-models.md") + read(t, "docs/settings-limits.md") + read(t, "docs/settings-people.md")}, // a test compares its rows with the code
 		"event":   {`= "([a-z_]+\.[a-z_]+)"`, read(t, "internal/webhook/event.go")},
 	} {
 		names := regexp.MustCompile(source[0]).FindAllStringSubmatch(source[1], -1)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,7 +207,7 @@ func viewUsage(by []string) view {
 	}
 	v.columns = append(v.columns,
 		column{"Calls", "calls", count}, column{"In", "inputTokens", count},
-		column{"Out", "outputTokens", count}, column{"Credits", "creditsMicro", credits}, column{"Saved by caches", "savedMicro", credits})
+		column{"Out", "outputTokens", count}, column{"Credits", "creditsMicro", credits}, column{"Saved", "savedMicro", credits})
 	return v
 }
 
@@ -245,7 +246,7 @@ func withNames(by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
 			}
 		}
 		var err error
-		if out[i], err = jsonx.Marshal(row); err != nil {
+		if out[i], err = json.Marshal(row); err != nil {
 			return nil, err
 		}
 	}

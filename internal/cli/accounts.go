@@ -131,8 +131,8 @@ same grant again changes nothing and shows the first grant.`,
 		},
 		verb{
 			use: "withdraw ACCOUNT CREDITS", short: "Withdraw credits from an account",
-			long: `Take credits from an account, for example after a refund. What is not available is owed: later grants pay it
-first. The --ref is required and unique in the whole service: sending the same withdrawal again changes
+			long: `Withdraw credits from an account, for example after a refund. The part that is not available is owed: later grants
+pay it first. The --ref is required and unique in the whole service: sending the same withdrawal again changes
 nothing and shows the first one.`,
 			example: "  stoa accounts withdraw acme 5 --reason refund --ref refund_1042",
 			op:      "POST /accounts/{ACCOUNT}/withdrawals", show: viewWithdrawal(), needs: []string{"externalRef"}, missing: "a withdrawal requires a --ref",

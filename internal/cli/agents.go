@@ -262,7 +262,7 @@ func (e *env) agents() *cobra.Command {
 		verb{
 			use: "update AGENT", short: "Change an agent",
 			long: `Change the given settings; an empty text clears. A change of instructions, model, tools, limits or drive
-access creates a new version. Sessions keep the version that they began with.`,
+access creates a new version. Existing sessions keep their version.`,
 			example: "  stoa agents update support -m alpha-sonnet-5-5\n  stoa agents update support -i @instructions.md",
 			op:      "PATCH /api-agents/{AGENT}", fields: agentFields(), extra: []adder{e.toolFlags},
 			show: viewAgent(), missing: nothingChanges,

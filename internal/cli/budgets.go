@@ -29,13 +29,13 @@ func viewBudget() view {
 const budgetsPath = "/budgets"
 
 func (e *env) budgets() *cobra.Command {
-	c := group("budgets", "Limit what calls spend", "Limit what the calls of the account, a member, a key, an agent, an embed or an end user spend in a period.\nReading requires a key with the scope account:read, changing account:write; operator includes both.")
+	c := group("budgets", "Limit spending", "Limit the spending of the account, a member, a key, an agent, an embed or an end user in a period.\nReading requires a key with the scope account:read, changing account:write; operator includes both.")
 	c.AddCommand(e.verbs(
 		verb{
 			use: "list", short: "List the budgets",
 			long:    "List the budgets of the account, newest first, with the state of their current periods.",
 			example: "  stoa budgets list\n  stoa budgets list --jq '.[] | select(.scope==\"key\")'",
-			op:      "GET /budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudget().only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), none: "There are no budgets. Create one with \"stoa budgets set\".",
+			op:      "GET /budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudget().only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), names: map[string]string{"subject": "subjectName"}, none: "There are no budgets. Create one with \"stoa budgets set\".",
 		},
 		verb{
 			use: "get BUDGET", short: "Show a budget",
@@ -45,7 +45,7 @@ func (e *env) budgets() *cobra.Command {
 		verb{
 			use: "subjects BUDGET", short: "List what the subjects of a budget have spent",
 			long: "List the current periods of the subjects of a budget, newest first.", example: "  stoa budgets subjects bud_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /budgets/{BUDGET}/windows", none: "No call has counted in the current period.",
+			op: "GET /budgets/{BUDGET}/windows", names: map[string]string{"subject": "subjectName"}, none: "No call has counted in the current period.",
 			rows: view{"BudgetWindow", []column{
 				{"Subject", "subject", flexible},
 				{"Spent", "spentMicro", credits},
@@ -56,7 +56,7 @@ func (e *env) budgets() *cobra.Command {
 		},
 		verb{
 			use: "remove BUDGET...", short: "Delete budgets", suggest: []string{"delete", "rm"},
-			long: "Delete budgets. They limit no call any more.", example: "  stoa budgets remove bud_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			long: "Delete budgets. Calls are no longer limited by them.", example: "  stoa budgets remove bud_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 			op: "DELETE /budgets/{BUDGET}", ask: asks("Delete %s? Nothing else limits these calls.", "the budget", "budgets"),
 		},
 	)...)
@@ -77,8 +77,8 @@ changed; remove it and create another one.`,
 		field{"subject", "subject", asText, "the `id` of the member, key, agent or embed, or the end user; '*' limits each one separately"},
 		field{"period", "period", asText, "the length of a `period`: day, week, month or total"},
 		field{"time-zone", "timeZone", asText, "the `zone` at whose midnights periods begin, such as Europe/Vienna; default: UTC"},
-		field{"limit", "limitMicro", asCredits, "what may be spent in a period, in `credits`"},
-		field{"at-cap", "atCap", asText, "what happens at the limit: shorten (the default: calls may write less output) or refuse"},
+		field{"limit", "limitMicro", asCredits, "the maximum spending in a period, in `credits`"},
+		field{"at-cap", "atCap", asText, "the behavior at the limit: shorten (the default: less output) or refuse"},
 	)
 	marks := c.Flags().IntSlice("notify-at", nil, "marks in `percent` of the limit at which webhooks receive budget.threshold")
 	sends(c, "notify-at", "notifyAt")

@@ -289,6 +289,60 @@ func TestATableKeepsTheName(t *testing.T) {
 	}
 }
 
+func TestATableOfRecordsBeginsWithTheTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		view      view
+		available int
+		want      string
+	}{
+		{viewReceipts(), 0, "Time Model In Out Credits Status Receipt"},
+		{viewReceipts(), 60, "Time Model In Out Credits Receipt"},
+		{viewAudit(), 0, "Time Action Number Object Actor Request"},
+		{viewRequests(), 0, "Time Status Error Model In Out Credits ms Request"},
+		{viewRequests(), 75, "Time Status Model In Out Credits ms Request"}, // without the column that has no values
+	} {
+		v := c.view.table(false)
+		var cells, heads []string
+		for _, c := range v.columns {
+			cells = append(cells, map[string]string{"Error": "–", "In": "1,432", "Out": "119", "ms": "6", "Time": "6 min ago", "Credits": "0.0017", "Model": "alpha-sonnet-5-5"}[c.head])
+			switch {
+			case isID(c):
+				cells[len(cells)-1] = "ses_06h1rn0bq1rkb8c8ectlqcocks.1.1"
+			case cells[len(cells)-1] == "":
+				cells[len(cells)-1] = "completed"
+			}
+		}
+		columns, _, _ := fitted(v.columns, [][]string{cells}, c.available)
+		for _, c := range columns {
+			heads = append(heads, c.head)
+		}
+		if got := strings.Join(heads, " "); got != c.want {
+			t.Errorf("in %d columns: %s; want %s", c.available, got, c.want)
+		}
+	}
+}
+
+func TestUsageByNameKeepsItsNumbers(t *testing.T) {
+	t.Parallel()
+	rows, err := withNames([]string{"agent"}, []jsonx.Value{jsonx.Value(`{"agentId":"agt_1","agentName":"Refunds","creditsMicro":316720,"calls":14}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := decode(rows[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &output{}
+	var got []string
+	for _, c := range viewUsage([]string{"agent"}).columns {
+		got = append(got, o.format(c, row, true, true))
+	}
+	if want := "Refunds 14   0.3167 "; strings.Join(got, " ") != want {
+		t.Errorf("a row of usage is %q, want %q", strings.Join(got, " "), want)
+	}
+}
+
 func TestShortenedIdsKeepTheirEnds(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{"key_06h0agjfkhqe36mpbdr9jvdn3k": "key_…9jvdn3k", "schlüssel_06h0agjfkhq": "schlüssel_06h0agjfkhq"} {

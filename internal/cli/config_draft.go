@@ -98,7 +98,7 @@ Keys of providers are printed as a mask, which keeps them.`,
 	}
 	set := &cobra.Command{
 		Use: "set FILE", Short: "Replace the draft", Args: takes("FILE"),
-		Long: `Replace the draft by a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
+		Long: `Replace the draft with a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
 "-" is standard input. The key of a provider is the member apiKey: it is stored encrypted. Nothing is in force before
 "stoa config draft apply".`,
 		Example: "  stoa config draft set draft.yaml",
@@ -150,7 +150,7 @@ You pay the vendor. The exit code is 1 if the provider did not answer.`,
 func (e *env) configApply() *cobra.Command {
 	c := &cobra.Command{
 		Use: "apply", Short: "Put the draft in force", Args: noArgs,
-		Long:    "Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep the settings with which they began.",
+		Long:    "Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep their settings.",
 		Example: "  stoa config draft apply --note 'Second vendor'",
 	}
 	note := c.Flags().String("note", "", "`text` for the list of versions")

@@ -234,12 +234,12 @@ func (e *env) ready(o *output) (*client.Client, error) {
 
 func viewModels() view {
 	return view{"Model", []column{
-		{"Model", "id", plain},
+		{"Model", "id", objectName},
 		{"Aliases", "aliases", flexible},
-		{"Gated", "gated", plain},
-		{"Available", "available", plain},
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Out / million", "price.outputMicroPerMillion", credits},
+		{"Gated", "gated", plain},
+		{"Available", "available", plain},
 	}}
 }
 

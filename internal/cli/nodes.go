@@ -18,7 +18,7 @@ func viewNodes() view {
 		{"Calls", "calls", count},
 		{"Sessions", "sessions", count},
 		{"Settings", "configHash", plain},
-		{"Version of managed settings", "configVersion", count},
+		{"Managed settings", "configVersion", count},
 		{"Self", "self", plain},
 	}}
 }

@@ -84,22 +84,25 @@ func (v view) first() int {
 	return slices.IndexFunc(v.columns, func(c column) bool { return c.kind == objectName || c.kind == objectTitle })
 }
 
-// table returns the columns of a table on a terminal. The name or the title is first. The id is
-// last; a table with names shows it only if wide is set.
+// table returns the columns of a table on a terminal. The name or the title is first, or else the
+// time of a record. Ids are last; a table with names shows the object's id only if wide is set.
 func (v view) table(wide bool) view {
-	at := v.first()
+	at, named := v.first(), true
 	if at < 0 {
-		return v
+		named = false
+		at = slices.IndexFunc(v.columns, func(c column) bool { return c.path == "createdAt" || c.path == "at" })
 	}
-	shown := []column{v.columns[at]}
-	var ids []column
+	var shown, ids []column
+	if at >= 0 {
+		shown = append(shown, v.columns[at])
+	}
 	for i, c := range v.columns {
 		switch {
-		case c.path == "id":
-			if wide || v.columns[at].kind == objectTitle {
-				ids = append(ids, c)
-			}
-		case i != at:
+		case i == at:
+		case c.path == "id" && named && !wide && v.columns[at].kind != objectTitle:
+		case c.path == "id" || !named && isID(c):
+			ids = append(ids, c)
+		default:
 			shown = append(shown, c)
 		}
 	}
@@ -306,6 +309,9 @@ func (o *output) object(v view, raw jsonx.Value) error {
 	var b strings.Builder
 	for _, c := range v.columns {
 		text := o.format(c, value, human, false)
+		if human && !has(value, c.path) {
+			continue
+		}
 		if !human {
 			fmt.Fprintf(&b, "%s\t%s\n", c.head, text)
 			continue
@@ -392,15 +398,27 @@ func (o *output) table(columns []column, rows [][]string) error {
 }
 
 // fitted returns the columns of a table that fit into the available width (0 means no limit),
-// their cells, and their widths. It narrows columns before it removes any; the first remains.
+// their cells, and their widths. If they do not fit, it removes columns without values, then narrows
+// columns, and then removes others; the first remains.
 func fitted(columns []column, rows [][]string, available int) ([]column, [][]string, []int) {
 	for {
 		widths := make([]int, len(columns))
+		total, empty := 2*(len(columns)-1), 0
 		for i, c := range columns {
 			widths[i] = ansi.StringWidth(c.head)
+			values := false
 			for _, row := range rows {
 				widths[i] = max(widths[i], ansi.StringWidth(row[i]))
+				values = values || row[i] != "" && row[i] != "–"
 			}
+			total += widths[i]
+			if !values {
+				empty = i
+			}
+		}
+		if available > 0 && total > available && empty > 0 {
+			columns, rows = remove(columns, rows, empty)
+			continue
 		}
 		if fit(columns, widths, available) {
 			return columns, rows, widths
@@ -414,33 +432,36 @@ func fitted(columns []column, rows [][]string, available int) ([]column, [][]str
 
 func right(k kind) bool { return k == credits || k == exact || k == count || k == size }
 
-// The minimum widths of columns.
+// The widths to which columns are narrowed, first and at most.
 const (
-	narrowest     = 10 // flexible
+	narrow        = 20 // flexible
+	narrowest     = 10
 	narrowestID   = 12 // ids, which differ at their ends
+	narrowName    = 40
 	narrowestName = 24
 )
 
 // isID reports whether a column contains ids, which are shortened before columns are
 // hidden.
 func isID(c column) bool {
-	return c.kind == plain && (c.path == "id" || strings.HasSuffix(c.path, "Id"))
+	return c.kind == plain && (c.path == "id" || c.path == "object" || c.path == "actor" || strings.HasSuffix(c.path, "Id"))
 }
 
-// fit narrows flexible columns, widest first, until all fit into the available width (0
-// means no limit), then those with ids, then the name. It reports whether they fit.
+// fit narrows columns, widest first, until all fit into the available width (0 means no limit):
+// flexible ones and the name as far as they stay readable, then flexible ones further, then ids, then
+// the name. It reports whether they fit.
 func fit(columns []column, widths []int, available int) bool {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {
 		total += w
 	}
+	isText := func(c column) bool { return c.kind == flexible }
+	isName := func(c column) bool { return c.kind == objectName || c.kind == objectTitle }
 	for _, may := range []struct {
 		narrow func(c column) bool
 		to     int
 	}{
-		{func(c column) bool { return c.kind == flexible }, narrowest},
-		{isID, narrowestID},
-		{func(c column) bool { return c.kind == objectName || c.kind == objectTitle }, narrowestName},
+		{isText, narrow}, {isName, narrowName}, {isText, narrowest}, {isID, narrowestID}, {isName, narrowestName},
 	} {
 		for available > 0 && total > available {
 			widest := -1
@@ -469,25 +490,34 @@ func shortenID(id string, columns int) string {
 }
 
 // without removes the least important column: the last time, else the last flexible text,
-// else the last one that is not an id, else the last. The first remains.
+// else the last one that is not an id, else the last. The first remains, and with the time of a
+// record the second.
 func without(columns []column, rows [][]string) ([]column, [][]string) {
-	least := len(columns) - 1
+	least, kept := len(columns)-1, 1
+	if columns[0].kind == when && least > 1 {
+		kept = 2
+	}
 	for _, may := range []func(c column) bool{
 		func(c column) bool { return !isID(c) },
 		func(c column) bool { return c.kind == flexible },
 		func(c column) bool { return c.kind == when },
 	} {
 		for i, c := range columns {
-			if i > 0 && may(c) {
+			if i >= kept && may(c) {
 				least = i
 			}
 		}
 	}
+	return remove(columns, rows, least)
+}
+
+// remove removes the column at a position.
+func remove(columns []column, rows [][]string, at int) ([]column, [][]string) {
 	fewer := make([][]string, len(rows))
 	for i, row := range rows {
-		fewer[i] = slices.Delete(slices.Clone(row), least, least+1)
+		fewer[i] = slices.Delete(slices.Clone(row), at, at+1)
 	}
-	return slices.Delete(slices.Clone(columns), least, least+1), fewer
+	return slices.Delete(slices.Clone(columns), at, at+1), fewer
 }
 
 // printJSON prints JSON, indented, or the results of the jq expression.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -92,6 +93,11 @@ func (e *networkError) Error() string {
 		return fmt.Sprintf("the service answers plain HTTP there; write http://%s", strings.TrimPrefix(e.base, "https://"))
 	}
 	if e.dialing() {
+		if cause, ok := errors.AsType[*os.SyscallError](err); ok {
+			err = cause.Err // without the operations and the address, which is that of the base URL
+		} else if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
+			return fmt.Sprintf("no connection to %s: the name %s does not exist", e.base, name.Name)
+		}
 		return fmt.Sprintf("no connection to %s: %v", e.base, err)
 	}
 	return fmt.Sprintf("the connection to %s broke: %v", e.base, err)

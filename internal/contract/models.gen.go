@@ -69,7 +69,7 @@ type AccountList struct {
 	Data    []Account `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -121,25 +121,25 @@ type AddAttachment struct {
 	// Content The text of the file, or its bytes in base64.
 	Content nullable.Nullable[string] `json:"content,omitempty,omitzero"`
 
-	// Encoding Of `content`; `utf8` by default.
+	// Encoding The encoding of `content`; `utf8` by default.
 	Encoding nullable.Nullable[string] `json:"encoding,omitempty,omitzero"`
 
-	// Name The name of the file, with `content`.
+	// Name The name of the file; required with `content`.
 	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
 
-	// UploadID Of an upload that has not expired and belongs to no message yet.
+	// UploadID The id of an upload that has not expired and is not attached to a message.
 	UploadID nullable.Nullable[string] `json:"uploadId,omitempty,omitzero"`
 }
 
 // AddUpload defines model for AddUpload.
 type AddUpload struct {
-	// UploadID Of an upload that has not expired and belongs to no message yet.
+	// UploadID The id of an upload that has not expired and is not attached to a message.
 	UploadID string `json:"uploadId"`
 }
 
 // Agent defines model for Agent.
 type Agent struct {
-	// CompactAt The part of the model's window, in percent, above which its sessions are summarized; 0: never; null: the operator's setting.
+	// CompactAt The part of the model's context window, in percent, above which sessions are summarized; 0 means never, null the operator's setting.
 	//
 	// Example: 70
 	CompactAt   nullable.Nullable[int]    `json:"compactAt"`
@@ -147,7 +147,7 @@ type Agent struct {
 	Description nullable.Nullable[string] `json:"description"`
 	DriveAccess string                    `json:"driveAccess"`
 
-	// EmbedEnabled Whether it can be embedded in pages.
+	// EmbedEnabled Whether the agent can be embedded in pages.
 	EmbedEnabled bool                      `json:"embedEnabled"`
 	ExternalID   nullable.Nullable[string] `json:"externalId"`
 
@@ -155,16 +155,16 @@ type Agent struct {
 	ID           string `json:"id"`
 	Instructions string `json:"instructions"`
 
-	// LastSessionAt The time at which its newest session was created, in lists of agents; absent if it has no session.
+	// LastSessionAt The creation time of the newest session, in lists of agents; absent without a session.
 	LastSessionAt Time `json:"lastSessionAt,omitempty,omitzero"`
 
 	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
 
-	// Metadata The caller's own texts, by name.
+	// Metadata Texts of the caller, by name.
 	Metadata Metadata `json:"metadata"`
 
-	// Model As requested.
+	// Model The model as requested.
 	//
 	// Example: auto
 	Model   string `json:"model"`
@@ -174,7 +174,7 @@ type Agent struct {
 	// SpaceName The name of the space, in lists of agents.
 	SpaceName string `json:"spaceName,omitempty,omitzero"`
 
-	// Timezone The IANA name of the time zone in which it is told the time.
+	// Timezone The IANA name of the time zone of times in prompts.
 	//
 	// Example: Europe/Berlin
 	Timezone string `json:"timezone"`
@@ -183,10 +183,10 @@ type Agent struct {
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Version Counts the changes of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone` and `compactAt`.
+	// Version The number of the version, which increases with each change of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone` or `compactAt`.
 	Version int64 `json:"version"`
 
-	// VisitorDrive Its access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
+	// VisitorDrive The agent's access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
 	VisitorDrive string `json:"visitorDrive"`
 }
 
@@ -213,27 +213,27 @@ type AgentList struct {
 	Data    []Agent `json:"data"`
 	HasMore bool    `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// AgentTool A tool that your programs execute (`client`), the tools of a connection that an agent can call (`connection`), or the approval that calls of `drive_write` need (`drive`). Each tool has the members of its type.
+// AgentTool A tool that your programs execute (`client`), the tools of a connection that an agent can call (`connection`), or the approval that calls of `drive_write` need (`drive`). A tool has only the members of its type.
 type AgentTool struct {
-	// Allow Of a `connection`: the names of the tools that the agent can call, as the server defines them.
+	// Allow The names of the server's tools that the agent can call, for the type `connection`.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Approval Of a `client` tool: whether a person must approve each call before a program receives it; `never`. Of a `drive` tool: whether a person must approve each call before the file is written.
+	// Approval Whether a person must approve each call before a program receives it (`client`) or before the file is written (`drive`).
 	Approval string `json:"approval,omitempty,omitzero"`
 
-	// ConnectionID Of a `connection`.
+	// ConnectionID The id of the connection, for the type `connection`.
 	//
 	// Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ConnectionID string `json:"connectionId,omitempty,omitzero"`
 
-	// Description Of a `client` tool: the description for the model.
+	// Description The description of a `client` tool for the model.
 	Description string `json:"description,omitempty,omitzero"`
 
-	// Effects Of a `client` tool: the effect of repeating a call: `read`: none; `idempotent`: none under the same `callId`; `once`: the same effect again.
+	// Effects For a `client` tool, the effect of repeating a call. `read`: none. `idempotent`: none under the same `callId`. `once`: the same effect again.
 	Effects string `json:"effects,omitempty,omitzero"`
 
 	// Name Of a `client` tool: letters, digits, `_` and `-`. `drive_…`, `agent_…`, `ask_user`, `tool_result_read` and names with `__` are the service's own.
@@ -241,22 +241,22 @@ type AgentTool struct {
 	// Example: lookup_order
 	Name string `json:"name,omitempty,omitzero"`
 
-	// OnTimeout Of a `client` tool, if no output arrives in time: `tell_model` continues, `fail` ends the turn with `tool_timeout`.
+	// OnTimeout For a `client` tool whose output does not arrive in time: `tell_model` continues, `fail` ends the turn with `tool_timeout`.
 	OnTimeout string `json:"onTimeout,omitempty,omitzero"`
 
-	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references. Calls whose arguments do not match it are not handed out.
+	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references. Calls with other arguments are not handed out.
 	Parameters ToolParameters `json:"parameters,omitempty,omitzero"`
 
-	// Stricter Of a `connection`: settings that are stricter than the review.
+	// Stricter Settings that are stricter than the review, for the type `connection`.
 	Stricter []StricterTool `json:"stricter,omitempty,omitzero"`
 
-	// TimeoutSeconds Of a `client` tool: the maximum time that a call waits for its output; 3600. At most `inputSeconds` of `GET /api/v1/meta`.
+	// TimeoutSeconds For a `client` tool, the maximum time that a call waits for its output. At most `inputSeconds` of `GET /api/v1/meta`.
 	TimeoutSeconds int64 `json:"timeoutSeconds,omitempty,omitzero"`
 
 	// Type `connection` and `drive` appear only for agents that have such tools. New ones may be added.
 	Type string `json:"type"`
 
-	// Visitors Of a `client` tool: whether it is also offered in visitors' chats; `no`. `yes` is only allowed with `read`.
+	// Visitors For a `client` tool, whether it is also offered in visitors' chats. `yes` is only allowed with `read`.
 	Visitors string `json:"visitors,omitempty,omitzero"`
 }
 
@@ -274,7 +274,7 @@ type AgentToolCall struct {
 	// ApprovalInputID The id of the last input that requested an approval; null if there was none.
 	ApprovalInputID nullable.Nullable[string] `json:"approvalInputId"`
 
-	// Arguments The object as the model wrote it, or its text if that is not JSON.
+	// Arguments The object as written by the model, or its text if it is not JSON.
 	//
 	// Example: {"orderId":"A-1"}
 	Arguments ToolArgumentsValue `json:"arguments"`
@@ -285,18 +285,18 @@ type AgentToolCall struct {
 	// Confirmation The decision of the chat's visitor; present once there is one.
 	Confirmation ToolCallConfirmation `json:"confirmation,omitempty,omitzero"`
 
-	// ConnectionID Of a `connection`; null or absent otherwise.
+	// ConnectionID The id of the connection, for the type `connection`; otherwise null or absent.
 	ConnectionID nullable.Nullable[string] `json:"connectionId,omitempty,omitzero"`
 	CreatedAt    Time                      `json:"createdAt"`
 
-	// DefinitionSha256 The name of the tool for the model.
+	// DefinitionSha256 The SHA-256 of the tool's definition when the call was planned.
 	DefinitionSha256 string `json:"definitionSha256"`
 
-	// DurationMs The time since it was handed out.
+	// DurationMs The duration since the call was handed out, in milliseconds.
 	DurationMs nullable.Nullable[int64] `json:"durationMs"`
 	Effects    string                   `json:"effects"`
 
-	// ErrorCode The reason why it was not handed out, or its server did not answer.
+	// ErrorCode The reason why the call was not handed out, or why its server did not answer.
 	ErrorCode  nullable.Nullable[string] `json:"errorCode"`
 	ExpiresAt  nullable.Nullable[Time]   `json:"expiresAt"`
 	FinishedAt nullable.Nullable[Time]   `json:"finishedAt"`
@@ -307,26 +307,26 @@ type AgentToolCall struct {
 	// InputID The id of the input that the session waited for.
 	InputID nullable.Nullable[string] `json:"inputId"`
 
-	// IsError Whether it was reported to the model as failed.
+	// IsError Whether the call was reported to the model as failed.
 	IsError bool `json:"isError"`
 
 	// LateOutput An output that arrived after the session had stopped waiting.
 	LateOutput nullable.Nullable[string] `json:"lateOutput"`
 
-	// NeedsApproval Whether a person must approve it.
+	// NeedsApproval Whether a person must approve the call.
 	NeedsApproval bool `json:"needsApproval"`
 
-	// NeedsConfirmation Whether the visitor of the chat must confirm it.
+	// NeedsConfirmation Whether the visitor of the chat must confirm the call.
 	NeedsConfirmation bool   `json:"needsConfirmation,omitempty,omitzero"`
 	Object            string `json:"object"`
 
-	// Outcome Null until it is `done`. `denied`: it was not approved and not executed. `unknown`: it may have been executed, and is not repeated. `expired`: no output arrived in time, and it may have been executed. `cancelled`: its turn ended first.
+	// Outcome Null until the call is `done`. `denied`: not approved and not executed. `unknown`: possibly executed, and not repeated. `expired`: no output arrived in time; possibly executed. `cancelled`: the turn ended first.
 	Outcome nullable.Nullable[string] `json:"outcome"`
 
 	// Place The position of the call in its step, from 0.
 	Place int `json:"place"`
 
-	// PreviousOutcome `unknown`: it was repeated, or its repetition was submitted for approval, after an attempt that may have executed it.
+	// PreviousOutcome `unknown`: an earlier attempt may have executed the call; it was then repeated, or submitted for approval again.
 	PreviousOutcome nullable.Nullable[string] `json:"previousOutcome"`
 
 	// Resolution The outcome that a person has determined.
@@ -335,29 +335,29 @@ type AgentToolCall struct {
 	// ResultBytes The size of the whole result.
 	ResultBytes int `json:"resultBytes"`
 
-	// ResultText Null until it is `done`.
+	// ResultText The text of the result; null until the call is `done`.
 	ResultText nullable.Nullable[string] `json:"resultText"`
 
-	// SecretID The id of the secret that its newest request carried, of the session or of the connection; null or absent if it carried none. The secret's record can be read as long as a call refers to it, even after the secret is deleted.
+	// SecretID The id of the secret, of the session or of the connection, in the newest request of the call; null or absent without one. The record of a deleted secret can be read as long as a call refers to it.
 	SecretID nullable.Nullable[string] `json:"secretId,omitempty,omitzero"`
 
 	// SessionID Empty for a test call.
 	SessionID string `json:"sessionId"`
 
-	// StartedAt The time when it was handed out, or first sent to its server; null if it was not.
+	// StartedAt The time when the call was handed out, or first sent to its server; null before.
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
 
-	// Status `waiting`: it is handed out, or waits for its approval. `started`: a program has claimed it, or the request to its server is running.
+	// Status `waiting`: handed out, or waiting for its approval. `started`: claimed by a program, or the request to the server is running.
 	Status string `json:"status"`
 
-	// Step From 1; 0 without a session.
+	// Step The number of the step, from 1; 0 without a session.
 	Step int64 `json:"step"`
 
 	// Title The server's title of the tool.
 	Title nullable.Nullable[string] `json:"title"`
 	Tool  string                    `json:"tool"`
 
-	// Turn From 1; 0 without a session.
+	// Turn The number of the turn, from 1; 0 without a session.
 	Turn int64 `json:"turn"`
 
 	// Type The executor of the call: one of your programs, the server of a connection, or the service itself (`drive`). New ones may be added.
@@ -368,7 +368,7 @@ type AgentToolCall struct {
 type AgentVersion struct {
 	AgentID string `json:"agentId"`
 
-	// CompactAt The part of the model's window, in percent, above which its sessions are summarized; 0: never; null: the operator's setting.
+	// CompactAt The part of the model's context window, in percent, above which sessions are summarized; 0 means never, null the operator's setting.
 	//
 	// Example: 70
 	CompactAt    nullable.Nullable[int] `json:"compactAt"`
@@ -380,7 +380,7 @@ type AgentVersion struct {
 	Limits TurnLimits `json:"limits"`
 	Model  string     `json:"model"`
 
-	// Timezone The IANA name of the time zone in which it is told the time.
+	// Timezone The IANA name of the time zone of times in prompts.
 	//
 	// Example: Europe/Berlin
 	Timezone string `json:"timezone"`
@@ -389,7 +389,7 @@ type AgentVersion struct {
 	Tools   []AgentTool `json:"tools"`
 	Version int64       `json:"version"`
 
-	// VisitorDrive Its access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
+	// VisitorDrive The agent's access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
 	VisitorDrive string `json:"visitorDrive"`
 }
 
@@ -398,34 +398,34 @@ type AgentVersionList struct {
 	Data    []AgentVersion `json:"data"`
 	HasMore bool           `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // AnswerInput defines model for AnswerInput.
 type AnswerInput struct {
-	// Answer To a `question`.
+	// Answer The answer to a `question`.
 	Answer nullable.Nullable[string] `json:"answer,omitempty,omitzero"`
 
-	// Choice One of the options of a `choice`, exactly as written.
+	// Choice The selected option of a `choice`, exactly as written.
 	Choice nullable.Nullable[string] `json:"choice,omitempty,omitzero"`
 
-	// Decision On an `approval`, about all undecided calls of a `tool_approval`, or on the call of a `tool_confirmation` if the visitor answers.
+	// Decision The decision on an `approval`, on all undecided calls of a `tool_approval`, or, by the visitor, on the call of a `tool_confirmation`.
 	Decision nullable.Nullable[string] `json:"decision,omitempty,omitzero"`
 
-	// Decisions About calls of a `tool_approval`.
+	// Decisions The decisions on calls of a `tool_approval`.
 	Decisions nullable.Nullable[[]ToolDecision] `json:"decisions,omitempty,omitzero"`
 
 	// InputID The id of the `pendingInput`.
 	InputID string `json:"inputId"`
 
-	// Outputs Of calls of a `tool_call`.
+	// Outputs The outputs of calls of a `tool_call`.
 	Outputs nullable.Nullable[[]ToolOutput] `json:"outputs,omitempty,omitzero"`
 }
 
 // ApplyConfig defines model for ApplyConfig.
 type ApplyConfig struct {
-	// Note What was changed and why, for the list of versions.
+	// Note A note about the change and its reason, for the list of versions.
 	Note nullable.Nullable[string] `json:"note,omitempty,omitzero"`
 }
 
@@ -445,7 +445,7 @@ type Attachment struct {
 
 // AuditEntry A change.
 type AuditEntry struct {
-	// AccountID The account that was changed; `service` for none.
+	// AccountID The id of the changed account; `service` for changes outside of accounts.
 	AccountID string `json:"accountId"`
 
 	// Action The `operationId` of the change; with a dot, as in `webhook.disabled`, for a change by the service.
@@ -453,7 +453,7 @@ type AuditEntry struct {
 	// Example: updateWebhook
 	Action string `json:"action"`
 
-	// Actor The id of the key that made the change, which can be an operator's; `service` for the service itself, `command line` for a command that wrote to the store.
+	// Actor The id of the key that made the change, which can be an operator's; `service` for the service itself, `command line` for commands that write to the store.
 	Actor string `json:"actor"`
 
 	// ActorName The name of the key, in lists; absent for keys of other accounts and removed ones.
@@ -462,11 +462,11 @@ type AuditEntry struct {
 	// Address The client's address; null unless the operator enables storing addresses.
 	Address nullable.Nullable[string] `json:"address"`
 
-	// After The object after the change, or what was decided, such as the review of tools. Null if the change deleted it.
+	// After The object after the change, or a decision such as the review of tools. Null if the change deleted it.
 	After nullable.Nullable[string] `json:"after"`
 	At    Time                      `json:"at"`
 
-	// Before The object before the change: its JSON as text, without secrets, exactly as it was hashed. Null if the change created it. Of more than 32 KiB only size and SHA-256 are kept.
+	// Before The object before the change: its JSON as text, without secrets, exactly as it was hashed. Null if the change created it. If it is larger than 32 KiB, only the size and the SHA-256 are kept.
 	Before nullable.Nullable[string] `json:"before"`
 
 	// Hash The SHA-256 of this entry.
@@ -475,10 +475,10 @@ type AuditEntry struct {
 	// Object The id of the changed object.
 	Object string `json:"object"`
 
-	// Prev The hash of the entry before; null for the first.
+	// Prev The hash of the previous entry; null for the first.
 	Prev nullable.Nullable[string] `json:"prev"`
 
-	// RequestID As in the header `x-request-id` of the reply.
+	// RequestID The `x-request-id` of the reply.
 	RequestID nullable.Nullable[string] `json:"requestId"`
 
 	// Seq The number of the entry: from 1, without gaps.
@@ -490,7 +490,7 @@ type AuditList struct {
 	Data    []AuditEntry `json:"data"`
 	HasMore bool         `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -499,7 +499,7 @@ type AuthorizationStart struct {
 	// AuthorizeURL The address for a person to open in a browser. It is `https`, or `http` on this machine or if the operator allows it.
 	AuthorizeURL string `json:"authorizeUrl"`
 
-	// ExpiresAt The end of the time in which the authorization must complete: 10 minutes.
+	// ExpiresAt The time by which the authorization must be complete, 10 minutes after its start.
 	ExpiresAt Time `json:"expiresAt"`
 
 	// ID The id of this authorization: `lastAuthorization` of the connection gives its outcome.
@@ -512,26 +512,26 @@ type AuthorizationStart struct {
 	// Example: https://id.example.com
 	Issuer string `json:"issuer,omitempty,omitzero"`
 
-	// SignInOrigin Where the person signs in: the origin of `authorizeUrl`.
+	// SignInOrigin The origin of `authorizeUrl`, where the person signs in.
 	//
 	// Example: https://id.example.com
 	SignInOrigin string `json:"signInOrigin,omitempty,omitzero"`
 
-	// TokenOrigin Where the access token comes from. It, or `issuer`, is at the same site as `signInOrigin`.
+	// TokenOrigin The origin of the token endpoint. This origin, or `issuer`, is at the same site as `signInOrigin`.
 	//
 	// Example: https://id.example.com
 	TokenOrigin string `json:"tokenOrigin,omitempty,omitzero"`
 }
 
-// Budget A limit of the credits that calls spend in a period.
+// Budget A limit of the credits that calls can spend in a period.
 type Budget struct {
 	AtCap     string `json:"atCap"`
 	CreatedAt Time   `json:"createdAt"`
 
-	// EffectiveAt It limits calls that begin at this time or later.
+	// EffectiveAt The time from which the budget limits new calls.
 	EffectiveAt Time `json:"effectiveAt"`
 
-	// HeldMicro Reserved by calls in progress; null if `subject` is `*`.
+	// HeldMicro The credits reserved by calls in progress; null if `subject` is `*`.
 	HeldMicro nullable.Nullable[int64] `json:"heldMicro"`
 
 	// ID Example: bud_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -547,19 +547,19 @@ type Budget struct {
 	ResetsAt nullable.Nullable[Time] `json:"resetsAt"`
 	Scope    string                  `json:"scope"`
 
-	// SpentMicro Spent in the current period, with `openingMicro`; null if `subject` is `*`.
+	// SpentMicro The credits spent in the current period, including `openingMicro`; null if `subject` is `*`.
 	SpentMicro nullable.Nullable[int64] `json:"spentMicro"`
 
-	// StartsAt The begin of the current period; null for `total`.
+	// StartsAt The start of the current period; null for `total`.
 	StartsAt nullable.Nullable[Time] `json:"startsAt"`
 
-	// Subject The id or the end user that it limits; `*` limits each subject separately. Null for the scope `account`.
+	// Subject The id or the end user that the budget limits; `*` limits each subject separately. Null for the scope `account`.
 	Subject nullable.Nullable[string] `json:"subject"`
 
-	// SubjectName The name of the member, key or agent that it limits, in lists of budgets; absent if it is unknown.
+	// SubjectName The name of that member, key or agent, in lists of budgets; absent if unknown.
 	SubjectName string `json:"subjectName,omitempty,omitzero"`
 
-	// TimeZone Periods begin at midnights of this zone.
+	// TimeZone The time zone of the midnights at which periods begin.
 	TimeZone  string `json:"timeZone"`
 	UpdatedAt Time   `json:"updatedAt"`
 }
@@ -569,7 +569,7 @@ type BudgetList struct {
 	Data    []Budget `json:"data"`
 	HasMore bool     `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -592,7 +592,7 @@ type BudgetWindowList struct {
 	Data    []BudgetWindow `json:"data"`
 	HasMore bool           `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -601,7 +601,7 @@ type ClaimInput struct {
 	// ClaimID The claim to extend.
 	ClaimID nullable.Nullable[string] `json:"claimId,omitempty,omitzero"`
 
-	// LeaseSeconds The maximum duration of the calls.
+	// LeaseSeconds The duration of the claim, which should cover the calls.
 	LeaseSeconds int64 `json:"leaseSeconds"`
 }
 
@@ -609,10 +609,10 @@ type ClaimInput struct {
 type Config struct {
 	Data []ConfigItem `json:"data"`
 
-	// LatestVersion The newest version. It differs from `version` for about a second after it was applied, and if this node could not take it.
+	// LatestVersion The newest version. It differs from `version` for about a second after a change, and if this node could not apply it.
 	LatestVersion int64 `json:"latestVersion"`
 
-	// Problem Why this node could not take the newest version; null if it could.
+	// Problem The reason why this node could not apply the newest version; null if it did.
 	Problem nullable.Nullable[string] `json:"problem"`
 
 	// Version The version of the managed settings in force on the node that answers; 0 if there is none.
@@ -649,13 +649,13 @@ type ConfigCheck struct {
 
 // ConfigDraft defines model for ConfigDraft.
 type ConfigDraft struct {
-	// Author The id of the key that wrote it last; null if there is no draft.
+	// Author The id of the key that changed the draft last; null if there is no draft.
 	Author nullable.Nullable[string] `json:"author"`
 
-	// BaseVersion The version that it was begun from; 0 if there was none.
+	// BaseVersion The version on which the draft is based; 0 if there was none.
 	BaseVersion int64 `json:"baseVersion"`
 
-	// Exists Whether a draft was begun. If not, `settings` are those of `baseVersion`.
+	// Exists Whether there is a draft. If not, `settings` are those of `baseVersion`.
 	Exists bool `json:"exists"`
 
 	// Settings `providers`, `families`, `models`, `auto`, `aliases` and `plans`, in the form of the configuration file.
@@ -667,19 +667,19 @@ type ConfigDraft struct {
 type ConfigItem struct {
 	Kind string `json:"kind"`
 
-	// Name For `alias` its pattern; `auto` for the list of that name.
+	// Name The name; of an alias its pattern, and `auto` for the list of that name.
 	Name string `json:"name"`
 
-	// Shadowed There are managed settings with this name too, without effect.
+	// Shadowed Whether managed settings with this name exist, too; they have no effect.
 	Shadowed bool `json:"shadowed"`
 
-	// Source `managed` can be changed with the draft; a name of the shipped list can be added to it. The others are changed where they are set.
+	// Source `managed` can be changed with the draft; a name of the shipped list can be added to it. Others are changed at their source.
 	Source string `json:"source"`
 
 	// Value As in the configuration file, with a member `routes` for a family and `models` for `auto`. A model has its price in force. Keys are masked.
 	Value map[string]interface{} `json:"value"`
 
-	// Where The line of the file, or the variable; null for the others.
+	// Where The line of the file, or the variable; null for other sources.
 	//
 	// Example: stoa.yaml:14:5
 	Where nullable.Nullable[string] `json:"where"`
@@ -696,13 +696,13 @@ type ConfigPrice struct {
 
 // ConfigProblem defines model for ConfigProblem.
 type ConfigProblem struct {
-	// Message What is wrong, and what to do.
+	// Message The problem and its solution.
 	Message string `json:"message"`
 
 	// Path The setting, as in `providers[0].baseURL`; empty if it concerns the draft as a whole.
 	Path string `json:"path"`
 
-	// Where The line of the file, if that is at fault.
+	// Where The line of the file that causes the problem, if any.
 	Where nullable.Nullable[string] `json:"where"`
 }
 
@@ -711,13 +711,13 @@ type ConfigValue = json.RawMessage
 
 // ConfigVersion defines model for ConfigVersion.
 type ConfigVersion struct {
-	// Author The id of the key that applied it.
+	// Author The id of the key that applied the version.
 	Author string `json:"author"`
 
 	// AuthorName The name of the key, in lists; absent if the key was removed.
 	AuthorName string `json:"authorName,omitempty,omitzero"`
 
-	// Changes The differences from the version before.
+	// Changes The differences from the previous version.
 	//
 	// Example: ["providers.claude added"]
 	Changes   []string `json:"changes"`
@@ -731,10 +731,10 @@ type ConfigVersion struct {
 
 // ConfigVersionDetail defines model for ConfigVersionDetail.
 type ConfigVersionDetail struct {
-	// Author The id of the key that applied it.
+	// Author The id of the key that applied the version.
 	Author string `json:"author"`
 
-	// Changes The differences from the version before.
+	// Changes The differences from the previous version.
 	Changes   []string `json:"changes"`
 	CreatedAt Time     `json:"createdAt"`
 
@@ -752,7 +752,7 @@ type ConfigVersionList struct {
 	Data    []ConfigVersion `json:"data"`
 	HasMore bool            `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -761,16 +761,16 @@ type Connection struct {
 	Auth      ConnectionAuth `json:"auth"`
 	CreatedAt Time           `json:"createdAt"`
 
-	// CredentialsPerSession Whether sessions can supply their own secrets for it (`credentials`): `optional`: the connection's secret is the fallback; `required`: without one its tools are withheld.
+	// CredentialsPerSession Whether sessions can supply their own secrets (`credentials`). `optional`: the connection's secret is the fallback. `required`: tools are withheld from sessions without a secret.
 	CredentialsPerSession string `json:"credentialsPerSession"`
 
 	// DocumentURL The address of the OpenAPI document; null if it was given as text, and for other kinds.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl"`
 
-	// Enabled False: it is switched off. No requests are sent to its server, and its tools are withheld.
+	// Enabled Whether the connection is switched on. If not, no requests are sent to its server, and its tools are withheld.
 	Enabled bool `json:"enabled"`
 
-	// Filter Of the kind `openapi`: selects the operations of the document that are tools, before its limits apply. Each member that is given must match; null selects all.
+	// Filter The operations of the document that become tools, for the kind `openapi`, before limits apply. Operations must match each member; null selects all.
 	Filter nullable.Nullable[ConnectionFilter] `json:"filter"`
 
 	// Headers Sent with every request. Readable here, so they must not contain secrets.
@@ -779,7 +779,7 @@ type Connection struct {
 	// ID Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Instructions The server's description of itself, truncated. It is for reviewers and never sent to a model.
+	// Instructions The server's instructions, truncated. For reviewers; never sent to a model.
 	Instructions nullable.Nullable[string] `json:"instructions"`
 
 	// Kind `mcp`: a server of the Model Context Protocol over HTTP; `http`: requests that `operations` describe; `openapi`: requests that an OpenAPI document describes.
@@ -795,32 +795,32 @@ type Connection struct {
 	// Limits The limits of calls of its tools.
 	Limits ConnectionLimits `json:"limits"`
 
-	// Metadata The caller's own texts, by name.
+	// Metadata Texts of the caller, by name.
 	Metadata Metadata `json:"metadata"`
 	Name     string   `json:"name"`
 
-	// OnChange The handling of an approved tool whose definition differs: `block` withholds it until it is reviewed, `keep` keeps the approved definition.
+	// OnChange The handling of an approved tool whose definition changes: `block` withholds the tool until it is reviewed, `keep` keeps the approved definition.
 	OnChange string `json:"onChange"`
 
-	// Operations Of the kind `http`; null for others, and in lists.
+	// Operations The operations, for the kind `http`; null for other kinds, and in lists.
 	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations"`
 
 	// Protocol The protocol version of the server; null before the first refresh.
 	Protocol nullable.Nullable[ConnectionProtocol] `json:"protocol"`
 
-	// Sessions Of the kind `mcp`: how long the session lasts that a stateful server has for an agent's session: until the `turn` ends or waits, or as long as the `session`.
+	// Sessions For the kind `mcp`, the lifetime of sessions at a stateful server: until the `turn` ends or waits, or as long as the agent's `session`.
 	Sessions string `json:"sessions"`
 	SpaceID  string `json:"spaceId"`
 
 	// SpaceName The name of the space, in lists of connections.
 	SpaceName string `json:"spaceName,omitempty,omitzero"`
 
-	// Status `disabled`: it is switched off (`enabled`), which takes precedence over all others. `unchecked`: not refreshed since the connection was created or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server rejected the secret, or requires one, or the connection must be authorized (`POST …/authorize`); `unreachable`: the last refresh failed.
+	// Status `disabled`: switched off (`enabled`), regardless of other states. `unchecked`: not refreshed since the connection was created or its address changed. `review_needed`: tools are new, changed or missing. `needs_authorization`: the server rejected the secret, or requires one, or the connection must be authorized (`POST …/authorize`). `unreachable`: the last refresh failed.
 	Status     string               `json:"status"`
 	ToolCounts ConnectionToolCounts `json:"toolCounts"`
 	UpdatedAt  Time                 `json:"updatedAt"`
 
-	// URL The address that requests are sent to. For the kind `openapi` it can be empty until the first refresh, which sets it from the document.
+	// URL The address to which requests are sent. For the kind `openapi` it can be empty until the first refresh, which sets it from the document.
 	URL string `json:"url"`
 }
 
@@ -850,11 +850,11 @@ type ConnectionAuthorization struct {
 	EndedAt nullable.Nullable[Time] `json:"endedAt"`
 	ID      string                  `json:"id"`
 
-	// Message The reason why it ended without an authorization.
+	// Message The reason why the authorization failed or was cancelled.
 	Message   nullable.Nullable[string] `json:"message"`
 	StartedAt Time                      `json:"startedAt"`
 
-	// Status `pending`: not answered or not confirmed yet; `cancelled`: by the person who signed in, or by `deauthorize`; `failed`: the authorization server refused it, or its 10 minutes have passed. Other values may be added.
+	// Status `pending`: not answered or not confirmed yet; `cancelled`: by the person, or by `deauthorize`; `failed`: rejected by the authorization server, or not complete within 10 minutes. Other values may be added.
 	Status string `json:"status"`
 }
 
@@ -864,24 +864,24 @@ type ConnectionError struct {
 	Message string `json:"message"`
 }
 
-// ConnectionFilter Of the kind `openapi`: selects the operations of the document that are tools, before its limits apply. Each member that is given must match; null selects all.
+// ConnectionFilter The operations of the document that become tools, for the kind `openapi`, before limits apply. Operations must match each member; null selects all.
 type ConnectionFilter struct {
-	// Paths Beginnings of the path, such as `/repos/{owner}/{repo}/issues`.
+	// Paths The path begins with one of these texts, such as `/repos/{owner}/{repo}/issues`.
 	Paths []string `json:"paths,omitempty,omitzero"`
 
-	// Search Words that all occur in the method, path, id, tags, summary or description of the operation.
+	// Search All these words occur in the method, path, id, tags, summary or description of the operation.
 	Search string `json:"search,omitempty,omitzero"`
 
-	// Tags One of the operation's tags.
+	// Tags The operation has one of these tags.
 	Tags []string `json:"tags,omitempty,omitzero"`
 }
 
 // ConnectionLimits The limits of calls of its tools.
 type ConnectionLimits struct {
-	// CallsPerMinute Calls in any 60 seconds, counted by each node of the service.
+	// CallsPerMinute The maximum number of calls in any 60 seconds, per node of the service.
 	CallsPerMinute int64 `json:"callsPerMinute"`
 
-	// MaxConcurrent Concurrent calls, counted by each node of the service.
+	// MaxConcurrent The maximum number of concurrent calls, per node of the service.
 	MaxConcurrent int64 `json:"maxConcurrent"`
 
 	// MaxResultBytes The maximum size of the reply to a call; a longer one is an error.
@@ -896,7 +896,7 @@ type ConnectionList struct {
 	Data    []Connection `json:"data"`
 	HasMore bool         `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -905,14 +905,14 @@ type ConnectionOperation struct {
 	// Description The description for the model.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
-	// Effects The effect of repeating a call, as a suggestion for the review. Default: `read` for GET and HEAD, `idempotent` for PUT and DELETE, otherwise `once`. `idempotent` operations carry the id of the call as `Idempotency-Key`.
+	// Effects The effect of repeating a call, as a suggestion for the review. Default: `read` for GET and HEAD, `idempotent` for PUT and DELETE, otherwise `once`. Requests of `idempotent` operations contain the id of the call as `Idempotency-Key`.
 	Effects nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
 	Method  string                    `json:"method"`
 
 	// Name Unique in its connection.
 	Name string `json:"name"`
 
-	// Parameters JSON Schema of the arguments, an object. In each property, `in` says where the value goes: `path`, `query`, `header` (of that name; `Authorization`, `Cookie`, `Host` and the connection's own headers are rejected) or `body` (a member of a JSON object).
+	// Parameters JSON Schema of the arguments, an object. In each property, `in` is the place of the value: `path`, `query`, `header` (of that name; `Authorization`, `Cookie`, `Host` and the connection's own headers are rejected) or `body` (a member of a JSON object).
 	Parameters nullable.Nullable[map[string]interface{}] `json:"parameters,omitempty,omitzero"`
 
 	// Path Appended to the path of `url`, with arguments in braces, such as `/orders/{id}`. A value is percent-encoded; it is rejected if it is empty, contains a slash or a backslash, or would create a path segment `.` or `..`.
@@ -933,7 +933,7 @@ type ConnectionOperationResult struct {
 
 // ConnectionProtocol The protocol version of the server; null before the first refresh.
 type ConnectionProtocol struct {
-	// Era `modern`: without sessions, since 2026-07-28; `legacy`: with a handshake.
+	// Era The generation of the protocol. `modern`: without sessions, since 2026-07-28; `legacy`: with a handshake.
 	Era           string `json:"era"`
 	ServerName    string `json:"serverName"`
 	ServerVersion string `json:"serverVersion"`
@@ -942,7 +942,7 @@ type ConnectionProtocol struct {
 
 // ConnectionTool defines model for ConnectionTool.
 type ConnectionTool struct {
-	// Annotations The server's hints about the tool's behaviour. They have no effect on their own.
+	// Annotations The server's hints about the tool's behavior. They have no effect by themselves.
 	Annotations nullable.Nullable[map[string]interface{}] `json:"annotations"`
 
 	// Approval Whether a person must approve each call; null before the review.
@@ -956,7 +956,7 @@ type ConnectionTool struct {
 	// Effects The effect of repeating a call; null before the review.
 	Effects nullable.Nullable[string] `json:"effects"`
 
-	// IdempotencyArgument The argument that carries the id of a call, as reviewed; null if none does.
+	// IdempotencyArgument The argument that contains the id of a call, as reviewed; null if there is none.
 	IdempotencyArgument nullable.Nullable[string] `json:"idempotencyArgument"`
 
 	// InputSchema The JSON Schema of the arguments.
@@ -973,16 +973,16 @@ type ConnectionTool struct {
 	// Previous The approved definition, if it differs from the current one.
 	Previous nullable.Nullable[ConnectionToolPrevious] `json:"previous"`
 
-	// PublicFields With `visitors: confirm`: JSON Pointers to the arguments that visitors see, if the review has any.
+	// PublicFields JSON Pointers to the arguments that visitors see, with `visitors: confirm`, if the review has any.
 	PublicFields []string `json:"publicFields,omitempty,omitzero"`
 
-	// Request Of the kinds `http` and `openapi`: the request that is sent, with `method`, `path` and the place of each of the `arguments`. It is part of the definition.
+	// Request For the kinds `http` and `openapi`, the request: `method`, `path` and the place of each of the `arguments`. Part of the definition.
 	Request nullable.Nullable[map[string]interface{}] `json:"request"`
 
 	// Sha256 The hash of the definition.
 	Sha256 string `json:"sha256"`
 
-	// State `changed`: approved, but the definition has changed since; `missing`: approved, but no longer present; `invalid`: it cannot be used, see `warnings`.
+	// State `changed`: approved, but the definition has changed since; `missing`: approved, but no longer present; `invalid`: not usable, see `warnings`.
 	State string `json:"state"`
 
 	// Suggested The settings that the annotations suggest, for a person to confirm.
@@ -992,10 +992,10 @@ type ConnectionTool struct {
 	TimeoutSeconds int64  `json:"timeoutSeconds"`
 	Title          string `json:"title"`
 
-	// VisitorTitle With `visitors: confirm`: the text that visitors confirm, if the review has one.
+	// VisitorTitle The text that visitors confirm, with `visitors: confirm`, if the review has one.
 	VisitorTitle string `json:"visitorTitle,omitempty,omitzero"`
 
-	// Visitors Whether it can be offered in visitors' chats, as reviewed; with `confirm` the visitor must confirm each call. New ones may be added.
+	// Visitors Whether the tool can be offered in visitors' chats, as reviewed; with `confirm` the visitor must confirm each call. New values may be added.
 	Visitors string `json:"visitors"`
 
 	// Warnings Points for the reviewer to check.
@@ -1036,11 +1036,11 @@ type ConnectionToolTest struct {
 	// Bytes The size of the result as the server sent it.
 	Bytes int64 `json:"bytes"`
 
-	// CallID Sent with the call, and in the operator's log.
+	// CallID The id of the call, as in the request and in the operator's log.
 	CallID               string `json:"callId"`
 	DurationMilliseconds int64  `json:"durationMilliseconds"`
 
-	// IsError The tool reported a failure.
+	// IsError Whether the tool reported a failure.
 	IsError bool `json:"isError"`
 
 	// Message The error.
@@ -1053,11 +1053,11 @@ type ConnectionToolTest struct {
 	Text nullable.Nullable[string] `json:"text"`
 }
 
-// Contact The contact for more credits and for questions, as configured by the operator.
+// Contact The operator's contact for more credits and questions.
 type Contact struct {
 	Email nullable.Nullable[string] `json:"email"`
 
-	// URL A page, such as one that sells credits.
+	// URL A page, for example one that sells credits.
 	//
 	// Example: https://example.com/top-up
 	URL nullable.Nullable[string] `json:"url"`
@@ -1077,7 +1077,7 @@ type CreateAccount struct {
 
 // CreateAgent defines model for CreateAgent.
 type CreateAgent struct {
-	// CompactAt The part of the model's window, in percent, above which a session's beginning is replaced by a summary: 30 to 90, or 0 for never. Null, the default, is the operator's setting. A summary is a model call with its own receipt.
+	// CompactAt The part of the model's context window, in percent, above which the beginning of a session is replaced by a summary: 30 to 90, or 0 for never. Null (the default) means the operator's setting. A summary is a model call with its own receipt.
 	//
 	// Example: 70
 	CompactAt nullable.Nullable[int] `json:"compactAt,omitempty,omitzero"`
@@ -1091,7 +1091,7 @@ type CreateAgent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
-	// ExternalID Your own id for it, unique in the account.
+	// ExternalID Your id for the object, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
 	// Instructions The system prompt of every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
@@ -1112,7 +1112,7 @@ type CreateAgent struct {
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
 
-	// Timezone The IANA name of the time zone in which the agent is told the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
+	// Timezone The IANA name of the time zone in which prompts contain the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
 	//
 	// Example: Europe/Berlin
 	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
@@ -1120,29 +1120,29 @@ type CreateAgent struct {
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 
-	// VisitorDrive The agent's access to its drive in embedded chats; `read` by default. `none`: such chats have no access to its files. `write`: it can write if `driveAccess` allows it, and every visitor can see text written for other visitors.
+	// VisitorDrive The agent's access to its drive in embedded chats; `read` by default. `none`: no access. `write`: the agent can also write, if `driveAccess` allows it; every visitor can then see text written for other visitors.
 	VisitorDrive nullable.Nullable[string] `json:"visitorDrive,omitempty,omitzero"`
 }
 
 // CreateBudget defines model for CreateBudget.
 type CreateBudget struct {
-	// AtCap The treatment of a call that may cost more than is left. `shorten` (default): it may write less output, and is refused if the input and 256 tokens of output are not covered. `refuse`: it is refused.
+	// AtCap The treatment of a call that can cost more than is left. `shorten` (default): its output is limited, or the call is rejected if the input and 256 output tokens are not covered. `refuse`: the call is rejected.
 	AtCap      nullable.Nullable[string] `json:"atCap,omitempty,omitzero"`
 	LimitMicro int64                     `json:"limitMicro"`
 
-	// NotifyAt Marks in percent of the limit. The event `budget.threshold` is sent when the use of a period reaches one.
+	// NotifyAt Marks in percent of the limit. When the use in a period reaches a mark, the event `budget.threshold` is sent.
 	NotifyAt nullable.Nullable[[]int] `json:"notifyAt,omitempty,omitzero"`
 
-	// Period A week begins on Monday; `total` never begins again.
+	// Period The period of the limit. A week begins on Monday; `total` never restarts.
 	Period string `json:"period"`
 
-	// Scope The calls that count: all of them, those with the keys of a member, with a key and the keys created from it, of the sessions of an agent, of the chats of an embed (an embed tag, or a single link or session), or for an end user.
+	// Scope The calls that count. `account`: all calls. `member`: calls with the member's keys. `key`: calls with the key and keys created from it. `agent`: calls of the agent's sessions. `embed`: calls of the chats of an embed tag, link or session. `end_user`: calls for the end user.
 	Scope string `json:"scope"`
 
-	// Subject The id of the member, key, agent or embed, or the end user (`safety_identifier`, else `user`, of a call; `externalUserId` of a session). `*` limits each one separately; a budget that names a subject replaces it for that subject. Not for the scope `account`.
+	// Subject The id of the member, key, agent or embed, or the end user (`safety_identifier`, else `user`, of a call; `externalUserId` of a session). `*` limits each subject separately, except those with their own budget. Not for the scope `account`.
 	Subject nullable.Nullable[string] `json:"subject,omitempty,omitzero"`
 
-	// TimeZone IANA name. Periods begin at its midnights. Default: UTC.
+	// TimeZone The IANA name of the time zone; periods begin at its midnights. UTC by default.
 	TimeZone nullable.Nullable[string] `json:"timeZone,omitempty,omitzero"`
 }
 
@@ -1150,16 +1150,16 @@ type CreateBudget struct {
 type CreateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
 
-	// CredentialsPerSession Whether sessions can supply their own secrets for it (`credentials`); `off` by default.
+	// CredentialsPerSession Whether sessions can supply their own secrets (`credentials`); `off` by default.
 	CredentialsPerSession nullable.Nullable[string] `json:"credentialsPerSession,omitempty,omitzero"`
 
-	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 or Swagger 2.0 in JSON or YAML, at most 4 MiB. It is never returned.
+	// Document For the kind `openapi`, the document itself: OpenAPI 3.0 or 3.1 or Swagger 2.0, in JSON or YAML, at most 4 MiB. It is never returned.
 	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
 
-	// DocumentURL Of the kind `openapi`: the address from which each refresh reads the document, at most 16 MiB in JSON (4 MiB in YAML, or if a secret is sent). Either this or `document`.
+	// DocumentURL For the kind `openapi`, the address from which each refresh reads the document: at most 16 MiB in JSON, or 4 MiB in YAML or if a secret is sent. Either this or `document`.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl,omitempty,omitzero"`
 
-	// Filter Of the kind `openapi`: selects the operations of the document that are tools, before its limits apply. Each member that is given must match; null selects all.
+	// Filter The operations of the document that become tools, for the kind `openapi`, before limits apply. Operations must match each member; null selects all.
 	Filter nullable.Nullable[ConnectionFilter] `json:"filter,omitempty,omitzero"`
 
 	// Headers Sent with every request. Not for secrets; `Authorization`, `Cookie`, `Host`, `Mcp-…` and the connection's own headers are rejected.
@@ -1177,46 +1177,46 @@ type CreateConnection struct {
 	// Name Unique in its space; cannot be changed.
 	Name string `json:"name"`
 
-	// OnChange The handling of an approved tool whose definition differs: withhold it until it is reviewed (`block`, the default), or keep the approved definition (`keep`).
+	// OnChange The handling of an approved tool whose definition changes: `block` (the default) withholds the tool until it is reviewed, `keep` keeps the approved definition.
 	OnChange nullable.Nullable[string] `json:"onChange,omitempty,omitzero"`
 
-	// Operations Of the kind `http`, which requires them: at most 256 KiB in total. The list is replaced as a whole.
+	// Operations The operations, required for the kind `http`: at most 256 KiB in total. The list is replaced as a whole.
 	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations,omitempty,omitzero"`
 
-	// Sessions Of the kind `mcp`: how long the session lasts that a stateful server has for an agent's session: until the `turn` ends or waits (the default), or as long as the `session`, at most 30 minutes without a call.
+	// Sessions For the kind `mcp`, the lifetime of sessions at a stateful server: until the `turn` ends or waits (the default), or as long as the agent's `session`, at most 30 minutes without a call.
 	Sessions nullable.Nullable[string] `json:"sessions,omitempty,omitzero"`
 
 	// SpaceID The default space if absent.
 	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
 
-	// URL The address that requests are sent to. Required, except with the kind `openapi`, where the default is the first of the document's servers at the first refresh.
+	// URL The address to which requests are sent. Required, except with the kind `openapi`, where the default is the document's first server at the first refresh.
 	URL string `json:"url,omitempty,omitzero"`
 }
 
 // CreateEmbed defines model for CreateEmbed.
 type CreateEmbed struct {
-	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
+	// AllowedOrigins The origins of pages that can show the agent (required), such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
-	// Attachments The files that a visitor may attach to messages. Null means none, which is the default.
+	// Attachments The files that visitors can attach to messages. Null (the default) means none.
 	Attachments nullable.Nullable[EmbedAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresInSeconds The duration of the chat, from the first token; 3600 by default.
 	ChatExpiresInSeconds nullable.Nullable[int64] `json:"chatExpiresInSeconds,omitempty,omitzero"`
 
-	// ChatSessionID A chat of this agent to continue. It must have the same `externalUserId`, if both have one. Continuing a session that was not started by an embed requires a key with `sessions:write`.
+	// ChatSessionID The id of a chat of this agent to continue. If both have an `externalUserId`, it must be the same. Continuing a session that was not started by an embed requires a key with `sessions:write`.
 	ChatSessionID nullable.Nullable[string] `json:"chatSessionId,omitempty,omitzero"`
 
-	// Credentials The chat's own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
+	// Credentials Secrets of the chat for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// ExpiresInSeconds Of a link: the validity of its ticket, 300 by default. Of an embed session: the validity of each of its tokens, 600 by default.
+	// ExpiresInSeconds The validity of the ticket of a link, 300 by default, or of each token of an embed session, 600 by default.
 	ExpiresInSeconds nullable.Nullable[int64] `json:"expiresInSeconds,omitempty,omitzero"`
 
-	// ExternalUserID Your own id of the visitor.
+	// ExternalUserID Your id of the visitor.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
 
-	// Greeting Shown before the first message. It is not sent to the agent.
+	// Greeting A text before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
 	// Logo The id of a logo of this account, shown next to the title; the first letter of the title by default.
@@ -1227,22 +1227,22 @@ type CreateEmbed struct {
 	// MaxCreditsMicro The maximum cost of the chat under this embed; 5000000 (5 credits) by default.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
-	// MaxMessageChars 4000 by default.
+	// MaxMessageChars The maximum length of a message, in characters; 4000 by default.
 	MaxMessageChars nullable.Nullable[int] `json:"maxMessageChars,omitempty,omitzero"`
 
-	// MaxMessages 50 by default.
+	// MaxMessages The maximum number of messages of the chat; 50 by default.
 	MaxMessages nullable.Nullable[int] `json:"maxMessages,omitempty,omitzero"`
 
-	// MessagesPerMinute 10 by default.
+	// MessagesPerMinute The maximum number of messages per minute; 10 by default.
 	MessagesPerMinute nullable.Nullable[int] `json:"messagesPerMinute,omitempty,omitzero"`
 
-	// Starters Questions that are offered before the first message; a click sends one. None by default.
+	// Starters Suggested questions before the first message; a click sends one. None by default.
 	Starters nullable.Nullable[[]string] `json:"starters,omitempty,omitzero"`
 
-	// Theme `auto`, which follows the visitor's system, by default.
+	// Theme The theme of the chat; `auto` by default, which follows the visitor's system.
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
 
-	// Title Shown above the chat, as text; the agent's name by default.
+	// Title The title above the chat; the agent's name by default.
 	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
 
@@ -1257,25 +1257,25 @@ type CreateEmbedTag struct {
 	// AccentColor The color of the launcher and of the visitor's messages, such as `#1a7f5a`; the service's own by default. Its text is black or white, whichever is easier to read.
 	AccentColor nullable.Nullable[string] `json:"accentColor,omitempty,omitzero"`
 
-	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
+	// AllowedOrigins The origins of pages that can show the agent (required), such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
-	// Attachments The files that a visitor may attach to messages. Null means none, which is the default.
+	// Attachments The files that visitors can attach to messages. Null (the default) means none.
 	Attachments nullable.Nullable[EmbedAttachments] `json:"attachments,omitempty,omitzero"`
 
-	// ChatsPerDay Chats that can start within 24 hours, by their first messages, and a tenth of them in one network; 200 by default. Continuing a chat does not count.
+	// ChatsPerDay The maximum number of chats that start, with their first messages, within 24 hours, at most a tenth of them in one network; 200 by default. Continued chats do not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
 
-	// Credentials Its chats' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
+	// Credentials Secrets of its chats for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Greeting Shown before the first message. It is not sent to the agent.
+	// Greeting A text before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
-	// Language The theme of the launcher and the chat page; `auto` by default, which follows the surrounding page.
+	// Language The language of the launcher and the chat page; `auto` by default, which follows the surrounding page.
 	Language nullable.Nullable[string] `json:"language,omitempty,omitzero"`
 
 	// Logo The id of a logo of this account, shown next to the title; the first letter of the title by default.
@@ -1286,22 +1286,22 @@ type CreateEmbedTag struct {
 	// MaxCreditsMicro The maximum cost of one visitor's chat; 5000000 (5 credits) by default.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
-	// Position The lower corner of the page; `right` by default.
+	// Position The lower corner of the page for the launcher; `right` by default.
 	Position nullable.Nullable[string] `json:"position,omitempty,omitzero"`
 
-	// Starters Questions that are offered before the first message; a click sends one. None by default.
+	// Starters Suggested questions before the first message; a click sends one. None by default.
 	Starters nullable.Nullable[[]string] `json:"starters,omitempty,omitzero"`
 
-	// Theme `auto`, which follows the visitor's system, by default.
+	// Theme The theme of the chat; `auto` by default, which follows the visitor's system.
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
 
-	// Title Shown above the chat, as text; the agent's name by default.
+	// Title The title above the chat; the agent's name by default.
 	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
 
 // CreateEmbedTicket defines model for CreateEmbedTicket.
 type CreateEmbedTicket struct {
-	// VisitorToken From an earlier reply, to continue its chat. An unknown token is not an error: a new chat starts.
+	// VisitorToken The token of an earlier reply, to continue its chat. An unknown token is not an error: a new chat starts.
 	VisitorToken nullable.Nullable[string] `json:"visitorToken,omitempty,omitzero"`
 }
 
@@ -1320,15 +1320,15 @@ type CreateKey struct {
 	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
 
-	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null or an empty list means all.
+	// Models The models that the key can use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null or an empty list means all.
 	Models nullable.Nullable[[]string] `json:"models,omitempty,omitzero"`
 	Name   string                      `json:"name"`
 
-	// Networks The networks from which the key may be used, as CIDR blocks; null or an empty list means all.
+	// Networks The networks from which the key can be used, as CIDR blocks; null or an empty list means all.
 	Networks          nullable.Nullable[[]string] `json:"networks,omitempty,omitzero"`
 	RequestsPerMinute nullable.Nullable[int]      `json:"requestsPerMinute,omitempty,omitzero"`
 
-	// RequireEndUser A model call must name its end user.
+	// RequireEndUser Whether model calls must name their end user.
 	RequireEndUser nullable.Nullable[bool] `json:"requireEndUser,omitempty,omitzero"`
 
 	// Scopes The permissions of the key; `*` is everything except `account:…` and `operator…`; `operator` includes `account:read`, `account:write`, `operator:read` and `operator:billing`. Default: the scopes of the key of this request without those of operators; for another account `*`.
@@ -1346,7 +1346,7 @@ type CreateScheduledTask struct {
 	// CatchUpWindowSeconds The maximum age of a missed instant that is still run; 3600 by default.
 	CatchUpWindowSeconds nullable.Nullable[int64] `json:"catchUpWindowSeconds,omitempty,omitzero"`
 
-	// Credentials Its sessions' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
+	// Credentials Secrets of its sessions for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Enabled False pauses the task; true by default.
@@ -1364,7 +1364,7 @@ type CreateScheduledTask struct {
 	// Message The message to the agent; at most `maxMessageCharacters` of `GET /api/v1/meta`.
 	Message string `json:"message"`
 
-	// MissedRunPolicy The handling of instants that passed while the service was down, or more than a minute ago: `run_latest` (the default) runs the latest, `run_all` runs all, one after the other, `skip` runs none.
+	// MissedRunPolicy The handling of instants that were missed while the service was down, or that passed more than a minute ago. `run_latest` (the default) runs the latest, `run_all` runs all, one after the other, `skip` runs none.
 	MissedRunPolicy nullable.Nullable[string] `json:"missedRunPolicy,omitempty,omitzero"`
 
 	// Mode The mode of the sessions; `once` by default, `chat` if a session is reused.
@@ -1373,7 +1373,7 @@ type CreateScheduledTask struct {
 	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name"`
 
-	// OverlapPolicy The handling of an instant while an earlier run has not ended, including one that waits for input: `skip` (the default), `queue` the run, or `allow` both. Runs that share a session are queued instead of allowed. At most 100 runs of a task are queued.
+	// OverlapPolicy The handling of an instant while an earlier run is unfinished or waits for input: `skip` the instant (the default), `queue` the run, or `allow` both. Runs that share a session are queued instead of allowed. At most 100 runs of a task are queued.
 	OverlapPolicy nullable.Nullable[string] `json:"overlapPolicy,omitempty,omitzero"`
 
 	// PauseAfterFailures The number of consecutive failed runs after which the task is paused; 5 by default, 0 means never.
@@ -1391,13 +1391,13 @@ type CreateScheduledTask struct {
 
 // CreateSecret defines model for CreateSecret.
 type CreateSecret struct {
-	// ExpiresAt The time from which it is no longer sent; by default it does not expire.
+	// ExpiresAt The expiry, after which the secret is no longer sent. By default it does not expire.
 	ExpiresAt nullable.Nullable[Time] `json:"expiresAt,omitempty,omitzero"`
 
-	// ExternalUserID It is sent only in sessions of this external user.
+	// ExternalUserID The secret is sent only in sessions of this external user.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
 
-	// HeaderName Required with the kind `header`: such as `X-Api-Key`.
+	// HeaderName The name of the header, such as `X-Api-Key`. Required with the kind `header`.
 	HeaderName nullable.Nullable[string] `json:"headerName,omitempty,omitzero"`
 	Kind       string                    `json:"kind"`
 	Name       string                    `json:"name"`
@@ -1405,7 +1405,7 @@ type CreateSecret struct {
 	// Origin Scheme, host and port, such as `https://mcp.example.com`.
 	Origin string `json:"origin"`
 
-	// ParameterName Required with the kind `query`: such as `api_key`.
+	// ParameterName The name of the parameter, such as `api_key`. Required with the kind `query`.
 	ParameterName nullable.Nullable[string] `json:"parameterName,omitempty,omitzero"`
 
 	// SpaceID Only connections of this space can use it; all spaces by default.
@@ -1417,22 +1417,22 @@ type CreateSecret struct {
 
 // CreateSession defines model for CreateSession.
 type CreateSession struct {
-	// Attachments Files that belong to the message, at most 10. The model is sent images, and the text of documents; a session has at most 50.
+	// Attachments Files of the message, at most 10. The model receives images, and the text of documents. A session can have at most 50 files.
 	Attachments nullable.Nullable[[]AddAttachment] `json:"attachments,omitempty,omitzero"`
 
-	// ClientTools Whether the agent's tools of your programs are offered to the model; `offer` by default.
+	// ClientTools Whether the `client` tools of the agent are offered to the model; `offer` by default.
 	ClientTools nullable.Nullable[string] `json:"clientTools,omitempty,omitzero"`
 
-	// Credentials The session's own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
+	// Credentials Secrets of the session for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Draft The differences from the agent's newest version, only for this session.
 	Draft nullable.Nullable[AgentDraft] `json:"draft,omitempty,omitzero"`
 
-	// ExternalID Your own id for it, unique in the account.
+	// ExternalID Your id for the object, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
-	// ExternalUserID Your own id of the end user.
+	// ExternalUserID Your id of the end user.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
 
 	// Limits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
@@ -1454,7 +1454,7 @@ type CreateSpace struct {
 	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
-	// ExternalID Your own id for it, unique in the account.
+	// ExternalID Your id for the object, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
@@ -1466,7 +1466,7 @@ type CreateSpace struct {
 
 // CreateWebhook defines model for CreateWebhook.
 type CreateWebhook struct {
-	// CreditsLowMicro Below this the event `credits.low` is sent; 10000000 (10 credits) by default.
+	// CreditsLowMicro The balance below which the event `credits.low` is sent; 10000000 (10 credits) by default.
 	CreditsLowMicro nullable.Nullable[int64]  `json:"creditsLowMicro,omitempty,omitzero"`
 	Description     nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
@@ -1479,10 +1479,10 @@ type CreateWebhook struct {
 	// Scope `account`, the default: the events of the account. `service`: the alerts of the service, which requires the operator's account and the scope `operator`; see `docs/alerts`. It cannot be changed.
 	Scope nullable.Nullable[string] `json:"scope,omitempty,omitzero"`
 
-	// SpaceIds Spaces whose events it receives; all by default.
+	// SpaceIds The spaces whose events are sent; all by default.
 	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
 
-	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. If the operator has set `mail.smtp`, also `mailto:` with the address of a member that an identity provider has verified. Null means that events are stored to be read.
+	// URL The address to which events are sent: `https` at a public host, or an address that the operator allows; if the operator has set `mail.smtp`, also `mailto:` with the address of a member that an identity provider has verified. Null: events are only stored.
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
@@ -1505,7 +1505,7 @@ type Credits struct {
 	// HeldMicro Reserved for running calls.
 	HeldMicro int64 `json:"heldMicro"`
 
-	// OwedMicro What withdrawals could not take; later grants pay it first.
+	// OwedMicro The rest of withdrawals that the balance did not cover; later grants pay it first.
 	OwedMicro int64 `json:"owedMicro,omitempty,omitzero"`
 
 	// SpentMicro The total of all charges.
@@ -1534,7 +1534,7 @@ type Delivery struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; of mail also `login` (the mail server refuses it) and `mail_off` (the service has no mail server). New ones may be added.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; for mail, also `login` (rejected by the mail server) and `mail_off` (the service has no mail server). New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
 	// LastStatus HTTP status of the newest attempt, or the reply code of the mail server; null if there was no reply.
@@ -1542,7 +1542,7 @@ type Delivery struct {
 	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
 	Object        string                  `json:"object"`
 
-	// Status `pending`: it is being sent or will be; `failed`: all attempts failed; `held`: the webhook is disabled, has no address, or its secret cannot be decrypted.
+	// Status `pending`: waiting or being sent; `failed`: all attempts failed; `held`: the webhook is disabled, has no address, or its secret cannot be decrypted.
 	Status string `json:"status"`
 
 	// Type Example: session.completed
@@ -1554,7 +1554,7 @@ type Delivery struct {
 type DeliveryAttempt struct {
 	At Time `json:"at"`
 
-	// Error As `lastError`; null after success.
+	// Error The error, like `lastError`; null after success.
 	Error        nullable.Nullable[string] `json:"error"`
 	Milliseconds int64                     `json:"milliseconds"`
 	Number       int64                     `json:"number"`
@@ -1571,7 +1571,7 @@ type DeliveryList struct {
 	Data    []DeliverySummary `json:"data"`
 	HasMore bool              `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -1591,7 +1591,7 @@ type DeliverySummary struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; of mail also `login` (the mail server refuses it) and `mail_off` (the service has no mail server). New ones may be added.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; for mail, also `login` (rejected by the mail server) and `mail_off` (the service has no mail server). New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
 	// LastStatus HTTP status of the newest attempt, or the reply code of the mail server; null if there was no reply.
@@ -1599,7 +1599,7 @@ type DeliverySummary struct {
 	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
 	Object        string                  `json:"object"`
 
-	// Status `pending`: it is being sent or will be; `failed`: all attempts failed; `held`: the webhook is disabled, has no address, or its secret cannot be decrypted.
+	// Status `pending`: waiting or being sent; `failed`: all attempts failed; `held`: the webhook is disabled, has no address, or its secret cannot be decrypted.
 	Status string `json:"status"`
 
 	// Type Example: session.completed
@@ -1618,10 +1618,10 @@ type Diagnosis struct {
 
 // DiagnosisCheck defines model for DiagnosisCheck.
 type DiagnosisCheck struct {
-	// Count The number of findings, up to the limit that `summary` gives.
+	// Count The number of findings, up to the limit in `summary`.
 	Count int64 `json:"count"`
 
-	// Items The first of them.
+	// Items The first findings.
 	Items []DiagnosisItem `json:"items"`
 
 	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `providers`, `models`, `documents`, `mail`, `alerts`. Others may be added.
@@ -1645,10 +1645,10 @@ type Difference struct {
 	ActualMicro   int64 `json:"actualMicro"`
 	ExpectedMicro int64 `json:"expectedMicro"`
 
-	// ID The line, if the rule concerns one.
+	// ID The id of the line, if the rule concerns a single one.
 	ID nullable.Nullable[string] `json:"id"`
 
-	// What The rule, in words.
+	// What The violated rule, in words.
 	What string `json:"what"`
 }
 
@@ -1681,10 +1681,10 @@ type Drive struct {
 	MaxFileBytes int64 `json:"maxFileBytes"`
 	MaxFiles     int64 `json:"maxFiles"`
 
-	// Revision Counts the changes; 0 before the first.
+	// Revision The number of changes; 0 before the first.
 	Revision int64 `json:"revision"`
 
-	// UpdatedAt Null before the first change.
+	// UpdatedAt The time of the last change; null before the first.
 	UpdatedAt nullable.Nullable[Time] `json:"updatedAt"`
 }
 
@@ -1735,7 +1735,7 @@ type DriveFile struct {
 	// Example: fil_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Lines Of the text; null without one.
+	// Lines The number of lines of the text; null without a text.
 	Lines nullable.Nullable[int64] `json:"lines"`
 
 	// MimeType Example: text/markdown
@@ -1762,7 +1762,7 @@ type DriveFile struct {
 	// TextNote Details of `textStatus` for a person, such as the number of damaged characters.
 	TextNote nullable.Nullable[string] `json:"textNote"`
 
-	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: it is read soon; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: reading it exceeds the limits of time, memory or space; `unsupported`: a kind of document that is not read; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
+	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
 	TextStatus string `json:"textStatus"`
 	UpdatedAt  Time   `json:"updatedAt"`
 
@@ -1777,7 +1777,7 @@ type DriveFileList struct {
 	Data           []DriveFile `json:"data"`
 	HasMore        bool        `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -1793,7 +1793,7 @@ type DriveHit struct {
 	// Score 1 for the best passage of this reply, less for the others.
 	Score float64 `json:"score"`
 
-	// Sha256 Of the file's content.
+	// Sha256 The hash of the file's content.
 	Sha256 string `json:"sha256"`
 
 	// Snippet A part of the passage around the words found, on one line.
@@ -1817,11 +1817,11 @@ type DriveOperation = json.RawMessage
 
 // DriveOutcome defines model for DriveOutcome.
 type DriveOutcome struct {
-	// File The file as the operation left it; null after a delete.
+	// File The file after the operation; null after a delete.
 	File    nullable.Nullable[DriveFile] `json:"file"`
 	Outcome string                       `json:"outcome"`
 
-	// Path As in the operation; `from` of a move.
+	// Path The path of the operation; for a move, `from`.
 	Path string `json:"path"`
 }
 
@@ -1845,7 +1845,7 @@ type DrivePut struct {
 
 // DriveSearchResult defines model for DriveSearchResult.
 type DriveSearchResult struct {
-	// Cut The search took longer than `searchMilliseconds` of `GET /api/v1/meta` and was cut: the passages contain words of `q`, but there may be better ones.
+	// Cut Whether the search exceeded `searchMilliseconds` of `GET /api/v1/meta`: the passages contain words of `q`, but there can be better ones.
 	Cut  bool       `json:"cut"`
 	Data []DriveHit `json:"data"`
 }
@@ -1883,26 +1883,26 @@ type EmbedAgent struct {
 	Name string `json:"name"`
 }
 
-// EmbedAttachments The files that a visitor may attach to messages. Null means none, which is the default.
+// EmbedAttachments The files that visitors can attach to messages. Null (the default) means none.
 type EmbedAttachments struct {
 	// Enabled False by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// MaxBytes Of a file; 10485760 by default.
+	// MaxBytes The maximum size of a file, in bytes; 10485760 by default.
 	MaxBytes nullable.Nullable[int64] `json:"maxBytes,omitempty,omitzero"`
 
-	// MaxFiles Of a chat; 5 by default.
+	// MaxFiles The maximum number of files of a chat; 5 by default.
 	MaxFiles nullable.Nullable[int] `json:"maxFiles,omitempty,omitzero"`
 
 	// Types The kinds of files, by their content: images, PDF, texts, and `document` for all other documents such as DOCX. Images, PDF and texts by default.
 	Types nullable.Nullable[[]string] `json:"types,omitempty,omitzero"`
 }
 
-// EmbedChat A chat as its visitor may see it.
+// EmbedChat A chat as shown to its visitor.
 type EmbedChat struct {
 	Agent EmbedAgent `json:"agent"`
 
-	// Attachments The files that a visitor may attach; null if none.
+	// Attachments The files that the visitor can attach; null if none.
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time until which the token can be renewed.
@@ -1933,10 +1933,10 @@ type EmbedChat struct {
 	Status SessionStatus `json:"status"`
 	Theme  string        `json:"theme"`
 
-	// Title Replaces the agent's name.
+	// Title The title that replaces the agent's name.
 	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 
-	// WaitingFor `operator`: a person of the agent's owner must decide before it continues; its `status` is `running` meanwhile.
+	// WaitingFor `operator`: a person of the agent's owner must decide before the chat continues. Until then `status` is `running`.
 	WaitingFor nullable.Nullable[string] `json:"waitingFor"`
 }
 
@@ -1956,7 +1956,7 @@ type EmbedErrorEvent struct {
 	Type      string `json:"type"`
 }
 
-// EmbedEvent An event that a visitor may see. New types may be added.
+// EmbedEvent An event that is visible to the visitor. New types may be added.
 type EmbedEvent = json.RawMessage
 
 // EmbedEventList defines model for EmbedEventList.
@@ -1983,7 +1983,7 @@ type EmbedLauncher struct {
 	Position string                    `json:"position"`
 	Theme    string                    `json:"theme"`
 
-	// Title Replaces the agent's name.
+	// Title The title that replaces the agent's name.
 	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
 
@@ -1994,7 +1994,7 @@ type EmbedLogo struct {
 	// Height In pixels.
 	Height int `json:"height"`
 
-	// ID Public.
+	// ID The id of the tag, which is public.
 	//
 	// Example: lgo_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID       string `json:"id"`
@@ -2018,13 +2018,13 @@ type EmbedLogoList struct {
 	Data    []EmbedLogo `json:"data"`
 	HasMore bool        `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // EmbedMessage defines model for EmbedMessage.
 type EmbedMessage struct {
-	// Attachments The files of a message; absent without.
+	// Attachments The files of a message; absent if there are none.
 	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
 	CreatedAt   Time         `json:"createdAt"`
 	ID          string       `json:"id"`
@@ -2036,7 +2036,7 @@ type EmbedMessage struct {
 
 // EmbedRemaining defines model for EmbedRemaining.
 type EmbedRemaining struct {
-	// LimitReached No more messages can be sent.
+	// LimitReached Whether the chat has reached its limit of messages.
 	LimitReached bool `json:"limitReached"`
 	Messages     int  `json:"messages"`
 }
@@ -2046,19 +2046,19 @@ type EmbedSession struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
 
-	// Attachments The files that a visitor may attach; null if none.
+	// Attachments The files that the visitor can attach; null if none.
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
 
-	// ChatSessionID The chat. It becomes a session of the agent with its first message.
+	// ChatSessionID The id of the chat, which becomes a session of the agent with its first message.
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string `json:"chatSessionId"`
 	CreatedAt     Time   `json:"createdAt"`
 
-	// Credentials The chat's own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
+	// Credentials Secrets of the chat for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials    nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 	ExternalUserID nullable.Nullable[string]            `json:"externalUserId"`
 	Greeting       nullable.Nullable[string]            `json:"greeting"`
@@ -2072,14 +2072,14 @@ type EmbedSession struct {
 	MaxMessages       int                       `json:"maxMessages"`
 	MessagesPerMinute int                       `json:"messagesPerMinute"`
 
-	// MessagesSent Messages, answers and retries under this embed.
+	// MessagesSent The number of messages, answers and retries under this embed.
 	MessagesSent int    `json:"messagesSent"`
 	Object       string `json:"object"`
 
 	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests The number of requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
 	Starters        []string                `json:"starters,omitempty,omitzero"`
@@ -2095,7 +2095,7 @@ type EmbedSessionList struct {
 	Data    []EmbedSession `json:"data"`
 	HasMore bool           `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -2104,13 +2104,13 @@ type EmbedSessionWithToken struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
 
-	// Attachments The files that a visitor may attach; null if none.
+	// Attachments The files that the visitor can attach; null if none.
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
 
-	// ChatSessionID The chat. It becomes a session of the agent with its first message.
+	// ChatSessionID The id of the chat, which becomes a session of the agent with its first message.
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string `json:"chatSessionId"`
@@ -2130,14 +2130,14 @@ type EmbedSessionWithToken struct {
 	MaxMessages       int                       `json:"maxMessages"`
 	MessagesPerMinute int                       `json:"messagesPerMinute"`
 
-	// MessagesSent Messages, answers and retries under this embed.
+	// MessagesSent The number of messages, answers and retries under this embed.
 	MessagesSent int    `json:"messagesSent"`
 	Object       string `json:"object"`
 
 	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests The number of requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
 	Starters        []string                `json:"starters,omitempty,omitzero"`
@@ -2147,13 +2147,13 @@ type EmbedSessionWithToken struct {
 	Theme  string                    `json:"theme"`
 	Title  nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 
-	// Token `est_…`
+	// Token The token, `est_…`.
 	//
 	// Example: est_dGhlLXRva2VuLW9mLXRoZS1lbWJlZA
 	Token string `json:"token"`
 }
 
-// EmbedStatusEvent The chat has this status now.
+// EmbedStatusEvent The new status of the chat.
 type EmbedStatusEvent struct {
 	CreatedAt Time  `json:"createdAt"`
 	Seq       int64 `json:"seq"`
@@ -2173,20 +2173,20 @@ type EmbedTag struct {
 	AgentID        string                    `json:"agentId"`
 	AllowedOrigins []string                  `json:"allowedOrigins"`
 
-	// Attachments The files that a visitor may attach; null if none.
+	// Attachments The files that the visitor can attach; null if none.
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 	ChatsPerDay int                                   `json:"chatsPerDay"`
 	CreatedAt   Time                                  `json:"createdAt"`
 
-	// Credentials Its chats' own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
+	// Credentials Secrets of its chats for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// DisabledReason Of one that is not enabled: `user` or `key_revoked`. New ones may be added.
+	// DisabledReason The reason why the tag is disabled: `user` or `key_revoked`. New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 	Enabled        bool                      `json:"enabled"`
 	Greeting       nullable.Nullable[string] `json:"greeting"`
 
-	// ID Public.
+	// ID The id of the tag, which is public.
 	//
 	// Example: pub_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
@@ -2209,7 +2209,7 @@ type EmbedTag struct {
 	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests The number of requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64 `json:"refusedRequests"`
 
 	// Snippet The HTML to paste into the page.
@@ -2227,21 +2227,21 @@ type EmbedTagList struct {
 	Data    []EmbedTag `json:"data"`
 	HasMore bool       `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // EmbedTicket defines model for EmbedTicket.
 type EmbedTicket struct {
-	// URL For the frame. The part behind `#` is the ticket.
+	// URL The address for the frame. The part after `#` is the ticket.
 	//
 	// Example: https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA
 	URL string `json:"url"`
 
-	// VisitorExpiresAt The time until which it does: 30 days after the start of the chat.
+	// VisitorExpiresAt The expiry of `visitorToken`, 30 days after the start of the chat.
 	VisitorExpiresAt Time `json:"visitorExpiresAt"`
 
-	// VisitorToken A secret of the visitor's browser: it opens this chat again, from the tag's pages.
+	// VisitorToken A secret for the visitor's browser, which opens this chat again from the tag's pages.
 	//
 	// Example: evt_dGhlLXRva2VuLW9mLW9uZS12aXNpdG9y
 	VisitorToken string `json:"visitorToken"`
@@ -2249,14 +2249,14 @@ type EmbedTicket struct {
 
 // EmbedToken defines model for EmbedToken.
 type EmbedToken struct {
-	// ChatExpiresAt The time until which it can be renewed.
+	// ChatExpiresAt The time until which the token can be renewed.
 	ChatExpiresAt Time   `json:"chatExpiresAt"`
 	ChatSessionID string `json:"chatSessionId"`
 
 	// ExpiresAt The expiry of the token.
 	ExpiresAt Time `json:"expiresAt"`
 
-	// Token `est_…`
+	// Token The token, `est_…`.
 	//
 	// Example: est_dGhlLXRva2VuLW9mLXRoZS1lbWJlZA
 	Token string `json:"token"`
@@ -2267,19 +2267,19 @@ type EmbedURL struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
 
-	// Attachments The files that a visitor may attach; null if none.
+	// Attachments The files that the visitor can attach; null if none.
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
 
-	// ChatSessionID The chat. It becomes a session of the agent with its first message.
+	// ChatSessionID The id of the chat, which becomes a session of the agent with its first message.
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string `json:"chatSessionId"`
 	CreatedAt     Time   `json:"createdAt"`
 
-	// Credentials The chat's own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
+	// Credentials Secrets of the chat for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 	ExchangedAt nullable.Nullable[Time]              `json:"exchangedAt"`
 
@@ -2297,14 +2297,14 @@ type EmbedURL struct {
 	MaxMessages       int                       `json:"maxMessages"`
 	MessagesPerMinute int                       `json:"messagesPerMinute"`
 
-	// MessagesSent Messages, answers and retries under this embed.
+	// MessagesSent The number of messages, answers and retries under this embed.
 	MessagesSent int    `json:"messagesSent"`
 	Object       string `json:"object"`
 
 	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests The number of requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
 	Starters        []string                `json:"starters,omitempty,omitzero"`
@@ -2312,7 +2312,7 @@ type EmbedURL struct {
 	// Status `pending`: the ticket can still be exchanged. `active`: the chat is open.
 	Status string `json:"status"`
 
-	// TagID Of a link that a script tag made for a visitor.
+	// TagID The id of the script tag that created the link.
 	TagID string                    `json:"tagId,omitempty,omitzero"`
 	Theme string                    `json:"theme"`
 	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
@@ -2323,7 +2323,7 @@ type EmbedURLList struct {
 	Data    []EmbedURL `json:"data"`
 	HasMore bool       `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -2332,13 +2332,13 @@ type EmbedURLWithLink struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
 
-	// Attachments The files that a visitor may attach; null if none.
+	// Attachments The files that the visitor can attach; null if none.
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
 
-	// ChatSessionID The chat. It becomes a session of the agent with its first message.
+	// ChatSessionID The id of the chat, which becomes a session of the agent with its first message.
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string                  `json:"chatSessionId"`
@@ -2359,14 +2359,14 @@ type EmbedURLWithLink struct {
 	MaxMessages       int                       `json:"maxMessages"`
 	MessagesPerMinute int                       `json:"messagesPerMinute"`
 
-	// MessagesSent Messages, answers and retries under this embed.
+	// MessagesSent The number of messages, answers and retries under this embed.
 	MessagesSent int    `json:"messagesSent"`
 	Object       string `json:"object"`
 
 	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests The number of requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
 	Starters        []string                `json:"starters,omitempty,omitzero"`
@@ -2376,7 +2376,7 @@ type EmbedURLWithLink struct {
 	Theme  string                    `json:"theme"`
 	Title  nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 
-	// URL For the frame. The part behind `#` is the ticket.
+	// URL The address for the frame. The part after `#` is the ticket.
 	//
 	// Example: https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA
 	URL string `json:"url"`
@@ -2406,14 +2406,14 @@ type Health struct {
 	Timestamp Time   `json:"timestamp"`
 }
 
-// InputEvent The agent asked its user, got an answer, or got none in time.
+// InputEvent The agent asked the user, received an answer, or did not receive one in time.
 type InputEvent struct {
 	Answer string `json:"answer,omitempty,omitzero"`
 
-	// Calls Of a `tool_call` or `tool_approval`, and of a `tool_confirmation` if the reader is not the visitor.
+	// Calls The calls of a `tool_call` or `tool_approval`, and of a `tool_confirmation` if the reader is not the visitor.
 	Calls []InputEventCall `json:"calls,omitempty,omitzero"`
 
-	// Confirmation Only of a `tool_confirmation`; everything that the visitor sees of the call.
+	// Confirmation The parts of a call that the visitor sees. Only of a `tool_confirmation`.
 	Confirmation ToolConfirmation `json:"confirmation,omitempty,omitzero"`
 	CreatedAt    Time             `json:"createdAt"`
 	DefaultUsed  bool             `json:"defaultUsed,omitempty,omitzero"`
@@ -2443,17 +2443,17 @@ type InputList struct {
 	Data    []OpenInput `json:"data"`
 	HasMore bool        `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Invitation An invitation to the account.
 type Invitation struct {
-	// AccountName Of the account that is created when the invitation is accepted; absent if it is to this account.
+	// AccountName The name of the account that is created when the invitation is accepted; absent for invitations to this account.
 	AccountName string `json:"accountName,omitempty,omitzero"`
 	CreatedAt   Time   `json:"createdAt"`
 
-	// CreatedBy The id of the key that created it.
+	// CreatedBy The id of the key that created the invitation.
 	CreatedBy nullable.Nullable[string] `json:"createdBy"`
 	ExpiresAt Time                      `json:"expiresAt"`
 
@@ -2465,7 +2465,7 @@ type Invitation struct {
 	Name         nullable.Nullable[string] `json:"name"`
 	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
 
-	// Plan Of that account.
+	// Plan The plan of the new account.
 	Plan string `json:"plan,omitempty,omitzero"`
 	Role string `json:"role"`
 }
@@ -2475,17 +2475,17 @@ type InvitationList struct {
 	Data    []Invitation `json:"data"`
 	HasMore bool         `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // InvitationWithLink defines model for InvitationWithLink.
 type InvitationWithLink struct {
-	// AccountName Of the account that is created when the invitation is accepted; absent if it is to this account.
+	// AccountName The name of the account that is created when the invitation is accepted; absent for invitations to this account.
 	AccountName string `json:"accountName,omitempty,omitzero"`
 	CreatedAt   Time   `json:"createdAt"`
 
-	// CreatedBy The id of the key that created it.
+	// CreatedBy The id of the key that created the invitation.
 	CreatedBy nullable.Nullable[string] `json:"createdBy"`
 	ExpiresAt Time                      `json:"expiresAt"`
 
@@ -2502,7 +2502,7 @@ type InvitationWithLink struct {
 	Name         nullable.Nullable[string] `json:"name"`
 	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
 
-	// Plan Of that account.
+	// Plan The plan of the new account.
 	Plan string `json:"plan,omitempty,omitzero"`
 	Role string `json:"role"`
 }
@@ -2543,32 +2543,32 @@ type Key struct {
 	// ID Example: key_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastUsedAt To the minute.
+	// LastUsedAt The last use, to within a minute; null before the first.
 	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
 
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
 
-	// MemberID The member who created it; null if it belongs to the account.
+	// MemberID The id of the member who created the key; null if it belongs to the account.
 	MemberID nullable.Nullable[string] `json:"memberId"`
 
-	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
+	// Models The models that the key can use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
 	Models nullable.Nullable[[]string] `json:"models"`
 	Name   string                      `json:"name"`
 
-	// Networks The networks from which the key may be used, as CIDR blocks; null means all.
+	// Networks The networks from which the key can be used, as CIDR blocks; null means all.
 	Networks nullable.Nullable[[]string] `json:"networks"`
 
-	// PausesAt From then on it is refused with `key_paused` until its member signs in again; null if it never pauses. The operator sets the time with `signIn.keysPauseAfter`.
+	// PausesAt The time from which the key is rejected with `key_paused`, until its member signs in again; null if it never pauses. The operator sets the period with `signIn.keysPauseAfter`.
 	PausesAt nullable.Nullable[Time] `json:"pausesAt"`
 
 	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
 
-	// RequireEndUser A model call must name its end user.
+	// RequireEndUser Whether model calls must name their end user.
 	RequireEndUser bool `json:"requireEndUser"`
 
-	// RevokedAt In the future if the key is being replaced.
+	// RevokedAt The time when the key was revoked, in the future if it is being replaced; null if it was not.
 	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
 	Scopes    []string                `json:"scopes"`
 	Status    string                  `json:"status"`
@@ -2579,7 +2579,7 @@ type KeyList struct {
 	Data    []Key `json:"data"`
 	HasMore bool  `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -2600,7 +2600,7 @@ type KeyOfCaller struct {
 	Name                  string                   `json:"name"`
 	Scopes                []string                 `json:"scopes"`
 
-	// SpentTodayMicro The part of the cap that is spent today or held for running calls, by this key and those created from it; null without a cap.
+	// SpentTodayMicro The credits spent today or held for running calls, by this key and keys created from it; null without a cap.
 	SpentTodayMicro nullable.Nullable[int64] `json:"spentTodayMicro"`
 }
 
@@ -2617,35 +2617,35 @@ type KeyWithSecret struct {
 	// ID Example: key_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastUsedAt To the minute.
+	// LastUsedAt The last use, to within a minute; null before the first.
 	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
 
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
 
-	// MemberID The member who created it; null if it belongs to the account.
+	// MemberID The id of the member who created the key; null if it belongs to the account.
 	MemberID nullable.Nullable[string] `json:"memberId"`
 
-	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
+	// Models The models that the key can use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
 	Models nullable.Nullable[[]string] `json:"models"`
 	Name   string                      `json:"name"`
 
-	// Networks The networks from which the key may be used, as CIDR blocks; null means all.
+	// Networks The networks from which the key can be used, as CIDR blocks; null means all.
 	Networks nullable.Nullable[[]string] `json:"networks"`
 
-	// PausesAt From then on it is refused with `key_paused` until its member signs in again; null if it never pauses. The operator sets the time with `signIn.keysPauseAfter`.
+	// PausesAt The time from which the key is rejected with `key_paused`, until its member signs in again; null if it never pauses. The operator sets the period with `signIn.keysPauseAfter`.
 	PausesAt nullable.Nullable[Time] `json:"pausesAt"`
 
-	// Replaces After a rotation, the old key.
+	// Replaces The old key, after a rotation.
 	Replaces nullable.Nullable[ReplacedKey] `json:"replaces"`
 
 	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
 
-	// RequireEndUser A model call must name its end user.
+	// RequireEndUser Whether model calls must name their end user.
 	RequireEndUser bool `json:"requireEndUser"`
 
-	// RevokedAt In the future if the key is being replaced.
+	// RevokedAt The time when the key was revoked, in the future if it is being replaced; null if it was not.
 	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
 	Scopes    []string                `json:"scopes"`
 
@@ -2656,7 +2656,7 @@ type KeyWithSecret struct {
 	Status string `json:"status"`
 }
 
-// ReplacedKey After a rotation, the old key.
+// ReplacedKey The old key, after a rotation.
 type ReplacedKey struct {
 	// EndsAt The time when the old key stops working.
 	EndsAt Time   `json:"endsAt"`
@@ -2671,7 +2671,7 @@ type LedgerEntry struct {
 	ID          string                    `json:"id"`
 	Reason      nullable.Nullable[string] `json:"reason"`
 
-	// Ref A charge: the receipt's id. A grant: its `externalRef`.
+	// Ref The id of the receipt of a charge, or the `externalRef` of a grant.
 	Ref  nullable.Nullable[string] `json:"ref"`
 	Type string                    `json:"type"`
 }
@@ -2681,7 +2681,7 @@ type LedgerList struct {
 	Data    []LedgerEntry `json:"data"`
 	HasMore bool          `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -2707,7 +2707,7 @@ type Limits struct {
 	// Example: 300
 	EmbedURLSeconds int64 `json:"embedUrlSeconds"`
 
-	// IdempotencySeconds The time for which an `Idempotency-Key` is remembered.
+	// IdempotencySeconds The time for which an `Idempotency-Key` is stored.
 	//
 	// Example: 86400
 	IdempotencySeconds int64 `json:"idempotencySeconds"`
@@ -2717,12 +2717,12 @@ type Limits struct {
 	// Example: 604800
 	InputSeconds int64 `json:"inputSeconds"`
 
-	// MaxAgentVersions Versions kept of an agent; older ones are deleted, and a session that began on one continues with the oldest version kept.
+	// MaxAgentVersions The maximum number of versions of an agent. Older ones are deleted; their sessions continue with the oldest version kept.
 	//
 	// Example: 200
 	MaxAgentVersions int64 `json:"maxAgentVersions"`
 
-	// MaxAgents Of an account.
+	// MaxAgents The maximum number of agents of an account.
 	//
 	// Example: 1000
 	MaxAgents int64 `json:"maxAgents"`
@@ -2735,7 +2735,7 @@ type Limits struct {
 	// Example: 86400
 	MaxApprovalSeconds int64 `json:"maxApprovalSeconds"`
 
-	// MaxBodiesInFlightBytes The total size of request bodies in memory; beyond it, 503.
+	// MaxBodiesInFlightBytes The maximum total size of request bodies in memory; beyond it, 503.
 	//
 	// Example: 268435456
 	MaxBodiesInFlightBytes int64 `json:"maxBodiesInFlightBytes"`
@@ -2765,7 +2765,7 @@ type Limits struct {
 	// Example: 4194304
 	MaxConnectionDocumentBytes int64 `json:"maxConnectionDocumentBytes"`
 
-	// MaxConnectionOperations Operations of a connection of the kind `http`.
+	// MaxConnectionOperations The maximum number of operations of a connection of the kind `http`.
 	//
 	// Example: 100
 	MaxConnectionOperations int64 `json:"maxConnectionOperations"`
@@ -2780,22 +2780,22 @@ type Limits struct {
 	// Example: 300
 	MaxConnectionTimeoutSeconds int64 `json:"maxConnectionTimeoutSeconds"`
 
-	// MaxConnectionTools Tools of one server.
+	// MaxConnectionTools The maximum number of tools of a server.
 	//
 	// Example: 500
 	MaxConnectionTools int64 `json:"maxConnectionTools"`
 
-	// MaxConnections Open connections of all callers; beyond it, 503.
+	// MaxConnections The maximum number of open connections; beyond it, 503.
 	//
 	// Example: 10000
 	MaxConnections int64 `json:"maxConnections"`
 
-	// MaxConnectionsPerAddress Open connections of one IPv4 address or one IPv6 /64 network that is not private; beyond it, 429.
+	// MaxConnectionsPerAddress The maximum number of open connections of one public IPv4 address or IPv6 /64 network; beyond it, 429.
 	//
 	// Example: 256
 	MaxConnectionsPerAddress int64 `json:"maxConnectionsPerAddress"`
 
-	// MaxConnectionsPerSpace Connections of a space.
+	// MaxConnectionsPerSpace The maximum number of connections of a space.
 	//
 	// Example: 50
 	MaxConnectionsPerSpace int64 `json:"maxConnectionsPerSpace"`
@@ -2810,12 +2810,12 @@ type Limits struct {
 	// Example: 1073741824
 	MaxDriveBytes int64 `json:"maxDriveBytes"`
 
-	// MaxDriveBytesPerAccount The maximum total size of the files of all agents of an account. Earlier versions can take the same amount in addition.
+	// MaxDriveBytesPerAccount The maximum total size of the files of an account. Earlier versions can use the same amount in addition.
 	//
 	// Example: 5368709120
 	MaxDriveBytesPerAccount int64 `json:"maxDriveBytesPerAccount"`
 
-	// MaxDriveFiles Of an agent.
+	// MaxDriveFiles The maximum number of files of an agent.
 	//
 	// Example: 10000
 	MaxDriveFiles int64 `json:"maxDriveFiles"`
@@ -2835,32 +2835,32 @@ type Limits struct {
 	// Example: 262144
 	MaxEmbedLogoBytes int64 `json:"maxEmbedLogoBytes,omitempty,omitzero"`
 
-	// MaxEmbedLogos Logos of an account.
+	// MaxEmbedLogos The maximum number of logos of an account.
 	//
 	// Example: 100
 	MaxEmbedLogos int64 `json:"maxEmbedLogos,omitempty,omitzero"`
 
-	// MaxEmbedTags Script tags of one agent.
+	// MaxEmbedTags The maximum number of script tags of an agent.
 	//
 	// Example: 20
 	MaxEmbedTags int64 `json:"maxEmbedTags"`
 
-	// MaxEmbedsPerDay Embeds of one agent that are created within 24 hours. The chats that begin with its script tags have the same limit and are counted separately.
+	// MaxEmbedsPerDay The maximum number of embeds of an agent that are created within 24 hours. Chats of its script tags have the same limit and are counted separately.
 	//
 	// Example: 10000
 	MaxEmbedsPerDay int64 `json:"maxEmbedsPerDay"`
 
-	// MaxEndedKeys Keys of an account that were revoked, rotated or have expired. Beyond it, keys that ended more than 7 days ago are removed, oldest first; if there are none, no key can be created.
+	// MaxEndedKeys The maximum number of revoked, rotated and expired keys of an account. Beyond it, keys that ended more than 7 days ago are deleted, oldest first; if there are none, no key can be created.
 	//
 	// Example: 5000
 	MaxEndedKeys int64 `json:"maxEndedKeys"`
 
-	// MaxEventStreamsPerAccount Event streams of all keys of an account that are open at the same time.
+	// MaxEventStreamsPerAccount The maximum number of open event streams of an account.
 	//
 	// Example: 200
 	MaxEventStreamsPerAccount int64 `json:"maxEventStreamsPerAccount"`
 
-	// MaxEventStreamsPerKey Event streams that are open at the same time.
+	// MaxEventStreamsPerKey The maximum number of open event streams of a key.
 	//
 	// Example: 50
 	MaxEventStreamsPerKey int64 `json:"maxEventStreamsPerKey"`
@@ -2870,7 +2870,7 @@ type Limits struct {
 	// Example: 10485760
 	MaxFileBytes int64 `json:"maxFileBytes"`
 
-	// MaxInputWaitsPerAccount Requests that wait for inputs at the same time.
+	// MaxInputWaitsPerAccount The maximum number of requests of an account that wait for inputs.
 	//
 	// Example: 20
 	MaxInputWaitsPerAccount int `json:"maxInputWaitsPerAccount"`
@@ -2880,17 +2880,17 @@ type Limits struct {
 	// Example: 100000
 	MaxInstructionsCharacters int64 `json:"maxInstructionsCharacters"`
 
-	// MaxInvitations Open invitations of an account.
+	// MaxInvitations The maximum number of open invitations of an account.
 	//
 	// Example: 100
 	MaxInvitations int64 `json:"maxInvitations"`
 
-	// MaxKeys Keys of an account that are neither revoked nor expired.
+	// MaxKeys The maximum number of valid keys of an account.
 	//
 	// Example: 100
 	MaxKeys int64 `json:"maxKeys"`
 
-	// MaxMembers Of an account.
+	// MaxMembers The maximum number of members of an account.
 	//
 	// Example: 500
 	MaxMembers int64 `json:"maxMembers"`
@@ -2905,92 +2905,92 @@ type Limits struct {
 	// Example: 200
 	MaxNameCharacters int64 `json:"maxNameCharacters"`
 
-	// MaxPageSize The largest `limit` of a list.
+	// MaxPageSize The maximum `limit` of a list.
 	//
 	// Example: 100
 	MaxPageSize int `json:"maxPageSize"`
 
-	// MaxPendingPayments Payments of an account that are not completed.
+	// MaxPendingPayments The maximum number of pending payments of an account.
 	//
 	// Example: 20
 	MaxPendingPayments int64 `json:"maxPendingPayments,omitempty,omitzero"`
 
-	// MaxPublicFields Arguments of a tool that are shown to visitors who confirm its calls.
+	// MaxPublicFields The maximum number of arguments that visitors see when they confirm a call.
 	//
 	// Example: 8
 	MaxPublicFields int `json:"maxPublicFields"`
 
-	// MaxQueuedMessages Queued messages of one session.
+	// MaxQueuedMessages The maximum number of queued messages of a session.
 	//
 	// Example: 10
 	MaxQueuedMessages int64 `json:"maxQueuedMessages"`
 
-	// MaxQueuedSessions Queued sessions of an account, half of them of visitors of embeds; the plan limits the running ones, alike.
+	// MaxQueuedSessions The maximum number of queued sessions of an account, half of them of visitors of embeds. The plan limits running sessions in the same way.
 	//
 	// Example: 1000
 	MaxQueuedSessions int64 `json:"maxQueuedSessions"`
 
-	// MaxScheduledTasks Of one agent.
+	// MaxScheduledTasks The maximum number of scheduled tasks of an agent.
 	//
 	// Example: 50
 	MaxScheduledTasks int64 `json:"maxScheduledTasks"`
 
-	// MaxScheduledTasksPerAccount Of all agents of an account.
+	// MaxScheduledTasksPerAccount The maximum number of scheduled tasks of an account.
 	//
 	// Example: 1000
 	MaxScheduledTasksPerAccount int64 `json:"maxScheduledTasksPerAccount"`
 
-	// MaxSecrets Secrets of an account.
+	// MaxSecrets The maximum number of secrets of an account.
 	//
 	// Example: 500
 	MaxSecrets int64 `json:"maxSecrets"`
 
-	// MaxServerCallsAtOnce Such calls of an account at the same time; further ones wait.
+	// MaxServerCallsAtOnce The maximum number of concurrent such calls of an account; further ones wait.
 	//
 	// Example: 32
 	MaxServerCallsAtOnce int `json:"maxServerCallsAtOnce"`
 
-	// MaxServerCallsPerMinute Calls of an account's sessions to servers of connections per minute; a connection can have a lower limit.
+	// MaxServerCallsPerMinute The maximum number of calls of an account's sessions to servers of connections per minute; a connection can have a lower limit.
 	//
 	// Example: 600
 	MaxServerCallsPerMinute int `json:"maxServerCallsPerMinute"`
 
-	// MaxServerSessions Such sessions that each node keeps between turns; beyond it, the one that was unused for the longest time ends.
+	// MaxServerSessions The maximum number of such sessions that a node keeps between turns; beyond it, the least recently used one ends.
 	//
 	// Example: 200
 	MaxServerSessions int64 `json:"maxServerSessions"`
 
-	// MaxShownArgumentsBytes The maximum size of the arguments that a session shows of a call that waits for its approval.
+	// MaxShownArgumentsBytes The maximum size of the arguments that a session shows of a call waiting for approval.
 	//
 	// Example: 8192
 	MaxShownArgumentsBytes int `json:"maxShownArgumentsBytes"`
 
-	// MaxShownResultBytes The part of a result or an output that the model receives directly; it can read the rest of a server's result.
+	// MaxShownResultBytes The maximum part of a result or an output that the model receives directly; the model can read the rest of a server's result.
 	//
 	// Example: 16384
 	MaxShownResultBytes int `json:"maxShownResultBytes"`
 
-	// MaxSpaces Of an account.
+	// MaxSpaces The maximum number of spaces of an account.
 	//
 	// Example: 100
 	MaxSpaces int64 `json:"maxSpaces"`
 
-	// MaxToolCallsPerChat Calls of such tools in the chat of a visitor, in all of its turns.
+	// MaxToolCallsPerChat The maximum number of calls of such tools in a visitor's chat.
 	//
 	// Example: 50
 	MaxToolCallsPerChat int `json:"maxToolCallsPerChat"`
 
-	// MaxToolCallsPerStep Calls of such tools in one reply of the model.
+	// MaxToolCallsPerStep The maximum number of calls of such tools in one reply of the model.
 	//
 	// Example: 16
 	MaxToolCallsPerStep int `json:"maxToolCallsPerStep"`
 
-	// MaxToolCallsPerTurn Calls of such tools in one turn.
+	// MaxToolCallsPerTurn The maximum number of calls of such tools in one turn.
 	//
 	// Example: 100
 	MaxToolCallsPerTurn int `json:"maxToolCallsPerTurn"`
 
-	// MaxToolDefinitionTokens The estimated size of all tools of an agent together.
+	// MaxToolDefinitionTokens The maximum estimated size of all tools of an agent together.
 	//
 	// Example: 16000
 	MaxToolDefinitionTokens int `json:"maxToolDefinitionTokens"`
@@ -3005,32 +3005,32 @@ type Limits struct {
 	// Example: 32768
 	MaxToolParametersBytes int `json:"maxToolParametersBytes"`
 
-	// MaxToolWaitsPerTurn The number of times that one turn can wait for outputs or approvals.
+	// MaxToolWaitsPerTurn The maximum number of times that a turn can wait for outputs or approvals.
 	//
 	// Example: 20
 	MaxToolWaitsPerTurn int `json:"maxToolWaitsPerTurn"`
 
-	// MaxTools Tools of an agent, not counting those of its drive.
+	// MaxTools The maximum number of tools of an agent, without those of its drive.
 	//
 	// Example: 64
 	MaxTools int `json:"maxTools"`
 
-	// MaxTurnSeconds Of one turn.
+	// MaxTurnSeconds The maximum duration of a turn.
 	//
 	// Example: 600
 	MaxTurnSeconds int64 `json:"maxTurnSeconds"`
 
-	// MaxTurnSteps Model calls of one turn.
+	// MaxTurnSteps The maximum number of model calls of a turn.
 	//
 	// Example: 50
 	MaxTurnSteps int64 `json:"maxTurnSteps"`
 
-	// MaxVisitorStreamsPerAccount Event streams of visitors of embedded chats that are open at the same time: half of them in chats of script tags, a quarter of one tag, an eighth in its chats without a message.
+	// MaxVisitorStreamsPerAccount The maximum number of open event streams of visitors of embedded chats: at most half of them in chats of script tags, a quarter in chats of one tag, and an eighth in its chats without a message.
 	//
 	// Example: 2000
 	MaxVisitorStreamsPerAccount int64 `json:"maxVisitorStreamsPerAccount"`
 
-	// MaxWebhooks Of an account.
+	// MaxWebhooks The maximum number of webhooks of an account.
 	//
 	// Example: 20
 	MaxWebhooks int64 `json:"maxWebhooks"`
@@ -3045,22 +3045,22 @@ type Limits struct {
 	// Example: 3600
 	QueueSeconds int64 `json:"queueSeconds"`
 
-	// RequestsKeptPerAccount Rows of an account in the request log, at most a tenth of them of refused calls and replays; the oldest are removed.
+	// RequestsKeptPerAccount The maximum number of rows of an account in the request log, at most a tenth of them of rejected calls and replays; the oldest are deleted.
 	//
 	// Example: 100000
 	RequestsKeptPerAccount int64 `json:"requestsKeptPerAccount"`
 
-	// RequestsKeptSeconds The retention of a row of the request log; 0 means that there is no log.
+	// RequestsKeptSeconds The retention of rows of the request log; 0 means that there is no log.
 	//
 	// Example: 2592000
 	RequestsKeptSeconds int64 `json:"requestsKeptSeconds"`
 
-	// SearchMilliseconds The maximum duration of a search of a drive, after which it is cut.
+	// SearchMilliseconds The maximum duration of a search in a drive; then the result is incomplete.
 	//
 	// Example: 1000
 	SearchMilliseconds int64 `json:"searchMilliseconds"`
 
-	// ServerSessionIdleSeconds A session at a server of a connection with `sessions: session` ends after this time without a call.
+	// ServerSessionIdleSeconds The maximum time without a call for a session at a server of a connection with `sessions: session`.
 	//
 	// Example: 1800
 	ServerSessionIdleSeconds int64 `json:"serverSessionIdleSeconds"`
@@ -3073,29 +3073,29 @@ type ManagedSettings = json.RawMessage
 type Member struct {
 	CreatedAt Time `json:"createdAt"`
 
-	// Email As the identity provider states it. Only for display: people are identified by issuer and subject.
+	// Email The address from the identity provider. Only for display: people are identified by issuer and subject.
 	Email nullable.Nullable[string] `json:"email"`
 
 	// ID Example: per_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Issuer The identity provider with which the person signs in; null for one who signs in with links.
+	// Issuer The identity provider with which the person signs in; null for sign-in links.
 	Issuer nullable.Nullable[string] `json:"issuer"`
 
 	// KeyID The id of the key through which the member acts.
 	KeyID string `json:"keyId"`
 
-	// LastUsedAt To the minute.
+	// LastUsedAt The last use, to within a minute; null before the first.
 	LastUsedAt nullable.Nullable[Time]   `json:"lastUsedAt"`
 	Name       nullable.Nullable[string] `json:"name"`
 
-	// OperatorRole In the account of the service's operator, the rights in the service. `admin`: everything. `support`: reads. `billing`: reads, grants credits, sets plans and invites people to accounts.
+	// OperatorRole The rights in the service, for members of the operator's account. `admin`: everything. `support`: reads everything. `billing`: reads everything, grants credits, sets plans and invites people to accounts.
 	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
 
-	// Role `owner`: everything in the account. `member`: uses models, agents, sessions, drives, schedules and embeds, and manages their own keys. `viewer`: reads.
+	// Role `owner`: everything in the account. `member`: uses models, agents, sessions, drives, schedules and embeds, and manages their own keys. `viewer`: reads everything.
 	Role string `json:"role"`
 
-	// Source `group`: groups of the identity provider decide the membership, at each sign-in.
+	// Source The origin of the membership. `group`: groups of the identity provider decide it at each sign-in.
 	Source string `json:"source"`
 }
 
@@ -3104,13 +3104,13 @@ type MemberList struct {
 	Data    []Member `json:"data"`
 	HasMore bool     `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Message defines model for Message.
 type Message struct {
-	// Attachments The files of a user's message; absent without.
+	// Attachments The files of a user's message; absent if there are none.
 	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
 	CreatedAt   Time         `json:"createdAt"`
 
@@ -3121,11 +3121,11 @@ type Message struct {
 	Kind string `json:"kind"`
 	Role string `json:"role"`
 
-	// Sources Of a `reply`: the passages of the drive that the model received in this turn. Empty otherwise.
+	// Sources The passages of the drive that the model received in the turn of a `reply`; otherwise empty.
 	Sources []Source `json:"sources"`
 	Status  string   `json:"status"`
 
-	// Text Complete once the status is final; text that is being written is in the events.
+	// Text The text, complete once the status is final; events contain the text while it is being written.
 	Text string `json:"text"`
 
 	// Turn The number of its turn; null while it is queued.
@@ -3137,7 +3137,7 @@ type MessageDeltaEvent struct {
 	CreatedAt Time   `json:"createdAt"`
 	MessageID string `json:"messageId"`
 
-	// Offset Where the piece begins, in characters of the message.
+	// Offset The position of the piece in the message, in characters.
 	Offset int    `json:"offset"`
 	Seq    int64  `json:"seq"`
 	Text   string `json:"text"`
@@ -3146,7 +3146,7 @@ type MessageDeltaEvent struct {
 
 // MessageEvent A message was created or completed; `text` is present once it is complete.
 type MessageEvent struct {
-	// Attachments The files of a user's message; absent without.
+	// Attachments The files of a user's message; absent if there are none.
 	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
 	CreatedAt   Time         `json:"createdAt"`
 	Kind        string       `json:"kind"`
@@ -3156,7 +3156,7 @@ type MessageEvent struct {
 	Status      string       `json:"status"`
 	Text        string       `json:"text,omitempty,omitzero"`
 
-	// Turn 0 while it is queued.
+	// Turn The number of the turn; 0 while the message is queued.
 	Turn int64  `json:"turn"`
 	Type string `json:"type"`
 }
@@ -3166,7 +3166,7 @@ type MessageList struct {
 	Data    []Message `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -3180,7 +3180,7 @@ type Meta struct {
 	// Commit The revision that the program was built from; `unknown` if it was not recorded.
 	Commit string `json:"commit"`
 
-	// Contact The contact for more credits and for questions, as configured by the operator.
+	// Contact The operator's contact for more credits and questions.
 	Contact Contact `json:"contact"`
 
 	// DefaultModel The model that `auto` selects now, and that answers instead of a gated model.
@@ -3189,7 +3189,7 @@ type Meta struct {
 	DefaultModel string    `json:"defaultModel"`
 	Docs         DocsLinks `json:"docs"`
 
-	// Extensions The extensions of version 1 of the API that this service offers, by their names in the operator's configuration.
+	// Extensions The extensions of the API that this service offers, by their names in the configuration.
 	//
 	// Example: ["models"]
 	Extensions []string `json:"extensions,omitempty,omitzero"`
@@ -3203,7 +3203,7 @@ type Meta struct {
 	// Example: stoa
 	Name string `json:"name"`
 
-	// Payments Owners of accounts can buy credits; see `GET /api/v1/payments/packs`.
+	// Payments Whether owners of accounts can buy credits; see `GET /api/v1/payments/packs`.
 	Payments bool          `json:"payments,omitempty,omitzero"`
 	Plans    []PlanDetails `json:"plans"`
 
@@ -3213,18 +3213,18 @@ type Meta struct {
 	Version string `json:"version"`
 }
 
-// Metadata The caller's own texts, by name.
+// Metadata Texts of the caller, by name.
 type Metadata map[string]string
 
 // Model defines model for Model.
 type Model struct {
-	// Aliases Other identifiers that resolve to this model, deprecated ones included.
+	// Aliases Other identifiers of this model, including deprecated ones.
 	Aliases []string `json:"aliases"`
 
-	// Available Whether a provider of this service serves it.
+	// Available Whether a provider of this service serves the model.
 	Available bool `json:"available"`
 
-	// ContextTokens Input and output together; null if unknown.
+	// ContextTokens The maximum number of input and output tokens together; null if unknown.
 	ContextTokens nullable.Nullable[int64] `json:"contextTokens"`
 
 	// DeprecatedAliases The aliases that should no longer be used.
@@ -3233,19 +3233,19 @@ type Model struct {
 	// Family Example: alpha
 	Family string `json:"family"`
 
-	// Gated Only plans with `gatedModels` can use it; on other plans the default model answers.
+	// Gated Whether the model requires a plan with `gatedModels`; on other plans the default model answers.
 	Gated bool `json:"gated"`
 
 	// ID Example: alpha-sonnet-5-5
 	ID string `json:"id"`
 
-	// MaxOutputTokens The longest reply; null if unknown.
+	// MaxOutputTokens The maximum length of a reply, in tokens; null if unknown.
 	MaxOutputTokens nullable.Nullable[int64] `json:"maxOutputTokens"`
 
 	// Price Micro-credits per million tokens.
 	Price Price `json:"price"`
 
-	// Sandbox Only the built-in sandbox serves it; it is not a vendor's model.
+	// Sandbox Whether only the built-in sandbox serves the model, which is then not a vendor's.
 	Sandbox bool `json:"sandbox"`
 }
 
@@ -3257,7 +3257,7 @@ type ModelArchitecture struct {
 
 // ModelInfo defines model for ModelInfo.
 type ModelInfo struct {
-	// CreatedAt The time when the list of models was created.
+	// CreatedAt The creation time of the list of models.
 	//
 	// Example: 2026-11-20T00:00:00.000Z
 	CreatedAt Time `json:"created_at"`
@@ -3285,12 +3285,12 @@ type ModelObject struct {
 	// Architecture The kinds of content that the model accepts. Absent for `auto`.
 	Architecture ModelArchitecture `json:"architecture,omitempty,omitzero"`
 
-	// ContextLength Input and output together, in tokens. Absent if unknown, and for `auto`.
+	// ContextLength The maximum number of input and output tokens together. Absent if unknown, and for `auto`.
 	//
 	// Example: 1000000
 	ContextLength int64 `json:"context_length,omitempty,omitzero"`
 
-	// Created The time when the list of models was created, in seconds since 1970.
+	// Created The creation time of the list of models, in seconds since 1970.
 	//
 	// Example: 1795132800
 	Created int64 `json:"created"`
@@ -3303,10 +3303,10 @@ type ModelObject struct {
 	Object  string `json:"object"`
 	OwnedBy string `json:"owned_by"`
 
-	// Pricing US dollars per token. Absent if the operator has set the price, since then a credit need not be a dollar, and for `auto`.
+	// Pricing Prices in US dollars per token. Absent for `auto`, and if the operator has set the price, because a credit can then differ from a dollar.
 	Pricing ModelPricing `json:"pricing,omitempty,omitzero"`
 
-	// SupportedParameters The settings of a call that have an effect with this model, in the words of chat completions. Absent for `auto`.
+	// SupportedParameters The parameters that this model supports, by their names in chat completions. Absent for `auto`.
 	//
 	// Example: ["max_tokens","stop","tools","tool_choice"]
 	SupportedParameters []string `json:"supported_parameters,omitempty,omitzero"`
@@ -3321,7 +3321,7 @@ type ModelObjectList struct {
 	Object string        `json:"object"`
 }
 
-// ModelPricing US dollars per token. Absent if the operator has set the price, since then a credit need not be a dollar, and for `auto`.
+// ModelPricing Prices in US dollars per token. Absent for `auto`, and if the operator has set the price, because a credit can then differ from a dollar.
 type ModelPricing struct {
 	// Completion Example: 0.00001
 	Completion string `json:"completion"`
@@ -3353,12 +3353,12 @@ type MoveDriveFile struct {
 
 // Node defines model for Node.
 type Node struct {
-	// Address The address that it listens on, as seen from its machine.
+	// Address The address on which the node listens, as seen from its machine.
 	//
 	// Example: 10.0.0.7:8080
 	Address string `json:"address"`
 
-	// Calls Running model calls, including those of sessions.
+	// Calls The number of running model calls, including those of sessions.
 	Calls int64 `json:"calls"`
 
 	// ConfigHash The hash of the settings that all nodes should share; settings of a single machine do not count.
@@ -3366,24 +3366,24 @@ type Node struct {
 	// Example: 5f2d8e0c9a41
 	ConfigHash string `json:"configHash"`
 
-	// ConfigProblem Why it could not take the newest version; null if it could. Such a node is not ready.
+	// ConfigProblem The reason why the node could not apply the newest version; null if it did. Such a node is not ready.
 	ConfigProblem nullable.Nullable[string] `json:"configProblem"`
 
-	// ConfigVersion The version of the managed settings that it uses; 0 if there is none.
+	// ConfigVersion The version of the managed settings on this node; 0 if there is none.
 	ConfigVersion int64 `json:"configVersion"`
 
-	// ID The id of one start of a process; each start has a new one.
+	// ID The id of the node; each start of a process has a new one.
 	//
 	// Example: node_01JQ8Z6W5T3S9K2M4N6P8R0V1X
 	ID string `json:"id"`
 
-	// SeenAt The time of its last heartbeat, by the clock of the database.
+	// SeenAt The time of the last heartbeat, by the clock of the database.
 	SeenAt Time `json:"seenAt"`
 
 	// Self Whether this node sent the reply.
 	Self bool `json:"self"`
 
-	// Sessions Sessions that it runs.
+	// Sessions The number of sessions that run on the node.
 	Sessions  int64 `json:"sessions"`
 	StartedAt Time  `json:"startedAt"`
 
@@ -3411,7 +3411,7 @@ type Notice struct {
 	// Example: providers
 	ConsolePath string `json:"consolePath"`
 
-	// Message For people.
+	// Message The message for people.
 	//
 	// Example: A provider does not answer: claude
 	Message string `json:"message"`
@@ -3423,7 +3423,7 @@ type Notice struct {
 	Scope string                  `json:"scope"`
 	Since nullable.Nullable[Time] `json:"since"`
 
-	// Subject The id of the budget or the webhook; of an alert the provider, customer or node.
+	// Subject The id of the budget or the webhook; for an alert, the provider, customer or node.
 	//
 	// Example: claude
 	Subject nullable.Nullable[string] `json:"subject"`
@@ -3448,11 +3448,11 @@ type OpenInput struct {
 	// ClaimID Only in the reply to the claim; null in lists.
 	ClaimID nullable.Nullable[string] `json:"claimId"`
 
-	// ClaimedUntil Null if it is not claimed.
+	// ClaimedUntil The end of the claim; null if the input is not claimed.
 	ClaimedUntil nullable.Nullable[Time] `json:"claimedUntil"`
 	CreatedAt    Time                    `json:"createdAt"`
 
-	// ExpiresAt The time when the first of its calls expires.
+	// ExpiresAt The time when the first call of the input expires.
 	ExpiresAt Time `json:"expiresAt"`
 
 	// ExternalUserID The caller's id of the end user of the session.
@@ -3511,7 +3511,7 @@ type Payment struct {
 	// Example: 2000
 	Amount int64 `json:"amount"`
 
-	// CheckoutURL The page on which the person pays, while the payment is pending.
+	// CheckoutURL The page for the payment, while it is pending.
 	CheckoutURL nullable.Nullable[string] `json:"checkoutUrl"`
 	CreatedAt   Time                      `json:"createdAt"`
 
@@ -3523,16 +3523,16 @@ type Payment struct {
 	// Example: eur
 	Currency string `json:"currency"`
 
-	// Disputed A dispute is open or was lost: all credits are withdrawn.
+	// Disputed Whether a dispute is open or was lost; then all credits are withdrawn.
 	Disputed bool `json:"disputed"`
 
 	// ID Example: pay_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// KeyID The key that began the payment.
+	// KeyID The id of the key that started the payment.
 	KeyID string `json:"keyId"`
 
-	// Live Money moves; false in the test mode of the payment service.
+	// Live Whether the payment is real; false in the test mode of the payment service.
 	Live bool `json:"live"`
 
 	// Name The name of the pack when it was bought.
@@ -3545,16 +3545,16 @@ type Payment struct {
 	// Example: small
 	Pack string `json:"pack"`
 
-	// PaidAt When the credits were granted.
+	// PaidAt The time when the credits were granted.
 	PaidAt nullable.Nullable[Time] `json:"paidAt"`
 
 	// RefundedAmount In the smallest unit of the currency.
 	RefundedAmount int64 `json:"refundedAmount"`
 
-	// State `pending`: the person has not paid, or the payment takes time. `paid`: the credits were granted, even if some were refunded later. `expired`: nobody paid in time. `failed`: the payment did not succeed. `rejected`: it succeeded with another amount, currency or mode, and nothing was granted.
+	// State `pending`: not paid yet, or still being processed. `paid`: the credits were granted, even if some were refunded later. `expired`: not paid in time. `failed`: the payment failed. `rejected`: the payment had another amount, currency or mode, and nothing was granted.
 	State string `json:"state"`
 
-	// WithdrawnMicro The part of the credits that was withdrawn because of refunds and disputes; what was spent before is owed.
+	// WithdrawnMicro The credits withdrawn because of refunds and disputes; those spent before are owed.
 	WithdrawnMicro int64 `json:"withdrawnMicro"`
 }
 
@@ -3563,39 +3563,39 @@ type PaymentList struct {
 	Data    []Payment `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // PendingInput defines model for PendingInput.
 type PendingInput struct {
-	// Calls Of a `tool_call` or `tool_approval`, and of a `tool_confirmation` if the reader is not the visitor.
+	// Calls The calls of a `tool_call` or `tool_approval`, and of a `tool_confirmation` if the reader is not the visitor.
 	Calls []PendingToolCall `json:"calls,omitempty,omitzero"`
 
-	// ClaimedUntil Of a `tool_call` that a program has claimed.
+	// ClaimedUntil The end of the claim, for a `tool_call` that a program has claimed.
 	ClaimedUntil Time `json:"claimedUntil,omitempty,omitzero"`
 
-	// Confirmation Only of a `tool_confirmation`; everything that the visitor sees of the call.
+	// Confirmation The parts of a call that the visitor sees. Only of a `tool_confirmation`.
 	Confirmation ToolConfirmation `json:"confirmation,omitempty,omitzero"`
 
-	// DefaultValue The answer if none is given in time; null means that the turn fails with `input_expired`.
+	// DefaultValue The answer if none arrives in time; null means that the turn fails with `input_expired`.
 	DefaultValue nullable.Nullable[string] `json:"defaultValue"`
 	ExpiresAt    Time                      `json:"expiresAt"`
 
 	// ID Example: inp_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Kind `tool_call` is for programs, `tool_approval` for people who decide about calls, `tool_confirmation` for the visitor of an embedded chat, who alone answers it; they appear only for agents that have such tools. New ones may be added.
+	// Kind `tool_call` is for programs, `tool_approval` for people who decide about calls, `tool_confirmation` for the visitor of an embedded chat, who alone can answer it; these kinds appear only for agents with such tools. New ones may be added.
 	Kind string `json:"kind"`
 
-	// Options Of a `choice`; empty otherwise.
+	// Options The options of a `choice`; empty otherwise.
 	Options []string `json:"options"`
 	Prompt  string   `json:"prompt"`
 }
 
 // PendingToolCall defines model for PendingToolCall.
 type PendingToolCall struct {
-	// Arguments As the model wrote them; they match the tool's `parameters`.
+	// Arguments The arguments as written by the model; they match the tool's `parameters`.
 	//
 	// Example: {"orderId":"A-1"}
 	Arguments ToolArguments `json:"arguments"`
@@ -3603,7 +3603,7 @@ type PendingToolCall struct {
 	// ArgumentsStart Only of a `tool_approval` or `tool_confirmation` whose arguments exceed `maxShownArgumentsBytes` of `GET /api/v1/meta`: the beginning of the arguments as the model wrote them; `arguments` is then empty. The full arguments are at `GET /api/v1/tool-calls/{id}`.
 	ArgumentsStart string `json:"argumentsStart,omitempty,omitzero"`
 
-	// CallID The idempotency key of the call: the same every time the call is handed out.
+	// CallID The idempotency key of the call, the same each time the call is handed out.
 	//
 	// Example: cal_01k9zqd3m8w5x7y2c4b6n8p0ra
 	CallID string `json:"callId"`
@@ -3611,18 +3611,18 @@ type PendingToolCall struct {
 	// ConnectionID The id of the connection that executes it.
 	ConnectionID string `json:"connectionId,omitempty,omitzero"`
 
-	// Decision Only of a `tool_approval`, if there is one.
+	// Decision The decision on a call of a `tool_approval`, if there is one.
 	Decision  string `json:"decision,omitempty,omitzero"`
 	Effects   string `json:"effects"`
 	ExpiresAt Time   `json:"expiresAt"`
 
-	// PreviousOutcome It may have been executed once already; approving executes it again.
+	// PreviousOutcome `unknown`: the call may have been executed already; approving executes it again.
 	PreviousOutcome string `json:"previousOutcome,omitempty,omitzero"`
 
-	// Status `planned`: it was approved. `started`: a program has claimed it. `done`: its output has arrived, or it has expired or was rejected.
+	// Status `planned`: approved. `started`: claimed by a program. `done`: the output has arrived, or the call has expired or was rejected.
 	Status string `json:"status"`
 
-	// Title The server's title of the tool: a text for people, not to be trusted.
+	// Title The server's title of the tool: an untrusted text for people.
 	Title string `json:"title,omitempty,omitzero"`
 
 	// Tool Example: lookup_order
@@ -3642,35 +3642,35 @@ type Plan struct {
 
 // PlanDetails The limits of a plan; null means no limit.
 type PlanDetails struct {
-	// ActiveSessions Agent sessions that run at the same time; further ones are queued.
+	// ActiveSessions The maximum number of running agent sessions; further ones are queued.
 	ActiveSessions nullable.Nullable[int] `json:"activeSessions"`
 
-	// ConcurrentPerAccount Model calls at the same time, of the whole account.
+	// ConcurrentPerAccount The maximum number of concurrent model calls of the account.
 	ConcurrentPerAccount nullable.Nullable[int] `json:"concurrentPerAccount"`
 
-	// ConcurrentPerKey Model calls at the same time, per key.
+	// ConcurrentPerKey The maximum number of concurrent model calls of a key.
 	ConcurrentPerKey nullable.Nullable[int] `json:"concurrentPerKey"`
 	GatedModels      bool                   `json:"gatedModels"`
 
 	// ID Example: pro
 	ID string `json:"id"`
 
-	// IncludedMicro Credits that an account gets for each month of UTC. They are spent first, and the rest ends with the month. Absent if there are none.
+	// IncludedMicro The credits that an account receives each month (UTC). They are spent first and expire at the end of the month. Absent if there are none.
 	IncludedMicro int64 `json:"includedMicro,omitempty,omitzero"`
 
 	// Name Example: Pro
 	Name string `json:"name"`
 
-	// RequestsPerMinute Per key, including the keys that were created with it or rotated from it.
+	// RequestsPerMinute The maximum number of requests per minute of a key, together with the keys created with it or rotated from it.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
 
-	// RequestsPerMinutePerAccount Of all keys of the account together.
+	// RequestsPerMinutePerAccount The maximum number of requests per minute of all keys of the account together.
 	RequestsPerMinutePerAccount nullable.Nullable[int] `json:"requestsPerMinutePerAccount"`
 }
 
 // PreviewPrices defines model for PreviewPrices.
 type PreviewPrices struct {
-	// GroupBy The members of the rows; `model` by default. `plan` is the present plan of the account.
+	// GroupBy The dimensions to group by; `model` by default. `plan` is the current plan of the account.
 	GroupBy nullable.Nullable[[]string] `json:"groupBy,omitempty,omitzero"`
 
 	// Month The month, not in the future.
@@ -3700,7 +3700,7 @@ type PreviewSchedule struct {
 
 // PreviewedRun defines model for PreviewedRun.
 type PreviewedRun struct {
-	// Adjustment `gap`: the wall time does not exist that day, so it runs right after. `fold`: it occurs twice that day, and this is the first time. Otherwise null.
+	// Adjustment `gap`: the local time does not exist on this day, and the run follows right after the gap. `fold`: the local time occurs twice on this day, and this is the first time. Otherwise null.
 	Adjustment nullable.Nullable[string] `json:"adjustment"`
 	At         Time                      `json:"at"`
 
@@ -3712,18 +3712,18 @@ type PreviewedRun struct {
 
 // Price Micro-credits per million tokens.
 type Price struct {
-	// CacheWriteLongMicroPerMillion For input that the provider wrote to its cache for a long time (an hour or more).
+	// CacheWriteLongMicroPerMillion The rate of input that the provider wrote to its cache for an hour or more.
 	CacheWriteLongMicroPerMillion int64 `json:"cacheWriteLongMicroPerMillion"`
 
-	// CacheWriteMicroPerMillion For input that the provider wrote to its cache for a short time (minutes). At least the rate of input.
+	// CacheWriteMicroPerMillion The rate of input that the provider wrote to its cache for minutes; at least the rate of input.
 	CacheWriteMicroPerMillion int64 `json:"cacheWriteMicroPerMillion"`
 
-	// CachedInputMicroPerMillion For input that the provider read from its cache.
+	// CachedInputMicroPerMillion The rate of input that the provider read from its cache.
 	CachedInputMicroPerMillion int64 `json:"cachedInputMicroPerMillion"`
 	InputMicroPerMillion       int64 `json:"inputMicroPerMillion"`
 	OutputMicroPerMillion      int64 `json:"outputMicroPerMillion"`
 
-	// Version Names the price list.
+	// Version The version of the price list.
 	Version string `json:"version"`
 }
 
@@ -3751,26 +3751,26 @@ type PricesPreviewRow struct {
 	AccountName string `json:"accountName,omitempty,omitzero"`
 	Calls       int64  `json:"calls"`
 
-	// ChargedMicro What was charged.
+	// ChargedMicro The actual charges.
 	ChargedMicro int64 `json:"chargedMicro"`
 
 	// DifferenceMicro `newMicro` minus `chargedMicro`.
 	DifferenceMicro int64 `json:"differenceMicro"`
 
-	// Model The model that served.
+	// Model The model that answered.
 	Model string `json:"model,omitempty,omitzero"`
 
-	// NewMicro What would have been charged.
+	// NewMicro The charges at the new prices.
 	NewMicro int64  `json:"newMicro"`
 	Plan     string `json:"plan,omitempty,omitzero"`
 }
 
 // Provider defines model for Provider.
 type Provider struct {
-	// Disabled No new call is sent to it; its settings stay.
+	// Disabled Whether the provider is switched off: it receives no new calls.
 	Disabled bool `json:"disabled"`
 
-	// Failures Includes timeouts, but not errors of the caller.
+	// Failures The number of failures, including timeouts, without errors of the caller.
 	Failures int64 `json:"failures"`
 
 	// InFlight Running requests.
@@ -3790,14 +3790,14 @@ type Provider struct {
 	// Example: claude
 	Name string `json:"name"`
 
-	// Refused Calls that were not sent because of this maximum.
+	// Refused The number of calls that were not sent because of this maximum.
 	Refused int64 `json:"refused"`
 
-	// Requests Of all its models, including retries.
+	// Requests The number of requests of all its models, including retries.
 	Requests int64 `json:"requests"`
 	Retries  int64 `json:"retries"`
 
-	// Routes Its models, by name.
+	// Routes The provider's models, by name.
 	Routes   []ProviderRoute `json:"routes"`
 	Timeouts int64           `json:"timeouts"`
 
@@ -3839,11 +3839,11 @@ type ProviderList struct {
 
 // ProviderRoute defines model for ProviderRoute.
 type ProviderRoute struct {
-	// Failures Timeouts included.
+	// Failures The number of failures, including timeouts.
 	Failures int64 `json:"failures"`
 	InFlight int64 `json:"inFlight"`
 
-	// LastFailure Null before the first.
+	// LastFailure The latest failure; null before the first.
 	LastFailure nullable.Nullable[ProviderFailure] `json:"lastFailure"`
 
 	// Model The provider's name of the model.
@@ -3851,14 +3851,14 @@ type ProviderRoute struct {
 	// Example: claude-sonnet-4-5
 	Model string `json:"model"`
 
-	// OpenUntil Of an open circuit; otherwise null.
+	// OpenUntil The end of the cool-down of an open circuit; otherwise null.
 	OpenUntil nullable.Nullable[Time] `json:"openUntil"`
 
-	// Requests Retries included.
+	// Requests The number of requests, including retries.
 	Requests int64 `json:"requests"`
 	Retries  int64 `json:"retries"`
 
-	// State `closed`: calls pass. `open`: it failed too often, for all accounts or for one; their calls are routed elsewhere until the cool-down ends. `half_open`: the cool-down has ended, and the next call tests it.
+	// State `closed`: calls are sent. `open`: the model failed too often, for all accounts or for one, and their calls are routed elsewhere until the cool-down ends. `half_open`: the cool-down has ended, and the next call tests the model.
 	State    string `json:"state"`
 	Timeouts int64  `json:"timeouts"`
 }
@@ -3869,13 +3869,13 @@ type ProviderTest struct {
 	Attempts             int   `json:"attempts"`
 	DurationMilliseconds int64 `json:"durationMilliseconds"`
 
-	// ErrorCode As a caller would have received it; null after success.
+	// ErrorCode The error code that a caller would have received; null after success.
 	ErrorCode nullable.Nullable[string] `json:"errorCode"`
 
 	// Model The provider's name of the model; null if no model is routed to the provider, and nothing was sent.
 	Model nullable.Nullable[string] `json:"model"`
 
-	// Ok The provider's reply was complete.
+	// Ok Whether the provider's reply was complete.
 	Ok       bool   `json:"ok"`
 	Provider string `json:"provider"`
 
@@ -3890,24 +3890,24 @@ type ProviderTest struct {
 // Receipt The cost of one call and its basis.
 type Receipt struct {
 	// Adjustments Adjustments of a call that could not be sent as requested, and problems found in its reply. Absent if there are none.
-	// - `tool_choice_auto`: this model cannot be made to call a tool, so the choice was treated as `auto`.
+	// - `tool_choice_auto`: this model cannot be forced to call a tool, so the choice was treated as `auto`.
 	// - `strict_dropped`: a function with `strict` was sent without it, because this model cannot enforce its schema.
 	// - `schema_rewritten`: a schema was rewritten into a form that the provider accepts.
 	// - `format_in_words`: the format of the reply was requested in the prompt.
-	// - `reasoning_unread`: sealed reasoning of the input could not be opened: another service, account or key made it, or it was changed.
-	// - `reasoning_left_out`: sealed reasoning of the input was not sent to the provider that served: another provider or model made it, or some of what followed it was missing.
-	// - `media_estimated`: the tokens were counted here, with the maximum for each image and file.
-	// - `calls_dropped`: the model made tool calls that the request does not allow, or that its provider could not read. They were omitted from the reply, but charged.
+	// - `reasoning_unread`: sealed reasoning of the input could not be opened: it is from another service, account or key, or was changed.
+	// - `reasoning_left_out`: sealed reasoning of the input was not sent to the provider: it is from another provider or model, or parts of the reply after it were missing.
+	// - `media_estimated`: the service counted the tokens, with the maximum for each image and file.
+	// - `calls_dropped`: the model made tool calls that the request does not allow, or that the provider could not parse. They were omitted from the reply, but charged.
 	// - `invalid_arguments`: the arguments of a tool call are not a JSON object, or the input of a custom tool does not have its format.
 	// - `invalid_json`: a format was requested, and the text is not JSON.
 	// - `tools_left_out`: tools that the caller does not execute were omitted from the call.
 	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
 	// - `media_left_out`: images or files in the outputs of tools were replaced by a note, because this model does not support them, and the files have no readable text.
-	// - `stop_cut_here`: the provider has no stop sequences, so the service cut the text at the first of them. The whole output of the provider was charged.
+	// - `stop_cut_here`: the provider does not support stop sequences, so the service cut the text at the first one. The whole output of the provider was charged.
 	// - `cache_marks_changed`: a mark of the request for the provider's cache was dropped, moved to another place or given a shorter life.
 	// - `grammar_in_words`: the grammar of a custom tool became part of its description, because the provider has no such tools.
-	// - `items_left_out`: items of the input that another service made, such as `web_search_call`, were omitted from the call.
+	// - `items_left_out`: items of the input from another service, such as `web_search_call`, were omitted from the call.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 
@@ -3915,10 +3915,10 @@ type Receipt struct {
 	AgentName string       `json:"agentName,omitempty,omitzero"`
 	Cache     ReceiptCache `json:"cache"`
 
-	// Capped Lowered to the requested model's price.
+	// Capped Whether the charge was lowered to the price of the requested model.
 	Capped bool `json:"capped"`
 
-	// Clamped The account could not cover all of it.
+	// Clamped Whether the charge was reduced to the credits of the account.
 	Clamped              bool  `json:"clamped"`
 	CreatedAt            Time  `json:"createdAt"`
 	CreditsMicro         int64 `json:"creditsMicro"`
@@ -3928,20 +3928,20 @@ type Receipt struct {
 	EmbedID nullable.Nullable[string] `json:"embedId"`
 	EndUser nullable.Nullable[string] `json:"endUser"`
 
-	// Estimated The tokens were counted here, not by the provider.
+	// Estimated Whether the service counted the tokens, because the provider did not.
 	Estimated bool `json:"estimated"`
 
 	// ID Example: resp_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Ignored The paths of members of the request that had no effect, such as `input[0].name`. Of members that differ only in the elements of arrays, it has the first. A name that is not an identifier is `*`. Absent if there are none.
+	// Ignored The paths of members of the request that had no effect, such as `input[0].name`. If paths differ only in array indexes, only the first is listed. A name that is not an identifier is `*`. Absent if there are none.
 	Ignored []string `json:"ignored,omitempty,omitzero"`
 	KeyID   string   `json:"keyId"`
 
 	// KeyName The name of the key; absent if the key was removed.
 	KeyName string `json:"keyName,omitempty,omitzero"`
 
-	// MemberID The person whose key made the call; null if the key belongs to the account.
+	// MemberID The id of the member whose key made the call; null if the key belongs to the account.
 	MemberID nullable.Nullable[string] `json:"memberId"`
 	Model    ReceiptModel              `json:"model"`
 
@@ -3957,16 +3957,16 @@ type Receipt struct {
 	TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"timeToFirstTokenMilliseconds"`
 	Usage                        ReceiptUsage             `json:"usage"`
 
-	// WrittenOffMicro What clamping gave up.
+	// WrittenOffMicro The amount that was not charged because the account did not cover it.
 	WrittenOffMicro int64 `json:"writtenOffMicro"`
 }
 
 // ReceiptModel defines model for Receipt.model.
 type ReceiptModel struct {
-	// FallbackReason Why the two differ: `alias`, `auto` or `plan`.
+	// FallbackReason The reason for the difference: `alias`, `auto` or `plan`.
 	FallbackReason nullable.Nullable[string] `json:"fallbackReason"`
 
-	// Requested As the caller wrote it.
+	// Requested The model in the request, as written.
 	Requested string `json:"requested"`
 	Served    string `json:"served"`
 }
@@ -3987,10 +3987,10 @@ type ReceiptUsage struct {
 
 // ReceiptCache defines model for ReceiptCache.
 type ReceiptCache struct {
-	// Broke Of a step of a session: the first part that differs from the call before, so that the provider could not read it from its cache. `knowledge`: the files of the drive were read again. `compacted`: the beginning was summarized or left out. `expired`: no part differs, and the provider read nothing. Null otherwise.
+	// Broke For a step of a session, the first part of the input that differs from the previous call and therefore was not read from the provider's cache. `knowledge`: the files of the drive were read again. `compacted`: the beginning was summarized or omitted. `expired`: no part differs, but the provider read nothing from its cache. Null otherwise.
 	Broke nullable.Nullable[string] `json:"broke"`
 
-	// Marks How the input was marked for the provider's cache: by the caller, by the service (`stoa`), or not at all. In the last case `vendor` means that the provider caches by itself, and `none` that it caches only marked input. Null for calls before this was recorded.
+	// Marks The origin of the marks for the provider's cache: the caller, or the service (`stoa`). Without marks, `vendor` means that the provider caches by itself, and `none` that it caches only marked input. Null for calls before this was recorded.
 	Marks nullable.Nullable[string] `json:"marks"`
 
 	// SavedMicro The difference between the cost of the input at the full rate and its cost with the provider's cache; negative if writing to the cache cost more than reading from it saved.
@@ -4002,7 +4002,7 @@ type ReceiptList struct {
 	Data    []Receipt `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -4014,7 +4014,7 @@ type ReceiptRoute struct {
 	// Provider The name of the provider that served the call.
 	Provider string `json:"provider"`
 
-	// Reason Why this provider served: it is the first in the configured `order`; it made the `reasoning` in the input; of equal providers, it is the one whose `cache` has the conversation; or it is a `failover`, because another one failed, was full or had an open circuit. Null for calls before this was recorded.
+	// Reason The reason for the choice of the provider. `order`: it is the first in the configured order. `reasoning`: it created the reasoning in the input. `cache`: of equal providers, it has cached the conversation. `failover`: another provider failed, was full or had an open circuit. Null for calls before this was recorded.
 	Reason nullable.Nullable[string] `json:"reason"`
 }
 
@@ -4039,7 +4039,7 @@ type RecentError struct {
 	// Code Example: upstream_error
 	Code string `json:"code"`
 
-	// RequestID The id of the call, for `GET /api/v1/requests/{id}`.
+	// RequestID The id of the request, for `GET /api/v1/requests/{id}`.
 	RequestID string `json:"requestId"`
 
 	// Status The code that the caller received.
@@ -4066,14 +4066,14 @@ type RecentProvider struct {
 	// LastError The latest failure counted; null if there are none.
 	LastError nullable.Nullable[RecentError] `json:"lastError"`
 
-	// Models By name; a call without an answer counts for the requested model.
+	// Models The models, by name; a call without a reply counts for the requested model.
 	Models []RecentModel `json:"models"`
 	Name   string        `json:"name"`
 }
 
 // RecentProviderList defines model for RecentProviderList.
 type RecentProviderList struct {
-	// Cut There are more rows than were read: the totals of the day, or of both time ranges, only cover the time since `since`.
+	// Cut Whether there are more rows than were read; then the totals of the day, or of both time ranges, cover only the time from `since` on.
 	Cut  bool             `json:"cut"`
 	Data []RecentProvider `json:"data"`
 
@@ -4084,7 +4084,7 @@ type RecentProviderList struct {
 	Since Time `json:"since"`
 }
 
-// Reconciliation The books of the account at one moment.
+// Reconciliation The books of the account at one time.
 type Reconciliation struct {
 	AvailableMicro int64 `json:"availableMicro"`
 	Balanced       bool  `json:"balanced"`
@@ -4099,16 +4099,16 @@ type Reconciliation struct {
 	GrantedMicro int64        `json:"grantedMicro"`
 	HeldMicro    int64        `json:"heldMicro"`
 
-	// ReceiptsMicro The receipts' amounts, recomputed from tokens and rates.
+	// ReceiptsMicro The amounts of the receipts, recomputed from tokens and rates.
 	ReceiptsMicro int64 `json:"receiptsMicro"`
 }
 
 // RecoverWebhook defines model for RecoverWebhook.
 type RecoverWebhook struct {
-	// Since Events that happened at this time or later.
+	// Since The earliest time of the events.
 	Since Time `json:"since"`
 
-	// Until Events that happened before this time; now by default.
+	// Until The end of the time range, exclusive; now by default.
 	Until nullable.Nullable[Time] `json:"until,omitempty,omitzero"`
 }
 
@@ -4117,7 +4117,7 @@ type RefreshedConnection struct {
 	// Added Names of tools that are new, or present again.
 	Added []string `json:"added"`
 
-	// Changed Names of tools whose definition differs from that at the last refresh.
+	// Changed Names of tools whose definition has changed since the last refresh.
 	Changed    []string   `json:"changed"`
 	Connection Connection `json:"connection"`
 
@@ -4130,7 +4130,7 @@ type RefreshedConnection struct {
 type RefusedOrigin struct {
 	LastAt Time `json:"lastAt"`
 
-	// Origin `(none)` if a request had no origin.
+	// Origin The origin; `(none)` for requests without one.
 	Origin string `json:"origin"`
 	Times  int64  `json:"times"`
 }
@@ -4146,10 +4146,10 @@ type Request struct {
 	Attempts          int64 `json:"attempts"`
 	CachedInputTokens int64 `json:"cachedInputTokens"`
 
-	// Clamped The account could not cover all of it.
+	// Clamped Whether the charge was reduced to the credits of the account.
 	Clamped bool `json:"clamped"`
 
-	// ClientAddress Null unless the operator enables storing it.
+	// ClientAddress The client's address; null unless the operator enables storing addresses.
 	ClientAddress nullable.Nullable[string] `json:"clientAddress"`
 
 	// CreatedAt The time when the row was written; the list is ordered by it.
@@ -4158,7 +4158,7 @@ type Request struct {
 	// CreditsMicro The amount charged.
 	CreditsMicro int64 `json:"creditsMicro"`
 
-	// Disconnected The client disconnected before the reply was complete.
+	// Disconnected Whether the client disconnected before the reply was complete.
 	Disconnected         bool  `json:"disconnected"`
 	DurationMilliseconds int64 `json:"durationMilliseconds"`
 
@@ -4168,10 +4168,10 @@ type Request struct {
 	// ErrorParam The member of the request at fault.
 	ErrorParam nullable.Nullable[string] `json:"errorParam"`
 
-	// Estimated The tokens were counted here, not by the provider.
+	// Estimated Whether the service counted the tokens, because the provider did not.
 	Estimated bool `json:"estimated"`
 
-	// ID As in the header `x-request-id` of the reply.
+	// ID The `x-request-id` of the reply.
 	//
 	// Example: req_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID          string `json:"id"`
@@ -4189,7 +4189,7 @@ type Request struct {
 	// ReceiptID The id of the receipt; null if nothing was charged.
 	ReceiptID nullable.Nullable[string] `json:"receiptId"`
 
-	// Replayed Answered with the stored reply of an earlier request with the same `Idempotency-Key`; nothing was charged again.
+	// Replayed Whether the reply was the stored one of an earlier request with the same `Idempotency-Key`; then nothing was charged again.
 	Replayed bool `json:"replayed"`
 
 	// ResponseID The `id` of the reply; null if no reply began.
@@ -4199,23 +4199,23 @@ type Request struct {
 	// Status The status of the reply; 499 if the client disconnected before it began.
 	Status int `json:"status"`
 
-	// Stream The reply was requested as a stream.
+	// Stream Whether the reply was requested as a stream.
 	Stream bool `json:"stream"`
 
-	// TimeToFirstTokenMilliseconds From the start of the request; null if the reply had no text.
+	// TimeToFirstTokenMilliseconds The time from the start of the request to the first text; null if the reply had no text.
 	TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"timeToFirstTokenMilliseconds"`
 }
 
 // RequestModel defines model for Request.model.
 type RequestModel struct {
-	// Requested Null if none was read or it is not a valid name.
+	// Requested The model in the request; null if it was absent or invalid.
 	Requested nullable.Nullable[string] `json:"requested"`
 
-	// Served The model that served, or that was tried last.
+	// Served The model that answered or was tried last.
 	Served nullable.Nullable[string] `json:"served"`
 }
 
-// RequestGroup Contains the members of the grouping and the sums of the group.
+// RequestGroup A group: the members by which it is grouped, and its sums.
 type RequestGroup struct {
 	AccountID string `json:"accountId,omitempty,omitzero"`
 
@@ -4223,7 +4223,7 @@ type RequestGroup struct {
 	AccountName  string `json:"accountName,omitempty,omitzero"`
 	CreditsMicro int64  `json:"creditsMicro"`
 
-	// Errors Of these, replies with an error, and streams that ended with one.
+	// Errors The number of these with an error, or a stream that ended with one.
 	Errors int64 `json:"errors"`
 
 	// From The start of the interval; null without `interval`.
@@ -4240,7 +4240,7 @@ type RequestGroup struct {
 	// MedianTimeToFirstTokenMilliseconds Null if no reply has text.
 	MedianTimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"medianTimeToFirstTokenMilliseconds"`
 
-	// Model The model that served, or else the requested one; null if there was none.
+	// Model The model that answered, or else the requested one; null if there was none.
 	Model        nullable.Nullable[string] `json:"model,omitempty,omitzero"`
 	OutputTokens int64                     `json:"outputTokens"`
 
@@ -4266,7 +4266,7 @@ type RequestList struct {
 	FollowCursor string `json:"followCursor"`
 	HasMore      bool   `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -4289,7 +4289,7 @@ type RequestSummary struct {
 type RequestSums struct {
 	CreditsMicro int64 `json:"creditsMicro"`
 
-	// Errors Of these, replies with an error, and streams that ended with one.
+	// Errors The number of these with an error, or a stream that ended with one.
 	Errors      int64 `json:"errors"`
 	InputTokens int64 `json:"inputTokens"`
 
@@ -4330,7 +4330,7 @@ type RestoreDriveFile struct {
 
 // RetrySession defines model for RetrySession.
 type RetrySession struct {
-	// AcknowledgeEffects Retry the turn even if its tools may have had effects; false by default.
+	// AcknowledgeEffects Whether to retry the turn even if its tool calls may have had effects; false by default.
 	AcknowledgeEffects nullable.Nullable[bool] `json:"acknowledgeEffects,omitempty,omitzero"`
 }
 
@@ -4340,17 +4340,17 @@ type ReviewConnectionTool struct {
 	Decision string                    `json:"decision"`
 	Effects  nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
 
-	// IdempotencyArgument The argument that carries the id of a call, the same for each of its attempts, so that the server can recognize a repetition. It must be a property of `inputSchema` of the type `string`, and is not allowed with effects `read`. It is hidden from the model, and a value from the model is ignored.
+	// IdempotencyArgument The argument that contains the id of a call, the same for each attempt, so that the server can recognize repetitions. The argument must be a property of `inputSchema` of the type `string`, and is not allowed with effects `read`. It is hidden from the model, and a value from the model is ignored.
 	IdempotencyArgument nullable.Nullable[string] `json:"idempotencyArgument,omitempty,omitzero"`
 	Name                string                    `json:"name"`
 
 	// OnUnknown The effect on a turn if the outcome of a call is unknown: `tell_model` (the default) reports it to the model, or asks a person if `approval` is `always`; `fail` ends the turn with `tool_outcome_unknown`, regardless of `approval`.
 	OnUnknown nullable.Nullable[string] `json:"onUnknown,omitempty,omitzero"`
 
-	// Policy Instead of `approval` and `effects`.
+	// Policy `by_annotations` uses the `suggested` settings instead of `approval` and `effects`.
 	Policy nullable.Nullable[string] `json:"policy,omitempty,omitzero"`
 
-	// PublicFields With `visitors: confirm`: JSON Pointers to the arguments that visitors see, such as `/order_id`. Each leads through `properties` of the schema to a string, a number or a boolean. None by default.
+	// PublicFields With `visitors: confirm`, JSON Pointers to the arguments that visitors see, such as `/order_id`. Each leads through `properties` of the schema to a string, a number or a boolean. None by default.
 	//
 	// Example: ["/order_id"]
 	PublicFields nullable.Nullable[[]string] `json:"publicFields,omitempty,omitzero"`
@@ -4358,10 +4358,10 @@ type ReviewConnectionTool struct {
 	// Sha256 The hash of the reviewed definition.
 	Sha256 string `json:"sha256"`
 
-	// VisitorTitle With `visitors: confirm`: the text that visitors confirm, such as "Cancel an order". The tool's own title by default; required if it has none.
+	// VisitorTitle With `visitors: confirm`, the text that visitors confirm, such as "Cancel an order". The title of the tool by default; required if the tool has none.
 	VisitorTitle nullable.Nullable[string] `json:"visitorTitle,omitempty,omitzero"`
 
-	// Visitors Whether it can also be offered in visitors' chats; `no` by default. `yes` is only allowed with effects `read`. With `confirm`, for any effects, the visitor must confirm each call; an approval that the tool requires is requested afterwards.
+	// Visitors Whether the tool can also be offered in visitors' chats; `no` by default. `yes` is only allowed with effects `read`. With `confirm`, for any effects, the visitor must confirm each call; an approval that the tool requires is requested afterwards.
 	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
@@ -4390,18 +4390,18 @@ type RotateWebhookSecret struct {
 
 // Schedule The schedule of a task; `type` determines which of the other members are required.
 type Schedule struct {
-	// EverySeconds Of an `interval`, counted from `startAt`, or from the time when it was set.
+	// EverySeconds The interval, for `interval`, counted from `startAt`, or from the time when it was set.
 	EverySeconds nullable.Nullable[int64] `json:"everySeconds,omitempty,omitzero"`
 
-	// Expression Of a `cron`: minute, hour, day of month, month and day of week. A field is `*`, a value, a range (`MON-FRI`), a step (`*/5`, `8-18/2`) or several of these between commas; months and days have names, and Sunday is 0 and 7. If both day fields are restricted, a day that matches either one is enough. Or one of `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
+	// Expression For `cron`: minute, hour, day of month, month and day of week. A field is `*`, a value, a range (`MON-FRI`), a step (`*/5`, `8-18/2`) or several of these between commas; months and days have names, and Sunday is 0 and 7. If both day fields are restricted, days that match either one count. Or one of `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
 	//
 	// Example: 0 9 * * MON-FRI
 	Expression nullable.Nullable[string] `json:"expression,omitempty,omitzero"`
 
-	// RunAt Of a `once`: in the future, up to 2200-12-31.
+	// RunAt The time of the run, for `once`: in the future, up to 2200-12-31.
 	RunAt nullable.Nullable[Time] `json:"runAt,omitempty,omitzero"`
 
-	// Timezone Of a `cron`: the IANA name of the time zone for the expression.
+	// Timezone The IANA name of the time zone, for `cron`.
 	//
 	// Example: Europe/Berlin
 	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
@@ -4419,11 +4419,11 @@ type ScheduledTask struct {
 	AgentID              string `json:"agentId"`
 	CatchUpWindowSeconds int64  `json:"catchUpWindowSeconds"`
 
-	// Counters Since the task was created.
+	// Counters Counts since the task was created.
 	Counters  TaskCounters `json:"counters"`
 	CreatedAt Time         `json:"createdAt"`
 
-	// Credentials Its sessions' own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
+	// Credentials Secrets of its sessions for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 	Enabled     bool                                 `json:"enabled"`
 	EndAt       nullable.Nullable[Time]              `json:"endAt"`
@@ -4440,19 +4440,19 @@ type ScheduledTask struct {
 	Mode                  string                     `json:"mode"`
 	Name                  string                     `json:"name"`
 
-	// NextRunAt Null while the task is paused, and when it is finished.
+	// NextRunAt The next instant; null while the task is paused, and when it is finished.
 	NextRunAt          nullable.Nullable[Time] `json:"nextRunAt"`
 	Object             string                  `json:"object"`
 	OverlapPolicy      string                  `json:"overlapPolicy"`
 	PauseAfterFailures int                     `json:"pauseAfterFailures"`
 
-	// PauseReason Of a paused task: `user`, `failures`, `invalid_schedule` or `key_revoked`. New ones may be added.
+	// PauseReason The reason why the task is paused: `user`, `failures`, `invalid_schedule` or `key_revoked`. New ones may be added.
 	PauseReason nullable.Nullable[string] `json:"pauseReason"`
 
 	// Schedule The schedule of a task; `type` determines which of the other members are required.
 	Schedule Schedule `json:"schedule"`
 
-	// SessionID The reused session; null if none is, and before the first run.
+	// SessionID The id of the reused session; null without one, and before the first run.
 	SessionID     nullable.Nullable[string] `json:"sessionId"`
 	SessionPolicy string                    `json:"sessionPolicy"`
 	StartAt       nullable.Nullable[Time]   `json:"startAt"`
@@ -4470,23 +4470,23 @@ type ScheduledTaskList struct {
 	Data    []ScheduledTask `json:"data"`
 	HasMore bool            `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Secret defines model for Secret.
 type Secret struct {
-	// ConnectionIds The connections that use it, at most 100.
+	// ConnectionIds The ids of connections that use the secret, at most 100.
 	ConnectionIds []string `json:"connectionIds"`
 	CreatedAt     Time     `json:"createdAt"`
 
-	// DeletedAt The time when it was deleted: its value and hint are erased, and the record is kept for the calls that refer to it. Null or absent if it is not deleted.
+	// DeletedAt The time of the deletion: the value and the hint are erased, and the record is kept for the calls that refer to it. Null or absent if the secret is not deleted.
 	DeletedAt nullable.Nullable[Time] `json:"deletedAt,omitempty,omitzero"`
 
-	// ExpiresAt The time from which it is no longer sent; null if it does not expire.
+	// ExpiresAt The expiry, after which the secret is no longer sent; null if it does not expire.
 	ExpiresAt nullable.Nullable[Time] `json:"expiresAt"`
 
-	// ExternalUserID It is sent only in sessions of this external user, which name it in `credentials`; null means in all sessions.
+	// ExternalUserID The secret is sent only in sessions of this external user, which name it in `credentials`; null means all sessions.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
 	HeaderName     nullable.Nullable[string] `json:"headerName"`
 
@@ -4496,17 +4496,17 @@ type Secret struct {
 	// ID Example: sec_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Kind `bearer`: sent as `Authorization: Bearer …`; `header`: as the header that `headerName` names; `basic`: `user:password`, sent as `Authorization: Basic …`; `query`: as the parameter of the address that `parameterName` names; `token`: never sent with calls, such as the secret of an OAuth client, which is sent only to its token endpoint.
+	// Kind `bearer`: sent as `Authorization: Bearer …`; `header`: as the header that `headerName` names; `basic`: `user:password`, sent as `Authorization: Basic …`; `query`: as the parameter of the address that `parameterName` names; `token`: never sent with calls, such as the secret of an OAuth client, which is sent only to the token endpoint.
 	Kind string `json:"kind"`
 
-	// LastUsedAt The time of its last use, to within a minute; null if never used.
+	// LastUsedAt The last use, to within a minute; null if the secret was never used.
 	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
 	Name       string                  `json:"name"`
 
-	// Origin The only origin that the value is sent to. It never changes.
+	// Origin The only origin to which the value is sent. It never changes.
 	Origin string `json:"origin"`
 
-	// ParameterName Of the kind `query`.
+	// ParameterName The name of the parameter, for the kind `query`.
 	ParameterName nullable.Nullable[string] `json:"parameterName"`
 
 	// SpaceID Only connections of this space can use it; null means all spaces.
@@ -4515,7 +4515,7 @@ type Secret struct {
 	// SpaceName The name of the space, in lists of secrets.
 	SpaceName string `json:"spaceName,omitempty,omitzero"`
 
-	// Unreadable The service no longer has the key that the value was encrypted with. Set the value again.
+	// Unreadable Whether the value can no longer be decrypted, because the service does not have its key. If true, set the value again.
 	Unreadable bool `json:"unreadable"`
 
 	// UpdatedAt The time when the value was set.
@@ -4524,7 +4524,7 @@ type Secret struct {
 	// UsedBy The uses of the secret, at most 100. Credentials of sessions are not included.
 	UsedBy []SecretUser `json:"usedBy"`
 
-	// Version The number of times that a value was set.
+	// Version The number of times that the value was set.
 	Version int64 `json:"version"`
 }
 
@@ -4533,7 +4533,7 @@ type SecretList struct {
 	Data    []Secret `json:"data"`
 	HasMore bool     `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -4544,7 +4544,7 @@ type SecretUser struct {
 	// ConnectionName The name of the connection, in lists of secrets.
 	ConnectionName string `json:"connectionName,omitempty,omitzero"`
 
-	// Use `requests`: sent with them; `oauth_client`: sent to the token endpoint.
+	// Use `requests`: sent with requests; `oauth_client`: sent to the token endpoint.
 	Use string `json:"use"`
 }
 
@@ -4556,7 +4556,7 @@ type SendEmbedMessage struct {
 	// Message At most `maxMessageChars` of the chat.
 	Message string `json:"message"`
 
-	// Timezone The IANA name of the visitor's time zone, in which the agent is told the time; that of the first message applies to the chat. The agent's applies if it is absent or does not exist.
+	// Timezone The IANA name of the visitor's time zone, for times in prompts; the value of the first message applies to the chat. The agent's time zone applies if the value is absent or unknown.
 	//
 	// Example: Europe/Berlin
 	Timezone string `json:"timezone,omitempty,omitzero"`
@@ -4564,13 +4564,13 @@ type SendEmbedMessage struct {
 
 // SendMessage defines model for SendMessage.
 type SendMessage struct {
-	// Attachments Files that belong to the message, at most 10. The model is sent images, and the text of documents; a session has at most 50.
+	// Attachments Files of the message, at most 10. The model receives images, and the text of documents. A session can have at most 50 files.
 	Attachments nullable.Nullable[[]AddAttachment] `json:"attachments,omitempty,omitzero"`
 
 	// Message At most `maxMessageCharacters` of `GET /api/v1/meta`.
 	Message string `json:"message"`
 
-	// OnBusy The behaviour while the session works; `enqueue` by default.
+	// OnBusy The behavior while the session works; `enqueue` by default.
 	OnBusy nullable.Nullable[string] `json:"onBusy,omitempty,omitzero"`
 }
 
@@ -4581,14 +4581,14 @@ type Session struct {
 	// AgentName The name of the agent, in lists of sessions.
 	AgentName string `json:"agentName,omitempty,omitzero"`
 
-	// AgentVersion The version of the agent that the session uses from its start.
+	// AgentVersion The version of the agent that the session uses.
 	AgentVersion int64 `json:"agentVersion"`
 	CreatedAt    Time  `json:"createdAt"`
 
-	// Credentials The session's own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
+	// Credentials Secrets of the session for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// Draft Whether it runs on a draft, which differs from that version.
+	// Draft Whether the session runs on a draft, which differs from that version.
 	Draft bool `json:"draft"`
 
 	// Error The reason why the newest turn failed; null unless the status is `failed`.
@@ -4598,7 +4598,7 @@ type Session struct {
 	// ExternalUserID The caller's id of the end user; receipts and usage contain it too.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
 
-	// FinishedAt The time when its newest turn ended; null while it runs or waits for input.
+	// FinishedAt The end of the newest turn; null while the session runs or waits for input.
 	FinishedAt nullable.Nullable[Time] `json:"finishedAt"`
 
 	// ID Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -4607,7 +4607,7 @@ type Session struct {
 	// LastEventSeq The number of the newest event.
 	LastEventSeq int64 `json:"lastEventSeq"`
 
-	// Metadata The caller's own texts, by name.
+	// Metadata Texts of the caller, by name.
 	Metadata Metadata     `json:"metadata"`
 	Mode     string       `json:"mode"`
 	Model    SessionModel `json:"model"`
@@ -4623,19 +4623,19 @@ type Session struct {
 	Reply   nullable.Nullable[string] `json:"reply"`
 	SpaceID string                    `json:"spaceId"`
 
-	// StartedAt The time when it first started.
+	// StartedAt The time of the first start.
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
 
 	// Status Polling ends at one of the last four values.
 	Status SessionStatus `json:"status"`
 
-	// StatusReason The reason, if it is not obvious, for programs. New ones may be added.
+	// StatusReason The reason for the status, for programs. New ones may be added.
 	StatusReason nullable.Nullable[string] `json:"statusReason"`
 
-	// Title The title; by default the beginning of its first message.
+	// Title The title; by default the beginning of the first message.
 	Title nullable.Nullable[string] `json:"title"`
 
-	// ToolsWithheld Tools of the agent that this session does not offer to the model.
+	// ToolsWithheld The agent's tools that this session does not offer to the model.
 	ToolsWithheld []WithheldTool `json:"toolsWithheld"`
 
 	// Trigger The origin of the session.
@@ -4645,7 +4645,7 @@ type Session struct {
 	Turn      SessionTurn `json:"turn"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Usage Of all turns together.
+	// Usage The usage of all turns together.
 	Usage SessionUsage `json:"usage"`
 }
 
@@ -4676,7 +4676,7 @@ type SessionCompactedEvent struct {
 	CreatedAt    Time  `json:"createdAt"`
 	CreditsMicro int64 `json:"creditsMicro"`
 
-	// FromStep The first step of that turn that they contain.
+	// FromStep The first step of that turn that later calls contain.
 	FromStep int64 `json:"fromStep"`
 
 	// FromTurn The first turn that later calls contain.
@@ -4684,20 +4684,20 @@ type SessionCompactedEvent struct {
 	ReceiptID string `json:"receiptId"`
 	Seq       int64  `json:"seq"`
 
-	// Text The summary; empty if it is not used. It is data: it comes from the model.
+	// Text The summary, a text of the model; empty if it is not used.
 	Text string `json:"text"`
 
-	// TokensAfter And after.
+	// TokensAfter The estimated input tokens of the next step, after the summary.
 	TokensAfter int64 `json:"tokensAfter"`
 
-	// TokensBefore The estimated input of the next step before.
+	// TokensBefore The estimated input tokens of the next step, before the summary.
 	TokensBefore int64 `json:"tokensBefore"`
 
 	// Turn The turn that made the call.
 	Turn int64  `json:"turn"`
 	Type string `json:"type"`
 
-	// Used False if the summary was empty or freed too little: the oldest turns are left out instead.
+	// Used Whether the summary is used; not if it was empty or too long: then the oldest turns are omitted instead.
 	Used bool `json:"used"`
 }
 
@@ -4752,7 +4752,7 @@ type SessionList struct {
 	Data    []Session `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -4764,14 +4764,14 @@ type SessionModel struct {
 	// Requested The agent's model.
 	Requested string `json:"requested"`
 
-	// Served Of the newest step; null before the first.
+	// Served The model of the newest step; null before the first.
 	Served nullable.Nullable[string] `json:"served"`
 }
 
 // SessionStatus Polling ends at one of the last four values.
 type SessionStatus = string
 
-// SessionStatusEvent The session has this status now, also for subsequent reads.
+// SessionStatusEvent The new status of the session, which subsequent reads also return.
 type SessionStatusEvent struct {
 	CreatedAt Time  `json:"createdAt"`
 	Seq       int64 `json:"seq"`
@@ -4787,26 +4787,26 @@ type SessionStatusEvent struct {
 type SessionStep struct {
 	Calls []StepCall `json:"calls"`
 
-	// CreatedAt When the reply was complete.
+	// CreatedAt The time when the reply was complete.
 	CreatedAt Time   `json:"createdAt"`
 	ID        string `json:"id"`
 
-	// Input What this call added: in the first step of a turn the message of the user, then the results of the calls of the step before.
+	// Input The input that this call added: the user's message in the first step of a turn, later the results of the previous step's calls.
 	Input []StepInput `json:"input"`
 
-	// ReasoningSegments How many segments of reasoning the reply had. Their text is sealed by the vendor; the receipt has the tokens.
+	// ReasoningSegments The number of segments of reasoning in the reply. Their text is sealed by the vendor; the receipt contains the tokens.
 	ReasoningSegments int `json:"reasoningSegments"`
 
 	// Receipt Null if the call was free, or if the receipt was deleted with its retention.
 	Receipt nullable.Nullable[Receipt] `json:"receipt"`
 
-	// Step In the turn.
+	// Step The number of the step in its turn.
 	Step int64 `json:"step"`
 
-	// Stop Why the reply ended, such as `end`, `tool_calls` or `length`; null if it was broken off.
+	// Stop The reason why the reply ended, such as `end`, `tool_calls` or `length`; null if it is incomplete.
 	Stop nullable.Nullable[string] `json:"stop"`
 
-	// Text What the model replied.
+	// Text The text of the reply.
 	Text string `json:"text"`
 	Turn int64  `json:"turn"`
 }
@@ -4820,10 +4820,10 @@ type SessionTrigger struct {
 
 // SessionTurn The newest turn.
 type SessionTurn struct {
-	// Attempt The number of times that it was started.
+	// Attempt The number of times that the turn was started.
 	Attempt int `json:"attempt"`
 
-	// DeadlineAt The time when it fails at the latest; null before its start and while it waits for input.
+	// DeadlineAt The time at which the turn fails if it is not complete; null before its start and while it waits for input.
 	DeadlineAt nullable.Nullable[Time] `json:"deadlineAt"`
 	FinishedAt nullable.Nullable[Time] `json:"finishedAt"`
 
@@ -4841,29 +4841,29 @@ type SessionUpgradedEvent struct {
 	Type         string `json:"type"`
 }
 
-// SessionUsage Of all turns together.
+// SessionUsage The usage of all turns together.
 type SessionUsage struct {
 	CreditsMicro int64 `json:"creditsMicro"`
 	InputTokens  int64 `json:"inputTokens"`
 	OutputTokens int64 `json:"outputTokens"`
 
-	// Steps Model calls.
+	// Steps The number of model calls.
 	Steps int `json:"steps"`
 
-	// ToolCalls Calls of tools that run outside of the service.
+	// ToolCalls The number of calls of tools that run outside of the service.
 	ToolCalls   int   `json:"toolCalls"`
 	TotalTokens int64 `json:"totalTokens"`
 }
 
 // SetAgentTool A tool of an agent that your programs execute (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are required), the tools of a connection that it can call (`connection`: `connectionId` and `allow` are required), or whether a person must approve what it writes to its drive (`drive`: `name` is `drive_write`, and `approval` is required). A member of another type is rejected.
 type SetAgentTool struct {
-	// Allow The names of the tools that it can call, as the server defines them. Other tools of the server are not offered.
+	// Allow The names of the server's tools that the agent can call. Other tools of the server are not offered.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
 	// Approval Whether a person must approve each call before a program receives it, or before a `drive` tool writes the file; `never` by default.
 	Approval nullable.Nullable[string] `json:"approval,omitempty,omitzero"`
 
-	// ConnectionID A connection of the agent's space; one entry for each.
+	// ConnectionID The id of a connection of the agent's space; at most one entry per connection.
 	//
 	// Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ConnectionID string `json:"connectionId,omitempty,omitzero"`
@@ -4882,7 +4882,7 @@ type SetAgentTool struct {
 	// OnTimeout If no output arrives in time: `tell_model` (the default) continues, `fail` ends the turn with `tool_timeout`.
 	OnTimeout nullable.Nullable[string] `json:"onTimeout,omitempty,omitzero"`
 
-	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references. Calls whose arguments do not match it are not handed out.
+	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references. Calls with other arguments are not handed out.
 	Parameters ToolParameters `json:"parameters,omitempty,omitzero"`
 
 	// Stricter Settings of this agent that are stricter than the review; less strict ones are rejected (`policy_too_lax`).
@@ -4892,7 +4892,7 @@ type SetAgentTool struct {
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
 	Type           string                   `json:"type"`
 
-	// Visitors Whether it is also offered in visitors' chats; `no` by default. `yes` is only allowed with `read`.
+	// Visitors Whether the tool is also offered in visitors' chats; `no` by default. `yes` is only allowed with `read`.
 	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
@@ -4904,10 +4904,10 @@ type SetConfigDraft struct {
 
 // SetConnectionLimits The limits of calls of its tools. Absent members are unchanged.
 type SetConnectionLimits struct {
-	// CallsPerMinute 60 by default.
+	// CallsPerMinute The maximum number of calls in any 60 seconds; 60 by default.
 	CallsPerMinute nullable.Nullable[int64] `json:"callsPerMinute,omitempty,omitzero"`
 
-	// MaxConcurrent Concurrent calls; 8 by default.
+	// MaxConcurrent The maximum number of concurrent calls; 8 by default.
 	MaxConcurrent nullable.Nullable[int64] `json:"maxConcurrent,omitempty,omitzero"`
 
 	// MaxResultBytes The maximum size of the reply to a call; 262144 by default.
@@ -4963,7 +4963,7 @@ type Source struct {
 	ToLine nullable.Nullable[int64] `json:"toLine"`
 	Turn   int64                    `json:"turn"`
 
-	// Via The way in which the model received it.
+	// Via The way in which the model received the passage.
 	Via string `json:"via"`
 }
 
@@ -4981,7 +4981,7 @@ type Space struct {
 	// ID Example: spc_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Metadata The caller's own texts, by name.
+	// Metadata Texts of the caller, by name.
 	Metadata  Metadata `json:"metadata"`
 	Name      string   `json:"name"`
 	UpdatedAt Time     `json:"updatedAt"`
@@ -4992,11 +4992,11 @@ type SpaceList struct {
 	Data    []Space `json:"data"`
 	HasMore bool    `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// Statement An account's month: closing = opening + granted − withdrawn − charged, exactly.
+// Statement The month of an account: closing = opening + granted − withdrawn − charged, exactly.
 type Statement struct {
 	AccountID    string            `json:"accountId"`
 	AccountName  string            `json:"accountName"`
@@ -5004,7 +5004,7 @@ type Statement struct {
 	Charges      []StatementCharge `json:"charges"`
 	ClosingMicro int64             `json:"closingMicro"`
 
-	// Final The statement will not change any more.
+	// Final Whether the statement is final and no longer changes.
 	Final        bool              `json:"final"`
 	From         Time              `json:"from"`
 	GrantedMicro int64             `json:"grantedMicro"`
@@ -5018,12 +5018,12 @@ type Statement struct {
 	WithdrawnMicro int64             `json:"withdrawnMicro"`
 }
 
-// StatementCharge The use of a model on a day of UTC, or in the month.
+// StatementCharge The use of a model on a day (UTC), or in the month.
 type StatementCharge struct {
 	AmountMicro int64 `json:"amountMicro"`
 	Calls       int64 `json:"calls"`
 
-	// Day Not with `accountId=*`.
+	// Day The day; absent with `accountId=*`.
 	//
 	// Example: 2026-11-20
 	Day          string `json:"day,omitempty,omitzero"`
@@ -5032,12 +5032,12 @@ type StatementCharge struct {
 	OutputTokens int64  `json:"outputTokens"`
 }
 
-// StatementGrants The grants or withdrawals of a kind.
+// StatementGrants Grants or withdrawals of one kind.
 type StatementGrants struct {
 	AmountMicro int64 `json:"amountMicro"`
 	Count       int64 `json:"count"`
 
-	// Kind `grant` and `withdrawal` are by operators, `repayment` is of what withdrawals could not take, `plan` is included in the plan, and `plan_end` is the part of it that was not spent in its month. New kinds may be added.
+	// Kind `grant` and `withdrawal`: by operators. `repayment`: paid for credits owed after a withdrawal. `plan`: included in the plan. `plan_end`: included credits that were not spent in their month. New kinds may be added.
 	Kind string `json:"kind"`
 }
 
@@ -5046,13 +5046,13 @@ type StatementList struct {
 	Data    []Statement `json:"data"`
 	HasMore bool        `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // StepCall defines model for StepCall.
 type StepCall struct {
-	// Arguments As the model wrote them: usually a JSON object.
+	// Arguments The arguments as written by the model, usually a JSON object.
 	Arguments string `json:"arguments"`
 	CallID    string `json:"callId"`
 	Name      string `json:"name"`
@@ -5078,7 +5078,7 @@ type StepEvent struct {
 
 // StepInput defines model for StepInput.
 type StepInput struct {
-	// CallID Of a result; null for a message.
+	// CallID The id of the call, for a result; null for a message.
 	CallID  nullable.Nullable[string] `json:"callId"`
 	IsError bool                      `json:"isError"`
 
@@ -5086,7 +5086,7 @@ type StepInput struct {
 	Name nullable.Nullable[string] `json:"name"`
 	Role string                    `json:"role"`
 
-	// Text At most 64 KiB.
+	// Text The text, at most its first 64 KiB.
 	Text string `json:"text"`
 
 	// Truncated Whether the text is longer.
@@ -5108,7 +5108,7 @@ type StricterTool struct {
 	// Effects The effect of repeating a call; `once` is the strictest.
 	Effects string `json:"effects,omitempty,omitzero"`
 
-	// Name One of `allow`.
+	// Name The name of a tool in `allow`.
 	//
 	// Example: search_notes
 	Name string `json:"name"`
@@ -5117,19 +5117,19 @@ type StricterTool struct {
 	OnUnknown string `json:"onUnknown,omitempty,omitzero"`
 }
 
-// TaskCounters Since the task was created.
+// TaskCounters Counts since the task was created.
 type TaskCounters struct {
 	Cancelled int64 `json:"cancelled"`
 	Completed int64 `json:"completed"`
 
-	// ConsecutiveFailures Since the last run that completed.
+	// ConsecutiveFailures The number of failures since the last completed run.
 	ConsecutiveFailures int   `json:"consecutiveFailures"`
 	Failed              int64 `json:"failed"`
 
-	// Skipped Instants that did not run.
+	// Skipped The number of instants that did not run.
 	Skipped int64 `json:"skipped"`
 
-	// Started Runs that got a session.
+	// Started The number of runs with a session.
 	Started int64 `json:"started"`
 }
 
@@ -5144,26 +5144,26 @@ type TaskRun struct {
 	// ID Example: run_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Instants The number of instants that the record covers. More than one if a series of them was skipped for one reason.
+	// Instants The number of instants that the record covers; more than one if several were skipped for the same reason.
 	Instants int64  `json:"instants"`
 	Object   string `json:"object"`
 
-	// ScheduledFor The instant.
+	// ScheduledFor The instant of the schedule.
 	ScheduledFor Time                      `json:"scheduledFor"`
 	SessionID    nullable.Nullable[string] `json:"sessionId"`
 
-	// SkipReason Of a skipped run: `missed` (the policy runs another one, or none), `catch_up_window` (too long ago), `overlap`, `queue_full`, `paused`, `account_suspended` or `could_not_start`. New ones may be added.
+	// SkipReason The reason why the run was skipped: `missed` (the policy runs another one, or none), `catch_up_window` (too long ago), `overlap`, `queue_full`, `paused`, `account_suspended` or `could_not_start`. New ones may be added.
 	SkipReason nullable.Nullable[string] `json:"skipReason"`
 	StartedAt  nullable.Nullable[Time]   `json:"startedAt"`
 
-	// Status The status of the run's turn; `queued` also before it has one.
+	// Status The status of the run's turn; `queued` before the turn exists, too.
 	Status string `json:"status"`
 	TaskID string `json:"taskId"`
 
-	// ThroughScheduledFor The last of them, if there are several.
+	// ThroughScheduledFor The last instant that the record covers, if there are several.
 	ThroughScheduledFor nullable.Nullable[Time] `json:"throughScheduledFor"`
 
-	// Trigger `catch_up`: it was late. `manual`: on demand.
+	// Trigger The origin of the run. `catch_up`: a missed instant. `manual`: on demand.
 	Trigger string `json:"trigger"`
 
 	// Turn The number of the run's turn in the session.
@@ -5178,7 +5178,7 @@ type TaskRunList struct {
 	Data    []TaskRun `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -5197,12 +5197,12 @@ type TestConnectionTool struct {
 	Name    string                  `json:"name"`
 }
 
-// ToolArguments As the model wrote them; they match the tool's `parameters`.
+// ToolArguments The arguments as written by the model; they match the tool's `parameters`.
 //
 // Example: {"orderId":"A-1"}
 type ToolArguments = json.RawMessage
 
-// ToolArgumentsValue The object as the model wrote it, or its text if that is not JSON.
+// ToolArgumentsValue The object as written by the model, or its text if it is not JSON.
 //
 // Example: {"orderId":"A-1"}
 type ToolArgumentsValue = json.RawMessage
@@ -5211,7 +5211,7 @@ type ToolArgumentsValue = json.RawMessage
 type ToolCallApproval struct {
 	At Time `json:"at"`
 
-	// By The key that decided; null if none did.
+	// By The id of the key that decided; null without a decision by a key.
 	By      nullable.Nullable[string] `json:"by"`
 	Comment nullable.Nullable[string] `json:"comment"`
 
@@ -5235,7 +5235,7 @@ type ToolCallList struct {
 	Data    []AgentToolCall `json:"data"`
 	HasMore bool            `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -5249,12 +5249,12 @@ type ToolCallResolution struct {
 	Outcome string                    `json:"outcome"`
 }
 
-// ToolConfirmation Only of a `tool_confirmation`; everything that the visitor sees of the call.
+// ToolConfirmation The parts of a call that the visitor sees. Only of a `tool_confirmation`.
 type ToolConfirmation struct {
 	// Fields The arguments that the review shows to visitors, in its order; arguments that the call does not have are omitted.
 	Fields []ToolConfirmationField `json:"fields"`
 
-	// PreviousOutcome It may have been executed once already; confirming executes it again.
+	// PreviousOutcome `unknown`: the call may have been executed already; confirming executes it again.
 	PreviousOutcome string `json:"previousOutcome,omitempty,omitzero"`
 
 	// Title The action to confirm. Written by the reviewer or by the tool's server.
@@ -5265,13 +5265,13 @@ type ToolConfirmation struct {
 
 // ToolConfirmationField defines model for ToolConfirmationField.
 type ToolConfirmationField struct {
-	// Cut The value is longer: its first 1,000 characters are shown.
+	// Cut Whether only the first 1,000 characters of the value are shown.
 	Cut bool `json:"cut,omitempty,omitzero"`
 
 	// Name Example: Order
 	Name string `json:"name"`
 
-	// Value As text, with invisible characters escaped. The model wrote it: show it as text, never as HTML.
+	// Value The value as text, with invisible characters escaped. It was written by the model: show it as text, never as HTML.
 	//
 	// Example: A-17
 	Value string `json:"value"`
@@ -5289,22 +5289,22 @@ type ToolDecision struct {
 	Remember nullable.Nullable[string] `json:"remember,omitempty,omitzero"`
 }
 
-// ToolEvent The agent uses a tool; `arguments` are as the model wrote them, and may be invalid JSON.
+// ToolEvent The agent uses a tool; `arguments` are as written by the model, and can be invalid JSON.
 type ToolEvent struct {
 	Arguments string `json:"arguments,omitempty,omitzero"`
 
-	// Attempt Of such a call: the number of requests to its server, including this one.
+	// Attempt The number of requests to the server for this call, including this one.
 	Attempt int `json:"attempt,omitempty,omitzero"`
 
 	// Bytes The size of the tool's answer.
 	Bytes  int    `json:"bytes,omitempty,omitzero"`
 	CallID string `json:"callId"`
 
-	// ConnectionID Of a call of a connection's tool.
+	// ConnectionID The id of the connection, for calls of its tools.
 	ConnectionID string `json:"connectionId,omitempty,omitzero"`
 	CreatedAt    Time   `json:"createdAt"`
 
-	// DurationMs The time since it was handed out.
+	// DurationMs The duration since the call was handed out, in milliseconds.
 	DurationMs int64  `json:"durationMs,omitempty,omitzero"`
 	Effects    string `json:"effects,omitempty,omitzero"`
 	IsError    bool   `json:"isError,omitempty,omitzero"`
@@ -5315,7 +5315,7 @@ type ToolEvent struct {
 	Seq     int64  `json:"seq"`
 	StepID  string `json:"stepId"`
 
-	// ToolCallID Of a call that runs outside of the service; its `arguments` are truncated to 4 KiB here. `tool.called` is written before the request is sent.
+	// ToolCallID The id of a call that runs outside of the service; its `arguments` are truncated to 4 KiB here. `tool.called` is written before the request is sent.
 	ToolCallID string `json:"toolCallId,omitempty,omitzero"`
 	Type       string `json:"type"`
 }
@@ -5338,7 +5338,7 @@ type ToolOutput struct {
 // Example: {"status":"shipped"}
 type ToolOutputValue = json.RawMessage
 
-// ToolParameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references. Calls whose arguments do not match it are not handed out.
+// ToolParameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references. Calls with other arguments are not handed out.
 type ToolParameters = json.RawMessage
 
 // ToolsWithheldEvent Tools of the agent that are not offered to the model; once per turn.
@@ -5391,10 +5391,10 @@ type TurnLimits struct {
 	// MaxCreditsMicro The maximum cost of all its model calls; null means only the balance limits it.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro"`
 
-	// MaxSteps Model calls.
+	// MaxSteps The maximum number of model calls.
 	MaxSteps nullable.Nullable[int] `json:"maxSteps"`
 
-	// TimeoutSeconds From its start; waiting for the user does not count.
+	// TimeoutSeconds The maximum duration of the turn, without time spent waiting for the user.
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds"`
 }
 
@@ -5403,7 +5403,7 @@ type TurnList struct {
 	Data    []Turn `json:"data"`
 	HasMore bool   `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -5417,7 +5417,7 @@ type UpdateAccount struct {
 
 // UpdateAgent defines model for UpdateAgent.
 type UpdateAgent struct {
-	// CompactAt The part of the model's window, in percent, above which a session's beginning is replaced by a summary: 30 to 90, or 0 for never. Null, the default, is the operator's setting. A summary is a model call with its own receipt.
+	// CompactAt The part of the model's context window, in percent, above which the beginning of a session is replaced by a summary: 30 to 90, or 0 for never. Null (the default) means the operator's setting. A summary is a model call with its own receipt.
 	//
 	// Example: 70
 	CompactAt nullable.Nullable[int] `json:"compactAt,omitempty,omitzero"`
@@ -5431,7 +5431,7 @@ type UpdateAgent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
-	// ExternalID Your own id for it, unique in the account.
+	// ExternalID Your id for the object, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
 	// Instructions The system prompt of every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
@@ -5454,7 +5454,7 @@ type UpdateAgent struct {
 	// SpaceID Moves the agent to this space.
 	SpaceID string `json:"spaceId,omitempty,omitzero"`
 
-	// Timezone The IANA name of the time zone in which the agent is told the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
+	// Timezone The IANA name of the time zone in which prompts contain the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
 	//
 	// Example: Europe/Berlin
 	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
@@ -5462,7 +5462,7 @@ type UpdateAgent struct {
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 
-	// VisitorDrive The agent's access to its drive in embedded chats; `read` by default. `none`: such chats have no access to its files. `write`: it can write if `driveAccess` allows it, and every visitor can see text written for other visitors.
+	// VisitorDrive The agent's access to its drive in embedded chats; `read` by default. `none`: no access. `write`: the agent can also write, if `driveAccess` allows it; every visitor can then see text written for other visitors.
 	VisitorDrive nullable.Nullable[string] `json:"visitorDrive,omitempty,omitzero"`
 }
 
@@ -5477,22 +5477,22 @@ type UpdateBudget struct {
 type UpdateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
 
-	// CredentialsPerSession Whether sessions can supply their own secrets for it (`credentials`); `off` by default.
+	// CredentialsPerSession Whether sessions can supply their own secrets (`credentials`); `off` by default.
 	CredentialsPerSession nullable.Nullable[string] `json:"credentialsPerSession,omitempty,omitzero"`
 
-	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 or Swagger 2.0 in JSON or YAML, at most 4 MiB. It is never returned.
+	// Document For the kind `openapi`, the document itself: OpenAPI 3.0 or 3.1 or Swagger 2.0, in JSON or YAML, at most 4 MiB. It is never returned.
 	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
 
-	// DocumentURL Of the kind `openapi`: the address from which each refresh reads the document, at most 16 MiB in JSON (4 MiB in YAML, or if a secret is sent). Either this or `document`.
+	// DocumentURL For the kind `openapi`, the address from which each refresh reads the document: at most 16 MiB in JSON, or 4 MiB in YAML or if a secret is sent. Either this or `document`.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl,omitempty,omitzero"`
 
-	// Enabled False switches the connection off: its tools are withheld, planned calls are not made, and no requests are sent to its server. The review of its tools is kept. True or null switches it on.
+	// Enabled False switches the connection off: its tools are withheld, planned calls are not made, and no requests are sent to its server. The review of its tools is kept. True or null switches the connection on.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Filter Of the kind `openapi`: selects the operations of the document that are tools, before its limits apply. Each member that is given must match; null selects all.
+	// Filter The operations of the document that become tools, for the kind `openapi`, before limits apply. Operations must match each member; null selects all.
 	Filter nullable.Nullable[ConnectionFilter] `json:"filter,omitempty,omitzero"`
 
-	// Headers Replaces all of them.
+	// Headers The headers; replaces all existing ones.
 	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
 
 	// Limits The limits of calls of its tools. Absent members are unchanged.
@@ -5501,13 +5501,13 @@ type UpdateConnection struct {
 	// Metadata Merged: each member is set, and null removes it. Null instead of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
 
-	// OnChange The handling of an approved tool whose definition differs: withhold it until it is reviewed (`block`, the default), or keep the approved definition (`keep`).
+	// OnChange The handling of an approved tool whose definition changes: `block` (the default) withholds the tool until it is reviewed, `keep` keeps the approved definition.
 	OnChange nullable.Nullable[string] `json:"onChange,omitempty,omitzero"`
 
-	// Operations Of the kind `http`, which requires them: at most 256 KiB in total. The list is replaced as a whole.
+	// Operations The operations, required for the kind `http`: at most 256 KiB in total. The list is replaced as a whole.
 	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations,omitempty,omitzero"`
 
-	// Sessions Of the kind `mcp`: how long the session lasts that a stateful server has for an agent's session: until the `turn` ends or waits (the default), or as long as the `session`, at most 30 minutes without a call.
+	// Sessions For the kind `mcp`, the lifetime of sessions at a stateful server: until the `turn` ends or waits (the default), or as long as the agent's `session`, at most 30 minutes without a call.
 	Sessions nullable.Nullable[string] `json:"sessions,omitempty,omitzero"`
 	URL      string                    `json:"url,omitempty,omitzero"`
 }
@@ -5517,25 +5517,25 @@ type UpdateEmbedTag struct {
 	// AccentColor The color of the launcher and of the visitor's messages, such as `#1a7f5a`; the service's own by default. Its text is black or white, whichever is easier to read.
 	AccentColor nullable.Nullable[string] `json:"accentColor,omitempty,omitzero"`
 
-	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
+	// AllowedOrigins The origins of pages that can show the agent (required), such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
-	// Attachments The files that a visitor may attach to messages. Null means none, which is the default.
+	// Attachments The files that visitors can attach to messages. Null (the default) means none.
 	Attachments nullable.Nullable[EmbedAttachments] `json:"attachments,omitempty,omitzero"`
 
-	// ChatsPerDay Chats that can start within 24 hours, by their first messages, and a tenth of them in one network; 200 by default. Continuing a chat does not count.
+	// ChatsPerDay The maximum number of chats that start, with their first messages, within 24 hours, at most a tenth of them in one network; 200 by default. Continued chats do not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
 
-	// Credentials Its chats' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. The object is replaced as a whole; null removes it. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
+	// Credentials Secrets of its chats for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. The object is replaced as a whole; null removes it. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Greeting Shown before the first message. It is not sent to the agent.
+	// Greeting A text before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
-	// Language The theme of the launcher and the chat page; `auto` by default, which follows the surrounding page.
+	// Language The language of the launcher and the chat page; `auto` by default, which follows the surrounding page.
 	Language nullable.Nullable[string] `json:"language,omitempty,omitzero"`
 
 	// Logo The id of a logo of this account, shown next to the title; the first letter of the title by default.
@@ -5546,16 +5546,16 @@ type UpdateEmbedTag struct {
 	// MaxCreditsMicro The maximum cost of one visitor's chat; 5000000 (5 credits) by default.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
-	// Position The lower corner of the page; `right` by default.
+	// Position The lower corner of the page for the launcher; `right` by default.
 	Position nullable.Nullable[string] `json:"position,omitempty,omitzero"`
 
-	// Starters Questions that are offered before the first message; a click sends one. None by default.
+	// Starters Suggested questions before the first message; a click sends one. None by default.
 	Starters nullable.Nullable[[]string] `json:"starters,omitempty,omitzero"`
 
-	// Theme `auto`, which follows the visitor's system, by default.
+	// Theme The theme of the chat; `auto` by default, which follows the visitor's system.
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
 
-	// Title Shown above the chat, as text; the agent's name by default.
+	// Title The title above the chat; the agent's name by default.
 	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
 
@@ -5565,15 +5565,15 @@ type UpdateKey struct {
 	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
 
-	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null or an empty list means all.
+	// Models The models that the key can use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null or an empty list means all.
 	Models nullable.Nullable[[]string] `json:"models,omitempty,omitzero"`
 	Name   string                      `json:"name,omitempty,omitzero"`
 
-	// Networks The networks from which the key may be used, as CIDR blocks; null or an empty list means all.
+	// Networks The networks from which the key can be used, as CIDR blocks; null or an empty list means all.
 	Networks          nullable.Nullable[[]string] `json:"networks,omitempty,omitzero"`
 	RequestsPerMinute nullable.Nullable[int]      `json:"requestsPerMinute,omitempty,omitzero"`
 
-	// RequireEndUser A model call must name its end user.
+	// RequireEndUser Whether model calls must name their end user.
 	RequireEndUser nullable.Nullable[bool] `json:"requireEndUser,omitempty,omitzero"`
 
 	// Scopes The permissions of the key.
@@ -5592,7 +5592,7 @@ type UpdateScheduledTask struct {
 	// CatchUpWindowSeconds The maximum age of a missed instant that is still run; 3600 by default.
 	CatchUpWindowSeconds nullable.Nullable[int64] `json:"catchUpWindowSeconds,omitempty,omitzero"`
 
-	// Credentials Its sessions' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. The object is replaced as a whole; null removes it. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
+	// Credentials Secrets of its sessions for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. The object is replaced as a whole; null removes it. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Enabled False pauses the task; true by default.
@@ -5610,7 +5610,7 @@ type UpdateScheduledTask struct {
 	// Message The message to the agent; at most `maxMessageCharacters` of `GET /api/v1/meta`.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// MissedRunPolicy The handling of instants that passed while the service was down, or more than a minute ago: `run_latest` (the default) runs the latest, `run_all` runs all, one after the other, `skip` runs none.
+	// MissedRunPolicy The handling of instants that were missed while the service was down, or that passed more than a minute ago. `run_latest` (the default) runs the latest, `run_all` runs all, one after the other, `skip` runs none.
 	MissedRunPolicy nullable.Nullable[string] `json:"missedRunPolicy,omitempty,omitzero"`
 
 	// Mode The mode of the sessions; `once` by default, `chat` if a session is reused.
@@ -5619,7 +5619,7 @@ type UpdateScheduledTask struct {
 	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// OverlapPolicy The handling of an instant while an earlier run has not ended, including one that waits for input: `skip` (the default), `queue` the run, or `allow` both. Runs that share a session are queued instead of allowed. At most 100 runs of a task are queued.
+	// OverlapPolicy The handling of an instant while an earlier run is unfinished or waits for input: `skip` the instant (the default), `queue` the run, or `allow` both. Runs that share a session are queued instead of allowed. At most 100 runs of a task are queued.
 	OverlapPolicy nullable.Nullable[string] `json:"overlapPolicy,omitempty,omitzero"`
 
 	// PauseAfterFailures The number of consecutive failed runs after which the task is paused; 5 by default, 0 means never.
@@ -5647,7 +5647,7 @@ type UpdateSpace struct {
 	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
-	// ExternalID Your own id for it, unique in the account.
+	// ExternalID Your id for the object, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
 	// Metadata Merged: each member is set, and null removes it. Null instead of the object removes all.
@@ -5659,7 +5659,7 @@ type UpdateSpace struct {
 
 // UpdateWebhook defines model for UpdateWebhook.
 type UpdateWebhook struct {
-	// CreditsLowMicro Below this the event `credits.low` is sent; 10000000 (10 credits) by default.
+	// CreditsLowMicro The balance below which the event `credits.low` is sent; 10000000 (10 credits) by default.
 	CreditsLowMicro nullable.Nullable[int64]  `json:"creditsLowMicro,omitempty,omitzero"`
 	Description     nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
@@ -5669,16 +5669,16 @@ type UpdateWebhook struct {
 	// Events Types of events of its `scope`, or `*` alone for all of them, including future ones, but without `audit.recorded`.
 	Events nullable.Nullable[[]string] `json:"events,omitempty,omitzero"`
 
-	// SpaceIds Spaces whose events it receives; all by default.
+	// SpaceIds The spaces whose events are sent; all by default.
 	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
 
-	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. If the operator has set `mail.smtp`, also `mailto:` with the address of a member that an identity provider has verified. Null means that events are stored to be read.
+	// URL The address to which events are sent: `https` at a public host, or an address that the operator allows; if the operator has set `mail.smtp`, also `mailto:` with the address of a member that an identity provider has verified. Null: events are only stored.
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
-// Upload A file for a message to come.
+// Upload A file for a later message.
 type Upload struct {
-	// ExpiresAt The time when it is deleted, unless a message has it.
+	// ExpiresAt The time when the upload is deleted, unless it is attached to a message.
 	ExpiresAt Time `json:"expiresAt"`
 
 	// ID Example: upl_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -5691,7 +5691,7 @@ type Upload struct {
 	// Size In bytes.
 	Size int64 `json:"size"`
 
-	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: it is read soon; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: reading it exceeds the limits of time, memory or space; `unsupported`: a kind of document that is not read; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
+	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
 	TextStatus string `json:"textStatus"`
 }
 
@@ -5701,7 +5701,7 @@ type UsageReport struct {
 	From    Time       `json:"from"`
 	GroupBy []string   `json:"groupBy"`
 
-	// Timezone Of the days.
+	// Timezone The time zone of the days.
 	Timezone string    `json:"timezone,omitempty,omitzero"`
 	To       Time      `json:"to"`
 	Totals   UsageSums `json:"totals"`
@@ -5709,7 +5709,7 @@ type UsageReport struct {
 
 // UsageRow Contains the members of the grouping and the totals of the group. An agent, space, session or end user is null if the calls had none.
 type UsageRow struct {
-	// AccountID Of usage by account.
+	// AccountID The id of the account, with usage by account.
 	AccountID string `json:"accountId,omitempty,omitzero"`
 
 	// AccountName The name of the account, with usage by account.
@@ -5726,10 +5726,10 @@ type UsageRow struct {
 	Day     string                    `json:"day,omitempty,omitzero"`
 	EndUser nullable.Nullable[string] `json:"endUser,omitempty,omitzero"`
 
-	// EstimatedCalls Of all requests, those whose usage is an estimate, with usage by provider.
+	// EstimatedCalls The number of requests whose usage is an estimate, with usage by provider.
 	EstimatedCalls nullable.Nullable[int64] `json:"estimatedCalls,omitempty,omitzero"`
 
-	// FailedCalls Requests that failed free of charge, with usage by provider; their tokens are part of the sums.
+	// FailedCalls The number of requests that failed free of charge, with usage by provider; their tokens are included in the sums.
 	FailedCalls nullable.Nullable[int64] `json:"failedCalls,omitempty,omitzero"`
 	InputTokens int64                    `json:"inputTokens"`
 	KeyID       string                   `json:"keyId,omitempty,omitzero"`
@@ -5737,10 +5737,10 @@ type UsageRow struct {
 	// KeyName The name of the key, with usage by key; absent if the key was removed.
 	KeyName string `json:"keyName,omitempty,omitzero"`
 
-	// MemberID With usage by member: the person whose keys made the calls; null for keys of the account.
+	// MemberID The id of the member whose keys made the calls, with usage by member; null for keys of the account.
 	MemberID nullable.Nullable[string] `json:"memberId,omitempty,omitzero"`
 
-	// MemberName In usage by member: the name of the member, or the email address without a name; absent if the person is no longer a member.
+	// MemberName The name of the member, or else the email address, with usage by member; absent if the person is no longer a member.
 	MemberName   string `json:"memberName,omitempty,omitzero"`
 	Model        string `json:"model,omitempty,omitzero"`
 	OutputTokens int64  `json:"outputTokens"`
@@ -5791,12 +5791,12 @@ type UserCredits struct {
 	HeldMicro int64 `json:"heldMicro"`
 }
 
-// VisitorAttachments The files that a visitor may attach; null if none.
+// VisitorAttachments The files that the visitor can attach; null if none.
 type VisitorAttachments struct {
-	// MaxBytes Of a file.
+	// MaxBytes The maximum size of a file, in bytes.
 	MaxBytes int64 `json:"maxBytes"`
 
-	// MaxFiles Of the chat.
+	// MaxFiles The maximum number of files of the chat.
 	MaxFiles int      `json:"maxFiles"`
 	Types    []string `json:"types"`
 }
@@ -5805,44 +5805,44 @@ type VisitorAttachments struct {
 type Webhook struct {
 	CreatedAt Time `json:"createdAt"`
 
-	// CreditsLowMicro Below this the event `credits.low` is sent.
+	// CreditsLowMicro The balance below which the event `credits.low` is sent.
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member), `scope_removed` (its key may no longer receive the alerts of the service). New ones may be added.
+	// DisabledReason The reason why the webhook is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (the address answered 410), `recipient_removed` (the email address no longer belongs to a member), `scope_removed` (its key can no longer receive the alerts of the service). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
-	// Events Types of events; `*` alone means all, including future ones.
+	// Events The types of events; `*` alone means all, including future ones.
 	Events []string `json:"events"`
 
-	// FailedDeliveries Failed deliveries since the newest success.
+	// FailedDeliveries The number of failed deliveries since the newest success.
 	FailedDeliveries int64 `json:"failedDeliveries"`
 
-	// FailingSince The first failed attempt after the newest success.
+	// FailingSince The time of the first failed attempt after the newest success.
 	FailingSince nullable.Nullable[Time] `json:"failingSince"`
 
 	// ID Example: whk_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastSuccessAt To within a minute.
+	// LastSuccessAt The time of the newest success, to within a minute.
 	LastSuccessAt nullable.Nullable[Time] `json:"lastSuccessAt"`
 	Object        string                  `json:"object"`
 
-	// Scope `account`: it receives the events of the account; `service`: the alerts of the service. New ones may be added.
+	// Scope `account`: events of the account; `service`: alerts of the service. New ones may be added.
 	//
 	// Example: account
 	Scope string `json:"scope"`
 
-	// SpaceIds Spaces whose events it receives; an empty list means all. It always receives events without a space, such as those of credits and keys.
+	// SpaceIds The spaces whose events are sent; an empty list means all. Events without a space, such as those of credits and keys, are always sent.
 	SpaceIds []string `json:"spaceIds"`
 
-	// Status `enabled`; `disabled`; `secret_unreadable`: the service does not have the key that its secret was encrypted with, and deliveries wait. New ones may be added.
+	// Status `enabled`; `disabled`; `secret_unreadable`: the webhook's secret can no longer be decrypted, and deliveries wait. New ones may be added.
 	//
 	// Example: enabled
 	Status    string `json:"status"`
 	UpdatedAt Time   `json:"updatedAt"`
 
-	// URL Null means that its events are stored to be read.
+	// URL The address to which events are sent; null if events are only stored.
 	URL nullable.Nullable[string] `json:"url"`
 }
 
@@ -5851,7 +5851,7 @@ type WebhookList struct {
 	Data    []Webhook `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last page.
+	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -5867,52 +5867,52 @@ type WebhookRecovery struct {
 type WebhookWithSecret struct {
 	CreatedAt Time `json:"createdAt"`
 
-	// CreditsLowMicro Below this the event `credits.low` is sent.
+	// CreditsLowMicro The balance below which the event `credits.low` is sent.
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member), `scope_removed` (its key may no longer receive the alerts of the service). New ones may be added.
+	// DisabledReason The reason why the webhook is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (the address answered 410), `recipient_removed` (the email address no longer belongs to a member), `scope_removed` (its key can no longer receive the alerts of the service). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
-	// Events Types of events; `*` alone means all, including future ones.
+	// Events The types of events; `*` alone means all, including future ones.
 	Events []string `json:"events"`
 
-	// FailedDeliveries Failed deliveries since the newest success.
+	// FailedDeliveries The number of failed deliveries since the newest success.
 	FailedDeliveries int64 `json:"failedDeliveries"`
 
-	// FailingSince The first failed attempt after the newest success.
+	// FailingSince The time of the first failed attempt after the newest success.
 	FailingSince nullable.Nullable[Time] `json:"failingSince"`
 
 	// ID Example: whk_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastSuccessAt To within a minute.
+	// LastSuccessAt The time of the newest success, to within a minute.
 	LastSuccessAt nullable.Nullable[Time] `json:"lastSuccessAt"`
 	Object        string                  `json:"object"`
 
 	// PreviousEndsAt The time until which requests are also signed with the former secret, after `rotate-secret`.
 	PreviousEndsAt nullable.Nullable[Time] `json:"previousEndsAt,omitempty,omitzero"`
 
-	// Scope `account`: it receives the events of the account; `service`: the alerts of the service. New ones may be added.
+	// Scope `account`: events of the account; `service`: alerts of the service. New ones may be added.
 	//
 	// Example: account
 	Scope string `json:"scope"`
 
-	// Secret Signs every request according to Standard Webhooks.
+	// Secret The secret that signs every request, as in Standard Webhooks.
 	//
 	// Example: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=
 	Secret string `json:"secret"`
 
-	// SpaceIds Spaces whose events it receives; an empty list means all. It always receives events without a space, such as those of credits and keys.
+	// SpaceIds The spaces whose events are sent; an empty list means all. Events without a space, such as those of credits and keys, are always sent.
 	SpaceIds []string `json:"spaceIds"`
 
-	// Status `enabled`; `disabled`; `secret_unreadable`: the service does not have the key that its secret was encrypted with, and deliveries wait. New ones may be added.
+	// Status `enabled`; `disabled`; `secret_unreadable`: the webhook's secret can no longer be decrypted, and deliveries wait. New ones may be added.
 	//
 	// Example: enabled
 	Status    string `json:"status"`
 	UpdatedAt Time   `json:"updatedAt"`
 
-	// URL Null means that its events are stored to be read.
+	// URL The address to which events are sent; null if events are only stored.
 	URL nullable.Nullable[string] `json:"url"`
 }
 
@@ -5926,7 +5926,7 @@ type Withdrawal struct {
 	// ID Example: led_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// OwedMicro The rest, when it was made.
+	// OwedMicro The rest at the time of the withdrawal.
 	OwedMicro int64                     `json:"owedMicro"`
 	Reason    nullable.Nullable[string] `json:"reason"`
 
@@ -5936,7 +5936,7 @@ type Withdrawal struct {
 
 // WithheldTool defines model for WithheldTool.
 type WithheldTool struct {
-	// Reason `mode_once`: it would have to wait. `caller`: because of `clientTools`. `visitor`: it is not available to visitors. For tools of connections: `not_approved`, `changed` since the approval, `missing`, `needs_authorization` (the server rejects the secret, or it cannot be decrypted), `limit` (too many tools, or their definitions are too long), `disabled` (the connection is switched off). New ones may be added.
+	// Reason `mode_once`: calls of the tool would have to wait. `caller`: because of `clientTools`. `visitor`: not available to visitors. For tools of connections: `not_approved`, `changed` since the approval, `missing`, `needs_authorization` (the server rejects the secret, or it cannot be decrypted), `limit` (too many tools, or their definitions are too long), `disabled` (the connection is switched off). New ones may be added.
 	Reason string `json:"reason"`
 	Tool   string `json:"tool"`
 }
@@ -5949,13 +5949,13 @@ type WriteDriveFile struct {
 	// Encoding The encoding of `content`; `utf-8` by default.
 	Encoding nullable.Nullable[string] `json:"encoding,omitempty,omitzero"`
 
-	// MimeType Guessed from the name and the content if absent.
+	// MimeType The media type; guessed from the name and the content if absent.
 	MimeType nullable.Nullable[string] `json:"mimeType,omitempty,omitzero"`
 
 	// Path Relative, with `/` between folders: no empty, `.` or `..` segments, no backslash or control character, at most 1,024 bytes and 255 for a segment. It is normalized to Unicode NFC.
 	Path string `json:"path"`
 
-	// TextEncoding The encoding of the text in a file that is not UTF-8, such as `windows-1252` or `gbk`, as the WHATWG Encoding Standard names it. Found out if absent.
+	// TextEncoding The encoding of the text in a file that is not UTF-8, such as `windows-1252` or `gbk`, as named in the WHATWG Encoding Standard. Detected if absent.
 	TextEncoding nullable.Nullable[string] `json:"textEncoding,omitempty,omitzero"`
 }
 
@@ -5969,7 +5969,7 @@ type WrittenDriveFile struct {
 	// Example: fil_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Lines Of the text; null without one.
+	// Lines The number of lines of the text; null without a text.
 	Lines nullable.Nullable[int64] `json:"lines"`
 
 	// MimeType Example: text/markdown
@@ -5997,7 +5997,7 @@ type WrittenDriveFile struct {
 	// TextNote Details of `textStatus` for a person, such as the number of damaged characters.
 	TextNote nullable.Nullable[string] `json:"textNote"`
 
-	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: it is read soon; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: reading it exceeds the limits of time, memory or space; `unsupported`: a kind of document that is not read; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
+	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
 	TextStatus string `json:"textStatus"`
 	UpdatedAt  Time   `json:"updatedAt"`
 
@@ -6241,13 +6241,13 @@ type ListAccountsParams struct {
 	// UnspentBelowMicro Only accounts with fewer credits than this, including credits held for running calls.
 	UnspentBelowMicro int64 `form:"unspentBelowMicro,omitempty" json:"unspentBelowMicro,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Sort The order: of creation, or of names, in which capitals may come before small letters.
+	// Sort By creation, or by name, where capital letters can precede small ones.
 	Sort Sort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 
 	// Order Ascending or descending; by default newest first, and names from A to Z.
@@ -6256,37 +6256,37 @@ type ListAccountsParams struct {
 
 // CreateAccountParams defines parameters for CreateAccount.
 type CreateAccountParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // InviteAccountParams defines parameters for InviteAccount.
 type InviteAccountParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // CreateGrantParams defines parameters for CreateGrant.
 type CreateGrantParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // CreateAccountKeyParams defines parameters for CreateAccountKey.
 type CreateAccountKeyParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // InviteAccountMemberParams defines parameters for InviteAccountMember.
 type InviteAccountMemberParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListAgentsParams defines parameters for ListAgents.
 type ListAgentsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// SpaceID Only agents in this space.
@@ -6295,13 +6295,13 @@ type ListAgentsParams struct {
 	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Sort The order: of creation, or of names, in which capitals may come before small letters.
+	// Sort By creation, or by name, where capital letters can precede small ones.
 	Sort Sort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 
 	// Order Ascending or descending; by default newest first, and names from A to Z.
@@ -6310,13 +6310,13 @@ type ListAgentsParams struct {
 
 // CreateAgentParams defines parameters for CreateAgent.
 type CreateAgentParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteAgentParams defines parameters for DeleteAgent.
 type DeleteAgentParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -6328,13 +6328,13 @@ type GetAgentParams struct {
 
 // UpdateAgentParams defines parameters for UpdateAgent.
 type UpdateAgentParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // BatchDriveParams defines parameters for BatchDrive.
 type BatchDriveParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -6349,7 +6349,7 @@ type DeleteDriveFilesParams struct {
 	// Recursive Must be true with `prefix`.
 	Recursive DriveRecursive `form:"recursive,omitempty" json:"recursive,omitempty,omitzero"`
 
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -6361,7 +6361,7 @@ type ListDriveFilesParams struct {
 	// Delimiter `/` shows folders as one entry each.
 	Delimiter DriveDelimiter `form:"delimiter,omitempty" json:"delimiter,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6373,10 +6373,10 @@ type ListDriveFilesParams struct {
 
 // PutDriveFileParams defines parameters for PutDriveFile.
 type PutDriveFileParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 
-	// IfNoneMatch Only `*`: write only if the file does not exist yet. Otherwise 412.
+	// IfNoneMatch Only `*`: the request succeeds only if the file does not exist yet. Otherwise 412.
 	IfNoneMatch IfNoneMatchAny `json:"If-None-Match,omitempty,omitzero"`
 }
 
@@ -6403,13 +6403,13 @@ type PutDriveFileContentParams struct {
 	// MimeType The media type of the file.
 	MimeType DriveMimeType `form:"mimeType,omitempty" json:"mimeType,omitempty,omitzero"`
 
-	// TextEncoding The encoding of the text in a file that is not UTF-8, such as `windows-1252` or `gbk`, as the WHATWG Encoding Standard names it. Found out if absent.
+	// TextEncoding The encoding of the text in a file that is not UTF-8, such as `windows-1252` or `gbk`, as named in the WHATWG Encoding Standard. Detected if absent.
 	TextEncoding DriveTextEncoding `form:"textEncoding,omitempty" json:"textEncoding,omitempty,omitzero"`
 
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 
-	// IfNoneMatch Only `*`: write only if the file does not exist yet. Otherwise 412.
+	// IfNoneMatch Only `*`: the request succeeds only if the file does not exist yet. Otherwise 412.
 	IfNoneMatch IfNoneMatchAny `json:"If-None-Match,omitempty,omitzero"`
 }
 
@@ -6424,13 +6424,13 @@ type GetDriveFileMetadataParams struct {
 
 // MoveDriveFileParams defines parameters for MoveDriveFile.
 type MoveDriveFileParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RestoreDriveFileParams defines parameters for RestoreDriveFile.
 type RestoreDriveFileParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -6463,16 +6463,16 @@ type SearchDriveParams struct {
 
 // DuplicateAgentParams defines parameters for DuplicateAgent.
 type DuplicateAgentParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListEmbedSessionsParams defines parameters for ListEmbedSessions.
 type ListEmbedSessionsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6484,22 +6484,22 @@ type ListEmbedSessionsParams struct {
 
 // CreateEmbedSessionParams defines parameters for CreateEmbedSession.
 type CreateEmbedSessionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RefreshEmbedSessionParams defines parameters for RefreshEmbedSession.
 type RefreshEmbedSessionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListEmbedTagsParams defines parameters for ListEmbedTags.
 type ListEmbedTagsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6511,28 +6511,28 @@ type ListEmbedTagsParams struct {
 
 // CreateEmbedTagParams defines parameters for CreateEmbedTag.
 type CreateEmbedTagParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteEmbedTagParams defines parameters for DeleteEmbedTag.
 type DeleteEmbedTagParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // UpdateEmbedTagParams defines parameters for UpdateEmbedTag.
 type UpdateEmbedTagParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // ListEmbedURLsParams defines parameters for ListEmbedURLs.
 type ListEmbedURLsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6544,25 +6544,25 @@ type ListEmbedURLsParams struct {
 
 // CreateEmbedURLParams defines parameters for CreateEmbedURL.
 type CreateEmbedURLParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RollbackAgentParams defines parameters for RollbackAgent.
 type RollbackAgentParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListScheduledTasksParams defines parameters for ListScheduledTasks.
 type ListScheduledTasksParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6574,13 +6574,13 @@ type ListScheduledTasksParams struct {
 
 // CreateScheduledTaskParams defines parameters for CreateScheduledTask.
 type CreateScheduledTaskParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteScheduledTaskParams defines parameters for DeleteScheduledTask.
 type DeleteScheduledTaskParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -6592,19 +6592,19 @@ type GetScheduledTaskParams struct {
 
 // UpdateScheduledTaskParams defines parameters for UpdateScheduledTask.
 type UpdateScheduledTaskParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // RunScheduledTaskParams defines parameters for RunScheduledTask.
 type RunScheduledTaskParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListTaskRunsParams defines parameters for ListTaskRuns.
 type ListTaskRunsParams struct {
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6616,13 +6616,13 @@ type ListTaskRunsParams struct {
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Status Only sessions in this status.
 	Status FilterStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
 
-	// Trigger Only sessions that were started this way.
+	// Trigger Only sessions with this origin.
 	Trigger FilterTrigger `form:"trigger,omitempty" json:"trigger,omitempty,omitzero"`
 
 	// ExternalUserID Only sessions for this end user.
@@ -6631,7 +6631,7 @@ type ListSessionsParams struct {
 	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6643,13 +6643,13 @@ type ListSessionsParams struct {
 
 // CreateSessionParams defines parameters for CreateSession.
 type CreateSessionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // GetSessionParams defines parameters for GetSession.
 type GetSessionParams struct {
-	// WaitSeconds The maximum time to wait for the session to stop before answering.
+	// WaitSeconds The maximum time to wait until the session stops.
 	WaitSeconds WaitSeconds `form:"waitSeconds,omitempty" json:"waitSeconds,omitempty,omitzero"`
 
 	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
@@ -6658,7 +6658,7 @@ type GetSessionParams struct {
 
 // UpdateSessionParams defines parameters for UpdateSession.
 type UpdateSessionParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -6697,13 +6697,13 @@ type ExportSessionParams struct {
 
 // AnswerInputParams defines parameters for AnswerInput.
 type AnswerInputParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListMessagesParams defines parameters for ListMessages.
 type ListMessagesParams struct {
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6715,13 +6715,13 @@ type ListMessagesParams struct {
 
 // SendMessageParams defines parameters for SendMessage.
 type SendMessageParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListSessionReceiptsParams defines parameters for ListSessionReceipts.
 type ListSessionReceiptsParams struct {
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6733,7 +6733,7 @@ type ListSessionReceiptsParams struct {
 
 // RetrySessionParams defines parameters for RetrySession.
 type RetrySessionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -6745,7 +6745,7 @@ type ListSessionSourcesParams struct {
 
 // ListSessionToolCallsParams defines parameters for ListSessionToolCalls.
 type ListSessionToolCallsParams struct {
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6757,7 +6757,7 @@ type ListSessionToolCallsParams struct {
 
 // ListTurnsParams defines parameters for ListTurns.
 type ListTurnsParams struct {
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6778,7 +6778,7 @@ type CreateUploadParams struct {
 
 // ListAgentVersionsParams defines parameters for ListAgentVersions.
 type ListAgentVersionsParams struct {
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6790,7 +6790,7 @@ type ListAgentVersionsParams struct {
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// AccountID For operators, the account whose log is read; `service` for changes that belong to no account. By default the key's own.
+	// AccountID For operators, the account whose log is read, or `service` for changes outside of accounts. The default is the account of the key.
 	AccountID AuditAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// Actor Only changes by this key.
@@ -6808,7 +6808,7 @@ type ListAuditParams struct {
 	// To Before this time.
 	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6820,7 +6820,7 @@ type ListAuditParams struct {
 
 // ExportAuditParams defines parameters for ExportAudit.
 type ExportAuditParams struct {
-	// AccountID For operators, the account whose log is read; `service` for changes that belong to no account. By default the key's own.
+	// AccountID For operators, the account whose log is read, or `service` for changes outside of accounts. The default is the account of the key.
 	AccountID AuditAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// After Only entries after the one with this number.
@@ -6829,10 +6829,10 @@ type ExportAuditParams struct {
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6844,13 +6844,13 @@ type ListBudgetsParams struct {
 
 // CreateBudgetParams defines parameters for CreateBudget.
 type CreateBudgetParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListBudgetWindowsParams defines parameters for ListBudgetWindows.
 type ListBudgetWindowsParams struct {
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6862,28 +6862,28 @@ type ListBudgetWindowsParams struct {
 
 // DeleteConfigDraftParams defines parameters for DeleteConfigDraft.
 type DeleteConfigDraftParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // SetConfigDraftParams defines parameters for SetConfigDraft.
 type SetConfigDraftParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // ApplyConfigDraftParams defines parameters for ApplyConfigDraft.
 type ApplyConfigDraftParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListConfigVersionsParams defines parameters for ListConfigVersions.
 type ListConfigVersionsParams struct {
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6892,19 +6892,19 @@ type ListConfigVersionsParams struct {
 
 // RestoreConfigVersionParams defines parameters for RestoreConfigVersion.
 type RestoreConfigVersionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListConnectionsParams defines parameters for ListConnections.
 type ListConnectionsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// SpaceID Only steps of agents in this space.
 	SpaceID FilterSpace `form:"spaceId,omitempty" json:"spaceId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6916,7 +6916,7 @@ type ListConnectionsParams struct {
 
 // CreateConnectionParams defines parameters for CreateConnection.
 type CreateConnectionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -6925,7 +6925,7 @@ type DeleteConnectionParams struct {
 	// Force Whether to delete the connection even if agents use its tools.
 	Force bool `form:"force,omitempty" json:"force,omitempty,omitzero"`
 
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -6937,16 +6937,16 @@ type GetConnectionParams struct {
 
 // UpdateConnectionParams defines parameters for UpdateConnection.
 type UpdateConnectionParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // ListLedgerParams defines parameters for ListLedger.
 type ListLedgerParams struct {
-	// AccountID For operators, the account to read; by default the key's own.
+	// AccountID For operators, the account to read. The default is the account of the key.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6958,7 +6958,7 @@ type ListLedgerParams struct {
 
 // ListEmbedLogosParams defines parameters for ListEmbedLogos.
 type ListEmbedLogosParams struct {
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -6970,7 +6970,7 @@ type ListEmbedLogosParams struct {
 
 // CreateEmbedLogoParams defines parameters for CreateEmbedLogo.
 type CreateEmbedLogoParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -6991,19 +6991,19 @@ type ListEmbedEventsParams struct {
 
 // AnswerEmbedInputParams defines parameters for AnswerEmbedInput.
 type AnswerEmbedInputParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // SendEmbedMessageParams defines parameters for SendEmbedMessage.
 type SendEmbedMessageParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RetryEmbedChatParams defines parameters for RetryEmbedChat.
 type RetryEmbedChatParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -7018,7 +7018,7 @@ type ListInputsParams struct {
 	// Status Only inputs that are pending.
 	Status FilterInputStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
 
-	// Kind Inputs that wait for outputs of tools, or with `tool_approval` for approvals of calls; `all` lists both.
+	// Kind The kind of input: outputs of tools (the default), approvals of calls (`tool_approval`), or both (`all`).
 	Kind FilterInputKind `form:"kind,omitempty" json:"kind,omitempty,omitzero"`
 
 	// AgentID Only inputs of sessions of this agent.
@@ -7030,25 +7030,25 @@ type ListInputsParams struct {
 	// WaitSeconds The maximum time to wait for an input.
 	WaitSeconds WaitForInputs `form:"waitSeconds,omitempty" json:"waitSeconds,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By the time at which the session began to wait.
+	// Order By the start of the wait.
 	Order InputOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // ListInvitationsParams defines parameters for ListInvitations.
 type ListInvitationsParams struct {
-	// AccountID For operators, the account to read; by default the key's own.
+	// AccountID For operators, the account to read. The default is the account of the key.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7063,13 +7063,13 @@ type ListKeysParams struct {
 	// Unrevoked Only keys that are not revoked.
 	Unrevoked bool `form:"unrevoked,omitempty" json:"unrevoked,omitempty,omitzero"`
 
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// AccountID For operators, the account to read; by default the key's own.
+	// AccountID For operators, the account to read. The default is the account of the key.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7081,7 +7081,7 @@ type ListKeysParams struct {
 
 // CreateKeyParams defines parameters for CreateKey.
 type CreateKeyParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -7090,7 +7090,7 @@ type RevokeKeyParams struct {
 	// RevokeMade The objects that end with the key. `true`: its embeds and scheduled tasks. `all`: also the keys that it created, and the objects of those keys. `false`: nothing.
 	RevokeMade RevokeKeyParamsRevokeMade `form:"revokeMade,omitempty" json:"revokeMade,omitempty,omitzero"`
 
-	// PauseChanged Also pause what the key has changed, according to the audit log: scheduled tasks are paused, webhooks, script tags and connections switched off. Agents, secrets, spaces and keys stay as they are; `GET /api/v1/audit?actor=` lists every change. It also works for a key that is already revoked.
+	// PauseChanged Whether to stop the objects that the key has changed, according to the audit log: scheduled tasks are paused; webhooks, script tags and connections are switched off. Agents, secrets, spaces and keys are not changed; `GET /api/v1/audit?actor=` lists every change. This also works for a key that is already revoked.
 	PauseChanged bool `form:"pauseChanged,omitempty" json:"pauseChanged,omitempty,omitzero"`
 }
 
@@ -7099,19 +7099,19 @@ type RevokeKeyParamsRevokeMade string
 
 // RotateKeyParams defines parameters for RotateKey.
 type RotateKeyParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListMembersParams defines parameters for ListMembers.
 type ListMembersParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// AccountID For operators, the account to read; by default the key's own.
+	// AccountID For operators, the account to read. The default is the account of the key.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7123,7 +7123,7 @@ type ListMembersParams struct {
 
 // InviteMemberParams defines parameters for InviteMember.
 type InviteMemberParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -7138,7 +7138,7 @@ type RemoveMemberParamsKeys string
 
 // CreateSignInLinkParams defines parameters for CreateSignInLink.
 type CreateSignInLinkParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -7156,10 +7156,10 @@ type GetModelParams struct {
 
 // ListPaymentsParams defines parameters for ListPayments.
 type ListPaymentsParams struct {
-	// AccountID For operators, the account whose payments are listed; by default the key's own.
+	// AccountID For operators, the account whose payments are listed. The default is the account of the key.
 	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7171,7 +7171,7 @@ type ListPaymentsParams struct {
 
 // CreatePaymentParams defines parameters for CreatePayment.
 type CreatePaymentParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -7201,7 +7201,7 @@ type ListReceiptsParams struct {
 	// EndUser Only calls for this end user (`user` of a model call, `externalUserId` of a session).
 	EndUser FilterEndUser `form:"endUser,omitempty" json:"endUser,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7246,13 +7246,13 @@ type ListRequestsParams struct {
 	// To Before this time.
 	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// AccountID For operators, the account whose rows are listed; `*` for all accounts. By default the key's own.
+	// AccountID For operators, the account whose rows are listed, or `*` for all accounts. The default is the account of the key.
 	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// KeyID Only calls of this key.
 	KeyID FilterKey `form:"keyId,omitempty" json:"keyId,omitempty,omitzero"`
 
-	// Model Only calls that requested this model, or that it served.
+	// Model Only calls that requested this model or were served by it.
 	Model string `form:"model,omitempty" json:"model,omitempty,omitzero"`
 
 	// Provider Only calls whose last attempt was at this provider.
@@ -7267,7 +7267,7 @@ type ListRequestsParams struct {
 	// MinDurationMilliseconds Only requests with at least this duration.
 	MinDurationMilliseconds int `form:"minDurationMilliseconds,omitempty" json:"minDurationMilliseconds,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7285,13 +7285,13 @@ type GetRequestSummaryParams struct {
 	// To Before this time.
 	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// AccountID For operators, the account whose rows are listed; `*` for all accounts. By default the key's own.
+	// AccountID For operators, the account whose rows are listed, or `*` for all accounts. The default is the account of the key.
 	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// KeyID Only calls of this key.
 	KeyID FilterKey `form:"keyId,omitempty" json:"keyId,omitempty,omitzero"`
 
-	// Model Only calls that requested this model, or that it served.
+	// Model Only calls that requested this model or were served by it.
 	Model string `form:"model,omitempty" json:"model,omitempty,omitzero"`
 
 	// Provider Only calls whose last attempt was at this provider.
@@ -7309,7 +7309,7 @@ type GetRequestSummaryParams struct {
 	// GroupBy The dimension to group by; by default none.
 	GroupBy GetRequestSummaryParamsGroupBy `form:"groupBy,omitempty" json:"groupBy,omitempty,omitzero"`
 
-	// Interval Also groups by time: intervals of five minutes, hours or days, in `timezone`.
+	// Interval Groups by time too: intervals of five minutes, hours or days, in `timezone`.
 	Interval GetRequestSummaryParamsInterval `form:"interval,omitempty" json:"interval,omitempty,omitzero"`
 
 	// Timezone The time zone of the intervals: a name of the IANA database.
@@ -7324,10 +7324,10 @@ type GetRequestSummaryParamsInterval string
 
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7339,13 +7339,13 @@ type ListSecretsParams struct {
 
 // CreateSecretParams defines parameters for CreateSecret.
 type CreateSecretParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListAllSessionsParams defines parameters for ListAllSessions.
 type ListAllSessionsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// AgentID Only sessions of this agent.
@@ -7354,7 +7354,7 @@ type ListAllSessionsParams struct {
 	// Status Only sessions in this status.
 	Status FilterStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
 
-	// Trigger Only sessions that were started this way.
+	// Trigger Only sessions with this origin.
 	Trigger FilterTrigger `form:"trigger,omitempty" json:"trigger,omitempty,omitzero"`
 
 	// ExternalUserID Only sessions for this end user.
@@ -7363,7 +7363,7 @@ type ListAllSessionsParams struct {
 	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7375,13 +7375,13 @@ type ListAllSessionsParams struct {
 
 // ListSpacesParams defines parameters for ListSpaces.
 type ListSpacesParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7393,7 +7393,7 @@ type ListSpacesParams struct {
 
 // CreateSpaceParams defines parameters for CreateSpace.
 type CreateSpaceParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -7402,7 +7402,7 @@ type DeleteSpaceParams struct {
 	// Force Whether to delete the agents of the space too.
 	Force Force `form:"force,omitempty" json:"force,omitempty,omitzero"`
 
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -7414,7 +7414,7 @@ type GetSpaceParams struct {
 
 // UpdateSpaceParams defines parameters for UpdateSpace.
 type UpdateSpaceParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -7423,7 +7423,7 @@ type ListSpaceAgentsParams struct {
 	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7435,10 +7435,10 @@ type ListSpaceAgentsParams struct {
 
 // ListSpaceScheduledTasksParams defines parameters for ListSpaceScheduledTasks.
 type ListSpaceScheduledTasksParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7450,13 +7450,13 @@ type ListSpaceScheduledTasksParams struct {
 
 // GetStatementsParams defines parameters for GetStatements.
 type GetStatementsParams struct {
-	// AccountID For operators, the account to read, or `*` for all; by default the key's own.
+	// AccountID For operators, the account to read, or `*` for all accounts. The default is the account of the key.
 	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// Format The format of the reply.
 	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7477,7 +7477,7 @@ type ListToolCallsParams struct {
 	// AgentID Only calls of this agent.
 	AgentID FilterCallsAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7489,7 +7489,7 @@ type ListToolCallsParams struct {
 
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
-	// AccountID For operators, the account to read, or `*` for all together, which can be grouped by `account`; by default the key's own.
+	// AccountID For operators, the account to read, or `*` for all accounts together, which can be grouped by `account`. The default is the account of the key.
 	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// From At or after this time.
@@ -7510,10 +7510,10 @@ type GetUsageParams struct {
 
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7525,19 +7525,19 @@ type ListWebhooksParams struct {
 
 // CreateWebhookParams defines parameters for CreateWebhook.
 type CreateWebhookParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteWebhookParams defines parameters for DeleteWebhook.
 type DeleteWebhookParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // UpdateWebhookParams defines parameters for UpdateWebhook.
 type UpdateWebhookParams struct {
-	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -7549,7 +7549,7 @@ type ListDeliveriesParams struct {
 	// Type Only deliveries of this type of event.
 	Type FilterEventType `form:"type,omitempty" json:"type,omitempty,omitzero"`
 
-	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
@@ -7561,19 +7561,19 @@ type ListDeliveriesParams struct {
 
 // RedeliverParams defines parameters for Redeliver.
 type RedeliverParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RotateWebhookSecretParams defines parameters for RotateWebhookSecret.
 type RotateWebhookSecretParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // TestWebhookParams defines parameters for TestWebhook.
 type TestWebhookParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 

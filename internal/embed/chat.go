@@ -169,7 +169,7 @@ func (s *Embeds) admit(who Visitor) error {
 // checkText returns an error if a visitor's text is longer than the embed allows.
 func checkText(e stoa.Embed, member, text string) error {
 	if n := utf8.RuneCountInString(text); n > e.MaxMessageChars {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The member %q has %d characters; the maximum is %d.", member, n, e.MaxMessageChars).At(member)
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must have at most %d characters; it has %d.", member, e.MaxMessageChars, n).At(member)
 	}
 	return nil
 }

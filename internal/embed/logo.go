@@ -26,7 +26,7 @@ const (
 func (s *Embeds) CreateLogo(ctx context.Context, tx *store.Tx, accountID, content string) (l stoa.EmbedLogo, err error) {
 	data, err := base64.StdEncoding.DecodeString(content)
 	if err != nil {
-		return l, stoa.Errorf(stoa.CodeInvalidValue, "The content is not base64.").At("content")
+		return l, stoa.Errorf(stoa.CodeInvalidValue, "The content must be base64.").At("content")
 	}
 	if len(data) > MaxLogoBytes {
 		return l, stoa.Errorf(stoa.CodeInvalidValue, "The logo has %d bytes; the maximum is %d. Send a smaller one.", len(data), MaxLogoBytes).At("content")

@@ -456,7 +456,7 @@ func invalid(list []config.Problem) error {
 func (r Report) Applicable() error {
 	switch {
 	case r.Draft.Base != r.latest:
-		return stoa.Errorf(stoa.CodeConflict, "Version %d was applied after this draft was begun. Drop the draft, and repeat the change.", r.latest)
+		return stoa.Errorf(stoa.CodeConflict, "Version %d was applied after this draft was started. Discard the draft and repeat the change.", r.latest)
 	case len(r.Problems) > 0:
 		return invalid(r.Problems)
 	case len(r.Changes) == 0:

@@ -300,7 +300,7 @@ func notFound(r *http.Request) error {
 	if r.URL.Path == Prefix+"/models" || strings.HasPrefix(r.URL.Path, Prefix+"/models/") {
 		return stoa.Errorf(stoa.CodeNotFound, "There is no list of models at this path. GET /api/v1/meta names the models; the operator can enable the extension \"models\".")
 	}
-	return stoa.Errorf(stoa.CodeNotFound, "There is nothing at this path. GET /api/v1/openapi.json lists the paths.")
+	return stoa.Errorf(stoa.CodeNotFound, "This path does not exist. GET /api/v1/openapi.json lists the paths.")
 }
 
 // authenticate identifies the caller and checks its scopes for the route.
@@ -310,9 +310,9 @@ func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) 
 	case err != nil:
 		return c, b.WrongKey(r, err)
 	case c.Account.Suspended:
-		return c, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Its operator can lift that.")
+		return c, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Ask its operator to reactivate it.")
 	case len(c.Key.Networks) > 0 && !c.Key.AllowsAddress(b.clientAddr(r)):
-		return c, stoa.Errorf(stoa.CodeNetworkNotAllowed, "This key may not be used from your address, or your address is not known to the service. Use it from one of its networks, or change them.")
+		return c, stoa.Errorf(stoa.CodeNetworkNotAllowed, "This key is not allowed from your address, or your address is unknown to the service. Use it from one of its networks, or change its networks.")
 	case scope != "" && !c.Key.Has(scope):
 		return c, stoa.Errorf(stoa.CodeScope, "This key does not have the scope %q, which the request requires. Use another key, or create one with that scope.", scope)
 	}

@@ -214,7 +214,7 @@ func (p *parameter) wrong(err error) error {
 	if se, ok := errors.AsType[*openapi3.SchemaError](err); ok {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q must %s.", p.name, requirement(se)).At(p.name)
 	}
-	return stoa.Errorf(stoa.CodeInvalidType, "The parameter %q has a value of the wrong kind%s.", p.name, kindOf(p.schema)).At(p.name).Because(err)
+	return stoa.Errorf(stoa.CodeInvalidType, "The parameter %q has the wrong type%s.", p.name, kindOf(p.schema)).At(p.name).Because(err)
 }
 
 func kindOf(s *openapi3.Schema) string {

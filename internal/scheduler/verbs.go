@@ -333,7 +333,7 @@ func (s *Scheduler) RunNow(ctx context.Context, tx *store.Tx, accountID, agentID
 		run = stoa.TaskRun{ID: stoa.NewID("run"), TaskID: id, AccountID: accountID, ScheduledFor: c.now, Trigger: stoa.TriggerManual, Status: string(stoa.SessionQueued)}
 		out, err := c.start(&run, true)
 		if err == nil && out != started {
-			err = stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Its operator can lift that.")
+			err = stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Ask its operator to reactivate it.")
 		}
 		if err != nil {
 			return err

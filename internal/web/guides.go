@@ -24,7 +24,7 @@ var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "model-servers", "clients", "migrate", "sandbox"}},
 	{Name: "Agents", names: []string{"agents", "drives", "schedules", "reports", "tools", "approvals", "connections", "http-tools", "connection-secrets", "connection-calls", "webhooks", "embeds"}},
 	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "budgets", "cli", "pages"}},
-	{Name: "Deploy", names: []string{"install", "configuration", "proxy", "postgresql", "nodes", "backup", "capacity", "performance", "security", "dependencies"}},
+	{Name: "Deploy", names: []string{"install", "configuration", "managed-settings", "settings-server", "settings-models", "settings-limits", "settings-people", "proxy", "postgresql", "nodes", "backup", "capacity", "performance", "security", "dependencies"}},
 	{Name: "Operate", names: []string{"operations", "monitoring", "alerts", "troubleshooting", "metrics", "ledger", "sell-access", "members", "audit"}},
 }
 
@@ -146,7 +146,7 @@ func newGuide(name string, source []byte, titles map[string]string) (*guide, err
 // guideMarkup adds the frames of other pages to tables and code. The empty corner of a
 // table is not a heading.
 var guideMarkup = strings.NewReplacer(
-	"<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="table">`, "</table>", "</table></div>",
+	"<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="words">`, "</table>", "</table></div>",
 	"<th></th>", "<td></td>",
 	"<pre>", `<div class="code" data-copy><pre tabindex="0">`, "</pre>", "</pre></div>",
 )
@@ -213,10 +213,10 @@ func guideTitles() (map[string]string, error) {
 	return titles, nil
 }
 
-// firstSentence returns a text up to its first full stop or colon.
+// firstSentence returns a text up to its first full stop or colon, with a full stop.
 func firstSentence(text string) string {
 	if at := sentenceEnd.FindStringIndex(text); at != nil {
-		return strings.TrimSuffix(strings.TrimSpace(text[:at[1]]), ":")
+		return strings.TrimRight(text[:at[1]], ":. ") + "."
 	}
 	return text
 }

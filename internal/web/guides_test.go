@@ -100,8 +100,8 @@ func TestGuidesAreSearched(t *testing.T) {
 	}
 	// Not every word must be there, and words match from their beginnings.
 	for q, want := range map[string]string{
-		"add a provider key without restart": "configuration connect-a-vendor", "alerts": "alerts", "alert": "alerts",
-		"invoice": "sell-access billing", "invoices": "sell-access billing", "sso": "members", "rate limit": "configuration budgets", "rate limits of a key": "",
+		"add a provider key without restart": "managed-settings connect-a-vendor", "alerts": "alerts", "alert": "alerts",
+		"invoice": "sell-access billing", "invoices": "sell-access billing", "sso": "members", "rate limit": "settings-models budgets", "rate limits of a key": "",
 		"how do I approve a tool call": "approvals", "approve": "approvals", "kubernetes": "nodes", "helm": "nodes", "cors": "embeds",
 		"monthly report in slack": "reports", "slack report": "reports", "webhook": "webhooks", "webhooks": "webhooks", "from openai": "migrate",
 		"litellm": "migrate", "backup": "backup", "restore": "backup nodes", "upgrade": "install nodes", "nginx": "proxy", "prometheus": "alerts monitoring metrics",
@@ -133,8 +133,9 @@ func TestMovedSectionsAreFound(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
 	for page, ids := range map[string]string{
-		"operations":  "install start stop-and-other-signals systemd upgrade behind-a-proxy sizes connections-bodies-and-memory pools-and-queues documents health metrics-traces-and-profiles logs log-keys the-request-log problems-that-need-attention when-a-vendor-fails a-wrong-clock the-ledger durability retention backup-and-restore keys-of-stored-secrets moving-a-store postgresql large-files-in-a-bucket several-nodes what-nodes-share accounts",
-		"connections": "an-api-with-an-openapi-document an-api-without-a-document a-server-that-requires-a-token a-server-that-requires-oauth secrets-of-a-session what-becomes-of-a-call results-of-a-test-call limits conformance-and-what-is-left-out",
+		"operations":    "install start stop-and-other-signals systemd upgrade behind-a-proxy sizes connections-bodies-and-memory pools-and-queues documents health metrics-traces-and-profiles logs log-keys the-request-log problems-that-need-attention when-a-vendor-fails a-wrong-clock the-ledger durability retention backup-and-restore keys-of-stored-secrets moving-a-store postgresql large-files-in-a-bucket several-nodes what-nodes-share accounts",
+		"configuration": "managed-settings server extensions keys-of-stored-secrets requests-to-addresses-of-callers providers-families-models plans rate-limits limits drives sign-in mail payments retention request-log",
+		"connections":   "an-api-with-an-openapi-document an-api-without-a-document a-server-that-requires-a-token a-server-that-requires-oauth secrets-of-a-session what-becomes-of-a-call results-of-a-test-call limits conformance-and-what-is-left-out",
 	} {
 		body := bodyOf(t, ask(t, h, "GET", "/docs/"+page))
 		for id := range strings.FieldsSeq(ids) {

@@ -26,7 +26,7 @@ func (p prose) html(text string) (template.HTML, error) {
 	if err := p.md.Convert([]byte(text), &out); err != nil {
 		return "", err
 	}
-	html := strings.ReplaceAll(out.String(), "<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="table">`)
+	html := strings.ReplaceAll(out.String(), "<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="words">`)
 	html = strings.ReplaceAll(html, "</table>", "</table></div>")
 	return template.HTML(html), nil // goldmark escaped it
 }

@@ -140,3 +140,23 @@ func TestTheExplorerShowsAStream(t *testing.T) {
 	p.says("and on")
 	p.shot("stream")
 }
+
+// The tables of guides and of the reference show all of their text, and keep codes of fewer than 40 characters whole.
+func TestTablesOfTextAreWhole(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := open(t, browser, srv.URL, "/docs/settings-server", look{"", false, 1440, 900})
+	for _, page := range []string{"settings-server", "settings-models", "settings-limits", "performance", "connections", "api-openapi"} {
+		p.do(chromedp.Navigate(srv.URL + "/docs/" + page))
+		p.see(`!!document.querySelector("main .words td")`)
+		for _, width := range []int64{1440, 1024, 768, 390} {
+			p.do(chromedp.EmulateViewport(width, 900))
+			p.see(`document.documentElement.scrollWidth <= innerWidth`)
+			p.see(`![...document.querySelectorAll("main .words td")].some((e) => e.checkVisibility() && (e.scrollWidth > e.clientWidth + 1 || getComputedStyle(e).whiteSpace === "nowrap" && e.clientWidth > 200))`)
+			if width >= 768 {
+				p.see(`![...document.querySelectorAll("main .words td:first-child > code")].some((e) => e.textContent.length < 40 && e.checkVisibility() && e.getClientRects().length > 1)`)
+			}
+		}
+	}
+}

@@ -48,7 +48,7 @@ export function SignIn({ said, offered, providers, onSignedIn }: { said?: string
               The link that you opened contains the key <code>{`${offered.slice(0, 4)}…${offered.slice(-4)}`}</code>. Sign in with it only if you trust the source of the link.
             </p>
           )}
-          <Field id="key" label="API key" hint="It goes to this service only, and is not stored in this browser." problem={wrong}>
+          <Field id="key" label="API key" hint="Sent only to this service, and not stored in this browser." problem={wrong}>
             <input
               id="key"
               class="input code"
@@ -66,6 +66,9 @@ export function SignIn({ said, offered, providers, onSignedIn }: { said?: string
           <Button kind="main" type="submit" disabled={busy}>
             {busy ? "Signing in" : "Sign in"}
           </Button>
+          <p class="small muted">
+            No key? The first start of the service prints one or stores it in <code>owner.key</code>. <a href="/docs/quickstart">Read the quickstart</a>, or ask your operator.
+          </p>
         </div>
       </form>
     </main>
