@@ -1,8 +1,8 @@
 // One tool call: the request, the result, and the decision.
 import { useState } from "preact/hooks";
 import { effectsWords } from "../../lib/connections";
-import type { AgentToolCall, ResolveToolCall } from "../../lib/contract";
-import { indented, memberText, membersOf, valueText, visible } from "../../lib/exact";
+import type { AgentToolCall, PendingToolCall, ResolveToolCall } from "../../lib/contract";
+import { exactText, indented, memberText, membersOf, valueText, visible } from "../../lib/exact";
 import { duration, size } from "../../lib/format";
 import { useSession } from "./session";
 import { Badge, Button, Id, type Meaning, Notice, Time } from "./basic";
@@ -35,13 +35,19 @@ const folded = 8192; // characters of arguments that are shown initially
 const longest = 400; // characters of a value in a table
 
 // Arguments shows the arguments of a call as a table of names and values. Long values are
-// cut; the exact text is shown on demand.
-export function Arguments({ callId, of: tool }: { callId: string; of: string }) {
-  const call = useCall(callId);
-  return <States of={call}>{({ text }) => <ArgumentTable text={text} label={`Arguments of ${tool}`} />}</States>;
+// cut; the exact text is shown on demand. Arguments that a list leaves out are read.
+export function Arguments({ of: c }: { of: PendingToolCall }) {
+  if (c.argumentsStart === undefined) return <ArgumentTable text={indented(exactText(c.arguments))} tool={c.tool} />;
+  return <ReadArguments of={c} />;
 }
 
-function ArgumentTable({ text, label }: { text: string; label: string }) {
+function ReadArguments({ of: c }: { of: PendingToolCall }) {
+  const call = useCall(c.callId);
+  return <States of={call}>{({ text }) => <ArgumentTable text={text} tool={c.tool} />}</States>;
+}
+
+function ArgumentTable({ text, tool }: { text: string; tool: string }) {
+  const label = `Arguments of ${tool}`;
   const [all, setAll] = useState(false);
   const values = membersOf(text).map(([name, json]) => ({ name, text: valueText(json) }));
   return (
