@@ -146,6 +146,9 @@ function One({ subject, hook }: { subject: Loaded<Tagged<Webhook>>; hook: Tagged
   );
 }
 
+// stateOf returns the state of a delivery. One that waits for another attempt has failed before.
+const stateOf = (d: Pick<Delivery, "status" | "lastError">) => (d.status === "pending" && d.lastError ? <Badge meaning="warning">retrying</Badge> : <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge>);
+
 const deliveryMeanings: Record<Delivery["status"], Meaning> = { pending: "waiting", delivered: "ok", failed: "failed", held: "none" };
 
 const statuses: Choice[] = [
@@ -184,7 +187,7 @@ function Deliveries({ hook, onRecover, onShow }: { hook: Webhook; onRecover: () 
     nothing: "No matches",
     columns: [
       { title: "Event", show: (d) => <span class="breaks">{d.type}</span> },
-      { title: "State", keep: 2, show: (d) => <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge> },
+      { title: "State", keep: 2, show: stateOf },
       {
         title: "Newest attempt",
         show: (d) => (
@@ -270,7 +273,7 @@ function DeliveryDialog({ path, sends, onClose }: { path: string; sends: boolean
                 [
                   "State",
                   <>
-                    <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge>
+                    {stateOf(d)}
                     {d.nextAttemptAt && (
                       <span class="small muted">
                         {" "}
