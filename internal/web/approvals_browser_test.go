@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -99,6 +100,9 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			p.see(`(() => { const d = [...document.querySelectorAll(".trace details details")].find((d) => d.innerText.includes("send_mail")); if (d) d.open = true; return !!d; })()`)
 			p.press("Outcome, attempts, decision")
 			p.see(`document.querySelector("dialog")?.innerText.includes("by key_")`)
+			// The call leads to its model call, which has the id of its receipt.
+			const of = `new URLSearchParams(document.querySelector("%s")?.href.split("?")[1]).get("%s")`
+			p.see(fmt.Sprintf(of, "dialog a[href*='?step=']", "step") + " === " + fmt.Sprintf(of, ".trace a[href*='credits?id=']", "id"))
 			p.fits()
 			p.shot("call")
 			p.close()

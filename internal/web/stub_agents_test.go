@@ -87,7 +87,6 @@ func agentReplies() map[string]string {
 		"POST /api-agents/{id}/drive/files/move":               written(file("start.md", "text/markdown", 1800, true)),
 		"POST /api-agents/{id}/duplicate":                      agent,
 		"GET /api-agents/{id}/drive/search":                    `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"place":null,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}],"cut":true}`,
-		"GET /embed-logos":                                     list(`{"id":"lgo_01k9zqd3m8w5x7y2c4b6n8p0ra","object":"embed_logo","mimeType":"image/png","size":68,"width":1,"height":1,"url":"/favicon.ico","createdAt":"2026-11-20T11:58:00.000Z"}`),
 		"GET /sessions":                                        list(waiting, titled(session("failed", "null", "null", `{"code":"step_limit_reached","message":"The turn made 50 model calls, which is the limit.","retryable":false}`)), session("completed", `"Within 14 days."`, "null", "null")),
 		"GET /api-agents/{id}/sessions":                        list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
 		"POST /api-agents/{id}/sessions":                       session("queued", "null", "null", "null"),

@@ -12,6 +12,7 @@ import { Facts } from "./facts";
 import { FormDialog, useAction } from "./form";
 import { States, useLoad } from "./load";
 import { EscapedText } from "./escapedtext";
+import { withFilter } from "./router";
 import { toast } from "./toast";
 
 // A ReadCall is a call with the stored text of its arguments.
@@ -152,6 +153,15 @@ export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
               "not yet"
             ),
             "breaks",
+          ],
+          c.sessionId && [
+            "Session",
+            <>
+              <a href={"#/" + withFilter(`agents/${c.agentId}/sessions/${c.sessionId}`, { step: `${c.sessionId}.${c.turn}.${c.step}` })}>
+                turn {c.turn}, model call {c.step}
+              </a>
+              , <Time at={c.createdAt} />
+            </>,
           ],
           ["Effects", effectsWords[c.effects]],
           ["Attempts", c.attempts + (c.durationMs === null ? "" : `, ${duration(c.durationMs)}`)],
