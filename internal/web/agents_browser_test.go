@@ -113,6 +113,8 @@ func TestASessionIsATrace(t *testing.T) {
 			p.says("Model call 1")
 			p.says("Read 2 files")
 			p.see(`!document.querySelector(".happened").innerText.includes("live")`) // it does not run
+			p.see(`[...document.querySelectorAll("h1")].map((e) => e.innerText).join() === "Session" && !!document.querySelector(".crumb a[href='#/sessions']")`)
+			p.see(`[...document.querySelectorAll(".trace a[href='#/credits?id=` + stubSession + `.1.1']")].some((a) => a.innerText.endsWith("credits"))`)
 			p.click(".trace li details summary")
 			p.says("I look into <b>the</b> files.") // of the model call, as text
 			p.see(`document.querySelector(".modelcall a[href*='try=What+about+refunds']")?.innerText === "Ask the draft the same"`)
@@ -126,6 +128,10 @@ func TestASessionIsATrace(t *testing.T) {
 			}
 			p.fits()
 			p.shot("trace")
+			// A receipt leads to its model call.
+			p.open("agents/" + stubAgent + "/sessions/" + stubSession + "?step=" + stubSession + ".1.1")
+			p.do(chromedp.Reload())
+			p.says("I look into <b>the</b> files.")
 			p.see(`(() => { const r = document.querySelector(".replay input"); r.value = "2"; r.dispatchEvent(new Event("input", {bubbles: true})); return document.body.innerText.includes("event 2 of"); })()`)
 			p.see(`document.querySelectorAll(".turn").length === 1`)
 			p.see(`(() => { const r = document.querySelector(".replay input"); r.value = r.max; r.dispatchEvent(new Event("input", {bubbles: true})); return document.querySelectorAll(".turn").length === 2; })()`)

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,6 +47,10 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			// The exact arguments are shown.
 			p.see(`(() => { const shown = [...document.querySelectorAll(".approval .arguments")].map((e) => e.innerText); return shown.length === 2 && shown[0].includes("1915883588174806058") && shown[0].includes("<b>Hi</b>\\u{200b}") && shown[0].includes('[{"to":"bo@example.com"},"1"]') && !shown[1].includes("end"); })()`)
 			p.see(`document.querySelectorAll(".approval")[1].querySelector("td").title.startsWith("long long")`)
+			// The list has the arguments; only those that are too long for it are read.
+			if got := eval[int](p, `performance.getEntriesByType("resource").filter((e) => e.name.includes("/tool-calls/cal_")).length`); got != 1 {
+				t.Errorf("%d calls were read, want the long one", got)
+			}
 			p.fits()
 			p.shot("inbox")
 			p.see(`(() => { [...document.querySelectorAll(".approval button")].find((b) => b.innerText.startsWith("Show all"))?.click(); return document.querySelectorAll(".approval")[1].querySelector("pre")?.textContent.includes("long end"); })()`)
@@ -95,6 +100,9 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			p.see(`(() => { const d = [...document.querySelectorAll(".trace details details")].find((d) => d.innerText.includes("send_mail")); if (d) d.open = true; return !!d; })()`)
 			p.press("Outcome, attempts, decision")
 			p.see(`document.querySelector("dialog")?.innerText.includes("by key_")`)
+			// The call leads to its model call, which has the id of its receipt.
+			const of = `new URLSearchParams(document.querySelector("%s")?.href.split("?")[1]).get("%s")`
+			p.see(fmt.Sprintf(of, "dialog a[href*='?step=']", "step") + " === " + fmt.Sprintf(of, ".trace a[href*='credits?id=']", "id"))
 			p.fits()
 			p.shot("call")
 			p.close()

@@ -110,3 +110,37 @@ func TestTheConsoleShowsTheLookOfAScriptTag(t *testing.T) {
 		t.Errorf("it still has %+v", tag.Logo)
 	}
 }
+
+// TestLogosAreChosenAgainAndDeletedInTheConsole uses a logo that was uploaded before, and deletes it.
+func TestLogosAreChosenAgainAndDeletedInTheConsole(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	for _, l := range usual(looks()) {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t)
+			for range 26 { // more than a page
+				st.c.Want(201, "POST", "/api/v1/embed-logos", map[string]any{"content": base64.StdEncoding.EncodeToString(picture(t))})
+			}
+			p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+strings.TrimPrefix(st.agent, "/api/v1/api-agents/")+"/embeds/embed-tags", l)
+			p.press("Create script tag")
+			const logos = `[...document.querySelectorAll("[aria-label='Uploaded logos'] button[aria-pressed]")]`
+			p.see(logos + `.length === 24`)
+			p.press("Show more")
+			p.see(logos + `.length === 26 && !document.querySelector(".preview .face img")`)
+			p.see(`(` + logos + `[25].click(), document.querySelector(".preview .face img")?.naturalWidth === 32 && ` + logos + `[25].ariaPressed === "true")`)
+			p.fits()
+			p.shot("logos")
+			// A choice of a file that ends without one does not close the form.
+			p.see(`(document.querySelector("#embed-logo").dispatchEvent(new Event("cancel", {bubbles: true, cancelable: true})), !!document.querySelector("#embed-logo"))`)
+			p.press("Delete")
+			p.says("show the first letter of their title instead")
+			p.fits()
+			p.press("Delete it")
+			p.see(`!document.querySelector(".preview .face img") && ` + logos + `.length === 24`)
+			var list contract.EmbedLogoList
+			if st.c.Want(200, "GET", "/api/v1/embed-logos?limit=100", nil).JSON(&list); len(list.Data) != 25 {
+				t.Errorf("%d logos are left", len(list.Data))
+			}
+		})
+	}
+}

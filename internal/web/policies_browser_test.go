@@ -48,7 +48,7 @@ func TestAConnectionIsSwitchedOffInTheConsole(t *testing.T) {
 			p.check("put")
 			p.check("read")
 			p.press("Approve")
-			p.says("only reads")
+			p.says("call without asking, only reads")
 
 			// An agent can be stricter with the tool that uses tell_model.
 			settings := "agents/" + strings.TrimPrefix(st.agent, "/api/v1/api-agents/") + "/settings"

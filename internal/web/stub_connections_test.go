@@ -37,6 +37,7 @@ func connectionReplies() map[string]string {
 		"GET /connections/{id}/tools":   `{"data":[` + tool("cancel_order", "new", `null`) + "," + tool("find_order", "approved", `"read"`) + "," + tool("refund_order_of_customer", "changed", `"once"`) + `]}`,
 		"GET /webhooks/{id}":            hook,
 		"GET /webhooks/{id}/deliveries": list(delivery(1, "failed"), delivery(2, "pending"), delivery(3, "delivered"), delivery(4, "held")),
+		"GET /embed-logos":              list(`{"id":"lgo_01k9zqd3m8w5x7y2c4b6n8p0ra","object":"embed_logo","mimeType":"image/png","size":68,"width":1,"height":1,"url":"/favicon.ico","createdAt":"2026-11-20T11:58:00.000Z"}`),
 		"GET /inputs of many":           stubInputs("", 50),
 	}
 }

@@ -3,7 +3,8 @@
 import { Component, render } from "preact";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Api, type Problem } from "../lib/api";
+import { Api, type Problem, type Query } from "../lib/api";
+import { parse } from "../lib/exact";
 import { call, signedIn, type SignedIn } from "../lib/signin";
 import type { Me } from "../lib/types";
 import { pages, type Page } from "./pages";
@@ -22,6 +23,13 @@ import { Toasts } from "./parts/toast";
 import { usePath } from "./parts/router";
 import { accountOf, forget, mayWith, offeredKey, SessionContext, showAccount } from "./parts/session";
 import { SignIn } from "./signin";
+
+// An ExactApi keeps the text of the arguments of tool calls, which people approve.
+class ExactApi extends Api {
+  override async get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
+    return parse(await (await this.raw("GET", path, { query, signal })).text());
+  }
+}
 
 const root = document.getElementById("console")!;
 const operations = new Set((root.dataset.operations ?? "").split(" "));
@@ -112,7 +120,7 @@ const signedOut: SignedIn = { signedIn: false, person: null, accounts: [], keyId
 function Inside({ who, account, onRefused, onSignOut }: { who: SignedIn; account: string; onRefused: (why: string) => void; onSignOut: () => Promise<void> }) {
   const shown = useRef(true);
   useEffect(() => () => void (shown.current = false), []);
-  const api = useMemo(() => new Api({ account }, (why) => shown.current && onRefused(why)), []);
+  const api = useMemo(() => new ExactApi({ account }, (why) => shown.current && onRefused(why)), []);
   const me = useLoad((signal) => api.get<Me>("/users/me", undefined, signal), []);
   const session = useMemo(
     () =>

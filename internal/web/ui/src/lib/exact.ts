@@ -14,15 +14,19 @@ function stringEnd(text: string, from: number): number {
 }
 
 // membersOf returns the members of a JSON object: the name of each and the text of its value.
-export function membersOf(text: string): [name: string, value: string][] {
+export const membersOf = (text: string): [name: string, value: string][] => (text.trimStart()[0] === "{" ? partsOf(text) : []);
+
+// partsOf returns the members of a JSON object, or the elements of an array without names.
+function partsOf(text: string): [name: string, value: string][] {
   const found: [string, string][] = [];
-  if (text.trimStart()[0] !== "{") return found;
+  const array = text.trimStart()[0] === "[";
   let depth = 0;
   let key = false; // a name comes next
   let name = "";
   let from = -1; // of the current value
   const end = (at: number) => {
-    if (from >= 0) found.push([name, text.slice(from, at).trim()]);
+    const value = from < 0 ? "" : text.slice(from, at).trim();
+    if (value) found.push([name, value]);
     from = -1;
   };
   for (let i = 0; i < text.length; i++) {
@@ -36,16 +40,41 @@ export function membersOf(text: string): [name: string, value: string][] {
       }
       i = Math.max(after, from) - 1;
     } else if (c === "{" || c === "[") {
-      key = ++depth === 1;
+      if (++depth > 1) continue;
+      key = !array;
+      if (array) from = i + 1;
     } else if (c === "}" || c === "]") {
       if (--depth === 0) end(i);
     } else if (c === "," && depth === 1) {
       end(i);
-      key = true;
+      key = !array;
+      if (array) from = i + 1;
     }
   }
   return found;
 }
+
+// texts has the text of each object that a reply calls "arguments".
+const texts = new WeakMap<object, string>();
+
+// parse parses a reply and keeps the text of the arguments of tool calls.
+export function parse<T>(text: string): T {
+  const value = JSON.parse(text) as T;
+  if (text.includes('"arguments"')) keep(text, value);
+  return value;
+}
+
+function keep(text: string, value: unknown): void {
+  partsOf(text).forEach(([name, part], i) => {
+    const child = (value as Record<string, unknown>)[Array.isArray(value) ? i : name];
+    if (typeof child !== "object" || !child) return;
+    if (name === "arguments") texts.set(child, part);
+    else keep(part, child);
+  });
+}
+
+// exactText returns the text of arguments as the service sent it.
+export const exactText = (of: unknown): string => texts.get(of as object) ?? JSON.stringify(of);
 
 // memberText returns the text of a member of a JSON object, or undefined.
 export const memberText = (text: string, name: string): string | undefined => membersOf(text).find(([n]) => n === name)?.[1];

@@ -47,24 +47,16 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
     document.title = `${name} · ${section} · Stoa console`;
     return () => void (document.title = before);
   }, [name, section]);
+  // A session has its own head.
+  if (one && !other && active === "sessions" && may("sessions:read") && agent.problem?.status !== 404) return <SessionView key={one} agentId={id} agentName={name} version={agent.data?.data.version} id={one} />;
   return (
-    <Subject of={agent} what="agent" list="agents" title={name} aside={
-        rest && active === "sessions" ? (
-          <a class="push" href="#/sessions">
-            All sessions
-          </a>
-        ) : (
-          <span class="push mono muted breaks">{id}</span>
-        )
-      }>
+    <Subject of={agent} what="agent" list="agents" title={name} state={agent.data && <span class="small muted">{agent.data.data.model} · version {agent.data.data.version}</span>} aside={<span class="push mono muted breaks">{id}</span>}>
       <Tabs label="Agent" tabs={tabs} active={active} onChange={(tab) => go(`agents/${id}/${tab}`)} />
       {active === "sessions" &&
         (!may("sessions:read") ? (
           <Lacking scope="sessions:read" />
         ) : other ? (
           <Comparison agentId={id} ids={[one!, other]} />
-        ) : rest ? (
-          <SessionView key={rest} agentId={id} version={agent.data?.data.version} id={rest} />
         ) : (
           <SessionsView agentId={id} />
         ))}

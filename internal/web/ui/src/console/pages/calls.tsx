@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { onceKey } from "../../lib/api";
 import type { AgentToolCall, OpenInput, ToolDecision } from "../../lib/contract";
+import { exactText } from "../../lib/exact";
 import { Approvals, KeysHint } from "../parts/approvals";
 import { Badge, Button, Time } from "../parts/basic";
 import { CallDialog, inDoubt, Outcome } from "../parts/call";
@@ -23,7 +24,7 @@ const every = 15_000; // milliseconds between two reads of the lists
 // Asker shows which session an input belongs to, for whom it runs, and since when it waits.
 function Asker({ of: input }: { of: OpenInput }) {
   return (
-    <div>
+    <div class="asker">
       <a href={`#/agents/${input.agentId}/sessions/${input.sessionId}`} class="clamp">
         {input.sessionTitle ?? "Untitled session"}
       </a>
@@ -68,7 +69,7 @@ export function ToolCalls() {
           <>
             <a href={`#/agents/${c.agentId}/sessions/${c.sessionId}`}>{c.tool}</a>
             {c.agentName && <div class="small muted">{c.agentName}</div>}
-            <div class="small muted mono clamp">{JSON.stringify(c.arguments)}</div>
+            <div class="small muted mono clamp">{exactText(c.arguments)}</div>
           </>
         ),
       },

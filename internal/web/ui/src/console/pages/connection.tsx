@@ -10,7 +10,8 @@ import { Badge, Button, Id, Notice, Time } from "../parts/basic";
 import { Facts } from "../parts/facts";
 import { AreaField, SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
-import { Failure, States, useLoad } from "../parts/load";
+import { Failure, type Loaded, States, useLoad } from "../parts/load";
+import { Menu } from "../parts/menu";
 import { ConnectionState } from "../parts/connectionstate";
 import { useConnectionFields } from "../parts/connectionfields";
 import { type Ends, useDialogs } from "../parts/resource";
@@ -23,14 +24,18 @@ import { useSession } from "../parts/session";
 
 export function ConnectionPage({ id }: { id: string }) {
   const connection = useSubject<Connection>("/connections/" + id);
+  if (connection.data) return <One subject={connection} of={connection.data} />;
   return (
-    <Subject of={connection} what="connection" list="connections" title={connection.data?.data.name}>
-      <States of={connection}>{(c) => <One of={c} reload={connection.reload} />}</States>
+    <Subject of={connection} {...kind}>
+      <States of={connection}>{() => null}</States>
     </Subject>
   );
 }
 
-function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => void }) {
+const kind = { what: "connection", list: "connections" };
+
+function One({ subject, of: tagged }: { subject: Loaded<Tagged<Connection>>; of: Tagged<Connection> }) {
+  const { reload } = subject;
   const { api, may } = useSession();
   const c = tagged.data;
   const path = "/connections/" + c.id;
@@ -104,8 +109,28 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
   );
   // The notice of the state shows the server's requirements, with advice.
   const known = c.status === "needs_authorization" || c.status === "unreachable";
+  const actions = writes && (
+    <div class="push row">
+      {c.enabled && (
+        <Button icon="again" disabled={busy} onClick={refresh}>
+          Refresh
+        </Button>
+      )}
+      <Button onClick={() => open("change")}>Change</Button>
+      <Menu
+        label="Actions"
+        items={[
+          { title: "Access", onClick: () => open("access") },
+          ...(way === "oauth" && c.status !== "needs_authorization" ? [{ title: "Sign out of it", onClick: () => open("signOut") }] : []),
+          ...(c.enabled ? [{ title: "Switch off", onClick: () => open("switchOff") }] : []),
+          { title: "Delete", danger: true, onClick: () => open("delete") },
+        ]}
+      />
+    </div>
+  );
   return (
-    <>
+    <Subject of={subject} {...kind} title={c.name} state={<ConnectionState of={c} />} aside={actions}>
+      {subject.problem && <Failure problem={subject.problem} retry={reload} />}
       {problem && !(known && problem.status >= 500) && <Failure problem={problem} />}
       {!c.enabled && (
         <Notice meaning="waiting">
@@ -164,42 +189,10 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
         </Notice>
       )}
       {found && <Difference of={found} />}
-      <section class="panel" aria-labelledby="server">
-        <header>
-          <h2 id="server">Server</h2>
-          {writes && (
-            <div class="push row">
-              {c.enabled && (
-                <Button small icon="again" disabled={busy} onClick={refresh}>
-                  Refresh
-                </Button>
-              )}
-              <Button small onClick={() => open("change")}>
-                Change
-              </Button>
-              <Button small onClick={() => open("access")}>
-                Access
-              </Button>
-              {way === "oauth" && c.status !== "needs_authorization" && (
-                <Button small onClick={() => open("signOut")}>
-                  Sign out of it
-                </Button>
-              )}
-              {c.enabled && (
-                <Button small onClick={() => open("switchOff")}>
-                  Switch off
-                </Button>
-              )}
-              <Button small kind="danger" onClick={() => open("delete")}>
-                Delete
-              </Button>
-            </div>
-          )}
-        </header>
+      <section class="panel" aria-label="Server">
         <Facts
           look="body"
           of={[
-            ["State", <ConnectionState of={c} />],
             c.kind !== "mcp" && ["What it is", kindWords[c.kind]],
             c.documentUrl && ["Document", c.documentUrl, "mono breaks"],
             ["Address", c.url || <span class="muted">not known yet</span>, "mono breaks"],
@@ -223,7 +216,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
             Object.keys(c.headers).length > 0 && ["Headers", Object.entries(c.headers).map(([name, value]) => <div>{`${name}: ${value}`}</div>), "mono breaks"],
             ["Changes", c.onChange === "block" ? "withhold the tool until it is reviewed" : "keep using the approved definition"],
             ["Limits", `${duration(c.limits.timeoutSeconds * 1000)} a call, ${size(c.limits.maxResultBytes)} a reply, ${c.limits.maxConcurrent} at a time, ${c.limits.callsPerMinute} a minute`],
-            ["Asked", c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : "never"],
+            ["Checked", c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : "never"],
             ["Id", <Id of={c.id} />],
           ]}
         />
@@ -238,7 +231,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
       </section>
       <States of={tools}>{(list) => <Review path={path} connection={c} tools={list.data} writes={writes} onChanged={again} />}</States>
       {dialog}
-    </>
+    </Subject>
   );
 }
 

@@ -68,12 +68,13 @@ function Servers() {
           <>
             <a href={"#/connections/" + c.id}>{c.name}</a>
             <div class="small muted breaks">{c.url}</div>
+            {c.lastError && c.status !== "ready" && <div class="small reason">{c.lastError.message}</div>}
           </>
         ),
       },
       { title: "State", keep: 2, show: (c) => <ConnectionState of={c} /> },
       { title: "Tools", show: (c) => <span class="small">{counted(c)}</span> },
-      { title: "Asked", show: (c) => (c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : <span class="muted">never</span>) },
+      { title: "Checked", show: (c) => (c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : <span class="muted">never</span>) },
     ],
   });
   return (

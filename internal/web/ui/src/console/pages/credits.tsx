@@ -16,7 +16,7 @@ import { PickOf, sources } from "../parts/picker";
 import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { Payments } from "./payments";
-import { type Filter, go, useFilter } from "../parts/router";
+import { type Filter, go, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 
 const always = [
@@ -286,7 +286,7 @@ function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: ()
               <a href={"#/agents/" + r.agentId}>{r.agentName ?? r.agentId}</a>
               {r.sessionId && (
                 <>
-                  , <a href={`#/agents/${r.agentId}/sessions/${r.sessionId}`}>its session</a>
+                  , <a href={"#/" + withFilter(`agents/${r.agentId}/sessions/${r.sessionId}`, { step: r.id })}>its session</a>
                 </>
               )}
             </>,

@@ -13,6 +13,7 @@ import { AreaField, TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
 import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/load";
 import { isDocument, ReadText, TextBadge, TextStatus } from "../parts/filetext";
+import { Menu } from "../parts/menu";
 import { Picture, pictures } from "../parts/picture";
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -114,17 +115,16 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
               <Button small icon="folder" onClick={() => folderPicker.current?.click()}>
                 Upload a folder
               </Button>
-              <Button small icon="folder" onClick={() => zipPicker.current?.click()}>
-                Unpack a zip
-              </Button>
               <Button small icon="plus" onClick={() => setMaking(true)}>
                 Write a file
               </Button>
-              {offers("exportDrive") && (
-                <Button small icon="download" onClick={zip}>
-                  Download all
-                </Button>
-              )}
+              <Menu
+                label="Actions"
+                items={[
+                  { title: "Unpack a zip", onClick: () => zipPicker.current?.click() },
+                  ...(offers("exportDrive") ? [{ title: "Download all", onClick: () => void zip() }] : []),
+                ]}
+              />
             </div>
           )}
         </header>

@@ -329,9 +329,9 @@ function Bench({ meta }: { meta: Meta }) {
                 } else if (e.key === "Escape" && busy) running.current?.abort();
               }}
             />
-            {on("images") && <Images images={images} onAdd={add} onRemove={(at) => setImages(images.filter((_, i) => i !== at))} />}
             <div class="row">
-              <span class="small muted">Enter sends, Shift and Enter breaks a line</span>
+              {on("images") && <Images images={images} onAdd={add} onRemove={(at) => setImages(images.filter((_, i) => i !== at))} />}
+              <span class="small muted keys">Enter sends, Shift and Enter breaks a line</span>
               <div class="push">
                 {busy ? (
                   <Button icon="stop" onClick={() => running.current?.abort()}>

@@ -24,7 +24,7 @@ import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { go } from "../parts/router";
+import { go, useFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 
 interface Log {
@@ -34,7 +34,7 @@ interface Log {
   problem?: Problem;
 }
 
-export function SessionView({ agentId, version, id }: { agentId: string; version?: number; id: string }) {
+export function SessionView({ agentId, agentName, version, id }: { agentId: string; agentName?: string; version?: number; id: string }) {
   const { api, may, offers } = useSession();
   const path = `/api-agents/${agentId}/sessions/${id}`;
   const session = useLoad((signal) => api.get<Session>(path, undefined, signal), [api, path]);
@@ -45,7 +45,8 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
   const [comparing, setComparing] = useState(false);
   const [repeating, setRepeating] = useState(false);
   const writes = may("sessions:write");
-  const [view, setView] = useState("talk");
+  const [{ step }] = useFilter(); // a model call, which is opened
+  const [view, setView] = useState(step ? "log" : "talk");
   const [upTo, setUpTo] = useState<number>(); // types of shown events; undefined means all
 
   useEffect(() => {
@@ -101,11 +102,16 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
   const writing = log.said.findLast((m) => m.role === "assistant");
   return (
     <>
+      <p class="small muted crumb">
+        <a href="#/sessions">Sessions</a> · <a href={`#/agents/${agentId}/sessions`}>{agentName ?? agentId}</a>
+      </p>
       <div class="session-head">
         <div class="row">
+          <h1 class="session-title" title={s.title ?? undefined}>
+            {s.title || "Session"}
+          </h1>
           <Status of={s.status} />
           {s.draft && <Badge meaning="accent">draft</Badge>}
-          <b class="session-title">{s.title}</b>
           <div class="row push">
             {writes && (running || s.status === "waiting_for_input") && (
               <Button small icon="stop" disabled={busy} onClick={() => act(() => api.raw("POST", path + "/cancel"))}>
@@ -129,9 +135,10 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
             {writes && <Button small icon="trash" kind="quiet" label="Delete the session" disabled={busy} onClick={() => setDeleting(true)} />}
           </div>
         </div>
-        <div class="small muted">
-          turn {s.turn.number}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens, <Amount of={s.usage.creditsMicro} /> credits
-          {s.model.served && `, ${s.model.served}`} {s.model.fallback && <Badge meaning="warning">instead of {s.model.requested}</Badge>}
+        <div class="small muted breaks">
+          <Time at={s.createdAt} /> by {s.trigger.type}
+          {s.externalUserId && ` · end user ${s.externalUserId}`} · {plural(s.turn.number, "turn")}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens · <Amount of={s.usage.creditsMicro} /> credits
+          {s.model.served && ` · ${s.model.served}`} {s.model.fallback && <Badge meaning="warning">instead of {s.model.requested}</Badge>}
         </div>
         {hasSecrets(s.credentials) && (
           <div class="small muted">
@@ -198,7 +205,7 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
                 <input type="range" min={1} max={log.events.length} step={1} value={upTo ?? log.events.length} onInput={(e) => setUpTo(Number(e.currentTarget.value))} />
               </label>
             )}
-            <Trace of={{ path, agentId, version: s.draft ? undefined : s.agentVersion }} turns={turns} resultOf={resultOf} running={running} />
+            <Trace of={{ path, agentId, version: s.draft ? undefined : s.agentVersion }} turns={turns} resultOf={resultOf} running={running} opened={step} />
           </div>
         </aside>
       </div>

@@ -2,15 +2,16 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Session } from "../../lib/agents";
-import { Amount, Button, Field, Time } from "../parts/basic";
+import { Amount, Button, Time } from "../parts/basic";
 import { useAgent, useOwnSecrets } from "../parts/credentials";
-import { SelectField, TextField } from "../parts/fields";
+import { TextField } from "../parts/fields";
 import { useAction } from "../parts/form";
 import { Empty, Failure } from "../parts/load";
-import { PickerField, sources } from "../parts/picker";
+import { Filters, Pick, Text } from "../parts/filter";
+import { PickOf, sources } from "../parts/picker";
 import { Status, statusOptions } from "../parts/status";
 import { type Column, Pages, useList, useLiveList } from "../parts/table";
-import { go } from "../parts/router";
+import { type Filter, go } from "../parts/router";
 import { useSession } from "../parts/session";
 
 // columns returns the columns of a list of sessions.
@@ -28,7 +29,7 @@ function columns(agent?: (s: Session) => ComponentChildren): Column<Session>[] {
         </>
       ),
     },
-    { title: "Status", keep: 3, show: (s) => <Status of={s.status} /> },
+    { title: "Status", keep: 3, show: (s) => <span title={s.error?.message}><Status of={s.status} /></span> },
     ...(agent ? [{ title: "Agent", show: agent }] : []),
     {
       title: "Started by",
@@ -46,23 +47,23 @@ function columns(agent?: (s: Session) => ComponentChildren): Column<Session>[] {
   ];
 }
 
-const filters = ["q", "agentId", "status", "trigger", "externalUserId"] as const;
+const filters = ["q", "agentId", "status", "trigger", "externalUserId"];
+
+const triggers = ["api", "schedule", "embed"];
 
 // AllSessions shows the sessions of all agents. The filters are in the address, after
 // "#/sessions/".
 export function AllSessions({ rest }: { rest: string }) {
   const { may, offers } = useSession();
-  const now = new URLSearchParams(rest);
-  const query = new URLSearchParams();
-  for (const name of filters) if (now.get(name)) query.set(name, now.get(name)!);
+  const filter = Object.fromEntries([...new URLSearchParams(rest)].filter(([name, value]) => filters.includes(name) && value));
+  const query = new URLSearchParams(filter);
   const pages = useList<Session>("/sessions" + (query.size ? "?" + query : ""), 30);
   useLiveList(pages);
-  const set = (name: (typeof filters)[number], value: string) => {
-    if (value) query.set(name, value);
-    else query.delete(name);
-    go("sessions" + (query.size ? "/" + query : ""));
+  const change = (by: Filter) => {
+    const next = new URLSearchParams(Object.entries({ ...filter, ...by }).filter(([, value]) => value));
+    go("sessions" + (next.size ? "/" + next : ""));
   };
-  const select = (name: (typeof filters)[number], label: string, options: [string, string][]) => <SelectField id={"filter-" + name} label={label} options={[["", "All"], ...options]} value={query.get(name) ?? ""} onChange={(value) => set(name, value)} />;
+  const shared = { filter, change };
   return (
     <>
       <header class="head">
@@ -74,21 +75,13 @@ export function AllSessions({ rest }: { rest: string }) {
         </div>
       </header>
       <section class="panel">
-        <div class="filters">
-          <Field id="filter-q" label="Search">
-            <input id="filter-q" class="input" type="search" maxLength={128} placeholder="title or id" value={query.get("q") ?? ""} onChange={(e) => set("q", e.currentTarget.value.trim())} />
-          </Field>
-          {may("agents:read") && offers("listAgents") && <PickerField id="filter-agentId" label="Agent" source={sources.agents} fixed={[{ id: "", title: "All" }]} value={query.get("agentId") ?? ""} onChange={(id) => set("agentId", id)} />}
-          {select("status", "Status", statusOptions)}
-          {select("trigger", "Started by", [
-            ["api", "api"],
-            ["schedule", "schedule"],
-            ["embed", "embed"],
-          ])}
-          <Field id="filter-user" label="End user">
-            <input id="filter-user" class="input" type="search" maxLength={128} placeholder="exact id" value={query.get("externalUserId") ?? ""} onChange={(e) => set("externalUserId", e.currentTarget.value.trim())} />
-          </Field>
-        </div>
+        <Filters names={filters} {...shared}>
+          <Text name="q" label="Title or id" kind="search" soon {...shared} />
+          {may("agents:read") && offers("listAgents") && <PickOf name="agentId" label="Agent" source={sources.agents} fixed={[{ id: "", title: "All" }]} {...shared} />}
+          <Pick name="status" label="Status" choices={[{ id: "", title: "All" }, ...statusOptions.map(([id, title]) => ({ id, title }))]} {...shared} />
+          <Pick name="trigger" label="Started by" choices={[{ id: "", title: "All" }, ...triggers.map((id) => ({ id, title: id }))]} {...shared} />
+          <Text name="externalUserId" label="End user (exact id)" {...shared} />
+        </Filters>
         <Pages
           of={pages}
           label="Sessions"
@@ -156,7 +149,7 @@ function Start({ agentId }: { agentId: string }) {
   };
   return (
     <form
-      class="stack"
+      class="stack start"
       onSubmit={(e) => {
         e.preventDefault();
         submit();
@@ -165,34 +158,32 @@ function Start({ agentId }: { agentId: string }) {
       <label class="unseen" for="start">
         Message
       </label>
-      <textarea
-        id="start"
-        class="input"
-        rows={2}
-        placeholder="Start a session with a message"
-        value={message}
-        onInput={(e) => setMessage(e.currentTarget.value)}
-        onKeyDown={(e) => {
-          if (e.key === "Enter" && !e.shiftKey && !e.isComposing) {
-            e.preventDefault();
-            submit();
-          }
-        }}
-      />
+      <div class="row tight">
+        <textarea
+          id="start"
+          class="input"
+          rows={1}
+          placeholder="Start a session with a message"
+          value={message}
+          onInput={(e) => setMessage(e.currentTarget.value)}
+          onKeyDown={(e) => {
+            if (e.key === "Enter" && !e.shiftKey && !e.isComposing) {
+              e.preventDefault();
+              submit();
+            }
+          }}
+        />
+        <Button kind="main" type="submit" icon="send" disabled={action.busy || !message.trim()}>
+          Start
+        </Button>
+      </div>
       {own.fields}
       {own.forUsers && (
         <TextField id="start-user" label="End user" hint="Your own name for them; optional. A secret of an end user is used in their sessions only." maxLength={128} value={user} onChange={setUser} />
       )}
-      <div class="row">
-        <label class="check small muted">
-          <input type="checkbox" checked={once} onChange={(e) => setOnce(e.currentTarget.checked)} /> one shot: it asks nothing back and takes no further message
-        </label>
-        <div class="push">
-          <Button kind="main" type="submit" icon="send" disabled={action.busy || !message.trim()}>
-            Start
-          </Button>
-        </div>
-      </div>
+      <label class="check small muted">
+        <input type="checkbox" checked={once} onChange={(e) => setOnce(e.currentTarget.checked)} /> One shot: it asks nothing and ends with its answer
+      </label>
       {action.problem && !own.shown && <Failure problem={action.problem} />}
     </form>
   );

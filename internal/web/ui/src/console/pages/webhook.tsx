@@ -9,7 +9,8 @@ import { Facts } from "../parts/facts";
 import { SelectField, TextField } from "../parts/fields";
 import type { Choice } from "../parts/filter";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
-import { Failure, States, useLoad } from "../parts/load";
+import { Failure, type Loaded, States, useLoad } from "../parts/load";
+import { Menu } from "../parts/menu";
 import { useDialogs, useResource } from "../parts/resource";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
@@ -20,14 +21,18 @@ import { eventTypes, HookSecret, HookState, WebhookForm, whyDisabled } from "../
 
 export function WebhookPage({ id }: { id: string }) {
   const hook = useSubject<Webhook>("/webhooks/" + id);
+  if (hook.data) return <One subject={hook} hook={hook.data} />;
   return (
-    <Subject of={hook} what="webhook" list="webhooks" title={hook.data?.data.url ?? (hook.data && "Events that are read")}>
-      <States of={hook}>{(h) => <One hook={h} reload={hook.reload} />}</States>
+    <Subject of={hook} {...kind}>
+      <States of={hook}>{() => null}</States>
     </Subject>
   );
 }
 
-function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
+const kind = { what: "webhook", list: "webhooks" };
+
+function One({ subject, hook }: { subject: Loaded<Tagged<Webhook>>; hook: Tagged<Webhook> }) {
+  const { reload } = subject;
   const { api, may } = useSession();
   const w = hook.data;
   const path = "/webhooks/" + w.id;
@@ -81,8 +86,30 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
       await api.patch(path, { enabled: false });
       said("It is disabled");
     });
+  const actions = writes && (
+    <div class="push row">
+      {w.status === "disabled" && (
+        <Button kind="main" disabled={busy} onClick={enable}>
+          Enable
+        </Button>
+      )}
+      <Button disabled={busy || !w.url} onClick={test}>
+        Send a test
+      </Button>
+      <Button onClick={() => open("change")}>Change</Button>
+      <Menu
+        label="Actions"
+        items={[
+          { title: "Rotate the secret", onClick: () => open("rotate") },
+          ...(w.status === "disabled" ? [] : [{ title: "Disable", onClick: () => void disable() }]),
+          { title: "Delete", danger: true, onClick: () => open("delete") },
+        ]}
+      />
+    </div>
+  );
   return (
-    <>
+    <Subject of={subject} {...kind} title={w.url ?? "Events that are read"} state={<HookState of={w} />} aside={actions}>
+      {subject.problem && <Failure problem={subject.problem} retry={reload} />}
       {problem && <Failure problem={problem} />}
       {w.status === "disabled" && (
         <Notice meaning="waiting">
@@ -98,39 +125,10 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
           </p>
         </Notice>
       )}
-      <section class="panel" aria-labelledby="webhook">
-        <header>
-          <h2 id="webhook">Webhook</h2>
-          {writes && (
-            <div class="push row">
-              <Button small disabled={busy || !w.url} onClick={test}>
-                Send a test
-              </Button>
-              <Button small onClick={() => open("change")}>
-                Change
-              </Button>
-              <Button small onClick={() => open("rotate")}>
-                Rotate the secret
-              </Button>
-              {w.status === "disabled" ? (
-                <Button small kind="main" disabled={busy} onClick={enable}>
-                  Enable
-                </Button>
-              ) : (
-                <Button small disabled={busy} onClick={disable}>
-                  Disable
-                </Button>
-              )}
-              <Button small kind="danger" onClick={() => open("delete")}>
-                Delete
-              </Button>
-            </div>
-          )}
-        </header>
+      <section class="panel" aria-label="Webhook">
         <Facts
           look="body"
           of={[
-            ["State", <HookState of={w} />],
             w.scope === "service" && ["Scope", "alerts of the service"],
             ["Events", w.events.includes("*") ? "all, including future types" : w.events.join(", "), "breaks"],
             w.scope !== "service" && (w.events.includes("*") || w.events.includes("credits.low")) && ["Credits are low", <>below {credits(w.creditsLowMicro)} credits</>],
@@ -144,9 +142,12 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
       </section>
       <Deliveries key={sent} hook={w} onRecover={() => open("recover")} onShow={(id) => open("delivery", id)} />
       {dialog}
-    </>
+    </Subject>
   );
 }
+
+// stateOf returns the state of a delivery. One that waits for another attempt has failed before.
+const stateOf = (d: Pick<Delivery, "status" | "lastError">) => (d.status === "pending" && d.lastError ? <Badge meaning="warning">retrying</Badge> : <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge>);
 
 const deliveryMeanings: Record<Delivery["status"], Meaning> = { pending: "waiting", delivered: "ok", failed: "failed", held: "none" };
 
@@ -186,7 +187,7 @@ function Deliveries({ hook, onRecover, onShow }: { hook: Webhook; onRecover: () 
     nothing: "No matches",
     columns: [
       { title: "Event", show: (d) => <span class="breaks">{d.type}</span> },
-      { title: "State", keep: 2, show: (d) => <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge> },
+      { title: "State", keep: 2, show: stateOf },
       {
         title: "Newest attempt",
         show: (d) => (
@@ -272,7 +273,7 @@ function DeliveryDialog({ path, sends, onClose }: { path: string; sends: boolean
                 [
                   "State",
                   <>
-                    <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge>
+                    {stateOf(d)}
                     {d.nextAttemptAt && (
                       <span class="small muted">
                         {" "}

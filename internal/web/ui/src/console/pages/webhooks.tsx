@@ -1,5 +1,6 @@
 // Webhooks: the addresses that receive events.
 import type { Webhook, WebhookWithSecret } from "../../lib/contract";
+import { count } from "../../lib/format";
 import { Time } from "../parts/basic";
 import { ResourcePage } from "../parts/resource";
 import { go } from "../parts/router";
@@ -54,6 +55,7 @@ function All() {
         },
         { title: "Events", show: (w) => <span class="small">{eventsOf(w)}</span> },
         { title: "State", keep: 2, show: (w) => <HookState of={w} /> },
+        { title: "Failed", number: true, show: (w) => (w.failedDeliveries > 0 ? count(w.failedDeliveries) : <span class="muted">0</span>) },
         { title: "Last success", show: (w) => (w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : <span class="muted">never</span>) },
       ]}
     />

@@ -31,11 +31,11 @@ export function Approvals({ calls, busy, decide }: { calls: PendingToolCall[]; b
         </p>
       )}
       {allowed && open.length > 1 && (
-        <div class="row">
-          <Button disabled={busy} onClick={() => decide!(open.map((c) => ({ callId: c.callId, decision: "reject" })))}>
+        <div class="row decision">
+          <Button small disabled={busy} onClick={() => decide!(open.map((c) => ({ callId: c.callId, decision: "reject" })))}>
             Reject all {String(open.length)}
           </Button>
-          <Button disabled={busy} onClick={() => decide!(open.map((c) => ({ callId: c.callId, decision: "approve" })))}>
+          <Button small disabled={busy} onClick={() => decide!(open.map((c) => ({ callId: c.callId, decision: "approve" })))}>
             Approve all {String(open.length)}
           </Button>
         </div>
@@ -68,17 +68,17 @@ function Call({ of: c, busy, decide }: { of: PendingToolCall; busy: boolean; dec
   };
   return (
     <div ref={frame} class="approval" role="group" aria-label={`Call of ${c.tool}`} tabIndex={offered ? 0 : undefined} aria-keyshortcuts={offered ? "A R" : undefined} onKeyDown={onKeyDown}>
-      <div class="row">
+      <div class="row says">
         <b class="mono breaks">
           <EscapedText text={visible(c.tool)} />
         </b>
         {c.title && (
-          <span class="breaks">
+          <span class="small breaks">
             <EscapedText text={visible(c.title)} />
           </span>
         )}
         {c.decision && <Badge meaning={c.decision === "approve" ? "ok" : "failed"}>{decided[c.decision]}</Badge>}
-        <span class="small muted">
+        <span class="small muted push">
           {effectsWords[c.effects]} · expires <time dateTime={c.expiresAt} title={moment(c.expiresAt)}>{ago(c.expiresAt)}</time>
         </span>
       </div>
@@ -89,24 +89,22 @@ function Call({ of: c, busy, decide }: { of: PendingToolCall; busy: boolean; dec
           </p>
         </Notice>
       )}
-      <Arguments callId={c.callId} of={c.tool} />
+      <Arguments of={c} />
       {offered && (
-        <>
-          <input class="input" aria-label="Comment" placeholder="Comment, sent to the model if you reject" maxLength={2000} value={comment} onInput={(e) => setComment(e.currentTarget.value)} />
-          <div class="row">
-            <label class="check">
-              <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} /> Approve this tool for the rest of the session
-            </label>
-            <div class="push row">
-              <Button kind="danger" disabled={busy} onClick={() => say("reject")}>
-                Reject
-              </Button>
-              <Button kind="main" disabled={busy} onClick={() => say("approve")}>
-                Approve
-              </Button>
-            </div>
+        <div class="row decision">
+          <input class="input" aria-label="Comment" placeholder="Comment for the model if you reject" maxLength={2000} value={comment} onInput={(e) => setComment(e.currentTarget.value)} />
+          <label class="check small">
+            <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} /> Approve this tool for the rest of the session
+          </label>
+          <div class="push row">
+            <Button small disabled={busy} onClick={() => say("reject")}>
+              Reject
+            </Button>
+            <Button small kind="main" disabled={busy} onClick={() => say("approve")}>
+              Approve
+            </Button>
           </div>
-        </>
+        </div>
       )}
     </div>
   );

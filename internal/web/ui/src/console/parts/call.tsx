@@ -1,8 +1,8 @@
 // One tool call: the request, the result, and the decision.
 import { useState } from "preact/hooks";
 import { effectsWords } from "../../lib/connections";
-import type { AgentToolCall, ResolveToolCall } from "../../lib/contract";
-import { indented, memberText, membersOf, valueText, visible } from "../../lib/exact";
+import type { AgentToolCall, PendingToolCall, ResolveToolCall } from "../../lib/contract";
+import { exactText, indented, memberText, membersOf, valueText, visible } from "../../lib/exact";
 import { duration, size } from "../../lib/format";
 import { useSession } from "./session";
 import { Badge, Button, Id, type Meaning, Notice, Time } from "./basic";
@@ -12,6 +12,7 @@ import { Facts } from "./facts";
 import { FormDialog, useAction } from "./form";
 import { States, useLoad } from "./load";
 import { EscapedText } from "./escapedtext";
+import { withFilter } from "./router";
 import { toast } from "./toast";
 
 // A ReadCall is a call with the stored text of its arguments.
@@ -35,13 +36,19 @@ const folded = 8192; // characters of arguments that are shown initially
 const longest = 400; // characters of a value in a table
 
 // Arguments shows the arguments of a call as a table of names and values. Long values are
-// cut; the exact text is shown on demand.
-export function Arguments({ callId, of: tool }: { callId: string; of: string }) {
-  const call = useCall(callId);
-  return <States of={call}>{({ text }) => <ArgumentTable text={text} label={`Arguments of ${tool}`} />}</States>;
+// cut; the exact text is shown on demand. Arguments that a list leaves out are read.
+export function Arguments({ of: c }: { of: PendingToolCall }) {
+  if (c.argumentsStart === undefined) return <ArgumentTable text={indented(exactText(c.arguments))} tool={c.tool} />;
+  return <ReadArguments of={c} />;
 }
 
-function ArgumentTable({ text, label }: { text: string; label: string }) {
+function ReadArguments({ of: c }: { of: PendingToolCall }) {
+  const call = useCall(c.callId);
+  return <States of={call}>{({ text }) => <ArgumentTable text={text} tool={c.tool} />}</States>;
+}
+
+function ArgumentTable({ text, tool }: { text: string; tool: string }) {
+  const label = `Arguments of ${tool}`;
   const [all, setAll] = useState(false);
   const values = membersOf(text).map(([name, json]) => ({ name, text: valueText(json) }));
   return (
@@ -146,6 +153,15 @@ export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
               "not yet"
             ),
             "breaks",
+          ],
+          c.sessionId && [
+            "Session",
+            <>
+              <a href={"#/" + withFilter(`agents/${c.agentId}/sessions/${c.sessionId}`, { step: `${c.sessionId}.${c.turn}.${c.step}` })}>
+                turn {c.turn}, model call {c.step}
+              </a>
+              , <Time at={c.createdAt} />
+            </>,
           ],
           ["Effects", effectsWords[c.effects]],
           ["Attempts", c.attempts + (c.durationMs === null ? "" : `, ${duration(c.durationMs)}`)],

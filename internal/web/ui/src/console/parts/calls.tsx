@@ -40,7 +40,7 @@ function OpenCall({ call: c, busy, give }: { call: PendingToolCall; busy: boolea
       <div>
         <b>{c.tool}</b> <Badge meaning={c.status === "done" ? "ok" : "waiting"}>{c.status === "started" ? "claimed" : c.status}</Badge> <span class="small muted">until {moment(c.expiresAt)}</span>
       </div>
-      <Arguments callId={c.callId} of={c.tool} />
+      <Arguments of={c} />
       {give && c.status !== "done" && (
         <>
           <AreaField id={id} label="Output" hint="The result for the model, as data." rows={2} maxLength={262144} value={output} onChange={setOutput} />

@@ -34,6 +34,7 @@ export function Dialog({ title, wide, form, previews, drawer, bare, stays, onClo
         if ((drawer || bare) && event.target === at.current) onClose();
       }}
       onCancel={(event) => {
+        if (event.target !== at.current) return; // of the browser's choice of a file
         event.preventDefault();
         if (!stays) onClose();
       }}

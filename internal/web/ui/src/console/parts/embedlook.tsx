@@ -3,17 +3,21 @@ import { useState } from "preact/hooks";
 import { onceKey, type Problem } from "../../lib/api";
 import type { EmbedLogo, EmbedTag } from "../../lib/contract";
 import { on } from "../../lib/accent";
+import { moment } from "../../lib/format";
 import { Face } from "./face";
 import { Button, Field } from "./basic";
 import { AreaField, TextField } from "./fields";
-import { useAction } from "./form";
+import { ConfirmAction, useAction } from "./form";
 import { useSession } from "./session";
+import { useList } from "./table";
 
 type Look = Partial<Pick<EmbedTag, "title" | "logo" | "logoUrl" | "starters">>;
 
 // useLook returns the fields of a look, its part of a body, and the preview of a chat with it.
 export function useLook({ was = {}, name, problem }: { was?: Look; name?: string; problem?: Problem }) {
-  const { api } = useSession();
+  const { api, offers } = useSession();
+  const logos = useList<EmbedLogo>(offers("listEmbedLogos") ? "/embed-logos" : undefined, 24);
+  const [deleting, setDeleting] = useState(false);
   const [title, setTitle] = useState(was.title ?? "");
   const [logo, setLogo] = useState<{ id: string; url: string } | null>(was.logo ? { id: was.logo, url: was.logoUrl ?? "" } : null);
   const [lines, setLines] = useState((was.starters ?? []).join("\n"));
@@ -28,6 +32,7 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
         reader.readAsDataURL(file);
       });
       setLogo(await api.create<EmbedLogo>("/embed-logos", { content: url.slice(url.indexOf(",") + 1) }, onceKey()));
+      logos.first.reload();
     });
   return {
     body: { title: title.trim() || null, logo: logo?.id ?? null, starters: starters.length > 0 ? starters : null },
@@ -51,6 +56,41 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
             />
             {logo && <Button kind="quiet" icon="cross" label="Remove the logo" onClick={() => setLogo(null)} />}
           </div>
+          {logos.rows.length > 0 && (
+            <div class="row logos" role="group" aria-label="Uploaded logos">
+              {logos.rows.map((l) => (
+                <button key={l.id} type="button" class="button" aria-pressed={logo?.id === l.id} aria-label={`Logo of ${moment(l.createdAt)}`} title={`${l.width} × ${l.height} pixels, uploaded ${moment(l.createdAt)}`} onClick={() => setLogo(l)}>
+                  <img src={l.url} alt="" loading="lazy" />
+                </button>
+              ))}
+              {logos.hasMore && (
+                <Button small kind="quiet" disabled={logos.busy} onClick={logos.next}>
+                  Show more
+                </Button>
+              )}
+              {logos.rows.some((l) => l.id === logo?.id) && (
+                <Button small kind="quiet" icon="trash" onClick={() => setDeleting(true)}>
+                  Delete
+                </Button>
+              )}
+            </div>
+          )}
+          {deleting && logo && (
+            <ConfirmAction
+              title="Delete the logo?"
+              action="Delete it"
+              work={() => api.remove("/embed-logos/" + logo.id)}
+              onClose={() => setDeleting(false)}
+              onDone={() => {
+                setDeleting(false);
+                setLogo(null);
+                logos.first.reload();
+              }}
+            >
+              <img class="picture" src={logo.url} alt="The logo" />
+              <p>Script tags and open chats of any agent that use it show the first letter of their title instead. This cannot be undone.</p>
+            </ConfirmAction>
+          )}
         </Field>
         <AreaField id="embed-starters" label="Suggested questions" hint="One per line, up to 6. A click sends one." placeholder="none" rows={3} problem={about("starters")} value={lines} onChange={setLines} />
       </>

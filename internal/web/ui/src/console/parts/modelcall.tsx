@@ -1,6 +1,6 @@
 // One model call of a session, opened: what it added to the conversation, what the model replied,
 // and its receipt. All texts are shown as text.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { SessionStep } from "../../lib/contract";
 import { indented, visible } from "../../lib/exact";
 import { count, duration } from "../../lib/format";
@@ -31,10 +31,14 @@ function Said({ title, text, note }: { title: string; text: string; note?: strin
 
 // ModelCall reads the call when it is opened. path is that of the session, version the agent's version
 // with the instructions.
-export function ModelCall({ path, id, agentId, version }: { path: string; id: string; agentId: string; version?: number }) {
-  const [open, setOpen] = useState(false);
+export function ModelCall({ path, id, agentId, version, opened }: { path: string; id: string; agentId: string; version?: number; opened?: string }) {
+  const [open, setOpen] = useState(opened === id);
+  const at = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (opened === id) at.current?.scrollIntoView({ block: "nearest" });
+  }, []);
   return (
-    <details onToggle={(e) => setOpen(e.currentTarget.open)}>
+    <details ref={at} open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary class="small">Prompt and reply</summary>
       {open && <Opened path={path} id={id} agentId={agentId} version={version} />}
     </details>

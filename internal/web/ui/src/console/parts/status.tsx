@@ -14,9 +14,12 @@ const sessionStatuses: Record<SessionStatus, [Meaning, string]> = {
 // statusOptions are the statuses as options of a filter.
 export const statusOptions = Object.entries(sessionStatuses).map(([value, [, text]]): [string, string] => [value, text]);
 
+// statusLook returns the meaning and the word of a status.
+export const statusLook = (of: SessionStatus): [Meaning, string] => sessionStatuses[of] ?? ["none", of];
+
 // Status shows the status of a session, or of a run of a task.
 export function Status({ of }: { of: SessionStatus | "skipped" }) {
-  const [meaning, text] = of === "skipped" ? (["none", of] as const) : (sessionStatuses[of] ?? ["none", of]);
+  const [meaning, text] = of === "skipped" ? (["none", of] as const) : statusLook(of);
   return <Badge meaning={meaning}>{text}</Badge>;
 }
 

@@ -29,7 +29,7 @@ export function Lost({ what, why, to, back }: { what: string; why: string; to: s
 
 // Subject shows the head of the page, or a notice if the object does not exist. list is
 // the path of the list and its name in lower case.
-export function Subject<T extends { id: string }>(props: { of: Loaded<Tagged<T>>; what: string; list: string; title?: string; aside?: ComponentChildren; children: ComponentChildren }) {
+export function Subject<T extends { id: string }>(props: { of: Loaded<Tagged<T>>; what: string; list: string; title?: string; state?: ComponentChildren; aside?: ComponentChildren; children: ComponentChildren }) {
   const { what, list } = props;
   const { may, offers } = useSession();
   const id = props.of.data?.data.id;
@@ -48,7 +48,10 @@ export function Subject<T extends { id: string }>(props: { of: Loaded<Tagged<T>>
               </>
             )}
           </p>
-          <h1 class="breaks">{props.title ?? capital(what)}</h1>
+          <div class="row">
+            <h1 class="breaks">{props.title ?? capital(what)}</h1>
+            {props.state}
+          </div>
         </div>
         {props.aside}
       </header>

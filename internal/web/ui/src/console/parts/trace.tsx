@@ -10,7 +10,9 @@ import { asProblem } from "./load";
 import { ModelCall, pretty } from "./modelcall";
 import { Picture } from "./picture";
 import { EscapedText } from "./escapedtext";
-import { Status } from "./status";
+import { withFilter } from "./router";
+import { useSession } from "./session";
+import { statusLook } from "./status";
 import { WithheldTools } from "./withheldtools";
 
 interface Row {
@@ -107,8 +109,12 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
       return e.used
         ? { title: `The beginning was summarized: ${(e.tokensAfter ?? 0).toLocaleString("en")} tokens instead of ${(e.tokensBefore ?? 0).toLocaleString("en")}`, detail: e.text }
         : { title: "The summary was not used; the oldest turns are left out" };
-    case "session.status":
-      return { title: <Status of={e.status as Session["status"]} />, detail: e.statusReason };
+    case "session.status": {
+      // A turn that starts is shown by its first model call.
+      if (e.status === "running" || (e.status === "queued" && !e.statusReason)) return undefined;
+      const [meaning, word] = statusLook(e.status as Session["status"]);
+      return { meaning, title: word[0]!.toUpperCase() + word.slice(1), detail: e.statusReason };
+    }
     case "turn.recovered":
       return { meaning: "warning", title: `Turn ${e.turn} started again`, detail: `attempt ${e.attempt}` };
     case "drive.written":
@@ -160,13 +166,18 @@ export interface Of {
   path: string;
   agentId: string;
   version?: number; // of the agent; undefined for a draft
+  opened?: string; // the id of a model call
 }
 
-export function Trace({ of, turns, resultOf, running }: { of: Of; turns: Turn[]; resultOf: ResultOf; running: boolean }) {
+// Trace opens the last turn, or the one with the model call that is opened.
+export function Trace({ of, turns, resultOf, running, opened }: { of: Of; turns: Turn[]; resultOf: ResultOf; running: boolean; opened?: string }) {
+  const first = turns.findIndex((t) => t.rows.some((r) => r.step && r.id === opened));
+  const shown = first < 0 ? turns.length - 1 : first;
+  of = { ...of, opened };
   return (
     <div class="trace">
       {turns.map((t, i) => (
-        <details key={t.number} open={i === turns.length - 1}>
+        <details key={t.number} open={i === shown}>
           <summary>
             <b>Turn {t.number}</b>{" "}
             <span class="small muted">
@@ -204,16 +215,33 @@ function Step({ row, of }: { row: Row; of: Of }) {
       </div>
       {done && (
         <div class="small muted">
-          {done.usage && `${count(done.usage.inputTokens)} in, ${count(done.usage.outputTokens)} out tokens`}
+          {done.usage && `${count(done.usage.inputTokens)} in, ${count(done.usage.outputTokens)} out`}
           {done.creditsMicro !== undefined && (
             <>
-              , <Amount of={done.creditsMicro} /> credits
+              {" · "}
+              <Charged id={row.step!.id} credits={done.creditsMicro} />
             </>
           )}
         </div>
       )}
       {done && <ModelCall {...of} id={row.step!.id} />}
     </div>
+  );
+}
+
+// Charged shows the cost of a model call, with a link to its receipt, which has the same id.
+function Charged({ id, credits }: { id: string; credits: number }) {
+  const { may } = useSession();
+  const shown = (
+    <>
+      <Amount of={credits} /> credits
+    </>
+  );
+  if (credits === 0 || !may("usage:read")) return shown;
+  return (
+    <a href={"#/" + withFilter("credits", { id })} title="Open the receipt">
+      {shown}
+    </a>
   );
 }
 
@@ -261,7 +289,7 @@ function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
   return (
     <details onToggle={(e) => open(e.currentTarget.open)}>
       <summary>
-        Tool <code>{call!.name}</code> {done?.outcome && done.outcome !== "ok" && done.outcome !== "error" ? <Badge meaning="warning">{done.outcome}</Badge> : done?.isError && <Badge meaning="failed">failed</Badge>}
+        <code>{call!.name}</code> {done?.outcome && done.outcome !== "ok" && done.outcome !== "error" ? <Badge meaning="warning">{done.outcome}</Badge> : done?.isError && <Badge meaning="failed">failed</Badge>}
         {done && !done.isError && done.bytes !== undefined && <span class="small muted">{size(done.bytes)}</span>}
       </summary>
       {call!.row && <CallInLog id={call!.row} />}
