@@ -195,7 +195,7 @@ type AgentDraft struct {
 	// DriveAccess Null: `read_only`.
 	DriveAccess nullable.Nullable[string] `json:"driveAccess,omitempty,omitzero"`
 
-	// Instructions At most `maxInstructionsCharacters` of `GET /api/v1/meta`.
+	// Instructions The instructions; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
 	Instructions string `json:"instructions,omitempty,omitzero"`
 
 	// Limits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
@@ -439,7 +439,7 @@ type Attachment struct {
 	Name   string `json:"name"`
 	Sha256 string `json:"sha256"`
 
-	// Size In bytes.
+	// Size The size in bytes.
 	Size int64 `json:"size"`
 }
 
@@ -1082,7 +1082,7 @@ type CreateAgent struct {
 	// Example: 70
 	CompactAt nullable.Nullable[int] `json:"compactAt,omitempty,omitzero"`
 
-	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
+	// Description The description; at most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
 	// DriveAccess Whether the agent can write to its drive; `read_only` by default.
@@ -1103,12 +1103,12 @@ type CreateAgent struct {
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
 	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
 
-	// Model `auto` by default.
+	// Model The model; `auto` by default.
 	//
 	// Example: auto
 	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
 
-	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
 
@@ -1316,7 +1316,7 @@ type CreateGrant struct {
 
 // CreateKey defines model for CreateKey.
 type CreateKey struct {
-	// ExpiresAt In the future.
+	// ExpiresAt The expiry, in the future.
 	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
 
@@ -1370,7 +1370,7 @@ type CreateScheduledTask struct {
 	// Mode The mode of the sessions; `once` by default, `chat` if a session is reused.
 	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
 
-	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name"`
 
 	// OverlapPolicy The handling of an instant while an earlier run is unfinished or waits for input: `skip` the instant (the default), `queue` the run, or `allow` both. Runs that share a session are queued instead of allowed. At most 100 runs of a task are queued.
@@ -1438,7 +1438,7 @@ type CreateSession struct {
 	// Limits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
 	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
 
-	// Message At most `maxMessageCharacters` of `GET /api/v1/meta`.
+	// Message The text; at most `maxMessageCharacters` of `GET /api/v1/meta`.
 	Message string `json:"message"`
 
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
@@ -1451,7 +1451,7 @@ type CreateSession struct {
 
 // CreateSpace defines model for CreateSpace.
 type CreateSpace struct {
-	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
+	// Description The description; at most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.
@@ -1460,7 +1460,7 @@ type CreateSpace struct {
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
 	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
 
-	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name"`
 }
 
@@ -1750,7 +1750,7 @@ type DriveFile struct {
 	// Sha256 The hash of the content, in hexadecimal. The `ETag` is this value in double quotes.
 	Sha256 string `json:"sha256"`
 
-	// Size In bytes.
+	// Size The size in bytes.
 	Size int64 `json:"size"`
 
 	// Text Whether the file is searchable and available to the agent as text: it is a text itself, or its text was read from a document.
@@ -1991,7 +1991,7 @@ type EmbedLauncher struct {
 type EmbedLogo struct {
 	CreatedAt Time `json:"createdAt"`
 
-	// Height In pixels.
+	// Height The height in pixels.
 	Height int `json:"height"`
 
 	// ID The id of the tag, which is public.
@@ -2001,7 +2001,7 @@ type EmbedLogo struct {
 	MimeType string `json:"mimeType"`
 	Object   string `json:"object"`
 
-	// Size In bytes.
+	// Size The size in bytes.
 	Size int `json:"size"`
 
 	// URL The address of the picture.
@@ -2009,7 +2009,7 @@ type EmbedLogo struct {
 	// Example: https://stoa.example.com/api/v1/embed/logos/lgo_01k9zqd3m8w5x7y2c4b6n8p0ra
 	URL string `json:"url"`
 
-	// Width In pixels.
+	// Width The width in pixels.
 	Width int `json:"width"`
 }
 
@@ -2513,7 +2513,7 @@ type InviteAccount struct {
 	AccountName string                   `json:"accountName"`
 	GrantMicro  nullable.Nullable[int64] `json:"grantMicro,omitempty,omitzero"`
 
-	// Name The name of the person.
+	// Name The person's name.
 	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
 
 	// Plan The plan's id; `free` by default.
@@ -2522,7 +2522,7 @@ type InviteAccount struct {
 
 // InviteMember defines model for InviteMember.
 type InviteMember struct {
-	// Name The name of the person.
+	// Name The person's name.
 	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
 
 	// OperatorRole Only in the account of the service's operator.
@@ -4567,7 +4567,7 @@ type SendMessage struct {
 	// Attachments Files of the message, at most 10. The model receives images, and the text of documents. A session can have at most 50 files.
 	Attachments nullable.Nullable[[]AddAttachment] `json:"attachments,omitempty,omitzero"`
 
-	// Message At most `maxMessageCharacters` of `GET /api/v1/meta`.
+	// Message The text; at most `maxMessageCharacters` of `GET /api/v1/meta`.
 	Message string `json:"message"`
 
 	// OnBusy The behavior while the session works; `enqueue` by default.
@@ -4662,7 +4662,7 @@ type SessionAttachment struct {
 	Name   string `json:"name"`
 	Sha256 string `json:"sha256"`
 
-	// Size In bytes.
+	// Size The size in bytes.
 	Size int64 `json:"size"`
 }
 
@@ -4929,10 +4929,10 @@ type SetTurnLimits struct {
 	// MaxCreditsMicro The maximum cost of all its model calls. If neither the agent nor the session sets it, `defaultTurnCreditsMicro` of `GET /api/v1/meta` applies; a higher value can be set.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
-	// MaxSteps Model calls; at most `maxTurnSteps` of `GET /api/v1/meta`.
+	// MaxSteps The maximum number of model calls; at most `maxTurnSteps` of `GET /api/v1/meta`.
 	MaxSteps nullable.Nullable[int] `json:"maxSteps,omitempty,omitzero"`
 
-	// TimeoutSeconds At most `maxTurnSeconds` of `GET /api/v1/meta`.
+	// TimeoutSeconds The maximum duration of a turn; at most `maxTurnSeconds` of `GET /api/v1/meta`.
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
 }
 
@@ -5422,7 +5422,7 @@ type UpdateAgent struct {
 	// Example: 70
 	CompactAt nullable.Nullable[int] `json:"compactAt,omitempty,omitzero"`
 
-	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
+	// Description The description; at most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
 	// DriveAccess Whether the agent can write to its drive; `read_only` by default.
@@ -5443,12 +5443,12 @@ type UpdateAgent struct {
 	// Metadata Merged: each member is set, and null removes it. Null instead of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
 
-	// Model `auto` by default.
+	// Model The model; `auto` by default.
 	//
 	// Example: auto
 	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
 
-	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name,omitempty,omitzero"`
 
 	// SpaceID Moves the agent to this space.
@@ -5561,7 +5561,7 @@ type UpdateEmbedTag struct {
 
 // UpdateKey defines model for UpdateKey.
 type UpdateKey struct {
-	// ExpiresAt In the future.
+	// ExpiresAt The expiry, in the future.
 	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
 
@@ -5616,7 +5616,7 @@ type UpdateScheduledTask struct {
 	// Mode The mode of the sessions; `once` by default, `chat` if a session is reused.
 	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
 
-	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name,omitempty,omitzero"`
 
 	// OverlapPolicy The handling of an instant while an earlier run is unfinished or waits for input: `skip` the instant (the default), `queue` the run, or `allow` both. Runs that share a session are queued instead of allowed. At most 100 runs of a task are queued.
@@ -5644,7 +5644,7 @@ type UpdateSession struct {
 
 // UpdateSpace defines model for UpdateSpace.
 type UpdateSpace struct {
-	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
+	// Description The description; at most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.
@@ -5653,7 +5653,7 @@ type UpdateSpace struct {
 	// Metadata Merged: each member is set, and null removes it. Null instead of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
 
-	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name,omitempty,omitzero"`
 }
 
@@ -5688,7 +5688,7 @@ type Upload struct {
 	Object   string `json:"object"`
 	Sha256   string `json:"sha256"`
 
-	// Size In bytes.
+	// Size The size in bytes.
 	Size int64 `json:"size"`
 
 	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
@@ -5985,7 +5985,7 @@ type WrittenDriveFile struct {
 	// Sha256 The hash of the content, in hexadecimal. The `ETag` is this value in double quotes.
 	Sha256 string `json:"sha256"`
 
-	// Size In bytes.
+	// Size The size in bytes.
 	Size int64 `json:"size"`
 
 	// Text Whether the file is searchable and available to the agent as text: it is a text itself, or its text was read from a document.
