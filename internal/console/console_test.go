@@ -124,6 +124,35 @@ func TestSignInWithAKey(t *testing.T) {
 	}
 }
 
+// Reads of the console have a limit of their own, so that a page neither stops at the limit of the
+// key nor takes calls from it.
+func TestReadsOfTheConsoleCountSeparately(t *testing.T) {
+	t.Parallel()
+	h := apitest.Start(t, apitest.Config{})
+	var created struct{ Secret string }
+	r := ask(t, h, "POST", "/api/v1/keys", `{"name":"slow","requestsPerMinute":2}`, "Authorization: Bearer "+h.Key)
+	if err := json.Unmarshal([]byte(r.body), &created); err != nil || r.StatusCode != 201 {
+		t.Fatal(r.StatusCode, r.body, err)
+	}
+	cookie, account, bearer := "Cookie: stoa-session="+signIn(t, h, created.Secret).Value, "Stoa-Account: "+h.Account.ID, "Authorization: Bearer "+created.Secret
+	const me = "/api/v1/users/me"
+	for range 10 {
+		ask(t, h, "GET", me, "", cookie, account).want(t, "a read of the console", 200, "")
+	}
+	ask(t, h, "GET", me, "", bearer).want(t, "the first request of the key", 200, "")
+	ask(t, h, "POST", "/api/v1/webhooks", "{}", cookie, account).want(t, "a change in the console", 400, stoa.CodeMissingParameter)
+	ask(t, h, "POST", "/api/v1/webhooks", "{}", cookie, account).want(t, "a change beyond the limit", 429, stoa.CodeRateLimit)
+	ask(t, h, "GET", me, "", bearer).want(t, "a request beyond the limit", 429, stoa.CodeRateLimit)
+	ask(t, h, "GET", me, "", cookie, account).want(t, "a read after that", 200, "")
+	status := 200
+	for n := 11; status == 200 && n <= 1300; n++ {
+		status = ask(t, h, "GET", me, "", cookie, account).StatusCode
+	}
+	if status != http.StatusTooManyRequests {
+		t.Errorf("1,300 reads of the console end with %d", status)
+	}
+}
+
 func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 	t.Parallel()
 	h := apitest.Start(t, apitest.Config{})

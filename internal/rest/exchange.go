@@ -316,7 +316,7 @@ func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) 
 	case scope != "" && !c.Key.Has(scope):
 		return c, stoa.Errorf(stoa.CodeScope, "This key does not have the scope %q, which the request requires. Use another key, or create one with that scope.", scope)
 	}
-	return c, b.admit(c)
+	return c, b.admit(r, c)
 }
 
 // takesBareKey reports whether an operation for Anthropic's clients accepts the key in

@@ -14,15 +14,27 @@ import (
 // Rates returns the counters of requests per minute, by key and by account.
 func (b *Base) Rates() *ratelimit.Rates { return &b.rates }
 
+// consoleReads is the maximum number of reads per minute with a session of the console, for
+// all keys of an account. They do not count against the limits of the key and its plan, since
+// a page of the console sends several.
+const consoleReads = 1200
+
 // admit counts a request of a key against the smaller of its own and its plan's
 // requests per minute, then against those of the account. Keys that share a book are
-// counted together, so that creating keys does not raise the limit.
-func (b *Base) admit(c stoa.Caller) error {
+// counted together, so that creating keys does not raise the limit. Reads of the console
+// count separately; see [consoleReads].
+func (b *Base) admit(r *http.Request, c stoa.Caller) error {
 	if b.LimitsOff() {
 		return nil
 	}
-	most := smaller(c.Plan.RequestsPerMinute, c.Key.RequestsPerMinute)
 	now := time.Now()
+	if session, _ := b.accountOfSession(r); session != "" && r.Method == http.MethodGet {
+		if wait, ok := b.rates.Allow("console "+c.Account.ID, consoleReads, now); !ok {
+			return stoa.Errorf(stoa.CodeRateLimit, "The console has reached its limit of %d reads per minute for this account. Try again in %d seconds.", consoleReads, wait/time.Second).After(wait)
+		}
+		return nil
+	}
+	most := smaller(c.Plan.RequestsPerMinute, c.Key.RequestsPerMinute)
 	wait, ok := b.rates.Allow(c.Key.Root(), most, now)
 	if !ok {
 		return stoa.Errorf(stoa.CodeRateLimit, "This key has reached its limit of %d requests per minute. Try again in %d seconds.", most, wait/time.Second).After(wait)
