@@ -38,6 +38,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	p.says("The stoa is open.")
 	p.says("completed")
 
+	p.see(`(() => { const agent = [...document.querySelectorAll("main a")].find((a) => a.innerText.trim() === "Helper"); agent?.click(); return !!agent; })()`)
 	p.press("Schedules")
 	p.says("No scheduled tasks yet")
 	p.press("Schedule a task")
