@@ -144,7 +144,8 @@ func create(ctx context.Context, address, from string) (in string, drop func() e
 		return "", nil, fmt.Errorf("%s: %w", Env, err)
 	}
 	name := strings.ToLower(stoa.NewID("test"))
-	if err := run(ctx, address, "CREATE DATABASE "+name+" TEMPLATE "+from); err != nil {
+	// To copy its files takes a fifth of the time of logging its pages, the default.
+	if err := run(ctx, address, "CREATE DATABASE "+name+" TEMPLATE "+from+" STRATEGY FILE_COPY"); err != nil {
 		return "", nil, err
 	}
 	u.Path = "/" + name
