@@ -97,19 +97,13 @@ func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.List
 	var byDay map[string][]int64
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.AccountRow, store.Cursor, error) {
 		rows, next, err := tx.Accounts(ctx, filter, p.Page)
-		ids := make([]string, len(rows))
-		for i, a := range rows {
-			ids[i] = a.ID
-		}
 		if err == nil {
-			byDay, err = tx.SpentByDay(ctx, ids)
+			byDay, err = tx.SpentByDay(ctx, rows)
 		}
 		return rows, next, err
 	}, func(a store.AccountRow) contract.Account {
 		out := contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds))
-		if out.SpentByDayMicro = byDay[a.ID]; out.SpentByDayMicro == nil {
-			out.SpentByDayMicro = make([]int64, store.SpentDays)
-		}
+		out.SpentByDayMicro = byDay[a.ID]
 		return out
 	})
 }

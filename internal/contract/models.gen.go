@@ -649,7 +649,7 @@ type ConfigCheck struct {
 
 // ConfigDraft defines model for ConfigDraft.
 type ConfigDraft struct {
-	// Author The id of the key that changed the draft last; null if there is no draft.
+	// Author The id of the key that last changed the draft; null if there is no draft.
 	Author nullable.Nullable[string] `json:"author"`
 
 	// BaseVersion The version on which the draft is based; 0 if there was none.
@@ -1391,7 +1391,7 @@ type CreateScheduledTask struct {
 
 // CreateSecret defines model for CreateSecret.
 type CreateSecret struct {
-	// ExpiresAt The expiry, after which the secret is no longer sent. By default it does not expire.
+	// ExpiresAt The time from which the secret is no longer sent. By default it does not expire.
 	ExpiresAt nullable.Nullable[Time] `json:"expiresAt,omitempty,omitzero"`
 
 	// ExternalUserID The secret is sent only in sessions of this external user.
@@ -3050,7 +3050,7 @@ type Limits struct {
 	// Example: 100000
 	RequestsKeptPerAccount int64 `json:"requestsKeptPerAccount"`
 
-	// RequestsKeptSeconds The retention of rows of the request log; 0 means that there is no log.
+	// RequestsKeptSeconds The retention of rows of the request log; 0 if the log is off.
 	//
 	// Example: 2592000
 	RequestsKeptSeconds int64 `json:"requestsKeptSeconds"`
@@ -3934,7 +3934,7 @@ type Receipt struct {
 	// ID Example: resp_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Ignored The paths of members of the request that had no effect, such as `input[0].name`. If paths differ only in array indexes, only the first is listed. A name that is not an identifier is `*`. Absent if there are none.
+	// Ignored The paths of request members that had no effect, such as `input[0].name`. If paths differ only in array indexes, only the first is listed. A name that is not an identifier is `*`. Absent if there are none.
 	Ignored []string `json:"ignored,omitempty,omitzero"`
 	KeyID   string   `json:"keyId"`
 
@@ -4483,7 +4483,7 @@ type Secret struct {
 	// DeletedAt The time of the deletion: the value and the hint are erased, and the record is kept for the calls that refer to it. Null or absent if the secret is not deleted.
 	DeletedAt nullable.Nullable[Time] `json:"deletedAt,omitempty,omitzero"`
 
-	// ExpiresAt The expiry, after which the secret is no longer sent; null if it does not expire.
+	// ExpiresAt The time from which the secret is no longer sent; null if it does not expire.
 	ExpiresAt nullable.Nullable[Time] `json:"expiresAt"`
 
 	// ExternalUserID The secret is sent only in sessions of this external user, which name it in `credentials`; null means all sessions.

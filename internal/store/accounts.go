@@ -65,7 +65,7 @@ func scanAccountRow(rows *sql.Rows) (a AccountRow, err error) {
 }
 
 // spentSince is the first day of [AccountRow.Spent].
-func (tx *Tx) spentSince() int64 { return dayOf(tx.Now) - SpentDays + 1 }
+func (tx *Tx) spentSince() int64 { return dayOf(tx.Now) - spentDays + 1 }
 
 // AccountRow returns the account with that id, or CodeNotFound.
 func (tx *Tx) AccountRow(ctx context.Context, id string) (AccountRow, error) {

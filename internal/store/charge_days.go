@@ -9,11 +9,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// SpentDays is the number of days of UTC, including today, that are summed for
+// spentDays is the number of days of UTC, including today, that are summed for
 // [AccountRow.Spent]; a few more are kept, because clocks differ.
 const (
-	SpentDays = 30
-	keptDays  = SpentDays + 10
+	spentDays = 30
+	keptDays  = spentDays + 10
 )
 
 // dayOf returns the days since 1970, in UTC.
@@ -68,37 +68,30 @@ func (tx *Tx) addToDays(ctx context.Context, receipts []Receipt, inserted map[st
 	return nil
 }
 
-// SpentByDay returns the charges of the last 30 days of UTC of each of at most 100 accounts, the
-// oldest day first. Accounts without charges are absent.
-func (tx *Tx) SpentByDay(ctx context.Context, accountIDs []string) (map[string][]int64, error) {
-	const most = 100
+// SpentByDay returns the charges of each account on each of the last 30 days of UTC, the oldest day
+// first.
+func (tx *Tx) SpentByDay(ctx context.Context, accounts []AccountRow) (map[string][]int64, error) {
 	spent := map[string][]int64{}
-	if len(accountIDs) == 0 {
+	if len(accounts) == 0 {
 		return spent, nil
 	}
-	values := make([]any, min(len(accountIDs), most))
-	for i := range values {
-		values[i] = accountIDs[i]
+	ids := make([]any, len(accounts))
+	for i, a := range accounts {
+		ids[i], spent[a.ID] = a.ID, make([]int64, spentDays)
 	}
 	since := tx.spentSince()
-	in, args := inList([]any{since}, values)
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
+	in, args := inList([]any{since}, ids)
+	return spent, tx.Query(ctx, func(rows *sql.Rows) error {
 		var id string
 		var day, amount int64
-		if err := rows.Scan(&id, &day, &amount); err != nil {
-			return err
+		err := rows.Scan(&id, &day, &amount)
+		if err == nil {
+			// The clock of another node may be ahead; its charges count as today's, as in [AccountRow].
+			spent[id][min(day-since, spentDays-1)] += amount
 		}
-		days := spent[id]
-		if days == nil {
-			days = make([]int64, SpentDays)
-			spent[id] = days
-		}
-		// The clock of another node may be ahead; its charges count as today's, as in [AccountRow].
-		days[min(day-since, SpentDays-1)] += amount
-		return nil
+		return err
 	}, fmt.Sprintf(`SELECT account_id, day, CAST(SUM(amount) AS BIGINT) FROM charge_days WHERE day >= $1 AND account_id IN (%s)
-		GROUP BY account_id, day LIMIT %d`, in, most*keptDays), args...)
-	return spent, err
+		GROUP BY account_id, day LIMIT %d`, in, len(ids)*keptDays), args...)
 }
 
 // PurgeChargeDays removes the sums of days that no list reads any more.

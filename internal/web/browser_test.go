@@ -172,16 +172,8 @@ func watch(t *testing.T, ctx context.Context, cancel func(), base, path string, 
 			}
 		}
 	}()
-	scheme := "light"
-	if l.dark {
-		scheme = "dark"
-	}
-	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	p.do(chromedp.EmulateViewport(l.width, l.height), chromedp.Navigate(base+path))
+	p.as(l)
+	p.do(chromedp.Navigate(base + path))
 	t.Cleanup(func() {
 		cancel()
 		<-done
@@ -192,6 +184,21 @@ func watch(t *testing.T, ctx context.Context, cancel func(), base, path string, 
 		}
 	})
 	return p
+}
+
+// as changes the emulated media of the page without reloading it.
+func (p *tab) as(l look) {
+	p.t.Helper()
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+	}); err != nil {
+		p.t.Fatal(err)
+	}
+	p.do(chromedp.EmulateViewport(l.width, l.height))
 }
 
 func (p *tab) complain(what string) {

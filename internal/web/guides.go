@@ -146,7 +146,7 @@ func newGuide(name string, source []byte, titles map[string]string) (*guide, err
 // guideMarkup adds the frames of other pages to tables and code. The empty corner of a
 // table is not a heading.
 var guideMarkup = strings.NewReplacer(
-	"<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="words">`, "</table>", "</table></div>",
+	"<table>", tableBegin, "</table>", tableEnd,
 	"<th></th>", "<td></td>",
 	"<pre>", `<div class="code" data-copy><pre tabindex="0">`, "</pre>", "</pre></div>",
 )

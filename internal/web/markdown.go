@@ -9,6 +9,12 @@ import (
 	"github.com/yuin/goldmark/extension"
 )
 
+// The frame of a table of text.
+const (
+	tableBegin = `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="words">`
+	tableEnd   = "</table></div>"
+)
+
 // prose converts the Markdown of descriptions to HTML. Raw HTML in it is
 // dropped: goldmark does so by default.
 type prose struct{ md goldmark.Markdown }
@@ -26,8 +32,7 @@ func (p prose) html(text string) (template.HTML, error) {
 	if err := p.md.Convert([]byte(text), &out); err != nil {
 		return "", err
 	}
-	html := strings.ReplaceAll(out.String(), "<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="words">`)
-	html = strings.ReplaceAll(html, "</table>", "</table></div>")
+	html := strings.NewReplacer("<table>", tableBegin, "</table>", tableEnd).Replace(out.String())
 	return template.HTML(html), nil // goldmark escaped it
 }
 

@@ -7,26 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
-
 	"stoa/internal/contract"
 )
-
-// as changes the emulated media of the page without reloading it.
-func (p *tab) as(l look) {
-	p.t.Helper()
-	scheme := "light"
-	if l.dark {
-		scheme = "dark"
-	}
-	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
-	}); err != nil {
-		p.t.Fatal(err)
-	}
-	p.do(chromedp.EmulateViewport(l.width, l.height))
-}
 
 // everywhere checks the current page in the usual sizes and themes.
 func (p *tab) everywhere(name string) {

@@ -76,9 +76,6 @@ function keep(text: string, value: unknown): void {
 // exactText returns the text of arguments as the service sent it.
 export const exactText = (of: unknown): string => texts.get(of as object) ?? JSON.stringify(of);
 
-// memberText returns the text of a member of a JSON object, or undefined.
-export const memberText = (text: string, name: string): string | undefined => membersOf(text).find(([n]) => n === name)?.[1];
-
 // valueText returns a JSON value in one line. A string is shown without quotes, unless it
 // would look like another value.
 export function valueText(json: string): string {

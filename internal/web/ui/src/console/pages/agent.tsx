@@ -1,6 +1,6 @@
 // One agent: its sessions, drive, schedules and embeds, its settings and earlier
 // versions.
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import type { Agent, AgentVersion } from "../../lib/agents";
 import { Badge, Button, Time } from "../parts/basic";
 import { Diff } from "../parts/diff";
@@ -10,7 +10,7 @@ import { Subject, type Tagged, useSubject } from "../parts/subject";
 import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
-import { go } from "../parts/router";
+import { go, useTitle } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Comparison } from "./compare";
 import { DriveView } from "./drive";
@@ -41,14 +41,10 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
   const [one, other] = rest.split("/with/"); // of two sessions that are compared
   const name = agent.data?.data.name;
   const section = tabs.find((t) => t.id === active)!.title;
-  useEffect(() => {
-    if (!name) return;
-    const before = document.title;
-    document.title = `${name} · ${section} · Stoa console`;
-    return () => void (document.title = before);
-  }, [name, section]);
-  // A session has its own head.
-  if (one && !other && active === "sessions" && may("sessions:read") && agent.problem?.status !== 404) return <SessionView key={one} agentId={id} agentName={name} version={agent.data?.data.version} id={one} />;
+  // A session has its own head and title.
+  const inSession = one && !other && active === "sessions" && may("sessions:read") && agent.problem?.status !== 404;
+  useTitle(!inSession && name && `${name} · ${section}`);
+  if (inSession) return <SessionView key={one} agentId={id} agentName={name} version={agent.data?.data.version} id={one} />;
   return (
     <Subject of={agent} what="agent" list="agents" title={name} state={agent.data && <span class="small muted">{agent.data.data.model} · version {agent.data.data.version}</span>} aside={<span class="push mono muted breaks">{id}</span>}>
       <Tabs label="Agent" tabs={tabs} active={active} onChange={(tab) => go(`agents/${id}/${tab}`)} />

@@ -5,7 +5,7 @@ import type { Session } from "../../lib/agents";
 import type { NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
 import { count, credits, day as dayName, dayOf, duration, midnight, of, zone } from "../../lib/format";
 import type { Credits, Key, List, Meta, Receipt, UsageReport } from "../../lib/types";
-import { Amount, Badge, Id, Time, Notice } from "../parts/basic";
+import { Amount, Badge, Id, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Notices, NoticesContext } from "../parts/notices";
 import { Empty, Skeleton, States, useLive, useLoad } from "../parts/load";

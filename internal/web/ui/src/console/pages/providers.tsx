@@ -145,35 +145,37 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
           <Lately of={lately} />
         </>
       )}
-      {p.routes.length > 0 && <h3>Since the last restart, or the last change of its settings</h3>}
       {p.routes.length > 0 && (
-        <Table
-          label={`Models of ${p.name}`}
-          rows={p.routes}
-          columns={[
-            { title: "Model", show: (r) => <span class="nowrap">{r.model}</span> },
-            {
-              title: "State",
-              keep: 2,
-              show: (r) => (
-                <>
-                  <Badge meaning={states[r.state]?.[0]}>{states[r.state]?.[1] ?? r.state}</Badge>
-                  {r.openUntil && (
-                    <div class="small muted">
-                      until <Time at={r.openUntil} />
-                    </div>
-                  )}
-                </>
-              ),
-            },
-            { title: "In progress", number: true, show: (r) => count(r.inFlight) },
-            { title: "Requests", number: true, show: (r) => count(r.requests) },
-            { title: "Retries", number: true, show: (r) => count(r.retries) },
-            { title: "Failures", number: true, show: (r) => count(r.failures) },
-            { title: "Timeouts", number: true, show: (r) => count(r.timeouts) },
-            { title: "Last failure", show: (r) => (r.lastFailure ? <LastFailure of={r.lastFailure} short /> : <span class="muted">none</span>) },
-          ]}
-        />
+        <>
+          <h3>Since the last restart, or the last change of its settings</h3>
+          <Table
+            label={`Models of ${p.name}`}
+            rows={p.routes}
+            columns={[
+              { title: "Model", show: (r) => <span class="nowrap">{r.model}</span> },
+              {
+                title: "State",
+                keep: 2,
+                show: (r) => (
+                  <>
+                    <Badge meaning={states[r.state]?.[0]}>{states[r.state]?.[1] ?? r.state}</Badge>
+                    {r.openUntil && (
+                      <div class="small muted">
+                        until <Time at={r.openUntil} />
+                      </div>
+                    )}
+                  </>
+                ),
+              },
+              { title: "In progress", number: true, show: (r) => count(r.inFlight) },
+              { title: "Requests", number: true, show: (r) => count(r.requests) },
+              { title: "Retries", number: true, show: (r) => count(r.retries) },
+              { title: "Failures", number: true, show: (r) => count(r.failures) },
+              { title: "Timeouts", number: true, show: (r) => count(r.timeouts) },
+              { title: "Last failure", show: (r) => (r.lastFailure ? <LastFailure of={r.lastFailure} short /> : <span class="muted">none</span>) },
+            ]}
+          />
+        </>
       )}
     </section>
   );

@@ -24,7 +24,7 @@ import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { go, useFilter } from "../parts/router";
+import { go, useFilter, useTitle } from "../parts/router";
 import { useSession } from "../parts/session";
 
 interface Log {
@@ -65,13 +65,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
     return () => stop.abort();
   }, [api, path]);
 
-  const title = session.data?.title;
-  useEffect(() => {
-    if (!title) return;
-    const before = document.title;
-    document.title = `${title} · Stoa console`;
-    return () => void (document.title = before);
-  }, [title]);
+  useTitle(session.data?.title);
 
   const act = async (work: () => Promise<unknown>) => {
     const done = await run(work);
@@ -205,7 +199,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
                 <input type="range" min={1} max={log.events.length} step={1} value={upTo ?? log.events.length} onInput={(e) => setUpTo(Number(e.currentTarget.value))} />
               </label>
             )}
-            <Trace of={{ path, agentId, version: s.draft ? undefined : s.agentVersion }} turns={turns} resultOf={resultOf} running={running} opened={step} />
+            <Trace of={{ path, agentId, version: s.draft ? undefined : s.agentVersion, opened: step }} turns={turns} resultOf={resultOf} running={running} />
           </div>
         </aside>
       </div>

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { effectsWords } from "../../lib/connections";
 import type { AgentToolCall, PendingToolCall, ResolveToolCall } from "../../lib/contract";
-import { exactText, indented, memberText, membersOf, valueText, visible } from "../../lib/exact";
+import { exactText, indented, membersOf, valueText, visible } from "../../lib/exact";
 import { duration, size } from "../../lib/format";
 import { useSession } from "./session";
 import { Badge, Button, Id, type Meaning, Notice, Time } from "./basic";
@@ -25,8 +25,8 @@ function useCall(id: string) {
   const { api } = useSession();
   return useLoad<ReadCall>(
     async (signal) => {
-      const text = await (await api.raw("GET", "/tool-calls/" + id, { signal })).text();
-      return { call: JSON.parse(text) as AgentToolCall, text: indented(memberText(text, "arguments") ?? "{}") };
+      const call = await api.get<AgentToolCall>("/tool-calls/" + id, undefined, signal);
+      return { call, text: indented(exactText(call.arguments)) };
     },
     [api, id],
   );

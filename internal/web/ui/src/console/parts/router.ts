@@ -23,6 +23,16 @@ export function useUnsaved(dirty: boolean): void {
   }, [dirty]);
 }
 
+// useTitle names the window while the component is shown, unless the name is empty.
+export function useTitle(name: string | false | null | undefined): void {
+  useEffect(() => {
+    if (!name) return;
+    const before = document.title;
+    document.title = `${name} · Stoa console`;
+    return () => void (document.title = before);
+  }, [name]);
+}
+
 export interface Address {
   path: string; // without its "#/" and its query
   asked?: string; // the address that the user opens while there is unsaved work

@@ -14,20 +14,24 @@ export function Spark({ of }: { of: number[] }) {
   const slot = 60 / of.length;
   return (
     <svg class="spark" width={60} height={16} aria-hidden="true">
-      <line y1={15.5} x2={60} y2={15.5} />
-      {most > 0 && <path stroke-width={slot * 0.7} d={of.map((n, i) => (n > 0 ? `M${(slot * (i + 0.5)).toFixed(1)} 16v-${Math.max((15 * n) / most, 1).toFixed(1)}` : "")).join("")} />}
+      {most > 0 && (
+        <>
+          <line y1={15.5} x2={60} y2={15.5} />
+          <path stroke-width={slot * 0.7} d={of.map((n, i) => (n > 0 ? `M${(slot * (i + 0.5)).toFixed(1)} 16v-${Math.max((15 * n) / most, 1).toFixed(1)}` : "")).join("")} />
+        </>
+      )}
     </svg>
   );
 }
 
-// Spent shows what was spent on each of some days, and their sum.
+const days = 30;
+
+// Spent shows the amounts of the last 30 days as a chart, and their sum. A further amount is only added to the sum.
 export const Spent = ({ of }: { of: number[] }) => (
   <span class="nowrap">
-    <Spark of={of} /> <Amount of={of.reduce((a, b) => a + b, 0)} as="column" />
+    <Spark of={of.length > days ? [0] : of} /> <Amount of={of.reduce((a, b) => a + b, 0)} as="column" />
   </span>
 );
-
-const days = 30;
 
 // useSpent returns the column of the credits that each row spent in the last 30 days, from one
 // report; none if the key cannot read it. With very many rows the report has no days.
@@ -61,14 +65,7 @@ export function useSpent<T extends { id: string }>(group: "agent" | "key"): Colu
       title: "Credits, 30 days",
       number: true,
       keep: 2,
-      show: ({ id }) => {
-        const spent = usage.data?.get(id) ?? [];
-        return (
-          <span class="nowrap">
-            <Spark of={spent.length > days ? [0] : spent} /> {usage.data && <Amount of={spent.reduce((a, b) => a + b, 0)} as="column" />}
-          </span>
-        );
-      },
+      show: ({ id }) => (usage.data ? <Spent of={usage.data.get(id) ?? []} /> : <Spark of={[]} />),
     },
   ];
 }

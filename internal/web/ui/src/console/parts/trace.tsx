@@ -166,14 +166,13 @@ export interface Of {
   path: string;
   agentId: string;
   version?: number; // of the agent; undefined for a draft
-  opened?: string; // the id of a model call
+  opened?: string; // the id of the model call that is open initially
 }
 
 // Trace opens the last turn, or the one with the model call that is opened.
-export function Trace({ of, turns, resultOf, running, opened }: { of: Of; turns: Turn[]; resultOf: ResultOf; running: boolean; opened?: string }) {
-  const first = turns.findIndex((t) => t.rows.some((r) => r.step && r.id === opened));
+export function Trace({ of, turns, resultOf, running }: { of: Of; turns: Turn[]; resultOf: ResultOf; running: boolean }) {
+  const first = turns.findIndex((t) => t.rows.some((r) => r.step && r.id === of.opened));
   const shown = first < 0 ? turns.length - 1 : first;
-  of = { ...of, opened };
   return (
     <div class="trace">
       {turns.map((t, i) => (
