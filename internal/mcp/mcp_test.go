@@ -23,7 +23,7 @@ type fake struct {
 	Server
 	mu    sync.Mutex
 	asked []string
-	keys  []string // the headers Authorization that were sent
+	keys  []string
 }
 
 // serve starts a server that counts every request.
@@ -56,6 +56,20 @@ func (f *fake) requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.asked)
+}
+
+// forget clears the list of requests.
+func (f *fake) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = nil
+}
+
+// credentials returns the headers Authorization that were sent.
+func (f *fake) credentials() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.keys)
 }
 
 // modern answers the handshake of the modern era, and calls answer for the rest.
@@ -118,7 +132,8 @@ func TestServersOfBothEras(t *testing.T) {
 			if asked := f.requests(); !slices.Equal(asked, c.listed) {
 				t.Errorf("asked %v, want %v", asked, c.listed)
 			}
-			f.asked, f.Protocol = nil, got.Protocol
+			f.forget()
+			f.Protocol = got.Protocol
 			answer, err := f.Call(t.Context(), remote.Call{ID: "cal_1", Tool: "append_note", Arguments: json.RawMessage(`{"name":"a","text":"b"}`)})
 			if err != nil || answer.IsError || answer.Text != "Written. The note has 1 lines." {
 				t.Errorf("%+v, %v", answer, err)
@@ -131,7 +146,7 @@ func TestServersOfBothEras(t *testing.T) {
 			if err == nil && !answer.IsError || err != nil && failed.Class != remote.Refused {
 				t.Errorf("wrong arguments: %+v, %v", answer, err)
 			}
-			for _, key := range f.keys {
+			for _, key := range f.credentials() {
 				if key != "Bearer secret-token" {
 					t.Errorf("a request carried %q", key)
 				}
