@@ -248,7 +248,7 @@ func makeEML(texts []string, i int) []byte {
 	case 3: // with an attachment
 		b.WriteString("Content-Type: multipart/mixed; boundary=\"y y\"\r\n\r\n--y y\r\n")
 		part("text/plain", body, encoding)
-		b.WriteString("--y y\r\nContent-Type: application/pdf; name=a.pdf\r\nContent-Disposition: attachment; filename*=utf-8''R%C3%A9sum%C3%A9.pdf\r\n\r\nDELETED\r\n--y y--\r\n")
+		b.WriteString("--y y\r\nContent-Type: image/png; name=a.png\r\nContent-Disposition: attachment; filename*=utf-8''R%C3%A9sum%C3%A9.png\r\n\r\n\x89PNG\r\n\x1a\nDELETED\r\n--y y--\r\n")
 	}
 	return b.Bytes()
 }

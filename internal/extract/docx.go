@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// readDOCX returns the text of a document of Word: its body, its notes, then its headers and
-// footers, each text once.
+// readDOCX returns the text of a document of Word: its body, its notes and comments, then its
+// headers and footers, each text once.
 func (a *archive) readDOCX(main string) Result {
 	var f flow
-	w := &walker{f: &f, styles: a.styles(main)}
+	w := &walker{f: &f, styles: a.styles(main), numbers: a.numbers(main)}
 	r, err := a.open(main)
 	if err == nil {
 		err = w.read(r)
 	}
-	for _, kind := range []string{"footnotes", "endnotes"} {
+	for _, kind := range []string{"footnotes", "endnotes", "comments"} {
 		part := a.related(main, kind)
 		if part == "" || err != nil {
 			continue
@@ -36,7 +36,7 @@ func (a *archive) readDOCX(main string) Result {
 			continue
 		}
 		var lines flow
-		one := &walker{f: &lines, styles: w.styles}
+		one := &walker{f: &lines, styles: w.styles, numbers: w.numbers}
 		err = one.read(r)
 		if text := strings.TrimSpace(lines.b.String()); text != "" && !seen[text] {
 			seen[text], w.any = true, true
@@ -49,8 +49,9 @@ func (a *archive) readDOCX(main string) Result {
 
 // A style is a named format of paragraphs.
 type style struct {
-	level int // of a heading, from 1; 0 for others
-	list  bool
+	level int    // of a heading, from 1; 0 for others
+	list  string // numId of its list; "0" for none, "" for that of base
+	depth int    // level of the list
 	base  string
 }
 
@@ -88,7 +89,9 @@ func (a *archive) styles(main string) map[string]style {
 					s.level = n + 1
 				}
 			case "numId":
-				s.list = value != "0"
+				s.list = value
+			case "ilvl":
+				s.depth, _ = strconv.Atoi(value)
 			}
 		case xml.EndElement:
 			if e.Name.Local == "style" && id != "" {
@@ -99,10 +102,16 @@ func (a *archive) styles(main string) map[string]style {
 	for id, s := range styles {
 		for range 10 {
 			base, ok := styles[s.base]
-			if !ok || s.level > 0 {
+			if !ok || s.level > 0 && s.list != "" {
 				break
 			}
-			s.level, s.list, s.base = base.level, s.list || base.list, base.base
+			if s.level == 0 {
+				s.level = base.level
+			}
+			if s.list == "" {
+				s.list, s.depth = base.list, base.depth
+			}
+			s.base = base.base
 		}
 		styles[id] = s
 	}
@@ -112,12 +121,13 @@ func (a *archive) styles(main string) map[string]style {
 // A walker writes the text of a part in WordprocessingML or DrawingML as Markdown. Both have
 // the same local names of paragraphs, runs and tables.
 type walker struct {
-	f      *flow
-	styles map[string]style
-	title  int    // level of the paragraphs as headings; 0 outside of titles
-	note   string // prefix of the numbers of notes: "f" or "e"; "" in the body
-	any    bool   // there was a text
-	shape  func(e xml.StartElement) (skip bool)
+	f       *flow
+	styles  map[string]style
+	numbers *numbering // empty in presentations
+	title   int        // level of the paragraphs as headings; 0 outside of titles
+	note    string     // prefix of the numbers of notes: "f", "e" or "c"; "" in the body
+	any     bool       // there was a text
+	shape   func(e xml.StartElement) (skip bool)
 
 	path    []string // names of the open elements
 	paras   []para   // open paragraphs: a text box is within one
@@ -128,11 +138,13 @@ type walker struct {
 
 // A para is an open paragraph.
 type para struct {
-	text  strings.Builder
-	level int // of a heading
-	list  bool
-	depth int // of the item of a list
-	quiet bool
+	text   strings.Builder
+	level  int // of a heading
+	list   bool
+	number string // numId of the list in a document
+	depth  int    // of the item of a list
+	quiet  bool
+	joined bool // its end is deleted, so that it is a part of the next one
 }
 
 // A table is an open table: the finished cells of its row, and the text of the open one.
@@ -228,7 +240,12 @@ func (w *walker) start(e xml.StartElement) {
 		if kind := attr(e, "type"); kind == "" || kind == "normal" {
 			w.pending = "[^" + w.note + attr(e, "id") + "]: "
 		}
-	case "footnoteReference", "endnoteReference":
+	case "comment":
+		w.pending = "[^c" + attr(e, "id") + "]: "
+		if author := oneLine(attr(e, "author")); author != "" {
+			w.pending += author + ": "
+		}
+	case "footnoteReference", "endnoteReference", "commentReference":
 		w.add("[^" + name[:1] + attr(e, "id") + "]")
 	case "tab":
 		w.add("\t")
@@ -247,15 +264,20 @@ func (w *walker) start(e xml.StartElement) {
 	switch value := attr(e, "val"); e.Name.Local {
 	case "pStyle":
 		s := w.styles[value]
-		p.level, p.list = max(p.level, s.level), p.list || s.list
+		p.level, p.number, p.depth = max(p.level, s.level), s.list, s.depth
+		if depth, ok := w.numbers.styled[value]; ok {
+			p.depth = depth
+		}
 	case "outlineLvl":
 		if n, err := strconv.Atoi(value); err == nil && n < 9 && within == "pPr" {
 			p.level = max(p.level, n+1)
 		}
 	case "numId":
-		p.list = value != "0"
+		p.number = value
 	case "ilvl":
 		p.depth, _ = strconv.Atoi(value)
+	case "del":
+		p.joined = true
 	case "buChar", "buAutoNum":
 		p.list = true
 	case "pPr":
@@ -299,10 +321,18 @@ func (w *walker) end(name string) {
 // paragraph writes a finished paragraph.
 func (w *walker) paragraph(p *para) {
 	text := strings.TrimSpace(p.text.String())
+	number := ""
+	if p.number != "" && p.number != "0" && !p.joined {
+		p.list = true
+		number = w.numbers.next(p.number, p.depth) // of empty paragraphs, too, as in Word
+	}
 	if text == "" {
 		return
 	}
 	w.any = true
+	if number != "" {
+		text = number + " " + text
+	}
 	if len(w.tables) > 0 {
 		w.tables[len(w.tables)-1].cell.WriteString(text + " ")
 		return
@@ -316,7 +346,10 @@ func (w *walker) paragraph(p *para) {
 	case p.level > 0:
 		text = strings.Repeat("#", min(p.level, 6)) + " " + oneLine(text)
 	case list:
-		text = strings.Repeat("  ", min(max(p.depth, 0), 8)) + "- " + text
+		if number == "" {
+			text = "- " + text
+		}
+		text = strings.Repeat("  ", min(max(p.depth, 0), 8)) + text
 	}
 	w.f.line(w.pending + text)
 	if !list {

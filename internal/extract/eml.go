@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -17,8 +16,9 @@ import (
 
 // Limits of a message.
 const (
-	maxNested = 20  // multiparts within each other
-	maxParts  = 500 // of a message
+	maxNested   = 20  // multiparts within each other
+	maxParts    = 500 // of a message
+	maxAttached = 3   // messages within each other whose attachments are read
 )
 
 var headers = &mime.WordDecoder{CharsetReader: func(charset string, r io.Reader) (io.Reader, error) {
@@ -29,9 +29,8 @@ var headers = &mime.WordDecoder{CharsetReader: func(charset string, r io.Reader)
 	return e.NewDecoder().Reader(r), nil
 }}
 
-// readEML returns the headers that people read, the text and the names of the attachments of a
-// message.
-func readEML(data []byte) Result {
+// readEML returns the headers that people read, the text and the attachments of a message.
+func (p parser) readEML(data []byte) Result {
 	m, err := mail.ReadMessage(bytes.NewReader(data))
 	if err != nil {
 		return broken("message")
@@ -43,25 +42,53 @@ func readEML(data []byte) Result {
 		}
 	}
 	known := f.lines > 0
-	g := message{}
+	p.depth++
+	g := message{parser: p}
 	err = g.part(m.Header.Get, m.Body, 0)
 	f.line("")
 	text := strings.TrimSpace(strings.ReplaceAll(g.text, "\r\n", "\n"))
 	f.write(text)
-	if len(g.attached) > 0 {
-		f.write("\n\nAttachments: " + strings.Join(g.attached, ", "))
+	var names, unread []string
+	for _, a := range g.attached {
+		names = append(names, a.name)
+	}
+	if len(names) > 0 {
+		f.write("\n\nAttachments: " + strings.Join(names, ", "))
 	}
 	f.line("")
+	for i, a := range g.attached {
+		if len(a.Text) == 0 {
+			unread = append(unread, a.name)
+			continue
+		}
+		f.line("")
+		f.place(Place{Name: "attachment " + a.name, Page: int64(i + 1)})
+		f.line("[attachment " + a.name + "]")
+		before := f.lines
+		f.line(strings.TrimRight(string(a.Text), "\n"))
+		for _, place := range a.Places {
+			place.Name = a.name + ", " + place.Name
+			if place.Line += before; place.Line <= f.lines {
+				f.places = append(f.places, place)
+			}
+		}
+		known = true
+	}
 	empty := text == "" && !known
 	if err != nil && empty {
 		return broken("message")
 	}
 	r := f.result(0, empty)
-	switch {
-	case err != nil:
+	if err != nil {
 		r.Status, r.Note = Partial, "The message is damaged: only a part of it was read."
-	case len(g.attached) > 0:
-		r.Note = strings.TrimSpace(r.Note + fmt.Sprintf(" The contents of the %d attachments are not part of the text.", len(g.attached)))
+	}
+	for _, a := range g.attached {
+		if a.Status == Partial && r.Status == Ready {
+			r.Status, r.Note = Partial, a.name+": "+a.Note
+		}
+	}
+	if len(unread) > 0 {
+		r.Note = strings.TrimSpace(r.Note + " Attachments that were not read: " + strings.Join(unread, ", ") + ".")
 	}
 	return r
 }
@@ -76,9 +103,16 @@ func decoded(s string) string {
 
 // A message collects the parts of a message.
 type message struct {
+	parser
 	text     string
-	attached []string
+	attached []attachment
 	parts    int
+}
+
+// An attachment is a named file of a message with its text.
+type attachment struct {
+	name string
+	Result
 }
 
 var errParts = errors.New("the message has too many parts")
@@ -97,16 +131,10 @@ func (g *message) part(header func(string) string, body io.Reader, depth int) er
 	if name == "" {
 		name = decoded(params["name"])
 	}
-	switch {
-	case strings.HasPrefix(kind, "multipart/") && params["boundary"] != "":
+	if strings.HasPrefix(kind, "multipart/") && params["boundary"] != "" {
 		return g.multi(kind, params["boundary"], body, depth)
-	case disposition == "attachment" || name != "" || !strings.HasPrefix(kind, "text/"):
-		if name == "" {
-			name = kind
-		}
-		if disposition != "inline" || !strings.HasPrefix(kind, "image/") {
-			g.attached = append(g.attached, oneLine(name))
-		}
+	}
+	if disposition == "inline" && strings.HasPrefix(kind, "image/") {
 		return nil
 	}
 	switch strings.ToLower(strings.TrimSpace(header("Content-Transfer-Encoding"))) {
@@ -116,6 +144,17 @@ func (g *message) part(header func(string) string, body io.Reader, depth int) er
 		body = quotedprintable.NewReader(body)
 	}
 	data, err := io.ReadAll(body)
+	if disposition == "attachment" || name != "" || !strings.HasPrefix(kind, "text/") {
+		a := attachment{name: oneLine(name)}
+		if a.name == "" {
+			a.name = kind
+		}
+		if g.depth <= maxAttached {
+			a.Result = g.parse(Document{Name: name, MediaType: header("Content-Type")}, data)
+		}
+		g.attached = append(g.attached, a)
+		return err
+	}
 	k := kindText
 	if kind == "text/html" {
 		k = kindHTML

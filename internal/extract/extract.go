@@ -12,7 +12,7 @@ import (
 )
 
 // Version is the version of the readers. Stored texts of an older version are read again.
-const Version = 1
+const Version = 2
 
 // Limits of the text of one document. What exceeds them is left out, and the status is
 // [Partial].

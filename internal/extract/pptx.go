@@ -64,7 +64,7 @@ func (a *archive) slide(f *flow, part string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	w := &walker{f: f}
+	w := &walker{f: f, numbers: &numbering{}}
 	repeated := false // the shape has the number, date or footer of every slide
 	w.shape = func(e xml.StartElement) bool {
 		switch e.Name.Local {

@@ -12,7 +12,18 @@ import (
 
 // Parse reads a document in the calling process. Only a child and tests call it: a document
 // can use up the memory of the process. dir is the directory of the compiled PDF reader.
-func Parse(ctx context.Context, d Document, data []byte, dir string) (r Result) {
+func Parse(ctx context.Context, d Document, data []byte, dir string) Result {
+	return parser{ctx, dir, 0}.parse(d, data)
+}
+
+// A parser reads a document or an attachment of one.
+type parser struct {
+	ctx   context.Context
+	dir   string // of the compiled PDF reader
+	depth int    // of an attachment: 1 for those of the document
+}
+
+func (p parser) parse(d Document, data []byte) (r Result) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			fmt.Fprintf(os.Stderr, "the reader panicked: %v\n%s", fault, debug.Stack())
@@ -24,7 +35,7 @@ func Parse(ctx context.Context, d Document, data []byte, dir string) (r Result) 
 	case len(data) == 0:
 		return Result{Status: Empty, Note: "The file has no content."}
 	case isPDF(data):
-		return readPDF(ctx, data, dir)
+		return readPDF(p.ctx, data, p.dir)
 	case bytes.HasPrefix(data, []byte("PK\x03\x04")), bytes.HasPrefix(data, []byte("PK\x05\x06")):
 		return readZip(data)
 	case bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")):
@@ -34,7 +45,7 @@ func Parse(ctx context.Context, d Document, data []byte, dir string) (r Result) 
 	case binary(data):
 		return none()
 	case k == kindEML:
-		return readEML(data)
+		return p.readEML(data)
 	}
 	return readText(d, k, data)
 }

@@ -1,10 +1,14 @@
 package extract_test
 
 import (
+	"bytes"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/xuri/excelize/v2"
 	"golang.org/x/text/encoding/htmlindex"
 
 	"stoa/internal/extract"
@@ -181,6 +185,142 @@ func TestAlternativesAfterAText(t *testing.T) {
 	}
 }
 
+// TestAttachmentsAreRead reads a mail with a workbook, an image and a mail that contains a text.
+func TestAttachmentsAreRead(t *testing.T) {
+	t.Parallel()
+	part := func(kind, text string) string { return "Content-Type: " + kind + "\r\n\r\n" + text + "\r\n" }
+	attached := func(name, content string) string {
+		return "Content-Disposition: attachment; filename=" + name + "\r\nContent-Transfer-Encoding: base64\r\n\r\n" + base64.StdEncoding.EncodeToString([]byte(content)) + "\r\n"
+	}
+	inner := "Subject: Inner\r\n" + part("multipart/mixed; boundary=b", "--b\r\n"+part("text/plain", "See the file.")+"--b\r\n"+attached("terms.txt", "Net 30 days.\n")+"--b--")
+	mail := "Subject: Outer\r\n" + part("multipart/mixed; boundary=a", "--a\r\n"+part("text/html", "<p>Hello</p>")+
+		"--a\r\n"+attached("prices.xlsx", xlsxOf(`<row r="3"><c r="A3" t="inlineStr"><is><t>Cable, 4 EUR</t></is></c></row>`, ""))+
+		"--a\r\n"+attached("photo.png", "\x89PNG\r\n\x1a\n")+"--a\r\n"+part("message/rfc822", inner)+"--a--")
+	r := read(t, extract.Document{Name: "a.eml"}, mail)
+	want := "Subject: Outer\n\nHello\n\nAttachments: prices.xlsx, photo.png, message/rfc822\n" +
+		"\n[attachment prices.xlsx]\n[sheet A]\nCable, 4 EUR\n" +
+		"\n[attachment message/rfc822]\nSubject: Inner\n\nSee the file.\n\nAttachments: terms.txt\n\n[attachment terms.txt]\nNet 30 days.\n"
+	if r.Status != extract.Ready || string(r.Text) != want || r.Note != "Attachments that were not read: photo.png." {
+		t.Errorf("%s %q %q\nwant %q", r.Status, r.Note, r.Text, want)
+	}
+	places := fmt.Sprint(r.Places)
+	if want := "[{7 attachment prices.xlsx 1 0} {8 prices.xlsx, sheet A 1 0} {9 prices.xlsx, sheet A 1 3} {11 attachment message/rfc822 3 0} {18 message/rfc822, attachment terms.txt 1 0}]"; places != want {
+		t.Errorf("the places are %s, want %s", places, want)
+	}
+}
+
+// TestMessagesWithinMessagesEnd reads a mail in a mail and so on: attachments of the fourth
+// are named only.
+func TestMessagesWithinMessagesEnd(t *testing.T) {
+	t.Parallel()
+	mail := "Subject: 0\r\n\r\nThe innermost."
+	for i := range 10 {
+		mail = fmt.Sprintf("Subject: %d\r\nContent-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\nContent-Type: message/rfc822\r\n\r\n%s\r\n--b%d--", i+1, i, i, mail, i)
+	}
+	r := read(t, extract.Document{Name: "a.eml"}, mail)
+	if text := string(r.Text); r.Status != extract.Ready || !strings.Contains(text, "Subject: 7\n") || strings.Contains(text, "Subject: 6\n") {
+		t.Errorf("%s %q %q", r.Status, r.Note, text)
+	}
+}
+
+// TestCommentsOfWorkbooksAreRead reads a comment with its cell, after the rows of its sheet.
+func TestCommentsOfWorkbooksAreRead(t *testing.T) {
+	t.Parallel()
+	book := excelize.NewFile()
+	if err := errors.Join(book.SetCellValue("Sheet1", "B2", "120"), book.AddComment("Sheet1", excelize.Comment{Cell: "B2", Author: "Ada", Text: "Too high?"})); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := book.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	r := read(t, extract.Document{Name: "a.xlsx"}, b.String())
+	if want := "[sheet Sheet1]\n | 120\nComment on B2: Too high?\n\n"; string(r.Text) != want {
+		t.Errorf("the text is %q, want %q", r.Text, want)
+	}
+}
+
+// TestNumbersOfParagraphs reads a contract whose numbers Word computes: of headings by their
+// style, of clauses, of letters that begin again below the next clause, and of a list that
+// overrides its first number.
+func TestNumbersOfParagraphs(t *testing.T) {
+	t.Parallel()
+	const space = ` xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"`
+	lvl := func(i int, format, text, more string) string {
+		return fmt.Sprintf(`<w:lvl w:ilvl="%d"><w:start w:val="1"/><w:numFmt w:val="%s"/>%s<w:lvlText w:val="%s"/></w:lvl>`, i, format, more, text)
+	}
+	numbering := xmlHead + "<w:numbering" + space + `><w:abstractNum w:abstractNumId="7">` + lvl(0, "upperRoman", "Article %1.", `<w:pStyle w:val="Heading1"/>`) +
+		lvl(1, "decimal", "%1.%2", `<w:isLgl/>`) + lvl(2, "lowerLetter", "(%3)", "") + lvl(3, "bullet", "\uf0b7", "") + `</w:abstractNum><w:abstractNum w:abstractNumId="8">` + lvl(0, "decimalZero", "%1)", "") + `</w:abstractNum>` +
+		`<w:num w:numId="1"><w:abstractNumId w:val="7"/></w:num><w:num w:numId="2"><w:abstractNumId w:val="8"/></w:num>` +
+		`<w:num w:numId="3"><w:abstractNumId w:val="8"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="9"/></w:lvlOverride></w:num></w:numbering>`
+	styles := xmlHead + "<w:styles" + space + `><w:style w:styleId="Heading1"><w:name w:val="heading 1"/><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>` +
+		`<w:style w:styleId="Clause"><w:name w:val="Clause"/><w:pPr><w:numPr><w:ilvl w:val="1"/><w:numId w:val="1"/></w:numPr></w:pPr></w:style>` +
+		`<w:style w:styleId="Sub"><w:name w:val="Sub"/><w:basedOn w:val="Clause"/></w:style></w:styles>`
+	body := ""
+	for _, p := range [][3]string{
+		{"Heading1", "", "Supply"},
+		{"Clause", "", "The goods"},
+		{"", "1/2", "cables"},
+		{"", "1/2", ""},
+		{"", "1/2", "plugs"},
+		{"", "1/3", "red"},
+		{"Sub", "", "Delivery"},
+		{"", "1/2", "by road"},
+		{"Clause", "0/0", "Not numbered"},
+		{"Heading1", "", "Payment"},
+		{"Clause", "", "Net 30 days"},
+		{"", "2/0", "first"},
+		{"", "2/0", "second"},
+		{"", "3/0", "ninth"},
+		{"", "2/0", "tenth"},
+		{"", "4/0", "unknown"},
+	} {
+		properties := ""
+		if p[0] != "" {
+			properties = `<w:pStyle w:val="` + p[0] + `"/>`
+		}
+		if id, level, ok := strings.Cut(p[1], "/"); ok {
+			properties += `<w:numPr><w:ilvl w:val="` + level + `"/><w:numId w:val="` + id + `"/></w:numPr>`
+		}
+		body += "<w:p><w:pPr>" + properties + "</w:pPr><w:r><w:t>" + p[2] + "</w:t></w:r></w:p>"
+	}
+	body += `<w:p><w:r><w:t>Agreed</w:t></w:r><w:r><w:commentReference w:id="4"/></w:r></w:p>`
+	r := read(t, extract.Document{Name: "a.docx"}, string(makeZip(
+		entry{"_rels/.rels", rels("officeDocument", "word/document.xml")},
+		entry{"word/_rels/document.xml.rels", rels("styles", "styles.xml", "numbering", "numbering.xml", "comments", "comments.xml")},
+		entry{"word/styles.xml", styles}, entry{"word/numbering.xml", numbering},
+		entry{"word/comments.xml", xmlHead + "<w:comments" + space + `><w:comment w:id="4" w:author="Ada L."><w:p><w:r><w:t>By whom?</w:t></w:r></w:p></w:comment></w:comments>`},
+		entry{"word/document.xml", xmlHead + "<w:document" + space + "><w:body>" + body + "</w:body></w:document>"})))
+	want := `# Article I. Supply
+
+  1.1 The goods
+    (a) cables
+    (c) plugs
+      - red
+  1.2 Delivery
+    (a) by road
+
+Not numbered
+
+# Article II. Payment
+
+  2.1 Net 30 days
+01) first
+02) second
+09) ninth
+10) tenth
+- unknown
+
+Agreed[^c4]
+
+[^c4]: Ada L.: By whom?
+
+`
+	if string(r.Text) != want {
+		t.Errorf("the text is\n%s\nwant\n%s", r.Text, want)
+	}
+}
+
 func TestMarkdownOfDOCX(t *testing.T) {
 	t.Parallel()
 	r := read(t, extract.Document{Name: "a.docx"}, string(makeDOCX(docxForm{lists: true}, [][]string{{"Head", "one", "two"}, {"Next"}})))
@@ -301,9 +441,13 @@ func TestKindOfJSON(t *testing.T) {
 }
 
 func FuzzDOCX(f *testing.F) {
-	f.Add("<document><body><p><pPr><pStyle val='a'/></pPr><r><t>x</t></r></p><tbl><tr><tc><p/></tc></tr></tbl></body></document>")
-	f.Add("</p></tr></tc></tbl><tc></tc><tr></tr>")
-	f.Fuzz(func(t *testing.T, body string) { sound(t, "a.docx", docxOf(body)) })
+	f.Add("<document><body><p><pPr><pStyle val='a'/></pPr><r><t>x</t></r></p><tbl><tr><tc><p/></tc></tr></tbl></body></document>", "")
+	f.Add("</p></tr></tc></tbl><tc></tc><tr></tr>", "<num numId='1'/><lvl ilvl='-1'/>")
+	f.Add("<document><p><pPr><numPr><ilvl val='8'/><numId val='1'/></numPr></pPr><r><t>x</t></r></p></document>",
+		"<numbering><abstractNum abstractNumId='0'><lvl ilvl='8'><start val='-1'/><numFmt val='upperRoman'/><lvlText val='%1.%9'/></lvl></abstractNum><num numId='1'><abstractNumId val='0'/><lvlOverride ilvl='9'><startOverride val='4000'/></lvlOverride></num></numbering>")
+	f.Fuzz(func(t *testing.T, body, numbering string) {
+		sound(t, "a.docx", string(makeZip(entry{"word/document.xml", body}, entry{"word/numbering.xml", numbering}, entry{"word/_rels/document.xml.rels", rels("numbering", "numbering.xml")})))
+	})
 }
 
 func FuzzPPTX(f *testing.F) {

@@ -76,6 +76,21 @@ func (a *archive) readXLSX(data []byte) Result {
 		if err := errors.Join(rows.Error(), rows.Close()); err != nil {
 			failed = err
 		}
+		comments, err := book.GetComments(name)
+		if err != nil {
+			failed = err
+		}
+		for i, c := range comments {
+			if i == 0 {
+				f.place(Place{Name: p.Name + ", comments", Page: p.Page})
+			}
+			text := c.Text
+			for _, run := range c.Paragraph {
+				text += run.Text
+			}
+			any = true
+			f.line("Comment on " + c.Cell + ": " + oneLine(text))
+		}
 		f.line("")
 	}
 	if len(sheets) == 0 {
