@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// readDOCX returns the text of a document of Word: its body, its notes and comments, then its
-// headers and footers, each text once.
+// readDOCX returns the text of a document of Word: its body, its charts, its notes and comments,
+// then its headers and footers, each text once.
 func (a *archive) readDOCX(main string) Result {
 	var f flow
 	w := &walker{f: &f, styles: a.styles(main), numbers: a.numbers(main)}
@@ -18,6 +18,7 @@ func (a *archive) readDOCX(main string) Result {
 	if err == nil {
 		err = w.read(r)
 	}
+	w.any = a.charts(&f, main) || w.any
 	for _, kind := range []string{"footnotes", "endnotes", "comments"} {
 		part := a.related(main, kind)
 		if part == "" || err != nil {

@@ -58,7 +58,7 @@ func (a *archive) slides(main string) (parts []string) {
 	return parts
 }
 
-// slide writes the text of a slide with its diagrams, or of its notes, and reports whether there was any.
+// slide writes the text of a slide with its diagrams and charts, or of its notes, and reports whether there was any.
 func (a *archive) slide(f *flow, part string) (bool, error) {
 	r, err := a.open(part)
 	if err != nil {
@@ -91,5 +91,5 @@ func (a *archive) slide(f *flow, part string) (bool, error) {
 			}
 		}
 	}
-	return w.any, err
+	return a.charts(f, part) || w.any, err
 }

@@ -321,6 +321,43 @@ Agreed[^c4]
 	}
 }
 
+// TestChartsAreTables reads a chart of a slide and of a document: two series, of which one has
+// no value for a category, and a name of an axis, which is not the title.
+func TestChartsAreTables(t *testing.T) {
+	t.Parallel()
+	points := func(texts ...string) string {
+		s := ""
+		for i, text := range texts {
+			if text != "" {
+				s += fmt.Sprintf(`<c:pt idx="%d"><c:v>%s</c:v></c:pt>`, i, text)
+			}
+		}
+		return s
+	}
+	ser := func(name string, values ...string) string {
+		return `<c:ser><c:idx val="0"/><c:tx><c:strRef><c:f>Sheet1!$B$1</c:f><c:strCache><c:ptCount val="1"/>` + points(name) + `</c:strCache></c:strRef></c:tx>` +
+			`<c:cat><c:strRef><c:strCache>` + points("2024", "2025") + `</c:strCache></c:strRef></c:cat><c:val><c:numRef><c:numCache><c:formatCode>General</c:formatCode>` + points(values...) + `</c:numCache></c:numRef></c:val></c:ser>`
+	}
+	title := func(text string) string {
+		return `<c:title><c:tx><c:rich><a:p><a:r><a:t>` + text + `</a:t></a:r></a:p></c:rich></c:tx></c:title>`
+	}
+	chart := xmlHead + `<c:chartSpace xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><c:chart>` + title("Revenue") +
+		`<c:plotArea><c:barChart>` + ser("Europe", "4.5", "6") + ser("Asia", "", "2") + `</c:barChart><c:valAx>` + title("DELETED axis") + `</c:valAx></c:plotArea></c:chart></c:chartSpace>`
+	table := "[chart Revenue]\n|  | Europe | Asia |\n| 2024 | 4.5 |  |\n| 2025 | 6 | 2 |\n\n"
+	for _, c := range []struct{ name, main, part, root, want string }{
+		{"a.docx", "word/document.xml", "document", "<document><body><p><r><t>See below.</t></r></p></body></document>", "See below.\n\n" + table},
+		{"a.docx", "word/document.xml", "document", "<document/>", table},
+		{"a.pptx", "ppt/slides/slide1.xml", "slide1", "<sld><sp><ph type='title'/><txBody><p><r><t>Year</t></r></p></txBody></sp></sld>", "[slide 1]\n# Year\n\n" + table},
+	} {
+		dir := strings.TrimSuffix(c.main, c.part+".xml")
+		r := read(t, extract.Document{Name: c.name}, string(makeZip(entry{c.main, c.root}, entry{dir + "_rels/" + c.part + ".xml.rels", rels("chart", "charts/chart1.xml")}, entry{dir + "charts/chart1.xml", chart},
+			entry{"ppt/presentation.xml", "<presentation xmlns:r='x'><sldIdLst><sldId r:id='rId1'/></sldIdLst></presentation>"}, entry{"ppt/_rels/presentation.xml.rels", rels("slide", "slides/slide1.xml")})))
+		if r.Status != extract.Ready || string(r.Text) != c.want {
+			t.Errorf("%s: %s %q, want %q", c.name, r.Status, r.Text, c.want)
+		}
+	}
+}
+
 func TestMarkdownOfDOCX(t *testing.T) {
 	t.Parallel()
 	r := read(t, extract.Document{Name: "a.docx"}, string(makeDOCX(docxForm{lists: true}, [][]string{{"Head", "one", "two"}, {"Next"}})))
@@ -452,8 +489,10 @@ func FuzzDOCX(f *testing.F) {
 
 func FuzzPPTX(f *testing.F) {
 	f.Add("<sld><sp><ph type='title'/><txBody><p><r><t>x</t></r></p></txBody></sp></sld>", "<presentation xmlns:r='x'><sldIdLst><sldId r:id='rId1'/></sldIdLst></presentation>")
+	f.Add("<sld><ser><tx><v>a</v></tx><val><pt idx='-1'><v>1</v></pt><pt idx='999'><v>2</v></pt></val></ser></sld>", "<presentation xmlns:r='x'><sldIdLst><sldId r:id='rId1'/></sldIdLst></presentation>")
 	f.Fuzz(func(t *testing.T, slide, main string) {
-		sound(t, "a.pptx", string(makeZip(entry{"ppt/presentation.xml", main}, entry{"ppt/slide.xml", slide}, entry{"ppt/_rels/presentation.xml.rels", rels("slide", "slide.xml")})))
+		sound(t, "a.pptx", string(makeZip(entry{"ppt/presentation.xml", main}, entry{"ppt/slide.xml", slide}, entry{"ppt/_rels/presentation.xml.rels", rels("slide", "slide.xml")},
+			entry{"ppt/_rels/slide.xml.rels", rels("chart", "slide.xml")})))
 	})
 }
 
