@@ -103,6 +103,29 @@ func TestPagesOfMoneyAndPeopleOfANewService(t *testing.T) {
 	}
 }
 
+// A search without other filters stands in the head of its list, not in a bar between head and rows.
+func TestASearchAloneStandsInTheHead(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	const account = "accounts/acc_01k9zqd3m8w5x7y2c4b6n8p0rz/keys"
+	for _, l := range ends(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "", l)
+			for page, field := range map[string]string{"webhooks": "q", "budgets": "q", "keys": "q", "members": "q", account: "key"} {
+				p.do(chromedp.Navigate(srv.URL + "/console#/" + page))
+				p.see(`!!document.querySelector("main header #filter-` + field + `") && !document.querySelector(".filters") && document.querySelectorAll("tbody tr").length > 0`)
+				p.fits()
+				p.shot(page)
+			}
+			p.do(chromedp.Navigate(srv.URL + "/console#/webhooks"))
+			p.type_("#filter-q", "hooks")
+			p.see(`location.hash === "#/webhooks?q=hooks"`)
+		})
+	}
+	stub.askedFor("GET /api/v1/webhooks?", "q=hooks")
+}
+
 func TestNoticesInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)

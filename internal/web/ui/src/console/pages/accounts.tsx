@@ -270,11 +270,13 @@ function Withdraw({ id, onDone, onClose }: { id: string } & Ends) {
 
 function Keys({ id }: { id: string }) {
   const { may } = useSession();
-  const { list, create, dialog } = useResource<Key>({
+  const { list, head, dialog } = useResource<Key>({
     path: "/keys",
     query: { accountId: id },
     limit: 50,
     label: "Keys",
+    search: { name: "key", label: "Name or id", param: (q) => ({ q }) },
+    nothing: "No matching keys",
     empty: { title: "No keys" },
     columns: keyColumns,
     actions: [{ title: "Revoke", kind: "danger", when: (k) => k.status !== "revoked" && may("keys:write"), dialog: (ends, k) => <Revoke of={k} {...ends} /> }],
@@ -282,8 +284,8 @@ function Keys({ id }: { id: string }) {
   });
   return (
     <>
+      <header>{head}</header>
       {list}
-      <div class="pad">{create}</div>
       {dialog}
     </>
   );

@@ -22,7 +22,7 @@ export function Keys() {
   const made = (ends: Ends) => (key: KeyWithSecret) => ends.onNext(({ onClose }) => <KeySecret of={key} onClose={onClose} />);
   const spent = useSpent<Key>("key");
   const left = (k: Key) => k.status !== "revoked";
-  const { pages, create, list, dialog } = useResource<Key>({
+  const { pages, head, list, dialog } = useResource<Key>({
     path: "/keys",
     limit: 50,
     label: "Keys",
@@ -30,6 +30,11 @@ export function Keys() {
     search: { name: "q", label: "Name or id" },
     nothing: "No matching keys",
     empty: { title: all ? "No keys" : "No keys in use" },
+    aside: (
+      <label class="check">
+        <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> Show revoked
+      </label>
+    ),
     create: { title: "Create key", dialog: (ends) => <MakeKey onClose={ends.onClose} onDone={made(ends)} /> },
     columns: [
       ...keyColumns,
@@ -62,12 +67,7 @@ export function Keys() {
     <>
       <header class="head">
         <h1>Keys</h1>
-        <div class="push row">
-          <label class="check">
-            <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> Show revoked
-          </label>
-          {create}
-        </div>
+        {head}
       </header>
       <section class="panel">{list}</section>
       {dialog}
@@ -96,8 +96,8 @@ export const keyColumns: Column<Key>[] = [
   },
   { title: "Scopes", show: (k) => <span class="small">{k.scopes.map((scope) => scopeWords[scope as Scope] ?? scope).join(", ")}</span> },
   { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
-  { title: "Created", show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
-  { title: "Last used", keep: 1, show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
+  { title: "Created", named: true, show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
+  { title: "Last used", keep: 1, named: true, show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
 ];
 
 function Mine({ id }: { id: string }) {
