@@ -60,6 +60,7 @@ func table() []rest.Route[*Server] {
 		rest.Get("GET /api/v1/requests/{id}", "usage:read", (*Server).getRequest),
 
 		rest.Get("GET /api/v1/audit", stoa.ScopeAccountRead, (*Server).listAudit),
+		rest.Get("GET /api/v1/audit/actions", stoa.ScopeAccountRead, (*Server).listAuditActions),
 		rest.Stream("GET /api/v1/audit/export", stoa.ScopeAccountRead, (*Server).exportAudit),
 
 		rest.Create("POST /api/v1/members", stoa.ScopeAccountWrite, (*Server).inviteMember),

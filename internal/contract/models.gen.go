@@ -443,6 +443,25 @@ type Attachment struct {
 	Size int64 `json:"size"`
 }
 
+// AuditAction defines model for AuditAction.
+type AuditAction struct {
+	// Action An `operationId`, or the name of a change by the service.
+	//
+	// Example: updateWebhook
+	Action string `json:"action"`
+}
+
+// AuditActionList defines model for AuditActionList.
+type AuditActionList struct {
+	Data []AuditAction `json:"data"`
+
+	// HasMore Always false.
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor Always null.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // AuditEntry A change.
 type AuditEntry struct {
 	// AccountID The id of the changed account; `service` for changes outside of accounts.
@@ -6816,6 +6835,12 @@ type ListAuditParams struct {
 
 	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListAuditActionsParams defines parameters for ListAuditActions.
+type ListAuditActionsParams struct {
+	// AccountID For operators, the account whose log is read, or `service` for changes outside of accounts. The default is the account of the key.
+	AccountID AuditAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 }
 
 // ExportAuditParams defines parameters for ExportAudit.

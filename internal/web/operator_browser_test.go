@@ -206,9 +206,14 @@ func TestTheAuditLogInABrowser(t *testing.T) {
 			p.do(chromedp.KeyEvent("\u001b"))
 			p.press("Clear filters")
 			p.see(`location.hash === "#/audit"`)
+			// The filter offers the actions that the log has.
+			p.see(`[...document.querySelectorAll("#filter-action option")].map((o) => o.innerText).join() === "Any,Create space,Update webhook,Webhook disabled"`)
+			p.choose("#filter-action", "webhook.disabled")
+			p.see(`location.hash === "#/audit?action=webhook.disabled"`)
 		})
 	}
 	stub.askedFor("GET /api/v1/audit?", "object=whk_1", "from=2")
+	stub.askedFor("GET /api/v1/audit?", "action=webhook.disabled")
 }
 
 func TestInvoicesInABrowser(t *testing.T) {

@@ -55,6 +55,7 @@ func operatorReplies() map[string]string {
 			stubChange(2, "deleteAgent", `{"id":"agt_1","name":"Helper"}`, ""),
 			stubChange(1, "createSpace", "", `{"id":"spc_1","name":"Support"}`),
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,
+		"GET /audit/actions": `{"data":[{"action":"createSpace"},{"action":"updateWebhook"},{"action":"webhook.disabled"}],"nextCursor":null,"hasMore":false}`,
 		"GET /budgets": `{"data":[` + strings.Join([]string{
 			stubBudget("1", "account", "null", "3200000", "40000"), stubBudget("2", "end_user", `"*"`, "null", "null"),
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,

@@ -190,6 +190,16 @@ export interface Attachment {
   size: number;
 }
 
+export interface AuditAction {
+  action: string;
+}
+
+export interface AuditActionList {
+  data: AuditAction[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
 export interface AuditEntry {
   accountId: string;
   action: string;

@@ -72,7 +72,7 @@ export function ToolCalls() {
   const decide = (input: OpenInput, decisions: ToolDecision[]) => answer(input, { decisions }, decisions[0]!.decision === "approve" ? "Approved" : "Rejected");
   const forPrograms = inputs.pages.rows.reduce((n, input) => n + input.calls.filter((c) => c.status !== "done").length, 0);
   // The page begins with what waits, and stays there when it is done.
-  const first = useRef<string>();
+  const first = useRef<string | undefined>(undefined);
   if (!first.current && approvals.data && inputs.pages.first.data) first.current = inbox.calls === "" && forPrograms > 0 ? "programs" : "approvals";
   const shown = ["approvals", "programs", "all"].includes(filter.show ?? "") ? filter.show! : (first.current ?? "approvals");
   return (
