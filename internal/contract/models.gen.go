@@ -5067,6 +5067,9 @@ type StatementList struct {
 
 	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+
+	// Totals The charges of all accounts by model: the sum of all statements. Only on the first page with `accountId=*`.
+	Totals []StatementCharge `json:"totals,omitempty,omitzero"`
 }
 
 // StepCall defines model for StepCall.

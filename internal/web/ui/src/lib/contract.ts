@@ -3251,6 +3251,7 @@ export interface StatementList {
   data: Statement[];
   hasMore: boolean;
   nextCursor: string | null;
+  totals?: StatementCharge[];
 }
 
 export interface StepCall {

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { count, duration, exactCredits, local, midnight, moment, of, perMillion } from "../../lib/format";
 import type { UsageSums } from "../../lib/contract";
-import type { Credits as CreditsOf, LedgerEntry, Meta, Receipt, Reconciliation } from "../../lib/types";
+import type { Credits as CreditsOf, LedgerEntry, Receipt, Reconciliation } from "../../lib/types";
 import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
@@ -12,6 +12,7 @@ import { Facts, Lines } from "../parts/facts";
 import { Figure } from "../parts/figure";
 import { Filters, Range, spanOf, Text } from "../parts/filter";
 import { Empty, States, useLive, useLoad } from "../parts/load";
+import { useMeta } from "../parts/meta";
 import { PickOf, sources } from "../parts/picker";
 import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -26,8 +27,8 @@ const always = [
 ];
 
 export function Credits({ rest }: { rest: string }) {
-  const { api, me, may, offers } = useSession();
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const { me, may, offers } = useSession();
+  const meta = useMeta();
   const sells = may("account:read") && meta.data?.payments;
   if (rest === "payments" && !meta.data) return <States of={meta}>{() => null}</States>;
   const tabs = sells ? [...always, { id: "payments", title: "Payments" }] : always;
@@ -112,7 +113,7 @@ function Receipts() {
   const query = useMemo(() => receiptQuery(filter), [asked]);
   const pages = useList<Receipt>(filter.id ? undefined : "/receipts", 50, undefined, query);
   const one = useLoad((signal) => (filter.id ? api.get<Receipt>("/receipts/" + encodeURIComponent(filter.id), undefined, signal) : Promise.resolve(undefined)), [api, filter.id]);
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const meta = useMeta();
   const [open, setOpen] = useState<Receipt>();
   const narrowed = filters.some((name) => filter[name]);
   const columns: Column<Receipt>[] = [

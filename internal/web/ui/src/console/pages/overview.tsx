@@ -4,9 +4,10 @@ import { useContext } from "preact/hooks";
 import type { Session } from "../../lib/agents";
 import type { NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
 import { count, credits, day as dayName, dayOf, duration, midnight, of, zone } from "../../lib/format";
-import type { Credits, Key, List, Meta, Receipt, UsageReport } from "../../lib/types";
+import type { Credits, Key, List, Receipt, UsageReport } from "../../lib/types";
 import { Amount, Badge, Id, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
+import { useMeta } from "../parts/meta";
 import { Notices, NoticesContext } from "../parts/notices";
 import { Empty, Skeleton, States, useLive, useLoad } from "../parts/load";
 import { Figure } from "../parts/figure";
@@ -362,8 +363,8 @@ function Latest() {
 }
 
 function Served() {
-  const { api, me } = useSession();
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const { me } = useSession();
+  const meta = useMeta();
   return (
     <section class="panel" aria-labelledby="served">
       <header>

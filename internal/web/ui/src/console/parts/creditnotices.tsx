@@ -1,7 +1,8 @@
 // Notices about low or missing credits, above pages that spend them.
 import type { Contact } from "../../lib/contract";
 import { isLow } from "../../lib/format";
-import type { Credits, Me, Meta } from "../../lib/types";
+import type { Credits, Me } from "../../lib/types";
+import { useMeta } from "./meta";
 import { useSession } from "./session";
 import { Amount, Notice } from "./basic";
 import { useLoad } from "./load";
@@ -52,8 +53,8 @@ export function CreditNotices({ path }: { path: string }) {
 
 // TopUp shows how to get more credits.
 function TopUp() {
-  const { api, me, may } = useSession();
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const { me, may } = useSession();
+  const meta = useMeta();
   if (may("operator:billing")) return <a href={"#/accounts/" + me.id}>Grant credits to the account "{me.name}".</a>;
   if (!meta.data?.contact) return <>Ask the operator of this service to top up the account.</>;
   return <Ask of={meta.data.contact} />;
