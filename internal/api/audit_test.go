@@ -133,6 +133,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	person := h.NewMember(account, "owner", "").PersonID
 	h.NewMember(account, "owner", "")
 	invitation := do("inviteMember", 201, "POST", v1+"/members", object{"role": "viewer"})
+	do("renewInvitation", 201, "POST", v1+"/invitations/"+invitation+"/link", nil)
 	do("revokeInvitation", 204, "DELETE", v1+"/invitations/"+invitation, nil)
 	do("inviteAccount", 201, "POST", v1+"/accounts/invitations", object{"accountName": "New"})
 	step(other, "inviteAccountMember", 201, "POST", v1+"/accounts/"+other+"/members", object{"role": "owner"})

@@ -2474,7 +2474,10 @@ type Invitation struct {
 
 	// CreatedBy The id of the key that created the invitation.
 	CreatedBy nullable.Nullable[string] `json:"createdBy"`
-	ExpiresAt Time                      `json:"expiresAt"`
+
+	// CreatedByName The name of that key, in lists; absent for keys of other accounts and removed ones.
+	CreatedByName string `json:"createdByName,omitempty,omitzero"`
+	ExpiresAt     Time   `json:"expiresAt"`
 
 	// GrantMicro The first credits of that account.
 	GrantMicro int64 `json:"grantMicro,omitempty,omitzero"`
@@ -7084,6 +7087,12 @@ type ListInvitationsParams struct {
 
 	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// RenewInvitationParams defines parameters for RenewInvitation.
+type RenewInvitationParams struct {
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListKeysParams defines parameters for ListKeys.

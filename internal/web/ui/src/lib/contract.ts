@@ -1625,6 +1625,7 @@ export interface Invitation {
   accountName?: string;
   createdAt: string;
   createdBy: string | null;
+  createdByName?: string;
   expiresAt: string;
   grantMicro?: number;
   id: string;

@@ -11,7 +11,7 @@ import { TextField } from "../parts/fields";
 import type { Choice } from "../parts/filter";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
-import { useMeta } from "../parts/meta";
+import { useMeta } from "../parts/shared";
 import { type Ends, orderOf, ResourcePage, useDialogs, useResource } from "../parts/resource";
 import { PlanField, toMicro, usePlanName } from "../parts/plan";
 import { go, withFilter } from "../parts/router";

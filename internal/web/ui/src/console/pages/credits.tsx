@@ -12,7 +12,7 @@ import { Facts, Lines } from "../parts/facts";
 import { Figure } from "../parts/figure";
 import { Filters, Range, spanOf, Text } from "../parts/filter";
 import { Empty, States, useLive, useLoad } from "../parts/load";
-import { useMeta } from "../parts/meta";
+import { shared, useMeta } from "../parts/shared";
 import { PickOf, sources } from "../parts/picker";
 import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -61,7 +61,7 @@ export function Credits({ rest }: { rest: string }) {
 // Balance shows the credits of the account.
 function Balance() {
   const { api, offers } = useSession();
-  const now = useLoad((signal) => api.get<CreditsOf>("/credits", undefined, signal), [api]);
+  const now = useLoad(() => shared<CreditsOf>(api, "/credits"), [api]);
   useLive(now, 15_000);
   const lately = useLoad(
     (signal) => (offers("getReceiptSummary") ? api.get<UsageSums>("/receipts/summary", { from: new Date(midnight(Date.now(), -29)).toISOString() }, signal) : Promise.resolve(undefined)),

@@ -11,7 +11,7 @@ import { Download } from "../parts/download";
 import { Facts } from "../parts/facts";
 import { type Choice, Filters, Pick, Range, spanOf, Text } from "../parts/filter";
 import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
-import { useMeta } from "../parts/meta";
+import { useMeta } from "../parts/shared";
 import { PickOf, sources } from "../parts/picker";
 import { type Column, Table, useOlder } from "../parts/table";
 import { type Filter, useFilter, withFilter } from "../parts/router";

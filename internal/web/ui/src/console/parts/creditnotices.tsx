@@ -1,8 +1,9 @@
 // Notices about low or missing credits, above pages that spend them.
+import { useRef } from "preact/hooks";
 import type { Contact } from "../../lib/contract";
 import { isLow } from "../../lib/format";
 import type { Credits, Me } from "../../lib/types";
-import { useMeta } from "./meta";
+import { shared, useMeta } from "./shared";
 import { useSession } from "./session";
 import { Amount, Notice } from "./basic";
 import { useLoad } from "./load";
@@ -11,7 +12,15 @@ import { useLoad } from "./load";
 export function CreditNotices({ path }: { path: string }) {
   const { api, me, may, offers } = useSession();
   const asks = may("usage:read") && offers("getCredits");
-  const now = useLoad((signal) => Promise.all([api.get<Me>("/users/me", undefined, signal), asks ? api.get<Credits>("/credits", undefined, signal) : undefined]), [api, path]);
+  const first = useRef(true); // the session has just read me
+  const now = useLoad(
+    (signal) => {
+      const user = first.current ? me : api.get<Me>("/users/me", undefined, signal);
+      first.current = false;
+      return Promise.all([user, asks ? shared<Credits>(api, "/credits") : undefined]);
+    },
+    [api, path],
+  );
   const [user, sums] = now.data ?? [me];
   const available = (sums ?? user.credits).availableMicro;
   const { maxCreditsMicroPerDay: cap, spentTodayMicro: spent } = user.key;

@@ -1,6 +1,6 @@
 // The plan of an account as a field of a form, and amounts of credits as people type them.
 import { SelectField } from "./fields";
-import { useMeta } from "./meta";
+import { useMeta } from "./shared";
 import { useSession } from "./session";
 
 export function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: string) => void; hint?: string }) {

@@ -89,6 +89,8 @@ export interface Resource<T> {
   total?: (page: List<T>) => number; // the number of rows on all pages
   onPick?: (row: T) => void;
   actions?: Action<T>[];
+  lead?: T[] | "loading"; // rows before those of the list, such as invitations before members
+  onReload?: () => void; // reads them again
   aside?: ComponentChildren; // in the head of the list, before the button that makes another
   create?: { title: string; look?: "plain" | "small"; disabled?: boolean; dialog: Dialog } | false;
 }
@@ -103,8 +105,13 @@ export function useResource<T extends object>(r: Resource<T>) {
   const asked = narrowings.flatMap((n) => (filter[n.name] ? [n.param?.(filter[n.name]!) ?? { [n.name]: filter[n.name] }] : []));
   const pages = useList<T>(r.path, r.limit, r.changed, Object.assign({}, r.query, ...asked));
   useLiveList(pages, r.live ?? false);
+  const lead = r.lead ?? [];
+  const reload = () => {
+    pages.first.reload();
+    r.onReload?.();
+  };
   const actions = r.actions ?? [];
-  const { open, show, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], pages.first.reload);
+  const { open, show, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], reload);
   // The palette opens the form for a new object by an address.
   useEffect(() => {
     if (!filter.new || !r.create) return;
@@ -115,10 +122,10 @@ export function useResource<T extends object>(r: Resource<T>) {
   const buttons: Column<T> = {
     title: "",
     show: (row) => {
-      const all = actions.map((a, i) => ({ ...a, onClick: () => (a.run ? a.run(row, pages.first.reload) : open(i, row)) })).filter((a) => a.when?.(row) ?? true);
+      const all = actions.map((a, i) => ({ ...a, onClick: () => (a.run ? a.run(row, reload) : open(i, row)) })).filter((a) => a.when?.(row) ?? true);
       const named = all.map((a) => ({ title: typeof a.title === "function" ? a.title(row) : a.title, danger: a.kind === "danger", onClick: a.onClick }));
       if (all.length === 0) return null;
-      if (actions.length > 1 || all[0]!.kind === "danger") return <Menu label={"Actions" + ("name" in row ? " for " + row.name : "")} items={named} />;
+      if (actions.length > 1 || all[0]!.kind === "danger") return <Menu label={"Actions" + ("name" in row && row.name ? " for " + row.name : "")} items={named} />;
       const kind = all[0]!.kind;
       return (
         <Button small kind={typeof kind === "function" ? kind(row) : kind} onClick={named[0]!.onClick}>
@@ -129,7 +136,7 @@ export function useResource<T extends object>(r: Resource<T>) {
   };
   const columns = typeof r.columns === "function" ? r.columns(show) : r.columns;
   const shared = { filter, change };
-  const bare = asked.length === 0 && !pages.hasMore && !!pages.first.data && pages.rows.length < (r.few ?? 1); // nothing to narrow
+  const bare = asked.length === 0 && !pages.hasMore && !!pages.first.data && lead !== "loading" && pages.rows.length + lead.length < (r.few ?? 1); // nothing to narrow
   const alone = r.search && names.length === 1 ? r.search : undefined; // it needs no bar of its own
   const none = asked.length > 0 && r.nothing ? { title: r.nothing } : r.empty;
   return {
@@ -165,7 +172,7 @@ export function useResource<T extends object>(r: Resource<T>) {
           </Filters>
         )}
         <Pages
-          of={pages}
+          of={lead === "loading" ? { ...pages, first: { ...pages.first, data: undefined, loading: true } } : { ...pages, rows: [...lead, ...pages.rows] }}
           label={r.label}
           columns={actions.length > 0 ? [...columns, buttons] : columns}
           onPick={r.onPick}
