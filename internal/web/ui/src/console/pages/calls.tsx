@@ -1,5 +1,6 @@
 // The inbox of tool calls: pending approvals, calls that wait for programs, and all calls with their
 // outcomes.
+import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { onceKey } from "../../lib/api";
 import type { AgentToolCall, OpenInput, ToolDecision } from "../../lib/contract";
@@ -16,7 +17,7 @@ import { useResource } from "../parts/resource";
 import { sources } from "../parts/picker";
 import { useFilter } from "../parts/router";
 import { useSession } from "../parts/session";
-import type { Column } from "../parts/table";
+import { useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 
@@ -39,7 +40,29 @@ function Asker({ of: input }: { of: OpenInput }) {
   );
 }
 
-const asker: Column<OpenInput> = { title: "Session", tall: true, keep: 1, show: (input) => <Asker of={input} /> };
+// Inputs lists what waits, the oldest first, each with its asker.
+function Inputs({ of: inputs, hasMore, more, busy, show, empty }: { of: OpenInput[]; hasMore: boolean; more: () => void; busy: boolean; show: (input: OpenInput) => ComponentChildren; empty: ComponentChildren }) {
+  if (inputs.length === 0) return <>{empty}</>;
+  return (
+    <>
+      <ul class="inbox">
+        {inputs.map((input) => (
+          <li key={input.id}>
+            <Asker of={input} />
+            {show(input)}
+          </li>
+        ))}
+      </ul>
+      {hasMore && (
+        <div class="more">
+          <Button onClick={more} disabled={busy}>
+            Show more
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
 
 export function ToolCalls() {
   const { api, may } = useSession();
@@ -50,17 +73,11 @@ export function ToolCalls() {
   const [round, setRound] = useState(0); // of the list of all calls
   const inbox = useInbox();
   const approvals = inbox.inputs;
-  const inputs = useResource<OpenInput>({
-    path: "/inputs",
-    limit: 20,
-    label: "Waiting for a program",
-    empty: { title: "Nothing to do", text: "Tool calls for your programs stay here until they have an output." },
-    columns: [{ title: "Calls", tall: true, show: (input) => <OpenCalls calls={input.calls} claimedUntil={input.claimedUntil} busy={busy} give={writes ? (output) => void give(input, output) : undefined} /> }, asker],
-  });
+  const programs = useList<OpenInput>("/inputs", 20);
   // More pages that were read would be lost.
-  useLive(inputs.pages.first, every, inputs.pages.rows.length === inputs.pages.first.data?.data.length);
+  useLive(programs.first, every, programs.pages === 1);
   const reload = () => {
-    for (const list of [approvals, inputs.pages.first]) list.reload();
+    for (const list of [approvals, programs.first]) list.reload();
     setRound((n) => n + 1);
   };
   const answer = async (input: OpenInput, what: object, said: string) => {
@@ -70,10 +87,10 @@ export function ToolCalls() {
   };
   const give = (input: OpenInput, output: GivenOutput) => answer(input, { outputs: [output] }, "The output was sent");
   const decide = (input: OpenInput, decisions: ToolDecision[]) => answer(input, { decisions }, decisions[0]!.decision === "approve" ? "Approved" : "Rejected");
-  const forPrograms = inputs.pages.rows.reduce((n, input) => n + input.calls.filter((c) => c.status !== "done").length, 0);
+  const forPrograms = programs.rows.reduce((n, input) => n + input.calls.filter((c) => c.status !== "done").length, 0);
   // The page begins with what waits, and stays there when it is done.
   const first = useRef<string | undefined>(undefined);
-  if (!first.current && approvals.data && inputs.pages.first.data) first.current = inbox.calls === "" && forPrograms > 0 ? "programs" : "approvals";
+  if (!first.current && approvals.data && programs.first.data) first.current = inbox.calls === "" && forPrograms > 0 ? "programs" : "approvals";
   const shown = ["approvals", "programs", "all"].includes(filter.show ?? "") ? filter.show! : (first.current ?? "approvals");
   return (
     <>
@@ -94,41 +111,47 @@ export function ToolCalls() {
             onChange={(show) => change({ show })}
             tabs={[
               { id: "approvals", title: "Approvals", mark: inbox.calls && <Badge meaning="waiting">{inbox.calls}</Badge> },
-              { id: "programs", title: "Programs", mark: forPrograms > 0 && <Badge>{count(forPrograms) + (inputs.pages.hasMore ? "+" : "")}</Badge> },
+              { id: "programs", title: "Programs", mark: forPrograms > 0 && <Badge>{count(forPrograms) + (programs.hasMore ? "+" : "")}</Badge> },
               { id: "all", title: "All calls" },
             ]}
           />
           {shown === "approvals" && decides && inbox.calls && <KeysHint />}
         </header>
-        {shown === "programs" && inputs.list}
         {shown === "all" && <All round={round} />}
+        {shown === "programs" && (
+          <States of={programs.first}>
+            {() => (
+              <Inputs
+                of={programs.rows}
+                hasMore={programs.hasMore}
+                more={programs.next}
+                busy={programs.busy}
+                show={(input) => <OpenCalls calls={input.calls} claimedUntil={input.claimedUntil} busy={busy} give={writes ? (output) => void give(input, output) : undefined} />}
+                empty={
+                  <Empty title="Nothing to do">
+                    <p>Tool calls for your programs stay here until they have an output.</p>
+                  </Empty>
+                }
+              />
+            )}
+          </States>
+        )}
         {shown === "approvals" && (
           <States of={approvals}>
-            {({ data, hasMore }) =>
-              data.length === 0 ? (
-                <Empty title="Nothing to approve">
-                  <p>When an agent calls a tool that a person must approve, the call appears here with the agent, the end user and the exact arguments.</p>
-                </Empty>
-              ) : (
-                <>
-                  <ul class="inbox">
-                    {data.map((input) => (
-                      <li key={input.id}>
-                        <Asker of={input} />
-                        <Approvals calls={input.calls} busy={busy} decide={(decisions) => void decide(input, decisions)} />
-                      </li>
-                    ))}
-                  </ul>
-                  {hasMore && (
-                    <div class="more">
-                      <Button onClick={inbox.more} disabled={approvals.loading}>
-                        Show more
-                      </Button>
-                    </div>
-                  )}
-                </>
-              )
-            }
+            {({ data, hasMore }) => (
+              <Inputs
+                of={data}
+                hasMore={hasMore}
+                more={inbox.more}
+                busy={approvals.loading}
+                show={(input) => <Approvals calls={input.calls} busy={busy} decide={(decisions) => void decide(input, decisions)} />}
+                empty={
+                  <Empty title="Nothing to approve">
+                    <p>When an agent calls a tool that a person must approve, the call appears here with the agent, the end user and the exact arguments.</p>
+                  </Empty>
+                }
+              />
+            )}
           </States>
         )}
       </section>

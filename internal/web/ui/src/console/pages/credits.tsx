@@ -129,8 +129,8 @@ function Receipts() {
       ),
     },
     { title: "Key", show: (r) => <span class="breaks">{r.keyName ?? r.keyId}</span> },
-    { title: "Agent", show: (r) => (r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{r.agentName ?? r.agentId}</a> : <span class="muted">–</span>) },
-    { title: "End user", show: (r) => (r.endUser !== null ? <span class="breaks">{r.endUser}</span> : <span class="muted">–</span>) },
+    { title: "Agent", show: (r) => (r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{r.agentName ?? r.agentId}</a> : null) },
+    { title: "End user", show: (r) => (r.endUser !== null ? <span class="breaks">{r.endUser}</span> : null) },
     ...lastColumns<Receipt>((r) => r.usage.totalTokens, setOpen),
   ];
   return (
