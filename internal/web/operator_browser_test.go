@@ -119,13 +119,12 @@ func TestASearchAloneStandsInTheHead(t *testing.T) {
 	for _, l := range ends(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "", l)
-			for page, field := range map[string]string{"webhooks": "q", "budgets": "q", "keys": "q", "members": "q", account: "key"} {
-				p.do(chromedp.Navigate(srv.URL + "/console#/" + page))
-				p.see(`!!document.querySelector("main header #filter-` + field + `") && !document.querySelector(".filters") && document.querySelectorAll("tbody tr").length > 0`)
+			for _, one := range [][3]string{{"budgets", "Budgets", "q"}, {"keys", "Keys", "q"}, {"members", "Members", "q"}, {account, "Acme", "key"}, {"webhooks", "Webhooks", "q"}} {
+				p.do(chromedp.Navigate(srv.URL + "/console#/" + one[0]))
+				p.see(fmt.Sprintf(`document.querySelector("h1")?.innerText === %q && !!document.querySelector("main header #filter-%s") && !document.querySelector(".filters") && document.querySelectorAll("tbody tr").length > 0`, one[1], one[2]))
 				p.fits()
-				p.shot(page)
+				p.shot(one[0])
 			}
-			p.do(chromedp.Navigate(srv.URL + "/console#/webhooks"))
 			p.type_("#filter-q", "hooks")
 			p.see(`location.hash === "#/webhooks?q=hooks"`)
 		})

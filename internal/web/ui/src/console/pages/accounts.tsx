@@ -23,7 +23,7 @@ import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { Ledger } from "./credits";
 import { InviteCustomer } from "./invitecustomer";
-import { keyColumns, MakeKey, Revoke } from "./keys";
+import { keyColumns, MakeKey, Revoke, useRevoked } from "./keys";
 
 export function Accounts({ rest }: { rest: string }) {
   const [id, tab] = rest.split("/");
@@ -150,9 +150,21 @@ function One({ id, tab }: { id: string; tab: string }) {
   return (
     <>
       <header class="head">
-        <h1 class="breaks">{a?.name ?? "Account"}</h1> {a?.suspended && <Badge meaning="failed">suspended</Badge>}
+        <div>
+          <p class="small muted">
+            <a href="#/accounts">Accounts</a>
+            {offers("listAudit") && (
+              <>
+                {" · "}
+                <a href={"#/" + withFilter("audit", { account: id })}>History</a>
+              </>
+            )}
+          </p>
+          <div class="row">
+            <h1 class="breaks">{a?.name ?? "Account"}</h1> {a?.suspended && <Badge meaning="failed">suspended</Badge>}
+          </div>
+        </div>
         <div class="push row">
-          <a href="#/accounts">All accounts</a>
           {a && may("operator:billing") && (
             <>
               <Button onClick={() => dialogs.open("withdraw")}>Withdraw</Button>
@@ -273,14 +285,16 @@ function Withdraw({ id, onDone, onClose }: { id: string } & Ends) {
 
 function Keys({ id }: { id: string }) {
   const { may } = useSession();
+  const revoked = useRevoked();
   const { list, head, dialog } = useResource<Key>({
     path: "/keys",
-    query: { accountId: id },
+    query: { accountId: id, ...revoked.query },
+    aside: revoked.choice,
     limit: 50,
     label: "Keys",
     search: { name: "key", label: "Name or id", param: (q) => ({ q }) },
     nothing: "No matching keys",
-    empty: { title: "No keys" },
+    empty: revoked.empty,
     columns: keyColumns,
     actions: [{ title: "Revoke", kind: "danger", when: (k) => k.status !== "revoked" && may("keys:write"), dialog: (ends, k) => <Revoke of={k} {...ends} /> }],
     create: may("operator") && { title: "Create key", look: "plain", dialog: ({ onClose, onNext }) => <MakeKey path={`/accounts/${id}/keys`} onClose={onClose} onDone={(made) => showKey(made, onNext)} /> },

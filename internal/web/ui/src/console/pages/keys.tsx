@@ -17,7 +17,7 @@ const states: Record<Key["status"], Meaning> = { active: "ok", expired: "warning
 
 export function Keys() {
   const { api, may, offers } = useSession();
-  const [all, setAll] = useState(false);
+  const revoked = useRevoked();
   const reads = may("usage:read") && offers("getUsage");
   const made = (ends: Ends) => (key: KeyWithSecret) => ends.onNext(({ onClose }) => <KeySecret of={key} onClose={onClose} />);
   const spent = useSpent<Key>("key");
@@ -26,15 +26,11 @@ export function Keys() {
     path: "/keys",
     limit: 50,
     label: "Keys",
-    query: { unrevoked: all ? undefined : "true" },
+    query: revoked.query,
     search: { name: "q", label: "Name or id" },
     nothing: "No matching keys",
-    empty: { title: all ? "No keys" : "No keys in use" },
-    aside: (
-      <label class="check">
-        <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> Show revoked
-      </label>
-    ),
+    empty: revoked.empty,
+    aside: revoked.choice,
     create: { title: "Create key", dialog: (ends) => <MakeKey onClose={ends.onClose} onDone={made(ends)} /> },
     columns: [
       ...keyColumns,
@@ -73,6 +69,20 @@ export function Keys() {
       {dialog}
     </>
   );
+}
+
+// useRevoked leaves revoked keys out of a list until they are chosen.
+export function useRevoked() {
+  const [all, setAll] = useState(false);
+  return {
+    query: { unrevoked: all ? undefined : "true" },
+    empty: { title: all ? "No keys" : "No keys in use" },
+    choice: (
+      <label class="check">
+        <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> Show revoked
+      </label>
+    ),
+  };
 }
 
 // keyColumns show the properties and permissions of a key.
