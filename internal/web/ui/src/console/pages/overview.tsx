@@ -116,7 +116,7 @@ function Spending() {
         title="This month"
         sub={
           forecast !== undefined && (
-            <span title="Linear: the rest of the month costs per hour as much as the month so far.">{days < 1 ? "too early for a forecast" : `≈ ${credits(Math.round(forecast / step) * step)} by ${dayName(dayOf(end - 1))} (linear)`}</span>
+            <span title="Linear: the rest of the month costs per hour as much as the month so far.">{days < 1 ? "too early for a forecast" : `≈ ${credits(Math.round(forecast / step) * step)} by ${dayName(dayOf(end - 1))}`}</span>
           )
         }
       >
