@@ -72,13 +72,12 @@ function Figures({ sums }: { sums: boolean }) {
         title="Credits available"
         sub={
           <>
-            <Amount of={now.heldMicro} /> held
             {now.grantedMicro !== undefined && (
               <>
-                {" "}
-                · <Amount of={now.grantedMicro} /> granted
+                of <Amount of={now.grantedMicro} /> ·{" "}
               </>
             )}
+            <Amount of={now.heldMicro} /> held
           </>
         }
       >
