@@ -52,6 +52,22 @@ func (s *Server) listAudit(ctx context.Context, in rest.Request[contract.ListAud
 	})
 }
 
+// listAuditActions serves GET /api/v1/audit/actions.
+func (s *Server) listAuditActions(ctx context.Context, in rest.Request[contract.ListAuditActionsParams, rest.None]) (rest.Reply[rest.Page[contract.AuditAction]], error) {
+	page := rest.Page[contract.AuditAction]{Data: []contract.AuditAction{}, NextCursor: nullIfZero("")}
+	accountID, err := s.auditAccount(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.AuditAction]]{}, err
+	}
+	actions, err := read(ctx, s, func(tx *store.Tx) ([]string, error) {
+		return tx.AuditActions(ctx, accountID)
+	})
+	for _, a := range actions {
+		page.Data = append(page.Data, contract.AuditAction{Action: a})
+	}
+	return rest.Reply[rest.Page[contract.AuditAction]]{Body: page}, err
+}
+
 func contractAudit(e audit.Entry) contract.AuditEntry {
 	return contract.AuditEntry{
 		AccountID: e.AccountID, Seq: e.Seq, At: contract.Time(e.At), Actor: e.Actor, Action: e.Action, Object: e.Object,

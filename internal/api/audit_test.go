@@ -133,6 +133,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	person := h.NewMember(account, "owner", "").PersonID
 	h.NewMember(account, "owner", "")
 	invitation := do("inviteMember", 201, "POST", v1+"/members", object{"role": "viewer"})
+	do("renewInvitation", 201, "POST", v1+"/invitations/"+invitation+"/link", nil)
 	do("revokeInvitation", 204, "DELETE", v1+"/invitations/"+invitation, nil)
 	do("inviteAccount", 201, "POST", v1+"/accounts/invitations", object{"accountName": "New"})
 	step(other, "inviteAccountMember", 201, "POST", v1+"/accounts/"+other+"/members", object{"role": "owner"})
@@ -354,6 +355,21 @@ func TestTheAuditLogIsRead(t *testing.T) {
 		if got := get(query); len(got) > want || len(got) < want && !strings.Contains(query, "&to=") {
 			t.Errorf("%s lists %d rows, want %d", query, len(got), want)
 		}
+	}
+	actions := func(query string) (out []string) {
+		t.Helper()
+		var l contract.AuditActionList
+		c.Want(200, "GET", "/api/v1/audit/actions"+query, nil).JSON(&l)
+		for _, a := range l.Data {
+			out = append(out, a.Action)
+		}
+		return out
+	}
+	if got := actions(""); !slices.Equal(got, []string{"createSpace", "createWebhook", "updateWebhook"}) {
+		t.Errorf("the actions are %q", got)
+	}
+	if got := actions("?accountId=service"); len(got) > 0 {
+		t.Errorf("the actions of the service are %q", got)
 	}
 	for _, order := range []string{"asc", "desc"} {
 		for _, filter := range []string{"", "&action=createSpace", "&action=createSpace&actor=" + all[0].Actor} {

@@ -116,7 +116,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		i, err := tx.Invitation(ctx, account, id)
 		return contractInvitation(i), err
-	}), "DELETE /api/v1/invitations/{id}")
+	}), "DELETE /api/v1/invitations/{id}", "POST /api/v1/invitations/{id}/link")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		b, err := tx.Budget(ctx, account, id)
 		return contractBudget(b, billing.BudgetUse{}), err
@@ -177,7 +177,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 	records("id", func(body []byte) any { return json.RawMessage(body) }, "POST /api/v1/connections/{id}/tools/review", "POST /api/v1/tool-calls/{id}/resolve")
 	records("id", func([]byte) any { return struct{}{} }, "POST /api/v1/connections/{id}/authorize")
 	records("sessionId", decisions, "POST /api/v1/api-agents/{id}/sessions/{sessionId}/input")
-	for _, p := range []string{"POST /api/v1/members", "POST /api/v1/accounts/invitations", "POST /api/v1/accounts/{id}/members", "DELETE /api/v1/invitations/{id}"} {
+	for _, p := range []string{"POST /api/v1/members", "POST /api/v1/accounts/invitations", "POST /api/v1/accounts/{id}/members", "DELETE /api/v1/invitations/{id}", "POST /api/v1/invitations/{id}/link"} {
 		rules[p].Personal = []string{"name"}
 	}
 	return rules

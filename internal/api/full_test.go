@@ -82,6 +82,9 @@ func TestAFullDiskIsSaidToBeFull(t *testing.T) {
 	until("createSignInLink", func(i int) *apitest.Reply {
 		return c.Do("POST", membersPath+"/"+people[i%len(people)]+"/link", nil)
 	})
+	until("renewInvitation", func(i int) *apitest.Reply {
+		return c.Do("POST", invitationsPath+"/"+invited[i%len(invited)]+"/link", nil)
+	})
 	until("revokeInvitation", func(i int) *apitest.Reply { return c.Do("DELETE", invitationsPath+"/"+invited[i%len(invited)], nil) })
 	until("updateMember", func(i int) *apitest.Reply {
 		return c.Do("PATCH", membersPath+"/"+people[i%len(people)], object{"role": []string{"viewer", "member"}[i/len(people)%2]})

@@ -138,9 +138,26 @@ func (s *Server) listInvitations(ctx context.Context, in rest.Request[contract.L
 		return rest.Reply[rest.Page[contract.Invitation]]{}, err
 	}
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "invitations", accountID, in.Params.Q)
+	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Invitation, store.Cursor, error) {
-		return tx.Invitations(ctx, accountID, in.Params.Q, p.Page)
-	}, contractInvitation)
+		list, next, err := tx.Invitations(ctx, accountID, in.Params.Q, p.Page)
+		for _, i := range list {
+			n.add(store.NamedKeys, i.MadeBy)
+		}
+		return list, next, n.read(ctx, tx, err)
+	}, func(i stoa.Invitation) contract.Invitation {
+		out := contractInvitation(i)
+		out.CreatedByName = n.of(store.NamedKeys, i.MadeBy)
+		return out
+	})
+}
+
+// renewInvitation serves POST /api/v1/invitations/{id}/link.
+func (s *Server) renewInvitation(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.InvitationWithLink], error) {
+	i, token, err := s.members.Renew(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
+	body := extend[contract.InvitationWithLink](contractInvitation(i))
+	body.Link = s.joinLink(token)
+	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
 }
 
 // revokeInvitation serves DELETE /api/v1/invitations/{id}.

@@ -66,8 +66,24 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("the audit log has the token: %+v", e)
 		}
 	}
+	if got := list.Data[0].CreatedByName; got == "" {
+		t.Error("the list does not name the key that invited")
+	}
+	// A new link ends the earlier one.
+	before := token
+	c.Want(201, "POST", invitationsPath+"/"+made.ID+"/link", nil).JSON(&made)
+	_, token, _ = strings.Cut(made.Link, "#")
+	if err := accept(t, h, before); stoa.CodeOf(err) != stoa.CodeInvitationEnded || token == before || made.ID != list.Data[0].ID || orNone(made.Name) != "Ada" {
+		t.Errorf("after a new link, %+v, the earlier one: %v", made, err)
+	}
+	for _, e := range auditLog(t, h, h.Account.ID) {
+		if strings.Contains(e.After, token) {
+			t.Errorf("the audit log has the new token: %+v", e)
+		}
+	}
 	c.Want(204, "DELETE", invitationsPath+"/"+made.ID, nil)
 	c.WantError(stoa.CodeNotFound, "DELETE", invitationsPath+"/"+made.ID, nil)
+	c.WantError(stoa.CodeNotFound, "POST", invitationsPath+"/"+made.ID+"/link", nil)
 	if err := accept(t, h, token); stoa.CodeOf(err) != stoa.CodeInvitationEnded {
 		t.Errorf("a revoked invitation: %v", err)
 	}
@@ -88,6 +104,7 @@ func TestInvitations(t *testing.T) {
 		t.Errorf("%d have accepted one invitation", joined.Load())
 	}
 	c.WantError(stoa.CodeInvitationEnded, "DELETE", invitationsPath+"/"+made.ID, nil)
+	c.WantError(stoa.CodeInvitationEnded, "POST", invitationsPath+"/"+made.ID+"/link", nil)
 	if c.Want(200, "GET", invitationsPath, nil).JSON(&list); len(list.Data) != 0 {
 		t.Errorf("an accepted invitation is open: %+v", list.Data)
 	}
@@ -102,6 +119,15 @@ func TestInvitations(t *testing.T) {
 	}
 	c.WantError(stoa.CodeNotFound, "GET", "/api/v1/keys/"+members.Data[0].KeyID, nil)
 	c.WantError(stoa.CodeNotFound, "DELETE", "/api/v1/keys/"+members.Data[0].KeyID, nil)
+
+	// A new link requires what the invitation requires.
+	secret, _ := h.NewKey(h.Account.ID, stoa.ScopeAccountRead, stoa.ScopeAccountWrite)
+	narrow := h.ClientWith(t, secret)
+	c.Want(201, "POST", membersPath, object{"role": "owner"}).JSON(&made)
+	narrow.WantError(stoa.CodeScope, "POST", invitationsPath+"/"+made.ID+"/link", nil)
+	c.Want(201, "POST", "/api/v1/accounts/invitations", object{"accountName": "Acme"}).JSON(&made)
+	narrow.WantError(stoa.CodeScope, "POST", invitationsPath+"/"+made.ID+"/link", nil)
+	c.Want(201, "POST", invitationsPath+"/"+made.ID+"/link", nil)
 }
 
 // accept accepts an invitation as a new person.

@@ -60,6 +60,7 @@ func table() []rest.Route[*Server] {
 		rest.Get("GET /api/v1/requests/{id}", "usage:read", (*Server).getRequest),
 
 		rest.Get("GET /api/v1/audit", stoa.ScopeAccountRead, (*Server).listAudit),
+		rest.Get("GET /api/v1/audit/actions", stoa.ScopeAccountRead, (*Server).listAuditActions),
 		rest.Stream("GET /api/v1/audit/export", stoa.ScopeAccountRead, (*Server).exportAudit),
 
 		rest.Create("POST /api/v1/members", stoa.ScopeAccountWrite, (*Server).inviteMember),
@@ -69,6 +70,7 @@ func table() []rest.Route[*Server] {
 		rest.Update("DELETE /api/v1/members/{id}", stoa.ScopeAccountWrite, (*Server).removeMember),
 		rest.Create("POST /api/v1/members/{id}/link", stoa.ScopeAccountWrite, (*Server).createSignInLink),
 		rest.Get("GET /api/v1/invitations", stoa.ScopeAccountRead, (*Server).listInvitations),
+		rest.Create("POST /api/v1/invitations/{id}/link", stoa.ScopeAccountWrite, (*Server).renewInvitation),
 		rest.Update("DELETE /api/v1/invitations/{id}", stoa.ScopeAccountWrite, (*Server).revokeInvitation),
 
 		rest.Create("POST /api/v1/accounts", stoa.ScopeOperator, (*Server).createAccount),

@@ -28,6 +28,12 @@ type namedStatement struct {
 	name string
 }
 
+// A statementPage is a page of the statements of all accounts.
+type statementPage struct {
+	rest.Page[contract.Statement]
+	Totals []contract.StatementCharge `json:"totals,omitempty"`
+}
+
 // getStatements serves GET /api/v1/statements/{month}, as JSON or as CSV.
 func (s *Server) getStatements(w http.ResponseWriter, in *rest.Request[getStatementsParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
@@ -91,7 +97,20 @@ func (s *Server) allStatements(w http.ResponseWriter, in *rest.Request[getStatem
 	}
 	if q.Format != csvType {
 		list, err := read(p.Page)
-		return rest.Answer(w, rest.Reply[rest.Page[contract.Statement]]{Body: rest.NewPageTo(p, list, next, contractStatement)}, err)
+		if err != nil {
+			return err
+		}
+		body := statementPage{Page: rest.NewPageTo(p, list, next, contractStatement)}
+		if q.Cursor == "" {
+			totals, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]stoa.StatementCharge, error) {
+				return tx.ChargesOfMonth(ctx, month)
+			})
+			if err != nil {
+				return err
+			}
+			body.Totals = contractCharges(totals)
+		}
+		return rest.Answer(w, rest.Reply[statementPage]{Body: body}, nil)
 	}
 	page := store.Page{Limit: statementsTogether, Asc: p.Page.Asc}
 	lines := statementHeader()
@@ -126,7 +145,7 @@ func contractStatement(s namedStatement) contract.Statement {
 	out := contract.Statement{
 		AccountID: s.AccountID, AccountName: s.name, Month: string(s.Month), From: contract.Time(s.Month.Start()), To: contract.Time(s.Month.End()), Final: s.Final,
 		OpeningMicro: int64(s.Opening), GrantedMicro: int64(granted), WithdrawnMicro: int64(-withdrawn), ChargedMicro: int64(s.Charged), ClosingMicro: int64(s.Closing),
-		Grants: []contract.StatementGrants{}, Withdrawals: []contract.StatementGrants{}, Charges: []contract.StatementCharge{},
+		Grants: []contract.StatementGrants{}, Withdrawals: []contract.StatementGrants{}, Charges: contractCharges(s.Charges),
 	}
 	for _, g := range s.Grants {
 		line := contract.StatementGrants{Kind: string(g.Kind), Count: g.Count, AmountMicro: int64(g.Amount)}
@@ -137,8 +156,13 @@ func contractStatement(s namedStatement) contract.Statement {
 			out.Grants = append(out.Grants, line)
 		}
 	}
-	for _, c := range s.Charges {
-		out.Charges = append(out.Charges, contract.StatementCharge{
+	return out
+}
+
+func contractCharges(charges []stoa.StatementCharge) []contract.StatementCharge {
+	out := []contract.StatementCharge{}
+	for _, c := range charges {
+		out = append(out, contract.StatementCharge{
 			Day: c.Day, Model: c.Model, Calls: c.Calls, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, AmountMicro: int64(c.Amount),
 		})
 	}

@@ -51,6 +51,30 @@ func TestAStatementIsTheLedger(t *testing.T) {
 	if list.Data[0].ClosingMicro != s.ClosingMicro {
 		t.Errorf("the operator sees %+v", list.Data[0])
 	}
+	// A withdrawal, as after a refund, changes balances and no charge; the charges of all statements are
+	// those of the usage report.
+	operator.Want(201, "POST", "/api/v1/accounts/"+acme.ID+"/withdrawals", object{"amountMicro": 1_000_000, "externalRef": "refund-1"})
+	customer.Want(200, "GET", statementsPath+month, nil).JSON(&list)
+	if got := list.Data[0]; got.WithdrawnMicro != 1_000_000 || got.ClosingMicro != s.ClosingMicro-1_000_000 || got.ChargedMicro != sum {
+		t.Errorf("after the withdrawal: %+v", got)
+	}
+	var usage contract.UsageReport
+	operator.Want(200, "GET", "/api/v1/usage?accountId=*&groupBy=model&from="+s.From.String()+"&to="+s.To.String(), nil).JSON(&usage)
+	var first contract.StatementList
+	operator.Want(200, "GET", statementsPath+month+"?accountId=*", nil).JSON(&first)
+	var charged, inTotals int64
+	for _, one := range first.Data {
+		charged += one.ChargedMicro
+	}
+	for i, c := range first.Totals {
+		inTotals += c.AmountMicro
+		if u := usage.Data[i]; c.Model != u.Model || c.AmountMicro != u.CreditsMicro || c.Calls != u.Calls || c.InputTokens != u.InputTokens || c.OutputTokens != u.OutputTokens {
+			t.Errorf("the statements have %+v, the usage %+v", c, u)
+		}
+	}
+	if charged == 0 || charged != inTotals || charged != usage.Totals.CreditsMicro || len(first.Totals) != len(usage.Data) {
+		t.Errorf("the statements charge %d, their totals are %+v, the usage is %+v", charged, first.Totals, usage.Totals)
+	}
 	seen := 0
 	for next := ""; ; {
 		var all page[contract.Statement]

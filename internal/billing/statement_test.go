@@ -133,6 +133,24 @@ func TestStatementsAreTheLedger(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			for month := stoa.MonthOf(first); month <= stoa.MonthOf(now); month = month.Next() {
+				var want, got stoa.Credits
+				for _, c := range list {
+					want += c.charged[month]
+				}
+				if err := st.Report(ctx, func(tx *store.Tx) error {
+					charges, err := tx.ChargesOfMonth(ctx, month)
+					for _, c := range charges {
+						got += c.Amount
+					}
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if got != want {
+					t.Fatalf("%s, %s: all accounts were charged %d, want %d", what, month, got, want)
+				}
+			}
 			wantBooksInOrder(t, billing.New(st, billing.Config{}))
 		}
 		compare("computed", "")

@@ -98,12 +98,19 @@ person who has it: send it to the right one only.`,
 			ask:    asks("Remove %s from the account?", "member", "members"),
 		},
 	)...)
-	i := group("invitations", "List and revoke open invitations", "List and revoke the invitations that can still be accepted.")
+	i := group("invitations", "Manage open invitations", "Manage the invitations that can still be accepted.")
 	i.AddCommand(e.verbs(
 		verb{
 			use: "list", short: "List the open invitations",
 			long: "List the invitations that can still be accepted, newest first. Their links are shown only when they are created.", example: "  stoa members invitations list",
 			op: "GET /invitations", rows: viewInvitations(), fields: []field{searchField("name, role or id")}, none: "There are no open invitations.",
+		},
+		verb{
+			use: "link INVITATION", short: "Create a new link for an invitation and print it",
+			long: `Create a new link for an open invitation and print it, alone on standard output. The earlier link stops working, and
+the invitation is valid for 7 days from now.`,
+			example: "  stoa members invitations link inv_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op:      "POST /invitations/{INVITATION}/link", print: e.joinLink,
 		},
 		verb{
 			use: "revoke INVITATION...", short: "Revoke invitations", suggest: []string{"delete", "rm", "remove"},

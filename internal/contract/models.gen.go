@@ -443,6 +443,25 @@ type Attachment struct {
 	Size int64 `json:"size"`
 }
 
+// AuditAction defines model for AuditAction.
+type AuditAction struct {
+	// Action An `operationId`, or the name of a change by the service.
+	//
+	// Example: updateWebhook
+	Action string `json:"action"`
+}
+
+// AuditActionList defines model for AuditActionList.
+type AuditActionList struct {
+	Data []AuditAction `json:"data"`
+
+	// HasMore Always false.
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor Always null.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // AuditEntry A change.
 type AuditEntry struct {
 	// AccountID The id of the changed account; `service` for changes outside of accounts.
@@ -2455,7 +2474,10 @@ type Invitation struct {
 
 	// CreatedBy The id of the key that created the invitation.
 	CreatedBy nullable.Nullable[string] `json:"createdBy"`
-	ExpiresAt Time                      `json:"expiresAt"`
+
+	// CreatedByName The name of that key, in lists; absent for keys of other accounts and removed ones.
+	CreatedByName string `json:"createdByName,omitempty,omitzero"`
+	ExpiresAt     Time   `json:"expiresAt"`
 
 	// GrantMicro The first credits of that account.
 	GrantMicro int64 `json:"grantMicro,omitempty,omitzero"`
@@ -5048,6 +5070,9 @@ type StatementList struct {
 
 	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+
+	// Totals The charges of all accounts by model: the sum of all statements. Only on the first page with `accountId=*`.
+	Totals []StatementCharge `json:"totals,omitempty,omitzero"`
 }
 
 // StepCall defines model for StepCall.
@@ -6818,6 +6843,12 @@ type ListAuditParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// ListAuditActionsParams defines parameters for ListAuditActions.
+type ListAuditActionsParams struct {
+	// AccountID For operators, the account whose log is read, or `service` for changes outside of accounts. The default is the account of the key.
+	AccountID AuditAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+}
+
 // ExportAuditParams defines parameters for ExportAudit.
 type ExportAuditParams struct {
 	// AccountID For operators, the account whose log is read, or `service` for changes outside of accounts. The default is the account of the key.
@@ -7056,6 +7087,12 @@ type ListInvitationsParams struct {
 
 	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// RenewInvitationParams defines parameters for RenewInvitation.
+type RenewInvitationParams struct {
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListKeysParams defines parameters for ListKeys.

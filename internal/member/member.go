@@ -93,6 +93,30 @@ func (m *Members) Link(ctx context.Context, tx *store.Tx, by stoa.Key, accountID
 	return i, token, err
 }
 
+// Renew gives an open invitation a new token, with which it is valid for 7 days; the earlier one
+// ends. by needs the scopes of its roles, and for one that creates an account
+// [stoa.ScopeOperatorBilling]. One that was accepted or has expired is
+// CodeInvitationEnded.
+func (m *Members) Renew(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (i stoa.Invitation, token string, err error) {
+	if i, err = tx.Invitation(ctx, accountID, id); err != nil {
+		return i, "", err
+	}
+	if !open(i, tx.Now) {
+		return i, "", ended()
+	}
+	if i.AccountName == "" {
+		err = Grants(by, i.Role, i.OperatorRole)
+	} else if !by.Has(stoa.ScopeOperatorBilling) {
+		err = stoa.Errorf(stoa.CodeScope, "This invitation creates an account, which requires a key with the scope %q.", stoa.ScopeOperatorBilling)
+	}
+	if err != nil {
+		return i, "", err
+	}
+	token = auth.MintLink()
+	i.ExpiresAt = tx.Now.Add(invitationLife)
+	return i, token, tx.RenewInvitation(ctx, i, auth.Hash(token))
+}
+
 // Revoke removes an invitation. One that was accepted or has expired is CodeInvitationEnded.
 func (m *Members) Revoke(ctx context.Context, tx *store.Tx, accountID, id string) error {
 	i, err := tx.Invitation(ctx, accountID, id)

@@ -214,6 +214,22 @@ func (tx *Tx) AuditEntries(ctx context.Context, accountID string, f AuditFilter,
 	return rows, next, err
 }
 
+// MaxAuditActions is the maximum number of actions that [Tx.AuditActions] returns, above the number
+// that the service has.
+const MaxAuditActions = 500
+
+// AuditActions lists the actions of an account's audit rows, sorted. It reads one row for each,
+// however many rows there are.
+func (tx *Tx) AuditActions(ctx context.Context, accountID string) ([]string, error) {
+	actions, err := tx.texts(ctx, `WITH RECURSIVE found (action, n) AS (
+			SELECT MIN(action), 1 FROM audit WHERE account_id = $1
+			UNION ALL
+			SELECT (SELECT MIN(a.action) FROM audit a WHERE a.account_id = $1 AND a.action > found.action), n + 1 FROM found WHERE action IS NOT NULL AND n < $2
+		) SELECT action FROM found WHERE action IS NOT NULL LIMIT $2`, accountID, MaxAuditActions)
+	slices.Sort(actions)
+	return actions, err
+}
+
 // AuditRows returns up to limit audit rows of an account after the one with that number, the
 // oldest first, and the place where they begin: after a row that is kept, or the newest purged
 // one. The place of the start of the chain is zero.

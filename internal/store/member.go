@@ -205,6 +205,12 @@ func (tx *Tx) UseInvitation(ctx context.Context, id string) (bool, error) {
 	return n > 0, err
 }
 
+// RenewInvitation gives an invitation to an account another token, by its hash, and another end.
+func (tx *Tx) RenewInvitation(ctx context.Context, i stoa.Invitation, hash string) error {
+	_, err := tx.Exec(ctx, `UPDATE invitations SET hash = $3, expires_at = $4 WHERE account_id = $1 AND id = $2`, i.AccountID, i.ID, hash, db.Micros(i.ExpiresAt))
+	return err
+}
+
 // DeleteInvitation removes an invitation.
 func (tx *Tx) DeleteInvitation(ctx context.Context, accountID, id string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM invitations WHERE account_id = $1 AND id = $2`, accountID, id)

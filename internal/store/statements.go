@@ -87,6 +87,41 @@ func (tx *Tx) computeStatement(ctx context.Context, accountID string, month stoa
 	return s, err
 }
 
+// monthTogether is the number of statements of a month that are read together.
+const monthTogether = 500
+
+// ChargesOfMonth returns the charges of all accounts in a month by model: those of the statements if
+// they are final, since receipts of the month may have been removed, otherwise those of the ledger.
+// The transaction must be a snapshot.
+func (tx *Tx) ChargesOfMonth(ctx context.Context, month stoa.Month) ([]stoa.StatementCharge, error) {
+	var all stoa.Statement
+	_, final, err := tx.statementMonths(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if month.End().After(final) {
+		usage, err := tx.UsageOfAll(ctx, month.Start(), month.End(), time.UTC, []string{"model"})
+		for _, u := range usage {
+			all.Charges = append(all.Charges, stoa.StatementCharge{Model: u.Group[0], Calls: u.Calls, InputTokens: u.Usage.InputTokens, OutputTokens: u.Usage.OutputTokens, Amount: u.Amount})
+		}
+		return all.ByModel(), err
+	}
+	for after := ""; ; {
+		some, err := list(ctx, tx, statements.scan, `SELECT `+statements.columns+` FROM statements WHERE account_id > $1 AND month = $2 ORDER BY account_id LIMIT $3`, after, string(month), monthTogether)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range some {
+			after = s.AccountID
+			all.Charges = append(all.Charges, s.Charges...)
+		}
+		all.Charges = all.ByModel()
+		if len(some) < monthTogether {
+			return all.Charges, nil
+		}
+	}
+}
+
 // statementMonths returns the first month that has statements, and the end of the last final one,
 // the zero time if none is final.
 func (tx *Tx) statementMonths(ctx context.Context) (first stoa.Month, final time.Time, err error) {

@@ -40,7 +40,7 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			path := st.ask(t, `call: send_mail {"to":"ada@example.com","id":1915883588174806058,"text":"<b>Hi</b>`+"\u200b"+`","copies":[{"to":"bo@example.com"}, "1"]}`+"\n"+`call: send_mail {"text":"`+strings.Repeat("long ", 4000)+`end"}`)
 			p := signIn(t, browser, st.h.URL, st.h.Key, "tool-calls", l)
 			p.see(`document.querySelector(".rail a[aria-current] .count")?.innerText.startsWith("2")`)
-			p.see(`document.querySelector("section[aria-labelledby=approvals] header .badge")?.innerText === "2"`)
+			p.see(`document.querySelector("[role=tab][aria-selected=true] .badge")?.innerText === "2"`)
 			p.see(`document.title.startsWith("(2) Tool calls")`)
 			p.see(`/^call: send_mail.*Visitors’ guide · end user ada · asked /s.test(document.querySelector(".inbox")?.innerText)`)
 
@@ -58,7 +58,7 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			// A new call appears without a reload.
 			other := st.ask(t, `call: send_mail {"to":"eve@example.com"}`)
 			p.says("eve@example.com")
-			p.see(`document.title.startsWith("(3) ") && document.querySelector(".rail .count").innerText.startsWith("3") && document.querySelector("section[aria-labelledby=approvals] header .badge").innerText === "3"`)
+			p.see(`document.title.startsWith("(3) ") && document.querySelector(".rail .count").innerText.startsWith("3") && document.querySelector("[role=tab][aria-selected=true] .badge").innerText === "3"`)
 			p.see(`(document.querySelectorAll(".approval")[2].focus(), true)`)
 			p.key("r")
 			p.says("Rejected")
@@ -84,10 +84,11 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			if got := calls[0].Approval.MustGet(); got.Decision != "approve" {
 				t.Errorf("%+v %+v", calls[0], got)
 			}
+			p.press("All calls")
 			p.says("denied")
 			p.fits()
 			p.shot("decided")
-			p.see(`(() => { const row = [...document.querySelectorAll("section[aria-labelledby=called] tbody tr")].find((r) => r.innerText.includes("denied") && r.innerText.includes("long long")); row?.querySelector("button").click(); return !!row; })()`)
+			p.see(`(() => { const row = [...document.querySelectorAll("main tbody tr")].find((r) => r.innerText.includes("denied") && r.innerText.includes("long long")); row?.querySelector("button").click(); return !!row; })()`)
 			p.see(`document.querySelector("dialog")?.innerText.includes("“too long”")`)
 			p.close()
 
@@ -106,6 +107,43 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			p.fits()
 			p.shot("call")
 			p.close()
+		})
+	}
+}
+
+// TestTheInboxHasTabs finds a call that waits for a program next to a list of approvals.
+func TestTheInboxHasTabs(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	for _, l := range ends(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t)
+			path := st.ask(t, `call: send_mail {"to":"ada@example.com"}`)
+			st.ask(t, `call: send_mail {"to":"bo@example.com"}`)
+			lookup := map[string]any{"type": "client", "name": "lookup_order", "description": "Finds an order.", "parameters": map[string]any{"type": "object"}}
+			st.c.Want(200, "PATCH", st.agent, map[string]any{"tools": []any{lookup}})
+			var s contract.Session
+			st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": `call: lookup_order {"orderId":"A-1"}`}).JSON(&s)
+			st.c.Want(200, "GET", st.agent+"/sessions/"+s.ID+"?waitSeconds=30", nil).JSON(&s)
+			p := signIn(t, browser, st.h.URL, st.h.Key, "tool-calls", l)
+			const tabs = `[...document.querySelectorAll("main [role=tab]")].map((t) => t.innerText.replace(/\s+/g, " ").trim()).join()`
+			p.see(tabs + ` === "Approvals 2,Programs 1,All calls"`)
+			p.press("Programs 1")
+			p.says("lookup_order")
+			p.see(`location.hash === "#/tool-calls?show=programs" && !document.querySelector(".approval")`)
+			p.fits()
+			p.shot("programs")
+			p.type_("textarea[id^=output-]", "Shipped")
+			p.press("Send the output")
+			p.says("Nothing to do")
+			p.see(tabs + ` === "Approvals 2,Programs,All calls"`)
+			p.see(`(document.querySelector("main [role=tab]").click(), true)`)
+			p.see(`document.querySelectorAll(".approval").length === 2 && (document.querySelector(".approval").focus(), true)`)
+			p.key("a")
+			p.see(tabs + ` === "Approvals 1,Programs 1,All calls"`) // an approved call waits for its program
+			if got := st.calls(t, path)[0].Approval.MustGet(); got.Decision != "approve" {
+				t.Errorf("%+v", got)
+			}
 		})
 	}
 }
@@ -155,6 +193,7 @@ func TestAnExpiredCallIsResolved(t *testing.T) {
 				st.c.Want(200, "GET", path+"?waitSeconds=30", nil).JSON(&s)
 			}
 			p := signIn(t, browser, st.h.URL, st.h.Key, "tool-calls", l)
+			p.press("All calls")
 			p.choose("#filter-outcome", "ok")
 			p.says("No matches")
 			p.choose("#filter-outcome", "expired")

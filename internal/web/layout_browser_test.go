@@ -180,7 +180,7 @@ func TestPagesDoNotShift(t *testing.T) {
 	for _, width := range []int64{1440, 390} {
 		p := signIn(t, browser, srv.URL, goodKey, "", look{"", false, width, 900})
 		p.allow("404")
-		for _, page := range []string{"", "requests", "credits", "keys", "sessions"} {
+		for _, page := range []string{"", "requests", "credits", "keys", "sessions", "members", "accounts", "providers", "invoices", "audit", "tool-calls"} {
 			p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(srv.URL+"/console#/"+page))
 			p.see(settled)
 			type shift struct {

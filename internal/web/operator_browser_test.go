@@ -7,6 +7,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"stoa/internal/contract"
 )
 
 // sizes are a desktop and a phone as people have them, light and dark.
@@ -83,17 +85,22 @@ func TestPagesOfMoneyAndPeopleOfANewService(t *testing.T) {
 			p.fits()
 			p.shot("credits")
 			p.do(chromedp.Navigate(st.h.URL + "/console#/members"))
-			p.says("No open invitations")
-			p.see(`!document.querySelector(".filters")`)
+			p.says("No members")
+			p.see(`!document.querySelector("search")`)
 			p.press("Invite")
 			p.press("Create the link")
 			p.press("Done")
-			p.says("anyone with the link")
-			p.see(`!document.querySelector(".filters")`)
+			p.says("Anyone with the link")
+			p.see(`/invited.*by .*expires/s.test(document.querySelector("tbody tr").innerText)`)
+			p.fits()
+			p.press("New link")
+			p.press("Create the link")
+			p.see(`document.querySelector("dialog")?.innerText.includes("/join#inv_")`)
+			p.press("Done")
 			p.press("Revoke")
 			p.press("Revoke the invitation")
-			p.says("No open invitations")
-			p.see(`!document.querySelector(".filters")`)
+			p.says("No members")
+			p.see(`!document.querySelector("search")`)
 			p.do(chromedp.Navigate(st.h.URL + "/console#/nodes"))
 			p.says("If the node stops")
 			p.says("Up for")
@@ -101,6 +108,28 @@ func TestPagesOfMoneyAndPeopleOfANewService(t *testing.T) {
 			p.shot("node")
 		})
 	}
+}
+
+// A search without other filters stands in the head of its list, not in a bar between head and rows.
+func TestASearchAloneStandsInTheHead(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	const account = "accounts/acc_01k9zqd3m8w5x7y2c4b6n8p0rz/keys"
+	for _, l := range ends(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "", l)
+			for _, one := range [][3]string{{"budgets", "Budgets", "q"}, {"keys", "Keys", "q"}, {"members", "Members", "q"}, {account, "Acme", "key"}, {"webhooks", "Webhooks", "q"}} {
+				p.do(chromedp.Navigate(srv.URL + "/console#/" + one[0]))
+				p.see(fmt.Sprintf(`document.querySelector("h1")?.innerText === %q && !!document.querySelector("main header #filter-%s") && !document.querySelector(".filters") && document.querySelectorAll("tbody tr").length > 0`, one[1], one[2]))
+				p.fits()
+				p.shot(one[0])
+			}
+			p.type_("#filter-q", "hooks")
+			p.see(`location.hash === "#/webhooks?q=hooks"`)
+		})
+	}
+	stub.askedFor("GET /api/v1/webhooks?", "q=hooks")
 }
 
 func TestNoticesInABrowser(t *testing.T) {
@@ -183,9 +212,14 @@ func TestTheAuditLogInABrowser(t *testing.T) {
 			p.do(chromedp.KeyEvent("\u001b"))
 			p.press("Clear filters")
 			p.see(`location.hash === "#/audit"`)
+			// The filter offers the actions that the log has.
+			p.see(`[...document.querySelectorAll("#filter-action option")].map((o) => o.innerText).join() === "Any,Create space,Update webhook,Webhook disabled"`)
+			p.choose("#filter-action", "webhook.disabled")
+			p.see(`location.hash === "#/audit?action=webhook.disabled"`)
 		})
 	}
 	stub.askedFor("GET /api/v1/audit?", "object=whk_1", "from=2")
+	stub.askedFor("GET /api/v1/audit?", "action=webhook.disabled")
 }
 
 func TestInvoicesInABrowser(t *testing.T) {
@@ -200,6 +234,7 @@ func TestInvoicesInABrowser(t *testing.T) {
 			p.fits()
 			p.shot("invoices")
 			p.says("Charged to all accounts")
+			p.see(`[...document.querySelectorAll(".figure dd")].map((f) => f.innerText.trim()).filter((_, i) => i !== 1).slice(0, 3).join() === "1.2346,12,57,000 tokens"`)
 			p.click("tbody tr")
 			p.see(`location.hash.endsWith("of=acc_01k9zqd3m8w5x7y2c4b6n8p0ra")`)
 			p.says("Closing balance")
@@ -218,7 +253,30 @@ func TestInvoicesInABrowser(t *testing.T) {
 	}
 	stub.askedFor("GET /api/v1/statements/", "accountId=*")
 	stub.askedFor("GET /api/v1/statements/", "accountId=acc_01k9zqd3m8w5x7y2c4b6n8p0ra")
-	stub.askedFor("GET /api/v1/usage?", "accountId=*", "groupBy=model")
+}
+
+// TestTheInvoicesAddUp compares the sum above the statements of all accounts with the rows below it, of a
+// service with charges and a refund.
+func TestTheInvoicesAddUp(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	st := newStage(t)
+	for i := range 3 {
+		var made contract.AccountWithKey
+		st.c.Want(201, "POST", "/api/v1/accounts", map[string]any{"name": fmt.Sprint("Customer ", i), "grantMicro": 5_000_000}).JSON(&made)
+		for range i + 1 {
+			st.h.ClientWith(t, made.Key.Secret).Want(200, "POST", "/api/v1/responses", map[string]any{"model": "beta-3.8-flash", "input": "hi"})
+		}
+		st.c.Want(201, "POST", "/api/v1/accounts/"+made.ID+"/withdrawals", map[string]any{"amountMicro": 1_000_000, "externalRef": fmt.Sprint("refund-", i)})
+	}
+	p := signIn(t, browser, st.h.URL, st.h.Key, "invoices", sizes()[0])
+	p.see(`document.querySelectorAll("tbody tr").length === 4`)
+	const rows = `[...document.querySelectorAll("tbody tr")].reduce((sum, r) => sum + Math.round(1e6 * Number(r.querySelector("[data-title=Charged]").innerText.replaceAll(",", ""))), 0)`
+	const all = `Number(document.querySelector(".figure dd span").title.replace(/[^0-9]/g, ""))`
+	if sum, total := eval[int](p, rows), eval[int](p, all); sum == 0 || sum != total {
+		t.Errorf("the rows add up to %d micro-credits, the page says %d", sum, total)
+	}
+	p.see(`[...document.querySelectorAll("tbody tr")].reduce((sum, r) => sum + Number(r.querySelector("[data-title=Calls]").innerText), 0) === 6 && document.querySelectorAll(".figure")[1].innerText.includes("6")`)
 }
 
 func TestBudgetsInABrowser(t *testing.T) {
@@ -393,6 +451,7 @@ func TestAccountsAreFiltered(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "accounts?q=ac&low=5", l)
 			p.says("Broke Inc")
 			p.see(`document.querySelector("#filter-q").value === "ac" && document.querySelector("#filter-low").value === "5"`)
+			p.see(`[...document.querySelectorAll("tbody [data-title=Plan]")].map((c) => c.innerText).join() === "Free,Free"`)
 			p.see(`[...document.querySelectorAll("tbody tr")].map((r) => [r.innerText.includes("4.0000"), r.innerText.includes("none"), r.innerText.includes("never")].join()).join(" ") === "true,false,false false,true,true"`)
 			p.fits()
 			p.shot("filtered")
@@ -415,6 +474,7 @@ func TestAnAccountHasAPage(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "accounts/"+account, l)
 			p.says("Spent in 30 days")
+			p.see(`[...document.querySelectorAll(".figure")].find((f) => f.innerText.startsWith("Plan"))?.querySelector("dd").innerText === "Free"`)
 			p.says("Credits by day and model")
 			p.fits()
 			p.shot("usage")
@@ -546,6 +606,7 @@ func TestVendorsInABrowser(t *testing.T) {
 			p.press("Save to the draft")
 			p.see(`!document.querySelector("dialog")`)
 			p.press("Plans")
+			p.see(`/^Free\s+free$/.test(document.querySelector("[aria-label='Settings of plans'] tbody td").innerText.trim())`)
 			p.press("Add plan")
 			p.type_("#plan-id", "team")
 			p.fits()

@@ -55,6 +55,7 @@ func operatorReplies() map[string]string {
 			stubChange(2, "deleteAgent", `{"id":"agt_1","name":"Helper"}`, ""),
 			stubChange(1, "createSpace", "", `{"id":"spc_1","name":"Support"}`),
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,
+		"GET /audit/actions": `{"data":[{"action":"createSpace"},{"action":"updateWebhook"},{"action":"webhook.disabled"}],"nextCursor":null,"hasMore":false}`,
 		"GET /budgets": `{"data":[` + strings.Join([]string{
 			stubBudget("1", "account", "null", "3200000", "40000"), stubBudget("2", "end_user", `"*"`, "null", "null"),
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,
@@ -83,7 +84,8 @@ func stubVersion(n int, changes string) string {
 func stubStatements() string {
 	return `{"data":[{"accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","accountName":"Acme","month":"2026-11","from":"2026-11-01T00:00:00.000Z","to":"2026-12-01T00:00:00.000Z","final":false,
 		"openingMicro":2500000,"grantedMicro":5000000,"withdrawnMicro":0,"chargedMicro":1234567,"closingMicro":6265433,"grants":[{"kind":"grant","count":1,"amountMicro":5000000}],"withdrawals":[],
-		"charges":[{"day":"2026-11-20","model":"alpha-sonnet-5-5","calls":12,"inputTokens":48000,"outputTokens":9000,"amountMicro":1234567}]}],"nextCursor":null,"hasMore":false}`
+		"charges":[{"day":"2026-11-20","model":"alpha-sonnet-5-5","calls":12,"inputTokens":48000,"outputTokens":9000,"amountMicro":1234567}]}],"nextCursor":null,"hasMore":false,
+		"totals":[{"model":"alpha-sonnet-5-5","calls":12,"inputTokens":48000,"outputTokens":9000,"amountMicro":1234567}]}`
 }
 
 // stubBudget is a budget of 5 credits a month.

@@ -173,6 +173,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(path, "/receipts/") && path != "/receipts/summary" {
 		op = "GET /receipts/{id}"
 	}
+	if strings.HasPrefix(path, "/invitations/") && r.Method == "POST" {
+		op = "POST /invitations/{id}/link"
+	}
 	if strings.HasPrefix(path, "/members/") {
 		op = r.Method + " /members/{id}"
 		if strings.HasSuffix(path, "/link") {
@@ -388,30 +391,31 @@ func stubReplies() map[string]string {
 		"GET /members": list(
 			`{"id":"`+stubPerson+`","name":"Ada Lovelace","email":"ada@example.com","issuer":null,"role":"owner","operatorRole":"admin","source":"invited","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","lastUsedAt":"2026-11-20T11:58:00.000Z","createdAt":"2026-09-01T12:00:00.000Z"}`,
 			`{"id":"per_01k9zqd3m8w5x7y2c4b6n8p0rb","name":"Grace Hopper","email":"grace@example.com","issuer":"https://id.example.com/","role":"viewer","operatorRole":null,"source":"group","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0rb","lastUsedAt":null,"createdAt":"2026-09-01T12:00:00.000Z"}`),
-		"GET /receipts/summary":      `{"calls":412,"inputTokens":5768,"cachedInputTokens":0,"outputTokens":16892,"totalTokens":22660,"creditsMicro":1518387,"savedMicro":412}`,
-		"GET /keys unrevoked":        list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null")),
-		"POST /members":              `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Alan","role":"member","operatorRole":null,"link":"https://stoa.example/join#inv_shownonce","createdBy":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`,
-		"POST /accounts/invitations": `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Alan","role":"member","operatorRole":null,"link":"https://stoa.example/join#inv_shownonce","createdBy":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`,
-		"PATCH /members/{id}":        `{"id":"` + stubPerson + `","name":"Ada Lovelace","email":"ada@example.com","issuer":null,"role":"owner","operatorRole":"admin","source":"invited","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","lastUsedAt":null,"createdAt":"2026-09-01T12:00:00.000Z"}`,
-		"POST /members/{id}/link":    `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0rb","link":"https://stoa.example/join#inv_signinonce","expiresAt":"2026-11-20T12:15:00.000Z"}`,
-		"GET /invitations":           list(`{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":null,"role":"member","operatorRole":null,"createdBy":null,"createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`),
-		"GET /users/me":              me("pro", "Pro", true, `["*","operator"]`, "null", "null"),
-		"GET /users/me as free":      me("free", "Free", false, `["*"]`, "1000000", "990000"),
-		"GET /usage":                 usage(rows, sum),
-		"GET /providers of nobody":   `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","disabled":false,"models":[],"inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
-		"GET /credits of nobody":     `{"availableMicro":0,"heldMicro":0,"grantedMicro":20000000,"spentMicro":20000000}`,
-		"GET /usage of nobody":       usage(nil, 0),
-		"GET /notices":               `{"data":[{"object":"notice","type":"provider.down","scope":"service","subject":"claude","message":"A provider does not answer: claude","consolePath":"providers","since":"2026-11-20T12:00:00.000Z"}]}`,
-		"GET /credits":               `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
-		"GET /receipts":              list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),
-		"GET /receipts of nobody":    list(),
-		"GET /receipts/{id}":         receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329),
-		"GET /credits/ledger":        list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
-		"GET /usage/reconcile":       `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
-		"GET /keys":                  list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
-		"PATCH /keys/{id}":           key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", "null"),
-		"POST /keys":                 secret,
-		"POST /keys/{id}/rotate":     secret,
+		"GET /receipts/summary":       `{"calls":412,"inputTokens":5768,"cachedInputTokens":0,"outputTokens":16892,"totalTokens":22660,"creditsMicro":1518387,"savedMicro":412}`,
+		"GET /keys unrevoked":         list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null")),
+		"POST /members":               `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Alan","role":"member","operatorRole":null,"link":"https://stoa.example/join#inv_shownonce","createdBy":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`,
+		"POST /accounts/invitations":  `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Alan","role":"member","operatorRole":null,"link":"https://stoa.example/join#inv_shownonce","createdBy":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`,
+		"PATCH /members/{id}":         `{"id":"` + stubPerson + `","name":"Ada Lovelace","email":"ada@example.com","issuer":null,"role":"owner","operatorRole":"admin","source":"invited","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","lastUsedAt":null,"createdAt":"2026-09-01T12:00:00.000Z"}`,
+		"POST /members/{id}/link":     `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0rb","link":"https://stoa.example/join#inv_signinonce","expiresAt":"2026-11-20T12:15:00.000Z"}`,
+		"POST /invitations/{id}/link": `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":null,"role":"member","operatorRole":null,"link":"https://stoa.example/join#inv_renewedonce","createdBy":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`,
+		"GET /invitations":            list(`{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":null,"role":"member","operatorRole":null,"createdBy":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdByName":"first key","createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`),
+		"GET /users/me":               me("pro", "Pro", true, `["*","operator"]`, "null", "null"),
+		"GET /users/me as free":       me("free", "Free", false, `["*"]`, "1000000", "990000"),
+		"GET /usage":                  usage(rows, sum),
+		"GET /providers of nobody":    `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","disabled":false,"models":[],"inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
+		"GET /credits of nobody":      `{"availableMicro":0,"heldMicro":0,"grantedMicro":20000000,"spentMicro":20000000}`,
+		"GET /usage of nobody":        usage(nil, 0),
+		"GET /notices":                `{"data":[{"object":"notice","type":"provider.down","scope":"service","subject":"claude","message":"A provider does not answer: claude","consolePath":"providers","since":"2026-11-20T12:00:00.000Z"}]}`,
+		"GET /credits":                `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
+		"GET /receipts":               list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),
+		"GET /receipts of nobody":     list(),
+		"GET /receipts/{id}":          receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329),
+		"GET /credits/ledger":         list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
+		"GET /usage/reconcile":        `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
+		"GET /keys":                   list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
+		"PATCH /keys/{id}":            key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", "null"),
+		"POST /keys":                  secret,
+		"POST /keys/{id}/rotate":      secret,
 		"GET /payments": list(
 			stubPayment("pay_01k9zqd3m8w5x7y2c4b6n8p0ra", `"pending"`, `"https://checkout.stripe.com/c/pay/cs_1"`, 0, 0),
 			stubPayment("pay_01k9zqd3m8w5x7y2c4b6n8p0rb", `"paid"`, "null", 500, 5000000),

@@ -190,6 +190,16 @@ export interface Attachment {
   size: number;
 }
 
+export interface AuditAction {
+  action: string;
+}
+
+export interface AuditActionList {
+  data: AuditAction[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
 export interface AuditEntry {
   accountId: string;
   action: string;
@@ -1615,6 +1625,7 @@ export interface Invitation {
   accountName?: string;
   createdAt: string;
   createdBy: string | null;
+  createdByName?: string;
   expiresAt: string;
   grantMicro?: number;
   id: string;
@@ -3241,6 +3252,7 @@ export interface StatementList {
   data: Statement[];
   hasMore: boolean;
   nextCursor: string | null;
+  totals?: StatementCharge[];
 }
 
 export interface StepCall {

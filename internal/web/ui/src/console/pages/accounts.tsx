@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant, CreateWithdrawal, UpdateAccount, Withdrawal } from "../../lib/contract";
 import { count, credits, isLow } from "../../lib/format";
-import type { Credits, Key, KeyWithSecret, Meta } from "../../lib/types";
+import type { Credits, Key, KeyWithSecret } from "../../lib/types";
 import { Amount, Badge, Button, Id, Time } from "../parts/basic";
 import { Facts } from "../parts/facts";
 import { Figure } from "../parts/figure";
@@ -11,8 +11,9 @@ import { TextField } from "../parts/fields";
 import type { Choice } from "../parts/filter";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
+import { useMeta } from "../parts/shared";
 import { type Ends, orderOf, ResourcePage, useDialogs, useResource } from "../parts/resource";
-import { PlanField, toMicro } from "../parts/plan";
+import { PlanField, toMicro, usePlanName } from "../parts/plan";
 import { go, withFilter } from "../parts/router";
 import { KeySecret } from "../parts/secret";
 import { useSession } from "../parts/session";
@@ -22,7 +23,7 @@ import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { Ledger } from "./credits";
 import { InviteCustomer } from "./invitecustomer";
-import { keyColumns, MakeKey, Revoke } from "./keys";
+import { keyColumns, MakeKey, Revoke, useRevoked } from "./keys";
 
 export function Accounts({ rest }: { rest: string }) {
   const [id, tab] = rest.split("/");
@@ -45,6 +46,7 @@ const orders: Choice[] = [
 
 function All() {
   const { may } = useSession();
+  const planName = usePlanName();
   return (
     <ResourcePage<Account>
       title="Accounts"
@@ -72,7 +74,7 @@ function All() {
             </div>
           ),
         },
-        { title: "Plan", show: (a) => a.plan },
+        { title: "Plan", show: (a) => planName(a.plan) },
         {
           title: "Balance",
           keep: 2,
@@ -134,6 +136,7 @@ const tabs = [
 // One is the page of an account.
 function One({ id, tab }: { id: string; tab: string }) {
   const { api, may, offers } = useSession();
+  const planName = usePlanName();
   const account = useLoad((signal) => api.get<AccountWithCredits>("/accounts/" + encodeURIComponent(id), undefined, signal), [api, id]);
   const active = tabs.some((t) => t.id === tab) ? tab : "usage";
   const a = account.data;
@@ -147,9 +150,21 @@ function One({ id, tab }: { id: string; tab: string }) {
   return (
     <>
       <header class="head">
-        <h1 class="breaks">{a?.name ?? "Account"}</h1> {a?.suspended && <Badge meaning="failed">suspended</Badge>}
+        <div>
+          <p class="small muted">
+            <a href="#/accounts">Accounts</a>
+            {offers("listAudit") && (
+              <>
+                {" · "}
+                <a href={"#/" + withFilter("audit", { account: id })}>History</a>
+              </>
+            )}
+          </p>
+          <div class="row">
+            <h1 class="breaks">{a?.name ?? "Account"}</h1> {a?.suspended && <Badge meaning="failed">suspended</Badge>}
+          </div>
+        </div>
         <div class="push row">
-          <a href="#/accounts">All accounts</a>
           {a && may("operator:billing") && (
             <>
               <Button onClick={() => dialogs.open("withdraw")}>Withdraw</Button>
@@ -197,7 +212,7 @@ function One({ id, tab }: { id: string; tab: string }) {
                 {a.lastUsedAt ? <Time at={a.lastUsedAt} /> : "never"}
               </Figure>
               <Figure title="Plan" word sub={offers("getStatements") && <a href={"#/" + withFilter("invoices", { of: a.id })}>Its invoices</a>}>
-                {a.plan}
+                {planName(a.plan)}
               </Figure>
             </dl>
             <section class="panel" aria-label="More of the account">
@@ -270,20 +285,24 @@ function Withdraw({ id, onDone, onClose }: { id: string } & Ends) {
 
 function Keys({ id }: { id: string }) {
   const { may } = useSession();
-  const { list, create, dialog } = useResource<Key>({
+  const revoked = useRevoked();
+  const { list, head, dialog } = useResource<Key>({
     path: "/keys",
-    query: { accountId: id },
+    query: { accountId: id, ...revoked.query },
+    aside: revoked.choice,
     limit: 50,
     label: "Keys",
-    empty: { title: "No keys" },
+    search: { name: "key", label: "Name or id", param: (q) => ({ q }) },
+    nothing: "No matching keys",
+    empty: revoked.empty,
     columns: keyColumns,
     actions: [{ title: "Revoke", kind: "danger", when: (k) => k.status !== "revoked" && may("keys:write"), dialog: (ends, k) => <Revoke of={k} {...ends} /> }],
     create: may("operator") && { title: "Create key", look: "plain", dialog: ({ onClose, onNext }) => <MakeKey path={`/accounts/${id}/keys`} onClose={onClose} onDone={(made) => showKey(made, onNext)} /> },
   });
   return (
     <>
+      <header>{head}</header>
       {list}
-      <div class="pad">{create}</div>
       {dialog}
     </>
   );
@@ -291,7 +310,7 @@ function Keys({ id }: { id: string }) {
 
 function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void }) {
   const { api, me, may } = useSession();
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const meta = useMeta();
   const action = useAction({ repeats: true });
   const [suspending, setSuspending] = useState(false);
   const patch = (said: string, body: UpdateAccount) =>

@@ -27,7 +27,7 @@ function AllAgents() {
   const { may } = useSession();
   const many = useManySpaces();
   const spent = useSpent<Agent>("agent");
-  const { create, list, dialog } = useResource<Agent>({
+  const { head, list, dialog } = useResource<Agent>({
     path: "/api-agents",
     limit: 50,
     label: "Agents",
@@ -63,7 +63,7 @@ function AllAgents() {
     <>
       <header class="head">
         <h1>Agents</h1>
-        <div class="push">{create}</div>
+        {head}
       </header>
       <section class="panel">{list}</section>
       {dialog}

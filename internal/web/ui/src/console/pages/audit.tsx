@@ -1,30 +1,28 @@
 // The audit log: who changed what, with each object before and after the change.
 import { useMemo, useState } from "preact/hooks";
-import type { AuditEntry } from "../../lib/contract";
+import type { AuditActionList, AuditEntry } from "../../lib/contract";
 import { count, credits, local, moment } from "../../lib/format";
 import { Id } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Dialog } from "../parts/dialog";
 import { Diff } from "../parts/diff";
 import { Facts } from "../parts/facts";
-import { Filters, Range, spanOf, Text } from "../parts/filter";
-import { Empty } from "../parts/load";
+import { Filters, Pick, Range, spanOf, Text } from "../parts/filter";
+import { Empty, useLoad } from "../parts/load";
 import { PickOf, sources } from "../parts/picker";
 import { type Filter, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Pages, useList } from "../parts/table";
 
-// common are actions that the filter offers.
-const common = ["signIn", "createKey", "updateKey", "revokeKey", "createAccount", "updateAccount", "createGrant", "inviteMember", "updateMember", "removeMember", "createAgent", "updateAgent", "deleteAgent", "createBudget", "updateBudget", "updateWebhook", "applyConfigDraft"];
-
 const names = ["range", "from", "to", "actor", "action", "object", "account"];
 
 export function Audit() {
-  const { may } = useSession();
+  const { api, may } = useSession();
   const [filter, change] = useFilter();
   const [open, setOpen] = useState<AuditEntry>();
   const operates = may("operator:read");
   const shared = { filter, change };
+  const actions = useLoad((signal) => api.get<AuditActionList>("/audit/actions", { accountId: filter.account }, signal), [api, filter.account]);
   return (
     <>
       <header class="head">
@@ -39,7 +37,7 @@ export function Audit() {
           ) : (
             <Text name="actor" label="Key id" {...shared} />
           )}
-          <Text name="action" label="Action" offers={common} {...shared} />
+          <Pick name="action" label="Action" choices={[{ id: "", title: "Any" }, ...(actions.data?.data ?? []).map(({ action }) => ({ id: action, title: words(action) }))]} {...shared} />
           {operates && <PickOf name="account" label="Account" source={sources.accounts} fixed={[{ id: "", title: "Mine" }, { id: "service", title: "The service" }]} {...shared} />}
         </Filters>
         <Rows key={JSON.stringify(filter)} filter={filter} onPick={setOpen} />
@@ -68,7 +66,7 @@ function Rows({ filter, onPick }: { filter: Filter; onPick: (e: AuditEntry) => v
           title: "Object",
           grows: true,
           show: (e) => {
-            const name = nameOf(e);
+            const name = nameOf(e) ?? (e.object === e.actor ? e.actorName : undefined);
             return (
               <div>
                 {name ? <span class="breaks">{name}</span> : <span class="small mono">{e.object}</span>}

@@ -45,7 +45,7 @@ function Head({ rest, children }: { rest: string; children?: ComponentChildren }
 
 function Servers() {
   const { may } = useSession();
-  const { create, list, dialog } = useResource<Connection>({
+  const { head, list, dialog } = useResource<Connection>({
     path: "/connections",
     limit: 20,
     label: "Connections",
@@ -79,7 +79,7 @@ function Servers() {
   });
   return (
     <>
-      <Head rest="">{create && <div class="push">{create}</div>}</Head>
+      <Head rest="">{head}</Head>
       <section class="panel">{list}</section>
       {dialog}
     </>

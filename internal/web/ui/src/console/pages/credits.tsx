@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { count, duration, exactCredits, local, midnight, moment, of, perMillion } from "../../lib/format";
 import type { UsageSums } from "../../lib/contract";
-import type { Credits as CreditsOf, LedgerEntry, Meta, Receipt, Reconciliation } from "../../lib/types";
+import type { Credits as CreditsOf, LedgerEntry, Receipt, Reconciliation } from "../../lib/types";
 import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
@@ -12,6 +12,7 @@ import { Facts, Lines } from "../parts/facts";
 import { Figure } from "../parts/figure";
 import { Filters, Range, spanOf, Text } from "../parts/filter";
 import { Empty, States, useLive, useLoad } from "../parts/load";
+import { shared, useMeta } from "../parts/shared";
 import { PickOf, sources } from "../parts/picker";
 import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -26,8 +27,8 @@ const always = [
 ];
 
 export function Credits({ rest }: { rest: string }) {
-  const { api, me, may, offers } = useSession();
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const { me, may, offers } = useSession();
+  const meta = useMeta();
   const sells = may("account:read") && meta.data?.payments;
   if (rest === "payments" && !meta.data) return <States of={meta}>{() => null}</States>;
   const tabs = sells ? [...always, { id: "payments", title: "Payments" }] : always;
@@ -60,7 +61,7 @@ export function Credits({ rest }: { rest: string }) {
 // Balance shows the credits of the account.
 function Balance() {
   const { api, offers } = useSession();
-  const now = useLoad((signal) => api.get<CreditsOf>("/credits", undefined, signal), [api]);
+  const now = useLoad(() => shared<CreditsOf>(api, "/credits"), [api]);
   useLive(now, 15_000);
   const lately = useLoad(
     (signal) => (offers("getReceiptSummary") ? api.get<UsageSums>("/receipts/summary", { from: new Date(midnight(Date.now(), -29)).toISOString() }, signal) : Promise.resolve(undefined)),
@@ -112,7 +113,7 @@ function Receipts() {
   const query = useMemo(() => receiptQuery(filter), [asked]);
   const pages = useList<Receipt>(filter.id ? undefined : "/receipts", 50, undefined, query);
   const one = useLoad((signal) => (filter.id ? api.get<Receipt>("/receipts/" + encodeURIComponent(filter.id), undefined, signal) : Promise.resolve(undefined)), [api, filter.id]);
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const meta = useMeta();
   const [open, setOpen] = useState<Receipt>();
   const narrowed = filters.some((name) => filter[name]);
   const columns: Column<Receipt>[] = [
@@ -128,8 +129,8 @@ function Receipts() {
       ),
     },
     { title: "Key", show: (r) => <span class="breaks">{r.keyName ?? r.keyId}</span> },
-    { title: "Agent", show: (r) => (r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{r.agentName ?? r.agentId}</a> : <span class="muted">–</span>) },
-    { title: "End user", show: (r) => (r.endUser !== null ? <span class="breaks">{r.endUser}</span> : <span class="muted">–</span>) },
+    { title: "Agent", show: (r) => (r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{r.agentName ?? r.agentId}</a> : null) },
+    { title: "End user", show: (r) => (r.endUser !== null ? <span class="breaks">{r.endUser}</span> : null) },
     ...lastColumns<Receipt>((r) => r.usage.totalTokens, setOpen),
   ];
   return (

@@ -88,7 +88,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
     ],
   };
   // One list for all kinds, so that the tabs above it keep the focus.
-  const { create, list, dialog } = useResource((kind === "embed-tags" ? tags : embeds) as Resource<Embed | EmbedTag>);
+  const { head, list, dialog } = useResource((kind === "embed-tags" ? tags : embeds) as Resource<Embed | EmbedTag>);
   return (
     <>
       {!enabled && (
@@ -101,7 +101,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
       <section class="panel">
         <header>
           <Tabs label="Kind of embed" tabs={kinds} active={kind} onChange={(id) => go(`agents/${agentId}/embeds/${id}`)} />
-          <div class="push">{create}</div>
+          {head}
         </header>
         {problem && <Failure problem={problem} />}
         {list}

@@ -1,10 +1,9 @@
 // Invoices: the statement of an account's month, and for operators a list of those of all accounts.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Statement, StatementGrants, StatementList } from "../../lib/contract";
+import type { Statement, StatementCharge, StatementGrants, StatementList } from "../../lib/contract";
 import { count, exactCredits, of, utcDay } from "../../lib/format";
 import { saveFile } from "../../lib/save";
-import type { UsageReport } from "../../lib/types";
 import { Amount, Badge, Button, Id } from "../parts/basic";
 import { Chart } from "../parts/chart";
 import { Lines } from "../parts/facts";
@@ -94,7 +93,7 @@ function All({ month }: { month: string }) {
   const link = (s: Statement) => withFilter("invoices", { month, of: s.accountId });
   return (
     <>
-      <Sums month={month} />
+      {!pages.first.problem && <Sums month={month} of={pages.first.data && ((pages.first.data as StatementList).totals ?? [])} />}
       <section class="panel" aria-label="Statements">
         <Pages
           of={pages}
@@ -127,27 +126,20 @@ function Models({ of: s }: { of: Statement }) {
   );
 }
 
-// Sums shows what all accounts spent in a month.
-function Sums({ month }: { month: string }) {
-  const { api, offers } = useSession();
-  const asks = offers("getUsage");
-  const end = monthEnd(month);
-  const usage = useLoad(
-    (signal) => (asks ? api.get<UsageReport>("/usage", { accountId: "*", from: month + "-01T00:00:00Z", to: end.toISOString(), groupBy: "model" }, signal) : Promise.resolve(undefined)),
-    [api, month],
-  );
-  if (!asks || usage.problem) return null;
-  const sums = usage.data;
-  const first = sums?.data.toSorted((a, b) => b.creditsMicro - a.creditsMicro)[0];
+// Sums shows what all accounts were charged in a month: the charges by model.
+function Sums({ month, of: models }: { month: string; of?: StatementCharge[] }) {
+  const sum = (of: "calls" | "inputTokens" | "outputTokens" | "amountMicro") => models?.reduce((sum, m) => sum + m[of], 0) ?? 0;
+  const charged = sum("amountMicro");
+  const first = models?.toSorted((a, b) => b.amountMicro - a.amountMicro)[0];
   return (
     <dl class="figures">
-      <Figure title="Charged to all accounts" sub={`${named(month)}${end.getTime() > Date.now() ? ", so far" : ""}`}>
-        {sums ? <Amount of={sums.totals.creditsMicro} /> : "–"}
+      <Figure title="Charged to all accounts" sub={`${named(month)}${monthEnd(month).getTime() > Date.now() ? ", so far" : ""}`}>
+        {models ? <Amount of={charged} /> : "–"}
       </Figure>
-      <Figure title="Calls" sub={sums && of(sums.totals.totalTokens, "token")}>
-        {sums ? count(sums.totals.calls) : "–"}
+      <Figure title="Calls" sub={models && of(sum("inputTokens") + sum("outputTokens"), "token")}>
+        {models ? count(sum("calls")) : "–"}
       </Figure>
-      <Figure title="Largest model" word sub={first && sums!.totals.creditsMicro > 0 && `${Math.round((100 * first.creditsMicro) / sums!.totals.creditsMicro)} % of the credits`}>
+      <Figure title="Largest model" word sub={first && charged > 0 && `${Math.round((100 * first.amountMicro) / charged)} % of the credits`}>
         {first?.model ?? "–"}
       </Figure>
     </dl>

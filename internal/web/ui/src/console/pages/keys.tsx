@@ -17,19 +17,20 @@ const states: Record<Key["status"], Meaning> = { active: "ok", expired: "warning
 
 export function Keys() {
   const { api, may, offers } = useSession();
-  const [all, setAll] = useState(false);
+  const revoked = useRevoked();
   const reads = may("usage:read") && offers("getUsage");
   const made = (ends: Ends) => (key: KeyWithSecret) => ends.onNext(({ onClose }) => <KeySecret of={key} onClose={onClose} />);
   const spent = useSpent<Key>("key");
   const left = (k: Key) => k.status !== "revoked";
-  const { pages, create, list, dialog } = useResource<Key>({
+  const { pages, head, list, dialog } = useResource<Key>({
     path: "/keys",
     limit: 50,
     label: "Keys",
-    query: { unrevoked: all ? undefined : "true" },
+    query: revoked.query,
     search: { name: "q", label: "Name or id" },
     nothing: "No matching keys",
-    empty: { title: all ? "No keys" : "No keys in use" },
+    empty: revoked.empty,
+    aside: revoked.choice,
     create: { title: "Create key", dialog: (ends) => <MakeKey onClose={ends.onClose} onDone={made(ends)} /> },
     columns: [
       ...keyColumns,
@@ -62,17 +63,26 @@ export function Keys() {
     <>
       <header class="head">
         <h1>Keys</h1>
-        <div class="push row">
-          <label class="check">
-            <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> Show revoked
-          </label>
-          {create}
-        </div>
+        {head}
       </header>
       <section class="panel">{list}</section>
       {dialog}
     </>
   );
+}
+
+// useRevoked leaves revoked keys out of a list until they are chosen.
+export function useRevoked() {
+  const [all, setAll] = useState(false);
+  return {
+    query: { unrevoked: all ? undefined : "true" },
+    empty: { title: all ? "No keys" : "No keys in use" },
+    choice: (
+      <label class="check">
+        <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> Show revoked
+      </label>
+    ),
+  };
 }
 
 // keyColumns show the properties and permissions of a key.
@@ -96,8 +106,8 @@ export const keyColumns: Column<Key>[] = [
   },
   { title: "Scopes", show: (k) => <span class="small">{k.scopes.map((scope) => scopeWords[scope as Scope] ?? scope).join(", ")}</span> },
   { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
-  { title: "Created", show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
-  { title: "Last used", keep: 1, show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
+  { title: "Created", named: true, show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
+  { title: "Last used", keep: 1, named: true, show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
 ];
 
 function Mine({ id }: { id: string }) {

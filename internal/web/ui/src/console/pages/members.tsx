@@ -1,10 +1,12 @@
 // The people who can sign in to the account: their roles, invitations, and sign-in links.
 import { useState } from "preact/hooks";
-import type { Invitation, InvitationWithLink, InviteMember, Member, SignInLink, UpdateMember } from "../../lib/contract";
+import type { Invitation, InvitationList, InvitationWithLink, InviteMember, Member, SignInLink, UpdateMember } from "../../lib/contract";
 import { Badge, Notice, Time } from "../parts/basic";
 import { SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
-import { type Ends, ResourcePage, ResourcePanel } from "../parts/resource";
+import { Failure, useLoad } from "../parts/load";
+import { type Ends, ResourcePage } from "../parts/resource";
+import { useFilter } from "../parts/router";
 import { Secret } from "../parts/secret";
 import { useSession } from "../parts/session";
 
@@ -25,95 +27,105 @@ const operatorRoles: [OperatorRole, string][] = [
 
 const nameOf = (m: Member) => m.name || m.email || m.id;
 
+// A Row is a member, or an invitation that can still be accepted.
+type Row = Member | Invitation;
+
+const invited = (row: Row): row is Invitation => "expiresAt" in row;
+
+const most = 100; // open invitations of an account
+
 export function Members() {
-  const { who, may, offers } = useSession();
-  const [made, setMade] = useState(0); // invitations, to read their list again
+  const { api, who, may, offers } = useSession();
+  const [filter] = useFilter();
   const changes = may("account:write");
+  const open = useLoad((signal) => api.get<InvitationList>("/invitations", { q: filter.q, limit: most }, signal), [api, filter.q]);
+  const ofMember = (when: (m: Member) => boolean) => (row: Row) => !invited(row) && when(row);
+  const ofInvitation = (row: Row) => changes && invited(row);
+  const shows = (ends: Ends, title: string) => (link: { link: string; expiresAt: string }) => ends.onNext(({ onClose }) => <Link title={title} link={link.link} expires={link.expiresAt} onClose={onClose} />);
   return (
     <>
-      <ResourcePage<Member>
+      {open.problem && <Failure problem={open.problem} retry={open.reload} />}
+      <ResourcePage<Row>
         title="Members"
         path="/members"
+        lead={open.data?.data ?? (open.problem ? [] : "loading")}
+        onReload={open.reload}
         limit={50}
         label="Members"
         search={{ name: "q", label: "Name or email" }}
         nothing="No matching members"
         empty={{ title: "No members", text: "Invite people to give each their own sign-in and role. Programs, and people with a key, do not need to be members." }}
-        create={
-          changes && {
-            title: "Invite",
-            dialog: ({ onClose, onNext }) => (
-              <Invite
-                onClose={onClose}
-                onDone={(link) => {
-                  setMade((n) => n + 1);
-                  onNext((ends) => <Link title="The invitation" link={link.link} expires={link.expiresAt} onClose={ends.onClose} />);
-                }}
-              />
-            ),
-          }
-        }
+        create={changes && { title: "Invite", dialog: (ends) => <Invite onClose={ends.onClose} onDone={shows(ends, "The invitation")} /> }}
         columns={[
           {
             title: "Name",
-            show: (m) => (
-              <div>
-                <div class="breaks">
-                  {nameOf(m)} {m.id === who.person?.id && <Badge meaning="accent">you</Badge>}
+            show: (row) =>
+              invited(row) ? (
+                <div>
+                  <div class="breaks">
+                    {row.name || <span class="muted">Anyone with the link</span>} <Badge meaning="waiting">invited</Badge>
+                  </div>
+                  <div class="small muted breaks">
+                    {row.accountName && `becomes the owner of ${row.accountName}, `}
+                    {row.createdByName && `by ${row.createdByName}, `}
+                    expires <Time at={row.expiresAt} />
+                  </div>
                 </div>
-                {m.name && m.email && <div class="small muted breaks">{m.email}</div>}
+              ) : (
+                <div>
+                  <div class="breaks">
+                    {nameOf(row)} {row.id === who.person?.id && <Badge meaning="accent">you</Badge>}
+                  </div>
+                  {row.name && row.email && <div class="small muted breaks">{row.email}</div>}
+                </div>
+              ),
+          },
+          {
+            title: "Role",
+            keep: 3,
+            show: (row) => (
+              <div>
+                {row.role} {row.operatorRole && <Badge>operator: {row.operatorRole}</Badge>}
+                {!invited(row) && row.source === "group" && <div class="small muted">by a group</div>}
               </div>
             ),
           },
           {
-            title: "Role",
-            show: (m) => (
-              <div>
-                {m.role} {m.operatorRole && <Badge>operator: {m.operatorRole}</Badge>}
-                {m.source === "group" && <div class="small muted">by a group</div>}
-              </div>
-            ),
+            title: "Signs in with",
+            show: (row) => (invited(row) ? null : row.issuer ? <span class="breaks" title={row.issuer}>{hostOf(row.issuer)}</span> : <span class="muted">links</span>),
           },
-          { title: "Last used", named: true, show: (m) => (m.lastUsedAt ? <Time at={m.lastUsedAt} /> : <span class="muted">never</span>) },
-          { title: "Joined", named: true, show: (m) => <Time at={m.createdAt} /> },
+          {
+            title: "Last active",
+            keep: 2,
+            named: true,
+            show: (row) => (invited(row) ? null : row.lastUsedAt ? <Time at={row.lastUsedAt} /> : <span class="muted">never</span>),
+          },
+          { title: "Joined", keep: 1, named: true, show: (row) => (invited(row) ? null : <Time at={row.createdAt} />) },
         ]}
         actions={[
-          { title: "Changes", kind: "quiet", when: () => offers("listAudit"), run: (m) => location.assign("#/audit?actor=" + m.keyId) },
-          { title: "Role", when: () => changes, dialog: (ends, m) => <ChangeRole of={m} {...ends} /> },
+          { title: "Changes", kind: "quiet", when: ofMember(() => offers("listAudit")), run: (row) => location.assign("#/audit?actor=" + (row as Member).keyId) },
+          { title: "Role", when: ofMember(() => changes), dialog: (ends, row) => <ChangeRole of={row as Member} {...ends} /> },
           {
             title: "Sign-in link",
-            when: (m) => changes && m.issuer === null,
-            dialog: ({ onClose, onNext }, m) => <MakeLink of={m} onClose={onClose} onDone={(link) => onNext((ends) => <Link title={`A sign-in link for ${nameOf(m)}`} link={link.link} expires={link.expiresAt} onClose={ends.onClose} />)} />,
+            when: ofMember((m) => changes && m.issuer === null),
+            dialog: (ends, row) => <MakeLink of={row as Member} onClose={ends.onClose} onDone={shows(ends, `A sign-in link for ${nameOf(row as Member)}`)} />,
           },
-          { title: "Remove", kind: "danger", when: () => changes, dialog: (ends, m) => <Remove of={m} {...ends} /> },
+          { title: "Remove", kind: "danger", when: ofMember(() => changes), dialog: (ends, row) => <Remove of={row as Member} {...ends} /> },
+          { title: "New link", when: ofInvitation, dialog: (ends, row) => <Renew of={row as Invitation} onClose={ends.onClose} onDone={shows(ends, "The invitation")} /> },
+          { title: "Revoke", kind: "danger", when: ofInvitation, dialog: (ends, row) => <Revoke of={row as Invitation} {...ends} /> },
         ]}
-      />
-      <ResourcePanel<Invitation>
-        title="Open invitations"
-        path="/invitations"
-        limit={50}
-        changed={made}
-        label="Open invitations"
-        few={8}
-        search={{ name: "invitation", label: "Name or role", param: (q) => ({ q }) }}
-        nothing="No such invitations"
-        empty={{ title: "No open invitations" }}
-        columns={[
-          { title: "Name", show: (i) => i.name || <span class="muted">anyone with the link</span> },
-          {
-            title: "Role",
-            show: (i) => (
-              <div>
-                {i.role} {i.operatorRole && <Badge>operator: {i.operatorRole}</Badge>}
-              </div>
-            ),
-          },
-          { title: "Expires", named: true, show: (i) => <Time at={i.expiresAt} /> },
-        ]}
-        actions={[{ title: "Revoke", kind: "danger", when: () => changes, dialog: (ends, i) => <Revoke of={i} {...ends} /> }]}
       />
     </>
   );
+}
+
+// hostOf returns the host of an address; the address if it has none.
+function hostOf(address: string): string {
+  try {
+    return new URL(address).host || address;
+  } catch {
+    return address;
+  }
 }
 
 // RoleFields choose the roles of a member.
@@ -209,6 +221,17 @@ function Remove({ of: m, ...ends }: { of: Member } & Ends) {
       </fieldset>
       {m.id === who.person?.id && <Notice meaning="waiting">It is your own membership: you lose access to this account.</Notice>}
     </ConfirmAction>
+  );
+}
+
+function Renew({ of: i, onDone, onClose }: { of: Invitation; onDone: (made: InvitationWithLink) => void; onClose: () => void }) {
+  const { api } = useSession();
+  const action = useAction();
+  const submit = () => action.run(async (once) => onDone(await api.create<InvitationWithLink>(`/invitations/${i.id}/link`, undefined, once)));
+  return (
+    <FormDialog id="renew" title={i.name ? `New link for ${i.name}` : "New link for the invitation"} submit="Create the link" action={action} onSubmit={submit} onClose={onClose}>
+      <p>The link works once within 7 days. The earlier link stops working.</p>
+    </FormDialog>
   );
 }
 

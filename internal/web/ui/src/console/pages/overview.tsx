@@ -3,10 +3,11 @@
 import { useContext } from "preact/hooks";
 import type { Session } from "../../lib/agents";
 import type { NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
-import { count, credits, day as dayName, dayOf, duration, midnight, of, zone } from "../../lib/format";
-import type { Credits, Key, List, Meta, Receipt, UsageReport } from "../../lib/types";
+import { count, credits, day as dayName, dayOf, duration, of, zone } from "../../lib/format";
+import type { Credits, Key, List, Receipt, UsageReport } from "../../lib/types";
 import { Amount, Badge, Id, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
+import { shared, useMeta } from "../parts/shared";
 import { Notices, NoticesContext } from "../parts/notices";
 import { Empty, Skeleton, States, useLive, useLoad } from "../parts/load";
 import { Figure } from "../parts/figure";
@@ -62,7 +63,7 @@ export function Overview() {
 function Figures({ sums }: { sums: boolean }) {
   const { api, me, offers } = useSession();
   const asks = sums && offers("getCredits");
-  const balance = useLoad<Partial<Credits>>((signal) => (asks ? api.get<Credits>("/credits", undefined, signal) : Promise.resolve(me.credits)), [api]);
+  const balance = useLoad<Partial<Credits>>(() => (asks ? shared<Credits>(api, "/credits") : Promise.resolve(me.credits)), [api]);
   const now = { ...me.credits, ...balance.data };
   return (
     <dl class="figures">
@@ -71,13 +72,12 @@ function Figures({ sums }: { sums: boolean }) {
         title="Credits available"
         sub={
           <>
-            <Amount of={now.heldMicro} /> held
             {now.grantedMicro !== undefined && (
               <>
-                {" "}
-                · <Amount of={now.grantedMicro} /> granted
+                of <Amount of={now.grantedMicro} /> ·{" "}
               </>
             )}
+            <Amount of={now.heldMicro} /> held
           </>
         }
       >
@@ -98,12 +98,11 @@ function Figures({ sums }: { sums: boolean }) {
 function Spending() {
   const { api } = useSession();
   const at = Date.now();
-  const today = midnight(at);
   const start = new Date(new Date(at).getFullYear(), new Date(at).getMonth(), 1).getTime();
   const end = new Date(new Date(at).getFullYear(), new Date(at).getMonth() + 1, 1).getTime();
-  const read = (from: number, signal: AbortSignal) => api.get<UsageReport>("/usage", { from: new Date(from).toISOString(), groupBy: "day", timezone: zone }, signal);
-  const spent = useLoad((signal) => Promise.all([read(today, signal), read(start, signal)]), [api]);
-  const [ofToday, ofMonth] = spent.data?.map((r) => r.totals) ?? [];
+  const month = useLoad((signal) => api.get<UsageReport>("/usage", { from: new Date(start).toISOString(), groupBy: "day", timezone: zone }, signal), [api]);
+  const ofMonth = month.data?.totals;
+  const ofToday = month.data && (month.data.data.find((d) => d.day === dayOf(at)) ?? { calls: 0, creditsMicro: 0 });
   const days = (at - start) / day;
   const step = ofMonth && ofMonth.creditsMicro > 1e6 ? 10_000 : 100; // micro-credits, of the rounded forecast
   const forecast = ofMonth && (ofMonth.creditsMicro / Math.max(at - start, 1)) * (end - start);
@@ -116,7 +115,7 @@ function Spending() {
         title="This month"
         sub={
           forecast !== undefined && (
-            <span title="Linear: the rest of the month costs per hour as much as the month so far.">{days < 1 ? "too early for a forecast" : `≈ ${credits(Math.round(forecast / step) * step)} by ${dayName(dayOf(end - 1))} (linear)`}</span>
+            <span title="Linear: the rest of the month costs per hour as much as the month so far.">{days < 1 ? "too early for a forecast" : `≈ ${credits(Math.round(forecast / step) * step)} by ${dayName(dayOf(end - 1))}`}</span>
           )
         }
       >
@@ -362,8 +361,8 @@ function Latest() {
 }
 
 function Served() {
-  const { api, me } = useSession();
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const { me } = useSession();
+  const meta = useMeta();
   return (
     <section class="panel" aria-labelledby="served">
       <header>

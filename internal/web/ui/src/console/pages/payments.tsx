@@ -27,7 +27,7 @@ function state(p: Payment): { text: string; meaning: Meaning } {
 export function Payments() {
   const { may } = useSession();
   const buys = may("account:write");
-  const { create, list, dialog } = useResource<Payment>({
+  const { head, list, dialog } = useResource<Payment>({
     path: "/payments",
     limit: 50,
     label: "Payments",
@@ -52,7 +52,7 @@ export function Payments() {
   });
   return (
     <>
-      {create && <div class="row">{create}</div>}
+      {head && <div class="row">{head}</div>}
       {list}
       {dialog}
     </>

@@ -4,7 +4,7 @@ import type { Provider, ProviderFailure, ProviderList, ProviderRoute, ProviderTe
 import { count, duration, local, moment, of } from "../../lib/format";
 import { Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
 import { useAction } from "../parts/form";
-import { Empty, Failure, type Loaded, useLoad } from "../parts/load";
+import { Empty, Failure, type Loaded, Skeleton, useLoad } from "../parts/load";
 import { Figure } from "../parts/figure";
 import { type Column, Table } from "../parts/table";
 import { PolledPage } from "../parts/polledpage";
@@ -32,7 +32,7 @@ function All({ of: p }: { of: ProviderList }) {
     <>
       <Sums of={p} recent={recent.data} />
       {offers("getConfig") && <Vendors />}
-      {(!filter.settings || filter.settings === "provider") && <Health of={p} recent={recent} />}
+      {(!filter.settings || filter.settings === "provider") && (asks && !recent.data && !recent.problem ? <Skeleton /> : <Health of={p} recent={recent} />)}
     </>
   );
 }

@@ -4,7 +4,6 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import type { Request, RequestList, RequestSummary } from "../../lib/contract";
 import { count, credits, duration, local, moment, of } from "../../lib/format";
-import type { Meta } from "../../lib/types";
 import { Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
@@ -12,6 +11,7 @@ import { Download } from "../parts/download";
 import { Facts } from "../parts/facts";
 import { type Choice, Filters, Pick, Range, spanOf, Text } from "../parts/filter";
 import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
+import { useMeta } from "../parts/shared";
 import { PickOf, sources } from "../parts/picker";
 import { type Column, Table, useOlder } from "../parts/table";
 import { type Filter, useFilter, withFilter } from "../parts/router";
@@ -45,12 +45,12 @@ function queryOf(f: Filter): Record<string, string | undefined> {
 }
 
 export function Requests() {
-  const { api, may } = useSession();
+  const { may } = useSession();
   const [filter, change] = useFilter();
   const [live, setLive] = useState(false);
   const [open, setOpen] = useState<Request>();
   const operates = may("operator:read");
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const meta = useMeta();
   const asked = JSON.stringify(filter);
   // One query for all pages: a cursor is only valid with the filter that it was
   // returned for.

@@ -54,7 +54,7 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
   );
   const edit = (s: Setting) => dialogs.open("form", { kind: s.kind, of: s });
   const source: Column<Setting> = { title: "Source", keep: 3, show: (s) => <Source of={s} /> };
-  const name: Column<Setting> = { title: "Name", show: (s) => <span class="breaks">{s.name}</span> };
+  const name: Column<Setting> = { title: "Name", show: (s) => <Name of={s} /> };
   const actions: Column<Setting> = {
     title: "",
     show: (s) => {
@@ -190,6 +190,17 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
       </section>
       {dialogs.dialog}
     </>
+  );
+}
+
+// Name is the name of a setting; a plan has one besides its id, by which the file and the API name it.
+function Name({ of: s }: { of: Setting }) {
+  const name = s.kind === "plan" && String(s.value.name || s.name);
+  if (!name || name === s.name) return <span class="breaks">{s.name}</span>;
+  return (
+    <div>
+      <span class="breaks">{name}</span> <div class="small muted mono">{s.name}</div>
+    </div>
   );
 }
 

@@ -12,7 +12,7 @@ import { EscapedText } from "./escapedtext";
 // KeysHint names the keys that decide about the call that has the focus.
 export const KeysHint = () => (
   <p class="small muted keys">
-    Move to a call with <kbd>Tab</kbd>, then press <kbd>A</kbd> to approve or <kbd>R</kbd> to reject it.
+    <kbd>Tab</kbd> to a call, <kbd>A</kbd> approves, <kbd>R</kbd> rejects
   </p>
 );
 

@@ -1,7 +1,9 @@
 // Notices about low or missing credits, above pages that spend them.
+import { useRef } from "preact/hooks";
 import type { Contact } from "../../lib/contract";
 import { isLow } from "../../lib/format";
-import type { Credits, Me, Meta } from "../../lib/types";
+import type { Credits, Me } from "../../lib/types";
+import { shared, useMeta } from "./shared";
 import { useSession } from "./session";
 import { Amount, Notice } from "./basic";
 import { useLoad } from "./load";
@@ -10,7 +12,15 @@ import { useLoad } from "./load";
 export function CreditNotices({ path }: { path: string }) {
   const { api, me, may, offers } = useSession();
   const asks = may("usage:read") && offers("getCredits");
-  const now = useLoad((signal) => Promise.all([api.get<Me>("/users/me", undefined, signal), asks ? api.get<Credits>("/credits", undefined, signal) : undefined]), [api, path]);
+  const first = useRef(true); // the session has just read me
+  const now = useLoad(
+    (signal) => {
+      const user = first.current ? me : api.get<Me>("/users/me", undefined, signal);
+      first.current = false;
+      return Promise.all([user, asks ? shared<Credits>(api, "/credits") : undefined]);
+    },
+    [api, path],
+  );
   const [user, sums] = now.data ?? [me];
   const available = (sums ?? user.credits).availableMicro;
   const { maxCreditsMicroPerDay: cap, spentTodayMicro: spent } = user.key;
@@ -52,8 +62,8 @@ export function CreditNotices({ path }: { path: string }) {
 
 // TopUp shows how to get more credits.
 function TopUp() {
-  const { api, me, may } = useSession();
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const { me, may } = useSession();
+  const meta = useMeta();
   if (may("operator:billing")) return <a href={"#/accounts/" + me.id}>Grant credits to the account "{me.name}".</a>;
   if (!meta.data?.contact) return <>Ask the operator of this service to top up the account.</>;
   return <Ask of={meta.data.contact} />;

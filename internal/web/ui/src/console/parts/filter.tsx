@@ -57,8 +57,8 @@ export function Pick({ name, label, filter, change, choices }: Shared & { choice
 const pause = 300; // milliseconds after the last letter until a search begins
 
 // Text is a text filter. It applies when Enter is pressed or the field loses focus, with soon
-// also while the user types.
-export function Text({ name, label, filter, change, offers, kind = "text", soon }: Shared & { offers?: string[]; kind?: "text" | "search"; soon?: boolean }) {
+// also while the user types. bare shows the label in the empty field instead of above it.
+export function Text({ name, label, filter, change, offers, kind = "text", soon, bare }: Shared & { offers?: string[]; kind?: "text" | "search"; soon?: boolean; bare?: boolean }) {
   const value = filter[name] ?? "";
   const [typed, setTyped] = useState(value);
   useEffect(() => setTyped(value), [value]);
@@ -70,11 +70,12 @@ export function Text({ name, label, filter, change, offers, kind = "text", soon 
   }, [typed]);
   return (
     <label class={filterClass(value)}>
-      <span class="small muted">{label}</span>
+      <span class={bare ? "unseen" : "small muted"}>{label}</span>
       <input
         class="input"
         id={"filter-" + name}
         type={kind}
+        placeholder={bare ? label : undefined}
         maxLength={128}
         autocomplete="off"
         spellcheck={false}

@@ -89,11 +89,15 @@ export interface Resource<T> {
   total?: (page: List<T>) => number; // the number of rows on all pages
   onPick?: (row: T) => void;
   actions?: Action<T>[];
+  lead?: T[] | "loading"; // rows before those of the list, such as invitations before members
+  onReload?: () => void; // reads them again
+  aside?: ComponentChildren; // in the head of the list, before the button that makes another
   create?: { title: string; look?: "plain" | "small"; disabled?: boolean; dialog: Dialog } | false;
 }
 
-// useResource returns the parts of a list: pages contains the rows, create is the
-// button for a new object, list the table with its filters, and dialog the open dialog.
+// useResource returns the parts of a list: pages contains the rows, head what belongs into the
+// head of the list (the button for a new object, and the search if there is no other filter), list
+// the table with its filters, and dialog the open dialog.
 export function useResource<T extends object>(r: Resource<T>) {
   const [filter, change] = useFilter();
   const narrowings = [...(r.search ? [r.search] : []), ...(r.filters ?? []), ...(r.sort ? [r.sort] : [])];
@@ -101,8 +105,13 @@ export function useResource<T extends object>(r: Resource<T>) {
   const asked = narrowings.flatMap((n) => (filter[n.name] ? [n.param?.(filter[n.name]!) ?? { [n.name]: filter[n.name] }] : []));
   const pages = useList<T>(r.path, r.limit, r.changed, Object.assign({}, r.query, ...asked));
   useLiveList(pages, r.live ?? false);
+  const lead = r.lead ?? [];
+  const reload = () => {
+    pages.first.reload();
+    r.onReload?.();
+  };
   const actions = r.actions ?? [];
-  const { open, show, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], pages.first.reload);
+  const { open, show, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], reload);
   // The palette opens the form for a new object by an address.
   useEffect(() => {
     if (!filter.new || !r.create) return;
@@ -113,10 +122,10 @@ export function useResource<T extends object>(r: Resource<T>) {
   const buttons: Column<T> = {
     title: "",
     show: (row) => {
-      const all = actions.map((a, i) => ({ ...a, onClick: () => (a.run ? a.run(row, pages.first.reload) : open(i, row)) })).filter((a) => a.when?.(row) ?? true);
+      const all = actions.map((a, i) => ({ ...a, onClick: () => (a.run ? a.run(row, reload) : open(i, row)) })).filter((a) => a.when?.(row) ?? true);
       const named = all.map((a) => ({ title: typeof a.title === "function" ? a.title(row) : a.title, danger: a.kind === "danger", onClick: a.onClick }));
       if (all.length === 0) return null;
-      if (actions.length > 1 || all[0]!.kind === "danger") return <Menu label={"Actions" + ("name" in row ? " for " + row.name : "")} items={named} />;
+      if (actions.length > 1 || all[0]!.kind === "danger") return <Menu label={"Actions" + ("name" in row && row.name ? " for " + row.name : "")} items={named} />;
       const kind = all[0]!.kind;
       return (
         <Button small kind={typeof kind === "function" ? kind(row) : kind} onClick={named[0]!.onClick}>
@@ -127,19 +136,30 @@ export function useResource<T extends object>(r: Resource<T>) {
   };
   const columns = typeof r.columns === "function" ? r.columns(show) : r.columns;
   const shared = { filter, change };
-  const bare = asked.length === 0 && !pages.hasMore && !!pages.first.data && pages.rows.length < (r.few ?? 1); // nothing to narrow
+  const bare = asked.length === 0 && !pages.hasMore && !!pages.first.data && lead !== "loading" && pages.rows.length + lead.length < (r.few ?? 1); // nothing to narrow
+  const alone = r.search && names.length === 1 ? r.search : undefined; // it needs no bar of its own
   const none = asked.length > 0 && r.nothing ? { title: r.nothing } : r.empty;
   return {
     pages,
     dialog,
-    create: r.create && (
-      <Button kind={r.create.look ? "plain" : "main"} small={r.create.look === "small"} icon="plus" disabled={r.create.disabled} onClick={() => open(actions.length, undefined)}>
-        {r.create.title}
-      </Button>
+    head: (r.aside || alone || r.create) && (
+      <div class="push row">
+        {r.aside}
+        {alone && !bare && (
+          <search class="alone">
+            <Text name={alone.name} label={alone.label} kind="search" soon bare {...shared} />
+          </search>
+        )}
+        {r.create && (
+          <Button kind={r.create.look ? "plain" : "main"} small={r.create.look === "small"} icon="plus" disabled={r.create.disabled} onClick={() => open(actions.length, undefined)}>
+            {r.create.title}
+          </Button>
+        )}
+      </div>
     ),
     list: (
       <>
-        {names.length > 0 && !bare && (
+        {names.length > 0 && !alone && !bare && (
           <Filters names={names} {...shared}>
             {r.search && <Text name={r.search.name} label={r.search.label} kind="search" soon {...shared} />}
             {[...(r.filters ?? []), ...(r.sort ? [r.sort] : [])].map((f) =>
@@ -152,7 +172,7 @@ export function useResource<T extends object>(r: Resource<T>) {
           </Filters>
         )}
         <Pages
-          of={pages}
+          of={lead === "loading" ? { ...pages, first: { ...pages.first, data: undefined, loading: true } } : { ...pages, rows: [...lead, ...pages.rows] }}
           label={r.label}
           columns={actions.length > 0 ? [...columns, buttons] : columns}
           onPick={r.onPick}
@@ -166,20 +186,17 @@ export function useResource<T extends object>(r: Resource<T>) {
 
 interface Framed<T> extends Resource<T> {
   title: string;
-  aside?: ComponentChildren; // before the button that makes another
   children?: ComponentChildren; // between the head and the list
 }
 
-const Buttons = ({ aside, create }: { aside?: ComponentChildren; create: ComponentChildren }) => (aside || create ? <div class={aside ? "push row" : "push"}>{aside}{create}</div> : null);
-
 // ResourcePage is a page of the console that has one list.
-export function ResourcePage<T extends object>({ title, aside, children, ...resource }: Framed<T>) {
-  const { create, list, dialog } = useResource(resource);
+export function ResourcePage<T extends object>({ title, children, ...resource }: Framed<T>) {
+  const { head, list, dialog } = useResource(resource);
   return (
     <>
       <header class="head">
         <h1>{title}</h1>
-        <Buttons aside={aside} create={create} />
+        {head}
       </header>
       {children}
       <section class="panel" aria-label={resource.label}>
@@ -191,8 +208,8 @@ export function ResourcePage<T extends object>({ title, aside, children, ...reso
 }
 
 // ResourcePanel is a list among other things of a page.
-export function ResourcePanel<T extends object>({ title, aside, children, ...resource }: Framed<T>) {
-  const { create, list, dialog } = useResource(resource);
+export function ResourcePanel<T extends object>({ title, children, ...resource }: Framed<T>) {
+  const { head, list, dialog } = useResource(resource);
   const id = "panel-" + title.toLowerCase().replaceAll(" ", "-");
   return (
     <>
@@ -200,7 +217,7 @@ export function ResourcePanel<T extends object>({ title, aside, children, ...res
         <header>
           <h2 id={id}>{title}</h2>
           {children}
-          <Buttons aside={aside} create={create} />
+          {head}
         </header>
         {list}
       </section>

@@ -1,8 +1,10 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { scrollRowTo } from "../../lib/scrollrow";
 
-// Tabs choose one of a few views. Arrow keys move between them.
-export function Tabs({ label, tabs, active, onChange }: { label: string; tabs: { id: string; title: string }[]; active: string; onChange: (id: string) => void }) {
+// Tabs choose one of a few views; mark, such as a count, follows the title. Arrow keys move between
+// them.
+export function Tabs({ label, tabs, active, onChange }: { label: string; tabs: { id: string; title: string; mark?: ComponentChildren }[]; active: string; onChange: (id: string) => void }) {
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => scrollRowTo(list.current, list.current?.querySelector("[aria-selected=true]")), [active]);
   const move = (event: KeyboardEvent) => {
@@ -19,6 +21,7 @@ export function Tabs({ label, tabs, active, onChange }: { label: string; tabs: {
       {tabs.map((t) => (
         <button type="button" role="tab" class="tab" aria-selected={t.id === active} tabIndex={t.id === active ? 0 : -1} onClick={() => onChange(t.id)}>
           {t.title}
+          {t.mark && <> {t.mark}</>}
         </button>
       ))}
     </div>
