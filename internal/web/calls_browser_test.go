@@ -19,7 +19,7 @@ func TestACallIsAnsweredInTheConsole(t *testing.T) {
 	st := newStage(t)
 	agent := strings.TrimPrefix(st.agent, "/api/v1/api-agents/")
 	p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+agent+"/settings", l)
-	p.see(`!!document.querySelector("#tools")`)
+	p.unfold("Tools as JSON")
 	p.type_("#tools", `[{"type":"client"`)
 	p.says("Not a JSON array.")
 	p.type_("#tools", `,"name":"lookup_order","description":"Finds an order.","parameters":{"type":"object"}}]`)

@@ -145,7 +145,7 @@ func TestEmbedsInABrowser(t *testing.T) {
 	const embeds = "/api/v1/api-agents/" + stubAgent + "/embed-"
 	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
-			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds", l)
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds/embed-urls", l)
 			p.says("4 of 50 messages")
 			p.fits()
 			p.shot("embeds")
@@ -222,7 +222,7 @@ func TestPagesShowErrorsAndEmptyLists(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/embeds", "providers"} {
+	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/embeds/embed-urls", "providers"} {
 		t.Run(path, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "keys", looks()[2])
 			p.says("website")

@@ -24,7 +24,7 @@ import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { go, useFilter, useTitle } from "../parts/router";
+import { go, useFilter, useTitle, useWayBack } from "../parts/router";
 import { useSession } from "../parts/session";
 
 interface Log {
@@ -47,6 +47,8 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const writes = may("sessions:write");
   const [{ step }] = useFilter(); // a model call, which is opened
   const [view, setView] = useState(step ? "log" : "talk");
+  const back = useWayBack();
+  const fromAgent = back.to.startsWith("agents/" + agentId);
   const [upTo, setUpTo] = useState<number>(); // types of shown events; undefined means all
 
   useEffect(() => {
@@ -97,7 +99,11 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   return (
     <>
       <p class="small muted crumb">
-        <a href="#/sessions">Sessions</a> · <a href={`#/agents/${agentId}/sessions`}>{agentName ?? agentId}</a>
+        <a href={"#/" + back.to}>
+          <span aria-hidden="true">← </span>
+          {fromAgent ? agentName ?? agentId : back.title}
+        </a>{" "}
+        · {fromAgent ? <a href="#/sessions">Sessions</a> : <a href={`#/agents/${agentId}/sessions`}>{agentName ?? agentId}</a>}
       </p>
       <div class="session-head">
         <div class="row">
@@ -122,7 +128,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
                 Try again
               </Button>
             )}
-            <Button small kind="quiet" onClick={() => setComparing(true)}>
+            <Button small onClick={() => setComparing(true)}>
               Compare
             </Button>
             {offers("exportSession") && <Button small icon="download" kind="quiet" label="Download the session" onClick={() => setSaving(true)} />}
