@@ -50,6 +50,8 @@ func TestScheduledTasksInABrowser(t *testing.T) {
 			p.says("0 9 * * MON-FRI")
 			p.says("and 39 more instants")
 			p.says("the previous run was still active")
+			// A run that failed says why, how long it took and what it cost.
+			p.see(`[...document.querySelectorAll("tr")].some((r) => r.querySelector("a[href$='/sessions/` + stubSession + `']") && ["The model's provider failed.", "4.0 s", "0.0042"].every((part) => r.textContent.includes(part)))`)
 			p.fits()
 			p.shot("task")
 			p.press("Run now")
