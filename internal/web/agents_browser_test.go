@@ -118,7 +118,7 @@ func TestASessionIsATrace(t *testing.T) {
 			p.see(`[...document.querySelectorAll(".trace a[href='#/credits?id=` + stubSession + `.1.1']")].some((a) => a.innerText.endsWith("credits"))`)
 			p.click(".trace li details summary")
 			p.says("I look into <b>the</b> files.") // of the model call, as text
-			p.see(`document.querySelector(".modelcall a[href*='try=What+about+refunds']")?.innerText === "Ask the draft the same"`)
+			p.see(`document.querySelector(".modelcall a[href*='try=What+about+refunds'][href*='from=` + stubSession + `']")?.innerText === "Ask the draft the same"`)
 			p.fits()
 			p.shot("model-call")
 			p.click(".trace li details summary")
@@ -144,6 +144,7 @@ func TestASessionIsATrace(t *testing.T) {
 			p.says("No other sessions")
 			p.open("agents/" + stubAgent + "/sessions/" + stubSession + "/with/" + stubSession)
 			p.see(`document.querySelectorAll(".compare thead a").length === 2 && document.querySelector(".compare").innerText.includes("drive_search")`)
+			p.see(`document.querySelectorAll(".compare tbody tr").length === document.querySelectorAll(".compare tr.same").length`) // a session is like itself
 			p.fits()
 			p.shot("comparison")
 		})
@@ -508,7 +509,7 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 					t.Errorf("sent %s, want %s", got, want)
 				}
 			}
-			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings", l)
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings?from=ses_01k9zqd3m8w5x7y2c4b6n8p0rz", l)
 			p.says("Try the settings as they are here")
 			// Save is in reach wherever the form is scrolled.
 			p.see(`(() => { const b = document.querySelector(".decide [type=submit]").getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight; })()`)
@@ -523,6 +524,8 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 			last(`{"message":"Refunds?","draft":{"instructions":"Answer from the files. Say which file you used. Be kind.","limits":{"maxCreditsMicro":null,"maxSteps":5,"timeoutSeconds":null}}}`)
 			p.says("Home or abroad?")
 			p.see(`document.querySelector(".try-foot a").getAttribute("href") === "#/agents/` + stubAgent + `/sessions/` + stubSession + `"`)
+			// A question of another session is asked again to compare both runs.
+			p.see(`!!document.querySelector(".try-foot a[href='#/agents/` + stubAgent + `/sessions/ses_01k9zqd3m8w5x7y2c4b6n8p0rz/with/` + stubSession + `']")`)
 			p.fits()
 			p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".try").scrollIntoView()`))
 			p.shot("tried")

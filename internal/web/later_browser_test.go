@@ -246,6 +246,8 @@ func TestPagesShowErrorsAndEmptyLists(t *testing.T) {
 	p.fits()
 	p.shot("no tasks")
 	p.press("Embeds")
+	p.says("No script tags yet")
+	p.press("Links")
 	p.says("No links yet")
 	p.fits()
 	p.do(chromedp.Navigate(srv.URL + "/console#/providers"))

@@ -61,6 +61,7 @@ func laterReplies() map[string]string {
 		"POST /api-agents/{id}/scheduled-tasks/{taskId}/resume": daily,
 		"POST /api-agents/{id}/scheduled-tasks/{taskId}/run":    run(1, "queued", "null", "null", "null", 1),
 		"GET /api-agents/{id}/scheduled-tasks/{taskId}/runs":    list(completed, failed, run(3, "skipped", `"overlap"`, "null", "null", 1), run(4, "skipped", `"catch_up_window"`, at, "null", 40)),
+		"GET /api-agents/{id}/embed-tags":                       list(),
 		"GET /api-agents/{id}/embed-urls":                       list(embed(stubEmbed, "active", `"exchangedAt":null,`+ends, 4, 3), embed("emu_01k9zqd3m8w5x7y2c4b6n8p0rb", "revoked", `"exchangedAt":null,`+ends, 0, 0)),
 		"POST /api-agents/{id}/embed-urls":                      embed(stubEmbed, "pending", `"exchangedAt":null,"url":"https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA",`+ends, 0, 0),
 		"GET /api-agents/{id}/embed-sessions":                   list(),

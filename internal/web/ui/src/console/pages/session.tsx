@@ -18,14 +18,16 @@ import { Empty, Failure, Skeleton, useLoad } from "../parts/load";
 import { followLog } from "../parts/log";
 import { pictures } from "../parts/picture";
 import { ReplyText, Spoken } from "../parts/reply";
+import { Text } from "../parts/filter";
 import { going, Status } from "../parts/status";
 import { useAutoScroll } from "../parts/autoscroll";
 import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { go, useFilter, useTitle, useWayBack } from "../parts/router";
+import { type Filter, go, useFilter, useTitle, useWayBack } from "../parts/router";
 import { useSession } from "../parts/session";
+import { triggers } from "./sessions";
 
 interface Log {
   events: SessionEvent[];
@@ -136,7 +138,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
           </div>
         </div>
         <div class="small muted breaks">
-          <Time at={s.createdAt} /> by {s.trigger.type}
+          <Time at={s.createdAt} /> by {triggers[s.trigger.type] ?? s.trigger.type}
           {s.externalUserId && ` · end user ${s.externalUserId}`} · {plural(s.turn.number, "turn")}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens · <Amount of={s.usage.creditsMicro} /> credits
           {s.model.served && ` · ${s.model.served}`} {s.model.fallback && <Badge meaning="warning">instead of {s.model.requested}</Badge>}
         </div>
@@ -205,7 +207,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
                 <input type="range" min={1} max={log.events.length} step={1} value={upTo ?? log.events.length} onInput={(e) => setUpTo(Number(e.currentTarget.value))} />
               </label>
             )}
-            <Trace of={{ path, agentId, version: s.draft ? undefined : s.agentVersion, opened: step }} turns={turns} resultOf={resultOf} running={running} />
+            <Trace of={{ path, agentId, version: s.draft ? undefined : s.agentVersion, opened: step, messageOf: (turn) => log.said.find((m) => m.role === "user" && m.turn === turn)?.text }} turns={turns} resultOf={resultOf} running={running} />
           </div>
         </aside>
       </div>
@@ -506,9 +508,13 @@ function Answer({ session: s, busy, post, agentId }: { session: Session; busy: b
 
 // Others lists the sessions with which one can be compared.
 function Others({ agentId, id, onClose }: { agentId: string; id: string; onClose: () => void }) {
-  const pages = useList<Session>(`/api-agents/${agentId}/sessions`, 20);
+  const { offers } = useSession();
+  const [filter, setFilter] = useState<Filter>({ q: "" });
+  const searches = offers("listAllSessions");
+  const pages = useList<Session>(searches ? "/sessions" : `/api-agents/${agentId}/sessions`, 20, undefined, searches ? { agentId, q: filter.q || undefined } : undefined);
   return (
     <Dialog title="Compare with" wide onClose={onClose}>
+      {searches && <Text name="q" label="Title or id" kind="search" soon filter={filter} change={(by) => setFilter({ ...filter, ...by })} />}
       <Pages
         of={{ ...pages, rows: pages.rows.filter((s) => s.id !== id) }}
         label="Other sessions"

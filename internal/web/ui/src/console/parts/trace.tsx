@@ -168,6 +168,7 @@ export interface Of {
   agentId: string;
   version?: number; // of the agent; undefined for a draft
   opened?: string; // the id of the model call that is open initially
+  messageOf: (turn: number) => string | undefined; // of the user
 }
 
 // Trace opens the last turn, or the one with the model call that is opened.
@@ -210,7 +211,7 @@ function Rows({ of, session, from, whole, resultOf }: { of: Row[]; session: Of; 
   );
 }
 
-function Step({ row, of }: { row: Row; of: Of }) {
+function Step({ row, of: { messageOf, ...of } }: { row: Row; of: Of }) {
   const { done, model, number } = row.step!;
   return (
     <div>
@@ -228,7 +229,7 @@ function Step({ row, of }: { row: Row; of: Of }) {
           )}
         </div>
       )}
-      {done && <ModelCall {...of} id={row.step!.id} />}
+      {done && <ModelCall {...of} id={row.step!.id} message={messageOf(Number(row.step!.id.split(".")[1]))} />}
     </div>
   );
 }
