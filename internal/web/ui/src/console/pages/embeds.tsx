@@ -70,7 +70,7 @@ export function EmbedsView({ agentId, name, enabled, shown }: { agentId: string;
             <span class="muted nowrap">nothing said</span>
           ),
       },
-      { title: "Refused", show: (e) => <Refusals of={e} onOpen={() => show(({ onClose }) => <Refused of={e} onClose={onClose} />)} /> },
+      { title: "Refused", named: true, show: (e) => <Refusals of={e} onOpen={() => show(({ onClose }) => <Refused of={e} onClose={onClose} />)} /> },
       { title: "Made", show: (e) => <Time at={e.createdAt} /> },
     ],
     actions: [

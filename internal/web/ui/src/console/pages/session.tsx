@@ -101,8 +101,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   return (
     <>
       <p class="small muted crumb">
-        <a href={"#/" + back.to}>
-          <span aria-hidden="true">← </span>
+        <a class="back" href={"#/" + back.to}>
           {fromAgent ? agentName ?? agentId : back.title}
         </a>{" "}
         · {fromAgent ? <a href="#/sessions">Sessions</a> : <a href={`#/agents/${agentId}/sessions`}>{agentName ?? agentId}</a>}

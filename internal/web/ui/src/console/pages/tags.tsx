@@ -47,7 +47,7 @@ export function useTags(agentId: string, path: string, enabled: boolean, name?: 
       },
       { title: "State", keep: 2, show: (t) => <Badge meaning={t.enabled ? "ok" : "none"}>{t.enabled ? "enabled" : t.disabledReason === "key_revoked" ? "disabled with its key" : "disabled"}</Badge> },
       { title: "Caps", show: (t) => <span class="nowrap">{of(t.chatsPerDay, "chat")} a day, {credits(t.maxCreditsMicro)} each</span> },
-      { title: "Refused", show: (t) => <Refusals of={t} onOpen={() => show(({ onClose }) => <Blocked tag={t} onClose={onClose} />)} /> },
+      { title: "Refused", named: true, show: (t) => <Refusals of={t} onOpen={() => show(({ onClose }) => <Blocked tag={t} onClose={onClose} />)} /> },
       { title: "Made", show: (t) => <Time at={t.createdAt} /> },
     ],
     actions: [

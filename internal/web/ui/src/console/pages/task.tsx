@@ -67,8 +67,8 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
   return (
     <>
       <p class="small muted crumb">
-        <a href={`#/agents/${agentId}/tasks`}>
-          <span aria-hidden="true">← </span>Scheduled tasks
+        <a class="back" href={`#/agents/${agentId}/tasks`}>
+          Scheduled tasks
         </a>
       </p>
       <States of={task}>
