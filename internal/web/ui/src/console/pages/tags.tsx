@@ -40,7 +40,9 @@ export function useTags(agentId: string, path: string, enabled: boolean, name?: 
         title: "Chat",
         show: (t) => (
           <>
-            <b>{t.title ?? name ?? "Untitled"}</b>
+            <button type="button" class="link" onClick={() => show((ends) => snippet(ends, t))}>
+              {t.title ?? name ?? "Untitled"}
+            </button>
             <div class="small muted breaks">{t.allowedOrigins.join(", ")}</div>
           </>
         ),
