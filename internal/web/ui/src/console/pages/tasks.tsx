@@ -39,11 +39,11 @@ export function TasksView({ agentId }: { agentId: string }) {
       columns={[
         { title: "Task", show: (t) => <a href={`#/agents/${agentId}/tasks/${t.id}`}>{t.name}</a> },
         { title: "When", keep: 1, show: (t) => <When of={t.schedule} /> },
-        { title: "State", keep: 3, show: (t) => <TaskState of={t} /> },
+        { title: "State", keep: 4, show: (t) => <TaskState of={t} /> },
         { title: "Next run", keep: 2, named: true, show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },
         {
           title: "Last run",
-          keep: 1,
+          keep: 3,
           named: true,
           show: (t) =>
             t.lastRun ? (
