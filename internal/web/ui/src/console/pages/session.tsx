@@ -98,6 +98,8 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const turns = turnsOf(events);
   const said = replayed ? events.reduce(applyEvent, []) : log.said;
   const writing = log.said.findLast((m) => m.role === "assistant");
+  // What the agent asks is shown only where it is answered.
+  const asked = writes && !replayed && said.at(-1)?.role === "assistant" && said.at(-1)!.text.trim() === s.pendingInput?.prompt.trim() ? said.at(-1) : undefined;
   return (
     <>
       <p class="small muted crumb">
@@ -162,7 +164,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
         <section class="talk" aria-label="Conversation">
           <Growing follows={running}>
             {said.map((m, i) =>
-              m.role === "user" ? (
+              m === asked ? null : m.role === "user" ? (
                 <div key={m.id} class="turn user">
                   {m.text}
                   <AttachedFiles of={m.attachments} open={(f) => void run(async () => saveFile(await (await api.raw("GET", `${path}/attachments/${f.id}/content`)).blob(), f.name))} />
