@@ -169,48 +169,50 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
           </>
         )}
       </States>
-      <section class="panel" aria-labelledby="history">
-        <header>
-          <h2 id="history">History</h2>
-          <div class="push">
-            <Button small icon="again" disabled={history.first.loading} onClick={reload}>
-              Refresh
-            </Button>
-          </div>
-        </header>
-        <Pages
-          of={history}
-          label="History"
-          empty={
-            <Empty title="No runs yet">
-              <p>Each run, also a skipped one, appears here.</p>
-            </Empty>
-          }
-          columns={[
-            {
-              title: "For",
-              show: (r) => (
-                <>
-                  {r.sessionId ? <a class="nowrap" href={`#/agents/${agentId}/sessions/${r.sessionId}`}>{moment(r.scheduledFor)}</a> : <span class="nowrap">{moment(r.scheduledFor)}</span>}
-                  {r.instants > 1 && r.throughScheduledFor && (
-                    <div class="small muted">
-                      and {of(r.instants - 1, "more instant")} until {moment(r.throughScheduledFor)}
-                    </div>
-                  )}
-                  {r.error && <div class="small reason">{r.error.message}</div>}
-                  {r.skipReason && <div class="small muted">{skips[r.skipReason] ?? r.skipReason}</div>}
-                  {r.waitingFor && <div class="small muted">{r.waitingFor === "overlap" ? "waits for the previous run" : "waits for a place in the queue"}</div>}
-                </>
-              ),
-            },
-            { title: "Outcome", keep: 3, show: (r) => <Status of={r.status} /> },
-            { title: "Started", show: (r) => <span class="nowrap">{r.status === "skipped" ? <span class="muted">not at all</span> : triggers[r.trigger]}</span> },
-            { title: "Late by", number: true, show: (r) => (r.delaySeconds ? `${count(r.delaySeconds)} s` : "") },
-            { title: "Took", number: true, keep: 1, show: (r) => (r.startedAt && r.finishedAt ? duration(new Date(r.finishedAt).getTime() - new Date(r.startedAt).getTime()) : "") },
-            { title: "Credits", number: true, keep: 2, show: (r) => r.creditsMicro != null && <Amount of={r.creditsMicro} as="column" /> },
-          ]}
-        />
-      </section>
+      {(task.data || task.problem) && ( // not before: the task would move it
+        <section class="panel" aria-labelledby="history">
+          <header>
+            <h2 id="history">History</h2>
+            <div class="push">
+              <Button small icon="again" disabled={history.first.loading} onClick={reload}>
+                Refresh
+              </Button>
+            </div>
+          </header>
+          <Pages
+            of={history}
+            label="History"
+            empty={
+              <Empty title="No runs yet">
+                <p>Each run, also a skipped one, appears here.</p>
+              </Empty>
+            }
+            columns={[
+              {
+                title: "For",
+                show: (r) => (
+                  <>
+                    {r.sessionId ? <a class="nowrap" href={`#/agents/${agentId}/sessions/${r.sessionId}`}>{moment(r.scheduledFor)}</a> : <span class="nowrap">{moment(r.scheduledFor)}</span>}
+                    {r.instants > 1 && r.throughScheduledFor && (
+                      <div class="small muted">
+                        and {of(r.instants - 1, "more instant")} until {moment(r.throughScheduledFor)}
+                      </div>
+                    )}
+                    {r.error && <div class="small reason">{r.error.message}</div>}
+                    {r.skipReason && <div class="small muted">{skips[r.skipReason] ?? r.skipReason}</div>}
+                    {r.waitingFor && <div class="small muted">{r.waitingFor === "overlap" ? "waits for the previous run" : "waits for a place in the queue"}</div>}
+                  </>
+                ),
+              },
+              { title: "Outcome", keep: 3, show: (r) => <Status of={r.status} /> },
+              { title: "Started", show: (r) => <span class="nowrap">{r.status === "skipped" ? <span class="muted">not at all</span> : triggers[r.trigger]}</span> },
+              { title: "Late by", number: true, show: (r) => (r.delaySeconds ? `${count(r.delaySeconds)} s` : "") },
+              { title: "Took", number: true, keep: 1, show: (r) => (r.startedAt && r.finishedAt ? duration(new Date(r.finishedAt).getTime() - new Date(r.startedAt).getTime()) : "") },
+              { title: "Credits", number: true, keep: 2, show: (r) => r.creditsMicro != null && <Amount of={r.creditsMicro} as="column" /> },
+            ]}
+          />
+        </section>
+      )}
     </>
   );
 }
