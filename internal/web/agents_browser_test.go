@@ -219,7 +219,11 @@ func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
 			p.open("agents/" + stubAgent + "/tasks/" + stubTask)
 			p.see(`!!document.querySelector("a[href*='/sessions/" + "` + stubSession + `" + "']") && ` + current + ` === "#/agents"`)
 			p.open("agents/" + stubAgent + "/sessions/" + stubSession)
-			p.see(`document.querySelector(".crumb a")?.getAttribute("href") === "#/agents/` + stubAgent + `/tasks/` + stubTask + `" && document.querySelector(".crumb").innerText === "Helper · Sessions"`)
+			p.see(`document.querySelector(".crumb a")?.getAttribute("href") === "#/agents/` + stubAgent + `/tasks/` + stubTask + `" && document.querySelector(".crumb").innerText === "Scheduled task · Helper"`)
+			p.open("agents/" + stubAgent + "/sessions")
+			p.see(`!!document.querySelector("#start")`)
+			p.open("agents/" + stubAgent + "/sessions/" + stubSession)
+			p.see(`document.querySelector(".crumb")?.innerText === "Helper · Sessions"`)
 			p.fits()
 		})
 	}

@@ -50,7 +50,8 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const [{ step }] = useFilter(); // a model call, which is opened
   const [view, setView] = useState(step ? "log" : "talk");
   const back = useWayBack();
-  const fromAgent = back.to.startsWith("agents/" + agentId);
+  const part = back.to.startsWith("agents/") && (back.to.includes("/with/") ? "Comparison" : back.to.includes("/tasks/") ? "Scheduled task" : undefined);
+  const fromAgent = !part && back.to.startsWith("agents/" + agentId);
   const [upTo, setUpTo] = useState<number>(); // types of shown events; undefined means all
 
   useEffect(() => {
@@ -104,7 +105,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
     <>
       <p class="small muted crumb">
         <a class="back" href={"#/" + back.to}>
-          {fromAgent ? agentName ?? agentId : back.title}
+          {fromAgent ? agentName ?? agentId : part || back.title}
         </a>{" "}
         · {fromAgent ? <a href="#/sessions">Sessions</a> : <a href={`#/agents/${agentId}/sessions`}>{agentName ?? agentId}</a>}
       </p>
@@ -440,7 +441,7 @@ function Answer({ session: s, busy, post, agentId }: { session: Session; busy: b
   }
   if (pending && pending.kind !== "question") {
     return (
-      <div class="composer">
+      <div class="composer follows">
         <p>
           <b>{pending.prompt}</b>
         </p>
