@@ -111,7 +111,7 @@ func TestASessionIsATrace(t *testing.T) {
 				p.see(`!document.querySelector(".talk").checkVisibility()`)
 			}
 			p.says("Model call 1")
-			p.see(`(() => { const b = document.querySelector(".trace .span")?.getBoundingClientRect(); return b?.width >= 90 && b.height >= 8 && b.right <= innerWidth; })()`) // its bar on the scale of the turn
+			p.see(`(() => { const b = document.querySelector(".trace .span")?.getBoundingClientRect(); return b?.width >= 90 && b.height >= 8 && b.right <= innerWidth && !!document.querySelector(".scale"); })()`) // its bar on the scale of the turn
 			p.says("Read 2 files")
 			p.see(`!document.querySelector(".happened").innerText.includes("live")`) // it does not run
 			p.see(`[...document.querySelectorAll("h1")].map((e) => e.innerText).join() === "Session" && !!document.querySelector(".crumb a[href='#/sessions']")`)
@@ -170,6 +170,7 @@ func TestARunningSessionIsLive(t *testing.T) {
 				p.press("Log")
 			}
 			p.see(`document.querySelector(".happened .badge.ok")?.innerText === "live"`)
+			p.see(`!!document.querySelector(".trace summary") && !document.querySelector(".scale")`) // its end is unknown
 			p.press("Stop")
 			p.see(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/cancel"))`)
 		})

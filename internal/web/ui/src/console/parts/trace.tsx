@@ -185,10 +185,12 @@ export function Trace({ of, turns, resultOf, running }: { of: Of; turns: Turn[];
               {plural(t.steps, "model call")}, <Amount of={t.credits} /> credits{running && i === turns.length - 1 ? "" : ", " + duration(since(t.at, t.until))}
             </span>
           </summary>
-          <p class="scale small muted" aria-hidden="true">
-            <span>0</span>
-            <span>{duration(since(t.at, t.until))}</span>
-          </p>
+          {!(running && i === turns.length - 1) && (
+            <p class="scale small muted" aria-hidden="true">
+              <span>0</span>
+              <span>{duration(since(t.at, t.until))}</span>
+            </p>
+          )}
           <Rows of={t.rows} session={of} from={t.at} whole={since(t.at, t.until)} resultOf={resultOf} />
         </details>
       ))}
