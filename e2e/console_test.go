@@ -62,6 +62,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	p.shot("task")
 
 	p.press("Embeds")
+	p.press("Links")
 	p.says("No links yet")
 	p.press("Create link")
 	p.fill("#embed-origins", "not an origin")

@@ -64,3 +64,13 @@ func contractRun(r stoa.TaskRun) contract.TaskRun {
 	}
 	return out
 }
+
+// listedRun also has what the run's turn cost and why it failed.
+func listedRun(r stoa.TaskRun) contract.TaskRun {
+	out := contractRun(r)
+	out.Error, out.CreditsMicro = contractFailure(r.Failure), nullable.NewNullNullable[int64]()
+	if r.SessionID != "" {
+		out.CreditsMicro = nullable.NewNullableWithValue(int64(r.Spent))
+	}
+	return out
+}

@@ -329,5 +329,5 @@ func (s *Server) listTaskRuns(ctx context.Context, in rest.Request[listTaskRunsP
 			return nil, false, err
 		}
 		return tx.TaskRuns(ctx, accountID, q.TaskID, p.Page)
-	}, contractRun, func(r stoa.TaskRun) rest.Place { return rest.Place{At: r.ScheduledFor, ID: r.ID} })
+	}, listedRun, func(r stoa.TaskRun) rest.Place { return rest.Place{At: r.ScheduledFor, ID: r.ID} })
 }

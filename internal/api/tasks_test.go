@@ -388,3 +388,24 @@ func TestAFullDiskIsToldToSchedulesToo(t *testing.T) {
 		})
 	}
 }
+
+func TestARunSaysWhyItFailedAndWhatItCost(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	for message, want := range map[string]string{"say: done": "completed", "fail: 400": "failed"} {
+		_, path := newTask(t, a, object{"message": message, "enabled": false})
+		var run contract.TaskRun
+		a.Want(202, "POST", path+"/run", nil).JSON(&run)
+		if run.Error.IsSpecified() || run.CreditsMicro.IsSpecified() {
+			t.Errorf("a single run has %v and %v", run.Error, run.CreditsMicro)
+		}
+		session := a.until(t, a.agent+"/sessions/"+orNone(run.SessionID), want)
+		var list contract.TaskRunList
+		a.Want(200, "GET", path+"/runs", nil).JSON(&list)
+		got := list.Data[0]
+		if got.Status != want || orNone(got.Error) != orNone(session.Error) || (orNone(got.Error).Message != "") != (want == "failed") || got.CreditsMicro.MustGet() != session.Usage.CreditsMicro || (want == "failed") == (got.CreditsMicro.MustGet() > 0) {
+			t.Errorf("after %q the run is %+v, its session %+v", message, got, session)
+		}
+	}
+}

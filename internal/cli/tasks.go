@@ -50,6 +50,7 @@ func viewRuns() view {
 		{"Trigger", "trigger", plain},
 		{"Status", "status", state},
 		{"Skip reason", "skipReason", plain},
+		{"Why", "error.code", plain},
 		{"Session", "sessionId", plain},
 	}}
 }

@@ -5162,9 +5162,15 @@ type TaskCounters struct {
 type TaskRun struct {
 	CreatedAt Time `json:"createdAt"`
 
+	// CreditsMicro The cost of the run's turn; null without a session. Only in lists of runs.
+	CreditsMicro nullable.Nullable[int64] `json:"creditsMicro,omitempty,omitzero"`
+
 	// DelaySeconds The delay between the instant and the queueing of the session; null without a session.
 	DelaySeconds nullable.Nullable[int64] `json:"delaySeconds"`
-	FinishedAt   nullable.Nullable[Time]  `json:"finishedAt"`
+
+	// Error The reason why the run's turn failed; null if it did not. Only in lists of runs.
+	Error      nullable.Nullable[SessionFailure] `json:"error,omitempty,omitzero"`
+	FinishedAt nullable.Nullable[Time]           `json:"finishedAt"`
 
 	// ID Example: run_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`

@@ -101,6 +101,8 @@ type TaskRun struct {
 	Revision              int64
 	CreatedAt             time.Time
 	StartedAt, FinishedAt time.Time // of the session; zero until then
+	Failure               *Failure  // of its turn; only in lists
+	Spent                 Credits   // by its turn; only in lists
 }
 
 // The triggers of a run.

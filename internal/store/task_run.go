@@ -46,6 +46,22 @@ func scanRun(rows *sql.Rows) (stoa.TaskRun, error) {
 	return s.done(), err
 }
 
+// scanRunWithTurn reads a row of runColumns, followed by the failure and the cost of the turn.
+func scanRunWithTurn(rows *sql.Rows) (stoa.TaskRun, error) {
+	var s runScan
+	var f stoa.Failure
+	var retryable int64
+	var spent stoa.Credits
+	err := rows.Scan(append(s.dest(), &f.Code, &f.Message, &retryable, &spent)...)
+	r := s.done()
+	r.Spent = spent
+	if f.Code != "" {
+		f.Retryable = retryable != 0
+		r.Failure = &f
+	}
+	return r, err
+}
+
 // runsAtOnce is the number of rows that one statement inserts.
 const runsAtOnce = 50
 
@@ -151,7 +167,7 @@ func (tx *Tx) runs(ctx context.Context, query string, args ...any) ([]stoa.TaskR
 }
 
 // TaskRuns lists the runs of a task that was read in this transaction, by their
-// instants. Page.After.At is an instant too.
+// instants, with the failures and the costs of their turns. Page.After.At is an instant too.
 func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([]stoa.TaskRun, bool, error) {
 	op, dir := "<", "DESC"
 	if p.Asc {
@@ -162,7 +178,8 @@ func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([
 		where = ` AND (r.scheduled_for, r.id) ` + op + ` ($4, $5)`
 		args = append(args, db.Micros(p.After.At), p.After.ID)
 	}
-	return listPage(ctx, tx, p, scanRun, `SELECT `+runColumns+` FROM task_runs r WHERE r.account_id = $1 AND r.task_id = $2`+where+
+	return listPage(ctx, tx, p, scanRunWithTurn, `SELECT `+runColumns+`, COALESCE(t.failure_code, ''), COALESCE(t.failure_message, ''), COALESCE(t.failure_retryable, 0), COALESCE(t.spent, 0)
+		FROM task_runs r LEFT JOIN turns t ON t.session_id = r.session_id AND t.number = r.turn WHERE r.account_id = $1 AND r.task_id = $2`+where+
 		` ORDER BY r.scheduled_for `+dir+`, r.id `+dir+` LIMIT $3`, args...)
 }
 

@@ -111,13 +111,14 @@ func TestASessionIsATrace(t *testing.T) {
 				p.see(`!document.querySelector(".talk").checkVisibility()`)
 			}
 			p.says("Model call 1")
+			p.see(`(() => { const b = document.querySelector(".trace .span")?.getBoundingClientRect(); return b?.width >= 90 && b.height >= 8 && b.right <= innerWidth && !!document.querySelector(".scale"); })()`) // its bar on the scale of the turn
 			p.says("Read 2 files")
 			p.see(`!document.querySelector(".happened").innerText.includes("live")`) // it does not run
 			p.see(`[...document.querySelectorAll("h1")].map((e) => e.innerText).join() === "Session" && !!document.querySelector(".crumb a[href='#/sessions']")`)
 			p.see(`[...document.querySelectorAll(".trace a[href='#/credits?id=` + stubSession + `.1.1']")].some((a) => a.innerText.endsWith("credits"))`)
 			p.click(".trace li details summary")
 			p.says("I look into <b>the</b> files.") // of the model call, as text
-			p.see(`document.querySelector(".modelcall a[href*='try=What+about+refunds']")?.innerText === "Ask the draft the same"`)
+			p.see(`document.querySelector(".modelcall a[href*='try=What+about+refunds'][href*='from=` + stubSession + `']")?.innerText === "Ask the draft the same"`)
 			p.fits()
 			p.shot("model-call")
 			p.click(".trace li details summary")
@@ -143,6 +144,7 @@ func TestASessionIsATrace(t *testing.T) {
 			p.says("No other sessions")
 			p.open("agents/" + stubAgent + "/sessions/" + stubSession + "/with/" + stubSession)
 			p.see(`document.querySelectorAll(".compare thead a").length === 2 && document.querySelector(".compare").innerText.includes("drive_search")`)
+			p.see(`document.querySelectorAll(".compare tbody tr").length === document.querySelectorAll(".compare tr.same").length`) // a session is like itself
 			p.fits()
 			p.shot("comparison")
 		})
@@ -168,6 +170,7 @@ func TestARunningSessionIsLive(t *testing.T) {
 				p.press("Log")
 			}
 			p.see(`document.querySelector(".happened .badge.ok")?.innerText === "live"`)
+			p.see(`!!document.querySelector(".trace summary") && !document.querySelector(".scale")`) // its end is unknown
 			p.press("Stop")
 			p.see(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/cancel"))`)
 		})
@@ -209,6 +212,20 @@ func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
 			p.see(`(() => { const s = document.querySelector("#filter-status"); s.value = "failed"; s.dispatchEvent(new Event("change", {bubbles: true})); return true; })()`)
 			p.see(`location.hash === "#/sessions/status=failed"`)
 			p.says("What about refunds?")
+			// A session belongs to the page of all sessions, and leads back to the list as it was.
+			current := `document.querySelector(".rail a[aria-current]")?.getAttribute("href")`
+			p.click(".clamp")
+			p.see(`!!document.querySelector(".session-head") && ` + current + ` === "#/sessions"`)
+			p.see(`document.querySelector(".crumb a")?.getAttribute("href") === "#/sessions/status=failed"`)
+			p.open("agents/" + stubAgent + "/tasks/" + stubTask)
+			p.see(`!!document.querySelector("a[href*='/sessions/" + "` + stubSession + `" + "']") && ` + current + ` === "#/agents"`)
+			p.open("agents/" + stubAgent + "/sessions/" + stubSession)
+			p.see(`document.querySelector(".crumb a")?.getAttribute("href") === "#/agents/` + stubAgent + `/tasks/` + stubTask + `" && document.querySelector(".crumb").innerText === "Scheduled task · Helper"`)
+			p.open("agents/" + stubAgent + "/sessions")
+			p.see(`!!document.querySelector("#start")`)
+			p.open("agents/" + stubAgent + "/sessions/" + stubSession)
+			p.see(`document.querySelector(".crumb")?.innerText === "Helper · Sessions"`)
+			p.fits()
 		})
 	}
 	stub.sent("GET /api/v1/sessions")
@@ -218,7 +235,7 @@ func TestASecretSurvivesEscape(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds", sizes()[0])
+	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds/embed-urls", sizes()[0])
 	p.press("Create link")
 	p.type_("#embed-origins", "https://www.example.com")
 	p.press("Create the link")
@@ -448,10 +465,12 @@ func TestAnUnknownAgentIsSaid(t *testing.T) {
 func TestThePlaygroundIsKept(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	_, srv := serve(t)
+	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", sizes()[0])
 	p.press("Explain in three sentences why the sky is blue.")
+	p.unfold("More settings")
 	p.type_("#temperature", "0.5")
+	p.says("temperature 0.5")
 	p.click("#question")
 	p.enter()
 	p.says("14 in, 41 out tokens")
@@ -460,7 +479,18 @@ func TestThePlaygroundIsKept(t *testing.T) {
 	p.says("website")
 	p.do(chromedp.Navigate(srv.URL + "/console#/playground"))
 	p.says("14 in, 41 out tokens")
-	p.see(`document.querySelector("#temperature").value === "0.5"`)
+	p.see(`document.querySelector("#temperature").value === "0.5" && document.querySelector("#temperature").checkVisibility()`)
+	// The last question is asked again from any field.
+	p.type_("#instructions", "Be brief.")
+	p.do(chromedp.KeyEvent("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.see(`document.querySelectorAll(".turn.user").length === 1 && document.querySelector(".turn.assistant").innerText.includes("14 in, 41 out tokens")`)
+	if body := stub.latest(); !strings.Contains(body, `"instructions":"Be brief."`) {
+		t.Errorf("the repeated call is %s", body)
+	}
+	p.type_("#question", "And why is grass green?")
+	p.click("#instructions")
+	p.do(chromedp.KeyEvent("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.see(`document.querySelectorAll(".turn.user").length === 2`)
 	p.press("Copy as code")
 	p.press("Python")
 	p.says("temperature=0.5,")
@@ -484,18 +514,23 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 					t.Errorf("sent %s, want %s", got, want)
 				}
 			}
-			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings", l)
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings?from=ses_01k9zqd3m8w5x7y2c4b6n8p0rz", l)
 			p.says("Try the settings as they are here")
+			// Save is in reach wherever the form is scrolled.
+			p.see(`(() => { const b = document.querySelector(".decide [type=submit]").getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight; })()`)
 			p.fits()
 			p.shot("before")
 			p.type_("#instructions", " Be kind.")
 			p.type_("#max-steps", "5")
+			p.says("saving makes version ")
 			p.type_("#try-message", "Refunds?")
 			p.press("Send")
 			p.see(`document.querySelector(".try .turn.assistant .reply")?.innerText === "Money 💶 comes back"`)
 			last(`{"message":"Refunds?","draft":{"instructions":"Answer from the files. Say which file you used. Be kind.","limits":{"maxCreditsMicro":null,"maxSteps":5,"timeoutSeconds":null}}}`)
 			p.says("Home or abroad?")
 			p.see(`document.querySelector(".try-foot a").getAttribute("href") === "#/agents/` + stubAgent + `/sessions/` + stubSession + `"`)
+			// A question of another session is asked again to compare both runs.
+			p.see(`!!document.querySelector(".try-foot a[href='#/agents/` + stubAgent + `/sessions/ses_01k9zqd3m8w5x7y2c4b6n8p0rz/with/` + stubSession + `']")`)
 			p.fits()
 			p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".try").scrollIntoView()`))
 			p.shot("tried")

@@ -265,6 +265,12 @@ func (p *tab) press(text string) {
 	p.see(browsertest.Press(text))
 }
 
+// unfold opens what is folded under a heading.
+func (p *tab) unfold(heading string) {
+	p.t.Helper()
+	p.see(fmt.Sprintf(`(() => { const s = [...document.querySelectorAll("summary")].find((s) => s.checkVisibility() && s.innerText.trim().startsWith(%q)); if (s) s.parentElement.open = true; return !!s; })()`, heading))
+}
+
 // type_ inserts a text at once into a field.
 func (p *tab) type_(selector, text string) {
 	p.t.Helper()

@@ -19,7 +19,7 @@ func TestACallIsAnsweredInTheConsole(t *testing.T) {
 	st := newStage(t)
 	agent := strings.TrimPrefix(st.agent, "/api/v1/api-agents/")
 	p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+agent+"/settings", l)
-	p.see(`!!document.querySelector("#tools")`)
+	p.unfold("Tools as JSON")
 	p.type_("#tools", `[{"type":"client"`)
 	p.says("Not a JSON array.")
 	p.type_("#tools", `,"name":"lookup_order","description":"Finds an order.","parameters":{"type":"object"}}]`)
@@ -89,6 +89,13 @@ func TestACallIsAnsweredInTheConsole(t *testing.T) {
 	p = signIn(t, browser, st.h.URL, st.h.Key, strings.TrimPrefix(strings.Replace(path, "api-agents", "agents", 1), "/api/v1/"), l)
 	answer(path, "It was shipped on Tuesday.")
 	p.shot("session")
+	// A question is shown where it is answered, and in the conversation afterwards.
+	var s contract.Session
+	st.c.Want(202, "POST", path+"/messages", map[string]any{"message": "ask: Which hall? | north | south"}).JSON(&s)
+	const asked = `[...document.querySelectorAll(".turn.assistant")].filter((e) => e.innerText.includes("Which hall?")).length`
+	p.see(`document.querySelector(".composer b")?.innerText === "Which hall?" && ` + asked + ` === 0`)
+	p.press("south")
+	p.see(`!document.querySelector(".composer b") && ` + asked + ` === 1`)
 }
 
 // More than a page of approvals can be shown, and they stay current with what is being typed.

@@ -22,6 +22,8 @@ func TestTheConsoleKeepsScriptTags(t *testing.T) {
 			p.press("Create script tag")
 			p.type_("#tag-origins", "https://www.example.com")
 			p.type_("#tag-accent", "#1a7f5a")
+			p.see(`(() => { const b = document.querySelector("button[form=tag-form]").getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight; })()`) // in reach without scrolling
+			p.see(`document.querySelector("[type=color]").value === "#1a7f5a"`)
 			p.fits()
 			p.shot("form")
 			p.see(`(document.querySelector("#tag-form button[type=submit], button[form=tag-form]").click(), true)`)

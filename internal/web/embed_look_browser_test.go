@@ -37,7 +37,7 @@ func TestAChatHasATitleALogoAndStarters(t *testing.T) {
 	st := newStage(t)
 	var logo contract.EmbedLogo
 	st.c.Want(201, "POST", "/api/v1/embed-logos", map[string]any{"content": base64.StdEncoding.EncodeToString(picture(t))}).JSON(&logo)
-	tag := st.tag(t, map[string]any{"title": markup, "logo": logo.ID, "starters": []string{"say: from a <i>starter</i>", "What else?"}, "language": "de"})
+	tag := st.tag(t, map[string]any{"title": markup, "logo": logo.ID, "starters": []string{"say: from a <i>starter</i>", "What else?"}, "language": "de", "accentColor": "#7a3fb0"})
 	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := open(t, browser, st.h.URL, strings.TrimPrefix(tag.PreviewURL, st.h.URL), l)
@@ -49,6 +49,9 @@ func TestAChatHasATitleALogoAndStarters(t *testing.T) {
 			p.see(inFrame + `?.querySelector("h1")?.textContent === ` + "`" + markup + "` && !" + inFrame + `.querySelector("#markup")`)
 			p.see(inFrame + `.querySelector(".chat-head img")?.naturalWidth === 32`)
 			p.see(inFrame + `.querySelector(".starters").ariaLabel === "Vorgeschlagene Fragen" && ` + inFrame + `.querySelectorAll(".starters button").length === 2`)
+			// Nothing is left of the head that the launcher replaces, and the ring of the focus has the colour of the brand.
+			p.see(inFrame + `.querySelector(".chat-head").offsetHeight === 0`)
+			p.see(`(() => { const page = ` + inFrame + `; const style = page.defaultView.getComputedStyle(page.documentElement); return style.getPropertyValue("--accent").includes("oklch") && !style.getPropertyValue("--accent").includes("#0d6660"); })()`)
 			p.shot("starters")
 			p.see(`(` + inFrame + `.querySelector(".starters button").click(), true)`)
 			p.see(`[...` + inFrame + `.querySelectorAll(".turn.user")].some((e) => e.textContent.includes("say: from a <i>starter</i>")) && !` + inFrame + `.querySelector(".starters")`)

@@ -25,7 +25,7 @@ func TestAChatIsEasyToRead(t *testing.T) {
 			p.see(`/\d\d:\d\d/.test(document.querySelector(".turn.user").dataset.time)`)
 			p.press("Copy") // the button of the block
 			p.see(`window.copied?.startsWith("first := 1") && !window.copied.includes("Thursday")`)
-			p.press("Copy the answer")
+			p.click("button[aria-label='Copy the answer']")
 			p.see(`window.copied.includes("| Thursday |") && window.copied.includes("first := 1")`)
 			p.fits()
 			p.shot("table")

@@ -50,6 +50,8 @@ func TestScheduledTasksInABrowser(t *testing.T) {
 			p.says("0 9 * * MON-FRI")
 			p.says("and 39 more instants")
 			p.says("the previous run was still active")
+			// A run that failed says why, how long it took and what it cost.
+			p.see(`[...document.querySelectorAll("tr")].some((r) => r.querySelector("a[href$='/sessions/` + stubSession + `']") && ["The model's provider failed.", "4.0 s", "0.0042"].every((part) => r.textContent.includes(part)))`)
 			p.fits()
 			p.shot("task")
 			p.press("Run now")
@@ -145,7 +147,7 @@ func TestEmbedsInABrowser(t *testing.T) {
 	const embeds = "/api/v1/api-agents/" + stubAgent + "/embed-"
 	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
-			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds", l)
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds/embed-urls", l)
 			p.says("4 of 50 messages")
 			p.fits()
 			p.shot("embeds")
@@ -222,7 +224,7 @@ func TestPagesShowErrorsAndEmptyLists(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/embeds", "providers"} {
+	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/embeds/embed-urls", "providers"} {
 		t.Run(path, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "keys", looks()[2])
 			p.says("website")
@@ -244,6 +246,8 @@ func TestPagesShowErrorsAndEmptyLists(t *testing.T) {
 	p.fits()
 	p.shot("no tasks")
 	p.press("Embeds")
+	p.says("No script tags yet")
+	p.press("Links")
 	p.says("No links yet")
 	p.fits()
 	p.do(chromedp.Navigate(srv.URL + "/console#/providers"))

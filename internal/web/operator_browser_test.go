@@ -668,6 +668,7 @@ func TestTheEndOfCreditsIsSaid(t *testing.T) {
 			// settings beside it are higher than the window.
 			if l.width > 1100 {
 				p.do(chromedp.EmulateViewport(int64(l.width), 700))
+				p.unfold("More settings")
 				p.see(`document.querySelector(".choices").scrollHeight > 500 && document.documentElement.scrollHeight <= innerHeight`)
 			}
 			p.see(`document.querySelector(".head").getBoundingClientRect().top >= document.querySelector(".left .notice").getBoundingClientRect().bottom`)

@@ -181,7 +181,7 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 	case op == "GET /api-agents/{id}/sessions/{sessionId}/events":
 		var events []string
 		for i, e := range stubEvents() {
-			events = append(events, fmt.Sprintf(`{"seq":%d,"createdAt":"2026-11-20T11:58:00.000Z",%s}`, i+1, e))
+			events = append(events, fmt.Sprintf(`{"seq":%d,"createdAt":"2026-11-20T11:58:%02d.000Z",%s}`, i+1, i, e))
 		}
 		if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 			s.json(w, 200, `{"data":[`+strings.Join(events, ",")+`],"lastSeq":1,"hasMore":false}`)

@@ -32,6 +32,8 @@ func laterReplies() map[string]string {
 		return fmt.Sprintf(`{"id":"run_01k9zqd3m8w5x7y2c4b6n8p0r%c","object":"task_run","taskId":%q,"scheduledFor":%s,"trigger":"schedule","status":%q,"skipReason":%s,"waitingFor":null,"instants":%d,"throughScheduledFor":%s,"sessionId":%s,"turn":null,"delaySeconds":null,"createdAt":%s,"startedAt":null,"finishedAt":null}`,
 			'a'+n, stubTask, at, status, reason, instants, through, session, at)
 	}
+	failed := strings.Replace(run(2, "failed", "null", "null", `"`+stubSession+`"`, 1), `"startedAt":null,"finishedAt":null`,
+		`"startedAt":"2026-11-20T11:58:00.000Z","finishedAt":"2026-11-20T11:58:04.000Z","error":{"code":"upstream_error","message":"The model's provider failed. Try again.","retryable":true},"creditsMicro":4200`, 1)
 	completed := run(0, "completed", "null", "null", `"`+stubSession+`"`, 1)
 	task := func(id, name, status, reason, next, upcoming string) string {
 		return fmt.Sprintf(`{"id":%q,"object":"scheduled_task","agentId":%q,"name":%q,"message":"Write the report of the day.","mode":"once","schedule":{"type":"cron","expression":"0 9 * * MON-FRI","timezone":"Europe/Berlin"},"startAt":null,"endAt":null,"maxRuns":null,"enabled":true,"status":%q,"pauseReason":%s,"sessionPolicy":"new","missedRunPolicy":"run_latest","catchUpWindowSeconds":3600,"overlapPolicy":"skip","pauseAfterFailures":5,"maxCreditsMicroPerRun":null,"sessionId":null,"nextRunAt":%s,"upcomingRunsAt":[%s],"lastRun":%s,"counters":{"started":41,"completed":38,"failed":2,"cancelled":1,"skipped":6,"consecutiveFailures":1},"createdAt":%s,"updatedAt":%s}`,
@@ -58,7 +60,8 @@ func laterReplies() map[string]string {
 		"POST /api-agents/{id}/scheduled-tasks/{taskId}/pause":  paused,
 		"POST /api-agents/{id}/scheduled-tasks/{taskId}/resume": daily,
 		"POST /api-agents/{id}/scheduled-tasks/{taskId}/run":    run(1, "queued", "null", "null", "null", 1),
-		"GET /api-agents/{id}/scheduled-tasks/{taskId}/runs":    list(completed, run(2, "failed", "null", "null", `"`+stubSession+`"`, 1), run(3, "skipped", `"overlap"`, "null", "null", 1), run(4, "skipped", `"catch_up_window"`, at, "null", 40)),
+		"GET /api-agents/{id}/scheduled-tasks/{taskId}/runs":    list(completed, failed, run(3, "skipped", `"overlap"`, "null", "null", 1), run(4, "skipped", `"catch_up_window"`, at, "null", 40)),
+		"GET /api-agents/{id}/embed-tags":                       list(),
 		"GET /api-agents/{id}/embed-urls":                       list(embed(stubEmbed, "active", `"exchangedAt":null,`+ends, 4, 3), embed("emu_01k9zqd3m8w5x7y2c4b6n8p0rb", "revoked", `"exchangedAt":null,`+ends, 0, 0)),
 		"POST /api-agents/{id}/embed-urls":                      embed(stubEmbed, "pending", `"exchangedAt":null,"url":"https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA",`+ends, 0, 0),
 		"GET /api-agents/{id}/embed-sessions":                   list(),

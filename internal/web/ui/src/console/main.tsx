@@ -20,7 +20,7 @@ import { Lost } from "./parts/subject";
 import { commandKey, Palette, Shortcuts, useKeyboard } from "./parts/palette";
 import { Rail, TopBar } from "./parts/shell";
 import { Toasts } from "./parts/toast";
-import { usePath } from "./parts/router";
+import { isSession, PreviousContext, usePath, usePrevious } from "./parts/router";
 import { accountOf, forget, mayWith, offeredKey, SessionContext, showAccount } from "./parts/session";
 import { SignIn } from "./signin";
 
@@ -173,11 +173,14 @@ function pageAt(path: string): { page: Page; rest: string } | undefined {
 const spends = new Set(["", "playground", "agents", "sessions", "credits"]);
 
 function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () => Promise<void> }) {
-  const { path, asked, leave } = usePath();
+  const { path, full, asked, leave } = usePath();
   const at = pageAt(path);
-  const title = at?.page.title ?? "Page not found";
   const may = (page: Page) => !page.scope || mayWith(me.key.scopes, page.scope);
   const listed = pages.filter((p) => operations.has(p.needs) && may(p));
+  // A session belongs to the page of all sessions, whatever its path.
+  const current = (isSession(path) && listed.find((p) => p.path === "sessions")) || at?.page;
+  const title = current?.title ?? "Page not found";
+  const previous = usePrevious({ to: full, title });
   const [sheet, setSheet] = useState(false); // the rail of a phone is open
   const inbox = useLiveInbox();
   const notices = useLiveNotices(at?.page.path);
@@ -204,7 +207,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
               <>
                 {group && <p class="group">{group}</p>}
                 {inside.map((p) => (
-                  <a key={p.path} href={"#/" + p.path} title={p.title} aria-current={at?.page === p ? "page" : undefined}>
+                  <a key={p.path} href={"#/" + p.path} title={p.title} aria-current={current === p ? "page" : undefined}>
                     <Icon name={p.icon} />
                     <span class="word">{p.title}</span>
                     {p.path === "" && alerts > 0 && (
@@ -277,7 +280,9 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
         <Boundary>
           <InboxContext.Provider value={inbox}>
             <NoticesContext.Provider value={notices.data ?? (notices.problem && { data: [] })}>
-              {!at ? <Lost what="page" why="This address does not exist in the console." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}
+              <PreviousContext.Provider value={previous}>
+                {!at ? <Lost what="page" why="This address does not exist in the console." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}
+              </PreviousContext.Provider>
             </NoticesContext.Provider>
           </InboxContext.Provider>
         </Boundary>

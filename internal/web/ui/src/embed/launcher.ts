@@ -21,6 +21,8 @@ svg { display: block; width: 24px; height: 24px; fill: none; stroke: currentColo
 .launcher { position: fixed; z-index: 2147483646; right: 20px; bottom: 20px; bottom: max(20px, env(safe-area-inset-bottom)); width: 56px; height: 56px; border-radius: 28px;
   display: grid; place-items: center; background: var(--accent); color: var(--on-accent); box-shadow: 0 4px 16px rgb(0 0 0 / 30%); transition: transform 120ms ease-out; }
 .launcher:hover { transform: scale(1.05); }
+.launcher svg + svg, .open .launcher svg { display: none; }
+.open .launcher svg + svg { display: block; }
 .left .launcher { right: auto; left: 20px; }
 .panel { position: fixed; z-index: 2147483647; right: 20px; bottom: 88px; width: 400px; height: min(640px, calc(100dvh - 108px)); display: flex; flex-direction: column; overflow: hidden;
   border: 1px solid var(--line); border-radius: 12px; background: var(--bg); color: var(--text); box-shadow: 0 8px 32px rgb(0 0 0 / 30%); animation: rise 160ms ease-out; }
@@ -31,7 +33,7 @@ svg { display: block; width: 24px; height: 24px; fill: none; stroke: currentColo
 .bar { display: flex; align-items: center; justify-content: flex-end; height: 44px; flex: none; border-bottom: 1px solid var(--line); }
 .bar button { width: 44px; height: 44px; display: grid; place-items: center; }
 .bar button:focus-visible { outline-offset: -4px; box-shadow: none; }
-.bar p { flex: 1; margin: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.bar p { flex: 1; font-weight: 600; margin: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .problem { padding: 16px; }
 .problem p { margin: 0 0 12px; }
 .problem button { text-decoration: underline; min-height: 24px; }
@@ -128,6 +130,7 @@ class Launcher {
     if (look.position === "left") this.all.className = "left";
 
     this.opener = button(name, "M21 12a8 8 0 0 1-8 8H4l2-3a8 8 0 1 1 15-5z", () => (this.panel.hidden ? this.open() : this.close()));
+    this.opener.append(icon("M6 9l6 6 6-6")); // shown while the panel is open
     this.opener.className = "launcher";
     this.opener.setAttribute("aria-expanded", "false");
     this.opener.setAttribute("aria-controls", "panel");

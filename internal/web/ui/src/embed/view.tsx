@@ -256,9 +256,7 @@ function Bubble({ m }: { m: Message }) {
 function Copy({ label, text }: { label: string; text: string }) {
   const [done, setDone] = useState(false);
   return (
-    <Button small kind="quiet" icon="copy" onClick={() => void copyText(text).then(setDone)}>
-      {done ? say("Copied") : label}
-    </Button>
+    <Button small kind="quiet" icon={done ? "check" : "copy"} label={done ? say("Copied") : label} onClick={() => void copyText(text).then(setDone)} />
   );
 }
 

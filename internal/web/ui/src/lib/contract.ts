@@ -3312,7 +3312,9 @@ export interface TaskCounters {
 
 export interface TaskRun {
   createdAt: string;
+  creditsMicro?: number | null;
   delaySeconds: number | null;
+  error?: SessionFailure | null;
   finishedAt: string | null;
   id: string;
   instants: number;

@@ -2,7 +2,7 @@
 // versions.
 import { useRef } from "preact/hooks";
 import type { Agent, AgentVersion } from "../../lib/agents";
-import { Badge, Button, Time } from "../parts/basic";
+import { Badge, Button, Id, Time } from "../parts/basic";
 import { Diff } from "../parts/diff";
 import { useAction } from "../parts/form";
 import { Empty, Failure, States } from "../parts/load";
@@ -46,7 +46,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
   useTitle(!inSession && name && `${name} · ${section}`);
   if (inSession) return <SessionView key={one} agentId={id} agentName={name} version={agent.data?.data.version} id={one} />;
   return (
-    <Subject of={agent} what="agent" list="agents" title={name} state={agent.data && <span class="small muted">{agent.data.data.model} · version {agent.data.data.version}</span>} aside={<span class="push mono muted breaks">{id}</span>}>
+    <Subject of={agent} what="agent" list="agents" title={name} state={agent.data && <span class="small muted">{agent.data.data.model} · version {agent.data.data.version}</span>} aside={<div class="push small muted"><Id of={id} /></div>}>
       <Tabs label="Agent" tabs={tabs} active={active} onChange={(tab) => go(`agents/${id}/${tab}`)} />
       {active === "sessions" &&
         (!may("sessions:read") ? (
@@ -58,7 +58,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
         ))}
       {active === "drive" && (may("drive:read") ? <DriveView agentId={id} folder={rest} /> : <Lacking scope="drive:read" />)}
       {active === "tasks" && (!may("schedules:read") ? <Lacking scope="schedules:read" /> : rest ? <TaskView key={rest} agentId={id} id={rest} /> : <TasksView agentId={id} />)}
-      {active === "embeds" && (may("embeds:write") ? <States of={agent}>{(a) => <EmbedsView agentId={id} enabled={a.data.embedEnabled} shown={rest} />}</States> : <Lacking scope="embeds:write" />)}
+      {active === "embeds" && (may("embeds:write") ? <States of={agent}>{(a) => <EmbedsView agentId={id} name={a.data.name} enabled={a.data.embedEnabled} shown={rest} />}</States> : <Lacking scope="embeds:write" />)}
       {active === "settings" && (
         <States of={agent}>
           {(a) => (

@@ -50,13 +50,14 @@ function AllAgents() {
       { title: "Model", show: (a) => <span class="nowrap">{a.model}</span> },
       ...(many ? [{ title: "Space", show: (a: Agent) => a.spaceName ?? <span class="mono">{a.spaceId}</span> }] : []),
       ...spent,
-      { title: "Drive", show: (a) => <span class="nowrap">{a.driveAccess === "read_write" ? "reads and writes" : "reads"}</span> },
+      { title: "Drive", named: true, show: (a) => <span class="nowrap">{a.driveAccess === "read_write" ? "reads and writes" : "reads"}</span> },
       {
         title: "Last session",
+        named: true,
         show: (a) => (a.lastSessionAt ? <a href={`#/agents/${a.id}/sessions`}><Time at={a.lastSessionAt} /></a> : <span class="muted">never</span>),
       },
       { title: "Version", number: true, show: (a) => a.version },
-      { title: "Changed", show: (a) => <Time at={a.updatedAt} /> },
+      { title: "Changed", named: true, show: (a) => <Time at={a.updatedAt} /> },
     ],
   });
   return (
@@ -104,12 +105,12 @@ function MakeAgent({ onClose }: { onClose: () => void }) {
         }}
       />
       <TextField id="agent-name" label="Name" maxLength={200} value={name} onChange={setName} autofocus />
-      <AreaField id="agent-instructions" label="Instructions" hint="The system prompt of every session." rows={6} value={instructions} onChange={setInstructions} />
       {meta.data && (
         <Field id="agent-model" label="Model">
           <ModelSelect id="agent-model" meta={meta.data} value={model} onChange={setModel} />
         </Field>
       )}
+      <AreaField id="agent-instructions" label="Instructions" hint="The system prompt of every session." rows={6} value={instructions} onChange={setInstructions} />
       {spaces.data && spaces.data.data.length > 1 && <PickerField id="agent-space" label="Space" source={sources.spaces} value={spaceId} onChange={setSpace} />}
     </FormDialog>
   );

@@ -51,18 +51,25 @@ const turnOf = (stepId = "") => Number(stepId.split(".")[1]);
 
 function Sides({ agentId, of: runs }: { agentId: string; of: Run[] }) {
   const turns = Math.max(...runs.map((r) => Math.max(r.session.turn.number, ...r.messages.map((m) => m.turn ?? 0))));
-  const row = (title: string, show: (r: Run) => ComponentChildren) => (
-    <tr>
-      <th scope="row">{title}</th>
-      {runs.map((r) => (
-        <td>{show(r)}</td>
-      ))}
-    </tr>
-  );
+  // A row is quiet if both sessions have the same value; the second of two numbers has the change.
+  const row = (title: string, value: (r: Run) => string | number, show: (r: Run) => ComponentChildren = value) => {
+    const [a, b] = runs.map(value);
+    const change = typeof a === "number" && typeof b === "number" && a > 0 && a !== b && `${b > a ? "+" : "−"}${Math.round((100 * Math.abs(b - a)) / a)} %`;
+    return (
+      <tr class={a === b ? "same" : ""}>
+        <th scope="row">{title}</th>
+        {runs.map((r, i) => (
+          <td>
+            {show(r)} {i === 1 && change && <span class="small muted nowrap">{change}</span>}
+          </td>
+        ))}
+      </tr>
+    );
+  };
   const of = (r: Run, turn: number, role: string) => r.messages.filter((m) => m.turn === turn && m.role === role);
-  const took = ({ session: { turn } }: Run) => (turn.startedAt && turn.finishedAt ? duration(new Date(turn.finishedAt).getTime() - new Date(turn.startedAt).getTime()) : "");
+  const said = (r: Run, turn: number, role: string) => of(r, turn, role).map((m) => m.text).join("\n");
+  const took = ({ session: { turn } }: Run) => (turn.startedAt && turn.finishedAt ? new Date(turn.finishedAt).getTime() - new Date(turn.startedAt).getTime() : 0);
   return (
-    <div class="scrolls" tabIndex={0} role="group" aria-label="Both sessions">
       <table class="compare">
         <thead>
           <tr>
@@ -75,26 +82,26 @@ function Sides({ agentId, of: runs }: { agentId: string; of: Run[] }) {
           </tr>
         </thead>
         <tbody>
-          {row("Status", (r) => <Status of={r.session.status} />)}
-          {row("Version", (r) => (r.session.draft ? "draft" : r.session.agentVersion))}
+          {row("Status", (r) => r.session.status, (r) => <Status of={r.session.status} />)}
+          {row("Version", (r) => (r.session.draft ? "draft" : String(r.session.agentVersion)))}
           {row("Model", (r) => r.session.model.served ?? r.session.model.requested)}
           {row("Model calls", (r) => r.session.usage.steps)}
-          {row("Tokens", (r) => `${count(r.session.usage.inputTokens)} in, ${count(r.session.usage.outputTokens)} out`)}
-          {row("Credits", (r) => <Amount of={r.session.usage.creditsMicro} as="exact" />)}
-          {row("Last turn took", took)}
+          {row("Tokens in", (r) => r.session.usage.inputTokens, (r) => count(r.session.usage.inputTokens))}
+          {row("Tokens out", (r) => r.session.usage.outputTokens, (r) => count(r.session.usage.outputTokens))}
+          {row("Credits", (r) => r.session.usage.creditsMicro, (r) => <Amount of={r.session.usage.creditsMicro} as="ledger" />)}
+          {row("Last turn took", took, (r) => took(r) > 0 && duration(took(r)))}
           {Array.from({ length: turns }, (_, i) => i + 1).map((turn) => (
             <>
-              {row(`${turn}. Question`, (r) => of(r, turn, "user").map((m) => <p class="said">{m.text}</p>))}
+              {row(`${turn}. Question`, (r) => said(r, turn, "user"), (r) => of(r, turn, "user").map((m) => <p class="said">{m.text}</p>))}
               {row(`${turn}. Tools`, (r) => {
                 const called = r.events.filter((e) => e.type === "tool.called" && turnOf(e.stepId) === turn).map((e) => e.name ?? "");
                 const names = [...new Set(called)];
-                return called.length > 0 && `${plural(called.length, "call")}: ${names.map((n) => `${n}${called.filter((c) => c === n).length > 1 ? " × " + called.filter((c) => c === n).length : ""}`).join(", ")}`;
+                return called.length === 0 ? "" : `${plural(called.length, "call")}: ${names.map((n) => `${n}${called.filter((c) => c === n).length > 1 ? " × " + called.filter((c) => c === n).length : ""}`).join(", ")}`;
               })}
-              {row(`${turn}. Answer`, (r) => of(r, turn, "assistant").map((m) => <ReplyText text={m.text} streaming={false} />))}
+              {row(`${turn}. Answer`, (r) => said(r, turn, "assistant"), (r) => of(r, turn, "assistant").map((m) => <ReplyText text={m.text} streaming={false} />))}
             </>
           ))}
         </tbody>
       </table>
-    </div>
   );
 }

@@ -320,7 +320,7 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
       stays={dirty}
       onClose={onClose}
       footer={
-        <>
+        file.problem?.status !== 404 && <>
           {writes && (
             <Button kind="danger" icon="trash" disabled={busy} onClick={() => setDeleting(true)}>
               Delete

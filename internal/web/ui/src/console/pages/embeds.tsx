@@ -21,19 +21,19 @@ import { Tabs } from "../parts/tabs";
 import { Refusals, useTags } from "./tags";
 
 const kinds = [
+  { id: "embed-tags", title: "Script tags" },
   { id: "embed-urls", title: "Links" },
   { id: "embed-sessions", title: "Tokens" },
-  { id: "embed-tags", title: "Script tags" },
 ];
 
 const states: Record<Embed["status"], [Meaning, string]> = { pending: ["none", "not opened yet"], active: ["ok", "active"], expired: ["none", "ended"], revoked: ["failed", "revoked"] };
 
-export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabled: boolean; shown: string }) {
+export function EmbedsView({ agentId, name, enabled, shown }: { agentId: string; name: string; enabled: boolean; shown: string }) {
   const { api } = useSession();
   const kind = kinds.some((k) => k.id === shown) ? shown : kinds[0]!.id;
   const path = `/api-agents/${agentId}/${kind}`;
   const links = kind === "embed-urls";
-  const { tags, problem } = useTags(agentId, path, enabled);
+  const { tags, problem } = useTags(agentId, path, enabled, name);
   const embeds: Resource<Embed> = {
     path,
     limit: 20,
@@ -70,7 +70,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
             <span class="muted nowrap">nothing said</span>
           ),
       },
-      { title: "Refused", show: (e) => <Refusals of={e} onOpen={() => show(({ onClose }) => <Refused of={e} onClose={onClose} />)} /> },
+      { title: "Refused", named: true, show: (e) => <Refusals of={e} onOpen={() => show(({ onClose }) => <Refused of={e} onClose={onClose} />)} /> },
       { title: "Made", show: (e) => <Time at={e.createdAt} /> },
     ],
     actions: [

@@ -10,6 +10,7 @@ import { AreaField, TextField } from "../parts/fields";
 import { asProblem, Failure, States, useLoad } from "../parts/load";
 import { type Image, imagesOf, Images } from "../parts/images";
 import { ModelSelect } from "../parts/models";
+import { commandKey } from "../parts/palette";
 import { linkOf, plain, type Prompt, promptOfLink, Prompts, type Settings } from "../parts/prompts";
 import { RawCall } from "../parts/raw";
 import { ReplyText, Spoken } from "../parts/reply";
@@ -218,8 +219,26 @@ function Bench({ meta }: { meta: Meta }) {
     box.current?.focus();
   };
   const wrong = arrayIn(settings.tools).problem ?? objectIn(settings.schema).problem;
-
   const latest = rounds.at(-1);
+  const repeat = (r: Round) => void send(r, rounds.slice(0, rounds.indexOf(r)));
+
+  // From any field: the settings can be changed and tried without the mouse.
+  const keys = useRef<(event: KeyboardEvent) => void>(() => {});
+  keys.current = (event) => {
+    if (document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && busy) running.current?.abort();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) {
+      event.preventDefault();
+      if (draft.trim()) submit();
+      else if (latest && !busy && wrong === undefined) repeat(latest);
+    }
+  };
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => keys.current(event);
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
+
   const prompt: Prompt = { settings, text: draft.trim() || latest?.question || "" };
   const share = async () => {
     const link = linkOf(prompt);
@@ -284,7 +303,7 @@ function Bench({ meta }: { meta: Meta }) {
                   round={r}
                   meta={meta}
                   busy={busy && r === latest}
-                  again={busy ? undefined : () => void send(r, rounds.slice(0, rounds.indexOf(r)))}
+                  again={busy ? undefined : () => repeat(r)}
                   last={r === latest}
                   edits={edited === r.id}
                   onEdit={busy ? undefined : (on) => setEdited(on ? r.id : undefined)}
@@ -323,15 +342,17 @@ function Bench({ meta }: { meta: Meta }) {
               autofocus
               onInput={(e) => setDraft(e.currentTarget.value)}
               onKeyDown={(e) => {
-                if (e.key === "Enter" && !e.shiftKey && !e.isComposing) {
+                if (e.key === "Enter" && !e.shiftKey && !e.ctrlKey && !e.metaKey && !e.isComposing) {
                   e.preventDefault();
                   submit();
-                } else if (e.key === "Escape" && busy) running.current?.abort();
+                }
               }}
             />
             <div class="row">
               {on("images") && <Images images={images} onAdd={add} onRemove={(at) => setImages(images.filter((_, i) => i !== at))} />}
-              <span class="small muted keys">Enter sends, Shift and Enter breaks a line</span>
+              <span class="small muted keys">
+                <kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> breaks a line, <kbd>{commandKey}</kbd> <kbd>Enter</kbd> sends from every field
+              </span>
               <div class="push">
                 {busy ? (
                   <Button icon="stop" onClick={() => running.current?.abort()}>
@@ -368,6 +389,14 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
   const chosen = meta.models.find((m) => m.id === (settings.model === "auto" ? meta.defaultModel : settings.model));
   const locked = settings.model !== "auto" && chosen?.gated && !me.plan.gatedModels;
   const wide = matchMedia("(min-width: 961px)").matches;
+  const set = [
+    settings.maxTokens && `${settings.maxTokens} tokens`,
+    settings.temperature && `temperature ${settings.temperature}`,
+    settings.effort && `${settings.effort} effort`,
+    settings.tools.trim() && "tools",
+    settings.schema.trim() && "JSON schema",
+  ].filter(Boolean);
+  const [opened] = useState(set.length > 0);
   return (
     <details class="choices panel" open={wide}>
       <summary>
@@ -388,8 +417,8 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
         >
           <ModelSelect id="model" meta={meta} value={settings.model} onChange={(model) => onChange({ model })} />
         </Field>
-        <Field id="compared" label="Compare with" hint="Sends the same prompt to a second model. Both replies are charged.">
-          <ModelSelect id="compared" none="no other" meta={meta} value={settings.compared} onChange={(compared) => onChange({ compared })} />
+        <Field id="compared" label="Compare with" hint={settings.compared && "Both get the same prompt, and both replies are charged."}>
+          <ModelSelect id="compared" none="no other model" meta={meta} value={settings.compared} onChange={(compared) => onChange({ compared })} />
         </Field>
         {locked && (
           <Notice meaning="waiting">
@@ -398,18 +427,25 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
             </p>
           </Notice>
         )}
-        <AreaField id="instructions" label="Instructions" hint="The system prompt of each call." rows={4} value={settings.instructions} onChange={(text) => onChange({ instructions: text })} />
-        <TextField id="tokens" label="Max output tokens" placeholder="the model's own" type="number" min={1} step={1} value={settings.maxTokens} onChange={(text) => onChange({ maxTokens: text.replace(/\D/g, "") })} />
-        <TextField id="temperature" label="Temperature" hint="0 to 2. Not supported by all models." placeholder="the model's own" type="number" min={0} max={2} step={0.1} value={settings.temperature} onChange={(text) => onChange({ temperature: text })} />
-        <Field id="effort" label="Reasoning effort" hint="If the model does not support it, the closest level is used.">
-          <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value as Settings["effort"] })} aria-describedby="effort-hint">
-            <option value="">the model's own</option>
-            {["none", "minimal", "low", "medium", "high", "xhigh", "max"].map((e) => (
-              <option value={e}>{e}</option>
-            ))}
-          </select>
-        </Field>
-        <Structure meta={meta} settings={settings} onChange={onChange} />
+        <AreaField id="instructions" label="Instructions" hint="The system prompt of each call." rows={5} value={settings.instructions} onChange={(text) => onChange({ instructions: text })} />
+        <details class="stack" open={opened}>
+          <summary>
+            More settings <span class="muted">{set.length > 0 ? set.join(", ") : "all default"}</span>
+          </summary>
+          <div class="pair">
+            <TextField id="tokens" label="Max output tokens" placeholder="default" type="number" min={1} step={1} value={settings.maxTokens} onChange={(text) => onChange({ maxTokens: text.replace(/\D/g, "") })} />
+            <TextField id="temperature" label="Temperature, 0–2" placeholder="default" type="number" min={0} max={2} step={0.1} value={settings.temperature} onChange={(text) => onChange({ temperature: text })} />
+          </div>
+          <Field id="effort" label="Reasoning effort" hint="If the model does not support it, the closest level is used.">
+            <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value as Settings["effort"] })} aria-describedby="effort-hint">
+              <option value="">default</option>
+              {["none", "minimal", "low", "medium", "high", "xhigh", "max"].map((e) => (
+                <option value={e}>{e}</option>
+              ))}
+            </select>
+          </Field>
+          <Structure meta={meta} settings={settings} onChange={onChange} />
+        </details>
       </div>
     </details>
   );

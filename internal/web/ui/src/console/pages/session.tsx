@@ -18,14 +18,16 @@ import { Empty, Failure, Skeleton, useLoad } from "../parts/load";
 import { followLog } from "../parts/log";
 import { pictures } from "../parts/picture";
 import { ReplyText, Spoken } from "../parts/reply";
+import { Text } from "../parts/filter";
 import { going, Status } from "../parts/status";
 import { useAutoScroll } from "../parts/autoscroll";
 import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { go, useFilter, useTitle } from "../parts/router";
+import { type Filter, go, useFilter, useTitle, useWayBack } from "../parts/router";
 import { useSession } from "../parts/session";
+import { triggers } from "./sessions";
 
 interface Log {
   events: SessionEvent[];
@@ -47,6 +49,9 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const writes = may("sessions:write");
   const [{ step }] = useFilter(); // a model call, which is opened
   const [view, setView] = useState(step ? "log" : "talk");
+  const back = useWayBack();
+  const part = back.to.startsWith("agents/") && (back.to.includes("/with/") ? "Comparison" : back.to.includes("/tasks/") ? "Scheduled task" : undefined);
+  const fromAgent = !part && back.to.startsWith("agents/" + agentId);
   const [upTo, setUpTo] = useState<number>(); // types of shown events; undefined means all
 
   useEffect(() => {
@@ -94,10 +99,15 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const turns = turnsOf(events);
   const said = replayed ? events.reduce(applyEvent, []) : log.said;
   const writing = log.said.findLast((m) => m.role === "assistant");
+  // What the agent asks is shown only where it is answered.
+  const asked = writes && !replayed && said.at(-1)?.role === "assistant" && said.at(-1)!.text.trim() === s.pendingInput?.prompt.trim() ? said.at(-1) : undefined;
   return (
     <>
       <p class="small muted crumb">
-        <a href="#/sessions">Sessions</a> · <a href={`#/agents/${agentId}/sessions`}>{agentName ?? agentId}</a>
+        <a class="back" href={"#/" + back.to}>
+          {fromAgent ? agentName ?? agentId : part || back.title}
+        </a>{" "}
+        · {fromAgent ? <a href="#/sessions">Sessions</a> : <a href={`#/agents/${agentId}/sessions`}>{agentName ?? agentId}</a>}
       </p>
       <div class="session-head">
         <div class="row">
@@ -122,7 +132,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
                 Try again
               </Button>
             )}
-            <Button small kind="quiet" onClick={() => setComparing(true)}>
+            <Button small onClick={() => setComparing(true)}>
               Compare
             </Button>
             {offers("exportSession") && <Button small icon="download" kind="quiet" label="Download the session" onClick={() => setSaving(true)} />}
@@ -130,7 +140,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
           </div>
         </div>
         <div class="small muted breaks">
-          <Time at={s.createdAt} /> by {s.trigger.type}
+          <Time at={s.createdAt} /> by {triggers[s.trigger.type] ?? s.trigger.type}
           {s.externalUserId && ` · end user ${s.externalUserId}`} · {plural(s.turn.number, "turn")}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens · <Amount of={s.usage.creditsMicro} /> credits
           {s.model.served && ` · ${s.model.served}`} {s.model.fallback && <Badge meaning="warning">instead of {s.model.requested}</Badge>}
         </div>
@@ -155,7 +165,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
         <section class="talk" aria-label="Conversation">
           <Growing follows={running}>
             {said.map((m, i) =>
-              m.role === "user" ? (
+              m === asked ? null : m.role === "user" ? (
                 <div key={m.id} class="turn user">
                   {m.text}
                   <AttachedFiles of={m.attachments} open={(f) => void run(async () => saveFile(await (await api.raw("GET", `${path}/attachments/${f.id}/content`)).blob(), f.name))} />
@@ -199,7 +209,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
                 <input type="range" min={1} max={log.events.length} step={1} value={upTo ?? log.events.length} onInput={(e) => setUpTo(Number(e.currentTarget.value))} />
               </label>
             )}
-            <Trace of={{ path, agentId, version: s.draft ? undefined : s.agentVersion, opened: step }} turns={turns} resultOf={resultOf} running={running} />
+            <Trace of={{ path, agentId, version: s.draft ? undefined : s.agentVersion, opened: step, messageOf: (turn) => log.said.find((m) => m.role === "user" && m.turn === turn)?.text }} turns={turns} resultOf={resultOf} running={running} />
           </div>
         </aside>
       </div>
@@ -431,7 +441,7 @@ function Answer({ session: s, busy, post, agentId }: { session: Session; busy: b
   }
   if (pending && pending.kind !== "question") {
     return (
-      <div class="composer">
+      <div class="composer follows">
         <p>
           <b>{pending.prompt}</b>
         </p>
@@ -500,9 +510,13 @@ function Answer({ session: s, busy, post, agentId }: { session: Session; busy: b
 
 // Others lists the sessions with which one can be compared.
 function Others({ agentId, id, onClose }: { agentId: string; id: string; onClose: () => void }) {
-  const pages = useList<Session>(`/api-agents/${agentId}/sessions`, 20);
+  const { offers } = useSession();
+  const [filter, setFilter] = useState<Filter>({ q: "" });
+  const searches = offers("listAllSessions");
+  const pages = useList<Session>(searches ? "/sessions" : `/api-agents/${agentId}/sessions`, 20, undefined, searches ? { agentId, q: filter.q || undefined } : undefined);
   return (
     <Dialog title="Compare with" wide onClose={onClose}>
+      {searches && <Text name="q" label="Title or id" kind="search" soon filter={filter} change={(by) => setFilter({ ...filter, ...by })} />}
       <Pages
         of={{ ...pages, rows: pages.rows.filter((s) => s.id !== id) }}
         label="Other sessions"

@@ -35,7 +35,7 @@ function columns(agent?: (s: Session) => ComponentChildren): Column<Session>[] {
       title: "Started by",
       show: (s) => (
         <span class="nowrap">
-          {s.trigger.type}
+          {triggers[s.trigger.type] ?? s.trigger.type}
           {s.draft && <div class="small muted">a draft</div>}
           {s.externalUserId && <div class="small muted breaks">{s.externalUserId}</div>}
         </span>
@@ -49,7 +49,7 @@ function columns(agent?: (s: Session) => ComponentChildren): Column<Session>[] {
 
 const filters = ["q", "agentId", "status", "trigger", "externalUserId"];
 
-const triggers = ["api", "schedule", "embed"];
+export const triggers: Record<string, string> = { api: "API", schedule: "schedule", embed: "embed" };
 
 // AllSessions shows the sessions of all agents. The filters are in the address, after
 // "#/sessions/".
@@ -79,7 +79,7 @@ export function AllSessions({ rest }: { rest: string }) {
           <Text name="q" label="Title or id" kind="search" soon {...shared} />
           {may("agents:read") && offers("listAgents") && <PickOf name="agentId" label="Agent" source={sources.agents} fixed={[{ id: "", title: "All" }]} {...shared} />}
           <Pick name="status" label="Status" choices={[{ id: "", title: "All" }, ...statusOptions.map(([id, title]) => ({ id, title }))]} {...shared} />
-          <Pick name="trigger" label="Started by" choices={[{ id: "", title: "All" }, ...triggers.map((id) => ({ id, title: id }))]} {...shared} />
+          <Pick name="trigger" label="Started by" choices={[{ id: "", title: "All" }, ...Object.entries(triggers).map(([id, title]) => ({ id, title }))]} {...shared} />
           <Text name="externalUserId" label="End user (exact id)" {...shared} />
         </Filters>
         <Pages
@@ -134,7 +134,7 @@ export function SessionsView({ agentId }: { agentId: string }) {
 }
 
 function Start({ agentId }: { agentId: string }) {
-  const { api } = useSession();
+  const { api, offers } = useSession();
   const [message, setMessage] = useState("");
   const [once, setOnce] = useState(false);
   const [user, setUser] = useState("");
@@ -181,9 +181,16 @@ function Start({ agentId }: { agentId: string }) {
       {own.forUsers && (
         <TextField id="start-user" label="End user" hint="Your own name for them; optional. A secret of an end user is used in their sessions only." maxLength={128} value={user} onChange={setUser} />
       )}
-      <label class="check small muted">
-        <input type="checkbox" checked={once} onChange={(e) => setOnce(e.currentTarget.checked)} /> One shot: it asks nothing and ends with its answer
-      </label>
+      <div class="row small muted">
+        <label class="check">
+          <input type="checkbox" checked={once} onChange={(e) => setOnce(e.currentTarget.checked)} /> One shot: it asks nothing and ends with its answer
+        </label>
+        {offers("listAllSessions") && (
+          <a class="push" href={"#/sessions/agentId=" + agentId}>
+            Search and filter
+          </a>
+        )}
+      </div>
       {action.problem && !own.shown && <Failure problem={action.problem} />}
     </form>
   );

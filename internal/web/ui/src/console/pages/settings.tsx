@@ -11,6 +11,7 @@ import { AreaField, SelectField, TextField } from "../parts/fields";
 import { useAction } from "../parts/form";
 import { Failure, useLoad } from "../parts/load";
 import { changedMetadata, MetadataFields, rowsOf } from "../parts/metadata";
+import { Menu } from "../parts/menu";
 import { ModelSelect } from "../parts/models";
 import { PickerField, sources } from "../parts/picker";
 import type { Tagged } from "../parts/subject";
@@ -29,6 +30,9 @@ const visitorDriveHints: Record<Agent["visitorDrive"], string> = {
 
 // The settings that a draft of an agent can change.
 const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
+
+// The settings of which a change makes a new version.
+const versioned = [...drafted, "visitorDrive", "timezone", "compactAt"];
 
 // toolsIn parses the list of tools; undefined if the text is not a list.
 function toolsIn(text: string): unknown[] | undefined {
@@ -102,8 +106,9 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   return (
     <div class={tries ? "beside" : ""}>
     <section class="panel">
-      <form class="body stack narrow" onSubmit={submit}>
-        <fieldset class="plainset stack form" disabled={!writes}>
+      <form onSubmit={submit}>
+        <div class="pad">
+        <fieldset class="plainset stack form narrow" disabled={!writes}>
           <TextField id="name" label="Name" maxLength={200} value={now.name} onChange={(text) => change({ name: text })} />
           <TextField id="description" label="Description" maxLength={2000} value={now.description} onChange={(text) => change({ description: text })} />
           {meta.data && (
@@ -112,6 +117,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
             </Field>
           )}
           <AreaField id="instructions" label="Instructions" hint="The system prompt of every session. A change creates a new version; existing sessions keep theirs." rows={10} value={now.instructions} onChange={(text) => change({ instructions: text })} />
+          <h2>Drive and tools</h2>
           <label class="check">
             <input type="checkbox" checked={now.driveAccess === "read_write"} onChange={(e) => change({ driveAccess: e.currentTarget.checked ? "read_write" : "read_only" })} /> Can write to its drive
           </label>
@@ -126,19 +132,23 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
             </label>
           )}
           {listed && <ClientTools tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />}
-          <Field
-            id="tools"
-            label="Tools as JSON"
-            problem={listed ? undefined : "Not a JSON array."}
-            hint={
-              <>
-                The same tools as a list; <a href="/docs/tools">the guide</a> has an example. Those of connections are chosen below.
-              </>
-            }
-          >
-            <textarea id="tools" class="input mono" rows={tools ? 8 : 2} spellcheck={false} value={tools} onInput={(e) => setTools(e.currentTarget.value)} aria-describedby="tools-hint" aria-invalid={!listed} />
-          </Field>
           {listed && offers("listConnections") && may("connections:read") && <AllowedTools spaceId={now.spaceId} tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />}
+          <details>
+            <summary>Tools as JSON</summary>
+            <Field
+              id="tools"
+              label="Tools as JSON"
+              problem={listed ? undefined : "Not a JSON array."}
+              hint={
+                <>
+                  All tools as a list; <a href="/docs/tools">the guide</a> has an example.
+                </>
+              }
+            >
+              <textarea id="tools" class="input mono" rows={tools ? 12 : 3} spellcheck={false} value={tools} onInput={(e) => setTools(e.currentTarget.value)} aria-describedby="tools-hint" aria-invalid={!listed} />
+            </Field>
+          </details>
+          <h2>Embedding</h2>
           <label class="check">
             <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> Allow embedding in web pages
           </label>
@@ -156,8 +166,8 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               onChange={(visitorDrive) => change({ visitorDrive })}
             />
           )}
-          <fieldset class="plainset stack">
-            <legend>Limits per turn</legend>
+          <h2 id="limits">Limits per turn</h2>
+          <fieldset class="plainset stack" aria-labelledby="limits">
             <p class="small muted">
               Leave empty for the service default
               {meta.data && meta.data.limits.defaultTurnCreditsMicro > 0 && ` (${meta.data.limits.defaultTurnCreditsMicro / 1e6} credits)`}. If several limits apply, the lowest wins.
@@ -168,6 +178,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               <TextField id="max-seconds" label="Seconds" placeholder={meta.data && String(meta.data.limits.maxTurnSeconds)} type="number" min={1} step={1} value={limits.seconds} onChange={(text) => setLimits({ ...limits, seconds: text })} />
             </div>
           </fieldset>
+          <h2>Other settings</h2>
           <TextField
             id="compact-at"
             label="Summarize above, in percent of the window"
@@ -186,21 +197,26 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           )}
           <MetadataFields rows={metadata} onChange={setMetadata} />
         </fieldset>
-        {problem && <Failure problem={problem} retry={problem.status === 412 ? onStale : undefined} />}
+        </div>
+        {problem && (
+          <div class="pad">
+            <Failure problem={problem} retry={problem.status === 412 ? onStale : undefined} />
+          </div>
+        )}
         {writes && (
-          <div class="row">
+          <div class="decide row">
             <Button kind="main" type="submit" disabled={busy || !dirty || !listed || !now.name.trim() || !now.instructions.trim()}>
               Save
             </Button>
-            <div class="row push">
-              {offers("duplicateAgent") && (
-                <Button icon="copy" disabled={busy || dirty} onClick={duplicate}>
-                  Duplicate
-                </Button>
-              )}
-              <Button kind="danger" icon="trash" onClick={() => setDeleting(true)}>
-                Delete
-              </Button>
+            <span class="small muted">{dirty ? (versioned.some((name) => name in body) ? `Unsaved changes: saving makes version ${was.version + 1}` : "Unsaved changes") : "No unsaved changes"}</span>
+            <div class="push">
+              <Menu
+                label="More actions for the agent"
+                items={[
+                  ...(offers("duplicateAgent") && !busy && !dirty ? [{ title: "Duplicate", onClick: () => void duplicate() }] : []),
+                  { title: "Delete", danger: true, onClick: () => setDeleting(true) },
+                ]}
+              />
             </div>
           </div>
         )}

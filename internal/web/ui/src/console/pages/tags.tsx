@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { CreateEmbedTag, EmbedTag } from "../../lib/contract";
 import { count, credits, of } from "../../lib/format";
 import { AttachmentsField, choiceOf, settingOf } from "../parts/attach";
-import { Badge, Button, Time } from "../parts/basic";
+import { Badge, Button, Field, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { GivenSecrets, hasSecrets, useAgent, useOwnSecrets } from "../parts/credentials";
 import { Dialog } from "../parts/dialog";
@@ -16,7 +16,7 @@ import { useSession } from "../parts/session";
 import { toast } from "../parts/toast";
 
 // useTags declares the script tags at a path. The problem is the error of enabling one.
-export function useTags(agentId: string, path: string, enabled: boolean) {
+export function useTags(agentId: string, path: string, enabled: boolean, name?: string) {
   const { api } = useSession();
   const { problem, run } = useAction({ repeats: true });
   const enable = (tag: EmbedTag, reload: () => void) =>
@@ -37,17 +37,19 @@ export function useTags(agentId: string, path: string, enabled: boolean) {
     empty: { title: "No script tags yet", text: "A script tag is one line for a page that has no server. It shows a button that opens a chat with the agent." },
     columns: (show) => [
       {
-        title: "Pages",
+        title: "Chat",
         show: (t) => (
           <>
-            <div class="breaks">{t.allowedOrigins.join(", ")}</div>
-            <div class="small muted breaks">{t.id}</div>
+            <button type="button" class="link" onClick={() => show((ends) => snippet(ends, t))}>
+              {t.title ?? name ?? "Untitled"}
+            </button>
+            <div class="small muted breaks">{t.allowedOrigins.join(", ")}</div>
           </>
         ),
       },
       { title: "State", keep: 2, show: (t) => <Badge meaning={t.enabled ? "ok" : "none"}>{t.enabled ? "enabled" : t.disabledReason === "key_revoked" ? "disabled with its key" : "disabled"}</Badge> },
       { title: "Caps", show: (t) => <span class="nowrap">{of(t.chatsPerDay, "chat")} a day, {credits(t.maxCreditsMicro)} each</span> },
-      { title: "Refused", show: (t) => <Refusals of={t} onOpen={() => show(({ onClose }) => <Blocked tag={t} onClose={onClose} />)} /> },
+      { title: "Refused", named: true, show: (t) => <Refusals of={t} onOpen={() => show(({ onClose }) => <Blocked tag={t} onClose={onClose} />)} /> },
       { title: "Made", show: (t) => <Time at={t.createdAt} /> },
     ],
     actions: [
@@ -77,6 +79,8 @@ export function Refusals({ of: e, onOpen }: { of: { refusedRequests: number }; o
     </Button>
   );
 }
+
+const usualAccent = "#0d6660";
 
 const languages: [string, string][] = [["auto", "That of the page"], ["en", "English"], ["de", "German"], ["fr", "French"], ["es", "Spanish"]];
 
@@ -124,7 +128,12 @@ function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; pat
       <AreaField id="tag-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
       <TextField id="tag-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
       {look.fields}
-      <TextField id="tag-accent" label="Colour" placeholder="#0d6660" problem={about("accentColor")} code maxLength={7} pattern="#[0-9a-fA-F]{6}" value={accent} onChange={setAccent} />
+      <Field id="tag-accent" label="Colour" problem={about("accentColor")}>
+        <div class="row tight">
+          <input class="input" type="color" aria-label="Choose the colour" value={/^#[0-9a-f]{6}$/i.test(accent) ? accent : usualAccent} onInput={(e) => setAccent(e.currentTarget.value)} />
+          <input id="tag-accent" class="input code" placeholder={usualAccent} maxLength={7} pattern="#[0-9a-fA-F]{6}" value={accent} onInput={(e) => setAccent(e.currentTarget.value)} aria-invalid={!!about("accentColor")} />
+        </div>
+      </Field>
       <SelectField id="tag-theme" label="Light or dark" value={theme} onChange={setTheme} options={[["auto", "As the visitor's system"], ["light", "Light"], ["dark", "Dark"]]} />
       <SelectField id="tag-position" label="Corner" value={position} onChange={setPosition} options={[["right", "Lower right"], ["left", "Lower left"]]} />
       <SelectField id="tag-language" label="Language" value={language} onChange={setLanguage} options={languages} />

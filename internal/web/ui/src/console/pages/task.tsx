@@ -1,9 +1,9 @@
 // One scheduled task: its next runs, and the result of each earlier one.
 import { useEffect, useState } from "preact/hooks";
 import { onceKey } from "../../lib/api";
-import { count, moment, of } from "../../lib/format";
+import { count, duration, moment, of } from "../../lib/format";
 import type { Task, TaskRun } from "../../lib/tasks";
-import { Button, Time } from "../parts/basic";
+import { Amount, Button, Time } from "../parts/basic";
 import { GivenSecrets, hasSecrets } from "../parts/credentials";
 import { Confirm } from "../parts/dialog";
 import { useAction } from "../parts/form";
@@ -66,15 +66,17 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
   const post = (verb: string, headers?: Record<string, string>) => api.raw("POST", `${path}/${verb}`, { headers });
   return (
     <>
-      <p class="small muted">
-        <a href={`#/agents/${agentId}/tasks`}>Scheduled tasks</a>
+      <p class="small muted crumb">
+        <a class="back" href={`#/agents/${agentId}/tasks`}>
+          Scheduled tasks
+        </a>
       </p>
       <States of={task}>
         {(t) => (
           <>
             <section class="panel">
               <header>
-                <h2>{t.name}</h2>
+                <h2 class="main">{t.name}</h2>
                 <TaskState of={t} />
                 {writes && (
                   <div class="row push">
@@ -98,41 +100,43 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
                   </div>
                 )}
               </header>
-              <div class="body stack">
-                {problem && <Failure problem={problem} />}
-                <dl class="facts">
-                  <dt>When</dt>
-                  <dd>
-                    <When of={t.schedule} exact />
-                  </dd>
-                  <dt>Message</dt>
-                  <dd class="breaks">{t.message}</dd>
-                  {hasSecrets(t.credentials) && (
-                    <>
-                      <dt>Secrets of its sessions</dt>
-                      <dd>
-                        <GivenSecrets of={t.credentials} />
-                      </dd>
-                    </>
-                  )}
-                  <dt>Next runs</dt>
-                  <dd>
-                    {t.upcomingRunsAt.length === 0 && <span class="muted">{t.status === "paused" ? "none while it is paused" : "none"}</span>}
-                    <ul class="instants">
-                      {t.upcomingRunsAt.map((at) => (
-                        <li>
-                          {moment(at)} <span class="small muted"><Time at={at} /></span>
-                        </li>
-                      ))}
-                    </ul>
-                  </dd>
-                  <dt>So far</dt>
-                  <dd>
-                    {count(t.counters.completed)} completed, {count(t.counters.failed)} failed, {count(t.counters.cancelled)} cancelled, {count(t.counters.skipped)} skipped
-                    {t.counters.consecutiveFailures > 0 && <span class="muted">; {of(t.counters.consecutiveFailures, "failure")} in a row{t.pauseAfterFailures > 0 && `, it pauses at ${t.pauseAfterFailures}`}</span>}
-                  </dd>
-                </dl>
-              </div>
+              {problem && (
+                <div class="pad">
+                  <Failure problem={problem} />
+                </div>
+              )}
+              <dl class="facts body">
+                <dt>When</dt>
+                <dd>
+                  <When of={t.schedule} exact />
+                </dd>
+                <dt>So far</dt>
+                <dd>
+                  {count(t.counters.completed)} completed, {count(t.counters.failed)} failed, {count(t.counters.cancelled)} cancelled, {count(t.counters.skipped)} skipped
+                  {t.counters.consecutiveFailures > 0 && <span class="muted">; {of(t.counters.consecutiveFailures, "failure")} in a row{t.pauseAfterFailures > 0 && `, it pauses at ${t.pauseAfterFailures}`}</span>}
+                </dd>
+                <dt>Message</dt>
+                <dd class="breaks pre">{t.message}</dd>
+                <dt>Next runs</dt>
+                <dd>
+                  {t.upcomingRunsAt.length === 0 && <span class="muted">{t.status === "paused" ? "none while it is paused" : "none"}</span>}
+                  <ul class="instants">
+                    {t.upcomingRunsAt.map((at) => (
+                      <li>
+                        {moment(at)} <span class="small muted"><Time at={at} /></span>
+                      </li>
+                    ))}
+                  </ul>
+                </dd>
+                {hasSecrets(t.credentials) && (
+                  <>
+                    <dt>Secrets of its sessions</dt>
+                    <dd>
+                      <GivenSecrets of={t.credentials} />
+                    </dd>
+                  </>
+                )}
+              </dl>
             </section>
             {changing && (
               <TaskForm
@@ -165,53 +169,50 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
           </>
         )}
       </States>
-      <section class="panel" aria-labelledby="history">
-        <header>
-          <h2 id="history">History</h2>
-          <div class="push">
-            <Button small icon="again" disabled={history.first.loading} onClick={reload}>
-              Refresh
-            </Button>
-          </div>
-        </header>
-        <Pages
-          of={history}
-          label="History"
-          empty={
-            <Empty title="No runs yet">
-              <p>Each run, also a skipped one, appears here.</p>
-            </Empty>
-          }
-          columns={[
-            {
-              title: "For",
-              show: (r) => (
-                <>
-                  <span class="nowrap">{moment(r.scheduledFor)}</span>
-                  {r.instants > 1 && r.throughScheduledFor && (
-                    <div class="small muted">
-                      and {of(r.instants - 1, "more instant")} until {moment(r.throughScheduledFor)}
-                    </div>
-                  )}
-                </>
-              ),
-            },
-            {
-              title: "Outcome",
-              show: (r) => (
-                <>
-                  <Status of={r.status} />
-                  {r.skipReason && <div class="small muted">{skips[r.skipReason] ?? r.skipReason}</div>}
-                  {r.waitingFor && <div class="small muted">{r.waitingFor === "overlap" ? "waits for the previous run" : "waits for a place in the queue"}</div>}
-                </>
-              ),
-            },
-            { title: "Started", show: (r) => <span class="nowrap">{r.status === "skipped" ? <span class="muted">not at all</span> : triggers[r.trigger]}</span> },
-            { title: "Late by", number: true, show: (r) => (r.delaySeconds === null ? "" : `${count(r.delaySeconds)} s`) },
-            { title: "Session", show: (r) => (r.sessionId ? <a href={`#/agents/${agentId}/sessions/${r.sessionId}`}>Open</a> : "") },
-          ]}
-        />
-      </section>
+      {(task.data || task.problem) && ( // not before: the task would move it
+        <section class="panel" aria-labelledby="history">
+          <header>
+            <h2 id="history">History</h2>
+            <div class="push">
+              <Button small icon="again" disabled={history.first.loading} onClick={reload}>
+                Refresh
+              </Button>
+            </div>
+          </header>
+          <Pages
+            of={history}
+            label="History"
+            empty={
+              <Empty title="No runs yet">
+                <p>Each run, also a skipped one, appears here.</p>
+              </Empty>
+            }
+            columns={[
+              {
+                title: "For",
+                show: (r) => (
+                  <>
+                    {r.sessionId ? <a class="nowrap" href={`#/agents/${agentId}/sessions/${r.sessionId}`}>{moment(r.scheduledFor)}</a> : <span class="nowrap">{moment(r.scheduledFor)}</span>}
+                    {r.instants > 1 && r.throughScheduledFor && (
+                      <div class="small muted">
+                        and {of(r.instants - 1, "more instant")} until {moment(r.throughScheduledFor)}
+                      </div>
+                    )}
+                    {r.error && <div class="small reason">{r.error.message}</div>}
+                    {r.skipReason && <div class="small muted">{skips[r.skipReason] ?? r.skipReason}</div>}
+                    {r.waitingFor && <div class="small muted">{r.waitingFor === "overlap" ? "waits for the previous run" : "waits for a place in the queue"}</div>}
+                  </>
+                ),
+              },
+              { title: "Outcome", keep: 3, show: (r) => <Status of={r.status} /> },
+              { title: "Started", show: (r) => <span class="nowrap">{r.status === "skipped" ? <span class="muted">not at all</span> : triggers[r.trigger]}</span> },
+              { title: "Late by", number: true, show: (r) => (r.delaySeconds ? `${count(r.delaySeconds)} s` : "") },
+              { title: "Took", number: true, keep: 1, show: (r) => (r.startedAt && r.finishedAt ? duration(new Date(r.finishedAt).getTime() - new Date(r.startedAt).getTime()) : "") },
+              { title: "Credits", number: true, keep: 2, show: (r) => r.creditsMicro != null && <Amount of={r.creditsMicro} as="column" /> },
+            ]}
+          />
+        </section>
+      )}
     </>
   );
 }

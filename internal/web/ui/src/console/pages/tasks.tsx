@@ -39,9 +39,21 @@ export function TasksView({ agentId }: { agentId: string }) {
       columns={[
         { title: "Task", show: (t) => <a href={`#/agents/${agentId}/tasks/${t.id}`}>{t.name}</a> },
         { title: "When", keep: 1, show: (t) => <When of={t.schedule} /> },
-        { title: "State", keep: 3, show: (t) => <TaskState of={t} /> },
-        { title: "Next run", keep: 2, show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },
-        { title: "Last run", show: (t) => (t.lastRun ? <Status of={t.lastRun.status} /> : <span class="muted">none</span>) },
+        { title: "State", keep: 4, show: (t) => <TaskState of={t} /> },
+        { title: "Next run", keep: 2, named: true, show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },
+        {
+          title: "Last run",
+          keep: 3,
+          named: true,
+          show: (t) =>
+            t.lastRun ? (
+              <span class="nowrap">
+                <Status of={t.lastRun.status} /> <span class="muted"><Time at={t.lastRun.scheduledFor} /></span>
+              </span>
+            ) : (
+              <span class="muted">none</span>
+            ),
+        },
         { title: "Completed", number: true, show: (t) => count(t.counters.completed) },
         { title: "Failed", number: true, show: (t) => count(t.counters.failed) },
         { title: "Skipped", number: true, show: (t) => count(t.counters.skipped) },

@@ -1,4 +1,5 @@
-// The tools of an agent that programs carry out, as a list with a form for each.
+// The tools that programs carry out, as a list with a form for each: those of an agent, or the
+// functions of a call.
 import { useState } from "preact/hooks";
 import type { AgentTool } from "../../lib/contract";
 import { of as plural } from "../../lib/format";
@@ -10,12 +11,17 @@ import { Menu } from "./menu";
 
 const toolName = /^[A-Za-z0-9_-]{1,64}$/;
 
-export function ClientTools({ tools, onChange }: { tools: AgentTool[]; onChange: (tools: AgentTool[]) => void }) {
+// A Tool is one of an agent, or a function of a call, which has neither effects nor an approval.
+export type Tool = Omit<AgentTool, "type"> & { type: AgentTool["type"] | "function" };
+
+// ClientTools lists the tools of one type; others in the list stay as they are.
+export function ClientTools<T extends Tool>({ tools, type = "client", onChange }: { tools: T[]; type?: "client" | "function"; onChange: (tools: T[]) => void }) {
   const [open, setOpen] = useState<{ at?: number }>(); // undefined at: a new tool
-  const own = tools.map((t, at) => ({ t, at })).filter(({ t }) => t?.type === "client");
+  const own = tools.map((t, at) => ({ t, at })).filter(({ t }) => t?.type === type);
+  const title = type === "client" ? "Tools of your programs" : "Tools";
   return (
-    <div role="group" aria-label="Tools of your programs" class="stack">
-      <b>Tools of your programs</b>
+    <div role="group" aria-label={title} class="stack">
+      <b>{title}</b>
       {own.length > 0 && (
         <ul class="picked">
           {own.map(({ t, at }) => (
@@ -41,11 +47,12 @@ export function ClientTools({ tools, onChange }: { tools: AgentTool[]; onChange:
       </div>
       {open && (
         <ToolForm
+          type={type}
           of={open.at === undefined ? undefined : tools[open.at]}
           taken={tools.filter((_, i) => i !== open.at).map((t) => t?.name ?? "")}
           onClose={() => setOpen(undefined)}
           onDone={(tool) => {
-            onChange(open.at === undefined ? [...tools, tool] : tools.map((t, i) => (i === open.at ? tool : t)));
+            onChange(open.at === undefined ? [...tools, tool as T] : tools.map((t, i) => (i === open.at ? (tool as T) : t)));
             setOpen(undefined);
           }}
         />
@@ -68,7 +75,7 @@ const effects: [NonNullable<AgentTool["effects"]>, string][] = [
   ["once", "it must not be repeated"],
 ];
 
-function ToolForm({ of, taken, onClose, onDone }: { of?: AgentTool; taken: string[]; onClose: () => void; onDone: (t: AgentTool) => void }) {
+function ToolForm({ type, of, taken, onClose, onDone }: { type: "client" | "function"; of?: Tool; taken: string[]; onClose: () => void; onDone: (t: Tool) => void }) {
   const [name, setName] = useState(of?.name ?? "");
   const [description, setDescription] = useState(of?.description ?? "");
   const [effect, setEffect] = useState(of?.effects ?? "once");
@@ -88,22 +95,26 @@ function ToolForm({ of, taken, onClose, onDone }: { of?: AgentTool; taken: strin
       submit={of ? "Change the tool" : "Add the tool"}
       ready={!!name && !problem && !!description.trim() && schema !== undefined && complete}
       action={action}
-      onSubmit={() => onDone({ ...of, type: "client", name, description: description.trim(), effects: effect, approval, parameters: schema! })}
+      onSubmit={() => onDone({ ...of, type, name, description: description.trim(), ...(type === "client" && { effects: effect, approval }), parameters: schema! })}
       onClose={onClose}
     >
       <TextField id="tool-name" label="Name" hint="The name that the model uses, such as lookup_order." code maxLength={64} problem={problem} value={name} onChange={setName} autofocus />
       <AreaField id="tool-description" label="Description" hint="What it does, and when the model should call it." rows={3} value={description} onChange={setDescription} />
-      <SelectField id="tool-effects" label="Effects" options={effects} value={effect} onChange={setEffect} />
-      <SelectField
-        id="tool-approval"
-        label="Approval"
-        options={[
-          ["never", "no approval"],
-          ["always", "a person approves each call"],
-        ]}
-        value={approval}
-        onChange={setApproval}
-      />
+      {type === "client" && (
+        <>
+          <SelectField id="tool-effects" label="Effects" options={effects} value={effect} onChange={setEffect} />
+          <SelectField
+            id="tool-approval"
+            label="Approval"
+            options={[
+              ["never", "no approval"],
+              ["always", "a person approves each call"],
+            ]}
+            value={approval}
+            onChange={setApproval}
+          />
+        </>
+      )}
       {list === undefined ? (
         <AreaField id="tool-json" label="Parameters" hint="A JSON Schema that this form cannot edit." code rows={10} spellcheck={false} problem={schema ? undefined : "Not a JSON object."} value={json} onChange={setJSON} />
       ) : (

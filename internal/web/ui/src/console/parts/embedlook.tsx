@@ -6,6 +6,7 @@ import { on } from "../../lib/accent";
 import { moment } from "../../lib/format";
 import { Face } from "./face";
 import { Button, Field } from "./basic";
+import { Icon } from "./icon";
 import { AreaField, TextField } from "./fields";
 import { ConfirmAction, useAction } from "./form";
 import { useSession } from "./session";
@@ -111,7 +112,9 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
           ))}
           <p class="row">
             <span class="muted">Write a message</span>
-            <span class="face" />
+            <span class="face">
+              <Icon name="send" />
+            </span>
           </p>
         </div>
       );

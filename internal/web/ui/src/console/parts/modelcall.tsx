@@ -29,9 +29,17 @@ function Said({ title, text, note }: { title: string; text: string; note?: strin
   );
 }
 
-// ModelCall reads the call when it is opened. path is that of the session, version the agent's version
-// with the instructions.
-export function ModelCall({ path, id, agentId, version, opened }: { path: string; id: string; agentId: string; version?: number; opened?: string }) {
+interface Of {
+  path: string; // of the session
+  id: string;
+  agentId: string;
+  version?: number; // of the agent, with the instructions; undefined for a draft
+  message?: string; // of the user, which began the turn
+}
+
+// ModelCall reads the call when it is opened.
+export function ModelCall({ opened, ...of }: Of & { opened?: string }) {
+  const { id } = of;
   const [open, setOpen] = useState(opened === id);
   const at = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
@@ -40,18 +48,17 @@ export function ModelCall({ path, id, agentId, version, opened }: { path: string
   return (
     <details ref={at} open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary class="small">Prompt and reply</summary>
-      {open && <Opened path={path} id={id} agentId={agentId} version={version} />}
+      {open && <Opened {...of} />}
     </details>
   );
 }
 
-function Opened({ path, id, agentId, version }: { path: string; id: string; agentId: string; version?: number }) {
+function Opened({ path, id, agentId, version, message }: Of) {
   const { api, may } = useSession();
   const step = useLoad((signal) => api.get<SessionStep>(`${path}/steps/${encodeURIComponent(id)}`, undefined, signal), [api, path, id]);
   const s = step.data;
   if (!s) return step.problem ? <Failure problem={step.problem} retry={step.reload} /> : <Skeleton />;
   const r = s.receipt;
-  const message = s.input.find((i) => i.role === "user")?.text;
   return (
     <div class="stack modelcall">
       <p class="small muted">
@@ -77,7 +84,7 @@ function Opened({ path, id, agentId, version }: { path: string; id: string; agen
       />
       {message && may("sessions:write") && may("agents:read") && (
         <p>
-          <a href={"#/" + withFilter(`agents/${agentId}/settings`, { try: message.slice(0, 2000) })}>Ask the draft the same</a>
+          <a href={"#/" + withFilter(`agents/${agentId}/settings`, { try: message.slice(0, 2000), from: id.split(".")[0]! })}>Ask the draft the same</a> <span class="small muted">and compare both runs</span>
         </p>
       )}
     </div>

@@ -180,7 +180,8 @@ const shortcuts: [keys: string[], what: string][] = [
   [["Enter"], "Open the row"],
   [["A"], "Approve the selected tool call"],
   [["R"], "Reject the selected tool call"],
-  [["Esc"], "Close"],
+  [[commandKey, "Enter"], "Playground: send, or ask the last question again"],
+  [["Esc"], "Close, or stop a reply"],
   [["?"], "Show these shortcuts"],
 ];
 

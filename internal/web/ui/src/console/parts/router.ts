@@ -1,6 +1,7 @@
 // Addresses inside the console are the part after "#": they work with any
 // server, and the browser's buttons move among them.
-import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
+import { createContext } from "preact";
+import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 const read = () => location.hash.replace(/^#\/?/, "");
 
@@ -35,6 +36,7 @@ export function useTitle(name: string | false | null | undefined): void {
 
 export interface Address {
   path: string; // without its "#/" and its query
+  full: string; // without its "#/"
   asked?: string; // the address that the user opens while there is unsaved work
   leave: (really: boolean) => void;
 }
@@ -60,7 +62,34 @@ export function usePath(): Address {
     history.pushState(null, "", "#/" + asked);
     setShown(asked);
   };
-  return { path: shown.split("?")[0]!, asked, leave };
+  return { path: shown.split("?")[0]!, full: shown, asked, leave };
+}
+
+interface Place {
+  to: string; // without its "#/"
+  title: string;
+}
+
+export const PreviousContext = createContext<Place | undefined>(undefined);
+
+// usePrevious returns the page that was shown before the current one in this tab.
+export function usePrevious(now: Place): Place | undefined {
+  const places = useRef<{ now: Place; before?: Place }>({ now });
+  if (places.current.now.to !== now.to) places.current = { now, before: places.current.now };
+  return places.current.before;
+}
+
+const sessionPath = /^agents\/[^/]+\/sessions\/[^/]+$/;
+
+// isSession reports whether a path is that of one session.
+export const isSession = (path: string): boolean => sessionPath.test(path.split("?")[0]!);
+
+// useWayBack returns the page from which the user came to a session: a list with its filters, for
+// example.
+export function useWayBack(): Place {
+  const before = useContext(PreviousContext);
+  const [place] = useState(before && !isSession(before.to) ? before : { to: "sessions", title: "Sessions" });
+  return place;
 }
 
 function useAddress(): string {

@@ -112,7 +112,7 @@ function Clock({ value, onChange }: { value: string; onChange: (expression: stri
           <input id="schedule-expression" class="input code" maxLength={256} spellcheck={false} value={value} onInput={(e) => onChange(e.currentTarget.value)} aria-describedby="schedule-expression-hint" />
         </Field>
       ) : (
-        <div class="pair">
+        <>
           {r.every === "week" && <SelectField id="schedule-weekday" label="On" options={weekdays} value={r.weekday} onChange={(weekday) => change({ weekday })} />}
           {r.every === "month" && (
             <SelectField id="schedule-day" label="On day" hint={Number(r.day) > 28 ? "Shorter months are skipped." : undefined} options={Array.from({ length: 31 }, (_, i) => [String(i + 1), String(i + 1)] as [string, string])} value={r.day} onChange={(day) => change({ day })} />
@@ -122,7 +122,7 @@ function Clock({ value, onChange }: { value: string; onChange: (expression: stri
           ) : (
             <TextField id="schedule-time" label="At" type="time" value={r.time} onChange={(time) => time && change({ time })} />
           )}
-        </div>
+        </>
       )}
     </>
   );

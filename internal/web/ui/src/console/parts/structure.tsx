@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { ToolCall } from "../../lib/responses";
 import type { Meta } from "../../lib/types";
 import { Badge, Button, Field } from "./basic";
+import { ClientTools, type Tool } from "./clienttools";
 import type { Settings } from "./prompts";
 
 // A Result is the result of a tool call.
@@ -65,9 +66,11 @@ const exampleSchema = `{
 // Structure edits the tools and the schema, if the service offers them.
 export function Structure({ meta, settings, onChange }: { meta: Meta; settings: Settings; onChange: (s: Partial<Settings>) => void }) {
   const on = (extension: string) => meta.extensions?.includes(extension) ?? false;
+  const tools = arrayIn(settings.tools);
   return (
     <>
-      {on("tools") && <JSONField id="tools" label="Tools" hint="Functions that the model may call, as JSON. You enter their results." example={exampleTools} value={settings.tools} problem={arrayIn(settings.tools).problem} onChange={(tools) => onChange({ tools })} />}
+      {on("tools") && !tools.problem && <ClientTools type="function" tools={(tools.value ?? []) as Tool[]} onChange={(all) => onChange({ tools: all.length > 0 ? JSON.stringify(all, null, 2) : "" })} />}
+      {on("tools") && <JSONField id="tools" label="Tools as JSON" hint="Functions that the model can call. You enter their results." example={exampleTools} value={settings.tools} problem={tools.problem} onChange={(tools) => onChange({ tools })} />}
       {on("formats") && <JSONField id="schema" label="JSON schema" hint="The reply must match it. Leave empty for plain text." example={exampleSchema} value={settings.schema} problem={objectIn(settings.schema).problem} onChange={(schema) => onChange({ schema })} />}
     </>
   );

@@ -161,6 +161,12 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
           <p class="small muted">
             {session.draft ? <Badge meaning="accent">draft</Badge> : `version ${session.agentVersion},`} {session.model.served ?? session.model.requested}, {plural(session.usage.steps, "model call")}, <Amount of={session.usage.creditsMicro} /> credits.{" "}
             <a href={`#/agents/${agentId}/sessions/${session.id}`}>Open the session</a>
+            {filter.from && (
+              <>
+                {" · "}
+                <a href={`#/agents/${agentId}/sessions/${filter.from}/with/${session.id}`}>Compare with the earlier run</a>
+              </>
+            )}
           </p>
         )}
         {changed && <p class="small">The settings have changed: the next message starts a new conversation.</p>}

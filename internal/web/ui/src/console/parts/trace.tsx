@@ -138,14 +138,15 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
 
 const since = (from: string, to: string) => Math.max(0, new Date(to).getTime() - new Date(from).getTime());
 
-// An At shows the time from the start of the turn; the exact time is its title.
+// An At shows how long a row took, with a bar on the scale of the turn, or else its time from the
+// start of the turn. The exact time is its title.
 function At({ from, at, until, whole }: { from: string; at: string; until?: string; whole: number }) {
   return (
     <time dateTime={at} title={moment(at)} class="nowrap">
-      {until && since(at, until) > 0 && <b>{duration(since(at, until))} </b>}+{duration(since(from, at))}
+      {until && since(at, until) > 0 ? <b>{duration(since(at, until))}</b> : "+" + duration(since(from, at))}
       {until && whole > 0 && (
-        <svg class="span" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
-          <rect x={(100 * since(from, at)) / whole} width={Math.max(1, (100 * since(at, until)) / whole)} height="4" />
+        <svg class="span" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
+          <rect x={Math.min(99, (100 * since(from, at)) / whole)} width={Math.max(1, (100 * since(at, until)) / whole)} height="1" />
         </svg>
       )}
     </time>
@@ -167,6 +168,7 @@ export interface Of {
   agentId: string;
   version?: number; // of the agent; undefined for a draft
   opened?: string; // the id of the model call that is open initially
+  messageOf: (turn: number) => string | undefined; // of the user
 }
 
 // Trace opens the last turn, or the one with the model call that is opened.
@@ -183,6 +185,12 @@ export function Trace({ of, turns, resultOf, running }: { of: Of; turns: Turn[];
               {plural(t.steps, "model call")}, <Amount of={t.credits} /> credits{running && i === turns.length - 1 ? "" : ", " + duration(since(t.at, t.until))}
             </span>
           </summary>
+          {!(running && i === turns.length - 1) && (
+            <p class="scale small muted" aria-hidden="true">
+              <span>0</span>
+              <span>{duration(since(t.at, t.until))}</span>
+            </p>
+          )}
           <Rows of={t.rows} session={of} from={t.at} whole={since(t.at, t.until)} resultOf={resultOf} />
         </details>
       ))}
@@ -205,7 +213,7 @@ function Rows({ of, session, from, whole, resultOf }: { of: Row[]; session: Of; 
   );
 }
 
-function Step({ row, of }: { row: Row; of: Of }) {
+function Step({ row, of: { messageOf, ...of } }: { row: Row; of: Of }) {
   const { done, model, number } = row.step!;
   return (
     <div>
@@ -223,7 +231,7 @@ function Step({ row, of }: { row: Row; of: Of }) {
           )}
         </div>
       )}
-      {done && <ModelCall {...of} id={row.step!.id} />}
+      {done && <ModelCall {...of} id={row.step!.id} message={messageOf(Number(row.step!.id.split(".")[1]))} />}
     </div>
   );
 }
