@@ -27,7 +27,7 @@ func viewLedger() view {
 		{"Time", "createdAt", when},
 		{"Type", "type", plain},
 		{"Credits", "amountMicro", exact},
-		{"Reference", "ref", plain},
+		{"Reference", "ref", ident},
 		{"Reason", "reason", flexible},
 	}}
 }
@@ -47,7 +47,7 @@ func viewReconciliation() view {
 
 func viewDifferences() view {
 	return view{"Difference", []column{
-		{"Line", "id", plain},
+		{"Line", "id", ident},
 		{"Expected", "expectedMicro", exact},
 		{"Actual", "actualMicro", exact},
 		{"Rule", "what", flexible},
@@ -110,9 +110,9 @@ func (e *env) printReconciliation(o *output, raw jsonx.Value) error {
 
 func viewReceipts() view {
 	return view{"Receipt", []column{
-		{"Receipt", "id", plain},
+		{"Receipt", "id", ident},
 		{"Time", "createdAt", when},
-		{"Model", "model.served", flexible},
+		{"Model", "model.served", label},
 		{"In", "usage.inputTokens", count},
 		{"Out", "usage.outputTokens", count},
 		{"Credits", "creditsMicro", credits},
@@ -122,7 +122,7 @@ func viewReceipts() view {
 
 func viewReceipt() view {
 	return view{"Receipt", []column{
-		{"Receipt", "id", plain},
+		{"Receipt", "id", ident},
 		{"Status", "status", state},
 		{"Time", "createdAt", when},
 		{"Model requested", "model.requested", plain},
@@ -144,12 +144,12 @@ func viewReceipt() view {
 		{"Estimated", "estimated", plain},
 		{"Adjustments", "adjustments", plain},
 		{"Ignored", "ignored", plain},
-		{"Key", "keyId", plain},
+		{"Key", "keyId", ident},
 		{"Key name", "keyName", flexible},
 		{"End user", "endUser", plain},
-		{"Agent", "agentId", plain},
+		{"Agent", "agentId", ident},
 		{"Agent name", "agentName", flexible},
-		{"Session", "sessionId", plain},
+		{"Session", "sessionId", ident},
 		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
 		{"Duration (ms)", "durationMilliseconds", count},
 	}}
@@ -191,9 +191,9 @@ func (e *env) receipts() *cobra.Command {
 // accepts.
 func groupings() map[string]column {
 	return map[string]column{
-		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", plain}, "member": {"Member", "memberId", flexible},
-		"agent": {"Agent", "agentId", plain}, "space": {"Space", "spaceId", plain},
-		"session": {"Session", "sessionId", plain}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
+		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", ident}, "member": {"Member", "memberId", flexible},
+		"agent": {"Agent", "agentId", ident}, "space": {"Space", "spaceId", ident},
+		"session": {"Session", "sessionId", ident}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
 	}
 }
 

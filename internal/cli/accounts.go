@@ -13,7 +13,7 @@ func viewAccounts() view {
 
 func viewAccount() view {
 	return view{"AccountWithCredits", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Email", "email", flexible},
 		{"Plan", "plan", plain},
@@ -25,14 +25,14 @@ func viewAccount() view {
 		{"Owed", "credits.owedMicro", credits},
 		{"Spent 30 days", "spentLast30DaysMicro", credits},
 		{"Last used", "lastUsedAt", when},
-		{"Default space", "defaultSpaceId", plain},
+		{"Default space", "defaultSpaceId", ident},
 		{"Created", "createdAt", when},
 	}}
 }
 
 func viewNewAccount() view {
 	return view{"AccountWithKey", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", plain},
 		{"Plan", "plan", plain},
 		{"Available", "credits.availableMicro", credits},
@@ -43,8 +43,8 @@ func viewNewAccount() view {
 
 func viewGrant() view {
 	return view{"Grant", []column{
-		{"Id", "id", plain},
-		{"Account", "accountId", plain},
+		{"Id", "id", ident},
+		{"Account", "accountId", ident},
 		{"Credits", "amountMicro", credits},
 		{"Reason", "reason", plain},
 		{"Reference", "externalRef", plain},
@@ -54,8 +54,8 @@ func viewGrant() view {
 
 func viewWithdrawal() view {
 	return view{"Withdrawal", []column{
-		{"Id", "id", plain},
-		{"Account", "accountId", plain},
+		{"Id", "id", ident},
+		{"Account", "accountId", ident},
 		{"Credits", "amountMicro", credits},
 		{"Taken", "takenMicro", credits},
 		{"Owed", "owedMicro", credits},

@@ -22,7 +22,7 @@ func viewAgents() view {
 
 func viewAgent() view {
 	return view{"Agent", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Description", "description", plain},
 		{"Space", "spaceId", flexible},
@@ -36,7 +36,7 @@ func viewAgent() view {
 		{"Credits per turn", "limits.maxCreditsMicro", credits},
 		{"Seconds per turn", "limits.timeoutSeconds", count},
 		{"Steps per turn", "limits.maxSteps", count},
-		{"External id", "externalId", plain},
+		{"External id", "externalId", ident},
 		{"Metadata", "metadata", plain},
 		{"Version", "version", count},
 		{"Created", "createdAt", when},

@@ -11,7 +11,7 @@ import (
 
 func viewBudget() view {
 	return view{"Budget", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Scope", "scope", plain},
 		{"Subject", "subject", flexible},
 		{"Period", "period", plain},

@@ -119,6 +119,9 @@ func TestEveryColumnIsInTheContract(t *testing.T) {
 			if (c.kind == credits || c.kind == exact) && !strings.HasSuffix(c.path, "Micro") && !strings.Contains(c.path, "Micro") {
 				t.Errorf("%s of %s is no amount of micro-credits", c.path, v.schema)
 			}
+			if id := c.path == "id" || strings.HasSuffix(c.path, "Id"); id && c.kind == plain {
+				t.Errorf("%s of %s is an id of the kind plain", c.path, v.schema)
+			}
 			if c.kind == when && found.Format != "date-time" {
 				t.Errorf("%s of %s is no time", c.path, v.schema)
 			}
@@ -241,7 +244,7 @@ func TestControlCharactersAreRemoved(t *testing.T) {
 
 func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 	t.Parallel()
-	columns := []column{{"Id", "id", plain}, {"Name", "name", flexible}, {"Text", "text", flexible}}
+	columns := []column{{"Id", "id", ident}, {"Name", "name", flexible}, {"Text", "text", flexible}}
 	for available, want := range map[int][]int{
 		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 40: {16, 10, 10}, 36: {12, 10, 10}, 20: {12, 10, 10}, 0: {30, 20, 80},
 	} {
@@ -298,6 +301,8 @@ func TestATableOfRecordsBeginsWithTheTime(t *testing.T) {
 	}{
 		{viewReceipts(), 0, "Time Model In Out Credits Status Receipt"},
 		{viewReceipts(), 60, "Time Model In Out Credits Receipt"},
+		{viewReceipts(), 50, "Time Model Credits Receipt"},
+		{viewRequests(), 55, "Time Status Model Credits Request"},
 		{viewAudit(), 0, "Time Action Number Object Actor Request"},
 		{viewRequests(), 0, "Time Status Error Model In Out Credits ms Request"},
 		{viewRequests(), 75, "Time Status Model In Out Credits ms Request"}, // without the column that has no values
@@ -307,7 +312,7 @@ func TestATableOfRecordsBeginsWithTheTime(t *testing.T) {
 		for _, c := range v.columns {
 			cells = append(cells, map[string]string{"Error": "–", "In": "1,432", "Out": "119", "ms": "6", "Time": "6 min ago", "Credits": "0.0017", "Model": "alpha-sonnet-5-5"}[c.head])
 			switch {
-			case isID(c):
+			case c.kind == ident:
 				cells[len(cells)-1] = "ses_06h1rn0bq1rkb8c8ectlqcocks.1.1"
 			case cells[len(cells)-1] == "":
 				cells[len(cells)-1] = "completed"

@@ -22,7 +22,7 @@ func connectionCollection() collection {
 
 func viewConnections() view {
 	return view{"Connection", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Status", "status", state},
 		{"Approved", "toolCounts.approved", count},
@@ -33,8 +33,8 @@ func viewConnections() view {
 
 func viewConnection() view {
 	return view{"Connection", []column{
-		{"Id", "id", plain},
-		{"Space", "spaceId", plain},
+		{"Id", "id", ident},
+		{"Space", "spaceId", ident},
 		{"Name", "name", plain},
 		{"Kind", "kind", plain},
 		{"URL", "url", plain},
@@ -45,7 +45,7 @@ func viewConnection() view {
 		{"Sessions", "sessions", plain},
 		{"On change", "onChange", plain},
 		{"Authorized by", "auth.type", plain},
-		{"Secret", "auth.secretId", plain},
+		{"Secret", "auth.secretId", ident},
 		{"Headers", "headers", plain},
 		{"Status", "status", state},
 		{"Error", "lastError.message", plain},

@@ -15,7 +15,7 @@ import (
 
 func viewTags() view {
 	return view{"EmbedTag", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Enabled", "enabled", plain},
 		{"Origins", "allowedOrigins", flexible},
 		{"Refused", "refusedRequests", count},
@@ -25,8 +25,8 @@ func viewTags() view {
 
 func viewTag() view {
 	return view{"EmbedTag", []column{
-		{"Id", "id", plain},
-		{"Agent", "agentId", plain},
+		{"Id", "id", ident},
+		{"Agent", "agentId", ident},
 		{"Enabled", "enabled", plain},
 		{"Disabled by", "disabledReason", plain},
 		{"Origins", "allowedOrigins", plain},

@@ -21,10 +21,10 @@ func viewEmbeds() view {
 
 func viewEmbed(schema string) view {
 	return view{schema, []column{
-		{"Id", "id", plain},
-		{"Agent", "agentId", plain},
+		{"Id", "id", ident},
+		{"Agent", "agentId", ident},
 		{"Status", "status", state},
-		{"Chat", "chatSessionId", plain},
+		{"Chat", "chatSessionId", ident},
 		{"Visitor", "externalUserId", flexible},
 		{"Origins", "allowedOrigins", flexible},
 		{"Messages", "messagesSent", count},
@@ -249,7 +249,7 @@ func lookFields() []field {
 func (e *env) embedLogos() *cobra.Command {
 	c := group("logos", "Pictures for embeds", "Pictures for embeds: PNG, JPEG or WebP of at most 256 KiB. They are public, and belong to the account.")
 	logo := view{"EmbedLogo", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Type", "mimeType", plain},
 		{"Size", "size", size},
 		{"Width", "width", count},

@@ -22,7 +22,7 @@ func viewKeys() view { return viewKey().only("id", "name", "hint", "status", "sc
 
 func viewKey() view {
 	return view{"Key", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Key", "hint", plain},
 		{"Status", "status", state},
@@ -34,7 +34,7 @@ func viewKey() view {
 		{"Requires end users", "requireEndUser", plain},
 		{"Last used", "lastUsedAt", when},
 		{"Created", "createdAt", when},
-		{"Member", "memberId", plain},
+		{"Member", "memberId", ident},
 		{"Expires", "expiresAt", when},
 		{"Revoked", "revokedAt", when},
 	}}

@@ -181,13 +181,13 @@ func (e *env) logout() *cobra.Command {
 func viewUser() view {
 	return view{"User", []column{
 		{"Account", "name", plain},
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Email", "email", plain},
 		{"Plan", "plan.name", plain},
 		{"Gated models", "plan.gatedModels", plain},
 		{"Available credits", "credits.availableMicro", credits},
 		{"Held credits", "credits.heldMicro", credits},
-		{"Default space", "defaultSpaceId", plain},
+		{"Default space", "defaultSpaceId", ident},
 		{"Key", "key.name", plain},
 		{"Key id", "key.id", plain},
 		{"Key hint", "key.hint", plain},
@@ -255,8 +255,8 @@ them, and their prices in credits per million tokens. Requires no key.`,
 
 func viewPlans() view {
 	return view{"PlanDetails", []column{
-		{"Plan", "id", plain},
-		{"Name", "name", flexible},
+		{"Plan", "id", objectName},
+		{"Name", "name", label},
 		{"Gated models", "gatedModels", plain},
 		{"Requests / min / key", "requestsPerMinute", count},
 		{"/ account", "requestsPerMinutePerAccount", count},

@@ -17,11 +17,11 @@ import (
 
 func viewRequests() view {
 	return view{"Request", []column{
-		{"Request", "id", plain},
+		{"Request", "id", ident},
 		{"Time", "startedAt", when},
 		{"Status", "status", plain},
 		{"Error", "errorCode", flexible},
-		{"Model", "model.requested", flexible},
+		{"Model", "model.requested", label},
 		{"In", "inputTokens", count},
 		{"Out", "outputTokens", count},
 		{"Credits", "creditsMicro", credits},
@@ -31,13 +31,13 @@ func viewRequests() view {
 
 func viewRequest() view {
 	return view{"Request", []column{
-		{"Request", "id", plain},
+		{"Request", "id", ident},
 		{"Time", "startedAt", when},
 		{"Status", "status", plain},
 		{"Error", "errorCode", plain},
 		{"Parameter", "errorParam", plain},
-		{"Account", "accountId", plain},
-		{"Key", "keyId", plain},
+		{"Account", "accountId", ident},
+		{"Key", "keyId", ident},
 		{"Model requested", "model.requested", plain},
 		{"Model served", "model.served", plain},
 		{"Provider", "provider", plain},
@@ -46,8 +46,8 @@ func viewRequest() view {
 		{"of which cached", "cachedInputTokens", count},
 		{"Output tokens", "outputTokens", count},
 		{"Credits", "creditsMicro", credits},
-		{"Reply", "responseId", plain},
-		{"Receipt", "receiptId", plain},
+		{"Reply", "responseId", ident},
+		{"Receipt", "receiptId", ident},
 		{"Stream", "stream", plain},
 		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
 		{"Duration (ms)", "durationMilliseconds", count},

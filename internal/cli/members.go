@@ -15,14 +15,14 @@ func memberCollection() collection {
 
 func viewMember() view {
 	return view{"Member", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Email", "email", flexible},
 		{"Role", "role", plain},
 		{"Operator", "operatorRole", plain},
 		{"Source", "source", plain},
 		{"Issuer", "issuer", flexible},
-		{"Key", "keyId", plain},
+		{"Key", "keyId", ident},
 		{"Last used", "lastUsedAt", when},
 		{"Since", "createdAt", when},
 	}}
@@ -30,7 +30,7 @@ func viewMember() view {
 
 func viewInvitations() view {
 	return view{"Invitation", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", flexible},
 		{"Role", "role", plain},
 		{"Operator", "operatorRole", plain},

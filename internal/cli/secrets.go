@@ -21,7 +21,7 @@ func secretCollection() collection {
 
 func viewSecrets() view {
 	return view{"Secret", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Kind", "kind", plain},
 		{"Origin", "origin", flexible},

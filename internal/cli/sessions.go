@@ -28,10 +28,10 @@ func (x endedError) Unwrap() error { return x.error }
 
 func viewSessions() view {
 	return view{"Session", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Status", "status", state},
 		{"Title", "title", objectTitle},
-		{"Agent", "agentId", flexible},
+		{"Agent", "agentId", label},
 		{"Reply", "reply", flexible},
 		{"Why", "error.code", plain},
 		{"Credits", "usage.creditsMicro", credits},
@@ -41,8 +41,8 @@ func viewSessions() view {
 
 func viewSession() view {
 	return view{"Session", []column{
-		{"Id", "id", plain},
-		{"Agent", "agentId", plain},
+		{"Id", "id", ident},
+		{"Agent", "agentId", ident},
 		{"Agent version", "agentVersion", count},
 		{"Title", "title", plain},
 		{"Mode", "mode", plain},
@@ -59,8 +59,8 @@ func viewSession() view {
 		{"Tokens", "usage.totalTokens", count},
 		{"Credits", "usage.creditsMicro", credits},
 		{"Started by", "trigger.type", plain},
-		{"End user", "externalUserId", plain},
-		{"External id", "externalId", plain},
+		{"End user", "externalUserId", ident},
+		{"External id", "externalId", ident},
 		{"Credentials", "credentials", plain},
 		{"Metadata", "metadata", plain},
 		{"Created", "createdAt", when},

@@ -15,8 +15,8 @@ func viewTasks() view {
 
 func viewTask() view {
 	return view{"ScheduledTask", []column{
-		{"Id", "id", plain},
-		{"Agent", "agentId", plain},
+		{"Id", "id", ident},
+		{"Agent", "agentId", ident},
 		{"Name", "name", objectTitle},
 		{"Message", "message", plain},
 		{"Mode", "mode", plain},
@@ -45,12 +45,12 @@ func viewTask() view {
 
 func viewRuns() view {
 	return view{"TaskRun", []column{
-		{"Run", "id", plain},
+		{"Run", "id", ident},
 		{"For", "scheduledFor", when},
 		{"Trigger", "trigger", plain},
 		{"Status", "status", state},
 		{"Skip reason", "skipReason", plain},
-		{"Session", "sessionId", plain},
+		{"Session", "sessionId", ident},
 	}}
 }
 

@@ -15,7 +15,7 @@ func viewHooks() view {
 
 func viewHook() view {
 	return view{"Webhook", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Address", "url", objectTitle},
 		{"Scope", "scope", plain},
 		{"Events", "events", flexible},
@@ -38,10 +38,10 @@ func viewDeliveries() view {
 
 func viewDelivery() view {
 	return view{"Delivery", []column{
-		{"Id", "id", plain},
-		{"Webhook", "webhookId", plain},
+		{"Id", "id", ident},
+		{"Webhook", "webhookId", ident},
 		{"Event", "type", plain},
-		{"Event id", "eventId", plain},
+		{"Event id", "eventId", ident},
 		{"Status", "status", state},
 		{"Attempts", "attemptCount", count},
 		{"Answer", "lastStatus", plain},
