@@ -196,9 +196,10 @@ func (e *env) remedy(err error) string {
 }
 
 func (e *env) root() *cobra.Command {
-	root := group("stoa", "One endpoint for every model, and a host for agents.", `Stoa is a service that answers model calls in the Responses format, and its command line.
+	root := group("stoa", "One endpoint for every model, and a host for agents.", `Stoa serves every model at one endpoint, in the Responses format, and hosts agents. This program is the service
+and its command line.
 
-Run it, log in with the key that it prints, and send a prompt; or call it with any client of that format:
+Start the service, log in with the key that it prints, and send a prompt; or use any client of that format:
 
   stoa serve
   stoa login
