@@ -47,4 +47,7 @@ func TestHelpNamesKindsOfValues(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^ +(-\w, )?--[a-z-]+ (string|strings|int|float|yes|off|tell_model|day|shorten|http)\b.*`).FindAllString(string(page), -1) {
 		t.Error(line)
 	}
+	for _, line := range regexp.MustCompile(`(?m)^.*(default \[|default "|\(default \)|[;,] default[: ]| of the default\)).*`).FindAllString(string(page), -1) {
+		t.Errorf("a default is not in the form (default VALUE): %s", line)
+	}
 }
