@@ -64,6 +64,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"stoa/internal/client"
 )
@@ -222,10 +223,34 @@ cancelled, 130 interrupted. Data goes to standard output, everything else to sta
 		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // report the unknown command, not its flag
 			return unknown(c, name)
 		}
+		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			if needed := valueNeeded(bad.GetFlag()); needed != "" {
+				return usagef("--%s must be %s, not %q", bad.GetFlag().Name, needed, bad.GetValue())
+			}
+		}
 		return usagef("%w; see %s --help", err, c.CommandPath())
 	})
 	e.commands(root)
 	return root
+}
+
+// valueNeeded describes the values of a flag; empty for a flag that accepts every text.
+func valueNeeded(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int", "int64":
+		return "a whole number"
+	case "rows":
+		return "a number of rows, or 0 for all"
+	case "float64":
+		return "a number"
+	case "intSlice":
+		return "whole numbers, separated by commas"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a duration such as 90s or 10m"
+	}
+	return ""
 }
 
 // group returns a command that only contains others. An unknown or missing subcommand

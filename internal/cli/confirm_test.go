@@ -37,6 +37,30 @@ func TestConfirmationsLookFirst(t *testing.T) {
 	}
 }
 
+// An error about a value says what the flag accepts.
+func TestErrorsSayWhatAFlagAccepts(t *testing.T) {
+	t.Parallel()
+	h := apitest.Start(t, apitest.Config{})
+	for args, want := range map[string]string{
+		"respond --temperature hot hi":     `--temperature must be a number, not "hot"`,
+		"agents list --limit -1":           `--limit must be a number of rows, or 0 for all, not "-1"`,
+		"tasks preview x --count many":     `--count must be a whole number, not "many"`,
+		"logs --min-duration long":         `--min-duration must be a duration such as 90s or 10m, not "long"`,
+		"tools approve x --again=perhaps":  `--again must be true or false, not "perhaps"`,
+		"budgets set --notify-at some":     `--notify-at must be whole numbers, separated by commas, not "some"`,
+		"agents list --jq .[":              "--jq '.[' is not a valid jq expression",
+		"sessions list --nonsense":         "unknown flag: --nonsense; see stoa sessions list --help",
+		"respond":                          "the prompt is empty; pass it as an argument, or on standard input",
+		"sessions wait support":            `"support" is not the id of a session`,
+		"api GET agents --jq .error.param": "did you mean /api/v1/api-agents?",
+	} {
+		_, errOut, code := run(t, h, "", strings.Fields(args)...)
+		if code == exitDone || !strings.Contains(errOut, want) {
+			t.Errorf("%s: %d %s, want %s", args, code, errOut, want)
+		}
+	}
+}
+
 // The help names the kind of a value, not the type of a flag or one of the values.
 func TestHelpNamesKindsOfValues(t *testing.T) {
 	t.Parallel()

@@ -588,7 +588,7 @@ func (o *output) query() (*gojq.Code, error) {
 			return code, nil
 		}
 	}
-	return nil, usagef("--jq: %w", err)
+	return nil, usagef("--jq %s is not a valid jq expression: %w", shellWord(o.expr), err)
 }
 
 // check compiles the jq expression, so that an invalid one fails before any request.
