@@ -30,7 +30,7 @@ func takes(names ...string) cobra.PositionalArgs {
 		}
 		use := c.CommandPath() + " " + strings.Join(names, " ")
 		if len(args) < len(needed) {
-			return usagef("%s is missing; the form is %q, see %s --help", needed[len(args)], use, c.CommandPath())
+			return usagef("%s is missing; the form is %q, see %s --help", argument(needed[len(args)]), use, c.CommandPath())
 		}
 		return usagef("unexpected argument %q; the form is %q", args[most], use)
 	}

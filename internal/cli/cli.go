@@ -177,7 +177,7 @@ func (e *env) remedy(err error) string {
 	case "insufficient_quota":
 		return `"stoa credits" shows the balance; an operator tops up with "stoa accounts grant".`
 	case "key_budget_exceeded":
-		return `"stoa keys list" shows the caps; the day ends at midnight UTC.`
+		return `"stoa keys get KEY" shows the cap of a key; the day ends at midnight UTC.`
 	case "budget_exceeded":
 		return `"stoa budgets list" shows the budgets and when they begin again.`
 	case "model_not_found", "model_unavailable":

@@ -42,17 +42,20 @@ func TestErrorsSayWhatAFlagAccepts(t *testing.T) {
 	t.Parallel()
 	h := apitest.Start(t, apitest.Config{})
 	for args, want := range map[string]string{
-		"respond --temperature hot hi":     `--temperature must be a number, not "hot"`,
-		"agents list --limit -1":           `--limit must be a number of rows, or 0 for all, not "-1"`,
-		"tasks preview x --count many":     `--count must be a whole number, not "many"`,
-		"logs --min-duration long":         `--min-duration must be a duration such as 90s or 10m, not "long"`,
-		"tools approve x --again=perhaps":  `--again must be true or false, not "perhaps"`,
-		"budgets set --notify-at some":     `--notify-at must be whole numbers, separated by commas, not "some"`,
-		"agents list --jq .[":              "--jq '.[' is not a valid jq expression",
-		"sessions list --nonsense":         "unknown flag: --nonsense; see stoa sessions list --help",
-		"respond":                          "the prompt is empty; pass it as an argument, or on standard input",
-		"sessions wait support":            `"support" is not the id of a session`,
-		"api GET agents --jq .error.param": "did you mean /api/v1/api-agents?",
+		"respond --temperature hot hi":                  `--temperature must be a number, not "hot"`,
+		"agents list --limit -1":                        `--limit must be a number of rows, or 0 for all, not "-1"`,
+		"tasks preview x --count many":                  `--count must be a whole number, not "many"`,
+		"logs --min-duration long":                      `--min-duration must be a duration such as 90s or 10m, not "long"`,
+		"tools approve x --again=perhaps":               `--again must be true or false, not "perhaps"`,
+		"budgets set --notify-at some":                  `--notify-at must be whole numbers, separated by commas, not "some"`,
+		"agents list --jq .[":                           "--jq '.[' is not a valid jq expression",
+		"sessions list --nonsense":                      "unknown flag: --nonsense; see stoa sessions list --help",
+		"respond":                                       "the prompt is empty; pass it as an argument, or on standard input",
+		"agents create --name x -i x --timeout 400000h": "--timeout 400000h: must be at most",
+		"agents create --name y -i x --max-credits 0":   "--max-credits 0: must be at least 0.000001 credits",
+		"sessions start x":                              "MESSAGE is missing",
+		"sessions wait support":                         `"support" is not the id of a session`,
+		"api GET agents --jq .error.param":              "did you mean /api/v1/api-agents?",
 	} {
 		_, errOut, code := run(t, h, "", strings.Fields(args)...)
 		if code == exitDone || !strings.Contains(errOut, want) {

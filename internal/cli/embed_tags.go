@@ -88,7 +88,7 @@ on all pages of its --origin.`,
 			long: `Change a script tag. Pages pick up the change automatically. An empty value restores the default of a setting;
 --origin replaces all origins. With --enabled=false its chats end immediately.`,
 			example: "  stoa embeds tags update support pub_01k9zqd3m8w5x7y2c4b6n8p0ra --enabled=false",
-			op:      "PATCH /api-agents/{AGENT}/embed-tags/{TAG}", extra: own, print: e.printTag("Changed"), missing: "nothing to change: no settings were given",
+			op:      "PATCH /api-agents/{AGENT}/embed-tags/{TAG}", extra: own, print: e.printTag("Changed"), missing: nothingChanges,
 			fields: append(settings, field{"enabled=true", "enabled", asBool, "whether pages show it"}),
 		},
 	)...)

@@ -52,7 +52,7 @@ type verb struct {
 }
 
 // nothingChanges is the error message of an update without flags.
-const nothingChanges = "nothing to change; use the flags"
+const nothingChanges = "nothing to change; set at least one flag, see --help"
 
 // opNote is the annotation of a command with its operation.
 const opNote = "stoa-operation"

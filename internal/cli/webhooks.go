@@ -95,7 +95,7 @@ has enabled it. --scope service sends the alerts of the service, such as provide
 			use: "update WEBHOOK", short: "Change or disable a webhook",
 			long:    "Change a webhook. --event and --space replace all earlier values; an empty value sets the default.",
 			example: "  stoa webhooks update whk_01k9zqd3m8w5x7y2c4b6n8p0ra --url https://example.com/new\n  stoa webhooks update whk_01k9zqd3m8w5x7y2c4b6n8p0ra --enabled=false",
-			op:      "PATCH /webhooks/{WEBHOOK}", show: viewHook(), missing: "nothing to change: no settings were given",
+			op:      "PATCH /webhooks/{WEBHOOK}", show: viewHook(), missing: nothingChanges,
 			fields: append(settings,
 				field{"url", "url", asText, "the `address`"},
 				field{"enabled=true", "enabled", asBool, "whether events are sent; otherwise they are held"}),
