@@ -26,7 +26,7 @@
 // requires its own paging loop. Reconsider this if a change of the contract breaks a
 // command and only a user notices.
 //
-// Help is rendered here (help.go) and docs/cli.md is the same text, written by the test
+// Help is rendered here (help.go) and docs/cli.md has the same text, written by the test
 // that checks it; progress is one line that is overwritten. Libraries for either (fang,
 // progressbar) bring a dozen packages and themes; if help or progress grew options of
 // their own, a library would be cheaper.

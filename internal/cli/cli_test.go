@@ -63,7 +63,8 @@ func TestTheDocumentationIsTheHelp(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Command line\n\n<!-- Written by `go test ./internal/cli -update`; change the commands' own help instead. -->\n\n")
 	b.WriteString("One program is the service and its client. `stoa login` stores the address of the service and a key; `STOA_BASE_URL` and `STOA_API_KEY` take precedence over them. `--profile NAME` and `STOA_PROFILE` select one of several named logins, see `stoa profiles`.\n\n")
-	b.WriteString("Data goes to standard output, everything else to standard error. On a terminal lists are tables; elsewhere they are lines with tabs, without headings and with exact values. `--json` prints JSON (a list is an array), `--jq` the result of an expression. `NO_COLOR` turns colours off.\n\n")
+	b.WriteString("Data goes to standard output, everything else to standard error. On a terminal lists are tables; elsewhere they are lines with tabs, without headings and with exact values. `--json` prints JSON (a list is an array), `--jq` the result of a [jq](https://jqlang.org) expression. `NO_COLOR` turns colors off.\n\n")
+	b.WriteString("The tables below leave out `--help`, which every command accepts, and `--json` and `--jq` of the commands that print objects.\n\n")
 	b.WriteString("| Exit code | Meaning |\n|---|---|\n")
 	for _, code := range []struct {
 		n    int
@@ -79,8 +80,7 @@ func TestTheDocumentationIsTheHelp(t *testing.T) {
 		fmt.Fprintf(&b, "| %d | %s |\n", code.n, code.text)
 	}
 	every((&env{}).root(), func(c *cobra.Command) {
-		level := strings.Repeat("#", min(4, 1+len(strings.Fields(c.CommandPath()))))
-		fmt.Fprintf(&b, "\n%s %s\n\n```text\n%s```\n", level, c.CommandPath(), helpText(c, false, 100))
+		b.WriteString(markdownHelp(c))
 	})
 	const name = "../../docs/cli.md"
 	if *update {

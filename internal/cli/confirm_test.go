@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"stoa/internal/apitest"
 )
@@ -67,14 +68,13 @@ func TestErrorsSayWhatAFlagAccepts(t *testing.T) {
 // The help names the kind of a value, not the type of a flag or one of the values.
 func TestHelpNamesKindsOfValues(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/cli.md") // the help of all commands; a test compares them
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range regexp.MustCompile(`(?m)^ +(-\w, )?--[a-z-]+ (string|strings|int|float|yes|off|tell_model|day|shorten|http)\b.*`).FindAllString(string(page), -1) {
+	var all strings.Builder
+	every((&env{}).root(), func(c *cobra.Command) { all.WriteString(helpText(c, false, 100)) })
+	page := all.String()
+	for _, line := range regexp.MustCompile(`(?m)^ +(-\w, )?--[a-z-]+ (string|strings|int|float|yes|off|tell_model|day|shorten|http)\b.*`).FindAllString(page, -1) {
 		t.Error(line)
 	}
-	for _, line := range regexp.MustCompile(`(?m)^.*(default \[|default "|\(default \)|[;,] default[: ]| of the default\)).*`).FindAllString(string(page), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^.*(default \[|default "|\(default \)|[;,] default[: ]| of the default\)).*`).FindAllString(page, -1) {
 		t.Errorf("a default is not in the form (default VALUE): %s", line)
 	}
 }
