@@ -124,7 +124,7 @@ function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; pat
       <AreaField id="tag-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
       <TextField id="tag-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
       {look.fields}
-      <TextField id="tag-accent" label="Colour" placeholder="#0d6660" problem={about("accentColor")} code maxLength={7} pattern="#[0-9a-fA-F]{6}" value={accent} onChange={setAccent} />
+      <TextField id="tag-accent" label="Color" placeholder="#0d6660" problem={about("accentColor")} code maxLength={7} pattern="#[0-9a-fA-F]{6}" value={accent} onChange={setAccent} />
       <SelectField id="tag-theme" label="Light or dark" value={theme} onChange={setTheme} options={[["auto", "As the visitor's system"], ["light", "Light"], ["dark", "Dark"]]} />
       <SelectField id="tag-position" label="Corner" value={position} onChange={setPosition} options={[["right", "Lower right"], ["left", "Lower left"]]} />
       <SelectField id="tag-language" label="Language" value={language} onChange={setLanguage} options={languages} />
