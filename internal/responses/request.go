@@ -417,13 +417,13 @@ func (p *parser) metadata() error {
 	err := p.object("metadata", func(name string) error {
 		path := "metadata." + name
 		if utf8.RuneCountInString(name) > maxMetadataKey {
-			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" may have at most %d characters.", maxMetadataKey).At("metadata")
+			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" can have at most %d characters.", maxMetadataKey).At("metadata")
 		}
 		if strings.Contains(name, "\x00") {
 			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" must not contain a NUL character.").At("metadata")
 		}
 		if n++; n > maxMetadata {
-			return stoa.Errorf(stoa.CodeInvalidValue, "\"metadata\" may have at most %d pairs.", maxMetadata).At("metadata")
+			return stoa.Errorf(stoa.CodeInvalidValue, "\"metadata\" can have at most %d pairs.", maxMetadata).At("metadata")
 		}
 		s, err := p.short(path, maxMetadataValue)
 		if err != nil {

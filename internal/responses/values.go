@@ -67,7 +67,7 @@ func (p *parser) short(path string, most int) (string, error) {
 }
 
 func tooLong(path string, most int) error {
-	return stoa.Errorf(stoa.CodeInvalidValue, "%q may have at most %d characters.", path, most).At(path)
+	return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d characters.", path, most).At(path)
 }
 
 // maxEscaped is the maximum number of JSON bytes per character: two \uXXXX.

@@ -366,7 +366,7 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 			return false, err
 		}
 		if in.Kind != stoa.InputToolCall {
-			return false, stoa.Errorf(stoa.CodeNotWaiting, "The input waits for decisions of people: there is nothing to carry out yet.")
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The input waits for approvals: no call can be executed yet.")
 		}
 		if in.Status != stoa.InputPending {
 			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this input: it was %s.", in.Status)

@@ -288,7 +288,7 @@ function Resolve({ of: c, onDone, onClose }: { of: AgentToolCall; onDone: () => 
           <input type="radio" name="outcome" checked={outcome === "not_done"} onChange={() => setOutcome("not_done")} /> It was not done
         </label>
       </fieldset>
-      <TextField id="resolve-note" label="Note" hint="May be empty." maxLength={2000} value={note} onChange={setNote} />
+      <TextField id="resolve-note" label="Note" hint="Optional." maxLength={2000} value={note} onChange={setNote} />
     </FormDialog>
   );
 }

@@ -67,7 +67,7 @@ export function Structure({ meta, settings, onChange }: { meta: Meta; settings: 
   const on = (extension: string) => meta.extensions?.includes(extension) ?? false;
   return (
     <>
-      {on("tools") && <JSONField id="tools" label="Tools" hint="Functions that the model may call, as JSON. You enter their results." example={exampleTools} value={settings.tools} problem={arrayIn(settings.tools).problem} onChange={(tools) => onChange({ tools })} />}
+      {on("tools") && <JSONField id="tools" label="Tools" hint="Functions that the model can call, as JSON. You enter their results." example={exampleTools} value={settings.tools} problem={arrayIn(settings.tools).problem} onChange={(tools) => onChange({ tools })} />}
       {on("formats") && <JSONField id="schema" label="JSON schema" hint="The reply must match it. Leave empty for plain text." example={exampleSchema} value={settings.schema} problem={objectIn(settings.schema).problem} onChange={(schema) => onChange({ schema })} />}
     </>
   );
