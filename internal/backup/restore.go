@@ -60,7 +60,7 @@ func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r
 	}
 	defer lock.Release()
 	if !force {
-		if err := empty(dir, "with --force the backup takes the place of its databases, which are kept aside"); err != nil {
+		if err := empty(dir, "with --force the backup replaces its databases, which are kept in another directory"); err != nil {
 			return r, err
 		}
 	}

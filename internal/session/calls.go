@@ -291,7 +291,7 @@ func (t *Transition) expireCalls() {
 	t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
 	t.event(EventInputExpired, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn})
 	t.changedInputs()
-	t.Fail(stoa.Failure{Code: codeToolTimeout, Message: fmt.Sprintf("No program returned the output of %s in time. It is unknown whether the call was carried out.", fails), Retryable: true})
+	t.Fail(stoa.Failure{Code: codeToolTimeout, Message: fmt.Sprintf("No program returned the output of %s in time. It is unknown whether the call was executed.", fails), Retryable: true})
 }
 
 // cancelCalls ends the calls of the turn that have no outcome.

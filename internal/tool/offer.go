@@ -357,7 +357,7 @@ func (e entry) checkPolicy(at string, t stoa.AgentTool) error {
 		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has the effects %q, and %q is laxer. An agent can be stricter, but not laxer; review the tool again.", short(e.name), e.tool.Effects, e.stricter.Effects).At(at + "effects")
 	}
 	if e.stricter.OnUnknown == stoa.UnknownTells && e.tool.OnUnknown == stoa.UnknownFails {
-		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q lets the turn fail if it is unknown whether a call was carried out. An agent can be stricter, but not laxer; review the tool again.", short(e.name)).At(at + "onUnknown")
+		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q lets the turn fail if it is unknown whether a call was executed. An agent can be stricter, but not laxer; review the tool again.", short(e.name)).At(at + "onUnknown")
 	}
 	return nil
 }

@@ -252,7 +252,7 @@ export function CallDialog({ id, onClose, onChanged }: { id: string; onClose: ()
             {inDoubt(read.call) && !read.call.resolution && (
               <Notice meaning="waiting">
                 <p>
-                  <b>It is unknown whether the call was carried out.</b> Check where it would have had its effect, then record what you found.
+                  <b>It is unknown whether the call was executed.</b> Check where it would have had its effect, then record what you found.
                 </p>
               </Notice>
             )}
