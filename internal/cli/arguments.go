@@ -28,7 +28,7 @@ func takes(names ...string) cobra.PositionalArgs {
 		if len(args) >= len(needed) && (most < 0 || len(args) <= most) {
 			return nil
 		}
-		use := c.CommandPath() + " " + strings.Join(names, " ")
+		use := strings.TrimSuffix(c.UseLine(), " [flags]")
 		if len(args) < len(needed) {
 			return usagef("%s is missing; the form is %q, see %s --help", argument(needed[len(args)]), use, c.CommandPath())
 		}

@@ -248,7 +248,7 @@ func lookFields() []field {
 }
 
 func (e *env) embedLogos() *cobra.Command {
-	c := group("logos", "Manage the logos of embeds", "Pictures for embeds: PNG, JPEG or WebP of at most 256 KiB. They are public, and belong to the account.")
+	c := group("logos", "Manage the logos of embeds", "Manage the logos of embeds: PNG, JPEG or WebP pictures of at most 256 KiB. They are public and belong to the account.")
 	logo := view{"EmbedLogo", []column{
 		{"Id", "id", ident},
 		{"Type", "mimeType", plain},
