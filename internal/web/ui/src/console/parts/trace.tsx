@@ -303,7 +303,7 @@ function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
             {result === undefined ? "Loading" : <EscapedText text={pretty(result.text)} />}
           </pre>
           {result?.image?.blob && <Picture of={result.image.blob} name={result.image.path} />}
-          {result?.image && !result.image.blob && <p class="small muted">This version of the image is no longer stored.</p>}
+          {result?.image && !result.image.blob && <p class="small muted">This version of the image is no longer there.</p>}
         </>
       )}
     </details>
