@@ -335,7 +335,7 @@ func TestA401SaysWhatIsWrong(t *testing.T) {
 	revoked, key := h.NewKey(h.Account.ID, stoa.ScopeAll)
 	h.Client(t).Want(204, "DELETE", "/api/v1/keys/"+key.ID, nil)
 	for secret, want := range map[string]string{
-		"": "missing", "nonsense": "no API key of this service", "sk_" + strings.Repeat("0", 40): "no such API key", expired: "expired", revoked: "revoked",
+		"": "missing", "nonsense": "an API key of this service", "sk_" + strings.Repeat("0", 40): "no such API key", expired: "expired", revoked: "revoked",
 	} {
 		e := h.ClientWith(t, secret).WantError(stoa.CodeUnauthorized, "GET", "/api/v1/users/me", nil)
 		if !strings.Contains(e.Message, want) {

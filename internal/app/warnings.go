@@ -18,7 +18,7 @@ const leastFiles = 1024
 // secrets or temporary directory. openFiles is the limit, 0 if unknown.
 func warnings(cfg config.Config, openFiles uint64) (list []string) {
 	if openFiles > 0 && openFiles < leastFiles {
-		list = append(list, fmt.Sprintf("the process may open %d files, and each connection uses one; raise the limit to %d or more (LimitNOFILE in systemd, ulimit -n)", openFiles, leastFiles))
+		list = append(list, fmt.Sprintf("the process can open %d files, and each connection uses one; raise the limit to %d or more (LimitNOFILE in systemd, ulimit -n)", openFiles, leastFiles))
 	}
 	if cfg.Database != "" {
 		if len(cfg.Secrets.Keys) == 0 {

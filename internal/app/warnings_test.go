@@ -30,12 +30,12 @@ func TestAStartWarnsOfTheMachine(t *testing.T) {
 	}{
 		"nothing":            {data: private, files: 1024},
 		"an unknown limit":   {data: private},
-		"few files":          {data: private, files: 1023, want: []string{"may open 1023 files"}},
+		"few files":          {data: private, files: 1023, want: []string{"can open 1023 files"}},
 		"a shared directory": {data: shared, files: 65536, want: []string{"has the mode 0755", "chmod 700 " + shared}},
 		"PostgreSQL":         {data: shared, database: "postgres://h/d", files: 65536, keys: []config.SecretsKey{{ID: "a", Env: "A"}}},
 		"no key for secrets": {data: shared, database: "postgres://h/d", files: 65536, want: []string{"set secrets.keys"}},
 		"no directory":       {data: private + "/none", files: 65536},
-		"both":               {data: shared, files: 64, want: []string{"may open 64 files", "chmod 700"}},
+		"both":               {data: shared, files: 64, want: []string{"can open 64 files", "chmod 700"}},
 	} {
 		cfg := config.Defaults()
 		cfg.Data, cfg.Database, cfg.Secrets.Keys = tt.data, config.Secret(tt.database), tt.keys

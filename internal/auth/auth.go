@@ -95,7 +95,7 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 	case strings.TrimSpace(authorizationHeader) == "":
 		return stoa.Caller{}, unauthorized("The API key is missing.")
 	case !ok:
-		return stoa.Caller{}, unauthorized("The Authorization header holds no API key of this service.")
+		return stoa.Caller{}, unauthorized("The Authorization header does not contain an API key of this service.")
 	}
 	hash := sha256.Sum256([]byte(secret))
 	e := k.cached(hash)

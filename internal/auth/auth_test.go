@@ -168,7 +168,7 @@ func TestAFaultOfAHeaderSaysWhatIsWrong(t *testing.T) {
 		return err
 	})
 	h.keys.SetNow(func() time.Time { return time.Now().Add(time.Minute) })
-	const missing, malformed, unknown = "is missing", "holds no API key", "no such API key"
+	const missing, malformed, unknown = "is missing", "does not contain an API key", "no such API key"
 	for name, test := range map[string]struct{ header, message string }{
 		"nothing":           {"", missing},
 		"a scheme alone":    {"Bearer", malformed},

@@ -51,7 +51,7 @@ func (k *Keys) CreateWith(ctx context.Context, tx *store.Tx, by, key stoa.Key, s
 // check rejects a key with invalid members, naming the member.
 func check(key stoa.Key, now time.Time) error {
 	if len([]rune(key.Name)) > maxName {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The name may have %d characters.", maxName).At("name")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The name can have %d characters.", maxName).At("name")
 	}
 	if len(key.Scopes) == 0 {
 		return stoa.Errorf(stoa.CodeInvalidValue, "A key needs at least one scope.").At("scopes")
@@ -68,7 +68,7 @@ func check(key stoa.Key, now time.Time) error {
 		return stoa.Errorf(stoa.CodeInvalidValue, "maxCreditsMicroPerDay cannot be negative; 0 means no limit of the key's own.").At("maxCreditsMicroPerDay")
 	}
 	if len(key.Models) > stoa.MaxKeyModels || len(key.Networks) > stoa.MaxKeyNetworks {
-		return stoa.Errorf(stoa.CodeInvalidValue, "A key may list %d models and %d networks.", stoa.MaxKeyModels, stoa.MaxKeyNetworks).At("models")
+		return stoa.Errorf(stoa.CodeInvalidValue, "A key can list %d models and %d networks.", stoa.MaxKeyModels, stoa.MaxKeyNetworks).At("models")
 	}
 	for i, m := range key.Models {
 		if m == "" || strings.ContainsAny(strings.TrimSuffix(m, "*"), "* \t\r\n") {
@@ -112,10 +112,10 @@ func Within(by, key stoa.Key) error {
 		return stoa.Errorf(stoa.CodeScope, "Your key is limited to %s credits a day; a key created with it needs maxCreditsMicroPerDay of at most %d.", by.MaxCreditsPerDay, int64(by.MaxCreditsPerDay)).At("maxCreditsMicroPerDay")
 	}
 	if !key.ModelsWithin(by) {
-		return stoa.Errorf(stoa.CodeScope, "Your key may only use the models %s; a key created with it needs models within these.", strings.Join(by.Models, ", ")).At("models")
+		return stoa.Errorf(stoa.CodeScope, "Your key can only use the models %s; a key created with it needs models within these.", strings.Join(by.Models, ", ")).At("models")
 	}
 	if !key.NetworksWithin(by) {
-		return stoa.Errorf(stoa.CodeScope, "Your key may only be used from %s; a key created with it needs networks within these.", strings.Join(by.Networks, ", ")).At("networks")
+		return stoa.Errorf(stoa.CodeScope, "Your key can only be used from %s; a key created with it needs networks within these.", strings.Join(by.Networks, ", ")).At("networks")
 	}
 	if by.RequireEndUser && !key.RequireEndUser {
 		return stoa.Errorf(stoa.CodeScope, "Your key requires the end user of each call; so must a key created with it.").At("requireEndUser")
@@ -353,7 +353,7 @@ func CheckBootstrap(secret string) error {
 	}
 	for _, c := range []byte(secret) {
 		if c <= ' ' || c > '~' {
-			return stoa.Errorf(stoa.CodeInvalidValue, "The first key may only have visible ASCII characters.")
+			return stoa.Errorf(stoa.CodeInvalidValue, "The first key can only have visible ASCII characters.")
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r
 	}
 	defer lock.Release()
 	if !force {
-		if err := empty(dir, "with --force the backup takes the place of its databases, which are kept aside"); err != nil {
+		if err := empty(dir, "with --force the backup replaces its databases, which are kept in another directory"); err != nil {
 			return r, err
 		}
 	}
@@ -120,14 +120,14 @@ func unpack(ctx context.Context, from io.Reader, dir string) (m Manifest, err er
 		return m, fmt.Errorf("it has the format %q and this program reads %q; use the program that made it (%s)", m.Format, backupFormat, m.Version)
 	}
 	if len(m.Files) == 0 || m.Files[0].Name != store.Files()[0] {
-		return m, fmt.Errorf("it holds no %s", store.Files()[0])
+		return m, fmt.Errorf("it contains no %s", store.Files()[0])
 	}
 	for _, f := range m.Files {
 		if err := ctx.Err(); err != nil {
 			return m, err
 		}
 		if !slices.Contains(store.Files(), f.Name) {
-			return m, fmt.Errorf("it holds a file %q", f.Name)
+			return m, fmt.Errorf("it contains a file %q", f.Name)
 		}
 		head, err := r.Next()
 		if err != nil {

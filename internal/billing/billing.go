@@ -135,7 +135,7 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 		most         int
 	}{{"reason", g.Reason, maxGrantReason}, {"externalRef", g.ExternalRef, maxGrantRef}} {
 		if utf8.RuneCountInString(text.text) > text.most {
-			return g, false, stoa.Errorf(stoa.CodeInvalidValue, "The %s of a grant may have at most %d characters.", text.member, text.most).At(text.member)
+			return g, false, stoa.Errorf(stoa.CodeInvalidValue, "The %s of a grant can have at most %d characters.", text.member, text.most).At(text.member)
 		}
 	}
 	out, created, err := tx.InsertGrant(ctx, g)

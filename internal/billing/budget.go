@@ -383,7 +383,7 @@ func claimed(claims []claim, n need, left func(c *claim) stoa.Credits) (want sto
 func errExceeded(c *claim, left, least stoa.Credits) error {
 	left = max(left, 0)
 	if c.budget == nil {
-		return stoa.Errorf(stoa.CodeKeyBudget, "This key, with the keys created from it, may spend %s credits a day and has %s of them left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
+		return stoa.Errorf(stoa.CodeKeyBudget, "This key, with the keys created from it, can spend %s credits a day and has %s of them left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
 			c.limit, left, least)
 	}
 	if c.ends.IsZero() {

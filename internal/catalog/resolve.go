@@ -82,7 +82,7 @@ func (c *Catalog) resolveAuto(res Resolution, healthy func(stoa.Model) bool) (Re
 	res.Models = append(models, unhealthy...)
 	if len(res.Models) == 0 {
 		return Resolution{}, stoa.Errorf(stoa.CodeModelUnavailable,
-			"The service has no default model at the moment: none of those that \"auto\" may choose has a provider. Name a model instead.").At("model")
+			"The service has no default model at the moment: none of those that \"auto\" can choose has a provider. Name a model instead.").At("model")
 	}
 	return res, nil
 }

@@ -27,7 +27,7 @@ func viewLedger() view {
 		{"Time", "createdAt", when},
 		{"Type", "type", plain},
 		{"Credits", "amountMicro", exact},
-		{"Reference", "ref", plain},
+		{"Reference", "ref", ident},
 		{"Reason", "reason", flexible},
 	}}
 }
@@ -47,7 +47,7 @@ func viewReconciliation() view {
 
 func viewDifferences() view {
 	return view{"Difference", []column{
-		{"Line", "id", plain},
+		{"Line", "id", ident},
 		{"Expected", "expectedMicro", exact},
 		{"Actual", "actualMicro", exact},
 		{"Rule", "what", flexible},
@@ -110,9 +110,9 @@ func (e *env) printReconciliation(o *output, raw jsonx.Value) error {
 
 func viewReceipts() view {
 	return view{"Receipt", []column{
-		{"Receipt", "id", plain},
+		{"Receipt", "id", ident},
 		{"Time", "createdAt", when},
-		{"Model", "model.served", flexible},
+		{"Model", "model.served", label},
 		{"In", "usage.inputTokens", count},
 		{"Out", "usage.outputTokens", count},
 		{"Credits", "creditsMicro", credits},
@@ -122,7 +122,7 @@ func viewReceipts() view {
 
 func viewReceipt() view {
 	return view{"Receipt", []column{
-		{"Receipt", "id", plain},
+		{"Receipt", "id", ident},
 		{"Status", "status", state},
 		{"Time", "createdAt", when},
 		{"Model requested", "model.requested", plain},
@@ -144,12 +144,12 @@ func viewReceipt() view {
 		{"Estimated", "estimated", plain},
 		{"Adjustments", "adjustments", plain},
 		{"Ignored", "ignored", plain},
-		{"Key", "keyId", plain},
+		{"Key", "keyId", ident},
 		{"Key name", "keyName", flexible},
 		{"End user", "endUser", plain},
-		{"Agent", "agentId", plain},
+		{"Agent", "agentId", ident},
 		{"Agent name", "agentName", flexible},
-		{"Session", "sessionId", plain},
+		{"Session", "sessionId", ident},
 		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
 		{"Duration (ms)", "durationMilliseconds", count},
 	}}
@@ -158,23 +158,23 @@ func viewReceipt() view {
 // periodFields returns the start and the end of a time range, as parameters of a query.
 func periodFields() []field {
 	return []field{
-		{"from", "from", asPast, "start `time`: 2026-11-20, or a time ago such as 7d"},
-		{"to", "to", asPast, "end `time`, exclusive"},
+		{"from", "from", asPast, "the start `time`: 2026-11-20, or a time ago such as 7d"},
+		{"to", "to", asPast, "the end `time`, exclusive (default now)"},
 	}
 }
 
 func (e *env) receipts() *cobra.Command {
-	c := group("receipts", "Show receipts", "Show receipts: the cost of each call that was charged.")
+	c := group("receipts", "Show receipts", "Show receipts. A receipt shows what a call cost, and why.")
 	c.AddCommand(e.verbs(
 		verb{
 			use: "list", short: "List receipts",
-			long: "List receipts, newest first.", example: "  stoa receipts list --from 1d\n  stoa receipts list --model alpha-sonnet-5-5 --limit 0 --json",
+			long: "List the receipts of the account, newest first: one for each charged call or agent step.", example: "  stoa receipts list --from 1d\n  stoa receipts list --model alpha-sonnet-5-5 --limit 0 --json",
 			op: "GET /receipts", rows: viewReceipts(), none: "There are no receipts.",
 			fields: append(periodFields(),
 				field{"model", "model", asText, "only calls that this `model` served"},
-				field{"key", "keyId", asText, "only calls of the key with this `id`"},
-				field{"agent", "agentId", asText, "only steps of the agent with this `id`"},
-				field{"space", "spaceId", asText, "only steps of agents in the space with this `id`"},
+				field{"key", "keyId", asKey, "only calls of this `key`, by id or name"},
+				field{"agent", "agentId", asAgent, "only steps of this `agent`, by id or name"},
+				field{"space", "spaceId", asSpace, "only steps of agents in this `space`, by id or name"},
 				field{"session", "sessionId", asText, "only steps of the session with this `id`"},
 				field{"end-user", "endUser", asText, "only calls for this end `user`"}),
 		},
@@ -191,9 +191,9 @@ func (e *env) receipts() *cobra.Command {
 // accepts.
 func groupings() map[string]column {
 	return map[string]column{
-		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", plain}, "member": {"Member", "memberId", flexible},
-		"agent": {"Agent", "agentId", plain}, "space": {"Space", "spaceId", plain},
-		"session": {"Session", "sessionId", plain}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
+		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", ident}, "member": {"Member", "memberId", flexible},
+		"agent": {"Agent", "agentId", ident}, "space": {"Space", "spaceId", ident},
+		"session": {"Session", "sessionId", ident}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
 	}
 }
 
@@ -256,15 +256,16 @@ func withNames(by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
 func (e *env) usage() *cobra.Command {
 	c := &cobra.Command{
 		Use: "usage", Short: "Show usage: calls, tokens and credits", Args: noArgs,
-		Long: `Show total calls, tokens and credits of a time range, grouped by one or more of day, model, agent, space, key,
-member, session, endUser and, for operators, account and provider, which sum all accounts. By provider it contains
-failed requests that vendors may bill, too. Days, and dates of --from and --to, are those of --timezone. Keys,
-agents, spaces and members are shown by name, with the id if several share a name. An id without a name belongs
-to a deleted object. JSON contains ids and names, and CSV the ids.`,
+		Long: `Show the calls, tokens and credits of a time range in groups. --by accepts day, model, agent, space, key, member,
+session and endUser, and several of them. An operator's key also accepts account and provider, which cover all
+accounts; by provider, failed requests that vendors can bill are included.
+
+Days, and the dates of --from and --to, are in the time zone of --timezone. Keys, agents, spaces and members are
+shown by name, and by id if several share a name or if they were deleted. JSON contains ids and names, CSV only ids.`,
 		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv",
 	}
 	o := e.output(c)
-	by := c.Flags().StringSlice("by", []string{"day"}, "the groups, in `order`")
+	by := c.Flags().StringSlice("by", []string{"day"}, "the `groups`, in order, separated by commas")
 	sends(c, "by", "groupBy")
 	csv := c.Flags().Bool("csv", false, "print CSV with a header line")
 	timezone := c.Flags().String("timezone", "UTC", "the time `zone` of days, such as Europe/Berlin")

@@ -13,7 +13,7 @@ func viewAccounts() view {
 
 func viewAccount() view {
 	return view{"AccountWithCredits", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Email", "email", flexible},
 		{"Plan", "plan", plain},
@@ -25,14 +25,14 @@ func viewAccount() view {
 		{"Owed", "credits.owedMicro", credits},
 		{"Spent 30 days", "spentLast30DaysMicro", credits},
 		{"Last used", "lastUsedAt", when},
-		{"Default space", "defaultSpaceId", plain},
+		{"Default space", "defaultSpaceId", ident},
 		{"Created", "createdAt", when},
 	}}
 }
 
 func viewNewAccount() view {
 	return view{"AccountWithKey", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", plain},
 		{"Plan", "plan", plain},
 		{"Available", "credits.availableMicro", credits},
@@ -43,8 +43,8 @@ func viewNewAccount() view {
 
 func viewGrant() view {
 	return view{"Grant", []column{
-		{"Id", "id", plain},
-		{"Account", "accountId", plain},
+		{"Id", "id", ident},
+		{"Account", "accountId", ident},
 		{"Credits", "amountMicro", credits},
 		{"Reason", "reason", plain},
 		{"Reference", "externalRef", plain},
@@ -54,8 +54,8 @@ func viewGrant() view {
 
 func viewWithdrawal() view {
 	return view{"Withdrawal", []column{
-		{"Id", "id", plain},
-		{"Account", "accountId", plain},
+		{"Id", "id", ident},
+		{"Account", "accountId", ident},
 		{"Credits", "amountMicro", credits},
 		{"Taken", "takenMicro", credits},
 		{"Owed", "owedMicro", credits},
@@ -76,7 +76,7 @@ func (e *env) accounts() *cobra.Command {
 			fields: []field{
 				{"name", "name", asText, "the customer's name"},
 				{"email", "email", asText, "the customer's email address"},
-				{"plan", "plan", asText, "the `id` of a plan; default: free"},
+				{"plan", "plan", asText, "the `id` of a plan; \"stoa plans\" lists them (default free)"},
 				{"grant", "grantMicro", asCredits, "initial `credits`"},
 			},
 			print: func(o *output, raw jsonx.Value) error {
@@ -104,17 +104,17 @@ func (e *env) accounts() *cobra.Command {
 		},
 		verb{
 			use: "plan ACCOUNT PLAN", short: "Set the plan of an account",
-			long: "Set the plan of an account. Running calls keep their plan.", example: "  stoa accounts plan acc_01k9zqd3m8w5x7y2c4b6n8p0ra pro",
+			long: "Set the plan of an account. Running calls keep their plan.", example: "  stoa accounts plan acme pro",
 			op: "PATCH /accounts/{ACCOUNT}", fields: []field{{"PLAN", "plan", asText, ""}}, show: viewAccount(),
 		},
 		verb{
 			use: "suspend ACCOUNT", short: "Suspend an account",
-			long: "Suspend an account: all its keys are rejected, within a second, until it is resumed. No data is lost.", example: "  stoa accounts suspend acc_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "Suspend an account: all its keys are rejected, within a second, until it is resumed. No data is lost.", example: "  stoa accounts suspend acme",
 			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": true}, show: viewAccount(),
 		},
 		verb{
 			use: "resume ACCOUNT", short: "Resume a suspended account",
-			long: "Resume a suspended account.", example: "  stoa accounts resume acc_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "Resume a suspended account.", example: "  stoa accounts resume acme",
 			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": false}, show: viewAccount(),
 		},
 		verb{
@@ -125,7 +125,7 @@ same grant again changes nothing and shows the first grant.`,
 			op:      "POST /accounts/{ACCOUNT}/grants", show: viewGrant(),
 			fields: []field{
 				{"CREDITS", "amountMicro", asCredits, ""},
-				{"reason", "reason", asText, "the reason, for the ledger"},
+				{"reason", "reason", asText, "the reason, as the ledger shows it"},
 				{"ref", "externalRef", asText, "a unique `reference`"},
 			},
 		},
@@ -138,33 +138,33 @@ nothing and shows the first one.`,
 			op:      "POST /accounts/{ACCOUNT}/withdrawals", show: viewWithdrawal(), needs: []string{"externalRef"}, missing: "a withdrawal requires a --ref",
 			fields: []field{
 				{"CREDITS", "amountMicro", asCredits, ""},
-				{"reason", "reason", asText, "the reason, for the ledger"},
+				{"reason", "reason", asText, "the reason, as the ledger shows it"},
 				{"ref", "externalRef", asText, "a unique `reference`"},
 			},
 		},
 		verb{
 			use: "invite ACCOUNT", short: "Invite a person to an account",
-			long:    "Create an invitation to a customer's account and print its link, alone on standard output: for its first owner, or for an owner who has lost access.",
+			long:    "Invite a person to a customer's account, such as its first owner or an owner who has lost access. Standard output contains only the link.",
 			example: "  stoa accounts invite acme --role owner --name Ada",
 			op:      "POST /accounts/{ACCOUNT}/members", fields: inviteFields(), needs: []string{"role"}, missing: noRole, print: e.joinLink,
 		},
 		verb{
 			use: "invite-new", short: "Invite a customer who has no account yet",
-			long: `Create an invitation without an account and print its link, alone on standard output. The person who accepts
-it gets a new account with the plan and the credits, and is its owner.`,
+			long: `Invite a customer who has no account yet. The person who accepts it becomes the owner of a new account with the plan and the
+credits. Standard output contains only the link.`,
 			example: "  stoa accounts invite-new --account Acme --plan pro --grant 5 --name Ada",
 			op:      "POST /accounts/invitations", needs: []string{"accountName"}, missing: "an invitation requires the name of the --account", print: e.joinLink,
 			fields: []field{
 				{"account", "accountName", asText, "the name of the account"},
-				{"plan", "plan", asText, "the `id` of a plan; default: free"},
+				{"plan", "plan", asText, "the `id` of a plan; \"stoa plans\" lists them (default free)"},
 				{"grant", "grantMicro", asCredits, "initial `credits`"},
 				{"name", "name", asText, "the name of the person"},
 			},
 		},
 		verb{
 			use: "keys ACCOUNT", short: "Create a key for an account",
-			long:    "Create a key for a customer, for example to replace a lost one. It is printed once, alone on standard output.",
-			example: "  stoa accounts keys acc_01k9zqd3m8w5x7y2c4b6n8p0ra --name replacement",
+			long:    "Create a key for a customer, for example to replace a lost one. Its secret is shown only now: standard output contains nothing else.",
+			example: "  stoa accounts keys acme --name replacement",
 			op:      "POST /accounts/{ACCOUNT}/keys", fields: keyFields(), needs: []string{"name"}, missing: noKeyName, print: e.secret,
 		},
 	)...)

@@ -22,7 +22,7 @@ func viewAgents() view {
 
 func viewAgent() view {
 	return view{"Agent", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Description", "description", plain},
 		{"Space", "spaceId", flexible},
@@ -36,7 +36,7 @@ func viewAgent() view {
 		{"Credits per turn", "limits.maxCreditsMicro", credits},
 		{"Seconds per turn", "limits.timeoutSeconds", count},
 		{"Steps per turn", "limits.maxSteps", count},
-		{"External id", "externalId", plain},
+		{"External id", "externalId", ident},
 		{"Metadata", "metadata", plain},
 		{"Version", "version", count},
 		{"Created", "createdAt", when},
@@ -170,31 +170,31 @@ func describeFields() []field {
 		{"name", "name", asText, "the name"},
 		{"description", "description", asText, "the purpose"},
 		{"external-id", "externalId", asText, "your own `id`, unique in the account"},
-		{"metadata", "metadata", asPairs, "a `name=value` pair of metadata"},
+		{"metadata", "metadata", asPairs, "a `name=value` pair of metadata; repeatable"},
 	}
 }
 
 // agentFields returns the settings of an agent; [env.toolFlags] has the others.
 func agentFields() []field {
 	return append(describeFields(),
-		field{"space", "spaceId", asSpace, "the `space` of the agent; default: the account's default space"},
+		field{"space", "spaceId", asSpace, "the `space` of the agent (default: the account's default space)"},
 		field{"instructions,i", "instructions", asFile, "the system prompt, as `text`; @FILE reads a file"},
-		field{"model,m", "model", asText, "the `model`; default: auto"},
-		field{"drive", "driveAccess", asChoice, "access to the drive: read_only or read_write"},
-		field{"visitor-drive", "visitorDrive", asText, "access to the drive in embedded chats: none, read or write; default: read"},
-		field{"compact-at", "compactAt", asNumber, "the `percent` of the model's window above which a session's beginning is summarized: 30 to 90, or 0 for never; default: the operator's setting"},
-		field{"timezone", "timezone", asText, "the time `zone` in which the agent is told the time, such as Europe/Berlin; default: UTC"},
-		field{"max-credits", "limits.maxCreditsMicro", asCredits, "the maximum cost of a turn, in `credits`"},
-		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum duration of a turn, such as 90s"},
-		field{"max-steps", "limits.maxSteps", asNumber, "the maximum number of model calls of a turn"},
+		field{"model,m", "model", asText, "the `model` (default auto)"},
+		field{"drive", "driveAccess", asChoice, "`access` to the drive: read_only or read_write (default read_only)"},
+		field{"visitor-drive", "visitorDrive", asText, "`access` to the drive in embedded chats: none, read or write (default read)"},
+		field{"compact-at", "compactAt", asNumber, "the `percent` of the model's window above which a session's beginning is summarized: 30 to 90, or 0 for never (default: the operator's setting)"},
+		field{"timezone", "timezone", asText, "the time `zone` of the times that the agent sees, such as Europe/Berlin (default UTC)"},
+		field{"max-credits", "limits.maxCreditsMicro", asCredits, "the maximum cost of a turn, in `credits` (default: the operator's setting)"},
+		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum `duration` of a turn, such as 90s (default: the operator's setting)"},
+		field{"max-steps", "limits.maxSteps", asNumber, "the maximum `number` of model calls in a turn (default: the operator's setting)"},
 		field{"embeds=true", "embedEnabled", asBool, "whether it can be embedded in pages"},
 	)
 }
 
 // toolFlags adds the flags for the tools of an agent.
 func (e *env) toolFlags(c *cobra.Command) setter {
-	own := c.Flags().String("tools", "", "the tools of your programs and of connections, as a JSON list; @FILE reads a file, [] removes all")
-	connections := c.Flags().StringArray("connection", nil, "the tools of a connection that it can call, as `NAME=TOOL,TOOL`; repeatable. Together with --tools this is the whole list")
+	own := c.Flags().String("tools", "", "the tools of your programs and of connections, as a `JSON` list; @FILE reads a file, [] removes all")
+	connections := c.Flags().StringArray("connection", nil, "the tools of a connection that it can call, as `name=tool,tool`; repeatable. Together with --tools this is the whole list")
 	return func(body map[string]any) error {
 		if *own != "" {
 			list, err := e.textOf(*own)
@@ -242,7 +242,7 @@ func (e *env) agents() *cobra.Command {
 	c.AddCommand(e.verbs(
 		verb{
 			use: "create", short: "Create an agent",
-			long:    "Create an agent: instructions, a model and a drive, on which sessions run.",
+			long:    "Create an agent: instructions, a model, tools and a drive for its files. Sessions run on it.",
 			example: "  stoa agents create --name support -i @instructions.md\n  AGENT=$(stoa agents create --name support -i \"You answer from the handbook.\" --jq .id)",
 			op:      "POST /api-agents", fields: agentFields(), extra: []adder{e.toolFlags}, show: viewAgent(),
 			fixed: map[string]any{"spaceId": lookup(defaultSpace)},
@@ -250,9 +250,9 @@ func (e *env) agents() *cobra.Command {
 		},
 		verb{
 			use: "list", short: "List the agents",
-			long: "List the agents of the account, newest first.", example: "  stoa agents list\n  stoa agents list --space spc_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "List the agents of the account, newest first.", example: "  stoa agents list\n  stoa agents list --space museum",
 			op: "GET /api-agents", rows: viewAgents(), names: map[string]string{"spaceId": "spaceName"}, none: "There are no agents yet; create one with \"stoa agents create\".",
-			fields: []field{{"space", "spaceId", asText, "only agents of the space with this `id`"}, searchField("name, description or ids"), sortField()},
+			fields: []field{{"space", "spaceId", asSpace, "only agents of this `space`, by id or name"}, searchField("name, description or ids"), sortField()},
 		},
 		verb{
 			use: "get AGENT", short: "Show an agent",
@@ -284,7 +284,7 @@ access creates a new version. Existing sessions keep their version.`,
 			op: "POST /api-agents/{AGENT}/duplicate", show: viewAgent(),
 			fields: []field{
 				{"name", "name", asText, "the name of the new agent"},
-				{"space", "spaceId", asSpace, "the `space` of the new agent; default: that of the original"},
+				{"space", "spaceId", asSpace, "the `space` of the new agent (default: that of the original)"},
 			},
 		},
 	)...)

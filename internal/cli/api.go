@@ -31,9 +31,9 @@ An error reply is also printed, and the exit code is 1 (4 for an invalid key).`,
 		Example: "  stoa api users/me --jq .plan.id\n  stoa api POST responses -f model=auto -f input=Hello -F stream=true\n  stoa api GET receipts -f limit=100 --jq '[.data[].creditsMicro] | add'\n  stoa api PATCH keys/key_01k9… --input change.json",
 	}
 	f := c.Flags()
-	texts := f.StringArrayP("raw-field", "f", nil, "a text field, `name=value`")
-	typed := f.StringArrayP("field", "F", nil, "a field with a type, `name=value`")
-	headers := f.StringArrayP("header", "H", nil, "a header, `name: value`")
+	texts := f.StringArrayP("raw-field", "f", nil, "a text field, `name=value`; repeatable")
+	typed := f.StringArrayP("field", "F", nil, "a field with a type, `name=value`; repeatable")
+	headers := f.StringArrayP("header", "H", nil, "a `header`, such as 'Accept: text/csv'; repeatable")
 	input := f.String("input", "", "`file` to send as the body; - is standard input")
 	include := f.Bool("include", false, "also print the status and the headers")
 	expr := f.String("jq", "", "print the result of a jq `expression`")

@@ -159,7 +159,7 @@ first one is rejected.`,
 		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
 	}
 	again := c.Flags().Bool("again", false, "even if the call may have been executed once already")
-	settings := e.flags(c, field{"remember", "remember", asText, "session: also approve later calls of the tool in this session, while its definition does not change"})
+	settings := e.flags(c, field{"remember", "remember", asText, "the `extent`: session also approves later calls of the tool in this session, while its definition does not change"})
 	return e.decideCommand(c, stoa.DecisionApprove, "Approved", func(of contract.AgentToolCall, body map[string]any) error {
 		if before, err := of.PreviousOutcome.Get(); err == nil && !*again && of.Approval.IsNull() {
 			return fmt.Errorf("the call %s may have been executed once already (%s): check, and approve it with --again if it was not", of.ID, before)
@@ -183,7 +183,7 @@ func (e *env) toolsReject() *cobra.Command {
 
 // decideCommand completes a command that approves or rejects calls.
 func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more func(of contract.AgentToolCall, body map[string]any) error) *cobra.Command {
-	settings := e.flags(c, field{"comment", "comment", asText, "the reason; of a rejection, it is sent to the model"})
+	settings := e.flags(c, field{"comment", "comment", asText, "the reason; that of a rejection is sent to the model"})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		body := map[string]any{}
 		if err := settings(body); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,9 +28,9 @@ func takes(names ...string) cobra.PositionalArgs {
 		if len(args) >= len(needed) && (most < 0 || len(args) <= most) {
 			return nil
 		}
-		use := c.CommandPath() + " " + strings.Join(names, " ")
+		use := strings.TrimSuffix(c.UseLine(), " [flags]")
 		if len(args) < len(needed) {
-			return usagef("%s is missing; the form is %q, see %s --help", needed[len(args)], use, c.CommandPath())
+			return usagef("%s is missing; the form is %q, see %s --help", argument(needed[len(args)]), use, c.CommandPath())
 		}
 		return usagef("unexpected argument %q; the form is %q", args[most], use)
 	}
@@ -120,8 +121,27 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z
 
 // limit adds --limit to a list command; 0 means all.
 func limit(c *cobra.Command) *int {
-	return c.Flags().IntP("limit", "L", 30, "the maximum `number` of rows; 0 shows all")
+	n := 30
+	c.Flags().VarP((*rowLimit)(&n), "limit", "L", "the maximum `number` of rows; 0 shows all")
+	return &n
 }
+
+// A rowLimit is the value of the flag for the maximum number of rows.
+type rowLimit int
+
+func (n *rowLimit) Set(text string) error {
+	rows, err := strconv.Atoi(text)
+	if err == nil && rows < 0 {
+		err = strconv.ErrRange
+	}
+	*n = rowLimit(rows)
+	return err
+}
+
+func (n *rowLimit) String() string { return strconv.Itoa(int(*n)) }
+
+// Type returns the kind of the value, for [valueNeeded].
+func (n *rowLimit) Type() string { return "rows" }
 
 // rowsToFetch returns the number of rows to request: one more than the n to show, to
 // detect whether there are more; 0 means all.

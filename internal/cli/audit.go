@@ -20,10 +20,10 @@ func viewAudit() view {
 	return view{"Change", []column{
 		{"Time", "at", when},
 		{"Action", "action", flexible},
-		{"Object", "object", plain},
-		{"Actor", "actor", plain},
+		{"Object", "object", ident},
+		{"Actor", "actor", ident},
 		{"Number", "seq", plain},
-		{"Request", "requestId", plain},
+		{"Request", "requestId", ident},
 	}}
 }
 

@@ -11,7 +11,7 @@ import (
 
 func viewBudget() view {
 	return view{"Budget", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Scope", "scope", plain},
 		{"Subject", "subject", flexible},
 		{"Period", "period", plain},
@@ -69,16 +69,16 @@ func (e *env) budgetsSet() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set", Short: "Create or change a budget", Args: noArgs, SuggestFor: []string{"create", "add", "new", "update"},
 		Long: `Create a budget, or change the one with the same scope, subject and period. The time zone of a budget cannot be
-changed; remove it and create another one.`,
+changed; remove it and create another one. --scope, --period and --limit are required.`,
 		Example: "  stoa budgets set --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets set --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100",
 	}
 	settings := e.flags(c,
-		field{"scope", "scope", asChoice, "`account`, member, key, agent, embed or end_user"},
+		field{"scope", "scope", asChoice, "the `kind` of subject: account, member, key, agent, embed or end_user"},
 		field{"subject", "subject", asText, "the `id` of the member, key, agent or embed, or the end user; '*' limits each one separately"},
-		field{"period", "period", asText, "the length of a `period`: day, week, month or total"},
-		field{"time-zone", "timeZone", asText, "the `zone` at whose midnights periods begin, such as Europe/Vienna; default: UTC"},
+		field{"period", "period", asText, "the `period`: day, week, month or total"},
+		field{"time-zone", "timeZone", asText, "the `zone` at whose midnights periods begin, such as Europe/Vienna (default UTC)"},
 		field{"limit", "limitMicro", asCredits, "the maximum spending in a period, in `credits`"},
-		field{"at-cap", "atCap", asText, "the behavior at the limit: shorten (the default: less output) or refuse"},
+		field{"at-cap", "atCap", asText, "the `behavior` at the limit: shorten (less output) or refuse (default shorten)"},
 	)
 	marks := c.Flags().IntSlice("notify-at", nil, "marks in `percent` of the limit at which webhooks receive budget.threshold")
 	sends(c, "notify-at", "notifyAt")

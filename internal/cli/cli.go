@@ -26,7 +26,7 @@
 // requires its own paging loop. Reconsider this if a change of the contract breaks a
 // command and only a user notices.
 //
-// Help is rendered here (help.go) and docs/cli.md is the same text, written by the test
+// Help is rendered here (help.go) and docs/cli.md has the same text, written by the test
 // that checks it; progress is one line that is overwritten. Libraries for either (fang,
 // progressbar) bring a dozen packages and themes; if help or progress grew options of
 // their own, a library would be cheaper.
@@ -64,6 +64,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"stoa/internal/client"
 )
@@ -176,7 +177,7 @@ func (e *env) remedy(err error) string {
 	case "insufficient_quota":
 		return `"stoa credits" shows the balance; an operator tops up with "stoa accounts grant".`
 	case "key_budget_exceeded":
-		return `"stoa keys list" shows the caps; the day ends at midnight UTC.`
+		return `"stoa keys get KEY" shows the cap of a key; the day ends at midnight UTC.`
 	case "budget_exceeded":
 		return `"stoa budgets list" shows the budgets and when they begin again.`
 	case "model_not_found", "model_unavailable":
@@ -196,9 +197,10 @@ func (e *env) remedy(err error) string {
 }
 
 func (e *env) root() *cobra.Command {
-	root := group("stoa", "One endpoint for every model, and a host for agents.", `Stoa is a service that answers model calls in the Responses format, and its command line.
+	root := group("stoa", "One endpoint for every model, and a host for agents.", `Stoa serves every model at one endpoint, in the Responses format, and hosts agents. This program is the service
+and its command line.
 
-Run it, log in with the key that it prints, and send a prompt; or call it with any client of that format:
+Start the service, log in with the key that it prints, and send a prompt; or use any client of that format:
 
   stoa serve
   stoa login
@@ -221,10 +223,34 @@ cancelled, 130 interrupted. Data goes to standard output, everything else to sta
 		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // report the unknown command, not its flag
 			return unknown(c, name)
 		}
+		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			if needed := valueNeeded(bad.GetFlag()); needed != "" {
+				return usagef("--%s must be %s, not %q", bad.GetFlag().Name, needed, bad.GetValue())
+			}
+		}
 		return usagef("%w; see %s --help", err, c.CommandPath())
 	})
 	e.commands(root)
 	return root
+}
+
+// valueNeeded describes the values of a flag; empty for a flag that accepts every text.
+func valueNeeded(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int", "int64":
+		return "a whole number"
+	case "rows":
+		return "a number of rows, or 0 for all"
+	case "float64":
+		return "a number"
+	case "intSlice":
+		return "whole numbers, separated by commas"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a duration such as 90s or 10m"
+	}
+	return ""
 }
 
 // group returns a command that only contains others. An unknown or missing subcommand

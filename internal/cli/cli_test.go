@@ -63,7 +63,8 @@ func TestTheDocumentationIsTheHelp(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Command line\n\n<!-- Written by `go test ./internal/cli -update`; change the commands' own help instead. -->\n\n")
 	b.WriteString("One program is the service and its client. `stoa login` stores the address of the service and a key; `STOA_BASE_URL` and `STOA_API_KEY` take precedence over them. `--profile NAME` and `STOA_PROFILE` select one of several named logins, see `stoa profiles`.\n\n")
-	b.WriteString("Data goes to standard output, everything else to standard error. On a terminal lists are tables; elsewhere they are lines with tabs, without headings and with exact values. `--json` prints JSON (a list is an array), `--jq` the result of an expression. `NO_COLOR` turns colours off.\n\n")
+	b.WriteString("Data goes to standard output, everything else to standard error. On a terminal lists are tables; elsewhere they are lines with tabs, without headings and with exact values. `--json` prints JSON (a list is an array), `--jq` the result of a [jq](https://jqlang.org) expression. `NO_COLOR` turns colors off.\n\n")
+	b.WriteString("The tables below leave out `--help`, which every command accepts, and `--json` and `--jq` of the commands that print objects.\n\n")
 	b.WriteString("| Exit code | Meaning |\n|---|---|\n")
 	for _, code := range []struct {
 		n    int
@@ -79,8 +80,7 @@ func TestTheDocumentationIsTheHelp(t *testing.T) {
 		fmt.Fprintf(&b, "| %d | %s |\n", code.n, code.text)
 	}
 	every((&env{}).root(), func(c *cobra.Command) {
-		level := strings.Repeat("#", min(4, 1+len(strings.Fields(c.CommandPath()))))
-		fmt.Fprintf(&b, "\n%s %s\n\n```text\n%s```\n", level, c.CommandPath(), helpText(c, false, 100))
+		b.WriteString(markdownHelp(c))
 	})
 	const name = "../../docs/cli.md"
 	if *update {
@@ -118,6 +118,9 @@ func TestEveryColumnIsInTheContract(t *testing.T) {
 			}
 			if (c.kind == credits || c.kind == exact) && !strings.HasSuffix(c.path, "Micro") && !strings.Contains(c.path, "Micro") {
 				t.Errorf("%s of %s is no amount of micro-credits", c.path, v.schema)
+			}
+			if id := c.path == "id" || strings.HasSuffix(c.path, "Id"); id && c.kind == plain {
+				t.Errorf("%s of %s is an id of the kind plain", c.path, v.schema)
 			}
 			if c.kind == when && found.Format != "date-time" {
 				t.Errorf("%s of %s is no time", c.path, v.schema)
@@ -241,7 +244,7 @@ func TestControlCharactersAreRemoved(t *testing.T) {
 
 func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 	t.Parallel()
-	columns := []column{{"Id", "id", plain}, {"Name", "name", flexible}, {"Text", "text", flexible}}
+	columns := []column{{"Id", "id", ident}, {"Name", "name", flexible}, {"Text", "text", flexible}}
 	for available, want := range map[int][]int{
 		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 40: {16, 10, 10}, 36: {12, 10, 10}, 20: {12, 10, 10}, 0: {30, 20, 80},
 	} {
@@ -298,6 +301,8 @@ func TestATableOfRecordsBeginsWithTheTime(t *testing.T) {
 	}{
 		{viewReceipts(), 0, "Time Model In Out Credits Status Receipt"},
 		{viewReceipts(), 60, "Time Model In Out Credits Receipt"},
+		{viewReceipts(), 50, "Time Model Credits Receipt"},
+		{viewRequests(), 55, "Time Status Model Credits Request"},
 		{viewAudit(), 0, "Time Action Number Object Actor Request"},
 		{viewRequests(), 0, "Time Status Error Model In Out Credits ms Request"},
 		{viewRequests(), 75, "Time Status Model In Out Credits ms Request"}, // without the column that has no values
@@ -307,7 +312,7 @@ func TestATableOfRecordsBeginsWithTheTime(t *testing.T) {
 		for _, c := range v.columns {
 			cells = append(cells, map[string]string{"Error": "–", "In": "1,432", "Out": "119", "ms": "6", "Time": "6 min ago", "Credits": "0.0017", "Model": "alpha-sonnet-5-5"}[c.head])
 			switch {
-			case isID(c):
+			case c.kind == ident:
 				cells[len(cells)-1] = "ses_06h1rn0bq1rkb8c8ectlqcocks.1.1"
 			case cells[len(cells)-1] == "":
 				cells[len(cells)-1] = "completed"

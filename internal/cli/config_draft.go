@@ -153,7 +153,7 @@ func (e *env) configApply() *cobra.Command {
 		Long:    "Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep their settings.",
 		Example: "  stoa config draft apply --note 'Second vendor'",
 	}
-	note := c.Flags().String("note", "", "`text` for the list of versions")
+	note := c.Flags().String("note", "", "a note for the list of versions")
 	sends(c, "note", "note")
 	c.RunE = func(c *cobra.Command, _ []string) error { return e.apply(c.Context(), draftPath+"/apply", *note) }
 	return c
@@ -189,7 +189,7 @@ func (e *env) configRestore() *cobra.Command {
 		Example: "  stoa config restore 6 --yes",
 	}
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
-	note := c.Flags().String("note", "", "`text` for the list of versions")
+	note := c.Flags().String("note", "", "a note for the list of versions")
 	sends(c, "note", "note")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := e.confirm(*yes, "Restore version %s and discard the draft?", args[0]); err != nil {

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"stoa/internal/apitest"
 )
@@ -37,14 +38,43 @@ func TestConfirmationsLookFirst(t *testing.T) {
 	}
 }
 
+// An error about a value says what the flag accepts.
+func TestErrorsSayWhatAFlagAccepts(t *testing.T) {
+	t.Parallel()
+	h := apitest.Start(t, apitest.Config{})
+	for args, want := range map[string]string{
+		"respond --temperature hot hi":                  `--temperature must be a number, not "hot"`,
+		"agents list --limit -1":                        `--limit must be a number of rows, or 0 for all, not "-1"`,
+		"tasks preview x --count many":                  `--count must be a whole number, not "many"`,
+		"logs --min-duration long":                      `--min-duration must be a duration such as 90s or 10m, not "long"`,
+		"tools approve x --again=perhaps":               `--again must be true or false, not "perhaps"`,
+		"budgets set --notify-at some":                  `--notify-at must be whole numbers, separated by commas, not "some"`,
+		"agents list --jq .[":                           "--jq '.[' is not a valid jq expression",
+		"sessions list --nonsense":                      "unknown flag: --nonsense; see stoa sessions list --help",
+		"respond":                                       "the prompt is empty; pass it as an argument, or on standard input",
+		"agents create --name x -i x --timeout 400000h": "--timeout 400000h: must be at most",
+		"agents create --name y -i x --max-credits 0":   "--max-credits 0: must be at least 0.000001 credits",
+		"sessions start x":                              "MESSAGE is missing",
+		"sessions wait support":                         `"support" is not the id of a session`,
+		"api GET agents --jq .error.param":              "did you mean /api/v1/api-agents?",
+	} {
+		_, errOut, code := run(t, h, "", strings.Fields(args)...)
+		if code == exitDone || !strings.Contains(errOut, want) {
+			t.Errorf("%s: %d %s, want %s", args, code, errOut, want)
+		}
+	}
+}
+
 // The help names the kind of a value, not the type of a flag or one of the values.
 func TestHelpNamesKindsOfValues(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/cli.md") // the help of all commands; a test compares them
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range regexp.MustCompile(`(?m)^ +(-\w, )?--[a-z-]+ (string|strings|int|float|yes|off|tell_model|day|shorten|http)\b.*`).FindAllString(string(page), -1) {
+	var all strings.Builder
+	every((&env{}).root(), func(c *cobra.Command) { all.WriteString(helpText(c, false, 100)) })
+	page := all.String()
+	for _, line := range regexp.MustCompile(`(?m)^ +(-\w, )?--[a-z-]+ (string|strings|int|float|yes|off|tell_model|day|shorten|http)\b.*`).FindAllString(page, -1) {
 		t.Error(line)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^.*(default \[|default "|\(default \)|[;,] default[: ]| of the default\)).*`).FindAllString(page, -1) {
+		t.Errorf("a default is not in the form (default VALUE): %s", line)
 	}
 }

@@ -22,7 +22,7 @@ func connectionCollection() collection {
 
 func viewConnections() view {
 	return view{"Connection", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Status", "status", state},
 		{"Approved", "toolCounts.approved", count},
@@ -33,8 +33,8 @@ func viewConnections() view {
 
 func viewConnection() view {
 	return view{"Connection", []column{
-		{"Id", "id", plain},
-		{"Space", "spaceId", plain},
+		{"Id", "id", ident},
+		{"Space", "spaceId", ident},
 		{"Name", "name", plain},
 		{"Kind", "kind", plain},
 		{"URL", "url", plain},
@@ -45,7 +45,7 @@ func viewConnection() view {
 		{"Sessions", "sessions", plain},
 		{"On change", "onChange", plain},
 		{"Authorized by", "auth.type", plain},
-		{"Secret", "auth.secretId", plain},
+		{"Secret", "auth.secretId", ident},
 		{"Headers", "headers", plain},
 		{"Status", "status", state},
 		{"Error", "lastError.message", plain},
@@ -146,9 +146,9 @@ server. The review of its tools is kept. The agents that use its tools are liste
 // others.
 func connectionFields() []field {
 	return []field{
-		{"on-change", "onChange", asText, "the handling of an approved tool that has changed: `block` or keep"},
-		{"credentials-per-session", "credentialsPerSession", asText, "whether sessions can supply their own secrets: off, optional or required"},
-		{"sessions", "sessions", asText, "how long a session at a stateful server lasts: turn or session"},
+		{"on-change", "onChange", asText, "the `handling` of an approved tool whose definition has changed: block or keep (default block)"},
+		{"credentials-per-session", "credentialsPerSession", asText, "whether sessions can supply their own secrets: off, optional or required (default off)"},
+		{"sessions", "sessions", asText, "the `lifetime` of a session at a stateful server: turn or session (default turn)"},
 		{"timeout-seconds", "limits.timeoutSeconds", asNumber, "the timeout of a call, in `seconds`"},
 		{"max-result-bytes", "limits.maxResultBytes", asNumber, "the maximum size of a result, in `bytes`"},
 		{"max-concurrent", "limits.maxConcurrent", asNumber, "the maximum number of concurrent `calls`"},
@@ -162,7 +162,7 @@ func (e *env) connectionFlags(c *cobra.Command) setter {
 	f := c.Flags()
 	secret := f.String("secret", "", "the `secret` that requests carry, by id or name; empty for none")
 	byOAuth := f.Bool("oauth", false, "requests carry an OAuth token; see \"stoa connections authorize\"")
-	scopes := f.StringSlice("scope", nil, "a `scope` to request, with --oauth; repeatable; default: the scopes that the server requires")
+	scopes := f.StringSlice("scope", nil, "a `scope` to request, with --oauth; repeatable (default: the scopes that the server requires)")
 	sends(c, "scope", "auth.scopes")
 	clientID := f.String("client-id", "", "the `id` of a client that is registered with the authorization server, with --oauth")
 	clientSecret := f.String("client-secret", "", "the `secret` of that client, by id or name")
@@ -280,7 +280,7 @@ URL, it also gives the address of the server.`,
   stoa connections create forge --kind openapi --document https://forge.example.com/swagger.json --tag issue`,
 	}
 	kind := c.Flags().String("kind", "mcp", "the `kind` of server: mcp, http or openapi")
-	settings := e.flags(c, append(connectionFields(), field{"space", "spaceId", asSpace, "the `space` of the connection; default: the default space"})...)
+	settings := e.flags(c, append(connectionFields(), field{"space", "spaceId", asSpace, "the `space` of the connection (default: the default space)"})...)
 	more, o := e.connectionFlags(c), e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.ready(o)
@@ -402,10 +402,10 @@ used. Omitted flags have their defaults, even for a tool that was approved with 
 	}
 	f := c.Flags()
 	approve, reject := f.StringSlice("approve", nil, "a `tool` with its hash; repeatable"), f.StringSlice("reject", nil, "a `tool` with its hash; repeatable")
-	approval, effects := f.String("approval", "", "whether a person approves each call: always or never"), f.String("effects", "", "the effect of repeating a call: read, idempotent or once")
-	onUnknown := f.String("on-unknown", "", "the handling of calls with an unknown outcome: tell_model, or fail, which ends the turn; default: tell_model")
-	argument := f.String("idempotency-argument", "", "the `argument` of the approved tools that carries the id of a call; default: none")
-	visitors := f.String("visitors", "", "whether the approved tools are also offered in visitors' chats: yes (also without a value), which requires effects read, or confirm, where the visitor confirms each call")
+	approval, effects := f.String("approval", "", "whether a person approves each call: always or never"), f.String("effects", "", "the `effect` of a call: read (none), idempotent (can be repeated) or once (must not be repeated)")
+	onUnknown := f.String("on-unknown", "", "the `handling` of calls with an unknown outcome: tell_model, or fail, which ends the turn (default tell_model)")
+	argument := f.String("idempotency-argument", "", "the `argument` of the approved tools that carries the id of a call (default none)")
+	visitors := f.String("visitors", "", "whether the approved tools are also offered in visitors' chats: yes (requires --effects read; also without a value), or confirm (the visitor confirms each call)")
 	f.Lookup("visitors").NoOptDefVal = "yes"
 	title := f.String("visitor-title", "", "with --visitors=confirm, the `text` that visitors confirm, such as \"Cancel an order\"")
 	public := f.StringArray("public", nil, "with --visitors=confirm, an `argument` that visitors see, as a JSON Pointer such as /order_id; repeatable")

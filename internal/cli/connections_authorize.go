@@ -42,15 +42,15 @@ func (a authorizing) ended(id string) (bool, error) {
 
 func (e *env) connectionsAuthorize() *cobra.Command {
 	c := &cobra.Command{
-		Use: "authorize CONNECTION", Short: "Have a person authorize a connection", Args: takes("CONNECTION"),
+		Use: "authorize CONNECTION", Short: "Authorize a connection in a browser", Args: takes("CONNECTION"),
 		Long: `Print the address where a person authorizes the connection, and wait for the result. No browser is started:
 check the address, and open it yourself. The authorization server redirects to the service, which must be
-reachable from that browser at its public address; there it asks which account may use your access before it
-connects. If the sign-in fails or is cancelled, the command prints the reason and the exit code is 1. Give the
-address only to the person whose access the connection is to use.`,
+reachable from that browser at its public address; there it asks which account can use your access before it
+connects. If the sign-in fails or is cancelled, the command prints the reason and the exit code is 1. Send the
+address only to the person whose access the connection will use.`,
 		Example: "  stoa connections authorize github\n  stoa connections authorize github --wait 0",
 	}
-	wait := c.Flags().Duration("wait", 10*time.Minute, "the maximum `time` to wait for the person; 0 does not wait")
+	wait := c.Flags().Duration("wait", 10*time.Minute, "the maximum `duration` to wait for the person; 0 does not wait")
 	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		var begun struct {
 			ID  string `json:"id"`

@@ -84,7 +84,7 @@ run the same command to start over. The target must otherwise be empty: a new di
 schema (?search_path=…) without tables of a service.
 
 Progress is printed on standard error. Do not put a password into the URL, because other users of the machine
-may see it: PGPASSWORD and ~/.pgpass are read.`,
+can see it: use PGPASSWORD or ~/.pgpass.`,
 		Example: "  stoa copy --from /var/lib/stoa --to postgres://stoa@db.example.com/stoa\n  stoa copy --from postgres://stoa@db.example.com/stoa --to ./data",
 	}
 	from := c.Flags().String("from", "", "the `store` to copy: a directory or a postgres:// URL")

@@ -15,7 +15,7 @@ import (
 
 func viewTags() view {
 	return view{"EmbedTag", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Enabled", "enabled", plain},
 		{"Origins", "allowedOrigins", flexible},
 		{"Refused", "refusedRequests", count},
@@ -25,8 +25,8 @@ func viewTags() view {
 
 func viewTag() view {
 	return view{"EmbedTag", []column{
-		{"Id", "id", plain},
-		{"Agent", "agentId", plain},
+		{"Id", "id", ident},
+		{"Agent", "agentId", ident},
 		{"Enabled", "enabled", plain},
 		{"Disabled by", "disabledReason", plain},
 		{"Origins", "allowedOrigins", plain},
@@ -50,25 +50,25 @@ func viewTag() view {
 }
 
 func (e *env) embedTags() *cobra.Command {
-	c := group("tags", "Launchers for pages without a server", `Launchers for pages without a server. A script tag (pub_…) is one line of HTML that stays valid: it adds a
+	c := group("tags", "Manage chat buttons for sites without a server", `Manage chat buttons for sites without a server. A script tag (pub_…) is one line of HTML that stays valid: it adds a
 button to the page that opens a chat with the agent, separate for each visitor. AGENT is an id, an external
 id, or a unique name.`)
 	settings := append([]field{
-		{"origin", "allowedOrigins", asWords, "an origin that can show it, such as https://www.example.com; repeatable"},
+		{"origin", "allowedOrigins", asWords, "an `origin` that can show it, such as https://www.example.com; repeatable"},
 		{"greeting", "greeting", asText, "a greeting `text` before the first message"},
-		{"theme", "theme", asText, "auto, light or dark"},
-		{"accent", "accentColor", asText, "a `colour`, such as #1a7f5a"},
-		{"position", "position", asText, "right or left"},
-		{"language", "language", asText, "auto, en, de, fr or es"},
+		{"theme", "theme", asText, "the `theme`: auto, light or dark (default auto)"},
+		{"accent", "accentColor", asText, "the `color` of the button, such as #1a7f5a"},
+		{"position", "position", asText, "the `side` of the page for the button: right or left (default right)"},
+		{"language", "language", asText, "the `language`: auto (that of the page), en, de, fr or es (default auto)"},
 		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of a chat, in `credits`"},
-		{"chats-per-day", "chatsPerDay", asNumber, "the maximum number of new chats within 24 hours"},
+		{"chats-per-day", "chatsPerDay", asNumber, "the maximum `number` of new chats in 24 hours (default 200)"},
 	}, append(lookFields(), attachmentFields()...)...)
 	own := []adder{credentialFlag("for each of its chats")}
 	c.AddCommand(e.verbs(
 		verb{
 			use: "create AGENT", short: "Create a script tag",
-			long: `Create a script tag and print its line of HTML, alone on standard output. Paste it into your page as it is: it
-can be used any number of times, on the pages of its --origin.`,
+			long: `Create a script tag. Standard output contains only its line of HTML: paste it into your pages as it is. It works
+on all pages of its --origin.`,
 			example: "  stoa embeds tags create support --origin https://www.example.com\n  stoa embeds tags create support --origin https://www.example.com --accent '#1a7f5a' --max-credits 0.5",
 			op:      "POST /api-agents/{AGENT}/embed-tags", fields: settings, extra: own, print: e.printTag("Created"),
 			needs: []string{"allowedOrigins"}, missing: "an --origin is required: a page that can show it",
@@ -88,7 +88,7 @@ can be used any number of times, on the pages of its --origin.`,
 			long: `Change a script tag. Pages pick up the change automatically. An empty value restores the default of a setting;
 --origin replaces all origins. With --enabled=false its chats end immediately.`,
 			example: "  stoa embeds tags update support pub_01k9zqd3m8w5x7y2c4b6n8p0ra --enabled=false",
-			op:      "PATCH /api-agents/{AGENT}/embed-tags/{TAG}", extra: own, print: e.printTag("Changed"), missing: "nothing to change: no settings were given",
+			op:      "PATCH /api-agents/{AGENT}/embed-tags/{TAG}", extra: own, print: e.printTag("Changed"), missing: nothingChanges,
 			fields: append(settings, field{"enabled=true", "enabled", asBool, "whether pages show it"}),
 		},
 	)...)

@@ -21,10 +21,10 @@ func viewEmbeds() view {
 
 func viewEmbed(schema string) view {
 	return view{schema, []column{
-		{"Id", "id", plain},
-		{"Agent", "agentId", plain},
+		{"Id", "id", ident},
+		{"Agent", "agentId", ident},
 		{"Status", "status", state},
-		{"Chat", "chatSessionId", plain},
+		{"Chat", "chatSessionId", ident},
 		{"Visitor", "externalUserId", flexible},
 		{"Origins", "allowedOrigins", flexible},
 		{"Messages", "messagesSent", count},
@@ -62,8 +62,8 @@ func embedKind(id string) (string, error) {
 }
 
 func (e *env) embeds() *cobra.Command {
-	c := group("embeds", "Embed an agent in a web page", `Embed an agent in a web page: with a link to the chat page for a frame (emu_…), or with a token for your own
-page (ems_…). Create one per visitor, on your server. A page without a server uses a script tag (pub_…), see
+	c := group("embeds", "Embed an agent in a web page", `Embed an agent in a web page. Your server creates one link (emu_…) per visitor, which shows the chat page in a
+frame, or one token (ems_…) for a chat page of your own. A site without a server uses a script tag (pub_…); see
 "stoa embeds tags". AGENT is an id, an external id, or a unique name.`)
 	list := &cobra.Command{
 		Use: "list AGENT", Short: "List the embeds of an agent", Args: takes("AGENT"),
@@ -86,7 +86,7 @@ page (ems_…). Create one per visitor, on your server. A page without a server 
 	})
 	get := &cobra.Command{
 		Use: "get AGENT EMBED", Short: "Show an embed", Args: takes("AGENT", "EMBED"),
-		Long: "Show an embed, with the number of messages and of rejected requests of other origins.", Example: "  stoa embeds get support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
+		Long: "Show an embed, with its number of messages and of requests that were rejected because of their origin.", Example: "  stoa embeds get support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	c.AddCommand(e.embedsCreate(), list,
 		e.onObject(agentCollection(), get, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
@@ -106,7 +106,7 @@ page (ems_…). Create one per visitor, on your server. A page without a server 
 		}),
 		e.verb(verb{
 			use: "refresh AGENT EMBED", short: "Create a new token for an embed session",
-			long: "Create a new token for an embed session and print it, alone on standard output.", example: "  stoa embeds refresh support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "Create a new token for an embed session. Standard output contains only the token.", example: "  stoa embeds refresh support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op:    "POST /api-agents/{AGENT}/embed-sessions/{EMBED}/refresh",
 			print: func(o *output, raw jsonx.Value) error { return e.embedSecret(o, raw, false) },
 		}),
@@ -118,23 +118,24 @@ page (ems_…). Create one per visitor, on your server. A page without a server 
 func (e *env) embedsCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create AGENT", Short: "Create a link or a token for one visitor", Args: takes("AGENT"),
-		Long: `Create a link to the chat page for one visitor and print it, alone on standard output: it contains a secret
-that expires soon and can be used once. With --snippet, print the HTML of a frame for a quick test: a
-permanent page requires a link per visit, or a script tag. With --token, print a token for your own page
-instead.`,
+		Long: `Create a link to the chat page for one visitor. Standard output contains only the link. It can be used once, and
+expires after --expires.
+
+--snippet prints the HTML of a frame instead, for a quick test: a permanent page requires a link per visit, or a
+script tag. --token prints a token for your own page instead.`,
 		Example: "  stoa embeds create support --origin https://www.example.com --user user-1042\n  stoa embeds create support --origin http://localhost:3000 --snippet > frame.html",
 	}
 	token, snippet := c.Flags().Bool("token", false, "create an embed session and print its token"), c.Flags().Bool("snippet", false, "print the HTML of a frame")
 	settings := e.flags(c, append([]field{
-		{"origin", "allowedOrigins", asWords, "an origin that can show it, such as https://www.example.com; repeatable"},
+		{"origin", "allowedOrigins", asWords, "an `origin` that can show it, such as https://www.example.com; repeatable"},
 		{"user", "externalUserId", asText, "`id` of the visitor"},
 		{"chat", "chatSessionId", asText, "`id` of a chat to continue"},
 		{"greeting", "greeting", asText, "a greeting `text` before the first message"},
-		{"theme", "theme", asText, "auto, light or dark"},
-		{"expires", "expiresInSeconds", asSeconds, "the validity of the link or token, such as 5m"},
-		{"chat-expires", "chatExpiresInSeconds", asSeconds, "the maximum duration of the chat, such as 1h"},
+		{"theme", "theme", asText, "the `theme`: auto, light or dark (default auto)"},
+		{"expires", "expiresInSeconds", asSeconds, "the `duration` for which the link or token is valid (default 5m, with --token 10m)"},
+		{"chat-expires", "chatExpiresInSeconds", asSeconds, "the maximum `duration` of the chat (default 1h)"},
 		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of the chat, in `credits`"},
-		{"max-messages", "maxMessages", asNumber, "the maximum number of messages of the visitor"},
+		{"max-messages", "maxMessages", asNumber, "the maximum `number` of messages from the visitor (default 50)"},
 	}, append(lookFields(), attachmentFields()...)...)...)
 	own := credentialFlag("for the chat")(c)
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
@@ -240,16 +241,16 @@ func (e *env) embedsRevoke() *cobra.Command {
 // lookFields are the flags for the look of a chat.
 func lookFields() []field {
 	return []field{
-		{"title", "title", asText, "a `text` above the chat; default: the agent's name"},
+		{"title", "title", asText, "the `text` above the chat (default: the agent's name)"},
 		{"logo", "logo", asText, "`id` of a logo, see \"stoa embeds logos\""},
 		{"starter", "starters", asTexts, "a `question` to offer before the first message; repeatable"},
 	}
 }
 
 func (e *env) embedLogos() *cobra.Command {
-	c := group("logos", "Pictures for embeds", "Pictures for embeds: PNG, JPEG or WebP of at most 256 KiB. They are public, and belong to the account.")
+	c := group("logos", "Manage the logos of embeds", "Manage the logos of embeds: PNG, JPEG or WebP pictures of at most 256 KiB. They are public and belong to the account.")
 	logo := view{"EmbedLogo", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Type", "mimeType", plain},
 		{"Size", "size", size},
 		{"Width", "width", count},
@@ -259,7 +260,7 @@ func (e *env) embedLogos() *cobra.Command {
 	}}
 	c.AddCommand(e.verbs(
 		verb{
-			use: "upload FILE", short: "Upload a logo", long: "Upload a picture. Use its id with --logo of links and script tags.", example: "  stoa embeds logos upload logo.png",
+			use: "upload FILE", short: "Upload a logo", long: "Upload a picture (PNG, JPEG or WebP, at most 256 KiB). Use its id with --logo of links and script tags.", example: "  stoa embeds logos upload logo.png",
 			op: "POST /embed-logos", fields: []field{{"FILE", "content", asContent, ""}}, show: logo,
 		},
 		verb{
@@ -278,7 +279,7 @@ func (e *env) embedLogos() *cobra.Command {
 func attachmentFields() []field {
 	return []field{
 		{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},
-		{"attachment-type", "attachments.types", asWords, "a kind of file, with --attachments: image, pdf, text or document; repeatable"},
+		{"attachment-type", "attachments.types", asWords, "a `kind` of file, with --attachments: image, pdf, text or document; repeatable"},
 		{"attachment-files", "attachments.maxFiles", asNumber, "the maximum number of files of a chat, with --attachments"},
 	}
 }

@@ -50,15 +50,24 @@ func helpText(c *cobra.Command, s style, columns int) string {
 	return b.String()
 }
 
-// typed returns the flags with the kind of their value as a word, where their help does not mark one in back quotes.
+// typed returns the flags with the kind of their value as a word, where their help does not mark one in back quotes,
+// and with their defaults as one types them.
 func typed(flags *pflag.FlagSet) *pflag.FlagSet {
-	words := map[string]string{"string": "text", "int": "number", "int64": "number", "float64": "number", "strings": "list", "stringSlice": "list", "stringArray": "text"}
+	words := map[string]string{"string": "text", "int": "number", "int64": "number", "float64": "number", "strings": "list", "stringSlice": "list", "stringArray": "text", "intSlice": "list"}
 	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
 	shown.SortFlags = flags.SortFlags
 	flags.VisitAll(func(f *pflag.Flag) {
 		one := *f
-		if word := words[f.Value.Type()]; word != "" && !strings.Contains(f.Usage, "`") {
+		if word := words[f.Value.Type()]; word != "" {
 			one.Value = typedValue{f.Value, word}
+		}
+		switch f.Value.Type() {
+		case "stringSlice", "stringArray", "intSlice":
+			one.DefValue = strings.Trim(f.DefValue, "[]")
+		case "duration":
+			if minutes, whole := strings.CutSuffix(f.DefValue, "m0s"); whole {
+				one.DefValue = minutes + "m"
+			}
 		}
 		shown.AddFlag(&one)
 	})

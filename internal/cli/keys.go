@@ -22,7 +22,7 @@ func viewKeys() view { return viewKey().only("id", "name", "hint", "status", "sc
 
 func viewKey() view {
 	return view{"Key", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Key", "hint", plain},
 		{"Status", "status", state},
@@ -34,7 +34,7 @@ func viewKey() view {
 		{"Requires end users", "requireEndUser", plain},
 		{"Last used", "lastUsedAt", when},
 		{"Created", "createdAt", when},
-		{"Member", "memberId", plain},
+		{"Member", "memberId", ident},
 		{"Expires", "expiresAt", when},
 		{"Revoked", "revokedAt", when},
 	}}
@@ -45,14 +45,14 @@ func (e *env) keys() *cobra.Command {
 	c.AddCommand(e.verbs(
 		verb{
 			use: "list", short: "List the keys",
-			long:    "List the keys of the account, newest first, including revoked and expired ones.",
+			long:    "List the keys of the account, newest first, including revoked and expired ones. Secrets are never shown.",
 			example: "  stoa keys list\n  stoa keys list --jq '.[] | select(.status==\"active\") | .id'",
 			op:      "GET /keys", rows: viewKeys(), none: "There are no keys.",
 			fields: []field{searchField("name or id"), {"unrevoked", "unrevoked", asBool, "only keys that are not revoked"}},
 		},
 		verb{
 			use: "get KEY", short: "Show a key",
-			long: "Show a key. Its secret is not stored.", example: "  stoa keys get key_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "Show a key. Its secret is not stored.", example: "  stoa keys get website",
 			op: "GET /keys/{KEY}", show: viewKey(),
 		},
 		verb{
@@ -66,17 +66,17 @@ replace all earlier values.`,
 			use: "rotate KEY", short: "Replace a key by a new one",
 			long: `Create a key with the same name, scopes and limits, and print it once. The old key stays valid for a while, so
 that programs can switch.`,
-			example: "  stoa keys rotate key_01k9zqd3m8w5x7y2c4b6n8p0ra --overlap 24h",
+			example: "  stoa keys rotate website --overlap 24h",
 			op:      "POST /keys/{KEY}/rotate", print: e.secret,
-			fields: []field{{"overlap=1h", "overlapSeconds", asSeconds, "the time for which the old key stays valid; 0s revokes it immediately"}},
+			fields: []field{{"overlap=1h", "overlapSeconds", asSeconds, "the `duration` for which the old key stays valid; 0s revokes it immediately"}},
 		},
 		verb{
 			use: "revoke KEY...", short: "Revoke keys", suggest: []string{"delete", "rm", "remove"},
-			long:    "Revoke keys permanently, within a second. Running replies are finished. An operator's key can also revoke keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless --made changes that. What it changed stays\nunless --pause-changed is set: \"stoa audit list --actor KEY\" lists it.",
-			example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes\n  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --made all",
+			long:    "Revoke keys permanently, within a second. Running replies continue to their end. An operator's key can also revoke keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless --made changes that. What it changed stays\nunless --pause-changed is set: \"stoa audit list --actor KEY\" lists it.",
+			example: "  stoa keys revoke website --yes\n  stoa keys revoke website --made all",
 			op:      "DELETE /keys/{KEY}", did: "Revoked", now: "What it changed: stoa audit list --actor %s",
 			fields: []field{
-				{"made=true", "revokeMade", asText, "the objects that end with the key: true (embeds and tasks that it created), all (also keys) or false (none)"},
+				{"made=true", "revokeMade", asText, "the `objects` that end with the key: true (embeds and tasks that it created), all (also keys) or false (none)"},
 				{"pause-changed", "pauseChanged", asBool, "also pause the tasks, webhooks, script tags and connections that it changed; works for a revoked key too"},
 			},
 			ask: func(typed []string) string {
@@ -92,29 +92,29 @@ that programs can switch.`,
 func keyFields() []field {
 	return []field{
 		{"name", "name", asText, "the purpose of the key"},
-		{"scope", "scopes", asWords, "the permissions, such as responses or drive:read; default: those of the current key, without operator scopes"},
-		{"expires", "expiresAt", asTime, "the `time` when it expires: 30d, 12h, or 2026-12-31"},
-		{"requests-per-minute", "requestsPerMinute", asNumber, "a limit of the key, in addition to that of the plan"},
-		{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "the daily cap (UTC), in `credits`"},
-		{"model", "models", asWords, "only this `model` or pattern, such as 'alpha-*'; repeatable; default: all"},
-		{"network", "networks", asWords, "only requests from this `block` of addresses, such as 203.0.113.0/24; repeatable; default: all"},
-		{"require-end-user", "requireEndUser", asBool, "refuse model calls that name no end user"},
+		{"scope", "scopes", asWords, "a `permission`, such as responses or drive:read; repeatable (default: those of the current key, without operator scopes)"},
+		{"expires", "expiresAt", asTime, "the `time` when it expires: 30d, 12h, or 2026-12-31 (default: never)"},
+		{"requests-per-minute", "requestsPerMinute", asNumber, "the maximum `number` of requests per minute, in addition to the limit of the plan"},
+		{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "the maximum cost per day (UTC), in `credits`"},
+		{"model", "models", asWords, "only this `model` or pattern, such as 'alpha-*'; repeatable (default: all)"},
+		{"network", "networks", asWords, "only requests from this `network`, such as 203.0.113.0/24; repeatable (default: all)"},
+		{"require-end-user", "requireEndUser", asBool, "reject model calls without an end user"},
 	}
 }
 
 func (e *env) keysCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create", Short: "Create a key", Args: noArgs,
-		Long: `Create a key. It is printed once, alone on standard output.
+		Long: `Create a key. Its secret is shown only now: standard output contains nothing else.
 
 With --data or --database it writes to the store directly, without a key; the service must be stopped. Use
-this to replace a lost first key. Such a key has all permissions, for the owner account or the one given by
---account; of the other flags only --name applies.`,
+this to replace a lost first key. Such a key has all permissions, for the owner's account or for --account. Of
+the other flags, only --name has an effect.`,
 		Example: "  stoa keys create --name website --scope responses --credits-per-day 2\n  KEY=$(stoa keys create --name ci --expires 30d)\n  stoa keys create --data ./data",
 	}
 	settings, o := e.flags(c, keyFields()...), e.output(c)
 	load := e.storeSettings(c)
-	account := c.Flags().String("account", "", "with --data: `id` of the account; default: the oldest, which is the owner's")
+	account := c.Flags().String("account", "", "with --data: `id` of the account (default: the owner's)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f := c.Flags(); f.Changed("data") || f.Changed("database") || f.Changed("config") {
 			cfg, err := load()

@@ -15,18 +15,17 @@ import (
 )
 
 func (e *env) ledger() *cobra.Command {
-	c := group("ledger", "Verify the books", "Verify the books.")
+	c := group("ledger", "Verify the books of all accounts", "Verify the books of all accounts.")
 	verify := &cobra.Command{
-		Use: "verify", Short: "Verify the books from their rows", Args: noArgs,
-		Long: `Check every rule of the books against the rows of all accounts: grants equal the balance plus leases plus
-charges; each lease has spent the sum of its charges; each charge is its usage times its price; no balance is
-negative.
+		Use: "verify", Short: "Verify the books of all accounts", Args: noArgs,
+		Long: `Verify the books of all accounts. Grants must equal balance, leases and charges together; each lease must have
+spent the sum of its charges; each charge must be its usage times its price; no balance can be negative.
 
-It only reads a snapshot, so the server may be running. Inconsistent rows are printed as a table, and the exit
-code is then 1.`,
+The command reads a snapshot of the store, so the server can keep running. If rows are inconsistent, they are
+printed as a table, and the exit code is 1. "stoa credits reconcile" checks one account over the API.`,
 		Example: "  stoa ledger verify --data ./data",
 	}
-	load := e.settings(verify)
+	load := e.storeSettings(verify)
 	verify.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()
 		if err != nil {

@@ -37,8 +37,8 @@ STOA_API_KEY take precedence over the stored login. With --profile the login is 
 profiles".`,
 		Example: "  stoa login\n  stoa login --profile work https://stoa.example\n  stoa login https://stoa.example\n  stoa login --store file < key.txt",
 	}
-	base := c.Flags().String("base-url", "", "`address` of the service, as URL")
-	store := c.Flags().String("store", "auto", "the storage of the key: auto, keyring or file")
+	base := c.Flags().String("base-url", "", "`address` of the service, instead of the argument URL")
+	store := c.Flags().String("store", "auto", "the `storage` of the key: auto, keyring or file")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 && *base != "" {
 			return usagef("the address is given twice, as %q and with --base-url", args[0])
@@ -181,13 +181,13 @@ func (e *env) logout() *cobra.Command {
 func viewUser() view {
 	return view{"User", []column{
 		{"Account", "name", plain},
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Email", "email", plain},
 		{"Plan", "plan.name", plain},
 		{"Gated models", "plan.gatedModels", plain},
 		{"Available credits", "credits.availableMicro", credits},
 		{"Held credits", "credits.heldMicro", credits},
-		{"Default space", "defaultSpaceId", plain},
+		{"Default space", "defaultSpaceId", ident},
 		{"Key", "key.name", plain},
 		{"Key id", "key.id", plain},
 		{"Key hint", "key.hint", plain},
@@ -255,8 +255,8 @@ them, and their prices in credits per million tokens. Requires no key.`,
 
 func viewPlans() view {
 	return view{"PlanDetails", []column{
-		{"Plan", "id", plain},
-		{"Name", "name", flexible},
+		{"Plan", "id", objectName},
+		{"Name", "name", label},
 		{"Gated models", "gatedModels", plain},
 		{"Requests / min / key", "requestsPerMinute", count},
 		{"/ account", "requestsPerMinutePerAccount", count},
@@ -334,7 +334,7 @@ func modelFlags(c *cobra.Command) *modelCall {
 	f.StringVarP(&m.instructions, "instructions", "i", "", "the system prompt, as `text`")
 	f.Int64Var(&m.maxTokens, "max-output-tokens", 0, "the maximum length of the reply, in `tokens`")
 	f.Float64Var(&m.temperature, "temperature", 1, "the sampling temperature, 0 to 2")
-	f.StringVar(&m.effort, "effort", "", "the reasoning effort: none, minimal, low, medium, high, xhigh, max")
+	f.StringVar(&m.effort, "effort", "", "the reasoning `effort`: none, minimal, low, medium, high, xhigh or max (default: the model's)")
 	f.BoolVar(&m.strict, "strict", false, "fail if the plan does not include the model, instead of using another one")
 	f.StringVar(&m.user, "user", "", "`id` of your end user, for the receipts")
 	return m

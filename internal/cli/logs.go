@@ -17,11 +17,11 @@ import (
 
 func viewRequests() view {
 	return view{"Request", []column{
-		{"Request", "id", plain},
+		{"Request", "id", ident},
 		{"Time", "startedAt", when},
 		{"Status", "status", plain},
 		{"Error", "errorCode", flexible},
-		{"Model", "model.requested", flexible},
+		{"Model", "model.requested", label},
 		{"In", "inputTokens", count},
 		{"Out", "outputTokens", count},
 		{"Credits", "creditsMicro", credits},
@@ -31,13 +31,13 @@ func viewRequests() view {
 
 func viewRequest() view {
 	return view{"Request", []column{
-		{"Request", "id", plain},
+		{"Request", "id", ident},
 		{"Time", "startedAt", when},
 		{"Status", "status", plain},
 		{"Error", "errorCode", plain},
 		{"Parameter", "errorParam", plain},
-		{"Account", "accountId", plain},
-		{"Key", "keyId", plain},
+		{"Account", "accountId", ident},
+		{"Key", "keyId", ident},
 		{"Model requested", "model.requested", plain},
 		{"Model served", "model.served", plain},
 		{"Provider", "provider", plain},
@@ -46,8 +46,8 @@ func viewRequest() view {
 		{"of which cached", "cachedInputTokens", count},
 		{"Output tokens", "outputTokens", count},
 		{"Credits", "creditsMicro", credits},
-		{"Reply", "responseId", plain},
-		{"Receipt", "receiptId", plain},
+		{"Reply", "responseId", ident},
+		{"Receipt", "receiptId", ident},
 		{"Stream", "stream", plain},
 		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
 		{"Duration (ms)", "durationMilliseconds", count},
@@ -71,13 +71,13 @@ every error contain, show its details.
 
 --follow shows the latest rows, oldest first, and then each new one about a second after its call has ended, until
 Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
-		Example: "  stoa logs --status 4xx --from 1h\n  stoa logs --key key_01k9… --min-duration 20s\n  stoa logs req_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa logs --account '*' --follow",
+		Example: "  stoa logs --status 4xx --from 1h\n  stoa logs --key website --min-duration 20s\n  stoa logs req_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa logs --account '*' --follow",
 	}
 	o := e.output(c)
 	n := limit(c)
 	filter := e.flags(c, append(periodFields(),
-		field{"account", "accountId", asText, "for operators: rows of the account with this `id`; * for all accounts"},
-		field{"key", "keyId", asText, "only calls of the key with this `id`"},
+		field{"account", "accountId", asText, "for operators: rows of the account with this `id`; '*' for all accounts"},
+		field{"key", "keyId", asKey, "only calls of this `key`, by id or name"},
 		field{"model", "model", asText, "only calls that requested this `model`, or that it served"},
 		field{"provider", "provider", asText, "only calls whose last attempt was at this `provider`"},
 		field{"status", "status", asText, "only this `status` or class: 429, 4xx"},
@@ -90,17 +90,20 @@ Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
 		if err := filter(given); err != nil {
 			return err
 		}
-		query := parameters(given)
 		if *least > 0 {
-			query.Set("minDurationMilliseconds", strconv.FormatInt((*least).Milliseconds(), 10))
+			given["minDurationMilliseconds"] = (*least).Milliseconds()
 		}
-		if len(args) > 0 && (len(query) > 0 || *follow) {
+		if len(args) > 0 && (len(given) > 0 || *follow) {
 			return usagef("a single request cannot be combined with filters or --follow")
 		}
 		call, err := e.ready(o)
 		if err != nil {
 			return err
 		}
+		if err := look(c.Context(), call, given); err != nil {
+			return err
+		}
+		query := parameters(given)
 		l := requestLog{o, call, query, func(ctx context.Context) error { return wait(ctx, followPause) }}
 		switch {
 		case len(args) > 0:

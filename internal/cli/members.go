@@ -15,14 +15,14 @@ func memberCollection() collection {
 
 func viewMember() view {
 	return view{"Member", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Email", "email", flexible},
 		{"Role", "role", plain},
 		{"Operator", "operatorRole", plain},
 		{"Source", "source", plain},
 		{"Issuer", "issuer", flexible},
-		{"Key", "keyId", plain},
+		{"Key", "keyId", ident},
 		{"Last used", "lastUsedAt", when},
 		{"Since", "createdAt", when},
 	}}
@@ -30,7 +30,7 @@ func viewMember() view {
 
 func viewInvitations() view {
 	return view{"Invitation", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", flexible},
 		{"Role", "role", plain},
 		{"Operator", "operatorRole", plain},
@@ -42,8 +42,8 @@ func viewInvitations() view {
 // inviteFields returns the settings of an invitation.
 func inviteFields() []field {
 	return []field{
-		{"role", "role", asText, "owner, member or viewer"},
-		{"operator", "operatorRole", asText, "admin, billing or support, in the operator's account"},
+		{"role", "role", asText, "the `role`: owner, member or viewer"},
+		{"operator", "operatorRole", asText, "also this operator `role`: admin, billing or support (only in the operator's account)"},
 		{"name", "name", asText, "the name of the person"},
 	}
 }
@@ -63,19 +63,19 @@ func (e *env) members() *cobra.Command {
 		},
 		verb{
 			use: "get PERSON", short: "Show a member",
-			long: "Show a member, with the id of the key through which the member acts.", example: "  stoa members get Ada",
+			long: "Show a member, with the id of the key that calls of the member use.", example: "  stoa members get Ada",
 			op: "GET /members/{PERSON}", show: viewMember(),
 		},
 		verb{
 			use: "invite", short: "Create an invitation and print its link",
-			long: `Create an invitation and print its link, alone on standard output. The link works once within 7 days, for every
-person who has it: send it to the right one only.`,
+			long: `Invite a person. Standard output contains only the link. It works once, within 7 days, for anyone who has it: send
+it only to that person.`,
 			example: "  stoa members invite --role member --name Ada\n  stoa members invite --role viewer --operator support",
 			op:      "POST /members", fields: inviteFields(), needs: []string{"role"}, missing: noRole, print: e.joinLink,
 		},
 		verb{
 			use: "link PERSON", short: "Create a sign-in link and print it",
-			long:    "Create a link with which a member signs in, once within 15 minutes, and print it, alone on standard output. Earlier links of the member end.",
+			long:    "Create a link with which a member signs in. It works once, within 15 minutes; earlier links of the member stop working. Standard output contains only the link.",
 			example: "  stoa members link Ada",
 			op:      "POST /members/{PERSON}/link", print: e.joinLink,
 		},
@@ -85,8 +85,8 @@ person who has it: send it to the right one only.`,
 			example: "  stoa members set Ada --role owner\n  stoa members set Ada --operator ''",
 			op:      "PATCH /members/{PERSON}", show: viewMember(), missing: nothingChanges,
 			fields: []field{
-				{"role", "role", asText, "owner, member or viewer"},
-				{"operator", "operatorRole", asText, "admin, billing or support, in the operator's account; '' for none"},
+				{"role", "role", asText, "the `role`: owner, member or viewer"},
+				{"operator", "operatorRole", asText, "the operator `role`: admin, billing or support (only in the operator's account); '' for none"},
 			},
 		},
 		verb{
@@ -94,7 +94,7 @@ person who has it: send it to the right one only.`,
 			long:    "Remove members, within a second. The keys that they created end, and so does everything that they or these keys created, unless --keys changes that.",
 			example: "  stoa members remove Ada --yes\n  stoa members remove Ada --keys keep",
 			op:      "DELETE /members/{PERSON}", did: "Removed",
-			fields: []field{{"keys=end", "keys", asText, "the keys that the members created, with what these created: end, or keep (they belong to the account)"}},
+			fields: []field{{"keys=end", "keys", asText, "the `handling` of the keys that the members created, and of what these created: end, or keep (they belong to the account)"}},
 			ask:    asks("Remove %s from the account?", "member", "members"),
 		},
 	)...)

@@ -61,6 +61,23 @@ func TestListsAreSearchedAndNamed(t *testing.T) {
 	if said := p.runs(0, "", "spaces", "list", "--search", "музей"); !strings.Contains(said, space) || strings.Count(said, "spc_") != 1 {
 		t.Errorf("the spaces are %s", said)
 	}
+	if said := p.runs(0, "", "agents", "list", "--space", "Музей"); !strings.Contains(said, "Museum guide") || strings.Contains(said, "Shop") {
+		t.Errorf("the agents of a space by its name are %s", said)
+	}
+	talk := strings.TrimSpace(p.runs(0, "", "sessions", "start", "Shop", "Hello", "--no-watch", "--jq", ".id"))
+	alone, after := p.runs(0, "", "sessions", "wait", talk), p.runs(0, "", "sessions", "wait", "Shop", talk)
+	if alone == "" || alone != after {
+		t.Errorf("the session by its id is %q, after its agent %q", alone, after)
+	}
+	if said := p.runs(2, "", "sessions", "reply", "Shop", talk); !strings.Contains(said, "MESSAGE") {
+		t.Errorf("a reply without a message: %s", said)
+	}
+	if said := p.runs(2, "", "sessions", "wait", "Shop"); !strings.Contains(said, "not the id of a session") {
+		t.Errorf("a name without a session: %s", said)
+	}
+	if said := p.runs(0, "", "receipts", "list", "--agent", "Shop"); !strings.Contains(said, talk) {
+		t.Errorf("the receipts of an agent by its name are %s", said)
+	}
 	if said := p.runs(0, "", "sessions", "list", "--search", "nothing"); strings.Contains(said, "ses_") {
 		t.Errorf("the sessions are %s", said)
 	}

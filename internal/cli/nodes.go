@@ -10,7 +10,7 @@ import (
 
 func viewNodes() view {
 	return view{"Node", []column{
-		{"Node", "id", plain},
+		{"Node", "id", ident},
 		{"Address", "address", plain},
 		{"Version", "version", plain},
 		{"Since", "startedAt", when},

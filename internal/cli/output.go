@@ -44,6 +44,8 @@ type kind int
 const (
 	plain       kind = iota
 	flexible         // text that may be cut to fit
+	label            // like flexible, but as important as a plain value
+	ident            // an id, or a name in its place
 	objectName       // the name of an object, which commands accept instead of its id
 	objectTitle      // a text for people that identifies an object; commands need its id
 	state            // a status word
@@ -81,7 +83,7 @@ func (v view) only(paths ...string) view {
 
 // first returns the position of the column with the name or the title, or -1.
 func (v view) first() int {
-	return slices.IndexFunc(v.columns, func(c column) bool { return c.kind == objectName || c.kind == objectTitle })
+	return slices.IndexFunc(v.columns, isName)
 }
 
 // table returns the columns of a table on a terminal. The name or the title is first, or else the
@@ -100,7 +102,7 @@ func (v view) table(wide bool) view {
 		switch {
 		case i == at:
 		case c.path == "id" && named && !wide && v.columns[at].kind != objectTitle:
-		case c.path == "id" || !named && isID(c):
+		case c.path == "id" || !named && c.kind == ident:
 			ids = append(ids, c)
 		default:
 			shown = append(shown, c)
@@ -349,7 +351,7 @@ func (o *output) table(columns []column, rows [][]string) error {
 	line := func(cells []string, paint func(i int, text string) string) {
 		var parts []string
 		for i, cell := range cells {
-			if isID(columns[i]) && ansi.StringWidth(cell) > widths[i] {
+			if columns[i].kind == ident && ansi.StringWidth(cell) > widths[i] {
 				cell, cut = shortenID(cell, widths[i]), true
 			}
 			cell = shorten(cell, widths[i])
@@ -430,6 +432,9 @@ func fitted(columns []column, rows [][]string, available int) ([]column, [][]str
 	}
 }
 
+// isName reports whether a column identifies its rows for people.
+func isName(c column) bool { return c.kind == objectName || c.kind == objectTitle }
+
 func right(k kind) bool { return k == credits || k == exact || k == count || k == size }
 
 // The widths to which columns are narrowed, first and at most.
@@ -441,12 +446,6 @@ const (
 	narrowestName = 24
 )
 
-// isID reports whether a column contains ids, which are shortened before columns are
-// hidden.
-func isID(c column) bool {
-	return c.kind == plain && (c.path == "id" || c.path == "object" || c.path == "actor" || strings.HasSuffix(c.path, "Id"))
-}
-
 // fit narrows columns, widest first, until all fit into the available width (0 means no limit):
 // flexible ones and the name as far as they stay readable, then flexible ones further, then ids, then
 // the name. It reports whether they fit.
@@ -455,8 +454,8 @@ func fit(columns []column, widths []int, available int) bool {
 	for _, w := range widths {
 		total += w
 	}
-	isText := func(c column) bool { return c.kind == flexible }
-	isName := func(c column) bool { return c.kind == objectName || c.kind == objectTitle }
+	isText := func(c column) bool { return c.kind == flexible || c.kind == label }
+	isID := func(c column) bool { return c.kind == ident }
 	for _, may := range []struct {
 		narrow func(c column) bool
 		to     int
@@ -481,34 +480,48 @@ func fit(columns []column, widths []int, available int) bool {
 }
 
 // shortenID shortens an id in its middle, because ids from the same time have the same
-// beginning.
+// beginning. Other texts are unchanged.
 func shortenID(id string, columns int) string {
-	if w := len(id); columns > 6 && w == ansi.StringWidth(id) {
+	if w := len(id); columns > 6 && w == ansi.StringWidth(id) && strings.Contains(id, "_") && !strings.Contains(id, " ") {
 		return id[:4] + "…" + id[w-(columns-5):]
 	}
 	return id
 }
 
-// without removes the least important column: the last time, else the last flexible text,
-// else the last one that is not an id, else the last. The first remains, and with the time of a
-// record the second.
+// without removes the least important column, of equal ones the last. The first one remains, and
+// the second one if the first is not a name.
 func without(columns []column, rows [][]string) ([]column, [][]string) {
-	least, kept := len(columns)-1, 1
-	if columns[0].kind == when && least > 1 {
-		kept = 2
+	named, least := isName(columns[0]), len(columns)-1
+	kept := 2
+	if named {
+		kept = 1
 	}
-	for _, may := range []func(c column) bool{
-		func(c column) bool { return !isID(c) },
-		func(c column) bool { return c.kind == flexible },
-		func(c column) bool { return c.kind == when },
-	} {
-		for i, c := range columns {
-			if i >= kept && may(c) {
-				least = i
-			}
+	for i := len(columns) - 1; i >= kept; i-- {
+		if importance(columns[i], named) < importance(columns[least], named) {
+			least = i
 		}
 	}
 	return remove(columns, rows, least)
+}
+
+// importance returns the rank of a column among those of a table that is too wide: times, then texts
+// that may be cut, then other values, then credits and the status of a named object, then ids.
+func importance(c column, named bool) int {
+	switch c.kind {
+	case when, instants:
+		return 0
+	case flexible:
+		return 1
+	case credits, exact:
+		return 3
+	case ident:
+		return 4
+	case state:
+		if named {
+			return 3
+		}
+	}
+	return 2
 }
 
 // remove removes the column at a position.
@@ -575,7 +588,7 @@ func (o *output) query() (*gojq.Code, error) {
 			return code, nil
 		}
 	}
-	return nil, usagef("--jq: %w", err)
+	return nil, usagef("--jq %s is not a valid jq expression: %w", shellWord(o.expr), err)
 }
 
 // check compiles the jq expression, so that an invalid one fails before any request.

@@ -10,7 +10,7 @@ import (
 
 func viewPayment() view {
 	return view{"Payment", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Pack", "pack", plain},
 		{"Name", "name", flexible},
 		{"Amount", "amount", plain},

@@ -41,9 +41,9 @@ in its member models are used, and other models have their current prices. "-" i
 		Example: "  stoa prices preview new.yaml --month 2026-10\n  stoa prices preview new.yaml --month 2026-10 --by account,plan --format csv > effect.csv",
 	}
 	month := c.Flags().String("month", "", "the `month`, such as 2026-10")
-	by := c.Flags().StringSlice("by", []string{"model"}, "the groups, in `order`: account, model and plan")
+	by := c.Flags().StringSlice("by", []string{"model"}, "the `groups`, in order, separated by commas: account, model and plan")
 	sends(c, "by", "groupBy")
-	format := c.Flags().String("format", "table", "table, csv or json")
+	format := c.Flags().String("format", "table", "the `format`: table, csv or json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		at, ok := stoa.ParseMonth(*month)
 		if !ok {

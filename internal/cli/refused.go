@@ -9,12 +9,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"stoa/internal/client"
 	"stoa/internal/config"
+	"stoa/internal/stoa"
 )
 
 // memberNote is the annotation of a flag with the names of the members that it sets, if
@@ -83,10 +85,28 @@ func inFlags(c *cobra.Command, err error) error {
 	}
 	text := answer.Message
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "The parameter "), strconv.Quote(answer.Param)+" ")
+	text = bound.ReplaceAllStringFunc(text, func(limit string) string { return inUnits(last, limit) })
 	if answer.RequestID != "" {
 		text += " (" + answer.RequestID + ")"
 	}
 	return refusedFlag{fmt.Sprintf("--%s %s: %s", found.Name, shellWord(shorten(oneLine(value), 60)), text), err}
+}
+
+// bound matches the limit of a number in an error of the service.
+var bound = regexp.MustCompile(`must be at (least|most) [0-9]+\b`)
+
+// inUnits returns a limit of a member in the unit of its flag.
+func inUnits(member, limit string) string {
+	at := strings.LastIndexByte(limit, ' ') + 1
+	n, err := strconv.ParseInt(limit[at:], 10, 64)
+	switch {
+	case err != nil:
+	case strings.HasSuffix(member, "Seconds"):
+		return limit[:at] + spanText(time.Duration(n)*time.Second)
+	case strings.Contains(member, "Micro"):
+		return limit[:at] + stoa.Credits(n).String() + " credits"
+	}
+	return limit
 }
 
 // lastPart returns what follows the last dot of a member's path.

@@ -110,7 +110,7 @@ func (e *env) prompt(args []string) (string, error) {
 	}
 	prompt := strings.Join(parts, sep)
 	if strings.TrimSpace(prompt) == "" {
-		return "", usagef("the prompt is empty")
+		return "", usagef("the prompt is empty; pass it as an argument, or on standard input")
 	}
 	return prompt, nil
 }

@@ -21,7 +21,7 @@ func secretCollection() collection {
 
 func viewSecrets() view {
 	return view{"Secret", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Kind", "kind", plain},
 		{"Origin", "origin", flexible},
@@ -42,8 +42,8 @@ shown again. An existing secret with that name gets the new value; a new one req
 place that it is ever sent to.`,
 		Example: "  stoa secrets set notes-token --origin https://notes.example.com < token.txt\n  stoa secrets set notes-key --origin https://notes.example.com --header X-Api-Key < key.txt\n  stoa secrets set notes-client --kind token --origin https://accounts.example.com < secret.txt",
 	}
-	origin, header := c.Flags().String("origin", "", "scheme, host and port, such as https://notes.example.com"), c.Flags().String("header", "", "the `name` of the header to send it as; default: Authorization: Bearer")
-	kind, parameter := c.Flags().String("kind", "", "bearer (the default), header, basic (user:password), query, or token (of an OAuth client)"), c.Flags().String("parameter", "", "the `name` of the query parameter to send it as")
+	origin, header := c.Flags().String("origin", "", "the only `origin` that it is sent to: scheme, host and port, such as https://notes.example.com"), c.Flags().String("header", "", "the `name` of the header to send it as (default Authorization: Bearer)")
+	kind, parameter := c.Flags().String("kind", "", "the `kind`: bearer, header, basic (user:password), query, or token (of an OAuth client) (default bearer)"), c.Flags().String("parameter", "", "the `name` of the query parameter to send it as")
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if isTerminal(e.in) {
@@ -114,11 +114,11 @@ rekey also covers the service's own. No command shows a value. SECRET is an id, 
 After that the other keys are no longer needed.
 
 With --new a new key is first added at the beginning of secrets.key; this is for installations without
-secrets.keys. A server on a data directory must be stopped; nodes on PostgreSQL may run if all have the key.
+secrets.keys. A server on a data directory must be stopped; nodes on PostgreSQL can keep running if all of them have the key.
 Secrets that cannot be decrypted are unchanged, and the exit code is then 1.`,
 		Example: "  stoa secrets rekey --data /var/lib/stoa --new\n  stoa secrets rekey --config /etc/stoa/stoa.yaml",
 	}
-	load := e.settings(rekey)
+	load := e.storeSettings(rekey)
 	fresh := rekey.Flags().Bool("new", false, "create a new key first, in secrets.key")
 	rekey.RunE = func(c *cobra.Command, _ []string) (err error) {
 		cfg, err := load()

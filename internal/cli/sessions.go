@@ -28,10 +28,10 @@ func (x endedError) Unwrap() error { return x.error }
 
 func viewSessions() view {
 	return view{"Session", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Status", "status", state},
 		{"Title", "title", objectTitle},
-		{"Agent", "agentId", flexible},
+		{"Agent", "agentId", label},
 		{"Reply", "reply", flexible},
 		{"Why", "error.code", plain},
 		{"Credits", "usage.creditsMicro", credits},
@@ -41,8 +41,8 @@ func viewSessions() view {
 
 func viewSession() view {
 	return view{"Session", []column{
-		{"Id", "id", plain},
-		{"Agent", "agentId", plain},
+		{"Id", "id", ident},
+		{"Agent", "agentId", ident},
 		{"Agent version", "agentVersion", count},
 		{"Title", "title", plain},
 		{"Mode", "mode", plain},
@@ -59,8 +59,8 @@ func viewSession() view {
 		{"Tokens", "usage.totalTokens", count},
 		{"Credits", "usage.creditsMicro", credits},
 		{"Started by", "trigger.type", plain},
-		{"End user", "externalUserId", plain},
-		{"External id", "externalId", plain},
+		{"End user", "externalUserId", ident},
+		{"External id", "externalId", ident},
 		{"Credentials", "credentials", plain},
 		{"Metadata", "metadata", plain},
 		{"Created", "createdAt", when},
@@ -121,14 +121,15 @@ func (s session) err() error {
 }
 
 func (e *env) sessions() *cobra.Command {
-	c := group("sessions", "Run conversations with agents", `Run conversations with agents. AGENT is an id, an external id, or a unique name; SESSION is an id.
+	c := group("sessions", "Run conversations with agents", `Run conversations with agents. AGENT is an id, an external id, or a unique name. SESSION is an id;
+it is enough where AGENT is optional.
 
 A session stops as completed, waiting_for_input, failed or cancelled. Commands that wait for it exit with 0
 for the first two and with 5 for the others.`)
 	wait := &cobra.Command{
-		Use: "wait AGENT SESSION", Short: "Wait until a session stops", Args: takes("AGENT", "SESSION"),
+		Use: "wait [AGENT] SESSION", Short: "Wait until a session stops", Args: takes("[AGENT]", "SESSION"),
 		Long:    "Wait until a session stops, then print its reply or its question.",
-		Example: "  stoa sessions wait support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
+		Example: "  stoa sessions wait ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	e.rawFlag(wait)
 	c.AddCommand(
@@ -139,8 +140,8 @@ for the first two and with 5 for the others.`)
 			op: "GET /sessions", rows: viewSessions(), names: map[string]string{"agentId": "agentName"}, none: "There are no sessions.",
 			fields: []field{
 				{"AGENT", "agentId", asAgent, ""},
-				{"status", "status", asText, "only objects with this `status`"},
-				{"trigger", "trigger", asText, "only sessions with this origin: api, schedule or embed"},
+				{"status", "status", asText, "only sessions with this `status`: queued, running, waiting_for_input, completed, failed or cancelled"},
+				{"trigger", "trigger", asText, "only sessions from this `origin`: api, schedule or embed"},
 				{"user", "externalUserId", asText, "only sessions of this end `user`"},
 				{"external-id", "externalId", asText, "only the session with this external `id`"},
 				searchField("title or ids"),
@@ -154,8 +155,8 @@ for the first two and with 5 for the others.`)
 		e.onSession(wait, func(ctx context.Context, x sessionContext, _ []string) error { return x.wait(ctx) }),
 		e.sessionsWatch(),
 		e.onSession(&cobra.Command{
-			Use: "messages AGENT SESSION", Short: "List the messages of a session", Args: takes("AGENT", "SESSION"),
-			Long: "List the messages of a session, in order.", Example: "  stoa sessions messages support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			Use: "messages [AGENT] SESSION", Short: "List the messages of a session", Args: takes("[AGENT]", "SESSION"),
+			Long: "List the messages of a session, in order.", Example: "  stoa sessions messages ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
 		}, func(ctx context.Context, x sessionContext, _ []string) error {
 			return x.o.list(viewMessages(), x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "There are no messages.")
 		}),
@@ -179,8 +180,8 @@ type sessionContext struct {
 
 func (x sessionContext) path() string { return client.SessionPath(x.agent, x.id) }
 
-// onSession completes c with do, which receives the session that the first two
-// arguments name, and the remaining arguments.
+// onSession completes c with do, which receives the session that the arguments begin with, after the name of its
+// agent or alone, and the remaining arguments.
 func (e *env) onSession(c *cobra.Command, do func(ctx context.Context, x sessionContext, args []string) error) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -188,13 +189,30 @@ func (e *env) onSession(c *cobra.Command, do func(ctx context.Context, x session
 		if err != nil {
 			return err
 		}
-		id, err := agentCollection().find(c.Context(), call, args[0])
+		named, agent, args, err := ofSession(c.Context(), call, c.Use, args)
 		if err != nil {
 			return err
 		}
-		return do(c.Context(), sessionContext{e: e, o: o, call: call, named: args[0], agent: id, id: args[1]}, args[2:])
+		return do(c.Context(), sessionContext{e: e, o: o, call: call, named: named, agent: agent, id: args[0]}, args[1:])
 	}
 	return c
+}
+
+// ofSession returns the agent of the session that the arguments of a command begin with, as it was typed or by its
+// id, then its id, and the arguments from the session's id on.
+func ofSession(ctx context.Context, call *client.Client, use string, args []string) (named, agent string, rest []string, err error) {
+	if alone := strings.HasPrefix(args[0], "ses_"); !alone {
+		if needed := strings.Count(use, " "); len(args) < needed {
+			return "", "", nil, usagef("%q is not the id of a session; the form is %q", args[0], "stoa sessions "+use)
+		}
+		agent, err = agentCollection().find(ctx, call, args[0])
+		return args[0], agent, args[1:], err
+	}
+	var found struct {
+		AgentID string `json:"agentId"`
+	}
+	_, err = call.JSON(ctx, http.MethodGet, "/sessions/"+url.PathEscape(args[0]), nil, nil, &found)
+	return found.AgentID, found.AgentID, args, err
 }
 
 func viewStarted() view { return viewSession().only("id", "status") }
@@ -290,7 +308,7 @@ func (x sessionContext) tellAnswer(options []string) {
 // credentialFlag adds the flag for the sessions' own secrets.
 func credentialFlag(whose string) adder {
 	return func(c *cobra.Command) setter {
-		pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` "+whose+", by id or name; repeatable")
+		pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` pair "+whose+", by id or name; repeatable")
 		return func(body map[string]any) error {
 			if c.Flags().Changed("credential") {
 				body["credentials"] = lookup(func(ctx context.Context, call *client.Client) (any, error) { return credentials(ctx, call, *pairs) })
@@ -325,21 +343,21 @@ func credentials(ctx context.Context, call *client.Client, pairs []string) (any,
 func (e *env) sessionsStart() *cobra.Command {
 	c := &cobra.Command{
 		Use: "start AGENT MESSAGE...", Short: "Start a session", Args: takes("AGENT", "MESSAGE..."),
-		Long: `Send a message to an agent. On a terminal, events are shown until the session stops, and questions of the
+		Long: `Start a session with a message to an agent. On a terminal, events are shown until the session stops, and questions of the
 agent are asked. Elsewhere, and with --no-watch, its id and status are printed without waiting; --wait waits
 for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 		Example: "  stoa sessions start support \"What about refunds?\" --wait\n  stoa sessions start support \"What does it cost?\" --attach offer.pdf --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)",
 	}
 	o := e.output(c)
 	settings := e.flags(c,
-		field{"mode", "mode", asText, "chat (default), or once: a one-shot session that never waits for input"},
+		field{"mode", "mode", asText, "the `mode`: chat, or once for a session that never waits for input (default chat)"},
 		field{"title", "title", asText, "the title"},
 		field{"user", "externalUserId", asText, "`id` of your end user"},
 		field{"external-id", "externalId", asText, "your own `id`, unique in the account"},
-		field{"metadata", "metadata", asPairs, "a `name=value` pair of metadata"},
-		field{"max-credits", "limits.maxCreditsMicro", asCredits, "the maximum cost of a turn, in `credits`"},
-		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum duration of a turn, such as 90s"},
-		field{"max-steps", "limits.maxSteps", asNumber, "the maximum number of model calls of a turn"},
+		field{"metadata", "metadata", asPairs, "a `name=value` pair of metadata; repeatable"},
+		field{"max-credits", "limits.maxCreditsMicro", asCredits, "the maximum cost of a turn, in `credits` (default: the agent's)"},
+		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum `duration` of a turn, such as 90s (default: the agent's)"},
+		field{"max-steps", "limits.maxSteps", asNumber, "the maximum `number` of model calls in a turn (default: the agent's)"},
 	)
 	attached := attachFlag(c)
 	own, follow := credentialFlag("for the session")(c), e.followFlags(c)
@@ -470,10 +488,10 @@ func choices(options []string) string {
 
 func (e *env) sessionsWatch() *cobra.Command {
 	c := &cobra.Command{
-		Use: "watch AGENT SESSION", Short: "Print the events of a session", Args: takes("AGENT", "SESSION"),
+		Use: "watch [AGENT] SESSION", Short: "Print the events of a session", Args: takes("[AGENT]", "SESSION"),
 		Long: `Print the past and new events of a session until it stops: its steps, tools and text. A broken connection is
 resumed where it ended. --json prints the events, one per line.`,
-		Example: "  stoa sessions watch support ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions watch support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --after 12 --follow",
+		Example: "  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra --after 12 --follow",
 	}
 	after := c.Flags().Int64("after", 0, "start after the event with this `number`")
 	e.rawFlag(c)
@@ -530,11 +548,11 @@ func joinLine(t *timeline, err error) error {
 
 func (e *env) sessionsReply() *cobra.Command {
 	c := &cobra.Command{
-		Use: "reply AGENT SESSION MESSAGE...", Short: "Send an answer or a message", Args: takes("AGENT", "SESSION", "MESSAGE..."),
-		Long: `Send a message to a session. While the agent waits for an answer, it is the answer; a stopped session starts a
-new turn with it; while the agent works, it is queued unless --reject is given. A MESSAGE of - is standard
-input. The events are shown as by "sessions start".`,
-		Example: "  stoa sessions reply support ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
+		Use: "reply [AGENT] SESSION MESSAGE...", Short: "Send an answer or a message", Args: takes("[AGENT]", "SESSION", "MESSAGE..."),
+		Long: `Send a message to a session. If the agent waits for an answer, the message is the answer. If the session has
+stopped, the message starts a new turn. If the agent works, the message is queued, or rejected with --reject. A
+MESSAGE of - is standard input. Events are shown as by "stoa sessions start".`,
+		Example: "  stoa sessions reply ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
 	}
 	reject := c.Flags().Bool("reject", false, "fail instead of queueing while the agent works")
 	attached, follow := attachFlag(c), e.followFlags(c)
@@ -605,14 +623,14 @@ func attachFlag(c *cobra.Command) func(ctx context.Context, call *client.Client,
 // sessionAction returns a command that posts to one session.
 func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 	c := &cobra.Command{
-		Use: verb + " AGENT SESSION", Short: short, Long: long, Args: takes("AGENT", "SESSION"),
-		Example: "  stoa sessions " + verb + " support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
+		Use: verb + " [AGENT] SESSION", Short: short, Long: long, Args: takes("[AGENT]", "SESSION"),
+		Example: "  stoa sessions " + verb + " ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	var follow func(context.Context, sessionContext, jsonx.Value, int64) error
 	acknowledged := new(bool)
 	if verb == "retry" {
 		follow = e.followFlags(c)
-		acknowledged = c.Flags().Bool("acknowledge-effects", false, "retry even if its tools may have had effects")
+		acknowledged = c.Flags().Bool("acknowledge-effects", false, "retry even if tools of the turn can have had effects")
 	}
 	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error {
 		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
@@ -639,21 +657,21 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 
 func (e *env) sessionsExport() *cobra.Command {
 	c := &cobra.Command{
-		Use: "export AGENT SESSION", Short: "Print a session as a document", Args: takes("AGENT", "SESSION"),
+		Use: "export [AGENT] SESSION", Short: "Print a session as a document", Args: takes("[AGENT]", "SESSION"),
 		Long:    "Print a session as Markdown to read, or as JSON Lines for programs: messages, tool calls, sources and receipts.",
-		Example: "  stoa sessions export support ses_01k9zqd3m8w5x7y2c4b6n8p0ra > session.md\n  stoa sessions export support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --format jsonl",
+		Example: "  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra > session.md\n  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra --format jsonl",
 	}
-	format := c.Flags().String("format", "markdown", "markdown or jsonl")
+	format := c.Flags().String("format", "markdown", "the `format`: markdown or jsonl")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.client()
 		if err != nil {
 			return err
 		}
-		id, err := agentCollection().find(c.Context(), call, args[0])
+		_, agent, args, err := ofSession(c.Context(), call, c.Use, args)
 		if err != nil {
 			return err
 		}
-		return e.copyOut(c.Context(), call, client.SessionPath(id, args[1])+"/export", url.Values{"format": {*format}})
+		return e.copyOut(c.Context(), call, client.SessionPath(agent, args[0])+"/export", url.Values{"format": {*format}})
 	}
 	return c
 }

@@ -6,10 +6,10 @@ func viewSpaces() view { return viewSpace().only("id", "name", "description", "u
 
 func viewSpace() view {
 	return view{"Space", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Name", "name", objectName},
 		{"Description", "description", flexible},
-		{"External id", "externalId", plain},
+		{"External id", "externalId", ident},
 		{"Metadata", "metadata", plain},
 		{"Created", "createdAt", when},
 		{"Changed", "updatedAt", when},

@@ -41,7 +41,7 @@ charges are by model only. With --check, nothing is printed unless a statement i
 up to its closing balance, which must be the opening balance of the next month, up to the current balance.`,
 		Example: "  stoa statement 2026-11\n  stoa statement 2026-11 --format html --account acme > acme.html\n  stoa statement 2026-11 --format csv --account '*' > invoices.csv\n  stoa statement 2026-11 --check",
 	}
-	format := c.Flags().String("format", "table", "table, csv, json or html")
+	format := c.Flags().String("format", "table", "the `format`: table, csv, json or html")
 	account := c.Flags().String("account", "", "for operators: an `account`, or '*' for all")
 	sends(c, "account", "accountId")
 	check := c.Flags().Bool("check", false, "only check the statements")

@@ -15,8 +15,8 @@ func viewTasks() view {
 
 func viewTask() view {
 	return view{"ScheduledTask", []column{
-		{"Id", "id", plain},
-		{"Agent", "agentId", plain},
+		{"Id", "id", ident},
+		{"Agent", "agentId", ident},
 		{"Name", "name", objectTitle},
 		{"Message", "message", plain},
 		{"Mode", "mode", plain},
@@ -45,13 +45,13 @@ func viewTask() view {
 
 func viewRuns() view {
 	return view{"TaskRun", []column{
-		{"Run", "id", plain},
+		{"Run", "id", ident},
 		{"For", "scheduledFor", when},
 		{"Trigger", "trigger", plain},
 		{"Status", "status", state},
 		{"Skip reason", "skipReason", plain},
 		{"Why", "error.code", plain},
-		{"Session", "sessionId", plain},
+		{"Session", "sessionId", ident},
 	}}
 }
 
@@ -62,8 +62,8 @@ func viewPreview() view {
 // scheduleFlags adds the flags of a schedule.
 func scheduleFlags(c *cobra.Command) setter {
 	f := c.Flags()
-	cron := f.String("cron", "", "an `expression` such as \"0 9 * * MON-FRI\" or @daily")
-	timezone := f.String("timezone", "", "the time zone of --cron, such as Europe/Berlin; default: UTC")
+	cron := f.String("cron", "", "a cron `expression`, such as \"0 9 * * MON-FRI\" or @daily")
+	timezone := f.String("timezone", "", "the time `zone` of --cron, such as Europe/Berlin (default UTC)")
 	every := f.String("every", "", "an `interval` such as 15m, at least a minute")
 	once := f.String("at", "", "a single `time`: 2026-12-24T18:00:00Z, or a duration from now such as 2h")
 	sends(c, "cron", "schedule.expression")
@@ -105,15 +105,15 @@ func taskFields() []field {
 	return []field{
 		{"name", "name", asText, "the name"},
 		{"message", "message", asFile, "the message to the agent; @FILE reads a file"},
-		{"mode", "mode", asText, "once (default), or chat: the agent can ask questions"},
-		{"session", "sessionPolicy", asText, "new (default): a session for every run; reuse: a turn of one chat"},
-		{"missed", "missedRunPolicy", asChoice, "the handling of missed runs: run_latest (default), run_all or skip"},
-		{"overlap", "overlapPolicy", asText, "the handling of a run while an earlier one is active: skip (default), queue or allow"},
+		{"mode", "mode", asText, "the `mode`: once, or chat, where the agent can ask questions (default once)"},
+		{"session", "sessionPolicy", asText, "the `policy`: new (a session for every run) or reuse (every run is a turn of one chat) (default new)"},
+		{"missed", "missedRunPolicy", asChoice, "the `handling` of missed runs: run_latest, run_all or skip (default run_latest)"},
+		{"overlap", "overlapPolicy", asText, "the `handling` of a run while an earlier one is active: skip, queue or allow (default skip)"},
 		{"start", "startAt", asTime, "the earliest `time` of a run"},
 		{"end", "endAt", asTime, "the latest `time` of a run"},
 		{"max-credits", "maxCreditsMicroPerRun", asCredits, "the maximum cost of a run, in `credits`"},
-		{"max-runs", "maxRuns", asNumber, "the number of runs after which it finishes"},
-		{"pause-after-failures=5", "pauseAfterFailures", asNumber, "the number of consecutive failed runs after which it pauses; 0 means never"},
+		{"max-runs", "maxRuns", asNumber, "the `number` of runs after which it finishes (default: no limit)"},
+		{"pause-after-failures=5", "pauseAfterFailures", asNumber, "the `number` of consecutive failed runs after which it pauses; 0 means never"},
 		{"paused", "enabled", asNot, "create it paused"},
 	}
 }
@@ -169,7 +169,7 @@ func (e *env) tasks() *cobra.Command {
 			long:    "Preview the next runs of a schedule; nothing is stored. Useful around daylight-saving changes.",
 			example: "  stoa tasks preview support --cron \"30 2 * * *\" --timezone America/New_York --count 10",
 			op:      "POST /api-agents/{AGENT}/scheduled-tasks/preview", fixed: map[string]any{"count": 5},
-			fields: []field{{"count=5", "count", asNumber, "the number of instants, up to 100"}}, extra: []adder{scheduleFlags},
+			fields: []field{{"count=5", "count", asNumber, "the `number` of runs to show, up to 100"}}, extra: []adder{scheduleFlags},
 			needs: []string{"schedule"}, missing: "one of --cron, --every and --at is required",
 			print: func(o *output, raw jsonx.Value) error {
 				var found struct {

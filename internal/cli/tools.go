@@ -26,7 +26,7 @@ func viewCalls() view {
 
 func viewCall() view {
 	return view{"AgentToolCall", []column{
-		{"Call", "id", plain},
+		{"Call", "id", ident},
 		{"Tool", "tool", plain},
 		{"Arguments", "arguments", flexible},
 		{"Effects", "effects", plain},
@@ -40,10 +40,10 @@ func viewCall() view {
 		{"Comment", "approval.comment", plain},
 		{"Resolved as", "resolution.outcome", plain},
 		{"Note", "resolution.note", plain},
-		{"Agent", "agentId", plain},
-		{"Session", "sessionId", plain},
+		{"Agent", "agentId", ident},
+		{"Session", "sessionId", ident},
 		{"Turn", "turn", count},
-		{"Input", "inputId", plain},
+		{"Input", "inputId", ident},
 		{"Created", "createdAt", when},
 		{"Handed out", "startedAt", when},
 		{"Finished", "finishedAt", when},
@@ -53,9 +53,9 @@ func viewCall() view {
 
 func viewInputs() view {
 	return view{"OpenInput", []column{
-		{"Input", "id", plain},
-		{"Agent", "agentId", plain},
-		{"Session", "sessionId", plain},
+		{"Input", "id", ident},
+		{"Agent", "agentId", ident},
+		{"Session", "sessionId", ident},
 		{"For", "prompt", flexible},
 		{"Claimed until", "claimedUntil", when},
 		{"Expires", "expiresAt", when},

@@ -52,7 +52,7 @@ type verb struct {
 }
 
 // nothingChanges is the error message of an update without flags.
-const nothingChanges = "nothing to change; use the flags"
+const nothingChanges = "nothing to change; set at least one flag, see --help"
 
 // opNote is the annotation of a command with its operation.
 const opNote = "stoa-operation"
@@ -74,7 +74,7 @@ func searchField(members string) field {
 
 // sortField is the flag of the order of a list.
 func sortField() field {
-	return field{"sort", "sort", asText, "the `order`: created, newest first, or name"}
+	return field{"sort", "sort", asText, "the `order`: created (newest first) or name (default created)"}
 }
 
 // verbs returns the commands of a table.
@@ -331,6 +331,7 @@ const (
 	asPast                // a time, or a duration before now
 	asAgent               // an agent, by name or id
 	asSpace
+	asKey
 	asNumber // the default of these is shown, but not sent
 	asBool
 	asNot   // sent inverted
@@ -430,6 +431,8 @@ func (e *env) parse(as form, text string) (value any, err error) {
 		return agentCollection().lookup(text), nil
 	case asSpace:
 		return spaceCollection().lookup(text), nil
+	case asKey:
+		return keyCollection().lookup(text), nil
 	}
 	if text == "" || err != nil {
 		return nil, err

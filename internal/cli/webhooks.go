@@ -15,7 +15,7 @@ func viewHooks() view {
 
 func viewHook() view {
 	return view{"Webhook", []column{
-		{"Id", "id", plain},
+		{"Id", "id", ident},
 		{"Address", "url", objectTitle},
 		{"Scope", "scope", plain},
 		{"Events", "events", flexible},
@@ -38,10 +38,10 @@ func viewDeliveries() view {
 
 func viewDelivery() view {
 	return view{"Delivery", []column{
-		{"Id", "id", plain},
-		{"Webhook", "webhookId", plain},
+		{"Id", "id", ident},
+		{"Webhook", "webhookId", ident},
 		{"Event", "type", plain},
-		{"Event id", "eventId", plain},
+		{"Event id", "eventId", ident},
 		{"Status", "status", state},
 		{"Attempts", "attemptCount", count},
 		{"Answer", "lastStatus", plain},
@@ -61,24 +61,24 @@ func hookPath(id string) string { return hooksPath + "/" + url.PathEscape(id) }
 func hookFields() []field {
 	return []field{
 		{"event", "events", asWords, "a type of `event`, such as session.completed; repeatable; '*' is all"},
-		{"space", "spaceIds", asWords, "only events of this space, by its id; repeatable"},
+		{"space", "spaceIds", asWords, "only events of the space with this `id`; repeatable (default: all)"},
 		{"description", "description", asText, "a description, as `text`"},
-		{"credits-low", "creditsLowMicro", asCredits, "the threshold in `credits` below which credits.low is sent"},
+		{"credits-low", "creditsLowMicro", asCredits, "the balance, in `credits`, below which credits.low is sent"},
 	}
 }
 
 func (e *env) webhooks() *cobra.Command {
-	c := group("webhooks", "Manage webhooks", "Send events of the account to an address: finished sessions, runs of tasks, low credits. WEBHOOK is an id (whk_…).")
+	c := group("webhooks", "Manage webhooks", "Send events of the account to an address, such as completed sessions, skipped runs and low credits. WEBHOOK is an id (whk_…).")
 	settings := hookFields()
 	c.AddCommand(e.verbs(
 		verb{
 			use: "add URL", short: "Create a webhook", suggest: []string{"create", "new"},
-			long: `Create a webhook and print its secret, alone on standard output: it is shown only once. It signs every
-request. Without --event all events are sent. An address such as mailto:ada@example.com sends mail, if the operator
+			long: `Create a webhook. Standard output contains only its secret, which signs every request and is shown only now.
+Without --event all events are sent. An address such as mailto:ada@example.com sends mail, if the operator
 has enabled it. --scope service sends the alerts of the service, such as provider.down, to its operator.`,
 			example: "  stoa webhooks add https://example.com/hooks --event session.completed --event session.failed\n  SECRET=$(stoa webhooks add https://example.com/hooks)",
 			op:      "POST /webhooks", fixed: map[string]any{"events": []string{"*"}},
-			fields: append(settings, field{"URL", "url", asText, ""}, field{"scope", "scope", asText, "account, or service for the alerts of the service: `scope`"}), print: e.hookSecret,
+			fields: append(settings, field{"URL", "url", asText, ""}, field{"scope", "scope", asText, "the `scope`: account, or service for the alerts of the service (default account)"}), print: e.hookSecret,
 		},
 		verb{
 			use: "list", short: "List the webhooks",
@@ -95,7 +95,7 @@ has enabled it. --scope service sends the alerts of the service, such as provide
 			use: "update WEBHOOK", short: "Change or disable a webhook",
 			long:    "Change a webhook. --event and --space replace all earlier values; an empty value sets the default.",
 			example: "  stoa webhooks update whk_01k9zqd3m8w5x7y2c4b6n8p0ra --url https://example.com/new\n  stoa webhooks update whk_01k9zqd3m8w5x7y2c4b6n8p0ra --enabled=false",
-			op:      "PATCH /webhooks/{WEBHOOK}", show: viewHook(), missing: "nothing to change: no settings were given",
+			op:      "PATCH /webhooks/{WEBHOOK}", show: viewHook(), missing: nothingChanges,
 			fields: append(settings,
 				field{"url", "url", asText, "the `address`"},
 				field{"enabled=true", "enabled", asBool, "whether events are sent; otherwise they are held"}),
@@ -107,11 +107,11 @@ has enabled it. --scope service sends the alerts of the service, such as provide
 		},
 		verb{
 			use: "rotate WEBHOOK", short: "Replace the secret of a webhook",
-			long: `Create a new secret and print it, alone on standard output. For a while requests are also signed with the
-former secret, so that receivers can switch.`,
+			long: `Create a new secret. Standard output contains only the secret. During --overlap, requests are also signed with
+the former one, so that receivers can switch.`,
 			example: "  stoa webhooks rotate whk_01k9zqd3m8w5x7y2c4b6n8p0ra --overlap 1h",
 			op:      "POST /webhooks/{WEBHOOK}/rotate-secret", print: e.hookSecret,
-			fields: []field{{"overlap=24h", "overlapSeconds", asSeconds, "the time for which both are used; 0s ends the former immediately"}},
+			fields: []field{{"overlap=24h", "overlapSeconds", asSeconds, "the `duration` for which both secrets are used; 0s ends the former one immediately"}},
 		},
 		verb{
 			use: "enable WEBHOOK", short: "Enable a webhook",
@@ -127,11 +127,11 @@ meanwhile.`,
 		},
 		verb{
 			use: "deliveries WEBHOOK", short: "List the deliveries of a webhook",
-			long:    "List the deliveries of a webhook, newest first. --status is pending, delivered, failed or held.",
+			long:    "List the deliveries of a webhook, newest first.",
 			example: "  stoa webhooks deliveries whk_01k9zqd3m8w5x7y2c4b6n8p0ra --status failed",
 			op:      "GET /webhooks/{WEBHOOK}/deliveries", rows: viewDeliveries(), none: "There are no deliveries.",
 			fields: []field{
-				{"status", "status", asText, "only objects with this `status`"},
+				{"status", "status", asText, "only deliveries with this `status`: pending, delivered, failed or held"},
 				{"type", "type", asText, "only this type of `event`"},
 			},
 		},
@@ -152,7 +152,7 @@ meanwhile.`,
 			op:      "POST /webhooks/{WEBHOOK}/recover", needs: []string{"since"}, missing: "--since is required, such as 3d",
 			fields: []field{
 				{"since", "since", asPast, "the start `time`: 3d, or 2026-11-20T09:00:00Z"},
-				{"until", "until", asPast, "the end `time`; default: now"},
+				{"until", "until", asPast, "the end `time` (default now)"},
 			},
 			print: func(_ *output, raw jsonx.Value) error {
 				reply, err := decode(raw)

@@ -173,12 +173,12 @@ func (e *env) hooksVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify", Short: "Check the signature of a request", Args: noArgs,
 		Long: `Check the signature of a webhook request as a receiver does. The exact body is read from standard input. The
-secret is in STOA_WEBHOOK_SECRET or in a file, because other users of the machine may see the arguments of a
+secret is in STOA_WEBHOOK_SECRET or in a file, because other users of the machine can see the arguments of a
 program. The exit code is 1 if the signature is invalid.`,
 		Example: "  STOA_WEBHOOK_SECRET=whsec_… stoa webhooks verify --id evt_… --timestamp 1795450470 --signature v1,… < body.json",
 	}
 	f := c.Flags()
-	id, timestamp, signature := f.String("id", "", "the header webhook-id"), f.String("timestamp", "", "the header webhook-timestamp"), f.String("signature", "", "the header webhook-signature")
+	id, timestamp, signature := f.String("id", "", "the value of the header webhook-id"), f.String("timestamp", "", "the value of the header webhook-timestamp"), f.String("signature", "", "the value of the header webhook-signature")
 	file := f.String("secret-file", "", "a `file` with the secret")
 	old := f.Bool("any-time", false, "accept a timestamp that is more than five minutes from now")
 	c.RunE = func(*cobra.Command, []string) error {

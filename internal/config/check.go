@@ -150,7 +150,7 @@ func (c *checker) bucket() {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/-_.", r)
 	}
 	if len(s.Prefix) > 200 || strings.HasPrefix(s.Prefix, "/") || strings.Contains(s.Prefix, "..") || strings.ContainsFunc(s.Prefix, func(r rune) bool { return !plain(r) }) {
-		c.problem(at+"prefix", "the prefix may have up to 200 letters, digits and / - _ . and begins with no slash; write one such as stoa/")
+		c.problem(at+"prefix", "the prefix can have up to 200 letters, digits and / - _ . and begins with no slash; write one such as stoa/")
 	}
 	if s.Keep < 24*time.Hour || s.Keep > 10*365*24*time.Hour {
 		c.problem(at+"keep", "%v is out of range; use 1d or more", s.Keep)
@@ -495,7 +495,7 @@ func (c *checker) baseURL(p Provider, path string) {
 		c.problem(path, "this is not a URL; write one such as %s", exampleURL(p))
 		return
 	case u.User != nil:
-		c.problem(path, "a URL must not hold credentials; use apiKeyEnv or apiKeyFile")
+		c.problem(path, "a URL must not contain credentials; use apiKeyEnv or apiKeyFile")
 		return
 	case u.RawQuery != "" || u.Fragment != "":
 		c.problem(path, "the URL must end with its path; remove the part after ? or #")
@@ -642,7 +642,7 @@ func (c *Config) warn() {
 		u, err := url.Parse(p.baseURL())
 		w := stoa.WireNamed(p.Wire)
 		if err == nil && u.Path == "" && !w.Versioned && !slices.Contains(w.Unversioned, p.dialect()) {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("providers[%d].baseURL: %s has no path; servers of this kind usually want /v1 at the end", i, p.baseURL()))
+			c.Warnings = append(c.Warnings, fmt.Sprintf("providers[%d].baseURL: %s has no path; servers of this kind usually need /v1 at the end", i, p.baseURL()))
 		}
 	}
 	if strings.Contains(string(c.Database), Masked) {

@@ -50,7 +50,7 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "an identity provider without a client", yaml: idp("issuer: https://id.example.com/, clientSecretEnv: NONE"),
-			want: "stoa.yaml:2:17: signIn.oidc[0].clientId: the identity provider knows this service under a client id; set it\n" +
+			want: "stoa.yaml:2:17: signIn.oidc[0].clientId: the client id is missing; set the one that the identity provider has given this service\n" +
 				"stoa.yaml:2:80: signIn.oidc[0].clientSecretEnv: the environment variable NONE is not set; set it, or remove clientSecretEnv for a client without a secret",
 		},
 		{
@@ -235,7 +235,7 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "credentials in the URL", yaml: "providers: [{name: a, wire: messages, baseURL: 'https://u:secret@x.example'}]\n",
-			want: `stoa.yaml:1:48: providers[0].baseURL: a URL must not hold credentials; use apiKeyEnv or apiKeyFile`,
+			want: `stoa.yaml:1:48: providers[0].baseURL: a URL must not contain credentials; use apiKeyEnv or apiKeyFile`,
 		},
 		{
 			name: "two keys", yaml: "providers: [{name: a, wire: messages, apiKey: k, apiKeyFile: /run/secrets/seek}]\n",

@@ -202,7 +202,7 @@ func TestWarnings(t *testing.T) {
 		{"a URL without its key", "", []string{"GEMINI_BASE_URL=http://127.0.0.1:1"}, "GEMINI_BASE_URL is set without GEMINI_API_KEY"},
 		{"a model without its server", "", []string{"STOA_UPSTREAM_MODEL=llama3.2"}, "do nothing without STOA_UPSTREAM"},
 		{"a provider that nothing uses", "providers: [{name: idle, wire: messages}]", nil, "nothing uses the provider idle"},
-		{"a server without a path", "", []string{"STOA_UPSTREAM=http://127.0.0.1:11434", "STOA_UPSTREAM_MODEL=m"}, "usually want /v1"},
+		{"a server without a path", "", []string{"STOA_UPSTREAM=http://127.0.0.1:11434", "STOA_UPSTREAM_MODEL=m"}, "usually need /v1"},
 		{"a mask for a key", "providers: [{name: a, wire: messages, apiKey: '********'}]\nfamilies: {alpha: [{provider: a}]}", nil, "this is the mask"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

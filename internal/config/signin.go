@@ -96,7 +96,7 @@ func (c *checker) signIn() {
 			c.problem(path+".issuer", "%s", message)
 		}
 		if p.ClientID == "" {
-			c.problem(path+".clientId", "the identity provider knows this service under a client id; set it")
+			c.problem(path+".clientId", "the client id is missing; set the one that the identity provider has given this service")
 		}
 		if p.ClientSecretEnv != "" && p.ClientSecretFile != "" {
 			c.problem(path, "clientSecretEnv and clientSecretFile are set; keep one of them")

@@ -121,7 +121,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeInvalidTimezone, 422, "The IANA database has no such time zone."),
 		invalid(stoa.CodeTooManyTools, 422, "The agent has too many tools, or their definitions are too long."),
 		invalid(stoa.CodePolicyTooLax, 422, "An agent's settings for a tool must not be less strict than the review in its connection."),
-		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that may show the agent are required."),
+		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that can show the agent are required."),
 		invalid(stoa.CodeAddressNotAllowed, 422, "Requests to this address are not allowed; the operator can allow them."),
 		invalid(stoa.CodePublicURLRequired, 422, "The service has no public address for the redirect of authorization servers; the operator can set `publicUrl`."),
 		invalid(stoa.CodeSecretOrigin, 422, "The secret belongs to a different origin than the address, or to another external user or space."),

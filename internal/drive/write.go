@@ -165,7 +165,7 @@ func unindexed(err error) error {
 // noticeably, the lock has to become finer than a drive.
 func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (Result, error) {
 	if len(ops) > d.limits.MaxBatch {
-		return Result{}, stoa.Errorf(stoa.CodeInvalidValue, "A batch may have at most %d operations, and this one has %d.", d.limits.MaxBatch, len(ops)).At("operations")
+		return Result{}, stoa.Errorf(stoa.CodeInvalidValue, "A batch can have at most %d operations, and this one has %d.", d.limits.MaxBatch, len(ops)).At("operations")
 	}
 	for i, op := range ops {
 		if op.Content != nil && op.Content.size > d.limits.MaxFileBytes {

@@ -60,7 +60,7 @@ func confirmationData(typ string, d session.InputData) session.InputData {
 }
 
 // confirmPrompt is the question to a visitor about a call.
-const confirmPrompt = "Shall this be done? Nothing happens before you confirm it."
+const confirmPrompt = "Confirm this action? Nothing happens before you confirm it."
 
 // A visitorError is the data of an error event for a visitor.
 type visitorError struct {

@@ -142,5 +142,5 @@ func ParseOrigins(list []string) ([]string, error) {
 }
 
 func originsRequired() error {
-	return stoa.Errorf(stoa.CodeOriginsRequired, "Name the pages that may show the agent, such as https://www.example.com. Allowing every page is not possible.").At("allowedOrigins")
+	return stoa.Errorf(stoa.CodeOriginsRequired, "Name the pages that can show the agent, such as https://www.example.com. Allowing every page is not possible.").At("allowedOrigins")
 }

@@ -52,7 +52,7 @@ func (s *Embeds) Authenticate(ctx context.Context, authorization, chatID string,
 		return who, ErrOrigin()
 	}
 	if wait, ok := s.allow(who.Embed.ID, requestsPerMinute); !ok {
-		return who, stoa.Errorf(stoa.CodeRateLimit, "This chat may make %d requests per minute and has reached that limit. Try again in %d seconds.", requestsPerMinute, wait/time.Second).After(wait)
+		return who, stoa.Errorf(stoa.CodeRateLimit, "This chat can make %d requests per minute and has reached that limit. Try again in %d seconds.", requestsPerMinute, wait/time.Second).After(wait)
 	}
 	return who, nil
 }
@@ -80,7 +80,7 @@ func (s *Embeds) allow(name string, perMinute int) (wait time.Duration, ok bool)
 
 // ErrOrigin returns the error for a page that must not use an embed.
 func ErrOrigin() error {
-	return stoa.Errorf(stoa.CodeOriginNotAllowed, "This page may not show the agent. Its owner can list the page's origin when creating the embed: allowedOrigins.")
+	return stoa.Errorf(stoa.CodeOriginNotAllowed, "This page cannot show the agent. Its owner can list the page's origin when creating the embed: allowedOrigins.")
 }
 
 // allows reports whether a page may use the tokens of an embed: for an embed URL,

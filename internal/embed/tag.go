@@ -211,7 +211,7 @@ func (s *Embeds) checkTag(ctx context.Context, id string, page Page, what string
 		if found {
 			s.refuse(ctx, id, page)
 		}
-		return t, stoa.Errorf(stoa.CodeOriginNotAllowed, "This page may not show the agent, or the script tag does not exist. Its owner can list the page's origin: allowedOrigins.")
+		return t, stoa.Errorf(stoa.CodeOriginNotAllowed, "This page cannot show the agent, or the script tag does not exist. Its owner can list the page's origin: allowedOrigins.")
 	}
 	if page.Address != "" {
 		if wait, ok := s.allow(what+" of "+id+" from "+page.Address, perAddress); !ok {

@@ -206,7 +206,7 @@ func allowed(k stoa.Key, res *catalog.Resolution) error {
 			return nil
 		}
 	}
-	return stoa.Errorf(stoa.CodeModelNotAllowed, "This key may only use the models %s. Choose one of them, or use another key.", strings.Join(k.Models, ", ")).At("model")
+	return stoa.Errorf(stoa.CodeModelNotAllowed, "This key can only use the models %s. Choose one of them, or use another key.", strings.Join(k.Models, ", ")).At("model")
 }
 
 // preferPrevious moves the model that made a state to the front of the candidates of an
@@ -260,7 +260,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	least, most := price.Most(s.inputEstimate, min(leastOutput, limit)), price.Most(s.inputEstimate, limit)
 	if s.req.MaxCredits > 0 {
 		if s.req.MaxCredits < least {
-			return stoa.Errorf(stoa.CodeQuota, "The next call may cost %s credits, but the limit of this run leaves only %s.", least, s.req.MaxCredits).At("limits.maxCreditsMicro")
+			return stoa.Errorf(stoa.CodeQuota, "The next call can cost %s credits, but the limit of this run leaves only %s.", least, s.req.MaxCredits).At("limits.maxCreditsMicro")
 		}
 		most = min(most, s.req.MaxCredits)
 	}

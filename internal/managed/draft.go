@@ -115,7 +115,7 @@ func (m *Manager) sealKeys(ctx context.Context, tx *store.Tx, doc map[string]any
 				return err
 			}
 			if s.Origin != provider.Origin() {
-				return stoa.Errorf(stoa.CodeInvalidValue, "The stored key of %q may be sent to %s only. Send the key again to use it with %s.", slot.name, s.Origin, cmp.Or(provider.Origin(), "another server")).At(slot.path)
+				return stoa.Errorf(stoa.CodeInvalidValue, "The stored key of %q can only be sent to %s. Send the key again to use it with %s.", slot.name, s.Origin, cmp.Or(provider.Origin(), "another server")).At(slot.path)
 			}
 			slot.in[slot.member] = s.ID
 			if moved {

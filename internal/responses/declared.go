@@ -17,7 +17,7 @@ func (p *parser) declared() error {
 	list := toolList{seen: map[string]bool{}}
 	err := p.array(name, maxTools, func(i int) error { return p.tool(&list, at(name, i)) })
 	if err == nil && p.dec.InputOffset()-before > maxToolBytes {
-		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" may have at most %d bytes of JSON.", maxToolBytes).At(name)
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" can have at most %d bytes of JSON.", maxToolBytes).At(name)
 	}
 	switch {
 	case err != nil:
@@ -343,7 +343,7 @@ func (p *parser) addedTools(path string, it *inputItem) error {
 		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", path+".tools").At(path + ".tools")
 	}
 	if len(it.tool.added) > maxToolBytes {
-		return stoa.Errorf(stoa.CodeInvalidValue, "%q may have at most %d bytes of JSON.", path+".tools", maxToolBytes).At(path + ".tools")
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d bytes of JSON.", path+".tools", maxToolBytes).At(path + ".tools")
 	}
 	list := toolList{seen: map[string]bool{}}
 	err := p.within(it.tool.added, func() error {

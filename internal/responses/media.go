@@ -140,7 +140,7 @@ func (p *parser) media(part stoa.Part, path string) (stoa.Part, error) {
 		}
 	}
 	if n > most {
-		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "A request may have at most %d images and %d files.", maxImages, maxFiles).At(path)
+		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "A request can have at most %d images and %d files.", maxImages, maxFiles).At(path)
 	}
 	p.req.media = append(p.req.media, mediaItem{Media: part.Media, kind: part.Kind, path: path})
 	return part, nil

@@ -124,6 +124,9 @@ func Parse(body []byte, o Options) (*Request, error) {
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"model\" is missing. Name a model, or send \"auto\".").At("model")
 	}
 	if !p.hasInput {
+		if p.hasMessages {
+			return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"input\" is missing. Send the array of \"messages\" as \"input\".").At("input")
+		}
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"input\" is missing. Send a text or an array of messages.").At("input")
 	}
 	if err := p.complete(); err != nil {
@@ -143,6 +146,8 @@ type parser struct {
 	first    *firstMessage
 	hasModel bool
 	hasInput bool
+
+	hasMessages bool // a member of chat completions, instead of the input
 }
 
 // member parses the value of one member of the body.
@@ -285,6 +290,7 @@ func (p *parser) member(name string) error {
 		}
 		return err
 	}
+	p.hasMessages = p.hasMessages || name == "messages"
 	return p.ignore("", name)
 }
 
@@ -411,13 +417,13 @@ func (p *parser) metadata() error {
 	err := p.object("metadata", func(name string) error {
 		path := "metadata." + name
 		if utf8.RuneCountInString(name) > maxMetadataKey {
-			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" may have at most %d characters.", maxMetadataKey).At("metadata")
+			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" can have at most %d characters.", maxMetadataKey).At("metadata")
 		}
 		if strings.Contains(name, "\x00") {
 			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" must not contain a NUL character.").At("metadata")
 		}
 		if n++; n > maxMetadata {
-			return stoa.Errorf(stoa.CodeInvalidValue, "\"metadata\" may have at most %d pairs.", maxMetadata).At("metadata")
+			return stoa.Errorf(stoa.CodeInvalidValue, "\"metadata\" can have at most %d pairs.", maxMetadata).At("metadata")
 		}
 		s, err := p.short(path, maxMetadataValue)
 		if err != nil {

@@ -67,7 +67,7 @@ func (p *parser) short(path string, most int) (string, error) {
 }
 
 func tooLong(path string, most int) error {
-	return stoa.Errorf(stoa.CodeInvalidValue, "%q may have at most %d characters.", path, most).At(path)
+	return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d characters.", path, most).At(path)
 }
 
 // maxEscaped is the maximum number of JSON bytes per character: two \uXXXX.
@@ -220,7 +220,7 @@ func badJSON(err error) error {
 		return stoa.Errorf(stoa.CodeInvalidJSON, "The body ends before its JSON does. Send one complete JSON object.").Because(err)
 	}
 	if s, ok := errors.AsType[*jsonx.SyntacticError](err); ok {
-		return stoa.Errorf(stoa.CodeInvalidJSON, "The body %s at byte %d. Send one JSON object in UTF-8.", what, s.ByteOffset).Because(err)
+		return stoa.Errorf(stoa.CodeInvalidJSON, "The body %s at byte %d. Send one JSON object in UTF-8, with double quotes around names and strings.", what, s.ByteOffset).Because(err)
 	}
 	return stoa.Errorf(stoa.CodeInvalidJSON, "The body %s. Send one JSON object in UTF-8.", what).Because(err)
 }

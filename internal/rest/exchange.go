@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -229,7 +230,7 @@ func (b *Base) dispatch(mux *http.ServeMux, before func(http.ResponseWriter, *ht
 		return stoa.Errorf(stoa.CodeOverloaded, "The service is shutting down and accepts no more requests. Try again in a moment.")
 	}
 	if raw := r.URL.EscapedPath(); !strings.HasPrefix(raw, "/") || path.Clean(raw) != strings.TrimSuffix(raw, "/") && raw != "/" || !isText(r.URL.Path) {
-		return notFound(r)
+		return notFound(r, nil)
 	}
 	if done, err := before(x, r); done || err != nil {
 		return err
@@ -254,7 +255,7 @@ func (b *Base) served(op *operation, h handler) http.Handler {
 
 // noRoute answers if no route matches: with the methods of the path if it has any,
 // instead of the plain text of the mux.
-func noRoute(mux *http.ServeMux) handler {
+func noRoute(mux *http.ServeMux, patterns []string) handler {
 	return func(x *Exchange) error {
 		var allow []string
 		for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut} {
@@ -265,7 +266,7 @@ func noRoute(mux *http.ServeMux) handler {
 			}
 		}
 		if len(allow) == 0 {
-			return notFound(x.HTTP)
+			return notFound(x.HTTP, patterns)
 		}
 		if x.HTTP.URL.Path == Prefix+"/responses" && isWebSocket(x.HTTP) {
 			x.Header().Set("Upgrade", "HTTP/1.1")
@@ -296,11 +297,49 @@ func hasToken(lists []string, token string) bool {
 	return false
 }
 
-func notFound(r *http.Request) error {
+// notFound returns the error for a path without a route, with the most similar path of the patterns.
+func notFound(r *http.Request, patterns []string) error {
 	if r.URL.Path == Prefix+"/models" || strings.HasPrefix(r.URL.Path, Prefix+"/models/") {
 		return stoa.Errorf(stoa.CodeNotFound, "There is no list of models at this path. GET /api/v1/meta names the models; the operator can enable the extension \"models\".")
 	}
+	if path := similarPath(r.URL.Path, patterns); path != "" {
+		return stoa.Errorf(stoa.CodeNotFound, "This path does not exist; did you mean %s? GET /api/v1/openapi.json lists the paths.", path)
+	}
 	return stoa.Errorf(stoa.CodeNotFound, "This path does not exist. GET /api/v1/openapi.json lists the paths.")
+}
+
+// similarPath returns the path of the pattern that differs from asked in one part, by at most a third of its
+// letters or by the prefix "api-"; empty if there is none.
+func similarPath(asked string, patterns []string) string {
+	parts, best, least := strings.Split(strings.TrimSuffix(asked, "/"), "/"), "", math.MaxInt
+	if len(asked) > 200 {
+		return ""
+	}
+	for _, pattern := range patterns {
+		_, path, _ := strings.Cut(pattern, " ")
+		other := strings.Split(path, "/")
+		if len(other) != len(parts) {
+			continue
+		}
+		sum, wrong := 0, 0
+		for i, part := range other {
+			if parts[i] == part || strings.HasPrefix(part, "{") {
+				continue
+			}
+			wrong++
+			d := stoa.EditDistance(parts[i], part)
+			if "api-"+parts[i] == part {
+				d = 1
+			}
+			if sum += d; d > (len(part)+2)/3 {
+				wrong = len(other)
+			}
+		}
+		if wrong == 1 && sum < least {
+			best, least = path, sum
+		}
+	}
+	return best
 }
 
 // authenticate identifies the caller and checks its scopes for the route.

@@ -280,7 +280,7 @@ const largestBody = 16 << 20
 // would have found.
 func NewMux[S Host](s S, doc *openapi3.T, table []Route[S]) *http.ServeMux {
 	b := s.base()
-	mux := http.NewServeMux()
+	mux, patterns := http.NewServeMux(), []string(nil)
 	for _, rt := range table {
 		if _, path, _ := strings.Cut(rt.Pattern, " "); doc.Paths.Value(path) == nil {
 			continue // of a disabled extension
@@ -290,8 +290,9 @@ func NewMux[S Host](s S, doc *openapi3.T, table []Route[S]) *http.ServeMux {
 			op.maxBody = b.MaxBody
 		}
 		op.maxBody = min(op.maxBody, b.MaxBody)
+		patterns = append(patterns, rt.Pattern)
 		mux.Handle(rt.Pattern, b.served(op, rt.bind(s, op)))
 	}
-	mux.Handle("/", b.served(&operation{}, noRoute(mux)))
+	mux.Handle("/", b.served(&operation{}, noRoute(mux, patterns)))
 	return mux
 }

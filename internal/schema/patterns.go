@@ -76,7 +76,7 @@ func statesOf(v any, most int) (n int) {
 // plainPatterns refuses regular expressions that use too much memory or time.
 func plainPatterns(doc any) error {
 	if statesOf(doc, maxStates) > maxStates {
-		return fmt.Errorf("its regular expressions are too large: all of them may have %d states, and a repetition counts as often as it repeats", maxStates)
+		return fmt.Errorf("its regular expressions are too large: all of them can have %d states, and a repetition counts as often as it repeats", maxStates)
 	}
 	return nil
 }

@@ -291,7 +291,7 @@ func (t *Transition) expireCalls() {
 	t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
 	t.event(EventInputExpired, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn})
 	t.changedInputs()
-	t.Fail(stoa.Failure{Code: codeToolTimeout, Message: fmt.Sprintf("No program returned the output of %s in time. It is unknown whether the call was carried out.", fails), Retryable: true})
+	t.Fail(stoa.Failure{Code: codeToolTimeout, Message: fmt.Sprintf("No program returned the output of %s in time. It is unknown whether the call was executed.", fails), Retryable: true})
 }
 
 // cancelCalls ends the calls of the turn that have no outcome.
@@ -366,7 +366,7 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 			return false, err
 		}
 		if in.Kind != stoa.InputToolCall {
-			return false, stoa.Errorf(stoa.CodeNotWaiting, "The input waits for decisions of people: there is nothing to carry out yet.")
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The input waits for approvals: no call can be executed yet.")
 		}
 		if in.Status != stoa.InputPending {
 			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this input: it was %s.", in.Status)

@@ -82,7 +82,7 @@ func (t *Transition) LoseCall(c *stoa.ExternalCall) (told string, ended bool) {
 func unknownFailure(tool string) stoa.Failure {
 	return stoa.Failure{
 		Code: codeToolUnknown, Retryable: true,
-		Message: fmt.Sprintf("It is unknown whether a call of %s was carried out, and its settings require that the turn then fails. Check whether it was, and then retry the turn or send another message.", tool),
+		Message: fmt.Sprintf("It is unknown whether a call of %s was executed, and its settings require that the turn then fails. Check whether it was, and then retry the turn or send another message.", tool),
 	}
 }
 

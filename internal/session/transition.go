@@ -313,7 +313,7 @@ func (t *Transition) Cancel() { t.finish(stoa.SessionCancelled, "") }
 
 // Timeout ends the turn because its time is over.
 func (t *Transition) Timeout() {
-	t.Fail(stoa.Failure{Code: codeTurnTimeout, Message: "The turn took longer than it may. Retry it, split the task into smaller ones, or raise the limit of its time.", Retryable: true})
+	t.Fail(stoa.Failure{Code: codeTurnTimeout, Message: "The turn reached its time limit. Retry it, split the task into smaller ones, or raise the limit.", Retryable: true})
 }
 
 // finish stops the turn for good, and starts the next one if a message waits.

@@ -168,7 +168,7 @@ func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return &Error{Code: CodeInternal, Message: "Something went wrong on our side. Try again; if it persists, tell the operator the request id.", Err: err}
+	return &Error{Code: CodeInternal, Message: "Something went wrong on our side. Try again; if it persists, send the operator the request id.", Err: err}
 }
 
 // CodeOf returns the code of an error; empty for nil.

@@ -154,7 +154,7 @@ func (tx *Tx) Authorization(ctx context.Context, accountID, connectionID string)
 		return nil, err
 	}
 	if ends := a.StartedAt.Add(AuthorizationTime); a.Status == AuthorizationPending && !tx.Now.Before(ends) {
-		a.Status, a.Message, a.EndedAt = AuthorizationFailed, "Nobody has authorized the connection in time.", ends
+		a.Status, a.Message, a.EndedAt = AuthorizationFailed, "No one authorized the connection in time.", ends
 	}
 	return a, nil
 }

@@ -74,7 +74,7 @@ func (tx *Tx) dropEndedKeys(ctx context.Context, accountID string) error {
 		AND (revoked_at > 0 AND revoked_at < $2 OR expires_at > 0 AND expires_at < $2) ORDER BY created_at, id LIMIT $3)`,
 		accountID, db.Micros(tx.Now.Add(-EndedKeyKept)), endedKeys)
 	if err == nil && n == 0 {
-		err = stoa.Errorf(stoa.CodeLimitReached, "%d keys of this account were revoked, rotated or have expired within %d days, which is the limit of this service. Make fewer keys that live longer, or ask the operator to raise the limit.",
+		err = stoa.Errorf(stoa.CodeLimitReached, "%d keys of this account were revoked, rotated or have expired within %d days, which is the limit of this service. Create fewer keys with a longer validity, or ask the operator to raise the limit.",
 			limit, int(EndedKeyKept.Hours()/24))
 	}
 	return err

@@ -108,14 +108,14 @@ func checkConfirmation(i int, definition string, d Decision) error {
 	parsed := remote.Parse(definition)
 	for j, pointer := range d.PublicFields {
 		if len([]rune(pointer)) > maxPointer {
-			return stoa.Errorf(stoa.CodeInvalidValue, "A pointer may have at most %d characters.", maxPointer).At(fmt.Sprintf("%s[%d]", member(i, "publicFields"), j))
+			return stoa.Errorf(stoa.CodeInvalidValue, "A pointer can have at most %d characters.", maxPointer).At(fmt.Sprintf("%s[%d]", member(i, "publicFields"), j))
 		}
 	}
 	if _, j, err := publicFields(parsed.InputSchema, d.PublicFields); err != nil {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The pointer %q is invalid: %v.", short(d.PublicFields[j]), err).At(fmt.Sprintf("%s[%d]", member(i, "publicFields"), j))
 	}
 	if len([]rune(d.VisitorTitle)) > MaxVisitorTitle {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The title may have at most %d characters.", MaxVisitorTitle).At(member(i, "visitorTitle"))
+		return stoa.Errorf(stoa.CodeInvalidValue, "The title can have at most %d characters.", MaxVisitorTitle).At(member(i, "visitorTitle"))
 	}
 	if titleFor(d.VisitorTitle, parsed.Title) == "" {
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool %q has no title. Set visitorTitle to what visitors are asked to confirm, such as \"Cancel an order\".", short(d.Name)).At(member(i, "visitorTitle"))

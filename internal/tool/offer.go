@@ -351,13 +351,13 @@ func (e entry) checkPolicy(at string, t stoa.AgentTool) error {
 	}
 	at = fmt.Sprintf("%sstricter[%d].", at, k)
 	if e.stricter.Approval == stoa.ApprovalNever && e.tool.Approval != stoa.ApprovalNever {
-		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q requires a person's approval of each call. An agent may be stricter, never laxer; review the tool again.", short(e.name)).At(at + "approval")
+		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q requires a person's approval of each call. An agent can be stricter, but not laxer; review the tool again.", short(e.name)).At(at + "approval")
 	}
 	if e.stricter.Effects != "" && e.stricter.Effects.Laxer(stoa.Effects(e.tool.Effects)) {
-		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has the effects %q, and %q is laxer. An agent may be stricter, never laxer; review the tool again.", short(e.name), e.tool.Effects, e.stricter.Effects).At(at + "effects")
+		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has the effects %q, and %q is laxer. An agent can be stricter, but not laxer; review the tool again.", short(e.name), e.tool.Effects, e.stricter.Effects).At(at + "effects")
 	}
 	if e.stricter.OnUnknown == stoa.UnknownTells && e.tool.OnUnknown == stoa.UnknownFails {
-		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q lets the turn fail if it is unknown whether a call was carried out. An agent may be stricter, never laxer; review the tool again.", short(e.name)).At(at + "onUnknown")
+		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q lets the turn fail if it is unknown whether a call was executed. An agent can be stricter, but not laxer; review the tool again.", short(e.name)).At(at + "onUnknown")
 	}
 	return nil
 }

@@ -465,7 +465,7 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 			decide(&row, d)
 			switch {
 			case d.Visitors == store.VisitorsYes && row.Effects != "read":
-				return stoa.Errorf(stoa.CodeInvalidValue, "Visitors may only use read-only tools, unless they confirm each call (visitors: confirm); the effects of %q are %s.", short(d.Name), row.Effects).At(member(i, "visitors"))
+				return stoa.Errorf(stoa.CodeInvalidValue, "Visitors can only use read-only tools, unless they confirm each call (visitors: confirm); the effects of %q are %s.", short(d.Name), row.Effects).At(member(i, "visitors"))
 			case d.Visitors == store.VisitorsConfirm:
 				if err := checkConfirmation(i, row.Definition, d); err != nil {
 					return err
@@ -572,7 +572,7 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	case !c.Allows(rows[at]):
 		return out, stoa.Errorf(stoa.CodeToolChanged, "The tool is %s, and only an approved tool can be called. Review it first.", rows[at].State).At("name")
 	case rows[at].Effects != "read" && !trial.Confirm:
-		return out, stoa.Errorf(stoa.CodeConfirmationRequired, "The tool has effects (%s). Send confirm: true to carry them out.", rows[at].Effects).At("confirm")
+		return out, stoa.Errorf(stoa.CodeConfirmationRequired, "The tool has effects (%s). Send confirm: true to execute the call.", rows[at].Effects).At("confirm")
 	}
 	done, err := t.admit(c)
 	if err != nil {

@@ -198,7 +198,7 @@ func TestAnExpiredCallIsResolved(t *testing.T) {
 			p.says("No matches")
 			p.choose("#filter-outcome", "expired")
 			p.press("Resolve")
-			p.says("It is unknown whether the call was carried out.")
+			p.says("It is unknown whether the call was executed.")
 			p.fits()
 			p.shot("in doubt")
 			p.see(`([...document.querySelectorAll("dialog footer button")].find((b) => b.innerText === "Resolve").click(), true)`)

@@ -113,7 +113,7 @@ func TestConnectionsInABrowser(t *testing.T) {
 			p.shot("test")
 			p.check("Run the tool")
 			p.press("Call it")
-			p.see(`!!document.querySelector("[aria-label='What came of it'] .badge")`)
+			p.see(`!!document.querySelector("[aria-label='Result'] .badge")`)
 			p.fits()
 			p.shot("result")
 			calls := f.Calls()

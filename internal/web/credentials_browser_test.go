@@ -122,7 +122,7 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 			st.c.Want(204, "DELETE", "/api/v1/secrets/"+o.all, nil)
 			p.open(o.agent + "/sessions")
 			p.says("Secret for shop")
-			p.says("There is none for")
+			p.says("There is no secret for")
 			p.open(o.agent + "/sessions/" + made.ID)
 			p.uses("shop uses ann deleted")
 			p.uses("notes uses " + o.all + " deleted")

@@ -71,7 +71,7 @@ func (s *Site) only(next http.HandlerFunc, more ...string) http.Handler {
 func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if !reading || !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		s.refuse(w, stoa.Errorf(stoa.CodeNotFound, "there is nothing at %s; the paths of the API begin with /api/v1", r.URL.Path))
+		s.refuse(w, stoa.Errorf(stoa.CodeNotFound, "There is nothing at %s. The paths of the API begin with /api/v1.", r.URL.Path))
 		return
 	}
 	body, err := s.missing.plain()

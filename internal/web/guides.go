@@ -147,6 +147,7 @@ func newGuide(name string, source []byte, titles map[string]string) (*guide, err
 // table is not a heading.
 var guideMarkup = strings.NewReplacer(
 	"<table>", tableBegin, "</table>", tableEnd,
+	"<code>-", `<code class="flag">-`, // it does not break at its hyphens
 	"<th></th>", "<td></td>",
 	"<pre>", `<div class="code" data-copy><pre tabindex="0">`, "</pre>", "</pre></div>",
 )

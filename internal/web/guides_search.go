@@ -40,11 +40,21 @@ func guidesFailed() *stoa.Error {
 // A searchWord is a word of a search.
 type searchWord struct {
 	text   string  // lower case, without its ending
+	other  string  // what the guides say instead; "" for most words
 	weight float64 // larger for words in fewer sections
 }
 
 // common are words that do not narrow a search.
-var common = strings.Fields("a an and are can do does for how i in is it my of on or the to what with")
+var common = strings.Fields("a an and are can do does for how i in is it much my of on or the to what with")
+
+// otherWords are words that people search for, by their stems, with those of the guides.
+var otherWords = map[string]string{
+	"bubbl": "script tag", "certificat": "proxy", "cluster": "node", "colleagu": "member", "cost": "price", "email": "mail", "expensiv": "price",
+	"forgot": "lost", "forgotten": "lost", "gdpr": "retention", "hitl": "approval", "http": "proxy", "human": "approval", "knowledg": "drive", "login": "sign-in",
+	"loop": "approval", "multi": "several", "multipl": "several", "password": "sign-in", "pay": "payment", "rag": "drive",
+	"refund": "withdrawal", "ssl": "proxy", "sse": "event stream", "structur": "json", "stuck": "waiting", "tls": "proxy", "top": "grant", "topup": "grant",
+	"vision": "image", "widget": "script tag",
+}
 
 // search returns the sections that have most of a search's words, by their weights, best first:
 // words in titles count most, then the number of occurrences. A word matches the beginnings of words.
@@ -85,30 +95,38 @@ func (g *guides) sections() iter.Seq2[*guide, guideSection] {
 }
 
 // weigh returns the words that narrow a search, and the sum of their weights: the logarithm of the part of
-// the sections that have a word.
+// the sections that have a word. A word that no section has counts a little more than the rarest of the others.
 func (g *guides) weigh(texts []string) (words []searchWord, total float64) {
+	var unknown, most float64
 	for _, text := range texts[:min(len(texts), maxWords)] {
 		if slices.Contains(common, text) {
 			continue
 		}
-		text = stem(text)
-		all, with := g.count(text)
+		word := searchWord{text: stem(text)}
+		word.other = otherWords[word.text]
+		all, with := g.count(word)
 		if with == 0 {
-			if similar := g.similar(text); similar != "" {
-				text = stem(similar)
-				_, with = g.count(text)
+			if similar := g.similar(word.text); similar != "" {
+				word.text = stem(similar)
+				_, with = g.count(word)
 			}
 		}
-		words = append(words, searchWord{text, math.Log((1 + all) / (0.5 + with))})
-		total += words[len(words)-1].weight
+		word.weight = math.Log((1 + all) / (0.5 + with))
+		if with == 0 {
+			unknown++
+		} else {
+			most = max(most, word.weight)
+			total += word.weight
+		}
+		words = append(words, word)
 	}
-	return words, total
+	return words, total + unknown*1.1*most
 }
 
 // count returns the number of sections, and of those that have a word.
-func (g *guides) count(word string) (all, with float64) {
+func (g *guides) count(word searchWord) (all, with float64) {
 	for _, section := range g.sections() {
-		if all++; wordIndex(section.lowerTitle, word) >= 0 || wordIndex(section.lowerText, word) >= 0 {
+		if all++; word.in(section.lowerTitle) || word.in(section.lowerText) {
 			with++
 		}
 	}
@@ -149,7 +167,7 @@ func differsByOne(a, b string) bool {
 
 // stem returns a word without an ending of English, if four letters are left.
 func stem(word string) string {
-	for _, ending := range []string{"ing", "ed", "es", "s", "e"} {
+	for _, ending := range []string{"ing", "ies", "ed", "es", "s", "e", "y"} {
 		if s, found := strings.CutSuffix(word, ending); found && len(s) >= 4 {
 			return s
 		}
@@ -163,19 +181,19 @@ func (s guideSection) score(guide string, words []searchWord) (score, has float6
 	for _, word := range words {
 		n := 0
 		for rest := s.lowerText; n < 8; n++ {
-			at := wordIndex(rest, word.text)
+			at, length := word.index(rest)
 			if at < 0 {
 				break
 			}
-			rest = rest[at+len(word.text):]
+			rest = rest[at+length:]
 		}
-		if wordIndex(s.lowerTitle, word.text) >= 0 {
+		if word.in(s.lowerTitle) {
 			n += 40
 		}
 		if n > 0 {
 			has += word.weight
 		}
-		if wordIndex(page, word.text) >= 0 {
+		if word.in(page) {
 			n += 30
 		}
 		score += word.weight * float64(n+20*min(n, 1)) // a further word is worth more than many of one
@@ -183,18 +201,42 @@ func (s guideSection) score(guide string, words []searchWord) (score, has float6
 	return score, has
 }
 
-// wordIndex returns the index of the first word of a text that begins with the given one, or -1.
+// in reports whether a text in lower case has the word, or that of the guides.
+func (w searchWord) in(text string) bool {
+	at, _ := w.index(text)
+	return at >= 0
+}
+
+// index returns the index and the length of the first occurrence of the word in a text in lower case, or of that
+// of the guides; -1 without one.
+func (w searchWord) index(text string) (at, length int) {
+	at, length = wordIndex(text, w.text), len(w.text)
+	if w.other != "" {
+		if i := wordIndex(text, w.other); i >= 0 && (at < 0 || i < at) {
+			return i, len(w.other)
+		}
+	}
+	return at, length
+}
+
+// wordIndex returns the index of the first word of a text that begins with the given one, or, for at most three
+// letters, is the given one or its plural; -1 without one.
 func wordIndex(text, word string) int {
+	part := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	for from := 0; ; {
 		i := strings.Index(text[from:], word)
 		if i < 0 {
 			return -1
 		}
 		i += from
-		if before, _ := utf8.DecodeLastRuneInString(text[:i]); i == 0 || !unicode.IsLetter(before) && !unicode.IsDigit(before) {
+		from = i + len(word)
+		if before, _ := utf8.DecodeLastRuneInString(text[:i]); i > 0 && part(before) {
+			continue
+		}
+		after, _ := utf8.DecodeRuneInString(strings.TrimPrefix(text[from:], "s"))
+		if len(word) > 3 || !part(after) {
 			return i
 		}
-		from = i + len(word)
 	}
 }
 
@@ -202,7 +244,7 @@ func wordIndex(text, word string) int {
 func excerpt(text string, words []searchWord) (parts []excerptPart) {
 	start := -1
 	for _, word := range words {
-		if i := indexFold(text, word.text); i >= 0 && (start < 0 || i < start) {
+		if i, _ := word.indexFold(text); i >= 0 && (start < 0 || i < start) {
 			start = i
 		}
 	}
@@ -223,8 +265,12 @@ func excerpt(text string, words []searchWord) (parts []excerptPart) {
 	for rest != "" {
 		at, length := -1, 0
 		for _, word := range words {
-			if i := indexFold(rest, word.text); i >= 0 && (at < 0 || i < at) {
-				at, length = i, len(word.text)
+			if i, n := word.indexFold(rest); i >= 0 && (at < 0 || i < at) {
+				end := strings.IndexFunc(rest[i+n:], func(r rune) bool { return !unicode.IsLetter(r) })
+				if end < 0 {
+					end = len(rest) - i - n
+				}
+				at, length = i, n+end
 			}
 		}
 		if at < 0 {
@@ -240,12 +286,11 @@ func excerpt(text string, words []searchWord) (parts []excerptPart) {
 	return parts
 }
 
-// indexFold returns the index of a word in text that begins with a lower-case one, ignoring case. It returns
-// -1 if there is no match, or if lower case changes the length.
-func indexFold(text, word string) int {
+// indexFold is like index for a text in any case. It returns -1 if lower case changes the length.
+func (w searchWord) indexFold(text string) (at, length int) {
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) {
-		return -1
+		return -1, 0
 	}
-	return wordIndex(lower, word)
+	return w.index(lower)
 }

@@ -116,6 +116,19 @@ func TestGuidesAreSearched(t *testing.T) {
 			t.Errorf("%q is marked inside of a word: %s", q, m)
 		}
 	}
+	// The words of readers that differ from those of the guides lead to the right page among the first three.
+	for q, want := range map[string]string{
+		"how much does it cost": "billing", "send email": "reports", "sse": "agents", "https tls certificate": "proxy", "forgot owner key": "install",
+		"lost password": "members", "invite colleague": "members", "chat widget": "embeds", "human in the loop": "approvals", "knowledge base rag": "drives",
+		"top up": "sell-access", "stuck session": "agents", "multi node cluster": "nodes", "delete data gdpr": "ledger", "images vision": "extensions",
+		"json schema structured output": "extensions", "error codes": "conventions", "retry": "conventions", "idempotency": "conventions", "revoke a leaked key": "audit",
+		"embed logo": "embeds", "curl": "clients", "stripe": "sell-access", "langchain": "clients", "environment variables": "configuration",
+	} {
+		links := regexp.MustCompile(`<li><a href="/docs/([a-z-]+)#`).FindAllStringSubmatch(found(q), 3)
+		if !slices.ContainsFunc(links, func(link []string) bool { return link[1] == want }) {
+			t.Errorf("%q leads to %v, not to %s", q, links, want)
+		}
+	}
 	for _, q := range []string{"nowhere-to-be-found", "", "   ", "systemd nowhere-to-be-found"} {
 		if body := found(q); strings.Contains(body, "<mark>") || !strings.Contains(body, "No results. Try fewer") {
 			t.Errorf("%q finds something: %.400s", q, body)

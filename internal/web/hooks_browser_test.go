@@ -115,7 +115,7 @@ func TestWebhooksInABrowser(t *testing.T) {
 	}
 	st := newStage(t)
 	p := signIn(t, browser, st.h.URL, keyWith(st.h, "usage:read"), "webhooks", sizes()[0])
-	p.says("This key may not see webhooks")
+	p.says("This key cannot see webhooks")
 	p.shot("not allowed")
 }
 

@@ -57,7 +57,7 @@ func TestAConnectionIsSwitchedOffInTheConsole(t *testing.T) {
 			p.check("put")
 			p.check("read")
 			p.check("Ask before each call of read")
-			p.check("Let the turn fail when nobody knows whether a call of read")
+			p.check("End the turn as failed if the outcome of a read")
 			p.see(`!document.body.innerText.includes("whether a call of put")`)
 			p.check("Ask before each call of read")
 			p.fits()

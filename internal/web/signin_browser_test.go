@@ -94,7 +94,7 @@ func TestAnAccountIsChosenPerTab(t *testing.T) {
 	p.see(`document.querySelector(".rail select")?.value === "` + otherAccount + `"`)
 	p.see(`!document.querySelector('.rail a[href="#/accounts"]')`) // the role has no such scope
 	p.do(chromedp.Navigate(srv.URL + "/console#/audit"))
-	p.says("Your role may not read the changes of the account")
+	p.says("Your role cannot read the changes of the account")
 	p.see(`sessionStorage.getItem("stoa.account") === "` + otherAccount + `"`)
 	other := p.openTab("/console")
 	other.see(`document.querySelector(".rail select")?.value === "` + stubAccount + `"`)

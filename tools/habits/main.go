@@ -1,9 +1,10 @@
 // Command habits lists phrases that make prose hard to read, with the share of the
 // comment blocks and paragraphs that have them.
 //
-//	go run ./habits [-list] FILE-OR-DIRECTORY…
+//	go run ./habits [-list] [-shown] FILE-OR-DIRECTORY…
 //
-// It reads comments of Go and TypeScript files and paragraphs of Markdown files.
+// It reads comments of Go and TypeScript files and paragraphs of Markdown files; with -shown, instead of comments, the
+// texts that people see: sentences in the strings of Go files and in the pages, and the descriptions of the contract.
 // Generated files, test data and installed modules are left out. Nothing fails because
 // of its output: see docs/contributing/style.md.
 package main
@@ -33,8 +34,16 @@ var habits = []struct {
 	{`old words (whoever, anew, beside, in place of …)`, regexp.MustCompile(`(?i)\b(whoever|whomever|nobody|somebody|anew|told|beside|in place of|but for|for itself|of its own|of their own)\b`)},
 	{`placeholders (so many, that much …)`, regexp.MustCompile(`(?i)\b(so|that) (many|much|far|long)\b`)},
 	{`personification (knows, tells, wants …)`, regexp.MustCompile(`\b(knows|tells|wants|sees|hears|looks|learns|thinks|hopes|believes)\b`)},
-	{`results by a clause ("what comes of")`, regexp.MustCompile(`\bwhat (comes|came|becomes|became|is known|was|there is)\b`)},
+	{`results by a clause ("what comes of")`, regexp.MustCompile(`\b[Ww]hat (comes|came|becomes|became|is known|was|there is)\b`)},
+	{`"may" for "can"`, regexp.MustCompile(`\bmay (only|not|at most|have (at most|up to|%d)|choose|use|list|open|make %d|be (sent|repeated|used))\b`)},
+	{`words that other products do not use (under way, at once, lately …)`, regexp.MustCompile(`(?i)\b(under way|lately|at once|carry out|carried out|holds (no|an?)|takes the place|is not right|did not work)\b`)},
 }
+
+// usual are phrases of messages in every product, which -shown leaves out.
+var usual = regexp.MustCompile(`(?i)\bthere (is|are|was|were) (no|none)\b|\bno longer\b`)
+
+// shown reports whether the texts that people see are read instead of comments.
+var shown = flag.Bool("shown", false, "read the texts that people see instead of comments")
 
 // A block is one comment or one paragraph.
 type block struct{ at, text string }
@@ -98,6 +107,12 @@ func read(path, text string) []block {
 	switch {
 	case strings.Contains(text[:min(len(text), 200)], "DO NOT EDIT"):
 		return nil
+	case *shown && strings.HasSuffix(path, "_test.go"):
+		return nil
+	case *shown && strings.HasSuffix(path, ".md"):
+		return nil
+	case *shown && regexp.MustCompile(`\.(go|tsx?|yaml|html)$`).MatchString(path):
+		return sentences(path, text)
 	case strings.HasSuffix(path, ".go"):
 		return goComments(path, text)
 	case strings.HasSuffix(path, ".ts"), strings.HasSuffix(path, ".tsx"):
@@ -106,6 +121,24 @@ func read(path, text string) []block {
 		return paragraphs(path, text)
 	}
 	return nil
+}
+
+// sentence matches a text of several words between quotation marks, between tags, or after a key of YAML.
+var sentence = regexp.MustCompile(`"((?:[^"\\]|\\.)*[a-z,] (?:[^"\\]|\\.)*)"|>([^<>{}]*[a-z,] [^<>{}]*)[<{]|(?:description|summary): ([^"{\s].*)`)
+
+// sentences returns the texts of a file that people see.
+func sentences(path, text string) (blocks []block) {
+	n := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		n++
+		if strings.HasPrefix(strings.TrimSpace(line), "//") {
+			continue
+		}
+		for _, m := range sentence.FindAllStringSubmatch(line, -1) {
+			blocks = append(blocks, block{fmt.Sprintf("%s:%d", path, n), usual.ReplaceAllString(strings.Join(m[1:], ""), "…")})
+		}
+	}
+	return blocks
 }
 
 func goComments(path, text string) (blocks []block) {

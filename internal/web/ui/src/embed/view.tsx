@@ -77,7 +77,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
                 <p>
                   <b>{say("This chat has reached its limit.")}</b>
                 </p>
-                <p>{say("What was said can still be read. Reload the page to begin another.")}</p>
+                <p>{say("You can still read this chat. Reload the page to start a new one.")}</p>
               </Notice>
             ) : asks?.confirmation ? (
               <Confirmation key={asks.id} input={asks} of={asks.confirmation} visit={visit} />
@@ -425,7 +425,7 @@ function Confirmation({ input, of: c, visit }: { input: PendingInput; of: ToolCo
   const decide = (value: string) => void visit.answer(input, value);
   return (
     <fieldset class="chat-input" ref={box} tabIndex={-1} aria-describedby="confirms-what">
-      <legend>{say("Shall this be done?")}</legend>
+      <legend>{say("Confirm this action?")}</legend>
       <div id="confirms-what" class="confirms">
         <p class="what">
           <bdi>{c.title}</bdi>
@@ -444,7 +444,7 @@ function Confirmation({ input, of: c, visit }: { input: PendingInput; of: ToolCo
             ))}
           </dl>
         )}
-        <p class="small muted">{say(c.previousOutcome === "unknown" ? "It may have been done already. If you confirm it, it is done again." : "Nothing happens before you confirm it.")}</p>
+        <p class="small muted">{say(c.previousOutcome === "unknown" ? "It may have been done already. If you confirm, it is done again." : "Nothing happens before you confirm it.")}</p>
       </div>
       <div class="row">
         <Button kind="main" onClick={() => decide("approve")}>

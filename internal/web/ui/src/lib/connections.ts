@@ -10,7 +10,7 @@ export const kindWords: Record<Kind, string> = { mcp: "A server of the Model Con
 
 export const approvalWords: Record<Approval, string> = { always: "ask before each call", never: "call without asking" };
 
-export const effectsWords: Record<Effects, string> = { read: "only reads", idempotent: "may be repeated", once: "has side effects" };
+export const effectsWords: Record<Effects, string> = { read: "only reads", idempotent: "can be repeated", once: "has side effects" };
 
 export type Visitors = ConnectionTool["visitors"];
 
@@ -35,7 +35,7 @@ export function pointers(schema: unknown, at = "", depth = 0): string[] {
 export type OnUnknown = NonNullable<ConnectionTool["onUnknown"]>;
 
 // onUnknownWords describe the effect on a turn if the outcome of a call is unknown.
-export const onUnknownWords: Record<OnUnknown, string> = { tell_model: "the model is told, or the approver", fail: "the turn fails" };
+export const onUnknownWords: Record<OnUnknown, string> = { tell_model: "the model or the approver decides", fail: "the turn fails" };
 
 // idArguments returns the arguments of a tool that can carry the id of a call.
 export function idArguments(t: ConnectionTool): string[] {

@@ -45,7 +45,7 @@ export const templates: Template[] = [
   {
     id: "report",
     title: "Writes a daily report",
-    hint: "Add a schedule, and a webhook that takes the report to Slack or mail.",
+    hint: "Add a schedule, and a webhook that sends the report to Slack or by mail.",
     name: "Reporter",
     instructions: `You write a short report of the last day.
 

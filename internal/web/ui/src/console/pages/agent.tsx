@@ -84,7 +84,7 @@ function Lacking({ scope }: { scope: string }) {
     <section class="panel">
       <Empty title="Not with this key">
         <p>
-          It does not carry the scope <code>{scope}</code>.
+          It does not have the scope <code>{scope}</code>.
         </p>
       </Empty>
     </section>

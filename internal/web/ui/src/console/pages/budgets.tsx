@@ -27,7 +27,7 @@ const periods: [Budget["period"], string][] = [
 ];
 
 const caps: [Budget["atCap"], string][] = [
-  ["shorten", "Calls may write less output"],
+  ["shorten", "Replies are shortened"],
   ["refuse", "Calls are refused"],
 ];
 

@@ -133,7 +133,7 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
           {(list) =>
             list.data.length + list.commonPrefixes.length === 0 ? (
               <Empty title={prefix ? "This folder is empty" : "No files yet"}>
-                <p>What the agent knows lies in its drive. {writes && "Drop files or folders here, or create a file."}</p>
+                <p>The drive contains the agent's knowledge. {writes && "Drop files or folders here, or create a file."}</p>
               </Empty>
             ) : (
               <>
@@ -214,7 +214,7 @@ function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void
       </label>
       <input id="drive-search" class="input" type="search" placeholder="Search the files" value={query} onInput={(e) => setQuery(e.currentTarget.value)} />
       {asked && (
-        <section class="panel" aria-label="What was found">
+        <section class="panel" aria-label="Search results">
           <States of={found}>
             {(list) => (
               <>

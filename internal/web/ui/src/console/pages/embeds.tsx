@@ -122,8 +122,8 @@ function Details({ path, onClose }: { path: string; onClose: () => void }) {
           <Facts
             of={[
               ["State", <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge>],
-              ["Visitor", e.externalUserId ?? <span class="muted">nobody in particular</span>, "breaks"],
-              ["Pages that may show it", e.allowedOrigins.join(", "), "breaks"],
+              ["Visitor", e.externalUserId ?? <span class="muted">any visitor</span>, "breaks"],
+              ["Pages that can show it", e.allowedOrigins.join(", "), "breaks"],
               e.greeting && ["Greeting", e.greeting, "breaks"],
               hasSecrets(e.credentials) && ["Secrets of its chat", <GivenSecrets of={e.credentials} />],
             ]}
@@ -172,7 +172,7 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
       onSubmit={submit}
       onClose={onClose}
     >
-      <AreaField id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
+      <AreaField id="embed-origins" label="Pages that can show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
       <TextField id="embed-user" label="Visitor" hint="Your own id of the visitor." placeholder="anonymous" maxLength={128} value={user} onChange={setUser} />
       <TextField id="embed-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
       {look.fields}
@@ -211,7 +211,7 @@ function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEm
             </a>
           </p>
           <OnServer agentId={agentId} body={body} />
-          <p class="small muted">A page without a server takes a script tag.</p>
+          <p class="small muted">A page without a server uses a script tag.</p>
         </>
       ) : (
         <>

@@ -46,7 +46,7 @@ function Invite({ onDone, onClose }: { onDone: (made: InvitationWithLink) => voi
   return (
     <FormDialog id="invite-customer" title="Invite a customer" submit="Create the link" ready={!!account.trim()} action={action} onSubmit={submit} onClose={onClose}>
       <TextField id="invited-account" label="Name of the account" hint="It is created when the person opens the link and accepts." maxLength={200} value={account} onChange={setAccount} autofocus />
-      <TextField id="invited-person" label="Name of the person" hint="Its owner. It may be empty." maxLength={200} value={name} onChange={setName} />
+      <TextField id="invited-person" label="Name of the person" hint="The owner of the account. Optional." maxLength={200} value={name} onChange={setName} />
       <PlanField value={plan} onChange={setPlan} />
       <TextField id="invited-grant" label="Starting credits" hint="Empty: none." type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
     </FormDialog>

@@ -243,7 +243,7 @@ function Bench({ meta }: { meta: Meta }) {
   const share = async () => {
     const link = linkOf(prompt);
     if (!link) toast("This prompt is too long for a link. Save it under a name instead.", "failed");
-    else toast((await copyText(link)) ? "Link copied. It contains the whole prompt, so share it only with people who may read it." : "The browser does not allow copying here");
+    else toast((await copyText(link)) ? "Link copied. It contains the whole prompt, so share it only with people who are allowed to read it." : "The browser does not allow copying here");
   };
   const example = callOf(settings, settings.model, [...history(rounds.slice(0, -1), 0), ...asked({ question: draft.trim() || latest?.question || "Why is the sky blue?", images })]);
 

@@ -226,7 +226,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
             setRepeating(false);
           }}
         >
-          <p>It has called your tools, which may have had effects. The agent knows which calls were made, and may call them again.</p>
+          <p>It has called your tools, which may have had effects. The agent receives the list of these calls, and can repeat them.</p>
         </Confirm>
       )}
       {deleting && (

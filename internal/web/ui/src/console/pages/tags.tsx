@@ -125,12 +125,12 @@ function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; pat
   const shown = ["allowedOrigins", "accentColor", "maxCreditsMicro", "chatsPerDay"].some((p) => about(p)) || look.shown || own.shown;
   return (
     <FormDialog id="tag-form" title={tag ? "Edit the script tag" : "Create script tag"} submit={tag ? "Save" : "Create the script tag"} preview={look.preview({ greeting, accent, theme })} ready={allowedOrigins.length > 0} action={action} shown={shown} onSubmit={submit} onClose={onClose}>
-      <AreaField id="tag-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
+      <AreaField id="tag-origins" label="Pages that can show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
       <TextField id="tag-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
       {look.fields}
-      <Field id="tag-accent" label="Colour" problem={about("accentColor")}>
+      <Field id="tag-accent" label="Color" problem={about("accentColor")}>
         <div class="row tight">
-          <input class="input" type="color" aria-label="Choose the colour" value={/^#[0-9a-f]{6}$/i.test(accent) ? accent : usualAccent} onInput={(e) => setAccent(e.currentTarget.value)} />
+          <input class="input" type="color" aria-label="Choose the color" value={/^#[0-9a-f]{6}$/i.test(accent) ? accent : usualAccent} onInput={(e) => setAccent(e.currentTarget.value)} />
           <input id="tag-accent" class="input code" placeholder={usualAccent} maxLength={7} pattern="#[0-9a-fA-F]{6}" value={accent} onInput={(e) => setAccent(e.currentTarget.value)} aria-invalid={!!about("accentColor")} />
         </div>
       </Field>

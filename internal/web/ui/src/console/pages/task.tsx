@@ -89,7 +89,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
                       </Button>
                     )}
                     {t.status === "paused" && (
-                      <Button small icon="again" disabled={busy} onClick={() => act("It goes on", () => post("resume"))}>
+                      <Button small icon="again" disabled={busy} onClick={() => act("Resumed", () => post("resume"))}>
                         Resume
                       </Button>
                     )}

@@ -178,7 +178,7 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
           table("Settings of plans", rows, [
             { title: "Gated models", show: (s) => (s.value.gatedModels ? "yes" : "no") },
             { title: "Requests a minute", number: true, show: (s) => limit(s.value.requestsPerMinute) },
-            { title: "Sessions at once", number: true, show: (s) => limit(s.value.activeSessions) },
+            { title: "Concurrent sessions", number: true, show: (s) => limit(s.value.activeSessions) },
             { title: "Credits a month", number: true, show: (s) => (s.value.includedMicro ? credits(Number(s.value.includedMicro)) : <span class="muted">–</span>) },
           ])}
         {tab === "history" && all.versions.length === 0 && <p class="pad">Nothing was changed here yet.</p>}

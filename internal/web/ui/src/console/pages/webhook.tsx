@@ -344,7 +344,7 @@ function Recover({ path, onDone, onClose }: { path: string; onDone: (sent: numbe
       onDone(((await reply.json()) as WebhookRecovery).recovered);
     });
   return (
-    <FormDialog id="recover-webhook" title="Recover what was missed" submit="Send it again" ready={!!since} action={action} onSubmit={submit} onClose={onClose}>
+    <FormDialog id="recover-webhook" title="Recover missed deliveries" submit="Send it again" ready={!!since} action={action} onSubmit={submit} onClose={onClose}>
       <p>Failed and held events of that time are sent again with their original ids.</p>
       <TextField id="recover-since" label="Since" hint="In the time zone of this browser." type="datetime-local" value={since} onChange={setSince} autofocus />
       <TextField id="recover-until" label="Until" hint="Empty: now." type="datetime-local" value={until} onChange={setUntil} />

@@ -85,7 +85,7 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
               )}
               {allow.includes(t.name) && t.onUnknown === "tell_model" && (
                 <label class="check small">
-                  <input type="checkbox" checked={stricter.some((s) => s.name === t.name && s.onUnknown === "fail")} onChange={(e) => be(t, { onUnknown: e.currentTarget.checked ? "fail" : undefined })} /> Let the turn fail when nobody knows whether a call of {t.name} was done
+                  <input type="checkbox" checked={stricter.some((s) => s.name === t.name && s.onUnknown === "fail")} onChange={(e) => be(t, { onUnknown: e.currentTarget.checked ? "fail" : undefined })} /> End the turn as failed if the outcome of a {t.name} call is unknown
                 </label>
               )}
             </div>

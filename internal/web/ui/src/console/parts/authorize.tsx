@@ -125,7 +125,7 @@ function Waiting({ path, start, onDone, onAgain }: { path: string; start: Author
     return (
       <Notice meaning="waiting">
         <p>
-          <b>The sign-in has timed out.</b> Nobody has authorized the connection by {moment(start.expiresAt)}.
+          <b>The sign-in has timed out.</b> No one authorized the connection by {moment(start.expiresAt)}.
         </p>
         {again}
       </Notice>

@@ -252,7 +252,7 @@ export function CallDialog({ id, onClose, onChanged }: { id: string; onClose: ()
             {inDoubt(read.call) && !read.call.resolution && (
               <Notice meaning="waiting">
                 <p>
-                  <b>It is unknown whether the call was carried out.</b> Check where it would have had its effect, then record what you found.
+                  <b>It is unknown whether the call was executed.</b> Check where it would have had its effect, then record what you found.
                 </p>
               </Notice>
             )}
@@ -288,7 +288,7 @@ function Resolve({ of: c, onDone, onClose }: { of: AgentToolCall; onDone: () => 
           <input type="radio" name="outcome" checked={outcome === "not_done"} onChange={() => setOutcome("not_done")} /> It was not done
         </label>
       </fieldset>
-      <TextField id="resolve-note" label="Note" hint="May be empty." maxLength={2000} value={note} onChange={setNote} />
+      <TextField id="resolve-note" label="Note" hint="Optional." maxLength={2000} value={note} onChange={setNote} />
     </FormDialog>
   );
 }

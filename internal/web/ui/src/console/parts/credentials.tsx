@@ -114,7 +114,7 @@ export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pic
     if (!c) hint = "This connection no longer exists.";
     else if (c.credentialsPerSession === "off") hint = "The connection no longer accepts secrets of sessions.";
     else if (!used.has(id)) hint = "The agent has no tools of this connection.";
-    else if (!value) hint = (required ? "Without a secret, its tools are withheld." : "Without one, the connection's secret is used.") + (offered.length === 0 ? ` There is none for ${originOf(c.url) || "its address"}: add one on the page Connections.` : "");
+    else if (!value) hint = (required ? "Without a secret, its tools are withheld." : "Without one, the connection's secret is used.") + (offered.length === 0 ? ` There is no secret for ${originOf(c.url) || "its address"}: add one on the page Connections.` : "");
     const wrong = about(id);
     return (
       <Field key={id} id={"own-" + id} label={"Secret for " + (c?.name ?? id)} hint={hint} problem={wrong}>

@@ -27,7 +27,7 @@ export function MissingScope({ title, scope, what }: { title: string; scope?: st
         <h1>{title}</h1>
       </header>
       <section class="panel">
-        <Empty title={`${who.person ? "Your role" : "This key"} may not ${what}`}>
+        <Empty title={`${who.person ? "Your role" : "This key"} cannot ${what}`}>
           <NoScope scope={scope} />
         </Empty>
       </section>

@@ -110,7 +110,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
       </header>
       <div class="try-scroll" ref={scroll} tabIndex={0} role="group" aria-label="Conversation">
         {said.length === 0 ? (
-          <p class="muted small">Try the settings as they are here, saved or not. The agent uses its real drive{draft.driveAccess === "read_write" && " and may write to it"}, and costs like any session.</p>
+          <p class="muted small">Try the settings as they are here, saved or not. The agent uses its real drive{draft.driveAccess === "read_write" && " and can write to it"}, and costs like any session.</p>
         ) : (
           <div class="chat">
             {said.map((m) =>

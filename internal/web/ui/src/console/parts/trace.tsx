@@ -127,7 +127,7 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
       if (e.kind === "tool_confirmation") return { meaning: "ok", title: "The visitor decided" };
       return { meaning: "ok", title: e.defaultUsed ? "The default answer was used" : "Answered", detail: e.answer };
     case "input.expired":
-      return { meaning: "failed", title: "Nobody answered in time" };
+      return { meaning: "failed", title: "No one answered in time" };
     case "tools.withheld":
       return { meaning: "warning", title: "Tools are withheld", detail: e.tools && <WithheldTools of={e.tools} /> };
     case "error":
@@ -311,7 +311,7 @@ function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
             {result === undefined ? "Loading" : <EscapedText text={pretty(result.text)} />}
           </pre>
           {result?.image?.blob && <Picture of={result.image.blob} name={result.image.path} />}
-          {result?.image && !result.image.blob && <p class="small muted">The image is no longer there as it was then.</p>}
+          {result?.image && !result.image.blob && <p class="small muted">This version of the image is no longer there.</p>}
         </>
       )}
     </details>

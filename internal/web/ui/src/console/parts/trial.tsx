@@ -65,7 +65,7 @@ export function Trial({ path, of: t, onClose }: { path: string; of: ConnectionTo
         </Notice>
       )}
       {got && (
-        <section class="stack" aria-label="What came of it" aria-live="polite">
+        <section class="stack" aria-label="Result" aria-live="polite">
           <div class="row">
             <Badge meaning={outcomes[got.outcome]?.[0]}>{got.outcome}</Badge>
             <span>{got.message ?? outcomes[got.outcome]?.[1]}</span>
@@ -90,7 +90,7 @@ function Argument({ of: f, text, onChange }: { of: SchemaField; text: string; on
   const problem = problemIn(f, text);
   const shared = { id, value: text, "aria-describedby": f.description ? id + "-hint" : undefined, "aria-invalid": problem ? true : undefined };
   return (
-    <Field id={id} label={f.name + (f.required ? "" : " (may be empty)")} hint={f.description || undefined} problem={problem}>
+    <Field id={id} label={f.name + (f.required ? "" : " (optional)")} hint={f.description || undefined} problem={problem}>
       {f.kind === "choice" || f.kind === "boolean" ? (
         <select class="input" {...shared} onChange={(e) => onChange(e.currentTarget.value)}>
           <option value="" />
