@@ -146,34 +146,38 @@ function Receipts() {
         {may("agents:read") && <PickOf name="agent" label="Agent" source={sources.agents} filter={filter} change={change} />}
         <Text name="user" label="End user" filter={filter} change={change} />
         <Text name="id" label="Receipt id" kind="search" filter={filter} change={change} />
-        <Download<Receipt>
-          path="/receipts"
-          query={() => receiptQuery(filter)}
-          name="receipts.csv"
-          columns={[
-            ["id", (r) => r.id],
-            ["startedAt", (r) => r.startedAt],
-            ["requestedModel", (r) => r.model.requested],
-            ["servedModel", (r) => r.model.served],
-            ["status", (r) => r.status],
-            ["keyId", (r) => r.keyId],
-            ["keyName", (r) => r.keyName ?? null],
-            ["agentId", (r) => r.agentId],
-            ["agentName", (r) => r.agentName ?? null],
-            ["sessionId", (r) => r.sessionId],
-            ["endUser", (r) => r.endUser],
-            ["inputTokens", (r) => r.usage.inputTokens],
-            ["cachedInputTokens", (r) => r.usage.cachedInputTokens],
-            ["outputTokens", (r) => r.usage.outputTokens],
-            ["creditsMicro", (r) => r.creditsMicro],
-            ["timeToFirstTokenMilliseconds", (r) => r.timeToFirstTokenMilliseconds],
-            ["durationMilliseconds", (r) => r.durationMilliseconds],
-            ["adjustments", (r) => r.adjustments?.join(" ") ?? null],
-            ["ignored", (r) => r.ignored?.join(" ") ?? null],
-          ]}
-        />
       </Filters>
-      {!filter.id && <Totals query={query} />}
+      {!filter.id && (
+        <div class="row totalled">
+          <Totals query={query} />
+          <Download<Receipt>
+            path="/receipts"
+            query={() => receiptQuery(filter)}
+            name="receipts.csv"
+            columns={[
+              ["id", (r) => r.id],
+              ["startedAt", (r) => r.startedAt],
+              ["requestedModel", (r) => r.model.requested],
+              ["servedModel", (r) => r.model.served],
+              ["status", (r) => r.status],
+              ["keyId", (r) => r.keyId],
+              ["keyName", (r) => r.keyName ?? null],
+              ["agentId", (r) => r.agentId],
+              ["agentName", (r) => r.agentName ?? null],
+              ["sessionId", (r) => r.sessionId],
+              ["endUser", (r) => r.endUser],
+              ["inputTokens", (r) => r.usage.inputTokens],
+              ["cachedInputTokens", (r) => r.usage.cachedInputTokens],
+              ["outputTokens", (r) => r.usage.outputTokens],
+              ["creditsMicro", (r) => r.creditsMicro],
+              ["timeToFirstTokenMilliseconds", (r) => r.timeToFirstTokenMilliseconds],
+              ["durationMilliseconds", (r) => r.durationMilliseconds],
+              ["adjustments", (r) => r.adjustments?.join(" ") ?? null],
+              ["ignored", (r) => r.ignored?.join(" ") ?? null],
+            ]}
+          />
+        </div>
+      )}
       {filter.id ? (
         <States of={one}>{(r) => (r?.id === filter.id ? <Table label="Receipts" rows={[r!]} columns={columns} onPick={setOpen} /> : null)}</States>
       ) : (
