@@ -180,7 +180,7 @@ function One({ id, tab }: { id: string; tab: string }) {
           <>
             <p class="small muted">
               {a.email && <span class="breaks">{a.email} · </span>}
-              <Id of={a.id} /> · created <Time at={a.createdAt} />
+              <Id of={a.id} /> created <Time at={a.createdAt} />
             </p>
             <dl class="figures">
               <Figure

@@ -50,7 +50,7 @@ function Sums({ of: p, recent }: { of: ProviderList; recent?: RecentProviderList
       <Figure title="Calls in progress" sub={`${count(p.retrying)} retrying`}>
         {count(p.active)}
       </Figure>
-      <Figure title="Calls in 24 h" sub="without steps of agents">
+      <Figure title="Calls in 24 h" sub="agents excluded">
         {calls === undefined ? "–" : count(calls)}
       </Figure>
       <Figure title="Errors in 24 h" sub={!!calls && `${((100 * errors!) / calls).toFixed(1)} %`}>

@@ -176,7 +176,7 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
         )}
         {tab === "plan" &&
           table("Settings of plans", rows, [
-            { title: "Gated models", show: (s) => (s.value.gatedModels ? "yes" : "no") },
+            { title: "Gated models", named: true, show: (s) => (s.value.gatedModels ? "yes" : "no") },
             { title: "Requests a minute", number: true, show: (s) => limit(s.value.requestsPerMinute) },
             { title: "Concurrent sessions", number: true, show: (s) => limit(s.value.activeSessions) },
             { title: "Credits a month", number: true, show: (s) => (s.value.includedMicro ? credits(Number(s.value.includedMicro)) : <span class="muted">–</span>) },
