@@ -54,7 +54,6 @@ func (s *Server) listAudit(ctx context.Context, in rest.Request[contract.ListAud
 
 // listAuditActions serves GET /api/v1/audit/actions.
 func (s *Server) listAuditActions(ctx context.Context, in rest.Request[contract.ListAuditActionsParams, rest.None]) (rest.Reply[rest.Page[contract.AuditAction]], error) {
-	page := rest.Page[contract.AuditAction]{Data: []contract.AuditAction{}, NextCursor: nullIfZero("")}
 	accountID, err := s.auditAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.AuditAction]]{}, err
@@ -62,9 +61,7 @@ func (s *Server) listAuditActions(ctx context.Context, in rest.Request[contract.
 	actions, err := read(ctx, s, func(tx *store.Tx) ([]string, error) {
 		return tx.AuditActions(ctx, accountID)
 	})
-	for _, a := range actions {
-		page.Data = append(page.Data, contract.AuditAction{Action: a})
-	}
+	page := rest.Whole(actions, func(action string) contract.AuditAction { return contract.AuditAction{Action: action} })
 	return rest.Reply[rest.Page[contract.AuditAction]]{Body: page}, err
 }
 

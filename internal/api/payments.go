@@ -71,10 +71,9 @@ func (s *Server) listPacks(context.Context, rest.Request[rest.None, rest.None]) 
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Pack]]{}, err
 	}
-	page := rest.Page[contract.Pack]{Data: []contract.Pack{}, NextCursor: nullIfZero("")}
-	for _, p := range sales.Packs() {
-		page.Data = append(page.Data, contract.Pack{ID: p.ID, Name: p.Name, Amount: p.Price, Currency: p.Currency, CreditsMicro: int64(p.CreditsMicro)})
-	}
+	page := rest.Whole(sales.Packs(), func(p payment.Pack) contract.Pack {
+		return contract.Pack{ID: p.ID, Name: p.Name, Amount: p.Price, Currency: p.Currency, CreditsMicro: int64(p.CreditsMicro)}
+	})
 	return rest.Reply[rest.Page[contract.Pack]]{Body: page}, nil
 }
 

@@ -65,8 +65,7 @@ func (s *Server) getStatements(w http.ResponseWriter, in *rest.Request[getStatem
 		_, _ = w.Write(append(statementHeader(), statementCSV(one)...)) // the caller may have disconnected
 		return nil
 	}
-	page := rest.Page[contract.Statement]{Data: []contract.Statement{contractStatement(one)}, NextCursor: nullIfZero("")}
-	return rest.Answer(w, rest.Reply[rest.Page[contract.Statement]]{Body: page}, nil)
+	return rest.Answer(w, rest.Reply[rest.Page[contract.Statement]]{Body: rest.Whole([]namedStatement{one}, contractStatement)}, nil)
 }
 
 // allStatements answers with a page of the statements of all accounts, or with all of them as CSV.

@@ -20,10 +20,11 @@ type chart struct {
 	series []series
 }
 
-// A series is a line or a group of bars: a name, and a category and a value for each point.
+// A series is a line or a group of bars: a name, and a category and a value for each point, by
+// its number from 0.
 type series struct {
 	name               string
-	categories, values []string
+	categories, values map[int]string
 }
 
 // charts writes the charts of a document or of a slide as tables and reports whether there were
@@ -65,7 +66,7 @@ func (a *archive) chart(part string) (c chart) {
 			names = append(names, e.Name.Local)
 			switch e.Name.Local {
 			case "ser":
-				c.series = append(c.series, series{})
+				c.series = append(c.series, series{categories: map[int]string{}, values: map[int]string{}})
 			case "pt":
 				if point, err = strconv.Atoi(attr(e, "idx")); err != nil {
 					point = -1
@@ -91,33 +92,32 @@ func (a *archive) chart(part string) (c chart) {
 
 // add adds a text of a series.
 func (s *series) add(within func(string) bool, point int, text string) {
-	var to *[]string
+	var to map[int]string
 	switch {
 	case within("tx"):
 		s.name = strings.TrimSpace(s.name + " " + text)
 		return
 	case within("cat"), within("xVal"):
-		to = &s.categories
+		to = s.categories
 	case within("val"), within("yVal"):
-		to = &s.values
+		to = s.values
 	}
 	if to == nil || point < 0 || point >= maxPoints {
 		return
 	}
-	for len(*to) <= point {
-		*to = append(*to, "")
-	}
-	(*to)[point] = strings.TrimSpace(text + " " + (*to)[point]) // the inner category precedes the one that has it
+	to[point] = strings.TrimSpace(text + " " + to[point]) // the inner category precedes the one that has it
 }
 
 // table writes the values: a line for each category, a column for each series.
 func (c chart) table(f *flow) {
 	row := []string{""}
 	points := 0
-	var categories []string
+	var categories map[int]string
 	for _, s := range c.series {
 		row = append(row, s.name)
-		points = max(points, len(s.values))
+		for i := range s.values {
+			points = max(points, i+1)
+		}
 		if len(s.categories) > len(categories) {
 			categories = s.categories
 		}
@@ -127,18 +127,10 @@ func (c chart) table(f *flow) {
 	}
 	f.line(cells(row))
 	for i := range points {
-		row := []string{at(categories, i)}
+		row := []string{categories[i]}
 		for _, s := range c.series {
-			row = append(row, at(s.values, i))
+			row = append(row, s.values[i])
 		}
 		f.line(cells(row))
 	}
-}
-
-// at returns an element of a list; "" behind its end.
-func at(list []string, i int) string {
-	if i < len(list) {
-		return list[i]
-	}
-	return ""
 }

@@ -49,6 +49,7 @@ func (p parser) readEML(data []byte) Result {
 	text := strings.TrimSpace(strings.ReplaceAll(g.text, "\r\n", "\n"))
 	f.write(text)
 	var names, unread []string
+	cut := "" // the first attachment of which only a part was read
 	for _, a := range g.attached {
 		names = append(names, a.name)
 	}
@@ -60,6 +61,9 @@ func (p parser) readEML(data []byte) Result {
 		if len(a.Text) == 0 {
 			unread = append(unread, a.name)
 			continue
+		}
+		if a.Status == Partial && cut == "" {
+			cut = a.name + ": " + a.Note
 		}
 		f.line("")
 		f.place(Place{Name: "attachment " + a.name, Page: int64(i + 1)})
@@ -79,13 +83,11 @@ func (p parser) readEML(data []byte) Result {
 		return broken("message")
 	}
 	r := f.result(0, empty)
-	if err != nil {
+	switch {
+	case err != nil:
 		r.Status, r.Note = Partial, "The message is damaged: only a part of it was read."
-	}
-	for _, a := range g.attached {
-		if a.Status == Partial && r.Status == Ready {
-			r.Status, r.Note = Partial, a.name+": "+a.Note
-		}
+	case cut != "" && r.Status == Ready:
+		r.Status, r.Note = Partial, cut
 	}
 	if len(unread) > 0 {
 		r.Note = strings.TrimSpace(r.Note + " Attachments that were not read: " + strings.Join(unread, ", ") + ".")

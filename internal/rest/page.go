@@ -151,10 +151,15 @@ func NewPage[Row, Item any](p Pager, list []Row, more bool, item func(Row) Item,
 	return out
 }
 
+// Whole returns a list that is not divided into pages.
+func Whole[Row, Item any](list []Row, item func(Row) Item) Page[Item] {
+	return NewPage(Pager{}, list, false, item, nil)
+}
+
 // NewPageTo returns the page with these rows and the cursor of the next page; the zero
 // cursor means that there is none.
 func NewPageTo[Row, Item any](p Pager, list []Row, next store.Cursor, item func(Row) Item) Page[Item] {
-	out := NewPage(p, list, false, item, nil)
+	out := Whole(list, item)
 	if next != (store.Cursor{}) {
 		out.HasMore, out.NextCursor = true, p.next(true, next.At, next.ID)
 	}

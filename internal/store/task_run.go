@@ -50,16 +50,11 @@ func scanRun(rows *sql.Rows) (stoa.TaskRun, error) {
 func scanRunWithTurn(rows *sql.Rows) (stoa.TaskRun, error) {
 	var s runScan
 	var f stoa.Failure
-	var retryable int64
-	var spent stoa.Credits
-	err := rows.Scan(append(s.dest(), &f.Code, &f.Message, &retryable, &spent)...)
-	r := s.done()
-	r.Spent = spent
+	err := rows.Scan(append(s.dest(), &f.Code, &f.Message, &f.Retryable, &s.run.Spent)...)
 	if f.Code != "" {
-		f.Retryable = retryable != 0
-		r.Failure = &f
+		s.run.Failure = &f
 	}
-	return r, err
+	return s.done(), err
 }
 
 // runsAtOnce is the number of rows that one statement inserts.

@@ -70,38 +70,38 @@ function Sides({ agentId, of: runs }: { agentId: string; of: Run[] }) {
   const said = (r: Run, turn: number, role: string) => of(r, turn, role).map((m) => m.text).join("\n");
   const took = ({ session: { turn } }: Run) => (turn.startedAt && turn.finishedAt ? new Date(turn.finishedAt).getTime() - new Date(turn.startedAt).getTime() : 0);
   return (
-      <table class="compare">
-        <thead>
-          <tr>
-            <td />
-            {runs.map((r) => (
-              <th scope="col">
-                <a href={`#/agents/${agentId}/sessions/${r.session.id}`}>{r.session.title || r.session.id}</a>
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {row("Status", (r) => r.session.status, (r) => <Status of={r.session.status} />)}
-          {row("Version", (r) => (r.session.draft ? "draft" : String(r.session.agentVersion)))}
-          {row("Model", (r) => r.session.model.served ?? r.session.model.requested)}
-          {row("Model calls", (r) => r.session.usage.steps)}
-          {row("Tokens in", (r) => r.session.usage.inputTokens, (r) => count(r.session.usage.inputTokens))}
-          {row("Tokens out", (r) => r.session.usage.outputTokens, (r) => count(r.session.usage.outputTokens))}
-          {row("Credits", (r) => r.session.usage.creditsMicro, (r) => <Amount of={r.session.usage.creditsMicro} as="ledger" />)}
-          {row("Last turn took", took, (r) => took(r) > 0 && duration(took(r)))}
-          {Array.from({ length: turns }, (_, i) => i + 1).map((turn) => (
-            <>
-              {row(`${turn}. Question`, (r) => said(r, turn, "user"), (r) => of(r, turn, "user").map((m) => <p class="said">{m.text}</p>))}
-              {row(`${turn}. Tools`, (r) => {
-                const called = r.events.filter((e) => e.type === "tool.called" && turnOf(e.stepId) === turn).map((e) => e.name ?? "");
-                const names = [...new Set(called)];
-                return called.length === 0 ? "" : `${plural(called.length, "call")}: ${names.map((n) => `${n}${called.filter((c) => c === n).length > 1 ? " × " + called.filter((c) => c === n).length : ""}`).join(", ")}`;
-              })}
-              {row(`${turn}. Answer`, (r) => said(r, turn, "assistant"), (r) => of(r, turn, "assistant").map((m) => <ReplyText text={m.text} streaming={false} />))}
-            </>
+    <table class="compare">
+      <thead>
+        <tr>
+          <td />
+          {runs.map((r) => (
+            <th scope="col">
+              <a href={`#/agents/${agentId}/sessions/${r.session.id}`}>{r.session.title || r.session.id}</a>
+            </th>
           ))}
-        </tbody>
-      </table>
+        </tr>
+      </thead>
+      <tbody>
+        {row("Status", (r) => r.session.status, (r) => <Status of={r.session.status} />)}
+        {row("Version", (r) => (r.session.draft ? "draft" : String(r.session.agentVersion)))}
+        {row("Model", (r) => r.session.model.served ?? r.session.model.requested)}
+        {row("Model calls", (r) => r.session.usage.steps)}
+        {row("Tokens in", (r) => r.session.usage.inputTokens, (r) => count(r.session.usage.inputTokens))}
+        {row("Tokens out", (r) => r.session.usage.outputTokens, (r) => count(r.session.usage.outputTokens))}
+        {row("Credits", (r) => r.session.usage.creditsMicro, (r) => <Amount of={r.session.usage.creditsMicro} as="ledger" />)}
+        {row("Last turn took", took, (r) => took(r) > 0 && duration(took(r)))}
+        {Array.from({ length: turns }, (_, i) => i + 1).map((turn) => (
+          <>
+            {row(`${turn}. Question`, (r) => said(r, turn, "user"), (r) => of(r, turn, "user").map((m) => <p class="said">{m.text}</p>))}
+            {row(`${turn}. Tools`, (r) => {
+              const called = r.events.filter((e) => e.type === "tool.called" && turnOf(e.stepId) === turn).map((e) => e.name ?? "");
+              const names = [...new Set(called)];
+              return called.length === 0 ? "" : `${plural(called.length, "call")}: ${names.map((n) => `${n}${called.filter((c) => c === n).length > 1 ? " × " + called.filter((c) => c === n).length : ""}`).join(", ")}`;
+            })}
+            {row(`${turn}. Answer`, (r) => said(r, turn, "assistant"), (r) => of(r, turn, "assistant").map((m) => <ReplyText text={m.text} streaming={false} />))}
+          </>
+        ))}
+      </tbody>
+    </table>
   );
 }
