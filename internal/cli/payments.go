@@ -42,7 +42,7 @@ func (e *env) payments() *cobra.Command {
 		verb{
 			use: "packs", short: "List the packs of credits",
 			long: "List the packs of credits that can be bought.", example: "  stoa payments packs",
-			op: "GET /payments/packs", none: "There are no packs.",
+			op: "GET /payments/packs", whole: true, none: "There are no packs.",
 			rows: view{"Pack", []column{
 				{"Id", "id", plain},
 				{"Name", "name", flexible},

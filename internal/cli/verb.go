@@ -41,6 +41,7 @@ type verb struct {
 
 	show  view                                   // of the object in the reply
 	rows  view                                   // of a list in pages
+	whole bool                                   // the list has no pages
 	names map[string]string                      // members with ids, and the members with the names that replace them in a table
 	none  string                                 // the hint for an empty list
 	print func(o *output, raw jsonx.Value) error // replaces show
@@ -135,6 +136,9 @@ func (e *env) verb(v verb) *cobra.Command {
 			return v.remove(ctx, e, call, words, args, ids, parameters(body), *yes)
 		case isList:
 			rows := call.All(ctx, v.path(words, ids), parameters(body), rowsToFetch(*most))
+			if v.whole {
+				rows = call.Whole(ctx, v.path(words, ids))
+			}
 			if !o.raw() && isTerminal(e.out) {
 				rows = named(v.names, rows)
 			}

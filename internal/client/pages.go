@@ -13,6 +13,25 @@ import (
 // MaxPage is the largest page that the API returns.
 const MaxPage = 100
 
+// Whole ranges over the rows of a list without pages: its operation has no parameters for
+// them, and refuses unknown ones.
+func (c *Client) Whole(ctx context.Context, path string) iter.Seq2[jsonx.Value, error] {
+	return func(yield func(jsonx.Value, error) bool) {
+		var page struct {
+			Data []jsonx.Value `json:"data"`
+		}
+		if _, err := c.JSON(ctx, "GET", path, nil, nil, &page); err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, row := range page.Data {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
 // All ranges over the rows of a list from its first page, following the
 // cursors. It yields at most limit rows; 0 means all.
 func (c *Client) All(ctx context.Context, path string, query url.Values, limit int) iter.Seq2[jsonx.Value, error] {

@@ -35,6 +35,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeInvalidJSON, 400, "The body is not one JSON object in UTF-8 without duplicate members."),
 		invalid(stoa.CodeMissingParameter, 400, "A required member, parameter or header is absent."),
 		invalid(stoa.CodeUnknownField, 400, "The body has a member that the operation does not have."),
+		invalid(stoa.CodeUnknownParameter, 400, "The query has a parameter that the operation does not have."),
 		invalid(stoa.CodeInvalidType, 400, "A value has the wrong JSON type."),
 		invalid(stoa.CodeInvalidValue, 400, "A value has the right type but is not allowed."),
 		invalid(stoa.CodeInvalidHeader, 400, "The name or value of a header cannot be sent."),

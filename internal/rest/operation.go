@@ -27,6 +27,9 @@ type operation struct {
 	body    *openapi3.Schema // of a JSON body; nil if there is none, or the handler reads it
 	must    bool             // the body is required
 	maxBody int64            // bytes, from the extension x-max-body; 0 if the operation has no body
+
+	strict       bool   // unknown query parameters are refused
+	otherAccount string // the operation for another account, from x-other-account; may be empty
 }
 
 // NewOperation returns the operation of a pattern. It panics if the contract has none.
@@ -38,6 +41,10 @@ func NewOperation(doc *openapi3.T, pattern string) *operation {
 	}
 	of := item.GetOperation(method)
 	op := &operation{pattern: pattern, id: of.OperationID}
+	// Clients of vendors send parameters of their own (?beta=true), and an address without
+	// a key is followed from pages and mails, to which others add theirs (?utm_source=).
+	op.strict = of.Security == nil && of.Extensions["x-other-parameters"] != "allowed"
+	op.otherAccount, _ = of.Extensions["x-other-account"].(string)
 	for _, p := range slices.Concat(item.Parameters, of.Parameters) {
 		op.params = append(op.params, p.Value)
 	}
@@ -62,6 +69,9 @@ func newReader[P, B any](b *Base, op *operation) func(*Exchange) (Input[P, B], e
 	op.checkBodyType(reflect.TypeFor[B]())
 	return func(x *Exchange) (Input[P, B], error) {
 		in := Input[P, B]{HTTP: x.HTTP, Log: &x.Log}
+		if err := op.checkQuery(x.HTTP.URL.RawQuery); err != nil {
+			return in, err
+		}
 		if err := params.read(x.HTTP, reflect.ValueOf(&in.Params).Elem()); err != nil {
 			return in, err
 		}

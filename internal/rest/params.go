@@ -4,9 +4,11 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -115,6 +117,39 @@ func (ps parameters) read(r *http.Request, into reflect.Value) error {
 		if err := p.set(text, into); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkQuery refuses query parameters that a strict operation does not have: a caller who
+// sends one expects an effect. accountId would otherwise act on the caller's own account.
+func (op *operation) checkQuery(raw string) error {
+	if raw == "" || !op.strict {
+		return nil
+	}
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The query cannot be read. Encode it as name=value pairs joined by &.").Because(err)
+	}
+	var known []string
+	for _, p := range op.params {
+		if p.In == openapi3.ParameterInQuery {
+			known = append(known, p.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		shown := ShortName(strings.ToValidUTF8(name, "\uFFFD"))
+		switch {
+		case slices.Contains(known, name):
+			continue
+		case name == "accountId" && op.otherAccount != "":
+			return stoa.Errorf(stoa.CodeUnknownParameter, "This operation is for the account of the key, so it has no parameter \"accountId\". For another account, use %s.", op.otherAccount).At(name)
+		case name == "accountId":
+			return stoa.Errorf(stoa.CodeUnknownParameter, "This operation is for the account of the key, so it has no parameter \"accountId\". For another account, use a key of that account.").At(name)
+		case len(known) == 0:
+			return stoa.Errorf(stoa.CodeUnknownParameter, "Unknown parameter %q. This operation has no query parameters.", shown).At(shown)
+		}
+		return stoa.Errorf(stoa.CodeUnknownParameter, "Unknown parameter %q. The query parameters are %s.", shown, strings.Join(known, ", ")).At(shown)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ const (
 	CodeInvalidJSON          Code = "invalid_json"
 	CodeMissingParameter     Code = "missing_required_parameter"
 	CodeUnknownField         Code = "unknown_field"
+	CodeUnknownParameter     Code = "unknown_parameter"
 	CodeInvalidType          Code = "invalid_type"
 	CodeInvalidValue         Code = "invalid_value"
 	CodeInvalidHeader        Code = "invalid_header"
