@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -321,7 +322,7 @@ func priceOf(t *testing.T, h *sessiontest.Fixture, model string) stoa.Price {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.Models[0].Price
+	return res.Models[0].Price.At(0, time.Now())
 }
 
 // chargesOf returns the charges of the steps of a session's first turn.

@@ -21,7 +21,7 @@ func (s *Server) createBudget(ctx context.Context, tx *store.Tx, in rest.Request
 		TimeZone: orElse(orZero(body.TimeZone), "UTC"), Limit: stoa.Credits(body.LimitMicro), EffectiveAt: tx.Now.Add(s.Ledger.BudgetDelay()),
 	}
 	setBudget(&b, body.AtCap, body.NotifyAt)
-	if _, err := zones.Load(b.TimeZone); err != nil {
+	if _, err := stoa.LoadZone(b.TimeZone); err != nil {
 		return rest.Reply[contract.Budget]{}, stoa.Errorf(stoa.CodeInvalidTimezone, "There is no time zone %q. Send an IANA name such as Europe/Vienna.", b.TimeZone).At("timeZone")
 	}
 	if err := s.checkSubject(ctx, tx, &b); err != nil {

@@ -69,12 +69,13 @@ func sourceOf(where string) string {
 	return "environment"
 }
 
-func contractRates(p *stoa.Price) nullable.Nullable[contract.ConfigPrice] {
+func contractRates(p *stoa.Tariff) nullable.Nullable[contract.ConfigPrice] {
 	if p == nil {
 		return nullable.NewNullNullable[contract.ConfigPrice]()
 	}
 	return nullable.NewNullableWithValue(contract.ConfigPrice{
 		Input: int64(p.Input), CachedInput: int64(p.CachedInput), CacheWrite: int64(p.CacheWrite), CacheWriteLong: int64(p.CacheWriteLong), Output: int64(p.Output),
+		Above: contractLongInput(p.Above), Hours: contractHours(p.Hours),
 	})
 }
 

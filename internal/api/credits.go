@@ -133,8 +133,31 @@ func contractPrice(p stoa.Price) contract.Price {
 	return contract.Price{
 		InputMicroPerMillion: int64(p.Input), CachedInputMicroPerMillion: int64(p.CachedInput),
 		CacheWriteMicroPerMillion: int64(p.CacheWrite), CacheWriteLongMicroPerMillion: int64(p.CacheWriteLong),
-		OutputMicroPerMillion: int64(p.Output), Version: p.Version,
+		OutputMicroPerMillion: int64(p.Output), Version: p.Version, Band: nullIfZero(p.Band),
 	}
+}
+
+// contractTariff returns the price of a model, with its rules.
+func contractTariff(t *stoa.Tariff) contract.Price {
+	return contract.Price{
+		InputMicroPerMillion: int64(t.Input), CachedInputMicroPerMillion: int64(t.CachedInput),
+		CacheWriteMicroPerMillion: int64(t.CacheWrite), CacheWriteLongMicroPerMillion: int64(t.CacheWriteLong),
+		OutputMicroPerMillion: int64(t.Output), Version: t.Version, Above: contractLongInput(t.Above), Hours: contractHours(t.Hours),
+	}
+}
+
+func contractLongInput(a *stoa.LongInput) contract.LongInput {
+	if a == nil {
+		return contract.LongInput{}
+	}
+	return contract.LongInput{Tokens: a.Tokens, Input: a.Input, Output: a.Output}
+}
+
+func contractHours(hours []stoa.PriceHours) (list []contract.PriceHours) {
+	for _, h := range hours {
+		list = append(list, contract.PriceHours{Zone: h.Zone, Days: h.Days, From: h.From, To: h.To, Factor: h.Factor})
+	}
+	return list
 }
 
 // milliseconds rounds up, so that a positive duration is never shown as 0.

@@ -69,7 +69,7 @@ func TestTheModelsOfAServerHaveTheirNames(t *testing.T) {
 	l.set("qwen3:4b", "org/other", "/not/an/id")
 	h := start(t, apitest.Config{
 		Providers: []stoa.Provider{l.serve(t)}, Families: map[string][]stoa.Route{"alpha": {{Provider: "upstream", Model: "qwen3:4b"}}},
-		Models: map[string]stoa.ModelChange{"org/other": {Family: "alpha", Price: &stoa.Price{Input: 5_000_000, CachedInput: 5_000_000, Output: 5_000_000}, Routes: []stoa.Route{{Provider: "upstream", Model: "org/other"}}}},
+		Models: map[string]stoa.ModelChange{"org/other": {Family: "alpha", Price: &stoa.Tariff{Input: 5_000_000, CachedInput: 5_000_000, Output: 5_000_000}, Routes: []stoa.Route{{Provider: "upstream", Model: "org/other"}}}},
 	})
 	c := h.Client(t)
 	for _, name := range []string{"qwen3:4b", "alpha-haiku-4-5", "org/other"} {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
@@ -22,9 +24,30 @@ type rates struct{ input, read, written, long, output int64 }
 // vendorRates are the price lists of the vendors of a model of each wire.
 var vendorRates = map[string]rates{
 	"alpha-sonnet-5-5": {2_000_000, 100_000, 2_500_000, 4_000_000, 10_000_000},
-	"beta-3.8-flash":   {1_500_000, 150_000, 1_500_000, 1_500_000, 7_500_000},
+	"beta-3.1-pro":     {2_000_000, 200_000, 2_000_000, 2_000_000, 12_000_000},
 	"gamma-6-luna":     {100_000, 10_000, 125_000, 125_000, 500_000},
-	"delta-v4-flash":   {300_000, 6_000, 300_000, 300_000, 1_200_000},
+	"delta-v4-flash":   {150_000, 3_000, 150_000, 150_000, 600_000},
+}
+
+// longPrompts are the lengths above which a whole call costs 2 × input and 1.5 × output.
+var longPrompts = map[string]int64{"beta-3.1-pro": 200_000, "gamma-6-luna": 272_000}
+
+// peak reports whether DeepSeek doubles its rates at a second of the day in Shanghai.
+func peak(second int) bool {
+	hour := second / 3600
+	return hour >= 9 && hour < 12 || hour >= 14 && hour < 18
+}
+
+// at returns the rates of a model for an input that is sent at a second of the day in Shanghai.
+func at(model string, input int64, second int) rates {
+	r := vendorRates[model]
+	if most := longPrompts[model]; most > 0 && input > most {
+		return rates{2 * r.input, 2 * r.read, 2 * r.written, 2 * r.long, r.output * 3 / 2}
+	}
+	if model == "delta-v4-flash" && peak(second) {
+		return rates{2 * r.input, 2 * r.read, 2 * r.written, 2 * r.long, 2 * r.output}
+	}
+	return r
 }
 
 // invoice returns what a vendor asks, rounded up.
@@ -84,8 +107,8 @@ func (p prompt) messages() (list []body) {
 }
 
 // TestEveryChargeIsTheInvoice makes random calls in each format to each wire, streamed and whole, whose
-// vendors read and write caches, reason, and end by a limit: each charge is the vendor's invoice,
-// rounded up. Some break, and of some the client disconnects: they are free, or cost at least the
+// vendors read and write caches, reason, and end by a limit, around the lengths and the hours from which
+// they ask more: each charge is the vendor's invoice, rounded up. Some break, and of some the client disconnects: they are free, or cost at least the
 // input that the vendor received.
 func TestEveryChargeIsTheInvoice(t *testing.T) {
 	t.Parallel()
@@ -93,7 +116,11 @@ func TestEveryChargeIsTheInvoice(t *testing.T) {
 	c := h.Client(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	one := func(n int) bool { return random.IntN(n) == 0 }
-	models := []string{"alpha-sonnet-5-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"}
+	var second atomic.Int64 // of the day in Shanghai, from which the call begins
+	h.Gateway.Now = func() time.Time {
+		return time.Date(2026, 11, 27, 16, 0, 0, 0, time.UTC).Add(time.Duration(second.Load()) * time.Second)
+	}
+	models := []string{"alpha-sonnet-5-5", "beta-3.1-pro", "gamma-6-luna", "delta-v4-flash"}
 	var documents []string
 	for i, size := range []int{50, 300, 800, 1500} {
 		documents = append(documents, strings.Repeat(fmt.Sprintf("Document %d says so. ", i), size))
@@ -131,6 +158,11 @@ func TestEveryChargeIsTheInvoice(t *testing.T) {
 				p.talk = append([]string{documents[random.IntN(len(documents))], "Yes."}, p.talk...)
 			}
 		}
+		// A call begins at most 30 s before an hour, so that its request does not begin in it.
+		second.Store(int64([]int{9, 12, 14, 18}[random.IntN(4)]*3600 + []int{-30, 0, 1}[random.IntN(3)]))
+		if most := longPrompts[model]; most > 0 && !cut && !leaves && one(6) {
+			p.talk[0] = fmt.Sprintf("input: %d\nmark: %s\n%s", most+int64(random.IntN(3))-1, strings.Repeat("long ", int(most)*3/5), p.talk[0])
+		}
 		path, call := formats[n/4%3](model, p, stream)
 		served := len(f.Served())
 		switch {
@@ -148,12 +180,13 @@ func TestEveryChargeIsTheInvoice(t *testing.T) {
 		all := f.WaitEnded(t, served+1)
 		u := all[len(all)-1].Usage
 		after := quiet(t, h).Spent
-		got, want := after-before, vendorRates[model].invoice(u)
+		asked := at(model, u.Input, int(second.Load()))
+		got, want := after-before, asked.invoice(u)
 		before = after
 		switch {
 		case leaves && !cut:
 			u.Output = 0
-			if least := vendorRates[model].invoice(u); got < least {
+			if least := asked.invoice(u); got < least {
 				t.Errorf("call %d, %s of %s, stream %v, disconnected: charged %d, the vendor asks %d for %+v", n, path, model, stream, got, least, u)
 			}
 		case cut && got == 0:
@@ -166,9 +199,14 @@ func TestEveryChargeIsTheInvoice(t *testing.T) {
 		count(model+" read", u.Cached > 0)
 		count(model+" written", u.Written > 0)
 		count("long", u.Long > 0)
+		count(model+" above", longPrompts[model] > 0 && u.Input > longPrompts[model])
+		count(model+" below", longPrompts[model] > 0 && u.Input == longPrompts[model])
+		count("peak", model == models[3] && peak(int(second.Load())))
+		count("off-peak", model == models[3] && !peak(int(second.Load())))
 	}
 	t.Log(seen)
-	for _, what := range []string{"cut", "disconnected", models[0] + " read", models[0] + " written", models[1] + " read", models[2] + " read", models[2] + " written", models[3] + " read", "long"} {
+	for _, what := range []string{"cut", "disconnected", models[0] + " read", models[0] + " written", models[1] + " read", models[2] + " read", models[2] + " written", models[3] + " read", "long",
+		models[1] + " above", models[1] + " below", models[2] + " above", models[2] + " below", "peak", "off-peak"} {
 		if seen[what] == 0 {
 			t.Errorf("no call was %s", what)
 		}

@@ -209,7 +209,7 @@ func TestModelsSayWhatTheyAcceptAndCost(t *testing.T) {
 // TestPricesOfOneOwnAreNotDollars has an operator whose credit may be anything.
 func TestPricesOfOneOwnAreNotDollars(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Models: map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: 7, Output: 9}}}})
+	h := start(t, apitest.Config{Models: map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Tariff{Input: 7, Output: 9}}}})
 	var own, shipped contract.ModelObject
 	h.Client(t).Want(200, "GET", "/api/v1/models/gamma-6-luna", nil).JSON(&own)
 	h.Client(t).Want(200, "GET", "/api/v1/models/alpha-haiku-4-5", nil).JSON(&shipped)

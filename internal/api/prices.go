@@ -71,9 +71,11 @@ func pricing(cat, present *catalog.Catalog) func(stoa.Charge) stoa.Credits {
 		if !ok {
 			return c.Amount
 		}
-		amount := served.Price.Cost(c.Usage)
+		// The request to the vendor began at most seconds after the call.
+		price := served.Price.At(c.Usage.InputTokens, c.StartedAt)
+		amount := price.Cost(c.Usage)
 		if asked, ok := model(cat.Identifier(c.Asked)); ok && asked.ID != served.ID {
-			amount, _ = served.Price.Charge(c.Usage, asked.Price)
+			amount, _ = price.Charge(c.Usage, asked.Price.At(c.Usage.InputTokens, c.StartedAt))
 		}
 		if c.Clamped {
 			amount = min(amount, c.Amount)

@@ -98,7 +98,7 @@ func (s *Server) getRequestSummary(ctx context.Context, in rest.Request[contract
 	if err != nil {
 		return rest.Reply[contract.RequestSummary]{}, err
 	}
-	zone, err := zones.Load(cmp.Or(q.Timezone, "UTC"))
+	zone, err := stoa.LoadZone(cmp.Or(q.Timezone, "UTC"))
 	if err != nil {
 		return rest.Reply[contract.RequestSummary]{}, stoa.Errorf(stoa.CodeInvalidValue, "%s", stoa.AsError(err).Message).At("timezone")
 	}

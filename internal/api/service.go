@@ -67,7 +67,7 @@ func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.Non
 			Sandbox: len(m.Routes) > 0 && !slices.ContainsFunc(m.Routes, func(r stoa.Route) bool { return r.Wire != catalog.SandboxWire }),
 			Aliases: append(m.Aliases, m.DeprecatedAliases...), DeprecatedAliases: m.DeprecatedAliases,
 			ContextTokens: nullIfZero(m.ContextTokens), MaxOutputTokens: nullIfZero(m.MaxOutput),
-			Price: contractPrice(m.Price),
+			Price: contractTariff(&m.Price),
 		})
 	}
 	if s.Plans != nil {

@@ -18,7 +18,6 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/rest"
-	"stoa/internal/schedule"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -29,9 +28,6 @@ const (
 	csvType        = "csv"
 )
 
-// zones caches the time zones of reports and budgets.
-var zones schedule.Zones
-
 // getUsage serves GET /api/v1/usage, as JSON or as CSV.
 func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsageParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
@@ -39,7 +35,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	if len(by) == 0 {
 		by = []string{"day"}
 	}
-	zone, err := zones.Load(cmp.Or(q.Timezone, "UTC"))
+	zone, err := stoa.LoadZone(cmp.Or(q.Timezone, "UTC"))
 	if err != nil {
 		return stoa.Errorf(stoa.CodeInvalidValue, "%s", stoa.AsError(err).Message).At("timezone")
 	}

@@ -198,11 +198,8 @@ func (list *budgetList) claims(of stoa.Spenders, dayLimit stoa.Credits, at time.
 	return claims
 }
 
-// zones caches the time zones of budgets.
-var zones schedule.Zones
-
 // zoneOf returns the time zone of a budget; empty means UTC.
-func zoneOf(b stoa.Budget) (*time.Location, error) { return zones.Load(cmp.Or(b.TimeZone, "UTC")) }
+func zoneOf(b stoa.Budget) (*time.Location, error) { return stoa.LoadZone(cmp.Or(b.TimeZone, "UTC")) }
 
 // period returns the begin and the end of the period that contains a time, at midnights of the
 // zone. A total has neither: both are zero.

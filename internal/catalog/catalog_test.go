@@ -229,7 +229,7 @@ func TestCompatibleServersTakeASchema(t *testing.T) {
 		c := build(t, Options{
 			Providers: []stoa.Provider{{Name: "p", Wire: tt.wire, Dialect: tt.dialect}},
 			Families:  map[string][]stoa.Route{"local": {{Provider: "p", Model: "llama3.2", Override: tt.traits}}},
-			Models:    map[string]stoa.ModelChange{"local-1": {Family: "local", Price: &stoa.Price{}}},
+			Models:    map[string]stoa.ModelChange{"local-1": {Family: "local", Price: &stoa.Tariff{}}},
 		})
 		if got := find(t, c, "local-1").Routes[0].Traits.Schema; got != tt.want {
 			t.Errorf("%s/%s with %+v: schema %q, want %q", tt.wire, tt.dialect, tt.traits, got, tt.want)
@@ -277,10 +277,10 @@ func TestSettingsChangeAndAddModels(t *testing.T) {
 	opts := served()
 	opts.Families["local"] = []stoa.Route{{Provider: "local", Model: "llama3.2"}}
 	opts.Models = map[string]stoa.ModelChange{
-		"delta-v4-flash":  {Gated: new(false), Price: &stoa.Price{Input: 7, CachedInput: 7, Output: 9}},
+		"delta-v4-flash":  {Gated: new(false), Price: &stoa.Tariff{Input: 7, CachedInput: 7, Output: 9}},
 		"alpha-haiku-4-5": {MaxOutput: 4096, Routes: []stoa.Route{{Provider: "anthropic", Model: "claude-haiku-4-5-20251001"}}},
-		"ours":            {Family: "local", Price: &stoa.Price{Input: 10, CachedInput: 2, Output: 20}, Aliases: []string{"our-own"}, ContextTokens: 8192},
-		"alpha-latest":    {Family: "alpha", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "anthropic", Model: "claude-opus-5-5"}}},
+		"ours":            {Family: "local", Price: &stoa.Tariff{Input: 10, CachedInput: 2, Output: 20}, Aliases: []string{"our-own"}, ContextTokens: 8192},
+		"alpha-latest":    {Family: "alpha", Price: &stoa.Tariff{}, Routes: []stoa.Route{{Provider: "anthropic", Model: "claude-opus-5-5"}}},
 	}
 	opts.Auto = []string{"ours", "delta-v4-flash"}
 	c := build(t, opts)
@@ -317,27 +317,27 @@ func TestProblemsOfSettings(t *testing.T) {
 		{"auto with a model twice", func(o *Options) { o.Auto = []string{"gamma-6-luna", "gamma-5.6-luna"} }, `auto[1]: gamma-6-luna is in the list twice`},
 		{"a model of the shipped auto gated", func(o *Options) { o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Gated: new(true)}} }, `models.gamma-6-luna.gated: gamma-6-luna is in the shipped list auto, which must not contain a gated model; set auto as well`},
 		{"an own model without a price", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Family: "local"}} }, `models.mine.price: a model without a price is not served; set price: {input: …, output: …} in micro-credits per million tokens (0 for free)`},
-		{"an own model without a family", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Price: &stoa.Price{}}} }, `models.mine.family: your own model needs a family; any word will do, such as "local"`},
+		{"an own model without a family", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Price: &stoa.Tariff{}}} }, `models.mine.family: your own model needs a family; any word will do, such as "local"`},
 		{"an own model nobody knows upstream", func(o *Options) {
-			o.Models = map[string]stoa.ModelChange{"mine": {Family: "local", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "local"}}}}
+			o.Models = map[string]stoa.ModelChange{"mine": {Family: "local", Price: &stoa.Tariff{}, Routes: []stoa.Route{{Provider: "local"}}}}
 		}, `models.mine.routes[0].model: set the model of local that serves mine, for instance model: llama3.2`},
 		{"an identifier with a space", func(o *Options) {
-			o.Models = map[string]stoa.ModelChange{"my model": {Family: "x", Price: &stoa.Price{}}}
+			o.Models = map[string]stoa.ModelChange{"my model": {Family: "x", Price: &stoa.Tariff{}}}
 		}, `models.my model: an identifier begins with a letter or digit and has letters, digits and . _ : / - only, at most 128`},
 		{"an alias rule for an unknown model", func(o *Options) { o.Aliases = []stoa.AliasRule{{Match: "x-*", Model: "gamma-6-lune"}} }, `aliases[0].model: there is no model "gamma-6-lune"; did you mean "gamma-6-luna"?`},
 		{"an alias rule that is no pattern", func(o *Options) { o.Aliases = []stoa.AliasRule{{Match: "x?", Model: "auto"}} }, `aliases[0].match: "x?" is not a pattern: it has letters, digits and . _ : / - and * only, at most 128`},
 		{"too many alias rules", func(o *Options) { o.Aliases = slices.Repeat([]stoa.AliasRule{{Match: "x", Model: "auto"}}, maxRules+1) }, `aliases: 101 are too many; use up to 100`},
 		{"an unknown alias set", func(o *Options) { o.AliasSets = []string{"openai", "google"} }, `aliasSets[1]: there is no set "google"; the sets are anthropic, openai`},
-		{"a model named auto", func(o *Options) { o.Models = map[string]stoa.ModelChange{"auto": {Family: "x", Price: &stoa.Price{}}} }, `models.auto: "auto" is the service's own choice; set the list auto instead`},
+		{"a model named auto", func(o *Options) { o.Models = map[string]stoa.ModelChange{"auto": {Family: "x", Price: &stoa.Tariff{}}} }, `models.auto: "auto" is the service's own choice; set the list auto instead`},
 		{"a price below zero", func(o *Options) {
-			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: -1, CachedInput: -1}}}
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Tariff{Input: -1, CachedInput: -1}}}
 		}, `models.gamma-6-luna.price.input: -1 micro-credits per million tokens is not a price; use 0 to 1000000000
 models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is not a price; use 0 to 1000000000`},
 		{"a cache that costs more", func(o *Options) {
-			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: 1, CachedInput: 2}}}
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Tariff{Input: 1, CachedInput: 2}}}
 		}, `models.gamma-6-luna.price.cachedInput: cached input costs more (2) than input (1); a cache may only make it cheaper`},
 		{"cache writes below input", func(o *Options) {
-			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: 5, CacheWrite: 4, CacheWriteLong: 4}}}
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Tariff{Input: 5, CacheWrite: 4, CacheWriteLong: 4}}}
 		}, `models.gamma-6-luna.price.cacheWrite: writing to the cache costs less (4) than input (5); use at least the rate of input, or leave it out
 models.gamma-6-luna.price.cacheWriteLong: writing to the cache for a long life costs less (4) than for a short one (5); use at least that, or leave it out`},
 		{"an alias that is a model", func(o *Options) {
@@ -374,7 +374,7 @@ func TestServingListsProviders(t *testing.T) {
 	withOwn := served()
 	delete(withOwn.Families, "delta")
 	withOwn.Families["alpha"] = append(withOwn.Families["alpha"], stoa.Route{Provider: "local", Model: "llama3.2"})
-	withOwn.Models = map[string]stoa.ModelChange{"ours": {Family: "local", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "local", Model: "qwen"}}}}
+	withOwn.Models = map[string]stoa.ModelChange{"ours": {Family: "local", Price: &stoa.Tariff{}, Routes: []stoa.Route{{Provider: "local", Model: "qwen"}}}}
 	for _, tt := range []struct {
 		name string
 		opts Options
@@ -401,11 +401,20 @@ func TestServingListsProviders(t *testing.T) {
 
 func TestAChangedPriceHasAnotherVersion(t *testing.T) {
 	t.Parallel()
-	version := func(p stoa.Price) string {
+	version := func(p stoa.Tariff) string {
 		return find(t, build(t, Options{Models: map[string]stoa.ModelChange{"gamma-6-luna": {Price: &p}}}), "gamma-6-luna").Price.Version
 	}
-	a, b := version(stoa.Price{Input: 1, Output: 2}), version(stoa.Price{Input: 1, Output: 3})
-	if a == b || a != version(stoa.Price{Input: 1, Output: 2}) {
+	plain := stoa.Tariff{Input: 1, Output: 2}
+	for name, other := range map[string]stoa.Tariff{
+		"longer prompts": {Input: 1, Output: 2, Above: &stoa.LongInput{Tokens: 5, Input: 2, Output: 1}},
+		"hours":          {Input: 1, Output: 2, Hours: []stoa.PriceHours{{Zone: "UTC", From: "09:00", To: "12:00", Factor: 2}}},
+	} {
+		if version(other) == version(plain) {
+			t.Errorf("a price with %s has the version of one without", name)
+		}
+	}
+	a, b := version(plain), version(stoa.Tariff{Input: 1, Output: 3})
+	if a == b || a != version(stoa.Tariff{Input: 1, Output: 2}) {
 		t.Errorf("versions: %q and %q", a, b)
 	}
 }
@@ -415,21 +424,23 @@ func TestAChangedPriceHasAnotherVersion(t *testing.T) {
 // micro-credits per million tokens.
 func TestShippedPrices(t *testing.T) {
 	t.Parallel()
-	want := map[string]stoa.Price{
+	long := func(tokens int64) *stoa.LongInput { return &stoa.LongInput{Tokens: tokens, Input: 2, Output: 1.5} }
+	peak := []stoa.PriceHours{{Zone: "Asia/Shanghai", From: "09:00", To: "12:00", Factor: 2}, {Zone: "Asia/Shanghai", From: "14:00", To: "18:00", Factor: 2}}
+	want := map[string]stoa.Tariff{
 		"alpha-haiku-4-5":  {Input: 1_000_000, CachedInput: 100_000, CacheWrite: 1_250_000, CacheWriteLong: 2_000_000, Output: 5_000_000},
 		"alpha-sonnet-5-5": {Input: 2_000_000, CachedInput: 100_000, CacheWrite: 2_500_000, CacheWriteLong: 4_000_000, Output: 10_000_000},
 		"alpha-opus-5-5":   {Input: 4_000_000, CachedInput: 200_000, CacheWrite: 5_000_000, CacheWriteLong: 8_000_000, Output: 20_000_000},
 		"alpha-fable-5-1":  {Input: 10_000_000, CachedInput: 250_000, CacheWrite: 12_500_000, CacheWriteLong: 20_000_000, Output: 50_000_000},
-		"beta-3.1-pro":     {Input: 2_000_000, CachedInput: 200_000, CacheWrite: 2_000_000, CacheWriteLong: 2_000_000, Output: 12_000_000},
+		"beta-3.1-pro":     {Input: 2_000_000, CachedInput: 200_000, CacheWrite: 2_000_000, CacheWriteLong: 2_000_000, Output: 12_000_000, Above: long(200_000)},
 		"beta-3.1-flash":   {Input: 500_000, CachedInput: 50_000, CacheWrite: 500_000, CacheWriteLong: 500_000, Output: 3_000_000},
 		"beta-3.7-flash":   {Input: 1_500_000, CachedInput: 150_000, CacheWrite: 1_500_000, CacheWriteLong: 1_500_000, Output: 7_500_000},
 		"beta-3.8-flash":   {Input: 1_500_000, CachedInput: 150_000, CacheWrite: 1_500_000, CacheWriteLong: 1_500_000, Output: 7_500_000},
-		"gamma-6.1-sol":    {Input: 2_000_000, CachedInput: 100_000, CacheWrite: 2_500_000, CacheWriteLong: 2_500_000, Output: 10_000_000},
-		"gamma-6-luna":     {Input: 100_000, CachedInput: 10_000, CacheWrite: 125_000, CacheWriteLong: 125_000, Output: 500_000},
-		"delta-v4-flash":   {Input: 300_000, CachedInput: 6_000, CacheWrite: 300_000, CacheWriteLong: 300_000, Output: 1_200_000},
-		"delta-v4-pro":     {Input: 1_320_000, CachedInput: 44_000, CacheWrite: 1_320_000, CacheWriteLong: 1_320_000, Output: 3_960_000},
+		"gamma-6.1-sol":    {Input: 2_000_000, CachedInput: 100_000, CacheWrite: 2_500_000, CacheWriteLong: 2_500_000, Output: 10_000_000, Above: long(272_000)},
+		"gamma-6-luna":     {Input: 100_000, CachedInput: 10_000, CacheWrite: 125_000, CacheWriteLong: 125_000, Output: 500_000, Above: long(272_000)},
+		"delta-v4-flash":   {Input: 150_000, CachedInput: 3_000, CacheWrite: 150_000, CacheWriteLong: 150_000, Output: 600_000, Hours: peak},
+		"delta-v4-pro":     {Input: 660_000, CachedInput: 22_000, CacheWrite: 660_000, CacheWriteLong: 660_000, Output: 1_980_000, Hours: peak},
 	}
-	got := map[string]stoa.Price{}
+	got := map[string]stoa.Tariff{}
 	for _, m := range build(t, served()).Models() {
 		m.Price.Version = ""
 		got[m.ID] = m.Price
@@ -446,7 +457,7 @@ func TestCacheWritesDefaultToTheWiresRate(t *testing.T) {
 		Models:    map[string]stoa.ModelChange{},
 	}
 	want := map[string][2]stoa.Credits{}
-	own := func(id string, price stoa.Price, short, long stoa.Credits, providers ...string) {
+	own := func(id string, price stoa.Tariff, short, long stoa.Credits, providers ...string) {
 		routes := []stoa.Route{}
 		for _, p := range providers {
 			routes = append(routes, stoa.Route{Provider: p, Model: "x"})
@@ -454,16 +465,16 @@ func TestCacheWritesDefaultToTheWiresRate(t *testing.T) {
 		opts.Models[id] = stoa.ModelChange{Family: "own", Price: &price, Routes: routes}
 		want[id] = [2]stoa.Credits{short, long}
 	}
-	plain := stoa.Price{Input: 1001, CachedInput: 1001, Output: 1}
+	plain := stoa.Tariff{Input: 1001, CachedInput: 1001, Output: 1}
 	own("messages", plain, 1252, 2002, "m")
 	own("responses", plain, 1252, 1252, "r")
 	own("gemini", plain, 1001, 1001, "g")
 	own("compatible", plain, 1001, 1001, "c")
 	own("openai", plain, 1252, 1252, "o")
 	own("several", plain, 1252, 2002, "c", "m", "o")
-	own("free", stoa.Price{}, 0, 0, "m")
-	own("set", stoa.Price{Input: 1000, CacheWrite: 1000, CacheWriteLong: 1100}, 1000, 1100, "m")
-	own("one-set", stoa.Price{Input: 1000, CacheWrite: 1900}, 1900, 1900, "o")
+	own("free", stoa.Tariff{}, 0, 0, "m")
+	own("set", stoa.Tariff{Input: 1000, CacheWrite: 1000, CacheWriteLong: 1100}, 1000, 1100, "m")
+	own("one-set", stoa.Tariff{Input: 1000, CacheWrite: 1900}, 1900, 1900, "o")
 	c := build(t, opts)
 	for id, want := range want {
 		if p := find(t, c, id).Price; p.CacheWrite != want[0] || p.CacheWriteLong != want[1] {
@@ -555,7 +566,7 @@ func TestADisabledProviderServesNothing(t *testing.T) {
 	opts.Providers[4].Discover.On, opts.Providers[4].Disabled = true, false
 	c := build(t, opts)
 	m := find(t, c, "alpha-haiku-4-5")
-	if len(m.Routes) != 1 || m.Routes[0].Provider != "local" || m.Price != find(t, before, "alpha-haiku-4-5").Price {
+	if len(m.Routes) != 1 || m.Routes[0].Provider != "local" || m.Price.Version != find(t, before, "alpha-haiku-4-5").Price.Version {
 		t.Errorf("with another provider: %+v", m)
 	}
 	if _, err := c.Resolve("delta-v4-pro", pro, nil); stoa.CodeOf(err) != stoa.CodeModelUnavailable {

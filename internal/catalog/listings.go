@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -51,7 +52,7 @@ func (c *Catalog) WithListings(listings map[string]Listing) *Catalog {
 	for _, name := range c.discover {
 		l, read := listings[name]
 		switch {
-		case !read || l.Of != c.providers[name]:
+		case !read || !reflect.DeepEqual(l.Of, c.providers[name]):
 			out.unread = append(out.unread, name)
 		case !l.Unpriced():
 			for _, m := range l.Models[:min(len(l.Models), MaxListed)] {

@@ -25,7 +25,7 @@ func TestListedModelsKeepTheirNames(t *testing.T) {
 	base := build(t, Options{
 		Providers: []stoa.Provider{a, b},
 		Families:  map[string][]stoa.Route{"alpha": {{Provider: "a", Model: "qwen3:4b"}}, "own": {{Provider: "b", Model: "x"}}},
-		Models:    map[string]stoa.ModelChange{"mine": {Family: "own", Price: &stoa.Price{Input: 7, Output: 9}}},
+		Models:    map[string]stoa.ModelChange{"mine": {Family: "own", Price: &stoa.Tariff{Input: 7, Output: 9}}},
 		Aliases:   []stoa.AliasRule{{Match: "old-*", Model: "mine"}}, AliasSets: []string{"openai"},
 	})
 	cat := base.WithListings(map[string]Listing{"a": inA, "b": inB})
@@ -63,7 +63,7 @@ func TestListedModelsKeepTheirNames(t *testing.T) {
 
 func TestListedModelsHaveAPrice(t *testing.T) {
 	t.Parallel()
-	paid := stoa.Price{Input: 100, CachedInput: 50, Output: 300}
+	paid := stoa.Tariff{Input: 100, CachedInput: 50, Output: 300}
 	for _, tt := range []struct {
 		name          string
 		local, priced bool

@@ -221,7 +221,7 @@ func (b *builder) change(m *entry, o stoa.ModelChange, path string) {
 }
 
 // price checks the operator's rates.
-func (b *builder) price(p stoa.Price, path string) stoa.Price {
+func (b *builder) price(p stoa.Tariff, path string) stoa.Tariff {
 	for _, r := range []struct {
 		name string
 		rate stoa.Credits
@@ -239,6 +239,7 @@ func (b *builder) price(p stoa.Price, path string) stoa.Price {
 	if least := max(p.Input, p.CacheWrite); p.CacheWriteLong != 0 && p.CacheWriteLong < least {
 		b.problem(path+".cacheWriteLong", "writing to the cache for a long life costs less (%d) than for a short one (%d); use at least that, or leave it out", int64(p.CacheWriteLong), int64(least))
 	}
+	p.Problems(func(at, format string, args ...any) { b.problem(strings.TrimSuffix(path+"."+at, "."), format, args...) })
 	p.Version = "" // set with the rates that are left out
 	return p
 }
@@ -263,7 +264,14 @@ func (b *builder) addCacheWrites() {
 			p.CacheWriteLong = max(percentOf(p.Input, long), p.CacheWrite)
 		}
 		if p.Version == "" {
-			sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d", p.Input, p.CachedInput, p.CacheWrite, p.CacheWriteLong, p.Output))
+			rates := fmt.Appendf(nil, "%d %d %d %d %d", p.Input, p.CachedInput, p.CacheWrite, p.CacheWriteLong, p.Output)
+			if p.Above != nil {
+				rates = fmt.Appendf(rates, " %v", *p.Above)
+			}
+			for _, h := range p.Hours {
+				rates = fmt.Appendf(rates, " %v", h)
+			}
+			sum := sha256.Sum256(rates)
 			p.Version = "own-" + hex.EncodeToString(sum[:4])
 		}
 	}

@@ -141,6 +141,7 @@ func viewReceipt() view {
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},
 		{"Out / million", "price.outputMicroPerMillion", credits},
+		{"Price band", "price.band", plain},
 		{"Estimated", "estimated", plain},
 		{"Adjustments", "adjustments", plain},
 		{"Ignored", "ignored", plain},

@@ -266,9 +266,9 @@ func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) er
 			After  json.RawMessage `json:"after"`
 		} `json:"changes"`
 		Prices []struct {
-			Model  string `json:"model"`
-			Before *rates `json:"before"`
-			After  *rates `json:"after"`
+			Model  string          `json:"model"`
+			Before json.RawMessage `json:"before"`
+			After  json.RawMessage `json:"after"`
 		} `json:"prices"`
 	}
 	raw, err := call.JSON(ctx, "POST", draftPath+"/check", nil, nil, &check)
@@ -288,11 +288,17 @@ func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) er
 		fmt.Fprintf(e.out, "price of %s\n", clean(p.Model))
 		for _, side := range []struct {
 			word string
-			rate *rates
+			raw  json.RawMessage
 		}{{"from", p.Before}, {"to  ", p.After}} {
-			if side.rate != nil {
-				fmt.Fprintf(e.out, "  %s  %s / %s credits per million tokens of input / output\n", side.word, stoa.Credits(side.rate.Input), stoa.Credits(side.rate.Output))
+			var rate *rates
+			if err := json.Unmarshal(side.raw, &rate); err != nil || rate == nil {
+				continue
 			}
+			fmt.Fprintf(e.out, "  %s  %s / %s credits per million tokens of input / output", side.word, stoa.Credits(rate.Input), stoa.Credits(rate.Output))
+			if rules := rulesText(side.raw); rules != "" {
+				fmt.Fprintf(e.out, ", %s", rules)
+			}
+			fmt.Fprintln(e.out)
 		}
 	}
 	var problems error

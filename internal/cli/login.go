@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"stoa/internal/client"
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
 )
 
 // An authError reports a malformed or rejected key; the exit code is 4.
@@ -232,12 +234,37 @@ func (e *env) ready(o *output) (*client.Client, error) {
 	return e.client()
 }
 
+// rulesText returns the rules of a price: "× 2 / × 1.5 above 200000 tokens; × 2 from 09:00 to 12:00 Asia/Shanghai".
+func rulesText(price any) string {
+	var of struct {
+		Above *stoa.LongInput
+		Hours []stoa.PriceHours
+	}
+	raw, err := json.Marshal(price)
+	if err != nil || json.Unmarshal(raw, &of) != nil {
+		return ""
+	}
+	var list []string
+	if a := of.Above; a != nil {
+		list = append(list, fmt.Sprintf("× %g / × %g above %d tokens", a.Input, a.Output, a.Tokens))
+	}
+	for _, h := range of.Hours {
+		days := ""
+		if len(h.Days) > 0 {
+			days = strings.Join(h.Days, ", ") + " "
+		}
+		list = append(list, fmt.Sprintf("× %g from %s to %s %s%s", h.Factor, h.From, h.To, days, h.Zone))
+	}
+	return clean(strings.Join(list, "; "))
+}
+
 func viewModels() view {
 	return view{"Model", []column{
 		{"Model", "id", objectName},
 		{"Aliases", "aliases", flexible},
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Out / million", "price.outputMicroPerMillion", credits},
+		{"Rules", "price", priceRules},
 		{"Gated", "gated", plain},
 		{"Available", "available", plain},
 	}}

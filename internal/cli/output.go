@@ -56,6 +56,7 @@ const (
 	size             // bytes
 	timetable        // a schedule of a task
 	instants         // times, in the time zone of the object's schedule
+	priceRules       // the rules of a price
 )
 
 // A column is one member of an object: its heading, its path in the JSON with
@@ -175,6 +176,8 @@ func (o *output) format(c column, row any, human, aligned bool) string {
 			return oneLine(scheduleText(v))
 		case instants:
 			return instantsText(v, text(row, "schedule.timezone"))
+		case priceRules:
+			return rulesText(v)
 		case state:
 			if v == "enabled" && text(row, "failingSince") != "" { // a webhook
 				return "failing"

@@ -160,8 +160,8 @@ type Provider struct {
 	Timeouts stoa.Timeouts `yaml:"timeouts"`
 	// Discover makes the models that the server lists callable by their names there; see
 	// [stoa.Discovery]. Price is their price.
-	Discover bool        `yaml:"discover,omitempty"`
-	Price    *stoa.Price `yaml:"price,omitempty"`
+	Discover bool         `yaml:"discover,omitempty"`
+	Price    *stoa.Tariff `yaml:"price,omitempty"`
 	// Disabled means that no new call is sent to the provider; its settings stay.
 	Disabled bool `yaml:"disabled,omitempty"`
 

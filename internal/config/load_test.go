@@ -126,7 +126,7 @@ func TestAVendorKeyEnablesItsFamily(t *testing.T) {
 			name:      "all vendors and one server with its own models",
 			env:       append([]string{"ANTHROPIC_API_KEY=a"}, local[:1]...),
 			yaml:      "providers: [{name: mine, wire: chat, baseURL: 'http://127.0.0.1:7/v1', discover: true, price: {input: 7, output: 9}}]\n",
-			providers: []stoa.Provider{{Name: "mine", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:7/v1", Discover: stoa.Discovery{On: true, Priced: true, Price: stoa.Price{Input: 7, CachedInput: 7, Output: 9}}}, anthropic, {Name: "upstream", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:11434/v1", Discover: stoa.Discovery{On: true}}},
+			providers: []stoa.Provider{{Name: "mine", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:7/v1", Discover: stoa.Discovery{On: true, Priced: true, Price: stoa.Tariff{Input: 7, CachedInput: 7, Output: 9}}}, anthropic, {Name: "upstream", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:11434/v1", Discover: stoa.Discovery{On: true}}},
 			families:  map[string][]stoa.Route{"alpha": {{Provider: "anthropic"}}},
 		},
 		{

@@ -706,11 +706,16 @@ type ConfigItem struct {
 
 // ConfigPrice Rates in micro-credits per million tokens; null if there is no such model.
 type ConfigPrice struct {
-	CacheWrite     int64 `json:"cacheWrite"`
-	CacheWriteLong int64 `json:"cacheWriteLong"`
-	CachedInput    int64 `json:"cachedInput"`
-	Input          int64 `json:"input"`
-	Output         int64 `json:"output"`
+	// Above The factors for all rates of a call whose input, cached parts included, has more tokens. Absent if the rates do not depend on the length; never in receipts.
+	Above          LongInput `json:"above,omitempty,omitzero"`
+	CacheWrite     int64     `json:"cacheWrite"`
+	CacheWriteLong int64     `json:"cacheWriteLong"`
+	CachedInput    int64     `json:"cachedInput"`
+
+	// Hours The hours with other rates. The start of the request to the provider decides. Absent if the rates do not depend on the hour; never in receipts.
+	Hours  []PriceHours `json:"hours,omitempty,omitzero"`
+	Input  int64        `json:"input"`
+	Output int64        `json:"output"`
 }
 
 // ConfigProblem defines model for ConfigProblem.
@@ -3088,6 +3093,22 @@ type Limits struct {
 	ServerSessionIdleSeconds int64 `json:"serverSessionIdleSeconds"`
 }
 
+// LongInput The factors for all rates of a call whose input, cached parts included, has more tokens. Absent if the rates do not depend on the length; never in receipts.
+type LongInput struct {
+	// Input For the rates of input.
+	//
+	// Example: 2
+	Input float64 `json:"input"`
+
+	// Output For the rate of output.
+	//
+	// Example: 1.5
+	Output float64 `json:"output"`
+
+	// Tokens Example: 200000
+	Tokens int64 `json:"tokens"`
+}
+
 // ManagedSettings `providers`, `families`, `models`, `auto`, `aliases` and `plans`, in the form of the configuration file.
 type ManagedSettings = json.RawMessage
 
@@ -3734,6 +3755,14 @@ type PreviewedRun struct {
 
 // Price Micro-credits per million tokens.
 type Price struct {
+	// Above The factors for all rates of a call whose input, cached parts included, has more tokens. Absent if the rates do not depend on the length; never in receipts.
+	Above LongInput `json:"above,omitempty,omitzero"`
+
+	// Band In receipts, the rules that set these rates for the call; null if none did. Absent in the prices of models.
+	//
+	// Example: above 200000 tokens
+	Band nullable.Nullable[string] `json:"band,omitempty,omitzero"`
+
 	// CacheWriteLongMicroPerMillion The rate of input that the provider wrote to its cache for an hour or more.
 	CacheWriteLongMicroPerMillion int64 `json:"cacheWriteLongMicroPerMillion"`
 
@@ -3742,8 +3771,11 @@ type Price struct {
 
 	// CachedInputMicroPerMillion The rate of input that the provider read from its cache.
 	CachedInputMicroPerMillion int64 `json:"cachedInputMicroPerMillion"`
-	InputMicroPerMillion       int64 `json:"inputMicroPerMillion"`
-	OutputMicroPerMillion      int64 `json:"outputMicroPerMillion"`
+
+	// Hours The hours with other rates. The start of the request to the provider decides. Absent if the rates do not depend on the hour; never in receipts.
+	Hours                 []PriceHours `json:"hours,omitempty,omitzero"`
+	InputMicroPerMillion  int64        `json:"inputMicroPerMillion"`
+	OutputMicroPerMillion int64        `json:"outputMicroPerMillion"`
 
 	// Version The version of the price list.
 	Version string `json:"version"`
@@ -3757,6 +3789,30 @@ type PriceChange struct {
 	// Before Rates in micro-credits per million tokens; null if there is no such model.
 	Before nullable.Nullable[ConfigPrice] `json:"before"`
 	Model  string                         `json:"model"`
+}
+
+// PriceHours Hours with other rates.
+type PriceHours struct {
+	// Days Absent for every day.
+	Days []string `json:"days,omitempty,omitzero"`
+
+	// Factor For all rates.
+	//
+	// Example: 2
+	Factor float64 `json:"factor"`
+
+	// From Example: 09:00
+	From string `json:"from"`
+
+	// To Exclusive; `24:00` is the end of the day.
+	//
+	// Example: 12:00
+	To string `json:"to"`
+
+	// Zone The IANA name of the time zone.
+	//
+	// Example: Asia/Shanghai
+	Zone string `json:"zone"`
 }
 
 // PricesPreview defines model for PricesPreview.

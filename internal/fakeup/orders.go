@@ -1,6 +1,7 @@
 package fakeup
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 //	flaky: N             faults and failures happen on the first N attempts of this prompt only
 //	retry-after: 1       the header of that name, on a failure
 //	cached: N            this many of the input tokens came from a cache
+//	input: N             the number of input tokens, instead of a quarter of the bytes
 //	written: N           this many of the others were written to a cache
 //	written-long: N      this many of those were written for a long life
 //	rounds: N            calls are made again until their results came N times; 1 if it is missing
@@ -34,6 +36,7 @@ type Orders struct {
 	Flaky      int
 	RetryAfter string
 	Cached     int64
+	Input      int64
 	Written    int64
 	Long       int64
 	Rounds     int
@@ -122,6 +125,8 @@ func (o *Orders) parse(word, argument string) bool {
 		o.Flaky, err = strconv.Atoi(argument)
 	case "cached":
 		o.Cached, err = strconv.ParseInt(argument, 10, 64)
+	case "input":
+		o.Input, err = strconv.ParseInt(argument, 10, 64)
 	case "written":
 		o.Written, err = strconv.ParseInt(argument, 10, 64)
 	case "written-long":
@@ -289,10 +294,11 @@ func (o Orders) plan(id string, a ask) plan {
 		p.stop = string(o.Stop)
 	}
 	p.usage = Usage{Input: int64(a.bytes+3) / 4, Reasoning: int64(len(p.thinking))}
+	p.usage.Input = cmp.Or(o.Input, p.usage.Input)
 	p.usage.Cached = min(o.Cached, p.usage.Input)
 	p.usage.Written = min(o.Written, p.usage.Input-p.usage.Cached)
 	p.usage.Long = min(o.Long, p.usage.Written)
-	if a.cached != nil && o.Cached+o.Written+o.Long == 0 {
+	if a.cached != nil && o.Input+o.Cached+o.Written+o.Long == 0 {
 		a.cached.Reasoning = p.usage.Reasoning
 		p.usage = *a.cached
 	}

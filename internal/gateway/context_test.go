@@ -20,7 +20,7 @@ func TestSmallContextServesCalls(t *testing.T) {
 	provider := fake.Provider("compatible")
 	pool := upstream.New(upstream.Config{Providers: []stoa.Provider{provider}, Retries: -1})
 	routes := []stoa.Route{{Provider: provider.Name, Model: "m"}}
-	free := &stoa.Price{Input: 1, Output: 1}
+	free := &stoa.Tariff{Input: 1, Output: 1}
 	h := open(t, pool, catalog.Options{Providers: []stoa.Provider{provider}, Models: map[string]stoa.ModelChange{
 		"unknown": {Family: "local", Price: free, Routes: routes},
 		"known":   {Family: "local", Price: free, Routes: routes, ContextTokens: 4096},

@@ -43,6 +43,7 @@ func (s *Stream) tokens(ctx context.Context, m stoa.Model, call stoa.Call) (int6
 	if s.g.Counter != nil {
 		call.Account = s.caller.Account.ID
 		tokens, ok, err := s.g.Counter.Count(ctx, m, call)
+		s.counted = ok && err == nil
 		if ok || err != nil {
 			return tokens, err
 		}

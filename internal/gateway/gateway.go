@@ -31,6 +31,8 @@ import (
 // A Pool serves calls from vendors; see upstream.Pool.
 type Pool interface {
 	Healthy(account string, m stoa.Model) bool
+	// Timeout returns the maximum time from the start of a call to the end of its reply.
+	Timeout(m stoa.Model) time.Duration
 	Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error]
 }
 
@@ -44,6 +46,7 @@ type Gateway struct {
 	Counter  Counter // of input tokens; nil means that they are estimated
 	Logger   *slog.Logger
 	Metrics  *telemetry.Metrics // nil disables metrics
+	Now      func() time.Time   // of the hours of prices; nil means time.Now
 
 	active   atomic.Int64 // number of open streams
 	prefixes prefixes
@@ -187,6 +190,9 @@ func (g *Gateway) resolve(ctx context.Context, c stoa.Caller, req Request) (*Str
 		res.Models = g.preferPrevious(c.Account.ID, res.Models, req.Call.Prefer)
 	}
 	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
+	if g.Now != nil {
+		s.shift = g.Now().Sub(s.started)
+	}
 	s.media, s.files = req.Call.Media()
 	g.cache(c.Account.ID, &s.req)
 	if isSpread(res.Models) {
@@ -253,7 +259,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	if m.ContextTokens > 0 { // the estimate may be too high, so an eighth is always left for the reply
 		limit = min(limit, max(m.ContextTokens-s.inputEstimate, m.ContextTokens/8, 1))
 	}
-	price := m.Price
+	price := m.Price.Highest(s.inputEstimate, s.counted, s.clock(time.Now()), s.clock(time.Now().Add(s.g.Pool.Timeout(m))))
 	if _, long := call.Marks(); long {
 		price.CacheWrite = max(price.CacheWrite, price.CacheWriteLong)
 	}
@@ -270,10 +276,19 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 		return err
 	}
 	s.holding = hold
-	s.model, s.call = m, call
+	s.model, s.call, s.dearest = m, call, price
 	s.limit = min(limit, price.Affords(hold.Amount(), s.inputEstimate))
 	s.limitDefault = s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
 	return nil
+}
+
+// clock returns an instant of this process's time on the clock of prices.
+func (s *Stream) clock(at time.Time) time.Time { return at.Add(s.shift) }
+
+// price returns the price of the serving model for a call with that input. The start of the
+// request to the vendor decides about its hours, as in the vendor's invoice.
+func (s *Stream) price(m stoa.Model, inputTokens int64) stoa.Price {
+	return m.Price.At(inputTokens, s.clock(cmp.Or(s.trail.Sent, s.started)))
 }
 
 // retryable reports whether another model of an automatic choice may serve a call after this

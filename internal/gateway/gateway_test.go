@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
@@ -20,6 +21,7 @@ import (
 type script map[string][]any // stoa.Event or error
 
 func (s script) Healthy(string, stoa.Model) bool { return true }
+func (script) Timeout(stoa.Model) time.Duration  { return time.Minute }
 
 func (s script) Stream(ctx context.Context, m stoa.Model, _ stoa.Call) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) {
@@ -97,7 +99,7 @@ func TestFallbackIsNeverDearerThanRequested(t *testing.T) {
 	t.Parallel()
 	cheap := stoa.Credits(10)
 	opts := catalog.Options{
-		Models: map[string]stoa.ModelChange{"cheap-gated": {Family: "alpha", Gated: new(true), Price: &stoa.Price{Input: cheap, CachedInput: cheap, Output: cheap}}},
+		Models: map[string]stoa.ModelChange{"cheap-gated": {Family: "alpha", Gated: new(true), Price: &stoa.Tariff{Input: cheap, CachedInput: cheap, Output: cheap}}},
 		Auto:   []string{"alpha-haiku-4-5"},
 	}
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 100, OutputTokens: 100})}, opts, stoa.Credit)

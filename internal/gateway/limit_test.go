@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"stoa/internal/catalog"
 	"stoa/internal/stoa"
@@ -14,7 +15,8 @@ import (
 // A poolFunc is a pool that is one function.
 type poolFunc func(call stoa.Call, yield func(*stoa.Event, error) bool)
 
-func (poolFunc) Healthy(string, stoa.Model) bool { return true }
+func (poolFunc) Healthy(string, stoa.Model) bool  { return true }
+func (poolFunc) Timeout(stoa.Model) time.Duration { return time.Minute }
 
 func (f poolFunc) Stream(_ context.Context, _ stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) { f(call, yield) }
@@ -27,9 +29,9 @@ func hello(limit int64) stoa.Call {
 func TestLimitFitsTheContext(t *testing.T) {
 	t.Parallel()
 	models := map[string]stoa.ModelChange{
-		"small":   {Family: "local", Price: &stoa.Price{Input: 10, Output: 10}, ContextTokens: 4096},
-		"unknown": {Family: "local", Price: &stoa.Price{Input: 10, Output: 10}},
-		"set":     {Family: "local", Price: &stoa.Price{Input: 10, Output: 10}, ContextTokens: 40960, DefaultOutput: 2000},
+		"small":   {Family: "local", Price: &stoa.Tariff{Input: 10, Output: 10}, ContextTokens: 4096},
+		"unknown": {Family: "local", Price: &stoa.Tariff{Input: 10, Output: 10}},
+		"set":     {Family: "local", Price: &stoa.Tariff{Input: 10, Output: 10}, ContextTokens: 40960, DefaultOutput: 2000},
 	}
 	for name, tt := range map[string]struct {
 		model     string

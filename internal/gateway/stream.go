@@ -26,6 +26,8 @@ type Stream struct {
 	res           catalog.Resolution
 	started       time.Time
 	inputEstimate int64
+	counted       bool          // by the vendor
+	shift         time.Duration // of the clock of prices from that of the process
 
 	mu        sync.Mutex // guards model and pinned
 	model     stoa.Model
@@ -35,7 +37,8 @@ type Stream struct {
 
 	trail   stoa.Trail
 	holding *billing.Hold
-	limit   int64 // output tokens that the upstream may produce
+	dearest stoa.Price // the highest price that the call can reach, for which credits are held
+	limit   int64      // output tokens that the upstream may produce
 	closed  bool
 	failure error // why the reply did not complete
 
@@ -266,9 +269,9 @@ func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *sto
 // unpaid counts the cost of a request that its provider may bill and its caller does not pay.
 // It reports whether the credits allow another one.
 func (s *Stream) unpaid() bool {
-	price := s.model.Price
 	s.recordFailure()
-	return s.holding.Unpaid(price.Cost(s.estimate()), price.Most(s.inputEstimate, min(leastOutput, s.limit)))
+	u := s.estimate()
+	return s.holding.Unpaid(s.price(s.model, u.InputTokens).Cost(u), s.dearest.Most(s.inputEstimate, min(leastOutput, s.limit)))
 }
 
 // recordFailure stores the usage of such a request. It is an estimate unless the provider reported
@@ -334,18 +337,19 @@ func (s *Stream) Due() stoa.Charge {
 	c := stoa.Charge{
 		ID: s.req.ID, AccountID: s.caller.Account.ID, KeyID: s.caller.Key.ID,
 		Asked: s.req.Model, Served: s.model.ID, Reason: s.res.Reason, Provider: s.provider, Route: s.trail.Reason, RouteKey: s.trail.Key,
-		Usage: s.usage, Price: s.model.Price, State: s.state(),
+		Usage: s.usage, State: s.state(),
 		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID, EmbedID: s.req.EmbedID,
 		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started), Ignored: s.req.Ignored,
 	}
 	if !s.hasUsage || !s.plausible() || s.uncounted() {
 		c.Usage, c.Estimated = s.estimate(), true
 	}
+	c.Price = s.price(s.model, c.Usage.InputTokens)
 	c.Adjustments = s.adjustments(c.Estimated)
 	c.MarkedBy = cmp.Or(s.trail.MarkedBy, stoa.MarkedByNone)
 	c.Broke = s.broke(&c)
 	if r := s.res.Requested; r.ID != "" && r.ID != s.model.ID {
-		c.Amount, c.Capped = c.Price.Charge(c.Usage, r.Price)
+		c.Amount, c.Capped = c.Price.Charge(c.Usage, s.price(r, c.Usage.InputTokens))
 	} else {
 		c.Amount = c.Price.Cost(c.Usage)
 	}

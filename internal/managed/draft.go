@@ -288,7 +288,7 @@ func named(body string) (map[string]value, error) {
 // A PriceChange is a model whose price a draft changes; nil means that it is not offered.
 type PriceChange struct {
 	Model         string
-	Before, After *stoa.Price
+	Before, After *stoa.Tariff
 }
 
 // A Report is the result of a check.

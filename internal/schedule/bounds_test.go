@@ -57,7 +57,7 @@ type fatal interface {
 
 // checkInstants checks the first instants of a schedule after a moment.
 func checkInstants(t fatal, s stoa.Schedule, w schedule.Window, after time.Time) {
-	sched, err := schedule.New(new(schedule.Zones), s, w)
+	sched, err := schedule.New(s, w)
 	if err != nil {
 		return
 	}

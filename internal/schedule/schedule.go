@@ -42,7 +42,7 @@ const (
 
 // New parses a schedule. It fails with [stoa.CodeInvalidCron], which names the
 // wrong field, [stoa.CodeInvalidTimezone] or [stoa.CodeInvalidValue].
-func New(zones *Zones, s stoa.Schedule, w Window) (*Schedule, error) {
+func New(s stoa.Schedule, w Window) (*Schedule, error) {
 	out := &Schedule{Window: w, kind: s.Type, every: s.Every, runAt: s.RunAt}
 	var err error
 	switch s.Type {
@@ -50,8 +50,8 @@ func New(zones *Zones, s stoa.Schedule, w Window) (*Schedule, error) {
 		if out.cron, err = parseCron(s.Expression); err != nil {
 			return nil, err
 		}
-		if out.clock.zone, err = zones.Load(s.Timezone); err != nil {
-			return nil, err
+		if out.clock.zone, err = stoa.LoadZone(s.Timezone); err != nil {
+			return nil, stoa.AsError(err).At("schedule.timezone")
 		}
 	case stoa.ScheduleInterval:
 		if s.Every < MinEvery || s.Every > MaxEvery || s.Every%time.Second != 0 {

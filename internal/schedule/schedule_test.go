@@ -21,7 +21,7 @@ func cron(expression, zone string) stoa.Schedule {
 
 func parse(t testing.TB, s stoa.Schedule, w schedule.Window) *schedule.Schedule {
 	t.Helper()
-	out, err := schedule.New(new(schedule.Zones), s, w)
+	out, err := schedule.New(s, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"@reboot", `"@reboot" is not a word of cron`},
 		{"99999999999999999999 * * * *", `"minute"`},
 	} {
-		_, err := schedule.New(new(schedule.Zones), cron(tc.expression, "UTC"), schedule.Window{})
+		_, err := schedule.New(cron(tc.expression, "UTC"), schedule.Window{})
 		if stoa.CodeOf(err) != stoa.CodeInvalidCron || !strings.Contains(stoa.AsError(err).Message, tc.want) || stoa.AsError(err).Param != "schedule.expression" {
 			t.Errorf("%q: %v, want a message with %q", tc.expression, err, tc.want)
 		}
@@ -290,7 +290,7 @@ func TestErrorsNameTheField(t *testing.T) {
 func TestZones(t *testing.T) {
 	t.Parallel()
 	for _, zone := range []string{"", "Local", "localtime", "posixrules", "right/UTC", "posix/UTC", "Factory", "CEST", "+02:00", "Europe/Atlantis", "../etc/passwd", "/etc/localtime", "Europe/", strings.Repeat("x", 300)} {
-		_, err := schedule.New(new(schedule.Zones), cron("@daily", zone), schedule.Window{})
+		_, err := schedule.New(cron("@daily", zone), schedule.Window{})
 		if stoa.CodeOf(err) != stoa.CodeInvalidTimezone {
 			t.Errorf("%q: %v", zone, err)
 		}
@@ -342,7 +342,7 @@ func TestIntervalsAndSingleInstants(t *testing.T) {
 		{Type: "often"},
 		{},
 	} {
-		if _, err := schedule.New(new(schedule.Zones), s, schedule.Window{}); err == nil {
+		if _, err := schedule.New(s, schedule.Window{}); err == nil {
 			t.Errorf("%+v was taken", s)
 		}
 	}
@@ -365,7 +365,7 @@ func TestRandomExpressions(t *testing.T) {
 		e := strings.Join([]string{item(0, 59).Draw(t, "minute"), item(0, 23).Draw(t, "hour"), item(1, 28).Draw(t, "day"), item(1, 12).Draw(t, "month"), item(0, 6).Draw(t, "weekday")}, " ")
 		zone := rapid.SampledFrom(zones).Draw(t, "zone")
 		from := time.Unix(rapid.Int64Range(1.6e9, 2.2e9).Draw(t, "from"), rapid.Int64Range(0, 1e9-1).Draw(t, "nanoseconds"))
-		s, err := schedule.New(new(schedule.Zones), cron(e, zone), schedule.Window{})
+		s, err := schedule.New(cron(e, zone), schedule.Window{})
 		if err != nil {
 			t.Fatalf("%q: %v", e, err)
 		}
@@ -422,10 +422,9 @@ func TestMissedInstantsByPolicy(t *testing.T) {
 }
 
 func BenchmarkNext(b *testing.B) {
-	zones := new(schedule.Zones)
 	from := at("2026-06-01T00:00:00Z")
 	for b.Loop() {
-		s, err := schedule.New(zones, cron("30 9 * * MON-FRI", "Europe/Berlin"), schedule.Window{})
+		s, err := schedule.New(cron("30 9 * * MON-FRI", "Europe/Berlin"), schedule.Window{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -434,9 +433,8 @@ func BenchmarkNext(b *testing.B) {
 }
 
 func BenchmarkAYearOfMinutes(b *testing.B) {
-	zones := new(schedule.Zones)
 	for b.Loop() {
-		s, _ := schedule.New(zones, cron("* * * * *", "Europe/Berlin"), schedule.Window{Through: at("2027-01-01T00:00:00Z")})
+		s, _ := schedule.New(cron("* * * * *", "Europe/Berlin"), schedule.Window{Through: at("2027-01-01T00:00:00Z")})
 		n := 0
 		for range s.After(at("2026-01-01T00:00:00Z")) {
 			n++

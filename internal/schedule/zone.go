@@ -1,60 +1,9 @@
 package schedule
 
 import (
-	"errors"
 	"math"
-	"strings"
-	"sync"
 	"time"
-
-	_ "time/tzdata" // the same zones on every machine, even one without a zone database
-
-	"stoa/internal/stoa"
 )
-
-// Zones caches time zones of the IANA database. The zero value is ready to use and
-// safe for concurrent use.
-type Zones struct {
-	mu     sync.Mutex
-	loaded map[string]*time.Location
-}
-
-// Load returns a zone by its IANA name. It fails with [stoa.CodeInvalidTimezone] if the zone
-// does not exist.
-func (z *Zones) Load(name string) (*time.Location, error) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	if l := z.loaded[name]; l != nil {
-		return l, nil
-	}
-	l, err := load(name)
-	if err != nil {
-		return nil, stoa.Errorf(stoa.CodeInvalidTimezone, "%q is not a time zone of the IANA database; use a name such as \"Europe/Berlin\" or \"UTC\".", name).At("schedule.timezone").Because(err)
-	}
-	if z.loaded == nil {
-		z.loaded = map[string]*time.Location{}
-	}
-	z.loaded[name] = l
-	return l, nil
-}
-
-var errNoZone = errors.New("not the name of a zone")
-
-// load loads a zone of the compiled-in IANA database by a name of at most 64
-// characters. Names that mean this machine's zone are refused.
-func load(name string) (*time.Location, error) {
-	first, _, _ := strings.Cut(name, "/")
-	switch first {
-	case "", "Local", "localtime", "posixrules", "posix", "right", "Factory", "SystemV": // this machine's zone, or not a zone
-		return nil, errNoZone
-	}
-	if len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/_+-", r)
-	}) {
-		return nil, errNoZone
-	}
-	return time.LoadLocation(name)
-}
 
 // A clock converts between instants and wall times of one zone. Wall times are
 // seconds since 1970 as if the wall clock were in UTC. It caches the last period

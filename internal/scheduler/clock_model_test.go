@@ -164,7 +164,7 @@ func (m *clockModel) right(rt *rapid.T, from time.Time) {
 		if !task.NextAt.After(now) {
 			rt.Fatalf("at %s a task is next at %s", now, task.NextAt)
 		}
-		what, err := schedule.New(new(schedule.Zones), task.Schedule, schedule.Window{Anchor: task.Anchor})
+		what, err := schedule.New(task.Schedule, schedule.Window{Anchor: task.Anchor})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -51,7 +51,6 @@ type Scheduler struct {
 	sessions *session.Sessions
 	store    *store.Store
 	log      *slog.Logger
-	zones    schedule.Zones
 	wakeup   chan struct{} // a task has changed
 	clock    steadiness
 }

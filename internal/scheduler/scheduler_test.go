@@ -216,7 +216,7 @@ func TestEveryPolicyAgainstAList(t *testing.T) {
 				}
 				from, until := instant("2026-01-01T00:00:00Z"), instant("2027-01-01T00:00:00Z")
 				what := stoa.Schedule{Type: stoa.ScheduleCron, Expression: "15 0,2 * * *", Timezone: zone}
-				sched, err := schedule.New(new(schedule.Zones), what, schedule.Window{Through: until})
+				sched, err := schedule.New(what, schedule.Window{Through: until})
 				if err != nil {
 					t.Fatal(err)
 				}

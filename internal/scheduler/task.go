@@ -69,7 +69,7 @@ func (s *Scheduler) open(ctx context.Context, tx *store.Tx, now time.Time, known
 }
 
 func (s *Scheduler) scheduleOf(t stoa.ScheduledTask) (*schedule.Schedule, error) {
-	return schedule.New(&s.zones, t.Schedule, schedule.Window{From: t.StartAt, Through: t.EndAt, Anchor: t.Anchor})
+	return schedule.New(t.Schedule, schedule.Window{From: t.StartAt, Through: t.EndAt, Anchor: t.Anchor})
 }
 
 // save writes the task.

@@ -5,17 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"stoa/internal/schedule"
 	"stoa/internal/stoa"
 )
-
-// zones caches the time zones of sessions.
-var zones schedule.Zones
 
 // CheckTimezone returns [stoa.CodeInvalidTimezone] at "timezone" unless name is a time zone
 // of the IANA database.
 func CheckTimezone(name string) error {
-	if _, err := zones.Load(name); err != nil {
+	if _, err := stoa.LoadZone(name); err != nil {
 		return stoa.AsError(err).At("timezone")
 	}
 	return nil
@@ -27,7 +23,7 @@ const noteTime = "Monday, 2 January 2006, 15:04"
 // load returns the time zone of a session. A zone that this version of the IANA database
 // lacks is UTC.
 func load(timezone string) *time.Location {
-	if zone, err := zones.Load(timezone); err == nil {
+	if zone, err := stoa.LoadZone(timezone); err == nil {
 		return zone
 	}
 	return time.UTC

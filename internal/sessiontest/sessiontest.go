@@ -52,7 +52,8 @@ type Fixture struct {
 type Script func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool)
 
 // Healthy reports that every model can be called.
-func (Script) Healthy(string, stoa.Model) bool { return true }
+func (Script) Healthy(string, stoa.Model) bool  { return true }
+func (Script) Timeout(stoa.Model) time.Duration { return time.Minute }
 
 // Stream runs the script.
 func (s Script) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error] {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Call is one model call, independent of the format of any provider.
@@ -84,6 +85,7 @@ type Trail struct {
 	Key      string      // the id of its key; empty if the provider has one
 	Reason   RouteReason // for that route
 	Attempts int         // requests to providers
+	Sent     time.Time   // when the last one began
 	// Void means that the latest request failed because of its provider, so its outcome
 	// does not count.
 	Void bool

@@ -64,15 +64,16 @@ func (u Usage) Sane() bool {
 // twice of it.
 const MaxRate = 1000 * Credit
 
-// A Price has the rates of a model, in micro-credits per million tokens. The rates of input
-// are ordered: CachedInput ≤ Input ≤ CacheWrite ≤ CacheWriteLong.
+// A Price has the rates of one call, in micro-credits per million tokens: those of a [Tariff]
+// under its rules. The rates of input are ordered: CachedInput ≤ Input ≤ CacheWrite ≤ CacheWriteLong.
 type Price struct {
-	Input          Credits `json:"input" yaml:"input"`
-	CachedInput    Credits `json:"cachedInput" yaml:"cachedInput"`                           // of input read from a vendor's cache
-	CacheWrite     Credits `json:"cacheWrite,omitempty" yaml:"cacheWrite,omitempty"`         // of input written to it; 0 in settings: as the vendor's wire has it
-	CacheWriteLong Credits `json:"cacheWriteLong,omitempty" yaml:"cacheWriteLong,omitempty"` // of input written to it for a long lifetime; 0 likewise
-	Output         Credits `json:"output" yaml:"output"`
-	Version        string  `json:"-" yaml:"-"` // of the price list
+	Input          Credits
+	CachedInput    Credits // of input read from a vendor's cache
+	CacheWrite     Credits // of input written to it
+	CacheWriteLong Credits // of input written to it for a long lifetime
+	Output         Credits
+	Version        string // of the price list
+	Band           string // the rules of the tariff that apply; empty if none does
 }
 
 // Cost returns the charge of a call: rates times tokens, rounded up once. It expects

@@ -18,7 +18,7 @@ type Model struct {
 	ContextTokens     int64    `json:"contextTokens"`     // input and output together; 0 if unknown
 	MaxOutput         int64    `json:"maxOutput"`         // upper limit of one reply in tokens; 0 if unknown
 	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0 means [DefaultOutput]
-	Price             Price    `json:"price"`
+	Price             Tariff   `json:"price"`
 	PriceAssumed      bool     `json:"priceAssumed"` // the shipped price is a guess at the vendor's
 	Traits            Traits   `json:"traits"`       // on the wire of its vendor
 	Routes            []Route  `json:"-"`            // in order of preference; empty means no provider
@@ -38,7 +38,7 @@ type ModelChange struct {
 	ContextTokens     int64    `yaml:"contextTokens,omitempty"`
 	MaxOutput         int64    `yaml:"maxOutput,omitempty"`
 	DefaultOutput     int64    `yaml:"defaultOutput,omitempty"`
-	Price             *Price   `yaml:"price,omitempty"`
+	Price             *Tariff  `yaml:"price,omitempty"`
 	Routes            []Route  `yaml:"routes,omitempty"` // instead of the family's
 }
 
@@ -177,7 +177,7 @@ type Discovery struct {
 	// Priced means that Price is the price of each of these models. Without it they are free
 	// at a loopback or private address, and not served elsewhere.
 	Priced bool
-	Price  Price
+	Price  Tariff
 }
 
 // Timeouts of one upstream call. Zero means the default in brackets.

@@ -26,9 +26,9 @@ const receiptColumns = `id, account_id, key_id, lease_id, node_id, asked, served
 	amount, estimated, clamped, capped, written_off,
 	state, end_user, space_id, agent_id, session_id, started_at, first_token, duration, created_at,
 	cache_write_long_tokens, price_cache_write, price_cache_write_long, marked_by, route_reason, broke, ignored,
-	member_id, embed_id, root_id, windows, route_key`
+	member_id, embed_id, root_id, windows, route_key, price_band`
 
-const receiptWidth = 44
+const receiptWidth = 45
 
 // readColumns are receiptColumns and the data stored next to a charge. Charges from before
 // the rates of cache writes have NULL there, and counted writes as input.
@@ -47,7 +47,7 @@ func (r *Receipt) append(args []any, now int64) []any {
 		c.State, c.EndUser, c.SpaceID, c.AgentID, c.SessionID,
 		db.Micros(c.StartedAt), c.FirstToken.Microseconds(), c.Duration.Microseconds(), now,
 		c.Usage.CacheWriteLongTokens, int64(c.Price.CacheWrite), int64(c.Price.CacheWriteLong), string(c.MarkedBy), string(c.Route), string(c.Broke), c.Ignored,
-		c.MemberID, c.EmbedID, c.RootID, c.Windows, c.RouteKey)
+		c.MemberID, c.EmbedID, c.RootID, c.Windows, c.RouteKey, c.Price.Band)
 }
 
 // scanReceipt reads a row of readColumns.
@@ -62,7 +62,7 @@ func scanReceipt(rows *sql.Rows) (Receipt, error) {
 		&c.State, &c.EndUser, &c.SpaceID, &c.AgentID, &c.SessionID,
 		&started, &first, &duration, &created,
 		&c.Usage.CacheWriteLongTokens, &c.Price.CacheWrite, &c.Price.CacheWriteLong, &c.MarkedBy, &c.Route, &c.Broke, &c.Ignored,
-		&c.MemberID, &c.EmbedID, &c.RootID, &c.Windows, &c.RouteKey, &c.Adjustments)
+		&c.MemberID, &c.EmbedID, &c.RootID, &c.Windows, &c.RouteKey, &c.Price.Band, &c.Adjustments)
 	c.StartedAt = db.Time(started)
 	c.FirstToken = time.Duration(first) * time.Microsecond
 	c.Duration = time.Duration(duration) * time.Microsecond

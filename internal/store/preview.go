@@ -85,12 +85,14 @@ func (tx *Tx) chargesOf(ctx context.Context, accountID string, month stoa.Month,
 		err := tx.Query(ctx, func(r *sql.Rows) error {
 			n++
 			var c stoa.Charge
+			var started int64
 			u := &c.Usage
-			if err := r.Scan(&from, &after, &c.Asked, &c.Served, &u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.CacheWriteLongTokens, &u.OutputTokens, &c.Amount, &c.Clamped); err != nil {
+			if err := r.Scan(&from, &after, &started, &c.Asked, &c.Served, &u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.CacheWriteLongTokens, &u.OutputTokens, &c.Amount, &c.Clamped); err != nil {
 				return err
 			}
+			c.StartedAt = db.Time(started)
 			return fn(c)
-		}, `SELECT created_at, id, asked, served, input_tokens, cached_tokens, cache_write_tokens, cache_write_long_tokens, output_tokens, amount, clamped
+		}, `SELECT created_at, id, started_at, asked, served, input_tokens, cached_tokens, cache_write_tokens, cache_write_long_tokens, output_tokens, amount, clamped
 			FROM charges WHERE account_id = $1 AND (created_at, id) > ($2, $3) AND created_at < $4 ORDER BY created_at, id LIMIT $5`, accountID, from, after, db.Micros(month.End()), previewTogether)
 		if err != nil || n < previewTogether {
 			return err

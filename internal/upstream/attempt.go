@@ -47,6 +47,7 @@ func (a *attempt) send() (*wire.Failure, error) {
 	a.route.requests.Add(1)
 	if a.call.Trail != nil {
 		a.call.Trail.Attempts++
+		a.call.Trail.Sent = time.Now()
 	}
 	a.requestID, a.received, a.answered, a.bytes = "", false, false, 0
 	ctx, cancel := context.WithCancelCause(a.beginSpan())

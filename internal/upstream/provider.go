@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,7 @@ type lastFailure struct {
 
 // keepOrCreate returns old if its settings are unchanged, otherwise a new provider.
 func keepOrCreate(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provider {
-	if old != nil && old.Provider == s {
+	if old != nil && reflect.DeepEqual(old.Provider, s) {
 		return old
 	}
 	made := &provider{Provider: s, fingerprint: fingerprint(s), maxInFlight: int64(s.MaxInFlight), timeouts: orTimeouts(s.Timeouts, defaults), routes: map[string]*route{}}

@@ -197,6 +197,16 @@ func (p *Pool) provider(r *stoa.Route) *provider {
 	return (*p.providers.Load())[r.Ref()]
 }
 
+// Timeout returns the longest total timeout of the providers of a model's routes.
+func (p *Pool) Timeout(m stoa.Model) (longest time.Duration) {
+	for _, r := range m.Routes {
+		if pr := p.provider(&r); pr != nil {
+			longest = max(longest, pr.timeouts.Total)
+		}
+	}
+	return longest
+}
+
 // Healthy reports whether an account's call of the model would be sent now: the provider of
 // one of its routes is below its maxInFlight, and that route's circuit is not open.
 func (p *Pool) Healthy(account string, m stoa.Model) bool {

@@ -479,9 +479,11 @@ export interface ConfigItem {
 }
 
 export type ConfigPrice = {
+  above?: LongInput;
   cacheWrite: number;
   cacheWriteLong: number;
   cachedInput: number;
+  hours?: PriceHours[];
   input: number;
   output: number;
 } | null;
@@ -1821,6 +1823,12 @@ export interface Limits {
   serverSessionIdleSeconds: number;
 }
 
+export interface LongInput {
+  input: number;
+  output: number;
+  tokens: number;
+}
+
 export type ManagedSettings = Record<string, unknown>;
 
 export interface Member {
@@ -2275,9 +2283,12 @@ export interface PreviewedRun {
 }
 
 export interface Price {
+  above?: LongInput;
+  band?: string | null;
   cacheWriteLongMicroPerMillion: number;
   cacheWriteMicroPerMillion: number;
   cachedInputMicroPerMillion: number;
+  hours?: PriceHours[];
   inputMicroPerMillion: number;
   outputMicroPerMillion: number;
   version: string;
@@ -2287,6 +2298,14 @@ export interface PriceChange {
   after: ConfigPrice;
   before: ConfigPrice;
   model: string;
+}
+
+export interface PriceHours {
+  days?: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
+  factor: number;
+  from: string;
+  to: string;
+  zone: string;
 }
 
 export interface PricesPreview {

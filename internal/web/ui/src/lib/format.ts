@@ -1,4 +1,5 @@
 // Numbers, times and amounts for people.
+import type { LongInput, PriceHours } from "./contract";
 
 const whole = new Intl.NumberFormat("en");
 const fine = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
@@ -35,6 +36,14 @@ export const micro = (n: number): string => `${whole.format(n)} micro-credits`;
 
 // perMillion formats a price in credits per million tokens.
 export const perMillion = credits;
+
+// rulesInWords returns the rules of a price: "× 2 / × 1.5 above 200,000 tokens; × 2 from 09:00 to 12:00 Asia/Shanghai".
+export function rulesInWords(p: { above?: LongInput; hours?: PriceHours[] }): string {
+  return [
+    ...(p.above ? [`× ${p.above.input} / × ${p.above.output} above ${count(p.above.tokens)} tokens`] : []),
+    ...(p.hours ?? []).map((h) => `× ${h.factor} from ${h.from} to ${h.to} ${h.days ? h.days.join(", ") + " " : ""}${h.zone}`),
+  ].join("; ");
+}
 
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;

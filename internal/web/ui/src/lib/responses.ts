@@ -137,15 +137,11 @@ function callOf(item: Output): ToolCall {
   return { id: String(item.call_id), name: String(item.name), arguments: String(item.arguments ?? ""), cut: item.status === "incomplete" };
 }
 
-// estimate returns the cost of a reply by the price list, in micro-credits. The
-// receipt has the actual cost.
+// estimate returns the cost of a reply by the price list, in micro-credits, without the
+// price's hours. The receipt has the actual cost.
 export function estimate(usage: Usage, price: Price): number {
   const { cached_tokens: cached, cache_write_tokens: written } = usage.input_tokens_details;
-  return (
-    ((usage.input_tokens - cached - written) * price.inputMicroPerMillion +
-      cached * price.cachedInputMicroPerMillion +
-      written * price.cacheWriteMicroPerMillion +
-      usage.output_tokens * price.outputMicroPerMillion) /
-    1e6
-  );
+  const long = price.above && usage.input_tokens > price.above.tokens ? price.above : { input: 1, output: 1 };
+  const input = (usage.input_tokens - cached - written) * price.inputMicroPerMillion + cached * price.cachedInputMicroPerMillion + written * price.cacheWriteMicroPerMillion;
+  return (input * long.input + usage.output_tokens * price.outputMicroPerMillion * long.output) / 1e6;
 }

@@ -274,6 +274,7 @@ function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: ()
           r.cache.broke !== null && ["Not read from the cache because of", broke[r.cache.broke] ?? r.cache.broke],
           r.cache.marks !== null && r.cache.marks !== "none" && ["Marked for the cache", marks[r.cache.marks]!],
           ["Output", `${count(r.usage.outputTokens)} tokens, ${count(r.usage.reasoningTokens)} for reasoning, at ${perMillion(r.price.outputMicroPerMillion)} per million`],
+          r.price.band != null && ["Price band", r.price.band],
           [
             "Charged",
             <>

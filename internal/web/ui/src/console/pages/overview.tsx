@@ -2,8 +2,8 @@
 // person, and who spends. Each part is shown only to those who may read it.
 import { useContext } from "preact/hooks";
 import type { Session } from "../../lib/agents";
-import type { NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
-import { count, credits, day as dayName, dayOf, duration, of, zone } from "../../lib/format";
+import type { Model, NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
+import { count, credits, day as dayName, dayOf, duration, of, rulesInWords, zone } from "../../lib/format";
 import type { Credits, Key, List, Receipt, UsageReport } from "../../lib/types";
 import { Amount, Badge, Id, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
@@ -387,6 +387,7 @@ function Served() {
               },
               { title: "Input", number: true, show: (r) => <Amount of={r.price.inputMicroPerMillion} as="column" /> },
               { title: "Output", number: true, show: (r) => <Amount of={r.price.outputMicroPerMillion} as="column" /> },
+              ...(m.models.some((r) => rulesInWords(r.price)) ? [{ title: "Rules", tall: true, show: (r: Model) => <span class="small">{rulesInWords(r.price)}</span> }] : []),
             ]}
           />
         )}

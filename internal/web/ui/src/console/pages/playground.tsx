@@ -1,7 +1,7 @@
 // The playground: a call, its reply and its cost; or two models side by side.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
-import { count, credits, duration, perMillion } from "../../lib/format";
+import { count, credits, duration, perMillion, rulesInWords } from "../../lib/format";
 import { type Call, estimate, type Message, type Output, type Raw, type Reply, respond } from "../../lib/responses";
 import type { Problem } from "../../lib/api";
 import type { List, Meta, Receipt } from "../../lib/types";
@@ -410,7 +410,7 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
             chosen && (
               <>
                 {settings.model === "auto" && <>{chosen.id} now. </>}
-                {perMillion(chosen.price.inputMicroPerMillion)} in, {perMillion(chosen.price.outputMicroPerMillion)} out: credits per million tokens.
+                {perMillion(chosen.price.inputMicroPerMillion)} in, {perMillion(chosen.price.outputMicroPerMillion)} out: credits per million tokens{rulesInWords(chosen.price) && `, ${rulesInWords(chosen.price)}`}.
               </>
             )
           }

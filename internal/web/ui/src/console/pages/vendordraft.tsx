@@ -1,7 +1,7 @@
 // The draft of the managed settings: its review, its test, and the versions that were applied.
 import { useState } from "preact/hooks";
 import type { ConfigDraft, ConfigPrice, ConfigVersion, ProviderTest } from "../../lib/contract";
-import { credits, duration, of } from "../../lib/format";
+import { credits, duration, of, rulesInWords } from "../../lib/format";
 import { Button, Notice } from "../parts/basic";
 import { Diff } from "../parts/diff";
 import { Dialog } from "../parts/dialog";
@@ -14,7 +14,7 @@ import { type All, draftPath } from "../parts/settings";
 import { Table } from "../parts/table";
 
 const lines = (v: unknown) => (v === null ? "" : JSON.stringify(v, null, 2));
-const rates = (p: ConfigPrice | null) => (p ? `${credits(p.input)} / ${credits(p.output)}` : "–");
+const rates = (p: ConfigPrice | null) => (p ? `${credits(p.input)} / ${credits(p.output)}${rulesInWords(p) && `, ${rulesInWords(p)}`}` : "–");
 
 // Review shows what the draft changes, tests its providers, and applies it.
 export function Review({ of: all, onDone, onClose }: { of: All } & Ends) {

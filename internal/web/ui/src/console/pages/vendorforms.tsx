@@ -8,7 +8,7 @@ import type { Ends } from "../parts/resource";
 import { Menu } from "../parts/menu";
 import { useSession } from "../parts/session";
 import { type All, type Document, edit, orderOf, type Route, type Setting, settingsOf, useDraftForm, type Value } from "../parts/settings";
-import { type Key, keyName, KeysFields, keysOf, keyValues, RoutesFields, routeValues } from "../parts/settingsfields";
+import { type Key, keyName, KeysFields, keysOf, keyValues, PriceRules, RoutesFields, routeValues, rulesOf, ruleValues } from "../parts/settingsfields";
 
 type Rates = NonNullable<ConfigPrice>;
 
@@ -321,6 +321,8 @@ export function ModelForm({ all, of: setting, ...ends }: Form) {
   const [id, setID] = useState(setting?.name ?? "");
   const [now, setNow] = useState(before);
   const [routes, setRoutes] = useState<Route[]>((own?.routes as Route[]) ?? []);
+  const rulesBefore = rulesOf(price);
+  const [rules, setRules] = useState(rulesBefore);
   const form = useDraftForm(setting, ends);
   const differs = (...names: string[]) => names.some((n) => now[n] !== before[n]);
   const submit = () =>
@@ -332,7 +334,9 @@ export function ModelForm({ all, of: setting, ...ends }: Form) {
         else delete m[name];
       };
       if (!setting || differs("family")) m.family = now.family!.trim();
-      if (!setting || differs(...rates)) m.price = Object.fromEntries(rates.filter((r) => now[r] !== "").map((r) => [r, asMicro(now[r]!)]));
+      if (!setting || differs(...rates) || JSON.stringify(rules) !== JSON.stringify(rulesBefore)) {
+        m.price = { ...Object.fromEntries(rates.filter((r) => now[r] !== "").map((r) => [r, asMicro(now[r]!)])), ...ruleValues(rules) };
+      }
       for (const t of tokens) if (differs(t)) put(t, Math.round(Number(now[t])), now[t] !== "");
       if (differs("gated")) m.gated = now.gated === "yes";
       if (differs("aliases")) {
@@ -370,6 +374,7 @@ export function ModelForm({ all, of: setting, ...ends }: Form) {
       </div>
       <p class="small muted">Credits per million tokens. 0 is free. Cached input was read from the vendor's cache.</p>
       {form.at("price") && <p class="problem">{form.at("price")}</p>}
+      <PriceRules of={rules} at={(m) => form.at("price" + m)} onChange={setRules} />
       <RoutesFields id="model" routes={routes} providers={namesOf(all, "provider")} at={(m) => form.at("routes" + m)} onChange={setRoutes} />
       {routes.length === 0 && <p class="small muted">Without entries here, it uses the providers of the family {now.family}.</p>}
       <details open={tokens.some((t) => form.at(t) !== undefined)}>

@@ -1,6 +1,6 @@
 // For operators: the managed settings, with the draft of changes and the versions that were applied.
 import type { ConfigPrice, ConfigVersion } from "../../lib/contract";
-import { credits, of } from "../../lib/format";
+import { credits, of, rulesInWords } from "../../lib/format";
 import { Badge, Button, Id, Notice, Time } from "../parts/basic";
 import { States, useLoad } from "../parts/load";
 import { Menu } from "../parts/menu";
@@ -81,7 +81,7 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
     },
   };
   const table = (label: string, rows: Setting[], columns: Column<Setting>[]) => <Table label={label} rows={rows} columns={[name, ...columns, source, actions]} />;
-  const price = (title: string, rate: keyof NonNullable<ConfigPrice>): Column<Setting> => ({
+  const price = (title: string, rate: "input" | "cachedInput" | "output"): Column<Setting> => ({
     title,
     number: true,
     show: (s) => {
@@ -151,6 +151,7 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
             price("Input", "input"),
             price("Cached input", "cachedInput"),
             price("Output", "output"),
+            { title: "Rules", tall: true, show: (s) => rulesInWords((s.value.price ?? {}) as Partial<NonNullable<ConfigPrice>>) || <span class="muted">–</span> },
             { title: "Providers", show: (s) => (s.draft?.routes ? "of its own" : <span class="muted">{String(s.value.family ?? "")}</span>) },
           ])}
         {tab === "alias" && (

@@ -1,4 +1,6 @@
 // Fields for lists in the managed settings: the keys of a provider, the routes of a family or a model.
+import type { ConfigPrice } from "../../lib/contract";
+import { rulesInWords } from "../../lib/format";
 import { Button } from "./basic";
 import { SelectField, TextField } from "./fields";
 import { Menu } from "./menu";
@@ -88,6 +90,72 @@ export function RoutesFields({ id, routes, providers, at, onChange }: { id: stri
         </div>
       )}
     </fieldset>
+  );
+}
+
+// Rules are the rules of a price, with the texts of its fields.
+export interface Rules {
+  tokens: string;
+  input: string;
+  output: string;
+  zone: string;
+  hours: { days: string; from: string; to: string; factor: string }[];
+}
+
+const text = (n?: number) => (n ? String(n) : "");
+
+export const rulesOf = (p: Partial<Pick<NonNullable<ConfigPrice>, "above" | "hours">>): Rules => ({
+  tokens: text(p.above?.tokens),
+  input: text(p.above?.input),
+  output: text(p.above?.output),
+  zone: p.hours?.[0]?.zone ?? "",
+  hours: (p.hours ?? []).map((h) => ({ days: (h.days ?? []).join(", "), from: h.from, to: h.to, factor: text(h.factor) })),
+});
+
+// ruleValues returns the rules as settings have them; a price without them is flat.
+export function ruleValues(r: Rules): Value {
+  const of: Value = {};
+  if (r.tokens !== "") of.above = { tokens: Math.round(Number(r.tokens)), input: Number(r.input || 1), output: Number(r.output || 1) };
+  if (r.hours.length > 0) {
+    of.hours = r.hours.map((h) => {
+      const days = h.days.toLowerCase().split(/[\s,]+/).filter(Boolean);
+      return { zone: r.zone.trim(), ...(days.length > 0 && { days }), from: h.from.trim(), to: h.to.trim(), factor: Number(h.factor) };
+    });
+  }
+  return of;
+}
+
+// PriceRules edits the rules by which a vendor asks more or less for a whole call.
+export function PriceRules({ of: r, at, onChange }: { of: Rules; at: (member: string) => string | undefined; onChange: (r: Rules) => void }) {
+  const factor = { type: "number", min: "0", max: "10", step: "any" } as const;
+  const hour = (i: number, part: Partial<Rules["hours"][number]>) => onChange({ ...r, hours: r.hours.with(i, { ...r.hours[i]!, ...part }) });
+  return (
+    <details open={at(".above.tokens") !== undefined || r.hours.some((_, i) => at(`.hours[${i}]`) !== undefined)}>
+      <summary>Long prompts and hours: {rulesInWords(ruleValues(r)) || "none"}</summary>
+      <div class="stack">
+        <div class="setting-row rates">
+          <TextField id="model-above" label="Above, in tokens" type="number" min="1" step="1" placeholder="never" problem={at(".above.tokens")} value={r.tokens} onChange={(tokens) => onChange({ ...r, tokens })} />
+          <TextField id="model-above-input" label="Input ×" {...factor} placeholder="1" problem={at(".above.input")} value={r.input} onChange={(input) => onChange({ ...r, input })} />
+          <TextField id="model-above-output" label="Output ×" {...factor} placeholder="1" problem={at(".above.output")} value={r.output} onChange={(output) => onChange({ ...r, output })} />
+        </div>
+        <p class="small muted">A call whose input has more tokens costs this many times as much, all of it.</p>
+        {r.hours.length > 0 && <TextField id="model-zone" label="Time zone of the hours" placeholder="Asia/Shanghai" maxLength={64} problem={at(".hours[0].zone")} value={r.zone} onChange={(zone) => onChange({ ...r, zone })} />}
+        {r.hours.map((h, i) => (
+          <div class="setting-row" key={i}>
+            <TextField id={`model-hours-${i}-from`} label="From" placeholder="09:00" maxLength={5} problem={at(`.hours[${i}].from`) ?? at(`.hours[${i}]`)} value={h.from} onChange={(from) => hour(i, { from })} />
+            <TextField id={`model-hours-${i}-to`} label="To" placeholder="12:00" maxLength={5} problem={at(`.hours[${i}].to`)} value={h.to} onChange={(to) => hour(i, { to })} />
+            <TextField id={`model-hours-${i}-days`} label="Days" placeholder="every day" maxLength={40} problem={at(`.hours[${i}].days`)} value={h.days} onChange={(days) => hour(i, { days })} />
+            <TextField id={`model-hours-${i}-factor`} label="All rates ×" {...factor} problem={at(`.hours[${i}].factor`)} value={h.factor} onChange={(f) => hour(i, { factor: f })} />
+            <Menu label={`Actions for hours ${i + 1}`} items={orderOf(r.hours, i, (hours) => onChange({ ...r, hours }))} />
+          </div>
+        ))}
+        <div>
+          <Button small icon="plus" onClick={() => onChange({ ...r, hours: [...r.hours, { days: "", from: "", to: "", factor: "" }] })}>
+            Add hours
+          </Button>
+        </div>
+      </div>
+    </details>
   );
 }
 
