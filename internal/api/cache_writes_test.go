@@ -16,7 +16,7 @@ func TestCacheWritesCostWhatTheVendorAsks(t *testing.T) {
 	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	h.Gateway.Now = func() time.Time { return time.Date(2026, 11, 28, 2, 0, 0, 0, time.UTC) } // a peak hour of DeepSeek
-	rates := map[string][5]int64{ // input, read, written, written long, output
+	rates := map[string][5]int64{                                                             // input, read, written, written long, output
 		"alpha-haiku-4-5": {1_000_000, 100_000, 1_250_000, 2_000_000, 5_000_000},
 		"gamma-6-luna":    {100_000, 10_000, 125_000, 125_000, 500_000},
 		"delta-v4-flash":  {300_000, 6_000, 300_000, 300_000, 1_200_000},

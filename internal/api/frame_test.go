@@ -233,6 +233,8 @@ func TestAWebSocketIsRefusedAtOnce(t *testing.T) {
 		}
 	}
 	c.Want(405, "GET", "/api/v1/chat/completions", nil)
+	// As nginx, Apache and Varnish pass it on.
+	h.Client(t).With("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==").With("Sec-WebSocket-Version", "13").Want(426, "GET", "/api/v1/responses", nil)
 	h.Client(t).With("Upgrade", "h2c").With("Connection", "Upgrade").Want(405, "GET", "/api/v1/responses", nil)
 	h.Client(t).Want(405, "GET", "/api/v1/responses", nil)
 }

@@ -279,9 +279,10 @@ func noRoute(mux *http.ServeMux, patterns []string) handler {
 	}
 }
 
-// isWebSocket reports whether the request would open a WebSocket (RFC 6455, 4.2.1).
+// isWebSocket reports whether the request would open a WebSocket (RFC 6455, 4.2.1). Proxies such
+// as nginx drop the headers Upgrade and Connection, which are for one hop, but not the key.
 func isWebSocket(r *http.Request) bool {
-	return r.Method == http.MethodGet && hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], "websocket")
+	return r.Method == http.MethodGet && (r.Header.Get("Sec-WebSocket-Key") != "" || hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], "websocket"))
 }
 
 // hasToken reports whether one of the comma-separated lists contains the token,

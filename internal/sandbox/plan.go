@@ -167,8 +167,8 @@ func (t turn) introduce(opts Options) string {
 	if system := t.call.System(); system != "" {
 		b.WriteString(" The instructions begin: “" + shorten(system, 80) + "”.")
 	}
-	b.WriteString(" To connect a vendor, set ANTHROPIC_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY or DEEPSEEK_API_KEY" +
-		" (or STOA_UPSTREAM for a server of your own) and start Stoa again.")
+	b.WriteString(" To connect a vendor, add it under Providers in the console: no restart is needed. ANTHROPIC_API_KEY, GEMINI_API_KEY," +
+		" OPENAI_API_KEY, DEEPSEEK_API_KEY or STOA_UPSTREAM (for a server of your own) do the same at the next start.")
 	return b.String()
 }
 
