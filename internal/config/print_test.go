@@ -35,7 +35,7 @@ families:
   gamma: [{provider: inline}]
   delta: [{provider: seek}]
 models:
-  alpha-haiku-4-5: {price: {input: 1000000, cachedInput: 50000, output: 5000000}}
+  alpha-haiku-4-5: {price: {input: 1000000, cachedInput: 50000, output: 5000000, above: {tokens: 150000, input: 2, output: 1.5}, hours: [{zone: Europe/Vienna, days: [sat, sun], from: "00:00", to: "24:00", factor: 0.75}]}}
   ours-3.2:
     family: local
     price: {input: 0, output: 0}

@@ -151,7 +151,7 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
             price("Input", "input"),
             price("Cached input", "cachedInput"),
             price("Output", "output"),
-            { title: "Rules", tall: true, show: (s) => rulesInWords((s.value.price ?? {}) as Partial<NonNullable<ConfigPrice>>) || <span class="muted">–</span> },
+            { title: "Rules", tall: true, keep: 1, show: (s) => rulesInWords((s.value.price ?? {}) as Partial<NonNullable<ConfigPrice>>) || <span class="muted">–</span> },
             { title: "Providers", show: (s) => (s.draft?.routes ? "of its own" : <span class="muted">{String(s.value.family ?? "")}</span>) },
           ])}
         {tab === "alias" && (
