@@ -11,6 +11,7 @@ import (
 
 	"stoa/internal/api"
 	"stoa/internal/apitest"
+	"stoa/internal/auth"
 	"stoa/internal/contract"
 	"stoa/internal/member"
 	"stoa/internal/stoa"
@@ -140,7 +141,7 @@ func accept(t *testing.T, h *apitest.Service, token string) error {
 		}
 		p, err := tx.PersonOf(t.Context(), stoa.Person{Name: i.Name})
 		if err == nil {
-			_, err = members.Accept(t.Context(), tx, i, p)
+			_, err = members.Accept(t.Context(), tx, auth.Hash(token), p)
 		}
 		return err
 	})

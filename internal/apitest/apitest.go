@@ -239,7 +239,7 @@ func (s *Service) NewMember(accountID, role, operatorRole string) store.MemberRo
 	members := member.Members{Keys: s.Keys}
 	var made store.MemberRow
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		i, _, err := members.Invite(ctx, tx, stoa.Invitation{AccountID: accountID, Role: role, OperatorRole: operatorRole})
+		_, token, err := members.Invite(ctx, tx, stoa.Invitation{AccountID: accountID, Role: role, OperatorRole: operatorRole})
 		if err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func (s *Service) NewMember(accountID, role, operatorRole string) store.MemberRo
 		if err != nil {
 			return err
 		}
-		made, err = members.Accept(ctx, tx, i, p)
+		made, err = members.Accept(ctx, tx, auth.Hash(token), p)
 		return err
 	})
 	if err != nil {

@@ -63,6 +63,7 @@ type Provider struct {
 	kid     string
 	foreign *rsa.PrivateKey
 	codes   map[string]request // by code
+	served  map[string]int     // requests by path
 }
 
 // A request is an authorization request.
@@ -70,7 +71,7 @@ type request struct{ nonce, challenge, redirect string }
 
 // New starts a provider. It stops when the test ends.
 func New(t testing.TB) *Provider {
-	p := &Provider{codes: map[string]request{}, claims: map[string]any{"sub": "ada", "name": "Ada", "email": "ada@example.com", "email_verified": true}}
+	p := &Provider{codes: map[string]request{}, served: map[string]int{}, claims: map[string]any{"sub": "ada", "name": "Ada", "email": "ada@example.com", "email_verified": true}}
 	p.Rotate(t)
 	p.foreign = newKey(t)
 	server := httptest.NewServer(http.HandlerFunc(p.serve))
@@ -138,9 +139,17 @@ func (p *Provider) SignIn(t testing.TB, location string) string {
 	return q.Get("redirect_uri") + "?" + back.Encode()
 }
 
+// Served returns the number of requests to a path.
+func (p *Provider) Served(path string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.served[path]
+}
+
 func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.served[r.URL.Path]++
 	switch {
 	case p.fault == Down:
 		http.Error(w, Secret, http.StatusBadGateway)

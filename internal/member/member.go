@@ -156,11 +156,11 @@ func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.
 	return i, a, err
 }
 
-// Accept uses an invitation, which makes p a member of its account, created now if it names one, or a
-// sign-in link, which
-// returns its member. An invitation that is no longer open is CodeInvitationEnded.
-func (m *Members) Accept(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.Person) (store.MemberRow, error) {
-	unused, err := tx.UseInvitation(ctx, i.ID)
+// Accept uses the link whose token has that hash: an invitation makes p a member of its account,
+// created now if it names one; a sign-in link returns its member. A link that is no longer open,
+// also because another has replaced it, is CodeInvitationEnded.
+func (m *Members) Accept(ctx context.Context, tx *store.Tx, hash string, p stoa.Person) (store.MemberRow, error) {
+	i, unused, err := tx.UseInvitation(ctx, hash)
 	if err == nil && !unused {
 		err = ended()
 	}

@@ -39,6 +39,16 @@ type rate struct {
 // 60 seconds; otherwise it counts nothing and returns the time to wait, in whole seconds from
 // 1 to 60. A limit of 0 or less means no limit.
 func (r *Rates) Allow(name string, perMinute int, now time.Time) (wait time.Duration, ok bool) {
+	return r.allow(name, perMinute, now, 1)
+}
+
+// Check is [Rates.Allow] without counting. Work that counts only if it fails calls it first, because
+// a limit that is asked after the work does not stop the work.
+func (r *Rates) Check(name string, perMinute int, now time.Time) (wait time.Duration, ok bool) {
+	return r.allow(name, perMinute, now, 0)
+}
+
+func (r *Rates) allow(name string, perMinute int, now time.Time, count int) (wait time.Duration, ok bool) {
 	if perMinute <= 0 {
 		return 0, true
 	}
@@ -60,8 +70,8 @@ func (r *Rates) Allow(name string, perMinute int, now time.Time) (wait time.Dura
 	q.limit = perMinute
 	peers := int(r.peers[name])
 	if q.sum+peers < perMinute {
-		q.counts[slot(q.second)]++
-		q.sum++
+		q.counts[slot(q.second)] += int32(count)
+		q.sum += count
 		return 0, true
 	}
 	if peers > 0 {

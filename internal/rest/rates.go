@@ -83,19 +83,32 @@ func (b *Base) WrongKey(r *http.Request, err error) error {
 
 // WrongSecret is like [Base.WrongKey], for a secret that the request has in its body.
 func (b *Base) WrongSecret(r *http.Request, err error) error {
-	if b.LimitsOff() {
-		return err
+	if wait, ok := b.wrong.Allow(b.AddressSlot(r), wrongKeys, time.Now()); !ok && !b.LimitsOff() {
+		return tooManyWrong(wait).Because(err)
 	}
+	return err
+}
+
+// CheckWrong returns CodeRateLimit if [Base.WrongSecret] refuses the address of a request. A handler
+// whose work for a secret costs something calls it before the work.
+func (b *Base) CheckWrong(r *http.Request) error {
+	if wait, ok := b.wrong.Check(b.AddressSlot(r), wrongKeys, time.Now()); !ok && !b.LimitsOff() {
+		return tooManyWrong(wait)
+	}
+	return nil
+}
+
+func tooManyWrong(wait time.Duration) *stoa.Error {
+	return stoa.Errorf(stoa.CodeRateLimit, "Too many requests with a wrong key arrived from this address. Try again in %d seconds, or with a valid key.", wait/time.Second).After(wait)
+}
+
+// AddressSlot returns the name under which requests from an address are counted.
+func (b *Base) AddressSlot(r *http.Request) string {
 	address := b.ClientAddress(r)
 	if address == "" { // of a proxy that does not name its client
 		address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	}
-	slot := maphash.String(b.addresses, address) % addressSlots
-	wait, ok := b.wrong.Allow(strconv.FormatUint(slot, 10), wrongKeys, time.Now())
-	if ok {
-		return err
-	}
-	return stoa.Errorf(stoa.CodeRateLimit, "Too many requests with a wrong key arrived from this address. Try again in %d seconds, or with a valid key.", wait/time.Second).After(wait).Because(err)
+	return strconv.FormatUint(maphash.String(b.addresses, address)%addressSlots, 10)
 }
 
 // addressSlots is the size of the table of addresses; two addresses rarely share a

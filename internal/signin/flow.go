@@ -24,21 +24,21 @@ const (
 	attemptLife = 10 * time.Minute
 	// maxCallback is the maximum length of a parameter of a callback, in bytes.
 	maxCallback = 8 << 10
+	// startsPerMinute is the maximum number of sign-ins that an address begins in a minute. It is
+	// above what the people of one office need who share an address.
+	startsPerMinute = 120
 )
 
 // An attempt is the state of a sign-in while the person is at the identity provider. The
 // browser keeps it, sealed, so that any node can finish the sign-in.
 type attempt struct {
-	Provider  string     `json:"provider"`
-	State     string     `json:"state"`
-	Nonce     string     `json:"nonce"`
-	Verifier  string     `json:"verifier"`
-	Accepts   invitation `json:"accepts"` // empty if the person has no invitation
-	ExpiresAt time.Time  `json:"expiresAt"`
+	Provider  string    `json:"provider"`
+	State     string    `json:"state"`
+	Nonce     string    `json:"nonce"`
+	Verifier  string    `json:"verifier"`
+	Link      string    `json:"link"` // hash of the token of the invitation that the person has opened; empty for none
+	ExpiresAt time.Time `json:"expiresAt"`
 }
-
-// An invitation identifies an invitation that the person has opened.
-type invitation struct{ AccountID, ID string }
 
 // attemptRef binds the state of an attempt to its use.
 var attemptRef = vault.Ref{AccountID: audit.Service, Kind: "sign_in"}
@@ -49,7 +49,7 @@ func (s *Server) start(x *rest.Exchange) error {
 	if err != nil {
 		return err
 	}
-	location, err := s.depart(x, p, invitation{})
+	location, err := s.depart(x, p, "")
 	if err != nil {
 		s.refuse(x, err)
 		return nil
@@ -67,11 +67,15 @@ func (s *Server) provider(r *http.Request) (*provider, error) {
 	return nil, stoa.Errorf(stoa.CodeNotFound, "There is no identity provider with this name.")
 }
 
-// depart sets the cookie of an attempt and returns the address at the identity provider.
-func (s *Server) depart(x *rest.Exchange, p *provider, accepts invitation) (location string, err error) {
+// depart sets the cookie of an attempt and returns the address at the identity provider. link is the
+// hash of the token of an invitation, or empty.
+func (s *Server) depart(x *rest.Exchange, p *provider, link string) (location string, err error) {
+	if wait, ok := s.starts.Allow(s.AddressSlot(x.HTTP), startsPerMinute, time.Now()); !ok && !s.LimitsOff() {
+		return "", stoa.Errorf(stoa.CodeRateLimit, "Too many sign-ins were begun from this address. Try again in %d seconds.", wait/time.Second).After(wait)
+	}
 	a := attempt{
 		Provider: p.Name, State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
-		Accepts: accepts, ExpiresAt: time.Now().Add(attemptLife),
+		Link: link, ExpiresAt: time.Now().Add(attemptLife),
 	}
 	if location, err = p.address(x.Context(), a); err != nil {
 		return "", err
@@ -118,8 +122,23 @@ func (s *Server) callback(x *rest.Exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := s.CheckWrong(x.HTTP); err != nil {
+		s.refuse(x, s.Failed(x.HTTP, err))
+		return nil
+	}
 	a, ok := s.returned(x.HTTP, p)
-	http.SetCookie(x, s.attemptCookie("", -1)) // a state is used once
+	http.SetCookie(x, s.attemptCookie("", -1))
+	if ok {
+		// The row counts, not the cookie, of which a browser can keep a copy: each state costs the identity
+		// provider at most one request.
+		if err := s.Store.Write(x.Context(), func(tx *store.Tx) (err error) {
+			ok, err = tx.UseSignInState(x.Context(), a.State, a.ExpiresAt)
+			return err
+		}); err != nil {
+			s.refuse(x, err)
+			return nil
+		}
+	}
 	if !ok {
 		s.refuse(x, s.Failed(x.HTTP, stoa.Errorf(stoa.CodeUnauthorized, "This sign-in was not begun in this browser, was used before, or took longer than 10 minutes. Begin again.")))
 		return nil
@@ -133,7 +152,7 @@ func (s *Server) callback(x *rest.Exchange) error {
 	who, err := p.identify(x.HTTP.Context(), a, code)
 	if err == nil {
 		var secret string
-		if secret, err = s.admit(x, p, who, a.Accepts); err == nil {
+		if secret, err = s.admit(x, p, who, a.Link); err == nil {
 			s.Begin(x, secret)
 			http.Redirect(x, x.HTTP, "/console", http.StatusSeeOther)
 			return nil
@@ -152,7 +171,7 @@ func (s *Server) refuse(x *rest.Exchange, err error) {
 
 // admit makes the changes of a sign-in: it stores the person, changes the memberships that the
 // person's groups decide, accepts an invitation, and begins a session, whose secret it returns.
-func (s *Server) admit(x *rest.Exchange, p *provider, who identity, accepts invitation) (secret string, err error) {
+func (s *Server) admit(x *rest.Exchange, p *provider, who identity, link string) (secret string, err error) {
 	ctx := x.Context()
 	var ended []store.Ref
 	removed := false // the person is no longer a member of any account
@@ -165,12 +184,8 @@ func (s *Server) admit(x *rest.Exchange, p *provider, who identity, accepts invi
 		if ended, err = s.Members.Sync(ctx, tx, person, p.grants(who.Groups)); err != nil {
 			return err
 		}
-		if accepts.ID != "" {
-			i, err := tx.Invitation(ctx, accepts.AccountID, accepts.ID)
-			if err != nil {
-				return err
-			}
-			if _, err := s.Members.Accept(ctx, tx, i, person); err != nil {
+		if link != "" {
+			if _, err := s.Members.Accept(ctx, tx, link, person); err != nil {
 				return err
 			}
 		}

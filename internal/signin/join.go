@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"stoa/internal/auth"
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
 	"stoa/internal/rest"
@@ -74,7 +75,7 @@ func (s *Server) join(x *rest.Exchange) error {
 	case in.Look:
 		return rest.Answer(x, rest.Reply[link]{Body: s.describe(i, a, of)}, nil)
 	case i.PersonID == "" && len(s.Providers) > 0:
-		return s.joinWith(x, in.SignIn, i)
+		return s.joinWith(x, in.SignIn, in.Token)
 	}
 	var secret, accountID string
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -86,7 +87,7 @@ func (s *Server) join(x *rest.Exchange) error {
 				return err
 			}
 		}
-		m, err := s.Members.Accept(ctx, tx, i, p)
+		m, err := s.Members.Accept(ctx, tx, auth.Hash(in.Token), p)
 		if err != nil {
 			return err
 		}
@@ -105,14 +106,14 @@ func (s *Server) join(x *rest.Exchange) error {
 }
 
 // joinWith begins the sign-in with an identity provider that accepts an invitation.
-func (s *Server) joinWith(x *rest.Exchange, name string, i stoa.Invitation) error {
+func (s *Server) joinWith(x *rest.Exchange, name, token string) error {
 	if name == "" && len(s.Providers) == 1 {
 		name = s.Providers[0].Name
 	}
 	if !slices.Contains(s.names(), name) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "An invitation is accepted with an identity provider. Set \"signIn\" to one of %s.", strings.Join(s.names(), ", ")).At("signIn")
 	}
-	location, err := s.depart(x, s.providers[name], invitation{i.AccountID, i.ID})
+	location, err := s.depart(x, s.providers[name], auth.Hash(token))
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
 	"stoa/internal/member"
+	"stoa/internal/ratelimit"
 	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -44,6 +45,7 @@ type Server struct {
 
 	providers map[string]*provider
 	failures  failures
+	starts    ratelimit.Rates // of sign-ins with an identity provider, by slots of addresses
 }
 
 // Routes mounts /console/join and the paths below /signin.

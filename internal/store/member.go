@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"strconv"
 	"strings"
 	"time"
 
@@ -198,10 +199,27 @@ func (tx *Tx) InvitationByHash(ctx context.Context, hash string) (stoa.Invitatio
 	return invitations.first(ctx, tx, `hash = $1`, hash)
 }
 
-// UseInvitation marks an invitation or a sign-in link as used, and reports whether it was not
-// used before.
-func (tx *Tx) UseInvitation(ctx context.Context, id string) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE invitations SET used_at = $2 WHERE id = $1 AND used_at = 0 AND expires_at > $2`, id, db.Micros(tx.Now))
+// UseInvitation marks the open invitation or sign-in link whose token has that hash as used, and
+// returns it; false if there is none. The hash, unlike the id, ends with a renewal.
+func (tx *Tx) UseInvitation(ctx context.Context, hash string) (i stoa.Invitation, unused bool, err error) {
+	return first(ctx, tx, invitations.scan, `UPDATE invitations SET used_at = $2 WHERE hash = $1 AND used_at = 0 AND expires_at > $2 RETURNING `+invitations.columns, hash, db.Micros(tx.Now))
+}
+
+// maxSignInStates is the maximum number of used states of sign-ins that are stored.
+const maxSignInStates = 10_000
+
+// UseSignInState marks the state of a sign-in, which ends at a time, as used, and reports whether it was not
+// used before. Beyond [maxSignInStates] the oldest are forgotten.
+func (tx *Tx) UseSignInState(ctx context.Context, state string, expiresAt time.Time) (bool, error) {
+	for _, q := range []string{
+		`DELETE FROM sign_in_states WHERE expires_at < $1`,
+		`DELETE FROM sign_in_states WHERE expires_at <= (SELECT expires_at FROM sign_in_states WHERE expires_at >= $1 ORDER BY expires_at DESC LIMIT 1 OFFSET ` + strconv.Itoa(maxSignInStates-1) + `)`,
+	} {
+		if _, err := tx.Exec(ctx, q, db.Micros(tx.Now)); err != nil {
+			return false, err
+		}
+	}
+	n, err := tx.Exec(ctx, `INSERT INTO sign_in_states (state, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`, state, db.Micros(expiresAt))
 	return n > 0, err
 }
 
