@@ -26,7 +26,8 @@ func (s *Server) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.
 }
 
 // invite creates an invitation. In the account of the caller's key, the key needs the scopes of
-// the role, and everywhere those of an operator role.
+// the role, and everywhere those of an operator role. A key that is limited to billing must not
+// reach what members of other accounts do, so it invites only where there is no owner.
 func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accountID string, b contract.InviteMember) (rest.Reply[contract.InvitationWithLink], error) {
 	var reply rest.Reply[contract.InvitationWithLink]
 	operatorRole, role := orZero(b.OperatorRole), b.Role
@@ -35,6 +36,13 @@ func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accou
 	}
 	if err := member.Grants(by.Key, role, operatorRole); err != nil {
 		return reply, err
+	}
+	if accountID != by.Account.ID && !by.Key.Has(stoa.ScopeOperator) {
+		if owned, err := tx.HasOtherOwner(ctx, accountID, ""); err != nil {
+			return reply, err
+		} else if owned {
+			return reply, stoa.Errorf(stoa.CodeScope, "This account has an owner, who can invite people. Use a key with the scope %q.", stoa.ScopeOperator).At("role")
+		}
 	}
 	return s.makeInvitation(ctx, tx, stoa.Invitation{AccountID: accountID, Role: b.Role, OperatorRole: operatorRole, Name: orZero(b.Name), MadeBy: by.Key.ID})
 }
@@ -163,7 +171,7 @@ func (s *Server) renewInvitation(ctx context.Context, tx *store.Tx, in rest.Requ
 // revokeInvitation serves DELETE /api/v1/invitations/{id}.
 func (s *Server) revokeInvitation(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
-		return s.members.Revoke(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+		return s.members.Revoke(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
 	})
 }
 

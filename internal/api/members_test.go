@@ -121,14 +121,17 @@ func TestInvitations(t *testing.T) {
 	c.WantError(stoa.CodeNotFound, "GET", "/api/v1/keys/"+members.Data[0].KeyID, nil)
 	c.WantError(stoa.CodeNotFound, "DELETE", "/api/v1/keys/"+members.Data[0].KeyID, nil)
 
-	// A new link requires what the invitation requires.
+	// A new link and a revocation require what the invitation requires.
 	secret, _ := h.NewKey(h.Account.ID, stoa.ScopeAccountRead, stoa.ScopeAccountWrite)
 	narrow := h.ClientWith(t, secret)
-	c.Want(201, "POST", membersPath, object{"role": "owner"}).JSON(&made)
+	c.Want(201, "POST", membersPath, object{"role": "owner", "operatorRole": "admin"}).JSON(&made)
 	narrow.WantError(stoa.CodeScope, "POST", invitationsPath+"/"+made.ID+"/link", nil)
+	narrow.WantError(stoa.CodeScope, "DELETE", invitationsPath+"/"+made.ID, nil)
 	c.Want(201, "POST", "/api/v1/accounts/invitations", object{"accountName": "Acme"}).JSON(&made)
 	narrow.WantError(stoa.CodeScope, "POST", invitationsPath+"/"+made.ID+"/link", nil)
+	narrow.WantError(stoa.CodeScope, "DELETE", invitationsPath+"/"+made.ID, nil)
 	c.Want(201, "POST", invitationsPath+"/"+made.ID+"/link", nil)
+	c.Want(204, "DELETE", invitationsPath+"/"+made.ID, nil)
 }
 
 // accept accepts an invitation as a new person.
@@ -188,6 +191,22 @@ func TestRolesHaveBounds(t *testing.T) {
 		if e := billing.WantError(stoa.CodeScope, "PATCH", account, object{name: value}); *e.Param != name {
 			t.Errorf("%s: %+v", name, e)
 		}
+	}
+	// It invites the first owner of an account, and nobody who would share what an owner has.
+	var second contract.InvitationWithLink
+	billing.Want(201, "POST", invite, object{"role": "owner"}).JSON(&second)
+	h.NewMember(customer.ID, "owner", "")
+	for _, role := range stoa.Roles {
+		if e := billing.WantError(stoa.CodeScope, "POST", invite, object{"role": role}); *e.Param != "role" {
+			t.Errorf("billing invites %s: %+v", role, e)
+		}
+	}
+	if err := accept(t, h, strings.TrimPrefix(second.Link, h.URL+"/join#")); stoa.CodeOf(err) != stoa.CodeInvitationEnded {
+		t.Errorf("an invitation of billing makes a second owner: %v", err)
+	}
+	c.Want(201, "POST", invite, object{"role": "owner"}).JSON(&second)
+	if err := accept(t, h, strings.TrimPrefix(second.Link, h.URL+"/join#")); err != nil {
+		t.Errorf("an invitation of admin: %v", err)
 	}
 	support := asMember(t, h, h.NewMember(h.Account.ID, "viewer", "support").PersonID)
 	support.Want(200, "GET", "/api/v1/requests?accountId="+customer.ID, nil)

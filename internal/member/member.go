@@ -93,23 +93,29 @@ func (m *Members) Link(ctx context.Context, tx *store.Tx, by stoa.Key, accountID
 	return i, token, err
 }
 
-// Renew gives an open invitation a new token, with which it is valid for 7 days; the earlier one
-// ends. by needs the scopes of its roles, and for one that creates an account
-// [stoa.ScopeOperatorBilling]. One that was accepted or has expired is
+// invitation returns an open invitation that by may change: by needs the scopes of its roles, and for
+// one that creates an account [stoa.ScopeOperatorBilling]. One that was accepted or has expired is
 // CodeInvitationEnded.
-func (m *Members) Renew(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (i stoa.Invitation, token string, err error) {
+func (m *Members) invitation(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (i stoa.Invitation, err error) {
 	if i, err = tx.Invitation(ctx, accountID, id); err != nil {
-		return i, "", err
+		return i, err
 	}
 	if !open(i, tx.Now) {
-		return i, "", ended()
+		return i, ended()
 	}
 	if i.AccountName == "" {
-		err = Grants(by, i.Role, i.OperatorRole)
-	} else if !by.Has(stoa.ScopeOperatorBilling) {
+		return i, Grants(by, i.Role, i.OperatorRole)
+	}
+	if !by.Has(stoa.ScopeOperatorBilling) {
 		err = stoa.Errorf(stoa.CodeScope, "This invitation creates an account, which requires a key with the scope %q.", stoa.ScopeOperatorBilling)
 	}
-	if err != nil {
+	return i, err
+}
+
+// Renew gives an open invitation a new token, with which it is valid for 7 days; the earlier one
+// ends. by needs the rights that the invitation gives.
+func (m *Members) Renew(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (i stoa.Invitation, token string, err error) {
+	if i, err = m.invitation(ctx, tx, by, accountID, id); err != nil {
 		return i, "", err
 	}
 	token = auth.MintLink()
@@ -117,14 +123,10 @@ func (m *Members) Renew(ctx context.Context, tx *store.Tx, by stoa.Key, accountI
 	return i, token, tx.RenewInvitation(ctx, i, auth.Hash(token))
 }
 
-// Revoke removes an invitation. One that was accepted or has expired is CodeInvitationEnded.
-func (m *Members) Revoke(ctx context.Context, tx *store.Tx, accountID, id string) error {
-	i, err := tx.Invitation(ctx, accountID, id)
-	if err != nil {
+// Revoke removes an open invitation. by needs the rights that the invitation gives.
+func (m *Members) Revoke(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) error {
+	if _, err := m.invitation(ctx, tx, by, accountID, id); err != nil {
 		return err
-	}
-	if !open(i, tx.Now) {
-		return ended()
 	}
 	return tx.DeleteInvitation(ctx, accountID, id)
 }
@@ -167,6 +169,9 @@ func (m *Members) Accept(ctx context.Context, tx *store.Tx, hash string, p stoa.
 	if err != nil {
 		return store.MemberRow{}, err
 	}
+	if err := checkInviter(ctx, tx, i, p); err != nil {
+		return store.MemberRow{}, err
+	}
 	if i.AccountName != "" {
 		a, err := m.Create(ctx, tx, i)
 		if err != nil {
@@ -182,6 +187,36 @@ func (m *Members) Accept(ctx context.Context, tx *store.Tx, hash string, p stoa.
 		}
 	}
 	return tx.Member(ctx, i.AccountID, i.PersonID)
+}
+
+// checkInviter refuses an invitation that p has created, because nobody chooses the accounts that they
+// belong to, and one of a key that is limited to billing if the account has got an owner meanwhile.
+func checkInviter(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.Person) error {
+	if i.PersonID != "" || i.MadeBy == "" {
+		return nil
+	}
+	accountID, err := tx.AccountOfKey(ctx, i.MadeBy)
+	if err != nil {
+		return err
+	}
+	by, err := tx.Key(ctx, accountID, i.MadeBy)
+	if err != nil {
+		return err
+	}
+	if by.MemberID != "" && by.MemberID == p.ID {
+		return stoa.Errorf(stoa.CodeScope, "You have created this invitation, so another person has to accept it.")
+	}
+	if i.AccountName != "" || accountID == i.AccountID || by.Has(stoa.ScopeOperator) {
+		return nil
+	}
+	if err := tx.LockMembers(ctx, i.AccountID); err != nil {
+		return err
+	}
+	owned, err := tx.HasOtherOwner(ctx, i.AccountID, "")
+	if err == nil && owned {
+		err = ended()
+	}
+	return err
 }
 
 // SignUp creates an account for a person who is not a member of any, and makes the person its owner. The

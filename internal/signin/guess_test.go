@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"stoa/internal/config"
+	"stoa/internal/stoa"
+	"stoa/internal/storetest"
 )
 
 // TestAStateCostsOneRequest: a stranger has one state, and sends it with many codes.
@@ -94,5 +96,50 @@ func TestAReplacedLinkAdmitsNobody(t *testing.T) {
 	}
 	if status, _, page := b.do("GET", s.idp.SignIn(t, reply.Location), nil); status != http.StatusSeeOther || len(s.members()) != 1 {
 		t.Errorf("with the new link: %d %s", status, page)
+	}
+}
+
+// TestNobodyInvitesThemself accepts invitations with the identity that created them.
+func TestNobodyInvitesThemself(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(p *config.OIDC) {
+		p.Groups = []config.GroupRule{{Group: "money", Operator: "billing"}}
+	})
+	s.idp.Set(object{"groups": []string{"money"}})
+	customer := storetest.Account(t, s.Store, stoa.Credit).ID
+	b := s.browser()
+	if status, page := b.signIn(); status != http.StatusSeeOther {
+		t.Fatalf("%d %s", status, page)
+	}
+	for path, body := range map[string]object{
+		"/api/v1/accounts/" + customer + "/members": {"role": "owner"},
+		"/api/v1/accounts/invitations":              {"accountName": "Acme"},
+	} {
+		status, _, text := b.do("POST", path, body, "Stoa-Account", s.Account.ID, "Origin", s.URL)
+		var made struct{ Link string }
+		if err := json.Unmarshal([]byte(text), &made); err != nil || status != 201 {
+			t.Fatalf("%s: %d %s", path, status, text)
+		}
+		accept := func() (int, string) {
+			t.Helper()
+			_, _, text := b.do("POST", "/console/join", object{"token": made.Link[len(s.URL+"/join#"):]})
+			var reply struct{ Location string }
+			if err := json.Unmarshal([]byte(text), &reply); err != nil || reply.Location == "" {
+				t.Fatal(text)
+			}
+			status, _, page := b.do("GET", s.idp.SignIn(t, reply.Location), nil)
+			return status, page
+		}
+		if status, page := accept(); status != 403 || b.account(customer) != 401 {
+			t.Errorf("%s, accepted by its sender: %d %s", path, status, page)
+		}
+		s.idp.Set(object{"sub": "eve"})
+		if status, page := accept(); status != http.StatusSeeOther {
+			t.Errorf("%s, accepted by another person: %d %s", path, status, page)
+		}
+		s.idp.Set(object{"sub": "ada"})
+		if status, page := b.signIn(); status != http.StatusSeeOther {
+			t.Fatalf("%d %s", status, page)
+		}
 	}
 }
