@@ -62,6 +62,11 @@ func TestProblems(t *testing.T) {
 				"stoa.yaml:2:198: signIn.oidc[0].groups[4].operator: operators are members of the operator's account; remove account",
 		},
 		{
+			name: "scopes", yaml: idp(`issuer: https://id.example.com/, clientId: c, scopes: [groups, "a b", ""]`),
+			want: "stoa.yaml:2:93: signIn.oidc[0].scopes[1]: \"a b\" is not a scope; a scope has 1 to 200 printable ASCII characters, without spaces, quotes and backslashes\n" +
+				"stoa.yaml:2:100: signIn.oidc[0].scopes[2]: \"\" is not a scope; a scope has 1 to 200 printable ASCII characters, without spaces, quotes and backslashes",
+		},
+		{
 			name: "identity providers on several nodes", yaml: "database: postgres://db.internal/stoa\nsignIn: {session: 1s, keysPauseAfter: 1h, oidc: [{name: corp, issuer: https://id.example.com/, clientId: c}]}\n",
 			want: "stoa.yaml:2:19: signIn.session: 1s is out of range; use 5m to 30d\n" +
 				"stoa.yaml:2:39: signIn.keysPauseAfter: 1h0m0s is out of range; use 24h to 730d, or 0 so that no key pauses\n" +

@@ -30,9 +30,11 @@ type OIDC struct {
 	ClientSecretFile string `yaml:"clientSecretFile,omitempty"` // file with the secret
 	// MaxAge is the maximum age of the person's sign-in at the provider; 0 means that an older
 	// one is enough.
-	MaxAge      time.Duration `yaml:"maxAge,omitempty"`
-	GroupsClaim string        `yaml:"groupsClaim,omitempty"` // claim with the groups of a person; empty means groups
-	Groups      []GroupRule   `yaml:"groups,omitempty"`
+	MaxAge time.Duration `yaml:"maxAge,omitempty"`
+	// Scopes are requested besides openid, email and profile.
+	Scopes      []string    `yaml:"scopes,omitempty"`
+	GroupsClaim string      `yaml:"groupsClaim,omitempty"` // claim with the groups of a person; empty means groups
+	Groups      []GroupRule `yaml:"groups,omitempty"`
 	// NewAccounts gives each person who is not a member of any account one of their own. Nil
 	// refuses these people.
 	NewAccounts *NewAccounts `yaml:"newAccounts,omitempty"`
@@ -60,6 +62,7 @@ type GroupRule struct {
 const (
 	maxIdentityProviders = 20
 	maxGroupRules        = 1000
+	maxScopes            = 20 // of an identity provider, besides the three that it always gets
 )
 
 // signIn checks the identity providers. It makes no request.
@@ -103,6 +106,14 @@ func (c *checker) signIn() {
 		}
 		if p.MaxAge != 0 && (p.MaxAge < time.Minute || p.MaxAge > 365*24*time.Hour) {
 			c.problem(path+".maxAge", "%v is out of range; use 1m or more, or 0 for no limit", p.MaxAge)
+		}
+		if n := len(p.Scopes); n > maxScopes {
+			c.problem(path+".scopes", "%d are too many; use up to %d", n, maxScopes)
+		}
+		for j, scope := range p.Scopes {
+			if scope == "" || len(scope) > 200 || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+				c.problem(fmt.Sprintf("%s.scopes[%d]", path, j), "%q is not a scope; a scope has 1 to 200 printable ASCII characters, without spaces, quotes and backslashes", scope)
+			}
 		}
 		c.groups(path+".groups", p.Groups)
 		if n := p.NewAccounts; n != nil {

@@ -1,5 +1,6 @@
 // Package fakeidp is an identity provider of OpenID Connect for tests: with discovery, the
-// authorization code flow with PKCE, and signed tokens. It misbehaves on request: see [Fault].
+// authorization code flow with PKCE, signed tokens and userinfo. It answers like real providers, which
+// differ in where they put claims: see [Style]. It misbehaves on request: see [Fault].
 package fakeidp
 
 import (
@@ -11,10 +12,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,7 +51,21 @@ const (
 	CallbackIssuer  Fault = "iss of the callback"
 	DiscoveryIssuer Fault = "issuer of the discovery document"
 	Down            Fault = "down"
+	UserinfoFails   Fault = "userinfo fails"
+	UserinfoHuge    Fault = "userinfo is huge"
+	UserinfoSubject Fault = "sub of userinfo"
 )
+
+// A Style is how a provider gives claims. The zero value puts all of them into the ID token.
+type Style struct {
+	// Thin gives the claims of scopes at userinfo only, auth_time only if max_age was requested, and iss in
+	// the callback, as panva's oidc-provider does by default (observed with 9.x).
+	Thin bool
+	// GroupsScope is the scope that the claim groups requires; empty means that none is required.
+	GroupsScope string
+	// NoUserinfo leaves the userinfo endpoint out.
+	NoUserinfo bool
+}
 
 // Secret is in every reply of the provider that must not be repeated.
 const Secret = "body-of-the-identity-provider"
@@ -59,6 +77,8 @@ type Provider struct {
 	mu      sync.Mutex
 	claims  map[string]any
 	fault   Fault
+	style   Style
+	granted map[string]string // scope by access token
 	key     *rsa.PrivateKey
 	kid     string
 	foreign *rsa.PrivateKey
@@ -67,11 +87,14 @@ type Provider struct {
 }
 
 // A request is an authorization request.
-type request struct{ nonce, challenge, redirect string }
+type request struct {
+	nonce, challenge, redirect, scope string
+	maxAge                            bool
+}
 
 // New starts a provider. It stops when the test ends.
 func New(t testing.TB) *Provider {
-	p := &Provider{codes: map[string]request{}, served: map[string]int{}, claims: map[string]any{"sub": "ada", "name": "Ada", "email": "ada@example.com", "email_verified": true}}
+	p := &Provider{codes: map[string]request{}, served: map[string]int{}, granted: map[string]string{}, claims: map[string]any{"sub": "ada", "name": "Ada", "email": "ada@example.com", "email_verified": true}}
 	p.Rotate(t)
 	p.foreign = newKey(t)
 	server := httptest.NewServer(http.HandlerFunc(p.serve))
@@ -116,6 +139,13 @@ func (p *Provider) Misbehave(f Fault) {
 	p.fault = f
 }
 
+// Behave sets the style of the provider.
+func (p *Provider) Behave(s Style) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.style = s
+}
+
 // SignIn answers an authorization request, as a person who signs in and returns: it returns the
 // address of the callback.
 func (p *Provider) SignIn(t testing.TB, location string) string {
@@ -131,8 +161,13 @@ func (p *Provider) SignIn(t testing.TB, location string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	code := rand.Text()
-	p.codes[code] = request{q.Get("nonce"), q.Get("code_challenge"), q.Get("redirect_uri")}
+	// Like oidc-provider, it omits scopes that it does not have.
+	scope := slices.DeleteFunc(strings.Fields(q.Get("scope")), func(s string) bool { return !slices.Contains(p.scopes(), s) })
+	p.codes[code] = request{q.Get("nonce"), q.Get("code_challenge"), q.Get("redirect_uri"), strings.Join(scope, " "), q.Has("max_age")}
 	back := url.Values{"code": {code}, "state": {q.Get("state")}}
+	if p.style.Thin {
+		back.Set("iss", p.Issuer)
+	}
 	if p.fault == CallbackIssuer {
 		back.Set("iss", "https://other.example.com")
 	}
@@ -158,16 +193,23 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 		if p.fault == DiscoveryIssuer {
 			issuer = issuer[:len(issuer)-1]
 		}
-		write(w, map[string]any{
+		document := map[string]any{
 			"issuer": issuer, "authorization_endpoint": p.Issuer + "authorize", "token_endpoint": p.Issuer + "token", "jwks_uri": p.Issuer + "keys",
 			"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}, "token_endpoint_auth_methods_supported": []string{"client_secret_post"},
-		})
+			"scopes_supported": p.scopes(), "userinfo_endpoint": p.Issuer + "me",
+		}
+		if p.style.NoUserinfo {
+			delete(document, "userinfo_endpoint")
+		}
+		write(w, document)
 	case r.URL.Path == "/keys":
 		write(w, map[string]any{"keys": []any{map[string]any{
 			"kty": "RSA", "use": "sig", "alg": "RS256", "kid": p.kid, "n": encode(p.key.N.Bytes()), "e": encode(big.NewInt(int64(p.key.E)).Bytes()),
 		}}})
 	case r.URL.Path == "/token" && r.Method == http.MethodPost:
 		p.token(w, r)
+	case r.URL.Path == "/me" && r.Method == http.MethodGet:
+		p.userinfo(w, r)
 	default:
 		http.NotFound(w, r)
 	}
@@ -184,19 +226,69 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		write(w, map[string]any{"error": "invalid_grant", "error_description": Secret})
 		return
 	}
-	reply := map[string]any{"access_token": Secret, "token_type": "Bearer", "expires_in": 60}
+	access := Secret + rand.Text()
+	p.granted[access] = asked.scope
+	reply := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": 60, "scope": asked.scope}
 	if p.fault != NoToken {
-		reply["id_token"] = p.sign(asked.nonce)
+		reply["id_token"] = p.sign(asked)
 	}
 	write(w, reply)
 }
 
-// sign returns a token for a nonce.
-func (p *Provider) sign(nonce string) string {
-	now := time.Now()
-	claims := map[string]any{"iss": p.Issuer, "aud": ClientID, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "nonce": nonce, "auth_time": now.Unix()}
+// scopes returns the scopes of the discovery document.
+func (p *Provider) scopes() []string {
+	scopes := []string{"openid", "offline_access", "email", "profile"}
+	if p.style.GroupsScope != "" {
+		scopes = append(scopes, p.style.GroupsScope)
+	}
+	return scopes
+}
+
+// claimsOf returns the claims that a granted scope gives.
+func (p *Provider) claimsOf(scope string) map[string]any {
+	needs := map[string]string{"name": "profile", "preferred_username": "profile", "email": "email", "email_verified": "email", "groups": p.style.GroupsScope}
+	claims := map[string]any{}
 	for name, value := range p.claims {
-		claims[name] = value
+		if s := needs[name]; s == "" || slices.Contains(strings.Fields(scope), s) {
+			claims[name] = value
+		}
+	}
+	return claims
+}
+
+// userinfo returns the claims of the person of an access token.
+func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
+	access, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scope, ok := p.granted[access]
+	claims := p.claimsOf(scope)
+	switch {
+	case !ok:
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		claims = map[string]any{"error": "invalid_token", "error_description": Secret}
+	case p.fault == UserinfoFails:
+		w.WriteHeader(http.StatusInternalServerError)
+		claims = map[string]any{"error": "server_error", "error_description": Secret}
+	case p.fault == UserinfoHuge:
+		claims["bio"] = strings.Repeat(Secret, 2<<20/len(Secret))
+	case p.fault == Overage:
+		delete(claims, "groups")
+	case p.fault == UserinfoSubject:
+		claims["sub"] = "another"
+	}
+	write(w, claims)
+}
+
+// sign returns a token for a request.
+func (p *Provider) sign(asked request) string {
+	now := time.Now()
+	claims := p.claimsOf(asked.scope)
+	if p.style.Thin {
+		claims = map[string]any{"sub": claims["sub"]}
+	}
+	maps.Copy(claims, map[string]any{"iss": p.Issuer, "aud": ClientID, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "nonce": asked.nonce})
+	if !p.style.Thin || asked.maxAge {
+		claims["auth_time"] = now.Unix()
 	}
 	header := map[string]any{"alg": "RS256", "kid": p.kid, "typ": "JWT"}
 	key := p.key

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -157,6 +158,10 @@ func (s *Server) callback(x *rest.Exchange) error {
 			http.Redirect(x, x.HTTP, "/console", http.StatusSeeOther)
 			return nil
 		}
+	}
+	if err == errNotMember && len(p.Groups) > 0 {
+		e := *errNotMember // for everybody
+		err = e.Because(fmt.Errorf("the claim %q has %d groups, and no rule gives one of them a membership", p.groupsClaim(), len(who.Groups)))
 	}
 	s.refuse(x, s.Failed(x.HTTP, err))
 	return nil

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,19 +134,30 @@ func withoutReply(err error) error {
 	return errors.New("its reply is invalid")
 }
 
-// oauth returns the settings of requests to the provider. The client authenticates as the
+// oauth returns the settings of requests to the provider. The scope groups is requested only where the
+// provider announces it, because some refuse unknown scopes. The client authenticates as the
 // document says: without that, the library tries two ways, and the first could use up the code.
 func (p *provider) oauth(doc *oidc.Provider) *oauth2.Config {
 	endpoint := doc.Endpoint()
 	var d struct {
 		Methods []string `json:"token_endpoint_auth_methods_supported"`
+		Scopes  []string `json:"scopes_supported"`
 	}
 	_ = doc.Claims(&d) // the library has read the document
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.Secret() == "" || len(d.Methods) > 0 && !slices.Contains(d.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
-	return &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.Secret(), RedirectURL: p.redirect, Endpoint: endpoint, Scopes: []string{oidc.ScopeOpenID, "email", "profile"}}
+	scopes := []string{oidc.ScopeOpenID, "email", "profile"}
+	if len(p.Groups) > 0 && slices.Contains(d.Scopes, "groups") {
+		scopes = append(scopes, "groups")
+	}
+	for _, scope := range p.Scopes {
+		if !slices.Contains(scopes, scope) {
+			scopes = append(scopes, scope)
+		}
+	}
+	return &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.Secret(), RedirectURL: p.redirect, Endpoint: endpoint, Scopes: scopes}
 }
 
 // address returns the address at which a person signs in.
@@ -221,6 +233,9 @@ func (p *provider) identify(ctx context.Context, a attempt, code string) (identi
 	if verified.Subject == "" || len(verified.Subject) > 255 {
 		return identity{}, rejected("the subject of the token has %d bytes; it has 1 to 255", len(verified.Subject))
 	}
+	if err := p.complete(ctx, doc, token, verified.Subject, &c, all); err != nil {
+		return identity{}, err
+	}
 	who := identity{Subject: verified.Subject, Name: clean(c.Name, 200)}
 	if who.Name == "" {
 		who.Name = clean(c.Username, 200)
@@ -228,9 +243,56 @@ func (p *provider) identify(ctx context.Context, a attempt, code string) (identi
 	if c.EmailVerified == true || c.EmailVerified == "true" {
 		who.Email = clean(c.Email, 320)
 	}
-	who.Groups, err = p.groups(c, all)
+	if len(p.Groups) > 0 {
+		who.Groups, err = p.groups(doc, c, all)
+	}
 	return who, err
 }
+
+// complete reads the claims that the ID token lacks from userinfo: with the flow code a provider may give those
+// of the scopes profile and email, and groups, only there (OpenID Connect Core 5.4). If it fails, so does the
+// sign-in, because a person without a name, an address or groups would lose those that are stored.
+func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oauth2.Token, subject string, c *claims, all map[string]json.RawMessage) error {
+	var missing []string
+	for claim, found := range map[string]bool{"name": c.Name != "", "email": c.Email != "", p.groupsClaim(): len(p.Groups) == 0 || isRead(all[p.groupsClaim()])} {
+		if !found {
+			missing = append(missing, claim)
+		}
+	}
+	if len(missing) == 0 || doc.UserInfoEndpoint() == "" {
+		return nil
+	}
+	slices.Sort(missing)
+	var more claims
+	others := map[string]json.RawMessage{}
+	info, err := doc.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err == nil && info.Subject != subject {
+		return rejected("userinfo is about another subject")
+	}
+	if err == nil {
+		err = errors.Join(info.Claims(&more), info.Claims(&others))
+	}
+	if err != nil {
+		return stoa.Errorf(stoa.CodeUpstream, "The identity provider does not say who you are. Try again later, or ask the operator of this service.").
+			Because(fmt.Errorf("userinfo was not read, and the ID token lacks %s: %w", strings.Join(missing, ", "), withoutReply(err)))
+	}
+	c.Name, c.Username = cmp.Or(c.Name, more.Name), cmp.Or(c.Username, more.Username)
+	if c.Email == "" { // whether it is verified belongs to the address
+		c.Email, c.EmailVerified = more.Email, more.EmailVerified
+	}
+	if claim := p.groupsClaim(); !isRead(all[claim]) {
+		all[claim] = others[claim]
+	}
+	if c.Elsewhere == nil {
+		c.Elsewhere = more.Elsewhere
+	}
+	return nil
+}
+
+func (p *provider) groupsClaim() string { return cmp.Or(p.GroupsClaim, "groups") }
+
+// isRead reports whether a claim has a value. Without one, a provider should omit it, and some send null.
+func isRead(claim json.RawMessage) bool { return len(claim) > 0 && string(claim) != "null" }
 
 // tokenFault returns why the library rejects a token, without its contents.
 func tokenFault(err error) string {
@@ -248,23 +310,25 @@ func tokenFault(err error) string {
 	return "it cannot be read"
 }
 
-// groups returns the groups of a person; none if no rule uses them.
-func (p *provider) groups(c claims, all map[string]json.RawMessage) ([]string, error) {
-	if len(p.Groups) == 0 {
-		return nil, nil
-	}
-	name := p.GroupsClaim
-	if name == "" {
-		name = "groups"
-	}
-	value, ok := all[name]
+// groups returns the groups of a person. A claim that is missing is an error: it says nothing about the
+// groups of the person, and with an empty list the person would lose the memberships that they give.
+func (p *provider) groups(doc *oidc.Provider, c claims, all map[string]json.RawMessage) ([]string, error) {
+	name := p.groupsClaim()
+	value, ok := all[name], isRead(all[name])
 	if !ok && c.Elsewhere[name] != "" {
 		return nil, stoa.Errorf(stoa.CodeScope, "You are in too many groups for the identity provider to list them. The operator of this service can use app roles instead: assign them to people, and set groupsClaim to roles.")
+	}
+	if !ok {
+		lack := fmt.Errorf("neither the ID token nor userinfo has the claim %q", name)
+		if doc.UserInfoEndpoint() == "" {
+			lack = fmt.Errorf("the ID token lacks the claim %q, and the provider has no userinfo_endpoint", name)
+		}
+		return nil, stoa.Errorf(stoa.CodeScope, "The identity provider has not said which groups you are in, so you are not signed in, and nothing was changed. Ask the operator of this service.").
+			Because(fmt.Errorf("%w; let the provider send it, also for people without groups, or set signIn.oidc[].scopes or groupsClaim (requested: %s)", lack, strings.Join(p.oauth(doc).Scopes, " ")))
 	}
 	var list []string
 	var one string
 	switch {
-	case !ok:
 	case json.Unmarshal(value, &list) == nil:
 	case json.Unmarshal(value, &one) == nil:
 		list = []string{one}

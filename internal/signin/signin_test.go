@@ -329,8 +329,12 @@ func TestSignInByGroups(t *testing.T) {
 		p.Groups = []config.GroupRule{{Group: "ops", Role: "owner", Operator: "admin"}, {Group: "ml", Account: "acc_none", Role: "member"}, {Group: "staff", Role: "viewer"}, {Group: "help", Operator: "support"}}
 	})
 	b := s.browser()
+	s.idp.Set(object{"groups": []string{}})
 	if status, page := b.signIn(); status != 403 || !strings.Contains(page, "not a member of any account") || len(s.members()) != 0 {
 		t.Fatalf("without groups: %d %s", status, page)
+	}
+	if log := s.log.String(); !strings.Contains(log, `has 0 groups`) {
+		t.Errorf("the log is %s", log)
 	}
 	role := func(groups any) string {
 		t.Helper()
@@ -387,7 +391,7 @@ func TestSignInByGroups(t *testing.T) {
 	if status, _ := other.signIn(); status != http.StatusSeeOther || len(s.members()) != 3 {
 		t.Errorf("another subject with the same email: %d, %d members", status, len(s.members()))
 	}
-	s.idp.Set(object{"sub": "ada", "email": "new@example.com", "email_verified": false, "groups": nil})
+	s.idp.Set(object{"sub": "ada", "email": "new@example.com", "email_verified": false, "groups": []string{}})
 	if status, _ := b.signIn(); status != 403 || len(s.members()) != 2 || b.account(s.Account.ID) != 401 {
 		t.Errorf("without a group: %d, %d members", status, len(s.members()))
 	}
@@ -447,6 +451,7 @@ func TestGroupsMoveAPerson(t *testing.T) {
 func TestInvitedByAnIdentityProvider(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(p *config.OIDC) { p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}} })
+	s.idp.Set(object{"groups": []string{}})
 	b := s.browser()
 	token := s.invite(object{"role": "member"})
 	if status, _, text := b.do("POST", "/console/join", object{"token": token, "signIn": "other"}); status != 400 || !strings.Contains(text, "corp") {
@@ -489,7 +494,7 @@ func TestInvitedByAnIdentityProvider(t *testing.T) {
 	if status, _, _ := b.do("GET", s.idp.SignIn(t, first.Location), nil); status != http.StatusSeeOther {
 		t.Errorf("the first: %d", status)
 	}
-	s.idp.Set(object{"sub": "eve", "groups": nil})
+	s.idp.Set(object{"sub": "eve", "groups": []string{}})
 	if status, _, page := two.do("GET", s.idp.SignIn(t, second.Location), nil); status != 410 || len(s.members()) != 1 {
 		t.Errorf("the second: %d %s", status, page)
 	}
