@@ -59,6 +59,7 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"models", s.checkModels},
 		{"documents", s.checkDocuments},
 		{"mail", s.checkMail},
+		{"members", s.checkMembers},
 		{"alerts", s.checkAlerts},
 	} {
 		found, err := c.check(ctx)
@@ -103,6 +104,18 @@ func (s *Server) checkStores(ctx context.Context) (check, error) {
 	defer cancel()
 	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
 	return attentionIf(err != nil, "A database is unavailable: "+stoa.AsError(err).Message, "The databases are available."), nil
+}
+
+func (s *Server) checkMembers(ctx context.Context) (c check, err error) {
+	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
+		c.items, err = tx.KeptOwners(ctx, diagnosisRows)
+		return err
+	})
+	kept := c.items
+	c = attentionIf(len(kept) > 0, fmt.Sprintf("%s an owner though the groups of the identity provider no longer say so, because the account has no other owner (at most %d are counted). Make another member the owner, then remove this one.", counted(len(kept), "person stays", "people stay"), diagnosisRows),
+		"No owner has lost the group that gave the role.")
+	c.count, c.items = len(kept), kept
+	return c, err
 }
 
 func (s *Server) checkProxies(context.Context) (check, error) {

@@ -43,7 +43,7 @@ func (e *env) doctor() *cobra.Command {
 		Use: "doctor", Short: "Check the service for problems", Args: noArgs,
 		Long: `Check all accounts for problems that need an operator: connections that are not ready, secrets that cannot be
 decrypted, late or failed webhook deliveries, the longest-waiting sessions, the settings for OAuth, the
-databases, clocks, free disk space, the limit on open files, models that are not offered, the mail server, and open alerts. With
+databases, clocks, free disk space, the limit on open files, models that are not offered, the mail server, owners without their group, and open alerts. With
 several nodes, the node that answers checks its own machine. The exit code is 0 if no check needs attention,
 and 1 if one does or the service cannot be reached. Requires a key with the scope operator.`,
 		Example: "  stoa doctor\n  stoa doctor --json\n  stoa doctor --jq '.checks[] | select(.status != \"ok\").name'",

@@ -1648,7 +1648,7 @@ type DiagnosisCheck struct {
 	// Items The first findings.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `providers`, `models`, `documents`, `mail`, `alerts`. Others may be added.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `providers`, `models`, `documents`, `mail`, `members`, `alerts`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
@@ -1659,7 +1659,7 @@ type DiagnosisItem struct {
 	AccountID nullable.Nullable[string] `json:"accountId"`
 	Detail    string                    `json:"detail"`
 
-	// ID The id of the connection, the secret, the delivery or the session, or the name of the provider or the model.
+	// ID The id of the connection, the secret, the delivery, the session or the person, or the name of the provider or the model.
 	ID    nullable.Nullable[string] `json:"id"`
 	Since nullable.Nullable[Time]   `json:"since"`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -13,14 +14,21 @@ import (
 // the account of the service's operator.
 type Grant struct{ AccountID, Role, OperatorRole string }
 
+// Synced is what a synchronization of memberships leaves to its caller.
+type Synced struct {
+	EndedKeys []store.Ref // with their accounts; the caller ends what they created
+	Kept      []string    // accounts whose last owner the person stays against the grants; the caller logs them
+}
+
 // Sync changes the memberships of a person that groups decide to those of the grants, the highest
-// role of each account. Memberships by invitation stay as they are, and so does the last owner
-// of an account. It returns the keys that ended, with their accounts: the caller ends what they
-// created. A grant for an account that does not exist has no effect.
-func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants []Grant) (endedKeys []store.Ref, err error) {
+// role of each account. Memberships by invitation stay as they are. The last owner of an account
+// stays an owner, but keeps neither an operator role nor sessions: the account needs an owner, and the
+// service has keys of an operator without the person. A grant for an account that does not exist has
+// no effect.
+func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants []Grant) (s Synced, err error) {
 	operators, err := tx.OwnerAccount(ctx)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	want := map[string]Grant{}
 	for _, g := range grants {
@@ -36,7 +44,7 @@ func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants 
 	have := map[string]stoa.Member{}
 	memberships, err := tx.MembershipsOf(ctx, p.ID, MaxMemberships)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	ids := slices.Collect(maps.Keys(want))
 	for _, of := range memberships {
@@ -47,50 +55,87 @@ func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants 
 	for _, id := range slices.Compact(ids) {
 		of, is := have[id]
 		g, wanted := want[id]
-		var keys []string
 		switch {
 		case is && of.Source != stoa.SourceGroup:
 		case is:
-			keys, err = m.syncOne(ctx, tx, of, g, wanted)
+			err = m.syncOne(ctx, tx, &s, of, g, wanted)
 		default:
 			err = m.joinByGroup(ctx, tx, p, g)
 		}
 		if err != nil {
-			return nil, err
-		}
-		for _, key := range keys {
-			endedKeys = append(endedKeys, store.Ref{AccountID: id, ID: key})
+			return s, err
 		}
 	}
-	if len(endedKeys) > 0 {
+	if len(s.EndedKeys) > 0 {
 		err = m.forget(ctx, tx, p.ID)
 	}
-	return endedKeys, err
+	return s, err
 }
 
-// syncOne changes or removes a membership that groups decide, and returns the keys that ended.
-func (m *Members) syncOne(ctx context.Context, tx *store.Tx, of stoa.Member, g Grant, wanted bool) (endedKeys []string, err error) {
+// syncOne changes or removes a membership that groups decide, and adds to s.
+func (m *Members) syncOne(ctx context.Context, tx *store.Tx, s *Synced, of stoa.Member, g Grant, wanted bool) error {
 	if err := tx.LockMembers(ctx, of.AccountID); err != nil {
-		return nil, err
+		return err
 	}
+	var last error
 	if g.Role != stoa.RoleOwner {
-		err := keepsOwner(ctx, tx, of)
-		if stoa.CodeOf(err) == stoa.CodeLastOwner {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
+		if last = keepsOwner(ctx, tx, of); last != nil && stoa.CodeOf(last) != stoa.CodeLastOwner {
+			return last
 		}
 	}
-	if !wanted {
+	if !wanted && last == nil {
 		tx.AuditAutomatic(of.AccountID, "member.removed", of.PersonID, byGroups)
-		return m.remove(ctx, tx, of, false)
+		keys, err := m.remove(ctx, tx, of, false)
+		for _, key := range keys {
+			s.EndedKeys = append(s.EndedKeys, store.Ref{AccountID: of.AccountID, ID: key})
+		}
+		return err
 	}
-	if of.Role != g.Role || of.OperatorRole != g.OperatorRole {
+	as := of
+	as.Role, as.OperatorRole, as.KeptSince = g.Role, g.OperatorRole, time.Time{}
+	if last != nil {
+		s.Kept = append(s.Kept, of.AccountID)
+		as.Role, as.KeptSince = of.Role, of.KeptSince
+		if of.KeptSince.IsZero() {
+			as.KeptSince = tx.Now
+			tx.AuditAutomatic(of.AccountID, "member.kept", of.PersonID, byGroups)
+		}
+	}
+	if of.Role != as.Role || of.OperatorRole != as.OperatorRole {
 		tx.AuditAutomatic(of.AccountID, "member.changed", of.PersonID, byGroups)
-		of.Role, of.OperatorRole = g.Role, g.OperatorRole
 	}
-	return nil, m.write(ctx, tx, of)
+	lowered := of.OperatorRole != "" && of.OperatorRole != as.OperatorRole && higher(stoa.OperatorRoles, of.OperatorRole, as.OperatorRole) == of.OperatorRole
+	if lowered || of.KeptSince.IsZero() && last != nil {
+		if err := m.endOperator(ctx, tx, as); err != nil {
+			return err
+		}
+	}
+	return m.write(ctx, tx, as)
+}
+
+// endOperator ends the sessions of a person who has lost a role by groups, and the keys that the person
+// created with rights in the service that the new roles lack.
+func (m *Members) endOperator(ctx context.Context, tx *store.Tx, as stoa.Member) error {
+	if err := m.Keys.EndSessionsOf(ctx, tx, as.PersonID); err != nil {
+		return err
+	}
+	keys, err := tx.KeysOfMember(ctx, as.AccountID, as.PersonID)
+	if err != nil {
+		return err
+	}
+	has := stoa.Key{Scopes: stoa.ScopesOf(as.Role, as.OperatorRole)}
+	for _, k := range keys {
+		if k.Kind != "" || !slices.ContainsFunc(k.Scopes, func(scope string) bool { return stoa.OfService(scope) && !has.Has(scope) }) {
+			continue
+		}
+		tx.AuditAutomatic(k.AccountID, "key.revoked", k.ID, byGroups)
+		k.RevokedAt = tx.Now
+		if err := tx.UpdateKey(ctx, k); err != nil {
+			return err
+		}
+	}
+	m.Keys.ForgetAfter(tx)
+	return nil
 }
 
 // joinByGroup makes a person a member, if the account exists.

@@ -299,6 +299,7 @@ func (m *Members) Change(ctx context.Context, tx *store.Tx, by stoa.Key, account
 		return row, err
 	}
 	as := row.Member
+	as.KeptSince = time.Time{}
 	if as.Source = stoa.SourceInvited; c.Role != nil {
 		as.Role = *c.Role
 	}

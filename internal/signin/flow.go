@@ -178,7 +178,8 @@ func (s *Server) refuse(x *rest.Exchange, err error) {
 // person's groups decide, accepts an invitation, and begins a session, whose secret it returns.
 func (s *Server) admit(x *rest.Exchange, p *provider, who identity, link string) (secret string, err error) {
 	ctx := x.Context()
-	var ended []store.Ref
+	var synced member.Synced
+	var personID string
 	removed := false // the person is no longer a member of any account
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
 		removed = false
@@ -186,7 +187,8 @@ func (s *Server) admit(x *rest.Exchange, p *provider, who identity, link string)
 		if err != nil {
 			return err
 		}
-		if ended, err = s.Members.Sync(ctx, tx, person, p.grants(who.Groups)); err != nil {
+		personID = person.ID
+		if synced, err = s.Members.Sync(ctx, tx, person, p.grants(who.Groups)); err != nil {
 			return err
 		}
 		if link != "" {
@@ -195,17 +197,20 @@ func (s *Server) admit(x *rest.Exchange, p *provider, who identity, link string)
 			}
 		}
 		secret, err = s.begin(ctx, tx, x.HTTP, x.Log.ID, person.ID, p.Name)
-		if n := p.NewAccounts; err == errNotMember && n != nil && len(ended) == 0 {
+		if n := p.NewAccounts; err == errNotMember && n != nil && len(synced.EndedKeys) == 0 {
 			if err = s.Members.SignUp(ctx, tx, person, cmp.Or(n.Plan, "free"), n.GrantMicro); err == nil {
 				secret, err = s.begin(ctx, tx, x.HTTP, x.Log.ID, person.ID, p.Name)
 			}
 		}
-		if removed = err == errNotMember && len(ended) > 0; removed {
+		if removed = err == errNotMember && len(synced.EndedKeys) > 0; removed {
 			return nil // so that the end of the memberships is committed
 		}
 		return err
 	})
-	for _, key := range ended {
+	for _, account := range synced.Kept {
+		s.Logger.WarnContext(ctx, "the groups of an identity provider no longer make a member an owner, who stays one because the account has no other", "account", account, "member", personID)
+	}
+	for _, key := range synced.EndedKeys {
 		if err == nil {
 			err = s.EndObjects(ctx, key.AccountID, key.ID)
 		}

@@ -23,6 +23,7 @@ type Member struct {
 	OperatorRole string    `db:"operator_role"` // empty for none
 	Source       string    `db:"source"`        // [SourceInvited] or [SourceGroup]
 	KeyID        string    `db:"key_id"`        // of the key through which the person acts
+	KeptSince    time.Time `db:"kept_since"`    // since when groups no longer make this last owner one; zero if they do
 	CreatedAt    time.Time `db:"created_at"`
 }
 

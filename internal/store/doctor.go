@@ -55,6 +55,12 @@ func (tx *Tx) UnauthorizedConnections(ctx context.Context, limit int) (found []F
 	return found, err
 }
 
+// KeptOwners returns the last owners of all accounts whom their groups no longer make owners.
+func (tx *Tx) KeptOwners(ctx context.Context, limit int) ([]Finding, error) {
+	return list(ctx, tx, scanFinding, `SELECT account_id, person_id, 'the last owner of the account, no longer by the groups', kept_since FROM members
+		WHERE kept_since > 0 ORDER BY account_id, person_id LIMIT $1`, limit)
+}
+
 // HasOAuthConnections reports whether any connection is authorized by OAuth.
 func (tx *Tx) HasOAuthConnections(ctx context.Context) (bool, error) {
 	ids, err := tx.texts(ctx, `SELECT id FROM connections WHERE oauth <> '' ORDER BY account_id, id LIMIT 1`)

@@ -126,9 +126,9 @@ func (tx *Tx) HasOtherOwner(ctx context.Context, accountID, personID string) (bo
 	return tx.Get(ctx, `SELECT 1 FROM members WHERE account_id = $1 AND role = $2 AND person_id <> $3 LIMIT 1`, []any{accountID, stoa.RoleOwner, personID}, &one)
 }
 
-// UpdateMember writes the roles and the source of a member.
+// UpdateMember writes the roles, the source and KeptSince of a member.
 func (tx *Tx) UpdateMember(ctx context.Context, m stoa.Member) error {
-	_, err := members.change(ctx, tx, &m, `role operator_role source`, `account_id = $1 AND person_id = $2`, m.AccountID, m.PersonID)
+	_, err := members.change(ctx, tx, &m, `role operator_role source kept_since`, `account_id = $1 AND person_id = $2`, m.AccountID, m.PersonID)
 	return err
 }
 
