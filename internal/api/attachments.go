@@ -45,7 +45,7 @@ func (s *Server) createUpload(w http.ResponseWriter, in *rest.Request[createUplo
 		return err
 	}
 	defer content.Close()
-	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: who.AccountID, AgentID: who.AgentID, Name: in.Params.Name, MimeType: mimeType}, content, recordUpload)
+	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: who.AccountID, AgentID: who.AgentID, Name: in.Params.Name, MimeType: mimeType}, content, recordUpload, nil)
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
 
@@ -71,6 +71,8 @@ func (s *Server) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[crea
 	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: e.AccountID, AgentID: e.AgentID, ChatID: e.ChatID, Name: in.Params.Name}, content,
 		func(ctx context.Context, tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
 			return s.embeds.Upload(ctx, tx, in.Visitor, up, s.Drives.Limits().MaxAccountBytes/visitorsShare)
+		}, func(ctx context.Context, tx *store.Tx, up stoa.Upload) error {
+			return s.embeds.Uploaded(ctx, tx, in.Visitor, up)
 		})
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
@@ -121,9 +123,11 @@ func largeFile(limit int64) *stoa.Error {
 	return stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit)
 }
 
-// storeUpload stores the content of an upload in its own drive, calls record to store its row, and
-// returns the status of its text. If record fails, this function or the sweep removes the drive.
-func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(context.Context, *store.Tx, stoa.Upload) (stoa.Upload, error)) (stoa.Upload, extract.Status, error) {
+// storeUpload calls record to store the row of an upload, stores its content in its own drive, calls done,
+// which may be nil, with the row, and returns the status of its text. The row comes first, because
+// storing reads documents, which costs far more than a refusal. If storing fails, this function or a
+// sweep removes the row and the drive.
+func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(context.Context, *store.Tx, stoa.Upload) (stoa.Upload, error), done func(context.Context, *store.Tx, stoa.Upload) error) (stoa.Upload, extract.Status, error) {
 	name, err := drive.ParsePath(up.Name)
 	if err == nil && name.Base() != name.String() {
 		err = stoa.Errorf(stoa.CodeInvalidPath, "The name of a file must not contain a folder.")
@@ -134,18 +138,30 @@ func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive
 	if head := content.Head(); media.IsImage(head) {
 		up.MimeType = http.DetectContentType(head)
 	}
-	up.ID = stoa.NewID("upl")
-	who := drive.Owner{AccountID: up.AccountID, AgentID: up.ID}
-	change, err := s.Drives.Put(ctx, who, name, content, up.MimeType, drive.Condition{})
-	if err != nil {
+	up.ID, up.Size = stoa.NewID("upl"), content.Size()
+	if up, err = write(ctx, s, func(tx *store.Tx) (stoa.Upload, error) { return record(ctx, tx, up) }); err != nil {
 		return up, "", err
 	}
-	up.Name, up.MimeType, up.Size, up.SHA256 = change.File.Path, change.File.MimeType, change.File.Size, change.File.SHA256
-	made, err := write(ctx, s, func(tx *store.Tx) (stoa.Upload, error) { return record(ctx, tx, up) })
-	if err != nil {
-		err = errors.Join(err, s.Drives.Remove(context.WithoutCancel(ctx), who))
+	who := drive.Owner{AccountID: up.AccountID, AgentID: up.ID}
+	change, err := s.Drives.Put(ctx, who, name, content, up.MimeType, drive.Condition{})
+	if err == nil {
+		up.Name, up.MimeType, up.Size, up.SHA256 = change.File.Path, change.File.MimeType, change.File.Size, change.File.SHA256
+		err = s.Store.Write(ctx, func(tx *store.Tx) error {
+			if err := tx.FinishUpload(ctx, up); err != nil || done == nil {
+				return err
+			}
+			return done(ctx, tx, up)
+		})
 	}
-	return made, change.File.TextStatus, err
+	if err == nil {
+		return up, change.File.TextStatus, nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	err = errors.Join(err, s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DropUpload(ctx, up.AccountID, up.ID) }))
+	if up.SHA256 != "" {
+		err = errors.Join(err, s.Drives.Remove(ctx, who))
+	}
+	return up, "", err
 }
 
 // recordUpload records an upload of the account.
@@ -186,7 +202,7 @@ func (s *Server) uploads(ctx context.Context, c stoa.Caller, agentID string, lis
 		if limit := s.Drives.Limits().MaxFileBytes; int64(len(content)) > limit {
 			return out, largeFile(limit).At(at("content"))
 		}
-		up, _, err := s.storeUpload(ctx, stoa.Upload{AccountID: c.Account.ID, AgentID: agentID, Name: orZero(a.Name)}, drive.BytesContent(content), recordUpload)
+		up, _, err := s.storeUpload(ctx, stoa.Upload{AccountID: c.Account.ID, AgentID: agentID, Name: orZero(a.Name)}, drive.BytesContent(content), recordUpload, nil)
 		if e := (*stoa.Error)(nil); errors.As(err, &e) && e.Param == "name" {
 			err = e.At(at("name"))
 		}

@@ -41,7 +41,7 @@ func TestTicketsUseUpNothing(t *testing.T) {
 	a := newAuthor(t, h, h.Client(t), nil)
 	tag, _, page := newTag(t, a, object{"chatsPerDay": 40})
 	for i := range 60 {
-		visitFrom(t, a, tag, page, fmt.Sprintf("203.0.113.%d", i))
+		visitFrom(t, a, tag, page, fmt.Sprintf("203.0.%d.1", i)) // networks, each of which gets a tenth of the tickets
 	}
 	late := visitFrom(t, a, tag, page, "198.51.200.1")
 	for i := range 30 { // up to the quota of the agent's embeds

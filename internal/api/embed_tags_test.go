@@ -304,7 +304,7 @@ func TestATagTakesOnlySoManyRequests(t *testing.T) {
 		}
 		return n
 	}
-	one, two := page.With("X-Forwarded-For", "198.51.100.1"), page.With("X-Forwarded-For", "198.51.100.2")
+	one, two := page.With("X-Forwarded-For", "198.51.100.1"), page.With("X-Forwarded-For", "198.51.101.2")
 	for _, test := range []struct {
 		c    *apitest.Client
 		want int

@@ -192,24 +192,29 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text, timez
 	})
 }
 
-// Upload records a visitor's upload, which counts as a message. bytes is the maximum size of the
-// uploads of all visitors of the account.
+// Upload records a visitor's upload, which counts as a message, before its content is stored. bytes is
+// the maximum size of the uploads of all visitors of the account.
 func (s *Embeds) Upload(ctx context.Context, tx *store.Tx, who Visitor, u stoa.Upload, bytes int64) (stoa.Upload, error) {
 	e := who.Embed
 	row, err := begun(ctx, tx, e)
 	if err != nil {
 		return u, err
 	}
-	if u, err = tx.InsertUpload(ctx, u, store.VisitorQuota{Files: e.Attachments.MaxFiles, Bytes: bytes}); err != nil {
+	if e.TagID != "" {
+		u.TagID, u.Network = e.TagID, networkOf(e.AccountID, who.address)
+	}
+	if u, err = tx.InsertUpload(ctx, u, store.VisitorQuota{Files: e.Attachments.MaxFiles, Bytes: bytes, Silent: row == nil && e.TagID != ""}); err != nil {
 		return u, err
 	}
 	if err := count(ctx, tx, e.ID, row, false); err != nil {
 		return u, err
 	}
-	if err := s.admit(who); err != nil {
-		return u, err
-	}
-	return u, webhook.AttachmentAdded(ctx, tx, who.Agent.SpaceID, e.ExternalUserID, u)
+	return u, s.admit(who)
+}
+
+// Uploaded emits the event of a visitor's upload whose content is stored.
+func (s *Embeds) Uploaded(ctx context.Context, tx *store.Tx, who Visitor, u stoa.Upload) error {
+	return webhook.AttachmentAdded(ctx, tx, who.Agent.SpaceID, who.Embed.ExternalUserID, u)
 }
 
 // waitsForOwner reports whether an input is for programs or operators of the account.

@@ -21,7 +21,7 @@ const (
 	visitorLife     = 30 * 24 * time.Hour // time within which a visitor's chat can be opened again; shorter than keptFor
 	tagChatLife     = 24 * time.Hour      // from each opening of a chat
 	chatsCountedFor = 24 * time.Hour
-	networkShare    = 10          // a network may begin this part of a tag's chats per day
+	networkShare    = 10          // part of a tag's chats per day, and of its requests per minute, of one network
 	tooManyChats    = time.Minute // wait before trying again at the limit of chats
 
 	launchersPerMinute  = 3000 // requests for the appearance of a tag
@@ -218,6 +218,12 @@ func (s *Embeds) checkTag(ctx context.Context, id string, page Page, what string
 			return t, errTagBusy(wait)
 		}
 	}
+	// An address of IPv6 costs nothing, and neither does another one in the same network.
+	if network := networkOf(id, page.Address); network != "" {
+		if wait, ok := s.allow(what+" from network "+network, perMinute/networkShare); !ok {
+			return t, errTagBusy(wait)
+		}
+	}
 	if wait, ok := s.allow(what+" of "+id, perMinute); !ok {
 		return t, errTagBusy(wait)
 	}
@@ -385,9 +391,9 @@ func errTooManyChats(where string) error {
 	return stoa.Errorf(stoa.CodeEmbedLimit, "No more chats can begin today%s. Try again later.", where).After(tooManyChats)
 }
 
-// networkOf returns a hash of a script tag and the network of an address or of an IPv6 prefix:
+// networkOf returns a hash of the id of a script tag, or of an account, and the network of an address or of an IPv6 prefix:
 // the first 24 bits of IPv4, 48 of IPv6. It is empty for other texts.
-func networkOf(tagID, address string) string {
+func networkOf(ownerID, address string) string {
 	address, _, _ = strings.Cut(address, "/")
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -398,7 +404,7 @@ func networkOf(tagID, address string) string {
 		bits = 48
 	}
 	network, _ := ip.WithZone("").Prefix(bits) // both lengths are valid for their addresses
-	return auth.Hash(tagID + " " + network.String())[:32]
+	return auth.Hash(ownerID + " " + network.String())[:32]
 }
 
 // exchangeOfTag exchanges a ticket of a script tag for a token. found is false if the ticket

@@ -16,11 +16,13 @@ type Upload struct {
 	AccountID string    `db:"account_id"`
 	AgentID   string    `db:"agent_id"`
 	ChatID    string    `db:"chat_id"`    // of the visitor who sent it; empty for one of the account
+	TagID     string    `db:"tag_id"`     // of the script tag of the chat; empty without
+	Network   string    `db:"network"`    // hash of the visitor's network; empty without a tag, or if it is unknown
 	SessionID string    `db:"session_id"` // with the message that has it; empty before
 	Name      string    `db:"name"`       // its path in its drive
 	MimeType  string    `db:"mime"`
 	Size      int64     `db:"size"` // in bytes
-	SHA256    string    `db:"sha256"`
+	SHA256    string    `db:"sha256"` // empty until its content is stored
 	CreatedAt time.Time `db:"created_at"`
 	ExpiresAt time.Time `db:"expires_at"` // unless a message has it
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"stoa/internal/db"
 	"stoa/internal/jsonx"
@@ -13,48 +14,93 @@ var uploads = newTable[stoa.Upload]("uploads")
 
 // A VisitorQuota limits the uploads of visitors.
 type VisitorQuota struct {
-	Files int   // of the chat
-	Bytes int64 // of all chats of the account
+	Files  int   // of the chat
+	Bytes  int64 // of all chats of the account
+	Silent bool  // the chat has no message, and strangers can begin others like it
 }
 
-// InsertUpload adds an upload. It fails with CodeRateLimit if the account has too many without a
-// message. An upload of a visitor also fails with CodeTooManyAttachments or CodeStorageFull above
-// the quota.
+// Shares of what the visitors of an account may upload together. Strangers open chats of script tags without
+// limit, so that one of them could use up everything.
+const (
+	uploadTagShare     = 2  // of a script tag
+	uploadNetworkShare = 10 // of a network; of the bytes within [uploadNetworkTime]
+	uploadNetworkTime  = 24 * time.Hour
+)
+
+// InsertUpload adds an upload whose content is stored afterwards; see [Tx.FinishUpload]. It fails
+// with CodeRateLimit if the account, the script tag or the network has too many without a message. An
+// upload of a visitor also fails with CodeTooManyAttachments or CodeStorageFull above the quota.
 func (tx *Tx) InsertUpload(ctx context.Context, u stoa.Upload, q VisitorQuota) (stoa.Upload, error) {
-	count := func(query string, args ...any) (n int64, err error) {
-		_, err = tx.Get(ctx, query, args, &n)
-		return n, err
-	}
-	limit, of := int64(stoa.MaxUploads), ""
-	if u.ChatID != "" {
-		limit, of = stoa.MaxUploads/2, ` AND chat_id <> ''`
-	}
-	open, err := count(`SELECT COUNT(*) FROM uploads WHERE account_id = $1 AND session_id = '' AND expires_at > $2`+of, u.AccountID, db.Micros(tx.Now))
-	if err != nil {
+	if err := tx.lockText(ctx, "uploads "+u.AccountID); err != nil {
 		return u, err
 	}
-	if open >= limit {
-		return u, stoa.Errorf(stoa.CodeRateLimit, "%d uploads of this account wait for a message. Send messages with them, or wait until they expire.", open)
+	now := db.Micros(tx.Now)
+	type share struct {
+		of, cond   string
+		part, from int64
+		key        string
+	}
+	shares := []share{{of: "of this account", part: 1, cond: `$3 = ''`}}
+	if u.ChatID != "" {
+		shares = []share{{of: "of this account", part: 2, cond: `chat_id <> '' AND $3 = ''`}}
+	}
+	if u.TagID != "" {
+		shares = append(shares, share{of: "of this page", part: 2 * uploadTagShare, cond: `tag_id = $3`, key: u.TagID})
+	}
+	if u.Network != "" {
+		shares = append(shares, share{of: "from your network", part: 2 * uploadNetworkShare, cond: `network = $3`, key: u.Network, from: db.Micros(tx.Now.Add(-uploadNetworkTime))})
+	}
+	var files, waiting int64 // of the chat
+	if u.ChatID != "" {
+		if _, err := tx.Get(ctx, `SELECT COUNT(*), COUNT(CASE WHEN session_id = '' THEN 1 END) FROM uploads WHERE chat_id = $1 AND (session_id <> '' OR expires_at > $2)`, []any{u.ChatID, now}, &files, &waiting); err != nil {
+			return u, err
+		}
+		if q.Silent && waiting > 0 {
+			return u, stoa.Errorf(stoa.CodeTooManyAttachments, "Before its first message a chat accepts one file. Send the message, then add more files.")
+		}
+	}
+	for _, s := range shares {
+		var open int64
+		if _, err := tx.Get(ctx, `SELECT COUNT(*) FROM uploads WHERE account_id = $1 AND session_id = '' AND expires_at > $2 AND `+s.cond, []any{u.AccountID, now, s.key}, &open); err != nil {
+			return u, err
+		}
+		if open >= stoa.MaxUploads/s.part {
+			return u, stoa.Errorf(stoa.CodeRateLimit, "%d uploads %s wait for a message. Send messages with them, or wait until they expire.", open, s.of)
+		}
 	}
 	if u.ChatID != "" {
-		n, err := count(`SELECT COUNT(*) FROM uploads WHERE chat_id = $1 AND (session_id <> '' OR expires_at > $2)`, u.ChatID, db.Micros(tx.Now))
-		if err != nil {
-			return u, err
-		}
-		if n >= int64(q.Files) {
+		if files >= int64(q.Files) {
 			return u, stoa.Errorf(stoa.CodeTooManyAttachments, "This chat accepts at most %d files.", q.Files)
 		}
-		bytes, err := count(`SELECT COALESCE(SUM(size), 0) FROM uploads WHERE account_id = $1 AND chat_id <> ''`, u.AccountID)
-		if err != nil {
-			return u, err
-		}
-		if bytes+u.Size > q.Bytes {
-			return u, stoa.Errorf(stoa.CodeStorageFull, "There is no space for more files. The owner of the agent has to delete some chats.")
+		for _, s := range shares {
+			var bytes int64
+			if _, err := tx.Get(ctx, `SELECT COALESCE(SUM(size), 0) FROM uploads WHERE account_id = $1 AND created_at >= $2 AND chat_id <> '' AND `+s.cond, []any{u.AccountID, s.from, s.key}, &bytes); err != nil {
+				return u, err
+			}
+			// A share accepts its first file in any size, since a tenth can be less than one file.
+			if bytes+u.Size > q.Bytes*2/s.part && (s.key == "" || bytes > 0) {
+				if s.from > 0 {
+					return u, stoa.Errorf(stoa.CodeStorageFull, "There is no space for more files from your network today.")
+				}
+				return u, stoa.Errorf(stoa.CodeStorageFull, "There is no space for more files. The owner of the agent has to delete some chats.")
+			}
 		}
 	}
 	u.CreatedAt, u.ExpiresAt = tx.Now, tx.Now.Add(stoa.UploadLife)
-	_, err = uploads.insert(ctx, tx, &u, "")
+	_, err := uploads.insert(ctx, tx, &u, "")
 	return u, err
+}
+
+// FinishUpload records the content of an upload.
+func (tx *Tx) FinishUpload(ctx context.Context, u stoa.Upload) error {
+	_, err := uploads.change(ctx, tx, &u, `name mime size sha256`, `account_id = $1 AND id = $2`, u.AccountID, u.ID)
+	return err
+}
+
+// DropUpload removes an upload whose content was not stored.
+func (tx *Tx) DropUpload(ctx context.Context, accountID, id string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM uploads WHERE account_id = $1 AND id = $2 AND sha256 = ''`, accountID, id)
+	return err
 }
 
 // AttachUpload gives an upload to a session, for one of its messages. It fails with
@@ -65,7 +111,7 @@ func (tx *Tx) AttachUpload(ctx context.Context, accountID, agentID, chatID, id, 
 	if err != nil {
 		return u, err
 	}
-	if !found || u.AgentID != agentID || u.ChatID != chatID || u.SessionID != "" || !tx.Now.Before(u.ExpiresAt) {
+	if !found || u.SHA256 == "" || u.AgentID != agentID || u.ChatID != chatID || u.SessionID != "" || !tx.Now.Before(u.ExpiresAt) {
 		return u, stoa.Errorf(stoa.CodeUploadExpired, "The upload does not exist, has expired, or belongs to a message already. Upload the file again.")
 	}
 	_, err = tx.Exec(ctx, `UPDATE uploads SET session_id = $2 WHERE id = $1`, id, sessionID)
