@@ -65,6 +65,9 @@ func (t CopiedTable) String() string {
 // refuse the target. A target with other data is refused; an interrupted copy of the same
 // source is restarted.
 //
+// Last, the copy ends the nodes of the source, whose leases and claims return. Its other rows are those of the
+// source.
+//
 // A ledger with differences is copied unchanged and reported, as in [Restore].
 func Copy(ctx context.Context, o CopyOptions) (done Copied, err error) {
 	if o.Progress == nil {
@@ -101,6 +104,10 @@ func Copy(ctx context.Context, o CopyOptions) (done Copied, err error) {
 	}
 	if err := c.compare(ctx, pairs, &done, from, to); err != nil {
 		return done, lostOr(ctx, err)
+	}
+	// The nodes of the source are state of its processes: the copy has none that could be lost.
+	if err := to.dbs[0].Write(ctx, func(tx *db.Tx) error { return (&store.Tx{Tx: tx}).EndNodes(ctx) }); err != nil {
+		return done, fmt.Errorf("end the nodes of the copy: %w", lostOr(ctx, err))
 	}
 	return done, to.finish(ctx)
 }

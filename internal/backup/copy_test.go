@@ -17,6 +17,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/extract"
+	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/storetest"
 )
@@ -124,6 +125,8 @@ func fill(t *testing.T, d *db.DB, table db.Table) {
 		for i, c := range table.Columns {
 			var v any = int64(1)
 			switch {
+			case table.Name == "nodes" && c.Name == "alive":
+				v = int64(0) // the copy ends nodes, with their rows in other tables
 			case table.Name == "statements" && c.Name == "month":
 				v = fmt.Sprintf("2026-%02d", n)
 			case table.Name == "statements" && (c.Name == "grants" || c.Name == "charges"):
@@ -238,6 +241,52 @@ func TestEveryTableIsCopied(t *testing.T) {
 	}
 	if err := openAgain(t, last.Dir); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestACopyHasNoLivingNode copies a store with the node of a process that has not ended it. A service on the copy would
+// otherwise report the node as lost.
+func TestACopyHasNoLivingNode(t *testing.T) {
+	t.Parallel()
+	home := storetest.New(t)
+	st := home.Open()
+	a := storetest.Account(t, st, stoa.Credit)
+	if err := st.Write(ctx, func(tx *store.Tx) error {
+		_, _, err := tx.LeaseMore(ctx, a.ID, st.Node(), 10, 1000)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	to := store.Config{Dir: t.TempDir()}
+	if done := copyStore(t, home.Config, to); len(done.Differences) > 0 {
+		t.Errorf("the books differ: %v", done.Differences)
+	}
+	d, err := db.Open(ctx, db.Config{Dir: to.Dir, File: "core.db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Read(ctx, func(tx *db.Tx) error {
+		var alive, open int
+		var balance stoa.Credits
+		for query, to := range map[string]any{`SELECT COUNT(*) FROM nodes WHERE alive = 1`: &alive, `SELECT COUNT(*) FROM leases WHERE is_open = 1`: &open, `SELECT balance FROM accounts`: &balance} {
+			if _, err := tx.Get(ctx, query, nil, to); err != nil {
+				return err
+			}
+		}
+		if alive != 0 || open != 0 || balance != stoa.Credit {
+			t.Errorf("the copy has %d living nodes, %d open leases and a balance of %d", alive, open, balance)
+		}
+		diffs, err := (&store.Tx{Tx: tx}).Differences(ctx, "")
+		if len(diffs) > 0 {
+			t.Errorf("the books of the copy differ: %v", diffs)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

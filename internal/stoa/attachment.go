@@ -21,7 +21,7 @@ type Upload struct {
 	SessionID string    `db:"session_id"` // with the message that has it; empty before
 	Name      string    `db:"name"`       // its path in its drive
 	MimeType  string    `db:"mime"`
-	Size      int64     `db:"size"` // in bytes
+	Size      int64     `db:"size"`   // in bytes
 	SHA256    string    `db:"sha256"` // empty until its content is stored
 	CreatedAt time.Time `db:"created_at"`
 	ExpiresAt time.Time `db:"expires_at"` // unless a message has it

@@ -35,6 +35,7 @@ type Payment struct {
 	DueAt time.Time `db:"due_at"`
 	// ClaimedUntil is the time until which only the node that claimed the payment reads it.
 	ClaimedUntil time.Time `db:"claimed_until"`
+	ClaimedBy    string    `db:"claimed_by"` // the node, with which the claim ends; empty without one
 }
 
 // A PaymentState is the state of a payment.

@@ -44,19 +44,8 @@ func (tx *Tx) Nodes(ctx context.Context) ([]Node, error) {
 // beginAlone registers this process as the node of a SQLite file. There is one at a
 // time (the lock of the directory ensures that), so all others are dead.
 func (tx *Tx) beginAlone(ctx context.Context, id string, info cluster.NodeInfo) error {
-	var earlier []string
-	if err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var id string
-		err := rows.Scan(&id)
-		earlier = append(earlier, id)
+	if err := tx.EndNodes(ctx); err != nil {
 		return err
-	}, `SELECT id FROM nodes WHERE alive = 1 LIMIT $1`, maxNodes); err != nil {
-		return err
-	}
-	for _, id := range earlier {
-		if err := tx.endNode(ctx, id); err != nil {
-			return err
-		}
 	}
 	if err := tx.forgetNodes(ctx); err != nil {
 		return err
@@ -67,9 +56,20 @@ func (tx *Tx) beginAlone(ctx context.Context, id string, info cluster.NodeInfo) 
 	return err
 }
 
+// EndNodes ends all nodes of a store on which no process runs. It opens no alert, because none was lost.
+func (tx *Tx) EndNodes(ctx context.Context) error {
+	ids, err := tx.texts(ctx, `SELECT id FROM nodes WHERE alive = 1 ORDER BY id LIMIT $1`, maxNodes)
+	for _, id := range ids {
+		if err == nil {
+			err = tx.endNode(ctx, id)
+		}
+	}
+	return err
+}
+
 // endNode ends a node and releases its resources: the rest of its leases, the idempotency
-// keys of its unfinished requests, and its sessions, which any worker may then claim. Locks
-// are acquired in the order node, lease, account.
+// keys of its unfinished requests, its claims, and its sessions, which any worker may then
+// claim. Locks are acquired in the order node, lease, account.
 func (tx *Tx) endNode(ctx context.Context, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1`, id); err != nil {
 		return err
@@ -101,6 +101,11 @@ func (tx *Tx) giveBack(ctx context.Context, id string) error {
 	}
 	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE state = 'running' AND owner = $1`, id); err != nil {
 		return err
+	}
+	for _, table := range []string{"payments", "plan_periods"} {
+		if _, err := tx.Exec(ctx, `UPDATE `+table+` SET claimed_until = 0, claimed_by = '' WHERE claimed_by = $1 AND claimed_by <> ''`, id); err != nil {
+			return err
+		}
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM runners WHERE node_id = $1`, id)
 	return err

@@ -11,7 +11,8 @@ import (
 // MaxPendingPayments is the maximum number of pending payments of an account.
 const MaxPendingPayments = 20
 
-// PaymentClaim is the time for which a node claims a payment: longer than it needs to read and book it.
+// PaymentClaim is the time for which a node claims a payment: longer than it needs to read and book it. The
+// claim of a node that has died ends with the node.
 const PaymentClaim = 2 * time.Minute
 
 var payments = newTable[stoa.Payment]("payments")
@@ -78,8 +79,8 @@ func (tx *Tx) DuePayments(ctx context.Context, live bool, limit int) ([]stoa.Pay
 // ClaimPayment claims a due payment, and returns it as it is then. Nodes that book it together would take
 // credits from each other's holds.
 func (tx *Tx) ClaimPayment(ctx context.Context, accountID, id string) (stoa.Payment, bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE payments SET claimed_until = $3 WHERE account_id = $1 AND id = $2 AND due_at > 0 AND due_at <= $4 AND claimed_until <= $4`,
-		accountID, id, db.Micros(tx.Now.Add(PaymentClaim)), db.Micros(tx.Now))
+	n, err := tx.Exec(ctx, `UPDATE payments SET claimed_until = $3, claimed_by = $5 WHERE account_id = $1 AND id = $2 AND due_at > 0 AND due_at <= $4 AND claimed_until <= $4`,
+		accountID, id, db.Micros(tx.Now.Add(PaymentClaim)), db.Micros(tx.Now), tx.s.node)
 	if err != nil || n == 0 {
 		return stoa.Payment{}, false, err
 	}
@@ -94,8 +95,8 @@ func (tx *Tx) BookPayment(ctx context.Context, p stoa.Payment) error {
 		p.CheckoutURL = ""
 	}
 	read := p.Revision
-	p.Revision, p.ClaimedUntil = read+1, time.Time{}
-	n, err := payments.change(ctx, tx, &p, "state checkout_url payment_intent refunded disputed withdrawn paid_at revision due_at claimed_until", `account_id = $1 AND id = $2 AND revision = $3`, p.AccountID, p.ID, read)
+	p.Revision, p.ClaimedUntil, p.ClaimedBy = read+1, time.Time{}, ""
+	n, err := payments.change(ctx, tx, &p, "state checkout_url payment_intent refunded disputed withdrawn paid_at revision due_at claimed_until claimed_by", `account_id = $1 AND id = $2 AND revision = $3`, p.AccountID, p.ID, read)
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "The payment %s was booked in the meantime.", p.ID)
 	}
@@ -108,6 +109,6 @@ func (tx *Tx) BookPayment(ctx context.Context, p stoa.Payment) error {
 
 // PostponePayment ends the claim of a payment that could not be read or booked.
 func (tx *Tx) PostponePayment(ctx context.Context, p stoa.Payment) error {
-	_, err := tx.Exec(ctx, `UPDATE payments SET due_at = $3, claimed_until = 0 WHERE account_id = $1 AND id = $2 AND claimed_until = $4`, p.AccountID, p.ID, db.Micros(p.DueAt), db.Micros(p.ClaimedUntil))
+	_, err := tx.Exec(ctx, `UPDATE payments SET due_at = $3, claimed_until = 0, claimed_by = '' WHERE account_id = $1 AND id = $2 AND claimed_until = $4`, p.AccountID, p.ID, db.Micros(p.DueAt), db.Micros(p.ClaimedUntil))
 	return err
 }

@@ -19,6 +19,7 @@ type PlanPeriod struct {
 	ClosedAt  time.Time    `db:"closed_at"` // zero if the unspent part was not withdrawn
 	// ClaimedUntil is the time until which only the node that claimed the period closes it.
 	ClaimedUntil time.Time `db:"claimed_until"`
+	ClaimedBy    string    `db:"claimed_by"` // the node, with which the claim ends; empty without one
 }
 
 // planClaim is the time for which a node claims a period: longer than a withdrawal takes.
@@ -65,14 +66,14 @@ func (tx *Tx) Unspent(ctx context.Context, p PlanPeriod) (stoa.Credits, error) {
 // ClaimPlanPeriod claims a period for a minute, and reports whether it is open and not claimed. Nodes
 // that close it together would take credits from each other's holds, and from the next grant.
 func (tx *Tx) ClaimPlanPeriod(ctx context.Context, p PlanPeriod) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE plan_periods SET claimed_until = $3 WHERE account_id = $1 AND month = $2 AND closed_at = 0 AND claimed_until <= $4`,
-		p.AccountID, string(p.Month), db.Micros(tx.Now.Add(planClaim)), db.Micros(tx.Now))
+	n, err := tx.Exec(ctx, `UPDATE plan_periods SET claimed_until = $3, claimed_by = $5 WHERE account_id = $1 AND month = $2 AND closed_at = 0 AND claimed_until <= $4`,
+		p.AccountID, string(p.Month), db.Micros(tx.Now.Add(planClaim)), db.Micros(tx.Now), tx.s.node)
 	return n > 0, err
 }
 
 // ClosePlanPeriod marks a period as closed. A closed one is CodeConflict.
 func (tx *Tx) ClosePlanPeriod(ctx context.Context, p PlanPeriod) error {
-	n, err := tx.Exec(ctx, `UPDATE plan_periods SET closed_at = $3 WHERE account_id = $1 AND month = $2 AND closed_at = 0`, p.AccountID, string(p.Month), db.Micros(tx.Now))
+	n, err := tx.Exec(ctx, `UPDATE plan_periods SET closed_at = $3, claimed_by = '' WHERE account_id = $1 AND month = $2 AND closed_at = 0`, p.AccountID, string(p.Month), db.Micros(tx.Now))
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "The credits of %s are settled already.", p.Month)
 	}
