@@ -52,3 +52,36 @@ func TestClaimsEndWithTheirNode(t *testing.T) {
 		}
 	})
 }
+
+// TestAStateOfASignInIsUsedOnce also fills the table: the oldest states go.
+func TestAStateOfASignInIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		st := home.Open()
+		use := func(state string, left time.Duration) (first bool) {
+			t.Helper()
+			write(t, st, func(tx *store.Tx) (err error) {
+				first, err = tx.UseSignInState(ctx, state, tx.Now.Add(left))
+				return err
+			})
+			return first
+		}
+		if !use("a", time.Minute) || use("a", time.Minute) || !use("b", time.Hour) {
+			t.Error("a state is used twice, or a new one is not")
+		}
+		if !use("old", -time.Minute) || !use("old", -time.Minute) {
+			t.Error("an expired state is kept")
+		}
+		write(t, st, func(tx *store.Tx) error {
+			_, err := tx.Exec(ctx, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9998)
+				INSERT INTO sign_in_states (state, expires_at) SELECT 's' || i, $1 + i FROM n`, tx.Now.Add(2*time.Hour).UnixMicro())
+			return err
+		})
+		if use("b", time.Hour) {
+			t.Error("a full table forgets a state that is not the oldest")
+		}
+		if !use("a", time.Minute) {
+			t.Error("a full table keeps the oldest state")
+		}
+	})
+}
