@@ -254,7 +254,8 @@ func (p *provider) identify(ctx context.Context, a attempt, code string) (identi
 // sign-in, because a person without a name, an address or groups would lose those that are stored.
 func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oauth2.Token, subject string, c *claims, all map[string]json.RawMessage) error {
 	var missing []string
-	for claim, found := range map[string]bool{"name": c.Name != "", "email": c.Email != "", p.groupsClaim(): len(p.Groups) == 0 || isRead(all[p.groupsClaim()])} {
+	groups := p.groupsClaim()
+	for claim, found := range map[string]bool{"name": c.Name != "", "email": c.Email != "", groups: len(p.Groups) == 0 || isRead(all[groups]) || c.Elsewhere[groups] != ""} {
 		if !found {
 			missing = append(missing, claim)
 		}
@@ -280,8 +281,8 @@ func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oaut
 	if c.Email == "" { // whether it is verified belongs to the address
 		c.Email, c.EmailVerified = more.Email, more.EmailVerified
 	}
-	if claim := p.groupsClaim(); !isRead(all[claim]) {
-		all[claim] = others[claim]
+	if !isRead(all[groups]) {
+		all[groups] = others[groups]
 	}
 	if c.Elsewhere == nil {
 		c.Elsewhere = more.Elsewhere
