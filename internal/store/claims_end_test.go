@@ -74,7 +74,7 @@ func TestAStateOfASignInIsUsedOnce(t *testing.T) {
 		}
 		write(t, st, func(tx *store.Tx) error {
 			_, err := tx.Exec(ctx, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9998)
-				INSERT INTO sign_in_states (state, expires_at) SELECT 's' || i, $1 + i FROM n`, tx.Now.Add(2*time.Hour).UnixMicro())
+				INSERT INTO sign_in_states (state, expires_at) SELECT 's' || i, CAST($1 AS BIGINT) + i FROM n`, tx.Now.Add(2*time.Hour).UnixMicro())
 			return err
 		})
 		if use("b", time.Hour) {
