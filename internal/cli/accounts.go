@@ -108,13 +108,13 @@ func (e *env) accounts() *cobra.Command {
 			op: "PATCH /accounts/{ACCOUNT}", fields: []field{{"PLAN", "plan", asText, ""}}, show: viewAccount(),
 		},
 		verb{
-			use: "suspend ACCOUNT", short: "Suspend an account",
-			long: "Suspend an account: all its keys are rejected, within a second, until it is resumed. No data is lost.", example: "  stoa accounts suspend acme",
+			use: "disable ACCOUNT", short: "Suspend an account",
+			long: "Suspend an account: all its keys are rejected, within a second, until it is enabled again. No data is lost.", example: "  stoa accounts disable acme",
 			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": true}, show: viewAccount(),
 		},
 		verb{
-			use: "resume ACCOUNT", short: "Resume a suspended account",
-			long: "Resume a suspended account.", example: "  stoa accounts resume acme",
+			use: "enable ACCOUNT", short: "Resume a suspended account",
+			long: "Resume a suspended account.", example: "  stoa accounts enable acme",
 			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": false}, show: viewAccount(),
 		},
 		verb{

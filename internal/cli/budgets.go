@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -35,7 +36,7 @@ func (e *env) budgets() *cobra.Command {
 			use: "list", short: "List the budgets",
 			long:    "List the budgets of the account, newest first, with the state of their current periods.",
 			example: "  stoa budgets list\n  stoa budgets list --jq '.[] | select(.scope==\"key\")'",
-			op:      "GET /budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudget().only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), names: map[string]string{"subject": "subjectName"}, none: "There are no budgets. Create one with \"stoa budgets set\".",
+			op:      "GET /budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudget().only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), names: map[string]string{"subject": "subjectName"}, none: "There are no budgets. Create one with \"stoa budgets create\".",
 		},
 		verb{
 			use: "get BUDGET", short: "Show a budget",
@@ -55,8 +56,17 @@ func (e *env) budgets() *cobra.Command {
 			}},
 		},
 		verb{
-			use: "remove BUDGET...", short: "Delete budgets", suggest: []string{"delete", "rm"},
-			long: "Delete budgets. Calls are no longer limited by them.", example: "  stoa budgets remove bud_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			use: "update BUDGET", short: "Change a budget",
+			long: "Change the limit of a budget, or what happens at it. What was spent counts against the new limit.", example: "  stoa budgets update bud_01k9zqd3m8w5x7y2c4b6n8p0ra --limit 750",
+			op: "PATCH /budgets/{BUDGET}", show: viewBudget(), missing: nothingChanges, extra: []adder{notifyAt},
+			fields: []field{
+				{"limit", "limitMicro", asCredits, "the maximum spending in a period, in `credits`"},
+				{"at-cap", "atCap", asText, "the `behavior` at the limit: shorten (less output) or refuse"},
+			},
+		},
+		verb{
+			use: "delete BUDGET...", short: "Delete budgets",
+			long: "Delete budgets. Calls are no longer limited by them.", example: "  stoa budgets delete bud_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 			op: "DELETE /budgets/{BUDGET}", ask: asks("Delete %s? Nothing else limits these calls.", "the budget", "budgets"),
 		},
 	)...)
@@ -64,13 +74,25 @@ func (e *env) budgets() *cobra.Command {
 	return c
 }
 
+// notifyAt adds the flag of the marks of a budget.
+func notifyAt(c *cobra.Command) setter {
+	marks := c.Flags().IntSlice("notify-at", nil, "marks in `percent` of the limit at which webhooks receive budget.threshold")
+	sends(c, "notify-at", "notifyAt")
+	return func(body map[string]any) error {
+		if c.Flags().Changed("notify-at") {
+			body["notifyAt"] = *marks
+		}
+		return nil
+	}
+}
+
 // budgetsSet creates a budget, or changes the one with the same scope, subject and period.
 func (e *env) budgetsSet() *cobra.Command {
 	c := &cobra.Command{
-		Use: "set", Short: "Create or change a budget", Args: noArgs, SuggestFor: []string{"create", "add", "new", "update"},
+		Use: "create", Short: "Create or change a budget", Args: noArgs,
 		Long: `Create a budget, or change the one with the same scope, subject and period. The time zone of a budget cannot be
-changed; remove it and create another one. --scope, --period and --limit are required.`,
-		Example: "  stoa budgets set --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets set --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100",
+changed; delete it and create another one. --scope, --period and --limit are required.`,
+		Example: "  stoa budgets create --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets create --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100",
 	}
 	settings := e.flags(c,
 		field{"scope", "scope", asChoice, "the `kind` of subject: account, member, key, agent, embed or end_user"},
@@ -80,16 +102,12 @@ changed; remove it and create another one. --scope, --period and --limit are req
 		field{"limit", "limitMicro", asCredits, "the maximum spending in a period, in `credits`"},
 		field{"at-cap", "atCap", asText, "the `behavior` at the limit: shorten (less output) or refuse (default shorten)"},
 	)
-	marks := c.Flags().IntSlice("notify-at", nil, "marks in `percent` of the limit at which webhooks receive budget.threshold")
-	sends(c, "notify-at", "notifyAt")
+	marks := notifyAt(c)
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		body := map[string]any{}
-		if err := settings(body); err != nil {
+		if err := errors.Join(settings(body), marks(body)); err != nil {
 			return err
-		}
-		if c.Flags().Changed("notify-at") {
-			body["notifyAt"] = *marks
 		}
 		for _, member := range []string{"scope", "period", "limitMicro"} {
 			if body[member] == nil {

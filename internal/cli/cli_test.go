@@ -453,3 +453,35 @@ func jsonText(v any) (string, error) {
 	raw, err := jsonx.Marshal(v)
 	return string(raw), err
 }
+
+// TestOneWordForOneAct compares the words of commands with those of all nouns. The former words lead to
+// the same commands, and help names none of them.
+func TestOneWordForOneAct(t *testing.T) {
+	t.Parallel()
+	instead := map[string]string{"add": "create", "new": "create", "set": "create or update", "remove": "delete", "rm": "delete", "show": "get", "pause": "disable", "suspend": "disable", "resume": "enable", "upload": "create", "edit": "update", "ls": "list"}
+	drive := map[string]bool{"stoa drive ls": true} // as in a shell, beside the verbs of files
+	every((&env{}).root(), func(c *cobra.Command) {
+		if word := instead[c.Name()]; word != "" && !drive[c.CommandPath()] {
+			t.Errorf("%s: the word of all nouns is %s", c.CommandPath(), word)
+		}
+		for _, former := range c.Aliases {
+			if help := helpText(c, style(false), 100); strings.Contains(help, " "+former+",") {
+				t.Errorf("%s: help lists the former word %s", c.CommandPath(), former)
+			}
+		}
+	})
+	for path, words := range formerVerbs() {
+		now, _, err := (&env{}).root().Find(strings.Fields(path))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, word := range words {
+			parent := strings.Fields(path)
+			former, _, err := (&env{}).root().Find(append(parent[:len(parent)-1:len(parent)-1], word))
+			if err != nil || former.CommandPath() != now.CommandPath() {
+				t.Errorf("%s of %s leads to %v, %v", word, path, former, err)
+			}
+		}
+	}
+}

@@ -71,7 +71,7 @@ share one draft, in the form of the configuration file. Nothing is in force befo
 a variable sets cannot be changed here.`)
 	get := &cobra.Command{
 		Use: "get", Short: "Print the draft as YAML", Args: noArgs,
-		Long: `Print the draft as YAML, which "stoa config draft set" reads; without a draft, the managed settings in force.
+		Long: `Print the draft as YAML, which "stoa config draft update" reads; without a draft, the managed settings in force.
 Keys of providers are printed as a mask, which keeps them.`,
 		Example: "  stoa config draft get > draft.yaml",
 	}
@@ -97,11 +97,11 @@ Keys of providers are printed as a mask, which keeps them.`,
 		return err
 	}
 	set := &cobra.Command{
-		Use: "set FILE", Short: "Replace the draft", Args: takes("FILE"),
+		Use: "update FILE", Short: "Replace the draft", Args: takes("FILE"),
 		Long: `Replace the draft with a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
 "-" is standard input. The key of a provider is the member apiKey: it is stored encrypted. Nothing is in force before
 "stoa config draft apply".`,
-		Example: "  stoa config draft set draft.yaml",
+		Example: "  stoa config draft update draft.yaml",
 	}
 	set.RunE = func(c *cobra.Command, args []string) error {
 		text, err := e.fileText(args[0], args[0], maxSettings)

@@ -266,7 +266,7 @@ func (e *env) describeConnection(c *cobra.Command, operations, document string, 
 
 func (e *env) connectionsCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create NAME [URL]", Aliases: []string{"add"}, Short: "Connect a server and read its tools", Args: cobra.RangeArgs(1, 2),
+		Use: "create NAME [URL]", Short: "Connect a server and read its tools", Args: cobra.RangeArgs(1, 2),
 		Long: `Connect a server and read its tools. The name consists of lower-case letters and digits, and is part of the
 tool names that models see. If the server cannot be reached, the connection is created regardless: see "stoa
 connections get".

@@ -22,9 +22,6 @@ func markdownHelp(c *cobra.Command) string {
 		fmt.Fprintf(&b, "%s\n\n", inMarkdown(strings.ReplaceAll(paragraph, "\n", " ")))
 	}
 	fmt.Fprintf(&b, "%s\n", fenced(use(c)))
-	if len(c.Aliases) > 0 {
-		fmt.Fprintf(&b, "\nOther names: `%s`\n", strings.Join(c.Aliases, "`, `"))
-	}
 	for _, section := range sections(c) {
 		fmt.Fprintf(&b, "\n| %s | |\n|---|---|\n", section.title)
 		for _, sub := range section.commands {

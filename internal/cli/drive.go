@@ -286,9 +286,9 @@ func (e *env) catBody(ctx context.Context, res *http.Response) error {
 
 func (e *env) driveRm() *cobra.Command {
 	c := &cobra.Command{
-		Use: "rm AGENT PATH...", Short: "Delete files", Args: takes("AGENT", "PATH..."),
+		Use: "delete AGENT PATH...", Short: "Delete files", Args: takes("AGENT", "PATH..."),
 		Long:    "Delete files, or with -r folders with all their files. The service keeps earlier versions for a while.",
-		Example: "  stoa drive rm support old.md\n  stoa drive rm support -r drafts --yes",
+		Example: "  stoa drive delete support old.md\n  stoa drive delete support -r drafts --yes",
 	}
 	f := c.Flags()
 	deep, yes := f.BoolP("recursive", "r", false, "delete folders"), f.BoolP("yes", "y", false, "do not ask for confirmation")

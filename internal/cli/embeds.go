@@ -260,7 +260,7 @@ func (e *env) embedLogos() *cobra.Command {
 	}}
 	c.AddCommand(e.verbs(
 		verb{
-			use: "upload FILE", short: "Upload a logo", long: "Upload a picture (PNG, JPEG or WebP, at most 256 KiB). Use its id with --logo of links and script tags.", example: "  stoa embeds logos upload logo.png",
+			use: "create FILE", short: "Upload a logo", long: "Upload a picture (PNG, JPEG or WebP, at most 256 KiB). Use its id with --logo of links and script tags.", example: "  stoa embeds logos create logo.png",
 			op: "POST /embed-logos", fields: []field{{"FILE", "content", asContent, ""}}, show: logo,
 		},
 		verb{

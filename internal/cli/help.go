@@ -29,9 +29,6 @@ func helpText(c *cobra.Command, s style, columns int) string {
 		about = c.Short + "."
 	}
 	fmt.Fprintf(&b, "%s\n\n%s\n  %s\n", wrap(strings.TrimSpace(about), columns), s.bold("Usage"), use(c))
-	if len(c.Aliases) > 0 {
-		fmt.Fprintf(&b, "  aliases: %s\n", strings.Join(c.Aliases, ", "))
-	}
 	for _, section := range sections(c) {
 		fmt.Fprintf(&b, "\n%s\n", s.bold(section.title))
 		for _, sub := range section.commands {

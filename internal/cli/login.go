@@ -264,9 +264,9 @@ func viewModels() view {
 		{"Aliases", "aliases", flexible},
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Out / million", "price.outputMicroPerMillion", credits},
-		{"Rules", "price", priceRules},
 		{"Gated", "gated", plain},
 		{"Available", "available", plain},
+		{"Rules", "price", priceRules},
 	}}
 }
 

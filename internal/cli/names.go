@@ -23,11 +23,23 @@ func otherVerbs() map[string][]string {
 	}
 }
 
+// formerVerbs contains the words that commands had before all nouns had the same ones. Scripts use
+// them.
+func formerVerbs() map[string][]string {
+	return map[string][]string{
+		"webhooks create": {"add"}, "webhooks delete": {"remove"}, "budgets create": {"set"}, "budgets delete": {"remove"},
+		"members update": {"set"}, "members delete": {"remove"}, "secrets create": {"set"}, "embeds logos create": {"upload"},
+		"profiles delete": {"remove"}, "connections create": {"add"}, "tasks disable": {"pause"}, "tasks enable": {"resume"},
+		"accounts disable": {"suspend"}, "accounts enable": {"resume"}, "config draft update": {"set"},
+	}
+}
+
 // addAliases adds the alternative verbs of every command, except those that a sibling
-// command uses.
+// command uses. Help does not list them: each act has one word.
 func addAliases(c *cobra.Command) {
 	for _, sub := range c.Commands() {
-		for _, verb := range otherVerbs()[sub.Name()] {
+		_, path, _ := strings.Cut(sub.CommandPath(), " ")
+		for _, verb := range slices.Concat(otherVerbs()[sub.Name()], formerVerbs()[path]) {
 			if !slices.ContainsFunc(c.Commands(), func(s *cobra.Command) bool { return s.Name() == verb }) {
 				sub.Aliases = append(sub.Aliases, verb)
 			}
@@ -217,7 +229,11 @@ func (e *env) storedNames(ctx context.Context, word string, args []string, typed
 	}
 	var rows []row
 	seen := map[string]int{}
-	for raw, err := range call.All(ctx, path, query, completionRows) {
+	list := call.All(ctx, path, query, completionRows)
+	if word == "PROVIDER" {
+		list = call.Whole(ctx, path)
+	}
+	for raw, err := range list {
 		if err != nil {
 			return nil, err
 		}

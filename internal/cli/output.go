@@ -170,14 +170,15 @@ func number(v any, path string) int64 {
 // relative times, otherwise exact. With aligned all credits have the same number of decimals.
 func (o *output) format(c column, row any, human, aligned bool) string {
 	v := at(row, c.path)
+	if c.kind == priceRules {
+		return rulesText(v)
+	}
 	if human && v != nil {
 		switch c.kind {
 		case timetable:
 			return oneLine(scheduleText(v))
 		case instants:
 			return instantsText(v, text(row, "schedule.timezone"))
-		case priceRules:
-			return rulesText(v)
 		case state:
 			if v == "enabled" && text(row, "failingSince") != "" { // a webhook
 				return "failing"

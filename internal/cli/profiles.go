@@ -84,9 +84,9 @@ over the current profile.`)
 		},
 	}
 	remove := &cobra.Command{
-		Use: "remove PROFILE", Aliases: []string{"rm", "delete"}, Short: "Delete a profile and its key", Args: takes("PROFILE"),
+		Use: "delete PROFILE", Short: "Delete a profile and its key", Args: takes("PROFILE"),
 		Long:    "Delete a profile and its key, as \"stoa logout --profile\" does. The key keeps working elsewhere; \"stoa keys revoke\" revokes it.",
-		Example: "  stoa profiles remove work",
+		Example: "  stoa profiles delete work",
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
 			if !isProfileName.MatchString(name) {

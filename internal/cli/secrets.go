@@ -36,18 +36,18 @@ const maxSecret = 8192
 
 func (e *env) secretsSet() *cobra.Command {
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Store a secret, or replace its value", Args: takes("NAME"),
+		Use: "create NAME", Short: "Store a secret, or replace its value", Args: takes("NAME"),
 		Long: `Store a value that requests to one origin require, such as a token. It is read from standard input and never
 shown again. An existing secret with that name gets the new value; a new one requires an --origin, the only
 place that it is ever sent to.`,
-		Example: "  stoa secrets set notes-token --origin https://notes.example.com < token.txt\n  stoa secrets set notes-key --origin https://notes.example.com --header X-Api-Key < key.txt\n  stoa secrets set notes-client --kind token --origin https://accounts.example.com < secret.txt",
+		Example: "  stoa secrets create notes-token --origin https://notes.example.com < token.txt\n  stoa secrets create notes-key --origin https://notes.example.com --header X-Api-Key < key.txt\n  stoa secrets create notes-client --kind token --origin https://accounts.example.com < secret.txt",
 	}
 	origin, header := c.Flags().String("origin", "", "the only `origin` that it is sent to: scheme, host and port, such as https://notes.example.com"), c.Flags().String("header", "", "the `name` of the header to send it as (default Authorization: Bearer)")
 	kind, parameter := c.Flags().String("kind", "", "the `kind`: bearer, header, basic (user:password), query, or token (of an OAuth client) (default bearer)"), c.Flags().String("parameter", "", "the `name` of the query parameter to send it as")
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if isTerminal(e.in) {
-			return usagef("the value must be passed on standard input, so that no shell history contains it: stoa secrets set %s < file", args[0])
+			return usagef("the value must be passed on standard input, so that no shell history contains it: stoa secrets create %s < file", args[0])
 		}
 		text, err := io.ReadAll(io.LimitReader(e.stdin, maxSecret+2))
 		if err != nil {
@@ -176,6 +176,11 @@ Secrets that cannot be decrypted are unchanged, and the exit code is then 1.`,
 			long: "List the secrets that connections of the account can use, newest first, without their values.", example: "  stoa secrets list",
 			op: "GET /secrets", rows: viewSecrets(), none: "There are no secrets.",
 			fields: []field{searchField("name, origin or id")},
+		}),
+		e.verb(verb{
+			use: "get SECRET", short: "Show a secret",
+			long: "Show a secret without its value.", example: "  stoa secrets get notes-token",
+			op: "GET /secrets/{SECRET}", show: viewSecrets(),
 		}),
 		e.verb(verb{
 			use: "delete SECRET", short: "Delete a secret",

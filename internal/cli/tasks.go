@@ -145,13 +145,13 @@ func (e *env) tasks() *cobra.Command {
 			op: "PATCH /api-agents/{AGENT}/scheduled-tasks/{TASK}", fields: taskFields(), extra: extra, show: viewTask(), missing: nothingChanges,
 		},
 		verb{
-			use: "pause AGENT TASK", short: "Pause a task",
-			long: "Pause a task. Active runs continue.", example: "  stoa tasks pause support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			use: "disable AGENT TASK", short: "Pause a task",
+			long: "Pause a task. Active runs continue.", example: "  stoa tasks disable support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "POST /api-agents/{AGENT}/scheduled-tasks/{TASK}/pause", show: viewTask(),
 		},
 		verb{
-			use: "resume AGENT TASK", short: "Resume a paused task",
-			long: "Resume a paused task with its next instant from now.", example: "  stoa tasks resume support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			use: "enable AGENT TASK", short: "Resume a paused task",
+			long: "Resume a paused task with its next instant from now.", example: "  stoa tasks enable support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "POST /api-agents/{AGENT}/scheduled-tasks/{TASK}/resume", show: viewTask(),
 		},
 		verb{

@@ -82,8 +82,8 @@ results. CALL is the id of a call.`)
 			},
 		},
 		verb{
-			use: "show CALL", short: "Show a call with its result",
-			long: "Show a call of a tool with its arguments and its whole result.", example: "  stoa tools show cal_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			use: "get CALL", short: "Show a call with its result",
+			long: "Show a call of a tool with its arguments and its whole result.", example: "  stoa tools get cal_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "GET /tool-calls/{CALL}", show: viewCall(),
 		},
 	)...)

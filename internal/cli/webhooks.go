@@ -72,18 +72,18 @@ func (e *env) webhooks() *cobra.Command {
 	settings := hookFields()
 	c.AddCommand(e.verbs(
 		verb{
-			use: "add URL", short: "Create a webhook", suggest: []string{"create", "new"},
+			use: "create URL", short: "Create a webhook", suggest: []string{"create", "new"},
 			long: `Create a webhook. Standard output contains only its secret, which signs every request and is shown only now.
 Without --event all events are sent. An address such as mailto:ada@example.com sends mail, if the operator
 has enabled it. --scope service sends the alerts of the service, such as provider.down, to its operator.`,
-			example: "  stoa webhooks add https://example.com/hooks --event session.completed --event session.failed\n  SECRET=$(stoa webhooks add https://example.com/hooks)",
+			example: "  stoa webhooks create https://example.com/hooks --event session.completed --event session.failed\n  SECRET=$(stoa webhooks create https://example.com/hooks)",
 			op:      "POST /webhooks", fixed: map[string]any{"events": []string{"*"}},
 			fields: append(settings, field{"URL", "url", asText, ""}, field{"scope", "scope", asText, "the `scope`: account, or service for the alerts of the service (default account)"}), print: e.hookSecret,
 		},
 		verb{
 			use: "list", short: "List the webhooks",
 			long: "List the webhooks of the account, newest first.", example: "  stoa webhooks list",
-			op: "GET /webhooks", rows: viewHooks(), none: "There are no webhooks. Add one with \"stoa webhooks add URL\".",
+			op: "GET /webhooks", rows: viewHooks(), none: "There are no webhooks. Add one with \"stoa webhooks create URL\".",
 			fields: []field{searchField("address, description or id")},
 		},
 		verb{
@@ -101,8 +101,8 @@ has enabled it. --scope service sends the alerts of the service, such as provide
 				field{"enabled=true", "enabled", asBool, "whether events are sent; otherwise they are held"}),
 		},
 		verb{
-			use: "remove WEBHOOK...", short: "Delete webhooks", suggest: []string{"delete", "rm"},
-			long: "Delete webhooks with their deliveries.", example: "  stoa webhooks remove whk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			use: "delete WEBHOOK...", short: "Delete webhooks",
+			long: "Delete webhooks with their deliveries.", example: "  stoa webhooks delete whk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 			op: "DELETE /webhooks/{WEBHOOK}", ask: asks("Delete %s with its pending deliveries?", "the webhook", "webhooks"),
 		},
 		verb{
@@ -119,6 +119,11 @@ the former one, so that receivers can switch.`,
 meanwhile.`,
 			example: "  stoa webhooks enable whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op:      "POST /webhooks/{WEBHOOK}/enable", show: viewHook(),
+		},
+		verb{
+			use: "disable WEBHOOK", short: "Disable a webhook",
+			long: "Disable a webhook. Its events are held until it is enabled.", example: "  stoa webhooks disable whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "PATCH /webhooks/{WEBHOOK}", fixed: map[string]any{"enabled": false}, show: viewHook(),
 		},
 		verb{
 			use: "test WEBHOOK", short: "Send a test",

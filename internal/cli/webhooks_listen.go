@@ -60,7 +60,7 @@ address does not answer with 2xx is not sent again.`,
 			end, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 5*time.Second)
 			defer cancel()
 			if _, err := call.JSON(end, http.MethodDelete, hookPath(w.ID), nil, nil, nil); err != nil && stoa.Code(client.CodeOf(err)) != stoa.CodeWebhookNotFound {
-				e.say("The webhook %s could not be deleted; delete it with \"stoa webhooks remove %s\".", w.ID, w.ID)
+				e.say("The webhook %s could not be deleted; delete it with \"stoa webhooks delete %s\".", w.ID, w.ID)
 			}
 		}()
 		e.say("Forwarding events to %s, signed with this secret; ctrl-c ends it.", args[0])

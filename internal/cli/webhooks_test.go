@@ -169,8 +169,8 @@ func TestTheGuideToWebhooksWorks(t *testing.T) {
 		ran++
 		out := p.runs(0, "", append([]string{"webhooks"}, words(command)...)...)
 		switch {
-		case strings.HasPrefix(command, "add mailto:"): // the other commands are about the one before
-		case strings.HasPrefix(command, "add"):
+		case strings.HasPrefix(command, "create mailto:"): // the other commands are about the one before
+		case strings.HasPrefix(command, "create"):
 			secret = regexp.MustCompile(`whsec_\S+`).FindString(out)
 			hook = strings.TrimSpace(p.runs(0, "", "webhooks", "list", "--jq", ".[0].id"))
 		case strings.HasPrefix(command, "test"):

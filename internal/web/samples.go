@@ -117,7 +117,7 @@ func commands() map[string]string {
 		"putDriveFile":          `stoa drive push "$ID" prices.csv`,
 		"putDriveFileContent":   `stoa drive push "$ID" prices.csv`,
 		"getDriveFileContent":   `stoa drive cat "$ID" handbook/refunds.md`,
-		"deleteDriveFiles":      `stoa drive rm "$ID" old.md`,
+		"deleteDriveFiles":      `stoa drive delete "$ID" old.md`,
 		"moveDriveFile":         `stoa drive mv "$ID" draft.md handbook/refunds.md`,
 		"listDriveFileVersions": `stoa drive versions "$ID" handbook/refunds.md`,
 		"restoreDriveFile":      `stoa drive restore "$ID" handbook/refunds.md 3`,
