@@ -130,17 +130,14 @@ func (r *run) whole(ctx context.Context) error {
 		}
 		if ev.Kind == stoa.Finished {
 			build.ending(ev)
-			o, err := build.finish(ev.Stop)
-			if err == nil && r.Request.compacts() && o.text() == "" {
-				err = errNoSummary
-			}
-			if err != nil {
-				return err
-			}
+			o := build.finish(ev.Stop)
 			r.pin(r.reply)
 			charge, err := r.settle(ctx, o)
 			if err != nil {
 				return err
+			}
+			if r.Request.isEmpty(o) {
+				return errNoSummary
 			}
 			r.write(charge, o)
 			return nil
@@ -208,10 +205,7 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 			// settleWait. A client that has disconnected is charged too.
 			build.ending(ev)
 			out.settling()
-			o, err := build.finish(ev.Stop)
-			if err != nil {
-				return err
-			}
+			o := build.finish(ev.Stop)
 			out.name()
 			if _, err := r.settle(ctx, o); err != nil {
 				return err
@@ -232,14 +226,19 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 	return errBrokeOff
 }
 
-// settle charges the finished reply, stores it under the call's Idempotency-Key,
-// and completes the outcome with the charged usage.
+// settle charges the finished reply, stores it under the call's Idempotency-Key, and completes
+// the outcome with the charged usage. Nothing may return between the end of a reply and settle:
+// a caller could bring about that end again and again, and the provider bills each.
 func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 	due := r.stream.Due()
 	o.usage = &due.Usage
 	var also []func(context.Context, *store.Tx) error
 	if r.Claim != nil {
-		also = append(also, r.Claim.Finish(r.ID, r.format.object(nil, r.reply, o)))
+		var stored []byte // of a compaction without a summary: nothing
+		if !r.Request.isEmpty(o) {
+			stored = r.format.object(nil, r.reply, o)
+		}
+		also = append(also, r.Claim.Finish(r.ID, stored))
 	}
 	charge, err := r.stream.Settle(ctx, also...)
 	if errors.Is(err, billing.ErrUnknown) { // neither an end nor a failure can be reported

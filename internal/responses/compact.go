@@ -19,7 +19,8 @@ const compactionState = "compaction"
 // keptTokens is the maximum size of the user's messages that a compaction repeats.
 const keptTokens = 20_000
 
-var errNoSummary = stoa.Errorf(stoa.CodeUpstream, "The model wrote no summary. Nothing was charged; try again, or use another model.")
+// errNoSummary is the reply to a compaction without a text. Its call is charged.
+var errNoSummary = stoa.Errorf(stoa.CodeUpstream, "The model wrote no summary. The call was charged, and so would another be: use another model, or send the messages without compacting them.").AfterCharge()
 
 // ParseCompact parses the body of POST /responses/compact, which has the members of a call. Those
 // that concern only the reply have no effect.
@@ -37,10 +38,10 @@ func ParseCompact(body []byte, o Options) (*Request, error) {
 	return req, nil
 }
 
-// compacts reports whether the reply is a compaction.
-func (r *Request) compacts() bool {
-	_, ok := r.format.(*compactMaker)
-	return ok
+// isEmpty reports whether the outcome is that of a compaction without a summary.
+func (r *Request) isEmpty(o *outcome) bool {
+	_, compacts := r.format.(*compactMaker)
+	return compacts && o.text() == ""
 }
 
 // userTexts returns the texts of the user's newest messages, in their order, up to keptTokens.

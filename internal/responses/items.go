@@ -416,15 +416,10 @@ func (b *builder) finishOpen(status string) {
 	}
 }
 
-// errForbiddenCall fails a reply that consists only of forbidden calls.
-var errForbiddenCall = stoa.Errorf(stoa.CodeUpstream, "The model called a tool that tool_choice does not allow, and wrote nothing else. Nothing was charged; try again, or allow more tools.")
-
 // finish returns the outcome of a reply that ended with stop. Its last item stays open until
-// the reply is charged.
-func (b *builder) finish(stop stoa.Stop) (*outcome, error) {
-	if len(b.items) == 0 && b.dropped > 0 && !b.noTools {
-		return nil, errForbiddenCall
-	}
+// the reply is charged. It cannot fail, because the provider bills the reply: a caller can make
+// a model write nothing but calls that tool_choice forbids.
+func (b *builder) finish(stop stoa.Stop) *outcome {
 	if len(b.items) == 0 && (!b.itemized || b.dropped > 0) {
 		b.items = append(b.items, &item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress})
 		b.open = b.items[0]
@@ -445,7 +440,7 @@ func (b *builder) finish(stop stoa.Stop) (*outcome, error) {
 		text := o.text()
 		b.badText = text != "" && !json.Valid([]byte(text))
 	}
-	return o, nil
+	return o
 }
 
 // adjusted returns the faults found in the reply and the parts left out of it.

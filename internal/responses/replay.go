@@ -13,15 +13,18 @@ import (
 
 // Replay answers a request with the stored reply of an earlier call: the same object, or a
 // stream with one piece per item. stored is the JSON that was passed to [Claim], amount the
-// charge of the earlier call.
+// charge of the earlier call. An empty text is a compaction without a summary.
 func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amount stoa.Credits) error {
+	h := w.Header()
+	h.Set("Idempotency-Replayed", "true")
+	if stored == "" {
+		return errNoSummary
+	}
 	f := req.format.newFormat()
 	rep, o, err := f.restore([]byte(stored))
 	if err != nil {
 		return fmt.Errorf("read a stored reply: %w", err)
 	}
-	h := w.Header()
-	h.Set("Idempotency-Replayed", "true")
 	if rep.model != req.Model {
 		h.Set("stoa-model-requested", req.Model)
 	}

@@ -58,8 +58,8 @@ type Call struct {
 
 // A Claim is the Idempotency-Key of a call while the call runs.
 type Claim interface {
-	// Finish returns a function that stores the finished reply, a JSON object, in the
-	// transaction of its charge.
+	// Finish returns a function that stores the finished reply in the transaction of its
+	// charge: a JSON object, or nothing for a compaction without a summary.
 	Finish(id string, reply []byte) func(context.Context, *store.Tx) error
 	// Finished is called after that transaction has committed.
 	Finished()

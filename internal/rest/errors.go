@@ -98,6 +98,9 @@ func writeError(w http.ResponseWriter, requestID string, err error) {
 
 // retryable reports whether sending the same request again can help.
 func retryable(e *stoa.Error, info contract.CodeInfo) bool {
+	if e.Charged {
+		return false
+	}
 	return info.Retryable || info.MayCarryRetryAfter() && e.RetryAfter > 0
 }
 

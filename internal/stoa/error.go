@@ -124,6 +124,7 @@ type Error struct {
 	Message    string        // one or two sentences: the problem and the remedy
 	Param      string        // the member of the request at fault, if any
 	RetryAfter time.Duration // 0 if unknown, or a retry does not help
+	Charged    bool          // the call was charged, so that clients must not repeat it by themselves
 	Err        error         // the cause, for the log only
 }
 
@@ -159,6 +160,9 @@ func (e *Error) At(param string) *Error { e.Param = param; return e }
 
 // After sets the time to wait before a retry.
 func (e *Error) After(d time.Duration) *Error { e.RetryAfter = d; return e }
+
+// AfterCharge marks the error of a call that was charged.
+func (e *Error) AfterCharge() *Error { e.Charged = true; return e }
 
 // Because sets a cause that is only logged.
 func (e *Error) Because(err error) *Error { e.Err = err; return e }

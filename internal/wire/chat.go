@@ -316,7 +316,7 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 	if c.Kind() != '{' {
 		return
 	}
-	u := &f.usage
+	u, earlier := &f.usage, f.usage.Usage
 	in, out := false, false
 	var hit, total int64
 	hits := false
@@ -339,6 +339,7 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 	if hits {
 		u.CachedTokens = hit
 	}
+	u.keep(earlier)
 	// xAI counts reasoning in addition to completion_tokens, all others as part of them.
 	if r := u.ReasoningTokens; out && r > 0 && (r > u.OutputTokens || total == u.InputTokens+u.OutputTokens+r) {
 		u.OutputTokens += r

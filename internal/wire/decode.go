@@ -253,6 +253,19 @@ type counts struct {
 	bad   bool // a reported value was not a count
 }
 
+// keep keeps the earlier counts of a sum that a later report sets to zero: a server that repeats
+// the structure of its usage without filling it would otherwise delete what it reported before,
+// and the call would be charged by an estimate or as if it had no input.
+func (u *counts) keep(earlier stoa.Usage) {
+	if u.InputTokens == 0 && earlier.InputTokens > 0 {
+		u.InputTokens, u.CachedTokens = earlier.InputTokens, earlier.CachedTokens
+		u.CacheWriteTokens, u.CacheWriteLongTokens = earlier.CacheWriteTokens, earlier.CacheWriteLongTokens
+	}
+	if u.OutputTokens == 0 && earlier.OutputTokens > 0 {
+		u.OutputTokens, u.ReasoningTokens = earlier.OutputTokens, earlier.ReasoningTokens
+	}
+}
+
 // readDetails reads the parts of the input or of the output as both of OpenAI's formats
 // report them.
 func (u *counts) readDetails(c *jsonx.Cursor) {

@@ -318,7 +318,7 @@ func (n *geminiCounts) read(c *jsonx.Cursor, into *int64) (counted bool) {
 	return counted
 }
 
-// readUsage replaces the usage by that of a chunk, if it has any counts.
+// readUsage replaces the usage by that of a chunk, if it has any counts; see [counts.keep].
 func (f *geminiReply) readUsage(c *jsonx.Cursor) {
 	var n geminiCounts
 	for ok := c.Object(); ok && c.Member(); {
@@ -341,6 +341,7 @@ func (f *geminiReply) readUsage(c *jsonx.Cursor) {
 	u.InputTokens, u.CachedTokens = n.prompt+n.tools, n.cached
 	u.OutputTokens, u.ReasoningTokens = n.candidates+n.thoughts, n.thoughts
 	if u.known || u.bad {
+		u.keep(f.usage.Usage)
 		f.usage = u
 	}
 }

@@ -419,6 +419,7 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 		u.CacheWriteLongTokens = max(u.CacheWriteLongTokens, u.CacheWriteTokens-short)
 	}
 	u.InputTokens = fresh + u.CachedTokens + u.CacheWriteTokens
+	u.keep(before.Usage)
 	if !last {
 		f.count(before)
 	}
