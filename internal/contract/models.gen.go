@@ -3975,7 +3975,7 @@ type Receipt struct {
 	// - `reasoning_unread`: sealed reasoning of the input could not be opened: it is from another service, account or key, or was changed.
 	// - `reasoning_left_out`: sealed reasoning of the input was not sent to the provider: it is from another provider or model, or parts of the reply after it were missing.
 	// - `media_estimated`: the service counted the tokens, with the maximum for each image and file.
-	// - `calls_dropped`: the model made tool calls that the request does not allow, or that the provider could not parse. They were omitted from the reply, but charged.
+	// - `calls_dropped`: the model made tool calls that the request does not allow, that the provider could not parse, or that a limit cut. They were omitted from the reply, but charged.
 	// - `invalid_arguments`: the arguments of a tool call are not a JSON object, or the input of a custom tool does not have its format.
 	// - `invalid_json`: a format was requested, and the text is not JSON.
 	// - `tools_left_out`: tools that the caller does not execute were omitted from the call.

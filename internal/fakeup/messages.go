@@ -3,6 +3,7 @@ package fakeup
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -374,9 +375,45 @@ func (f messages) blocks(p plan) (content []any) {
 		if p.interleave && (i > 0 || len(p.pieces) > 0) {
 			think()
 		}
-		add(object{"type": "tool_use", "id": c.id, "name": c.name, "input": raw(c.arguments)})
+		input := raw(c.arguments)
+		if p.cut && i == len(p.calls)-1 {
+			input = closed(c.arguments)
+		}
+		add(object{"type": "tool_use", "id": c.id, "name": c.name, "input": input})
 	}
 	return content
+}
+
+// closed returns the beginning of a JSON object as the object that Anthropic makes of it in a
+// whole reply: with the members that have arrived, of which the last may be shortened.
+func closed(begun string) any {
+	for n := len(begun); n > 0; n-- {
+		var open []byte
+		inString, escaped := false, false
+		for _, b := range []byte(begun[:n]) {
+			switch {
+			case escaped:
+				escaped = false
+			case inString:
+				escaped, inString = b == '\\', b != '"'
+			case b == '"':
+				inString = true
+			case b == '{' || b == '[':
+				open = append(open, b+2)
+			case (b == '}' || b == ']') && len(open) > 0:
+				open = open[:len(open)-1]
+			}
+		}
+		text := begun[:n]
+		if inString {
+			text += `"`
+		}
+		slices.Reverse(open)
+		if text += string(open); json.Valid([]byte(text)) {
+			return json.RawMessage(text)
+		}
+	}
+	return object{}
 }
 
 func (f messages) frames(p plan) []frame {

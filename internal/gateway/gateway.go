@@ -278,6 +278,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	s.holding = hold
 	s.model, s.call, s.dearest = m, call, price
 	s.limit = min(limit, price.Affords(hold.Amount(), s.inputEstimate))
+	s.lowered = s.limit < limit
 	s.limitDefault = s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
 	return nil
 }

@@ -42,6 +42,7 @@ type Stream struct {
 	closed  bool
 	failure error // why the reply did not complete
 
+	lowered      bool // the credits allow only a lower limit than the call
 	limitDefault bool // limit is Stoa's default
 	media, files bool // whether the input has images or files, and files
 
@@ -75,6 +76,9 @@ func (s *Stream) Pin() string {
 // Reason returns why the serving model is not the requested one: alias, auto, plan; empty if
 // it is.
 func (s *Stream) Reason() string { return s.res.Reason }
+
+// Lowered reports whether the balance or a budget has lowered the limit of the output.
+func (s *Stream) Lowered() bool { return s.lowered }
 
 // InputEstimate returns the estimated number of input tokens.
 func (s *Stream) InputEstimate() int64 { return s.inputEstimate }

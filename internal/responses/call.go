@@ -101,7 +101,7 @@ func (r *run) pin(rep *reply) { rep.model, rep.enforced = r.stream.Pin(), r.enfo
 // newBuilder returns the builder of the reply's items.
 func (r *run) newBuilder(out *eventStream) *builder {
 	b := &r.build
-	b.wanted, b.stream = r.Request.wanted, out
+	b.wanted, b.stream, b.lowered = r.Request.wanted, out, r.stream.Lowered
 	b.reset()
 	if b.reasoning {
 		b.seal = r.seal

@@ -210,18 +210,21 @@ type builder struct {
 	open     *item
 	held     []*item // reasoning without a summary that waits for its item
 	calls    int
-	dropped  int    // calls
-	badCalls int    // calls whose arguments are not an object
-	badText  bool   // the text is not JSON although it must be
-	skipping bool   // the arriving call is dropped
-	phase    string // of the following texts
-	cut      cutter // of the text, at the stop sequences
+	dropped  int  // calls
+	badCalls int  // calls whose arguments are not an object
+	badText  bool // the text is not JSON although it must be
+	skipping bool // the arriving call is dropped
+	// lowered, if not nil, reports whether this service has lowered the limit of the reply.
+	lowered func() bool
+	waiting bool   // the arriving call is not part of the reply before it is whole
+	phase   string // of the following texts
+	cut     cutter // of the text, at the stop sequences
 }
 
 // reset discards the reply so far, because it begins again.
 func (b *builder) reset() {
 	b.items, b.open, b.held = b.first[:0], nil, nil
-	b.calls, b.dropped, b.badCalls, b.skipping, b.phase = 0, 0, 0, false, ""
+	b.calls, b.dropped, b.badCalls, b.skipping, b.waiting, b.phase = 0, 0, 0, false, false, ""
 	b.cut = cutter{sequences: b.stops}
 }
 
@@ -251,6 +254,12 @@ func (b *builder) apply(ev *stoa.Event) (content bool, err error) {
 			b.phase = ev.Text
 		}
 	case stoa.CallStarted:
+		// Some clients run a call that a limit cut: they take its arguments for whole, or complete
+		// them by a guess. Only a stream shows a call before its end, and not if the limit is
+		// one that its caller cannot foresee.
+		if b.waiting = b.stream == nil || b.lowered != nil && b.lowered(); b.waiting {
+			return true, b.catchUp(ev)
+		}
 		return b.call(ev.Call), nil
 	case stoa.CallDelta:
 		if !b.skipping && b.open != nil && b.open.kind == itemCall {
@@ -331,6 +340,7 @@ func (b *builder) call(c stoa.ToolCall) bool {
 
 // called completes a tool call. If its arguments did not arrive in pieces, ev contains them.
 func (b *builder) called(ev *stoa.Event) (content bool, err error) {
+	b.waiting = false
 	if !b.skipping && (b.open == nil || b.open.kind != itemCall || b.open.callID != ev.Call.ID) {
 		b.call(ev.Call)
 	}
@@ -420,6 +430,12 @@ func (b *builder) finishOpen(status string) {
 // the reply is charged. It cannot fail, because the provider bills the reply: a caller can make
 // a model write nothing but calls that tool_choice forbids.
 func (b *builder) finish(stop stoa.Stop) *outcome {
+	if b.waiting { // a limit cut it
+		b.dropped++
+		if stop != stoa.StopContentFilter {
+			stop = stoa.StopLength
+		}
+	}
 	if len(b.items) == 0 && (!b.itemized || b.dropped > 0) {
 		b.items = append(b.items, &item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress})
 		b.open = b.items[0]

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -104,6 +105,18 @@ func appendInput(b []byte, arguments string) []byte {
 	}
 	b = append(b, `{"unreadable":`...)
 	return append(appendText(b, arguments), '}')
+}
+
+// argumentsOf returns the arguments that appendInput wrote. A call that a limit cut must not become
+// a whole one when its stream is replayed.
+func argumentsOf(input jsonx.Value) string {
+	var was struct {
+		Unreadable *string `json:"unreadable"`
+	}
+	if strings.HasPrefix(string(input), `{"unreadable":`) && jsonx.Unmarshal(input, &was) == nil && was.Unreadable != nil && !json.Valid([]byte(*was.Unreadable)) {
+		return *was.Unreadable
+	}
+	return string(input)
 }
 
 // stopReason returns the reason for the end of the reply.
@@ -347,7 +360,7 @@ func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {
 			}
 		case "tool_use":
 			it.kind, it.status, it.callID, it.name = itemCall, statusCompleted, block.ID, block.Name
-			it.add(pieceArguments, string(block.Input))
+			it.add(pieceArguments, argumentsOf(block.Input))
 		}
 		o.items = append(o.items, it)
 	}

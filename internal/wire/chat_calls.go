@@ -159,6 +159,9 @@ func (f *chatReply) advance() error {
 				return err
 			}
 		}
+		if last && f.reply.whole { // the end of the reply says whether a limit cut it
+			return nil
+		}
 		if err := f.flushArguments(p); err != nil {
 			return err
 		}
@@ -260,6 +263,9 @@ func (f *chatReply) endCalls(stop stoa.Stop) error {
 				return err
 			}
 		}
+		if last && f.closes() && (stop == stoa.StopLength || stop == stoa.StopContentFilter) {
+			p.arguments = []byte(opened(string(p.arguments)))
+		}
 		if err := f.flushArguments(p); err != nil {
 			return err
 		}
@@ -277,6 +283,12 @@ func (f *chatReply) endCalls(stop stoa.Stop) error {
 		}
 	}
 	return f.finish(stop)
+}
+
+// closes reports whether the server may have closed the arguments of a cut call. Proxies in front
+// of Anthropic pass its objects on as strings; DeepSeek and OpenAI leave them open.
+func (f *chatReply) closes() bool {
+	return f.reply.whole && f.route.Dialect != "openai" && f.route.Dialect != "deepseek"
 }
 
 // An objectEnd finds the end of a JSON object that arrives in pieces.

@@ -149,6 +149,12 @@ func (r *reply) stopCall(stop stoa.Stop) error {
 	return r.endCall()
 }
 
+// opened returns the arguments of a cut call as open JSON. In whole replies some vendors close
+// what had arrived, and clients run a call whose arguments are valid JSON.
+func opened(arguments string) string {
+	return strings.TrimSuffix(strings.TrimRight(arguments, " \t\r\n"), "}")
+}
+
 // isWholeObject reports whether text is one JSON object.
 func isWholeObject(text []byte) bool {
 	c := jsonx.NewReplyCursor(text)

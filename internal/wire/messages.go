@@ -93,6 +93,7 @@ type messagesReply struct {
 	stop  string
 	begun bool // a content block arrived
 	block messagesBlock
+	input string // input of the open call, if it arrived complete: it is emitted when it is known whether a limit cut it
 	later []byte // events of blocks that began before an open call ended, each with a line feed
 
 	after  string // mark of the last reasoning segment
@@ -343,6 +344,9 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 			b.input = string(c.Raw())
 		}
 	}
+	if err := f.wholeInput(false); err != nil {
+		return err
+	}
 	if err := f.endCall(); err != nil { // its arguments are not JSON, which a limit would have explained
 		return err
 	}
@@ -444,6 +448,9 @@ func (f *messagesReply) done() error {
 	default: // end_turn, stop_sequence, pause_turn
 		stop = stoa.StopEnd
 	}
+	if err := f.wholeInput(stop == stoa.StopLength || stop == stoa.StopContentFilter); err != nil {
+		return err
+	}
 	if err := f.freeText(); err != nil {
 		return err
 	}
@@ -487,11 +494,6 @@ func (f *messagesReply) whole(data []byte) error {
 			return err
 		}
 		if err := f.closeBlock(); err != nil {
-			return err
-		}
-	}
-	if f.reply.inCall() && (f.stop == "max_tokens" || f.stop == "model_context_window_exceeded") {
-		if err := f.cutCall(); err != nil { // its input is an object, even if parts are missing
 			return err
 		}
 	}

@@ -28,11 +28,10 @@ func (f *messagesReply) closeBlock() error {
 			return err
 		}
 		if len(f.reply.items.arguments) == 0 && (f.reply.whole || b.input != "{}") {
-			if err := f.callText(b.input); err != nil {
-				return err
-			}
+			f.input = b.input
+			return nil
 		}
-		if f.reply.whole || !isWholeObject(f.reply.items.arguments) {
+		if !isWholeObject(f.reply.items.arguments) {
 			return nil
 		}
 		return f.endCall()
@@ -52,6 +51,19 @@ func (f *messagesReply) closeBlock() error {
 	data := newMessagesState(cmp.Or(f.after, f.want.After), string(raw))
 	f.after = markOf(data)
 	return f.reasoned(f.route, data, tokensOfBase64(len(raw)))
+}
+
+// wholeInput emits the input of the open call, if it arrived complete. A limit leaves an object
+// with the members that had arrived, which is then emitted as open JSON.
+func (f *messagesReply) wholeInput(cut bool) error {
+	input := f.input
+	if input == "" {
+		return nil
+	}
+	if f.input = ""; cut {
+		input = opened(input)
+	}
+	return f.callText(input)
 }
 
 // tokensOfBase64 estimates the tokens of a segment of reasoning, which is mostly base64.

@@ -531,10 +531,14 @@ func (f *responsesReply) wholeCall(o output) error {
 			return err
 		}
 	}
+	cut := string(o.status) == "incomplete"
+	if cut && len(f.items.arguments) == 0 {
+		o.call.Arguments = opened(o.call.Arguments)
+	}
 	if err := f.restOfArguments(o.call.Arguments); err != nil {
 		return err
 	}
-	if string(o.status) == "incomplete" {
+	if cut {
 		return f.cutCall()
 	}
 	if err := f.restOfCall(); err != nil {
