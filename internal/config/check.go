@@ -611,6 +611,9 @@ func (c *checker) traits(t stoa.Traits, path string) {
 	if !slices.Contains([]string{"", "native", "json", "none"}, t.Schema) {
 		c.problem(path+".schema", "%q is not one of native, json, none", t.Schema)
 	}
+	if !slices.Contains([]string{"", "nine"}, t.CallIDs) {
+		c.problem(path+".callIDs", "%q is not nine", t.CallIDs)
+	}
 	efforts := []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 	for i, e := range t.Efforts {
 		if !slices.Contains(efforts, e) {

@@ -113,6 +113,9 @@ type Traits struct {
 	ForcedTools string `json:"forcedTools,omitempty" yaml:"forcedTools"`
 	// ParallelSwitch: of the wire chat, parallel_tool_calls is passed on.
 	ParallelSwitch bool `json:"parallelSwitch,omitempty" yaml:"parallelSwitch"`
+	// CallIDs: "" accepts the ids of calls from elsewhere; "nine" means that an id has nine
+	// letters and digits, as Mistral's models require.
+	CallIDs string `json:"callIDs,omitempty" yaml:"callIDs"`
 	// StrictTools: a tool's strict is passed on where its schema fits.
 	StrictTools bool `json:"strictTools,omitempty" yaml:"strictTools"`
 	// Schema is the model's support for formats: "native" accepts a JSON schema, "json"

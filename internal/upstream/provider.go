@@ -50,7 +50,10 @@ type route struct {
 	// streamsOnly means that the vendor refused a request for a whole reply but served the
 	// same call as a stream. It stays set until the service stops.
 	streamsOnly atomic.Bool
-	lastBad     atomic.Pointer[lastFailure]
+	// nineIDs means that the vendor requires ids of nine letters and digits of calls: it refused
+	// others. It stays set until the service stops.
+	nineIDs atomic.Bool
+	lastBad atomic.Pointer[lastFailure]
 }
 
 // lastFailure is the latest failure of a route, for the status page.

@@ -167,6 +167,12 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 			a.failed(fail, true)
 			continue
 		}
+		if fail.CallIDs && a.spec.Traits.CallIDs == "" && !c.committed {
+			rt.nineIDs.Store(true)
+			a.spec.Traits.CallIDs, a.codec = "nine", nil
+			a.failed(fail, true)
+			continue
+		}
 		wait, again := c.mayRetry(fail, deadline)
 		again = again && rt.breaker.mayRetry(permit) && c.beginRetry()
 		a.failed(fail, again)
@@ -185,6 +191,9 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, deadline time.Time) *attempt {
 	a := &attempt{exchange: c, provider: pr, route: rt, spec: *r, permit: p, deadline: deadline}
 	a.spec.Wire, a.spec.Dialect, a.spec.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint // the provider may have changed since the model was resolved
+	if rt.nineIDs.Load() {
+		a.spec.Traits.CallIDs = "nine"
+	}
 	return a
 }
 

@@ -15,7 +15,9 @@ import (
 // chat is the chat completions format of DeepSeek (dialect deepseek), of OpenAI (openai), and
 // of the many servers that imitate it (compatible, which an empty dialect means too).
 //
-// Its state is the reasoning text, which only DeepSeek requires back.
+// Its state is the reasoning text, which a server gets back in the member in which it sent it:
+// Moonshot and DeepSeek refuse a call without its reasoning, and the templates of self-hosted
+// models use it. See [reasoningOf].
 type chat struct{}
 
 // Encode implements [Codec] for chat completions of OpenAI, DeepSeek and
@@ -107,9 +109,10 @@ type chatReply struct {
 	at        int    // index of the open or the next call
 	late      []byte // text that arrived inside it
 	reasoning []byte
-	thinks    bool // reasoning arrived, even if only an empty text
-	owed      bool // reasoning arrived that was not emitted as a state
-	sent      int  // bytes of reasoning emitted
+	member    string // of the reasoning
+	thinks    bool   // reasoning arrived, even if only an empty text
+	owed      bool   // reasoning arrived that was not emitted as a state
+	sent      int    // bytes of reasoning emitted
 	scratch   []byte
 }
 
@@ -227,6 +230,9 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 		case "refusal":
 			err = f.refusal(c)
 		case "reasoning_content", "reasoning":
+			if value := *c; f.member != "reasoning_content" && len(value.Name()) > 0 {
+				f.member = string(c.Key)
+			}
 			if len(f.reasoning) == before { // some servers have both, with the same text
 				err = f.think(c)
 			}
@@ -265,8 +271,8 @@ func (f *chatReply) think(c *jsonx.Cursor) error {
 	if len(f.reasoning) > maxState {
 		return tooMuch("reasoning")
 	}
-	if first || len(f.reasoning) > n {
-		f.owed = f.route.Dialect == "deepseek" // DeepSeek requires it back
+	if first && f.route.Dialect == "deepseek" || len(f.reasoning) > n { // DeepSeek requires even an empty text back
+		f.owed = true
 	}
 	f.thought(len(f.reasoning) - n)
 	if f.want.Summary && f.route.Dialect != "deepseek" && !f.inCall() {

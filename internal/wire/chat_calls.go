@@ -202,6 +202,9 @@ func (f *chatReply) emitReasoning() error {
 	}
 	f.owed = false
 	data := string(jsonx.Mend(f.reasoning[f.sent:]))
+	if f.route.Dialect != "deepseek" {
+		data = f.member + "=" + data
+	}
 	f.sent = len(f.reasoning)
 	return f.reasoned(f.route, data, 0)
 }

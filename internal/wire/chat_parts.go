@@ -48,17 +48,33 @@ func encodeChatMessages(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
+// reasoningOf returns the text of a segment of reasoning and the member in which it is sent
+// back, or an empty member for the signature of a call of Google's models, which is base64.
+// DeepSeek's segments are texts without their member.
+func reasoningOf(s *stoa.State, deepseek bool) (member, text string) {
+	if member, text, ok := strings.Cut(s.Data, "="); ok && (member == "reasoning_content" || member == "reasoning") {
+		return member, text
+	}
+	if deepseek {
+		return "reasoning_content", s.Data
+	}
+	return "", ""
+}
+
 // encodeChatAssistant writes a turn of the assistant, whose texts come before its calls, and
 // reports whether it or an earlier one called tools. DeepSeek requires the reasoning of each
-// such turn in all later requests, even if it is an empty text; with Google's models, each
-// segment is the signature of the call that follows it.
+// such turn in all later requests, even if it is an empty text; other servers get what they
+// sent. With Google's models, each segment is the signature of the call that follows it.
 func encodeChatAssistant(w *builder, t turn, deepseek, called bool) bool {
 	var reasoning strings.Builder
-	calls := 0
+	calls, member := 0, ""
 	for _, p := range t.parts {
 		switch p.Kind {
 		case stoa.PartReasoning:
-			reasoning.WriteString(p.State.Data)
+			if name, text := reasoningOf(&p.State, deepseek); name != "" {
+				member = name
+				reasoning.WriteString(text)
+			}
 		case stoa.PartCall:
 			calls++
 		}
@@ -71,8 +87,11 @@ func encodeChatAssistant(w *builder, t turn, deepseek, called bool) bool {
 	} else {
 		w.key("content").raw("null")
 	}
-	if deepseek && (calls > 0 || called && reasoning.Len() > 0) {
+	switch {
+	case deepseek && (calls > 0 || called && reasoning.Len() > 0):
 		w.member("reasoning_content", reasoning.String())
+	case !deepseek && member != "":
+		w.member(member, reasoning.String())
 	}
 	if calls > 0 {
 		w.key("tool_calls").open('[')
@@ -80,9 +99,11 @@ func encodeChatAssistant(w *builder, t turn, deepseek, called bool) bool {
 		for _, p := range t.parts {
 			switch p.Kind {
 			case stoa.PartReasoning:
-				signature = p.State.Data
+				if name, _ := reasoningOf(&p.State, deepseek); name == "" {
+					signature = p.State.Data
+				}
 			case stoa.PartCall:
-				encodeChatCall(w, p, signature, deepseek)
+				encodeChatCall(w, p, signature)
 				signature = ""
 			}
 		}
@@ -92,7 +113,7 @@ func encodeChatAssistant(w *builder, t turn, deepseek, called bool) bool {
 	return called
 }
 
-func encodeChatCall(w *builder, p piece, signature string, deepseek bool) {
+func encodeChatCall(w *builder, p piece, signature string) {
 	w.open('{')
 	w.member("id", p.id)
 	w.member("type", "function")
@@ -100,7 +121,7 @@ func encodeChatCall(w *builder, p piece, signature string, deepseek bool) {
 	w.member("name", p.Call.Name)
 	w.arguments(p.Call.Arguments)
 	w.close('}')
-	if signature != "" && !deepseek {
+	if signature != "" {
 		w.key("extra_content").open('{')
 		w.key("google").open('{')
 		w.member("thought_signature", signature)

@@ -191,7 +191,10 @@ var (
 	belowWords  = []string{"integer_below_min_value"}
 
 	reasoningWords = []string{"invalid_encrypted_content"}
-	reasoningTexts = []string{"encrypted content", "encrypted_content", "`signature` in `thinking`", "signature in thinking", "thought signature", "thought_signature", "thoughtsignature"}
+	reasoningTexts = []string{"encrypted content", "encrypted_content", "`signature` in `thinking`", "signature in thinking", "thought signature", "thought_signature", "thoughtsignature", "'reasoning_content'", "'reasoning'"}
+
+	// callIDTexts are Mistral's and those of servers with its tokenizer, such as vLLM.
+	callIDTexts = []string{"must be a-z, a-z, 0-9, with a length of 9"}
 
 	billTexts   = []string{"credit balance is too low", "insufficient balance"}
 	keyTexts    = []string{"incorrect api key", "invalid api key", "api key not valid"}
@@ -304,6 +307,7 @@ func (p *complaint) failure(status int) *Failure {
 	case faulty:
 		f.Neutral = true
 		f.Reasoning = said(reasoningWords) || wrote(reasoningTexts)
+		f.CallIDs = wrote(callIDTexts)
 		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "The model's provider rejected the request%s. Change it, or use another model.", quoted(p.message))
 	default:
 		f.Retry = status < 400 || status >= 500 || is(409, 425, 499)

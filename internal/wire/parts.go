@@ -2,7 +2,9 @@ package wire
 
 import (
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/hex"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +69,7 @@ type shape struct {
 // alternate, consecutive turns of one author are one text unless the caller marks the input.
 func turnsOf(call stoa.Call, route stoa.Route, want shape) (system string, list []turn) {
 	marks, _ := call.Marks()
-	p := parter{want: want, route: route, plain: isPlain(&call), marked: marks > 0, list: make([]turn, 0, len(call.Messages)+1)}
+	p := parter{want: want, route: route, ids: callIDs{nine: route.Traits.CallIDs == "nine"}, plain: isPlain(&call), marked: marks > 0, list: make([]turn, 0, len(call.Messages)+1)}
 	var head []string
 	var space [8]piece // for the parts of one message, to avoid an allocation
 	for i := range call.Messages {
@@ -307,6 +309,7 @@ func (p *parter) isBlank(text string) bool {
 // callIDs assigns ids that a vendor accepts and that are unique in a request: the call's own
 // id if possible. The id of a call depends only on earlier calls.
 type callIDs struct {
+	nine  bool // ids have nine letters and digits; see [stoa.Traits]
 	sent  map[string]bool
 	times map[string]int // the last number added to an id
 }
@@ -315,27 +318,31 @@ func (m *callIDs) of(given string) string {
 	if m.sent == nil {
 		m.sent, m.times = map[string]bool{}, map[string]int{}
 	}
-	id := given
-	if !stoa.IsName(id) {
-		id = hashedID(given)
-	}
+	id := m.fitted(given)
 	n := max(1, m.times[given])
 	for m.sent[id] {
 		n++
-		if id = given + "_" + strconv.Itoa(n); !stoa.IsName(id) {
-			id = hashedID(id)
-		}
+		id = m.fitted(given + "_" + strconv.Itoa(n))
 	}
 	m.times[given] = n
 	m.sent[id] = true
 	return id
 }
 
-// hashedID returns a replacement for an id that every vendor accepts.
-func hashedID(id string) string {
+// fitted returns the id, or a replacement that the server accepts: a hash. [callIDs.of] keeps the
+// replacements in a request apart, however short they are.
+func (m *callIDs) fitted(id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return "call_" + hex.EncodeToString(sum[:16])
+	switch {
+	case m.nine && !nineID.MatchString(id):
+		return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:])[:9])
+	case !stoa.IsName(id):
+		return "call_" + hex.EncodeToString(sum[:16])
+	}
+	return id
 }
+
+var nineID = regexp.MustCompile(`^[A-Za-z0-9]{9}$`)
 
 // forced reports whether the call must be answered by a tool call and the route's model
 // supports that.
