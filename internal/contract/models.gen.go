@@ -3986,6 +3986,7 @@ type Receipt struct {
 	// - `cache_marks_changed`: a mark of the request for the provider's cache was dropped, moved to another place or given a shorter life.
 	// - `grammar_in_words`: the grammar of a custom tool became part of its description, because the provider has no such tools.
 	// - `items_left_out`: items of the input from another service, such as `web_search_call`, were omitted from the call.
+	// - `end_unknown`: the provider ended the reply with a reason that the service does not know. It counts as a normal end.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 

@@ -379,6 +379,9 @@ func (s *Stream) adjustments(estimated bool) (a stoa.Adjustments) {
 	if a |= s.trail.Cut; s.trail.LeftOut {
 		a |= stoa.ReasoningLeftOut
 	}
+	if s.trail.EndUnknown {
+		a |= stoa.EndUnknown
+	}
 	if s.trail.MarksChanged {
 		a |= stoa.CacheMarksChanged
 	}

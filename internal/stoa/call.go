@@ -95,6 +95,9 @@ type Trail struct {
 	// Cut is the reason why the part of the reply that was received is the whole reply:
 	// [ReplyCut] or [ReplyBroken]; 0 if its provider ended it.
 	Cut Adjustments
+	// EndUnknown means that the provider ended the reply with a reason that the service does not
+	// know.
+	EndUnknown bool
 	// LeftOut means that the provider received less reasoning than the call has, because it
 	// cannot read the reasoning of others.
 	LeftOut bool

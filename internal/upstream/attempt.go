@@ -180,6 +180,7 @@ func (a *attempt) events(body io.Reader) iter.Seq2[*stoa.Event, error] {
 func (a *attempt) want() wire.Want {
 	want := wire.WantOf(&a.call)
 	want.Long = a.request.Long
+	want.Unknown = a.endedUnknown
 	if a.request.Reasoning > 0 { // otherwise a vendor has nothing to drop
 		want.Note = func(detail string) {
 			a.pool.cfg.Logger.InfoContext(context.WithoutCancel(a.ctx), "a vendor changed the input of a call", "provider", a.provider.Name, "model", a.spec.Model,
@@ -187,6 +188,29 @@ func (a *attempt) want() wire.Want {
 		}
 	}
 	return want
+}
+
+// maxUnknownEnds is the maximum number of unknown words for the end of a reply that are logged: a
+// server may write anything there.
+const maxUnknownEnds = 100
+
+// endedUnknown records that the provider ended the reply with an unknown word, which is logged once
+// for each provider.
+func (a *attempt) endedUnknown(word string) {
+	if a.call.Trail != nil {
+		a.call.Trail.EndUnknown = true
+	}
+	p, key := a.pool, a.provider.Name+" "+word
+	p.mu.Lock()
+	fresh := !p.unknownEnds[key] && len(p.unknownEnds) < maxUnknownEnds
+	if fresh {
+		p.unknownEnds[key] = true
+	}
+	p.mu.Unlock()
+	if fresh {
+		p.cfg.Logger.WarnContext(context.WithoutCancel(a.ctx), "a provider ends replies with an unknown reason, which counts as a normal end",
+			"provider", a.provider.Name, "model", a.spec.Model, "reason", hide(word, a.provider.APIKey))
+	}
 }
 
 // post sends the request and returns the body of an accepted reply.

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -118,12 +119,15 @@ type Pool struct {
 
 	active   atomic.Int64 // calls in progress
 	retrying atomic.Int64 // of these, waiting for or making a retry
+
+	mu          sync.Mutex
+	unknownEnds map[string]bool // words for the end of a reply that were logged, by provider
 }
 
 // New creates a pool. A provider with an invalid base URL or an unknown wire is
 // logged and left out.
 func New(cfg Config) *Pool {
-	p := &Pool{cfg: cfg.withDefaults(), codec: wire.For}
+	p := &Pool{cfg: cfg.withDefaults(), codec: wire.For, unknownEnds: map[string]bool{}}
 	p.userAgent = []string{userAgent + p.cfg.Version}
 	p.Update(cfg.Providers)
 	return p

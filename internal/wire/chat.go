@@ -356,25 +356,14 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 	u.known = in && out
 }
 
-// done ends the reply. A reply that the vendor ended with an unknown reason is
-// complete.
+// done ends the reply.
 func (f *chatReply) done() error {
-	var stop stoa.Stop
-	switch f.stop {
-	case "":
+	if f.stop == "" {
 		return truncated()
-	case "length", "max_tokens", "model_length":
-		stop = stoa.StopLength
-	case "content_filter":
-		stop = stoa.StopContentFilter
-	case "tool_calls", "function_call":
-		stop = stoa.StopToolCalls
-	case "insufficient_system_resource":
-		return streamError([]byte(`{"error":{"type":"overloaded_error","message":"insufficient_system_resource"}}`))
-	case "error":
-		return streamError([]byte(`{"error":{"type":"error","message":"finish_reason error"}}`))
-	default: // stop
-		stop = stoa.StopEnd
+	}
+	stop, err := f.stopOf(f.stop)
+	if err != nil {
+		return err
 	}
 	return f.endCalls(stop)
 }

@@ -429,23 +429,16 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 	}
 }
 
-// done ends the reply. A reply that the vendor ended with an unknown reason is
-// complete.
+// done ends the reply.
 func (f *messagesReply) done() error {
-	var stop stoa.Stop
-	switch f.stop {
-	case "":
+	if f.stop == "" {
 		return broken("no stop_reason")
-	case "max_tokens", "model_context_window_exceeded":
-		stop = stoa.StopLength
-	case "refusal":
-		stop = stoa.StopContentFilter
-		if f.refused() {
-			stop = stoa.StopEnd
-		}
-	case "tool_use":
-		stop = stoa.StopToolCalls
-	default: // end_turn, stop_sequence, pause_turn
+	}
+	stop, err := f.stopOf(f.stop)
+	if err != nil {
+		return err
+	}
+	if stop == stoa.StopContentFilter && f.refused() {
 		stop = stoa.StopEnd
 	}
 	if err := f.wholeInput(stop == stoa.StopLength || stop == stoa.StopContentFilter); err != nil {

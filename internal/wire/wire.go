@@ -39,6 +39,9 @@ type Want struct {
 	// Note, if not nil, is called with the vendor's changes to the input of the call, such as
 	// dropped reasoning, bounded, for the log.
 	Note func(detail string) `json:"-"`
+	// Unknown, if not nil, is called with the provider's word for the end of the reply, bounded, if
+	// the service does not know it.
+	Unknown func(word string) `json:"-"`
 }
 
 // WantOf returns what the reply to a call may contain.

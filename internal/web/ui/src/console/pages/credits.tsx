@@ -245,6 +245,7 @@ const adjustments: Record<string, string> = {
   media_left_out: "Images or files in the outputs of tools were left out: the model does not support them.",
   tools_left_out: "Tools that the caller does not run were left out.",
   items_left_out: "Items of the input that another service made, such as web searches, were left out.",
+  end_unknown: "The provider ended the reply with a reason that the service does not know. It counts as a normal end.",
   grammar_in_words: "The grammar of a custom tool became part of its description: the provider has no such tools.",
   reply_broken: "The provider stopped sending the reply, or sent something invalid.",
 };
