@@ -476,3 +476,54 @@ func TestReceiptsSayWhyThePrefixBroke(t *testing.T) {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 }
+
+// TestReceiptsSayThatAnotherModelOrRouteServed moves a session to another model, and then to another
+// provider. Each reads nothing from its cache.
+func TestReceiptsSayThatAnotherModelOrRouteServed(t *testing.T) {
+	t.Parallel()
+	provider, cached := "one", int64(4_000)
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+		yield(&stoa.Event{Kind: stoa.Started, Provider: provider}, nil)
+		call.Trail.MarkedBy = stoa.MarkedByVendor
+		yield(&stoa.Event{Kind: stoa.Delta, Text: "noted"}, nil)
+		yield(&stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5_000, CachedTokens: cached, OutputTokens: 2}}, nil)
+	}))
+	a := h.Agent(func(a *stoa.Agent) { a.Model = "alpha-haiku-4-5" })
+	r := h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, strings.Repeat("one ", 2_000)), stoa.SessionCompleted)
+	say := func(message string) {
+		t.Helper()
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message}); err != nil {
+			t.Fatal(err)
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+	}
+	say("nothing differs")
+	provider = "two"
+	say("another provider, with the input in its cache")
+	provider, cached = "three", 0
+	say("another provider")
+	say("the same provider")
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { a.Model = "gamma-6-luna"; return nil })
+		if err == nil {
+			_, err = r.Upgrade(ctx, tx, h.Caller(), a.ID, s.ID)
+		}
+		return err
+	})
+	say("another model")
+	say("the same model")
+	list, _, err := r.Receipts(t.Context(), h.Account.ID, a.ID, s.ID, store.Page{Limit: 10, Asc: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []stoa.Broke
+	for _, c := range list {
+		got = append(got, c.Broke)
+	}
+	want := []stoa.Broke{"", "", "", stoa.BrokeRoute, stoa.BrokeExpired, stoa.BrokeModel, stoa.BrokeExpired}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}

@@ -29,13 +29,25 @@ func (p *prompt) fingerprint(call *stoa.Call) string {
 	return strings.Join(sums, " ")
 }
 
+// place returns the [gateway.Stream.Place] of the call whose fingerprint was stored with it; empty
+// if a former release stored it.
+func place(stored string) string {
+	if words := strings.Fields(stored); len(words) == prefixParts+2 {
+		return words[prefixParts] + " " + words[prefixParts+1]
+	}
+	return ""
+}
+
+// prefixParts is the number of parts of a fingerprint. The stored one of a call also has its place.
+const prefixParts = 4
+
 // broke returns the first part in which a call with one fingerprint differs from the call before;
 // empty if it does not.
 func broke(before, now string) stoa.Broke {
 	reasons := []stoa.Broke{stoa.BrokeTools, stoa.BrokeInstructions, stoa.BrokeKnowledge, stoa.BrokeCompacted}
 	was, is := strings.Fields(before), strings.Fields(now)
 	for i, why := range reasons {
-		if len(was) == len(reasons) && len(is) == len(reasons) && was[i] != is[i] {
+		if len(was) >= prefixParts && len(is) >= prefixParts && was[i] != is[i] {
 			return why
 		}
 	}

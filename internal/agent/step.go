@@ -33,7 +33,7 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 
 	deltas := &deltaWriter{sessions: w.sessions, run: t.run, draft: draft}
 	st, broken := receive(ctx, stream, deltas, forget)
-	st.Prefix = t.prompt.prefix
+	st.Prefix = t.prompt.prefix + " " + stream.Place()
 	st.SessionID, st.Turn, st.Number = t.row.ID, draft.Turn, draft.Step
 	draft, err = deltas.close()
 	switch {
@@ -280,6 +280,7 @@ func (w *Worker) request(t *turn) (gateway.Request, error) {
 	last := t.prompt.lastPrefix()
 	t.prompt.prefix = t.prompt.fingerprint(&req.Call)
 	req.Broke, req.Continues = broke(last, t.prompt.prefix), last != ""
+	req.Before = place(last)
 	if f := t.prompt.tooLarge(&req.Call, t.window); f != nil {
 		return req, f
 	}

@@ -260,6 +260,12 @@ func TestSpansOfACall(t *testing.T) {
 		t.Fatalf("%d spans, of them %d requests and %d attempts; want 4, 2 and 2: %v", len(list), len(requests), len(attempts), list)
 	}
 	reply := *ok.Events[len(ok.Events)-1].Response
+	for _, span := range []span{requests[0], attempts[1]} {
+		read, written := span.attr("gen_ai.usage.cache_read.input_tokens"), span.attr("gen_ai.usage.cache_creation.input_tokens")
+		if u := reply.Usage.InputTokensDetails; read != fmt.Sprint(u.CachedTokens) || written != fmt.Sprint(u.CacheWriteTokens) {
+			t.Errorf("%s read %q and wrote %q, want %+v", span.Name, read, written, u)
+		}
+	}
 	for name, want := range map[string]string{
 		"http.route": "/api/v1/responses", "http.request.method": "POST", "http.response.status_code": "200", "stoa.request.id": ok.Header.Get("x-request-id"),
 		"gen_ai.response.id": reply.ID, "gen_ai.response.model": "alpha-haiku-4-5", "gen_ai.provider.name": "messages",

@@ -4066,7 +4066,7 @@ type ReceiptUsage struct {
 
 // ReceiptCache defines model for ReceiptCache.
 type ReceiptCache struct {
-	// Broke For a step of a session, the first part of the input that differs from the previous call and therefore was not read from the provider's cache. `knowledge`: the files of the drive were read again. `compacted`: the beginning was summarized or omitted. `expired`: no part differs, but the provider read nothing from its cache. Null otherwise.
+	// Broke For a step of a session, the first reason why its input was not read from the provider's cache: a part of it that differs from the previous call, or the place that served. `model`: another model served. `knowledge`: the files of the drive were read again. `compacted`: the beginning was summarized or omitted. `route`: no part differs, but another provider or key served and read nothing from its cache. `expired`: nothing differs, but the provider read nothing from its cache. Null otherwise. New values may be added.
 	Broke nullable.Nullable[string] `json:"broke"`
 
 	// Marks The origin of the marks for the provider's cache: the caller, or the service (`stoa`). Without marks, `vendor` means that the provider caches by itself, and `none` that it caches only marked input. Null for calls before this was recorded.

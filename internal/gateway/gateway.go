@@ -84,6 +84,8 @@ type Request struct {
 	// that there was one.
 	Broke     stoa.Broke
 	Continues bool
+	// Before is the [Stream.Place] of that call; empty if it is unknown.
+	Before string
 	// ClientSession is the client's id of the conversation; it may be empty.
 	ClientSession string
 	// MaxCredits limits the charge of this call; 0 means that only the balance limits it.

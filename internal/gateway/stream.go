@@ -3,8 +3,11 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 
@@ -365,10 +368,27 @@ const minCached = 4_096
 
 // broke returns why the call of a session was not read from the vendor's cache.
 func (s *Stream) broke(c *stoa.Charge) stoa.Broke {
-	if s.req.Broke == "" && s.req.Continues && !c.Estimated && c.Usage.CachedTokens == 0 && c.Usage.InputTokens >= minCached && c.MarkedBy != stoa.MarkedByNone {
-		return stoa.BrokeExpired
+	model, route, known := strings.Cut(s.req.Before, " ")
+	nowModel, nowRoute, _ := strings.Cut(s.Place(), " ")
+	switch {
+	case known && model != nowModel:
+		return stoa.BrokeModel
+	case s.req.Broke != "" || !s.req.Continues || c.Estimated || c.Usage.CachedTokens > 0 || c.Usage.InputTokens < minCached || c.MarkedBy == stoa.MarkedByNone:
+		return s.req.Broke
+	case known && route != nowRoute:
+		return stoa.BrokeRoute
 	}
-	return s.req.Broke
+	return stoa.BrokeExpired
+}
+
+// Place identifies the model that serves the call, and the provider with its key: two words, of
+// which a later call of the session tells why the vendor's cache did not have its input.
+func (s *Stream) Place() string {
+	short := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(sum[:4])
+	}
+	return short(s.model.ID) + " " + short(s.provider+"#"+s.trail.Key)
 }
 
 // adjustments returns the changes made to the call.

@@ -234,10 +234,12 @@ type Broke string
 
 // The parts, in the order in which vendors read them.
 const (
+	BrokeModel        Broke = "model" // another model served, whose cache is its own
 	BrokeTools        Broke = "tools"
 	BrokeInstructions Broke = "instructions"
 	BrokeKnowledge    Broke = "knowledge" // the files of the drive were read again
 	BrokeCompacted    Broke = "compacted" // the beginning was summarized or left out
+	BrokeRoute        Broke = "route"     // no part differs, and another provider or key served
 	BrokeExpired      Broke = "expired"   // no part differs, and the vendor read nothing
 )
 

@@ -33,6 +33,7 @@ type callMeter struct {
 	key             callKey
 	duration, first prometheus.Observer
 	input, output   prometheus.Observer
+	read, written   prometheus.Counter // of the input, from and to the provider's cache
 	charged         prometheus.Counter
 }
 
@@ -46,6 +47,8 @@ func (m *Metrics) addCalls() {
 	m.duration = m.histograms("gen_ai_client_operation_duration_seconds", "Time of a model call from its hold to its end, all attempts included.", secondsBuckets, append(callLabels[:3:3], "error_type")...)
 	m.firstToken = m.histograms("gen_ai_server_time_to_first_token_seconds", "Time of a model call from its hold to its first text or tool call.", firstBuckets, callLabels...)
 	m.tokens = m.histograms("gen_ai_client_token_usage", "Tokens of a charged call.", tokenBuckets, append(callLabels[:3:3], "gen_ai_token_type")...)
+	m.cacheRead = m.counters("gen_ai_usage_cache_read_input_tokens_total", "Input tokens of charged calls that were read from the provider's cache.", callLabels...)
+	m.cacheWritten = m.counters("gen_ai_usage_cache_creation_input_tokens_total", "Input tokens of charged calls that were written to the provider's cache.", callLabels...)
 	m.charged = m.counters("stoa_charged_microcredits_total", "Micro-credits charged.", callLabels[1:]...)
 	states := m.counters("stoa_charges_total", "Charges, by how their call ended.", "state")
 	m.charges = map[string]prometheus.Counter{}
@@ -65,6 +68,7 @@ func (m *Metrics) bind(k callKey) *callMeter {
 		duration: m.duration.WithLabelValues(operation, k.Provider, k.Model, ""),
 		first:    m.firstToken.WithLabelValues(operation, k.Provider, k.Model),
 		input:    tokens("input"), output: tokens("output"),
+		read: m.cacheRead.WithLabelValues(operation, k.Provider, k.Model), written: m.cacheWritten.WithLabelValues(operation, k.Provider, k.Model),
 		charged: m.charged.WithLabelValues(k.Provider, k.Model),
 	}
 }
@@ -128,6 +132,8 @@ func (m *Metrics) Call(c *Call) {
 	}
 	of.input.Observe(float64(c.Usage.InputTokens))
 	of.output.Observe(float64(c.Usage.OutputTokens))
+	of.read.Add(float64(c.Usage.CachedTokens))
+	of.written.Add(float64(c.Usage.CacheWriteTokens))
 	of.charged.Add(float64(c.Amount))
 	if n, ok := m.charges[c.State]; ok {
 		n.Inc()

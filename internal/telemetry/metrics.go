@@ -56,6 +56,7 @@ type Metrics struct {
 
 	duration, tokens, firstToken *prometheus.HistogramVec
 	charged                      *prometheus.CounterVec
+	cacheRead, cacheWritten      *prometheus.CounterVec
 	charges                      map[string]prometheus.Counter // by state
 	calls                        atomic.Pointer[map[callKey]*callMeter]
 	others                       *callMeter

@@ -64,7 +64,7 @@ func NewTracer(cfg TraceConfig) (*Tracer, error) {
 		opts = append(opts, sdk.WithSampler(cfg.Sampler))
 	}
 	t := &Tracer{provider: sdk.NewTracerProvider(opts...), exporter: exp}
-	t.tracer = t.provider.Tracer("stoa", trace.WithInstrumentationVersion(cfg.Version))
+	t.tracer = t.provider.Tracer("stoa", trace.WithInstrumentationVersion(cfg.Version), trace.WithSchemaURL("https://opentelemetry.io/schemas/"+conventions))
 	return t, nil
 }
 
@@ -155,10 +155,6 @@ func (t *Tracer) Request(ctx context.Context, r *stoa.Request) {
 	case r.Code != "":
 		span.SetAttributes(attribute.String("error.type", string(r.Code)))
 	}
-}
-
-func usage(u stoa.Usage) []attribute.KeyValue {
-	return []attribute.KeyValue{attribute.Int64("gen_ai.usage.input_tokens", u.InputTokens), attribute.Int64("gen_ai.usage.output_tokens", u.OutputTokens)}
 }
 
 // An Attempt is the span of one request to a provider. The methods of the zero Attempt do

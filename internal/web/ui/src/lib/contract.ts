@@ -2422,7 +2422,7 @@ export interface Receipt {
 }
 
 export interface ReceiptCache {
-  broke: "tools" | "instructions" | "knowledge" | "compacted" | "expired" | null;
+  broke: "model" | "tools" | "instructions" | "knowledge" | "compacted" | "route" | "expired" | null;
   marks: "none" | "caller" | "stoa" | "vendor" | null;
   savedMicro: number;
 }
