@@ -46,6 +46,9 @@ func classify(err error) *failure {
 	default:
 		f.passing = true
 	}
+	if e.Charged { // and so would a retry be
+		f.Retryable, f.passing = false, false
+	}
 	if errors.Is(err, errHandBack) || errors.Is(err, session.ErrCancelled) || errors.Is(err, errDeadline) {
 		f.cause = nil
 	}

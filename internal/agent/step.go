@@ -32,7 +32,7 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	defer stream.Close()
 
 	deltas := &deltaWriter{sessions: w.sessions, run: t.run, draft: draft}
-	st, broken := receive(ctx, stream, deltas, forget)
+	st, other, broken := receive(ctx, stream, deltas, forget)
 	st.Prefix = t.prompt.prefix + " " + stream.Place()
 	st.SessionID, st.Turn, st.Number = t.row.ID, draft.Turn, draft.Step
 	draft, err = deltas.close()
@@ -46,7 +46,7 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	}
 	st.Results = make([]*stoa.ToolResult, len(st.Calls))
 	_, err = stream.Settle(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		done, err = w.recordStep(ctx, tx, t, &draft, st)
+		done, err = w.recordStep(ctx, tx, t, &draft, st, other)
 		return err
 	})
 	if err != nil {
@@ -86,8 +86,9 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 
 // recordStep writes a step with its external calls in the transaction of its charge, and
 // reports whether that ended the turn. Calls of the last step that the turn can take are
-// dropped: it ends with the text before them, or fails.
-func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *session.Draft, st stoa.Step) (done bool, err error) {
+// dropped: it ends with the text before them, or fails. other is a kind of output, if the reply
+// has only output that cannot be used, which fails the turn.
+func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *session.Draft, st stoa.Step, other string) (done bool, err error) {
 	unanswered := t.prompt.final != "" && len(st.Calls) > 0
 	if unanswered {
 		st.Calls, st.Reasoning, st.Results = nil, nil, nil
@@ -100,6 +101,9 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 	switch {
 	case !ch.Row.CancelAt.IsZero():
 		ch.Cancel()
+		done = true
+	case other != "":
+		ch.Fail(classify(gateway.NotText(other)).Failure)
 		done = true
 	case len(st.Calls) == 0:
 		if why := t.prompt.final; unanswered && st.Text == "" {
@@ -119,9 +123,9 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 // errUnreadableCall fails a step that may be retried.
 var errUnreadableCall = stoa.Errorf(stoa.CodeUpstream, "The model made a tool call that its provider could not read. Try again.")
 
-// receive reads a model's reply to its end. broken is the error if the reply did not
+// receive reads a model's reply to its end. other is as in [Worker.recordStep]. broken is the error if the reply did not
 // complete. It calls forget when the reply has begun: from then on the call is not repeated.
-func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, forget func()) (st stoa.Step, broken error) {
+func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, forget func()) (st stoa.Step, other string, broken error) {
 	var text strings.Builder
 	for ev, err := range stream.Events(ctx) {
 		if err == nil && ev.Kind == stoa.Called && ev.Call.Name == "" {
@@ -143,7 +147,7 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, f
 		case stoa.Called:
 			st.Calls = append(st.Calls, ev.Call)
 		case stoa.Finished:
-			st.Stop = ev.Stop
+			st.Stop, other = ev.Stop, ev.Other
 		case stoa.Reasoned, stoa.Phased:
 			st.Reasoning = append(st.Reasoning, stoa.Segment{State: ev.State, Phase: ev.Text, Text: text.Len(), Calls: len(st.Calls)})
 		}
@@ -151,7 +155,7 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, f
 	if st.Text = text.String(); len(st.Calls) == 0 {
 		st.Reasoning = nil // the turn ends here, and later turns only contain its text
 	}
-	return st, broken
+	return st, other, broken
 }
 
 // abandon ends a step whose reply did not complete. A turn that was cancelled or timed out is

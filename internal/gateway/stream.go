@@ -254,6 +254,12 @@ func (s *Stream) next(ctx context.Context) bool {
 	return false
 }
 
+// NotText returns the error of a charged call whose reply is of another kind, such as an image.
+func NotText(kind string) error {
+	return stoa.Errorf(stoa.CodeUpstream, "The model answered with something other than text. The call was charged, and so would another be: ask for text, or use another model.").
+		Because(errors.New("the only output is " + kind)).AfterCharge()
+}
+
 // Settle charges a finished reply. When it returns without an error the charge is durable,
 // together with the writes of also in the same transaction, and contains the usage to report
 // to the caller. After an error nothing was charged. It does not end with ctx; see

@@ -136,8 +136,8 @@ func (r *run) whole(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if r.Request.isEmpty(o) {
-				return errNoSummary
+			if err := r.Request.unusable(o); err != nil {
+				return err
 			}
 			r.write(charge, o)
 			return nil
@@ -210,6 +210,9 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 			if _, err := r.settle(ctx, o); err != nil {
 				return err
 			}
+			if err := r.Request.unusable(o); err != nil {
+				return err
+			}
 			_ = out.end(o) // the reply is charged, whether or not the client is still connected
 			return nil
 		}
@@ -234,8 +237,8 @@ func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 	o.usage = &due.Usage
 	var also []func(context.Context, *store.Tx) error
 	if r.Claim != nil {
-		var stored []byte // of a compaction without a summary: nothing
-		if !r.Request.isEmpty(o) {
+		var stored []byte // of a reply without use: nothing
+		if r.Request.unusable(o) == nil {
 			stored = r.format.object(nil, r.reply, o)
 		}
 		also = append(also, r.Claim.Finish(r.ID, stored))

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"stoa/internal/contract"
+	"stoa/internal/gateway"
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
@@ -38,10 +39,16 @@ func ParseCompact(body []byte, o Options) (*Request, error) {
 	return req, nil
 }
 
-// isEmpty reports whether the outcome is that of a compaction without a summary.
-func (r *Request) isEmpty(o *outcome) bool {
-	_, compacts := r.format.(*compactMaker)
-	return compacts && o.text() == ""
+// unusable returns the error of an outcome that is charged and of no use to the caller: a
+// compaction without a summary, or a reply that is not text.
+func (r *Request) unusable(o *outcome) error {
+	if _, compacts := r.format.(*compactMaker); compacts && o.text() == "" {
+		return errNoSummary
+	}
+	if o.other != "" {
+		return gateway.NotText(o.other)
+	}
+	return nil
 }
 
 // userTexts returns the texts of the user's newest messages, in their order, up to keptTokens.

@@ -70,6 +70,7 @@ type outcome struct {
 	items       []*item
 	last        *item // of items: not closed until the stream ends; may be nil
 	usage       *stoa.Usage
+	other       string // a kind of output, if it is the only one and not text
 	stopped     string // the stop sequence that ended the text; empty if there is none or if it is unknown
 }
 
@@ -218,6 +219,7 @@ type builder struct {
 	lowered func() bool
 	waiting bool   // the arriving call is not part of the reply before it is whole
 	phase   string // of the following texts
+	other   string // of the outcome
 	cut     cutter // of the text, at the stop sequences
 }
 
@@ -447,7 +449,7 @@ func (b *builder) finish(stop stoa.Stop) *outcome {
 		stop = stoa.StopEnd // the provider ended later, or for this reason
 	}
 	o := outcomeOf(stop)
-	o.stopped = b.cut.reached
+	o.stopped, o.other = b.cut.reached, b.other
 	o.items, o.last = b.items, b.open
 	if o.last != nil && o.last.status != "" {
 		o.last.status = o.status

@@ -269,7 +269,7 @@ func (f *messagesFormat) fail(b []byte, r *reply, o *outcome) []byte {
 	e := o.failure.of(f.translation)
 	b = sse.AppendHead(b, "error")
 	info := contract.Code(stoa.Code(e.code))
-	b = AppendMessagesError(b, &MessagesError{Code: e.code, Param: e.param, Message: e.message, Retryable: info.Retryable, RequestID: r.request})
+	b = AppendMessagesError(b, &MessagesError{Code: e.code, Param: e.param, Message: e.message, Retryable: info.Retryable && !e.charged, RequestID: r.request})
 	return sse.AppendEnd(b)
 }
 

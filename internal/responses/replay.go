@@ -13,12 +13,12 @@ import (
 
 // Replay answers a request with the stored reply of an earlier call: the same object, or a
 // stream with one piece per item. stored is the JSON that was passed to [Claim], amount the
-// charge of the earlier call. An empty text is a compaction without a summary.
+// charge of the earlier call. An empty text is a reply without use.
 func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amount stoa.Credits) error {
 	h := w.Header()
 	h.Set("Idempotency-Replayed", "true")
 	if stored == "" {
-		return errNoSummary
+		return req.unusable(&outcome{other: "unknown"})
 	}
 	f := req.format.newFormat()
 	rep, o, err := f.restore([]byte(stored))

@@ -59,7 +59,7 @@ type Call struct {
 // A Claim is the Idempotency-Key of a call while the call runs.
 type Claim interface {
 	// Finish returns a function that stores the finished reply in the transaction of its
-	// charge: a JSON object, or nothing for a compaction without a summary.
+	// charge: a JSON object, or nothing for a reply without use, whose error is sent again.
 	Finish(id string, reply []byte) func(context.Context, *store.Tx) error
 	// Finished is called after that transaction has committed.
 	Finished()

@@ -75,6 +75,7 @@ func (b *builder) release() error {
 
 // ending processes the last event of a reply, before [builder.finish].
 func (b *builder) ending(ev *stoa.Event) {
+	b.other = ev.Other
 	_ = b.release() // a client that has disconnected is charged too
 	if b.cut.reached == "" && slices.Contains(b.stops, ev.Text) {
 		b.cut.reached = ev.Text

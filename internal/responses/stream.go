@@ -189,6 +189,7 @@ func (e *eventStream) end(o *outcome) error {
 // A streamError is an error as it is sent inside a stream.
 type streamError struct {
 	code, kind, message, param string
+	charged                    bool // the call was charged
 }
 
 // streamErrorOf converts err. Faults of the service and of providers have the only code that
@@ -196,7 +197,7 @@ type streamError struct {
 func streamErrorOf(err error) *streamError {
 	e := stoa.AsError(err)
 	info := contract.Code(e.Code)
-	out := &streamError{code: string(e.Code), kind: info.Type, message: e.Message, param: e.Param}
+	out := &streamError{code: string(e.Code), kind: info.Type, message: e.Message, param: e.Param, charged: e.Charged}
 	if info.Status >= 500 {
 		out.code = string(stoa.CodeInternal)
 	}

@@ -14,6 +14,7 @@ type Event struct {
 	Usage    Usage    // UsageSoFar, Finished and Delta with HasUsage: the counts so far (they replace earlier ones)
 	HasUsage bool     // Finished: the provider reported the usage; Delta: it reported counts with the text
 	Stop     Stop     // Finished
+	Other    string   // Finished: a kind of output, if the reply has only output that is neither text nor a call
 	Call     ToolCall // Called: complete; CallStarted: its id and name
 	State    State    // Reasoned: of the segment. Phased: without data
 	Provider string   // Started

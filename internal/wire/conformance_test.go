@@ -235,6 +235,9 @@ func collect(t testing.TB, events iter.Seq2[*stoa.Event, error]) (o outcome) {
 			over = true
 			o.last = *ev
 			line := "finished " + string(ev.Stop) + " " + showUsage(ev.Usage)
+			if ev.Other != "" {
+				line += " only " + ev.Other
+			}
 			if !ev.HasUsage {
 				line += " (usage unknown)"
 			}

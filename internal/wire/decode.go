@@ -235,13 +235,14 @@ func (r *reply) finish(stop stoa.Stop) error {
 	if stop == stoa.StopToolCalls && r.calls == 0 {
 		return broken("a stop for tool calls without any")
 	}
-	if stop == stoa.StopEnd && r.text == 0 && r.other != "" {
-		return notText(r.other)
+	other := ""
+	if stop == stoa.StopEnd && r.text == 0 { // no fault of the provider's: the caller can ask for an image
+		other = bounded(r.other)
 	}
 	if r.usage.ReasoningTokens == 0 && r.usage.known { // self-hosted servers count it only as output
 		r.usage.ReasoningTokens = stoa.EstimateTokens(r.mused)
 	}
-	r.emit(stoa.Event{Kind: stoa.Finished, Stop: stop, Text: r.sequence, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad})
+	r.emit(stoa.Event{Kind: stoa.Finished, Stop: stop, Other: other, Text: r.sequence, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad})
 	r.ended = true
 	return nil
 }
@@ -367,16 +368,6 @@ func tooMuch(what string) *Failure {
 	f := broken("too much: " + what)
 	f.Retry, f.Cut = false, true
 	return f
-}
-
-// notText returns the failure of a reply that only has output of a kind that cannot be
-// requested here. It says nothing about the route's health: the model chose the output.
-func notText(kind string) *Failure {
-	return &Failure{
-		Err:     stoa.Errorf(stoa.CodeUpstream, "The model answered with something other than text. Ask for text, or use another model."),
-		Neutral: true,
-		Detail:  "the only output is " + bounded(kind),
-	}
 }
 
 // truncated returns the failure of a reply that ended before its format's end.
