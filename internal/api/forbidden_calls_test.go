@@ -49,6 +49,26 @@ func TestAForbiddenCallAloneIsCharged(t *testing.T) {
 	quiet(t, h)
 }
 
+// TestACallThatGeminiWithholdsIsCharged has Gemini withhold calls that a caller can bring about, and
+// write nothing else.
+func TestACallThatGeminiWithholdsIsCharged(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	for i, reason := range []string{"UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"} {
+		for j, stream := range []bool{false, true} {
+			r := replyOf(t, h.Client(t), body{"model": "beta-3.8-flash", "stream": stream, "input": "finish: " + reason + "\nempty", "tools": []body{{"type": "function", "name": "f"}}})
+			if r.Status != "incomplete" || len(calls(&r)) != 0 {
+				t.Errorf("%s, stream %v: %s with %+v", reason, stream, r.Status, r.Output)
+			}
+			paidFor(t, h, r, "incomplete", stoa.CallsDropped)
+			if n := len(f.Served()); n != 2*i+j+1 {
+				t.Errorf("%s, stream %v: %d requests", reason, stream, n)
+			}
+		}
+	}
+	quiet(t, h)
+}
+
 // TestACompactionWithoutASummaryIsCharged refuses to repeat it, also under its Idempotency-Key.
 func TestACompactionWithoutASummaryIsCharged(t *testing.T) {
 	t.Parallel()

@@ -381,7 +381,7 @@ func (f *geminiReply) end() error {
 		}
 		stop = stoa.StopContentFilter
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS":
-		if f.want.Tools && f.reply.text == 0 && f.calls == 0 {
+		if f.stop == "MALFORMED_FUNCTION_CALL" && f.want.Tools && f.reply.text == 0 && f.calls == 0 {
 			return broken("finishReason " + bounded(f.stop)) // another attempt may write a valid call
 		}
 		if err := f.unreadableCall(); err != nil {
