@@ -116,7 +116,7 @@ func (s *Server) exportAudit(w http.ResponseWriter, in *rest.Request[contract.Ex
 			return err
 		}
 		if _, err := w.Write([]byte(lines.String())); err != nil {
-			return rest.ErrClientGone
+			return stoa.ErrClientGone
 		}
 		if len(rows) < auditPage {
 			return nil

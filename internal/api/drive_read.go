@@ -128,7 +128,7 @@ func (s *Server) exportDrive(w http.ResponseWriter, in *rest.Request[byID, rest.
 	}
 	if err := export.WriteZip(r.Context(), w); err != nil {
 		if r.Context().Err() != nil {
-			return rest.ErrClientGone
+			return stoa.ErrClientGone
 		}
 		return err
 	}
@@ -150,7 +150,7 @@ func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
 		n, err := content.Read(buf)
 		if n > 0 {
 			if _, err := w.Write(buf[:n]); err != nil {
-				return rest.ErrClientGone
+				return stoa.ErrClientGone
 			}
 		}
 		if err == io.EOF {
@@ -158,7 +158,7 @@ func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
 		}
 		if err != nil {
 			if r.Context().Err() != nil {
-				return rest.ErrClientGone
+				return stoa.ErrClientGone
 			}
 			return err
 		}

@@ -160,7 +160,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusOK)
 	e.watched = time.Now()
 	if err := e.send(); err != nil { // the headers are sent before the first event
-		return rest.ErrClientGone
+		return stoa.ErrClientGone
 	}
 	if e.first != nil && !e.first() {
 		return nil
@@ -168,7 +168,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 	for ev, err := range e.s.Sessions.Events(e.ctx, e.req) {
 		switch {
 		case errors.Is(err, context.Canceled):
-			return rest.ErrClientGone
+			return stoa.ErrClientGone
 		case err != nil:
 			return err
 		}
@@ -182,7 +182,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 		}
 		if len(e.buf) > 0 {
 			if err := e.send(); err != nil {
-				return rest.ErrClientGone
+				return stoa.ErrClientGone
 			}
 		}
 		if now.Sub(e.watched) >= watchEvery {

@@ -202,7 +202,7 @@ func (s *Server) exportSession(w http.ResponseWriter, in *rest.Request[exportSes
 	w.Header().Set("Content-Type", media)
 	err = s.Sessions.Export(ctx, row.AccountID, row.AgentID, row.ID, format, w)
 	if err != nil && ctx.Err() != nil {
-		return rest.ErrClientGone
+		return stoa.ErrClientGone
 	}
 	return err
 }

@@ -125,7 +125,7 @@ func (s *Server) allStatements(w http.ResponseWriter, in *rest.Request[getStatem
 			lines = append(lines, statementCSV(st)...)
 		}
 		if _, err := w.Write(lines); err != nil {
-			return rest.ErrClientGone
+			return stoa.ErrClientGone
 		}
 		if next == (store.Cursor{}) {
 			return nil

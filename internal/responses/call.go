@@ -54,7 +54,7 @@ func (r *run) answer(request context.Context) (err error) {
 // call has ended.
 func (r *run) context(request context.Context) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
-	r.policy.end = func() { cancel(ErrClientGone) }
+	r.policy.end = func() { cancel(stoa.ErrClientGone) }
 	gone := context.AfterFunc(request, func() { r.policy.clientDisconnected() })
 	stopping := context.AfterFunc(r.Stopping, func() { cancel(errStopping) })
 	return ctx, func() {
@@ -184,7 +184,7 @@ func (r *run) streamed(ctx context.Context) error {
 	if !out.halt() {
 		return err // nothing was sent yet: the error can be an HTTP reply
 	}
-	if errors.Is(err, ErrClientGone) {
+	if errors.Is(err, stoa.ErrClientGone) {
 		r.Log.Disconnected()
 		return nil
 	}
@@ -266,7 +266,7 @@ func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 // charged; a shutdown of the service or a provider's failure is free.
 func (r *run) stopped(ctx context.Context, err error) error {
 	err = r.ended(ctx, err)
-	if errors.Is(err, ErrClientGone) {
+	if errors.Is(err, stoa.ErrClientGone) {
 		return r.abandon(ctx)
 	}
 	return err
@@ -280,7 +280,7 @@ func (r *run) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// abandon charges for the text produced so far and returns [ErrClientGone].
+// abandon charges for the text produced so far and returns [stoa.ErrClientGone].
 func (r *run) abandon(ctx context.Context) error {
 	charge, err := r.stream.Abandon(ctx)
 	if err != nil {
@@ -289,7 +289,7 @@ func (r *run) abandon(ctx context.Context) error {
 	if charge.ID != "" { // part of the reply had arrived
 		r.Log.Charged(charge)
 	}
-	return ErrClientGone
+	return stoa.ErrClientGone
 }
 
 func (r *run) firstText() {

@@ -269,44 +269,8 @@ func (f *messagesFormat) fail(b []byte, r *reply, o *outcome) []byte {
 	e := o.failure.of(f.translation)
 	b = sse.AppendHead(b, "error")
 	info := contract.Code(stoa.Code(e.code))
-	b = AppendMessagesError(b, &MessagesError{Code: e.code, Param: e.param, Message: e.message, Retryable: info.Retryable && !e.charged, RequestID: r.request})
+	b = contract.AppendMessagesError(b, &contract.MessagesError{Code: e.code, Param: e.param, Message: e.message, Retryable: info.Retryable && !e.charged, RequestID: r.request})
 	return sse.AppendEnd(b)
-}
-
-// A MessagesError is an error in the Messages format.
-type MessagesError struct {
-	Code      string
-	Param     string // path of the member at fault; may be empty
-	Message   string
-	Retryable bool
-	RequestID string
-}
-
-// AppendMessagesError appends the error. Clients of the format show only the message, so it
-// begins with the path of the member, written as they write it.
-func AppendMessagesError(b []byte, e *MessagesError) []byte {
-	_, kind := contract.Code(stoa.Code(e.Code)).MessagesForm()
-	message := e.Message
-	if e.Param != "" {
-		message = strings.NewReplacer("[", ".", "]", "").Replace(e.Param) + ": " + message
-	}
-	b = append(b, `{"type":"error","error":{"type":"`...)
-	b = append(b, kind...)
-	b = append(b, `","message":`...)
-	b = appendText(b, message)
-	b = append(b, `,"param":`...)
-	if e.Param == "" {
-		b = append(b, `null`...)
-	} else {
-		b = appendText(b, e.Param)
-	}
-	b = append(b, `,"code":`...)
-	b = appendText(b, e.Code)
-	b = append(b, `,"retryable":`...)
-	b = strconv.AppendBool(b, e.Retryable)
-	b = append(b, `},"request_id":`...)
-	b = appendText(b, e.RequestID)
-	return append(b, '}')
 }
 
 func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {

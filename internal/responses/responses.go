@@ -10,7 +10,6 @@ package responses
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -81,13 +80,9 @@ type Log interface {
 	States(unread int)
 }
 
-// Errors that stop a call before its end. ErrClientGone and errStopping are
+// Errors that stop a call before its end. [stoa.ErrClientGone] and errStopping are
 // causes of its context.
 var (
-	// ErrClientGone is returned when the client has disconnected, so that no reply can
-	// be sent.
-	ErrClientGone = errors.New("the client disconnected")
-
 	errBrokeOff = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
 	errStopping = stoa.Errorf(stoa.CodeOverloaded, "The service is stopping and this reply could not be finished. Nothing was charged; try again.").After(time.Second)
 )
@@ -103,7 +98,7 @@ func (s *Service) For(account string) Options {
 
 // Serve makes the call and writes its reply. The call ends with ctx, that is, when its client
 // disconnects, unless its [Claim] lets it continue. A returned error has not been sent to the
-// client; it is ErrClientGone if the client has disconnected.
+// client; it is stoa.ErrClientGone if the client has disconnected.
 func (s *Service) Serve(ctx context.Context, w http.ResponseWriter, c *Call) error {
 	run := &run{Call: c, s: s, w: w}
 	run.policy.claim = c.Claim

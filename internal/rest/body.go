@@ -150,7 +150,7 @@ func ReadError(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return stoa.Errorf(stoa.CodeRequestTimeout, "The body did not arrive in time: send it without pauses of %d seconds, and at a rate of at least %d bytes per second. Nothing was done.", bodyIdle/time.Second, bodyRate).Because(err)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed):
-		return ErrClientGone
+		return stoa.ErrClientGone
 	}
 	return stoa.Errorf(stoa.CodeInvalidJSON, "The body ended early. Send the complete body. Nothing was done.").Because(err)
 }
@@ -220,7 +220,7 @@ func InTurn[T any](b *Base, w http.ResponseWriter, body []byte, work func([]byte
 	give, err := b.parsing.Acquire(x.HTTP.Context(), x.Log.Caller.Account.ID, largeBodies(), largeBodies())
 	if err != nil {
 		var none T
-		return none, ErrClientGone
+		return none, stoa.ErrClientGone
 	}
 	defer give()
 	return work(body)

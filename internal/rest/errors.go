@@ -11,12 +11,8 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
-	"stoa/internal/responses"
 	"stoa/internal/stoa"
 )
-
-// ErrClientGone ends a request whose client disconnected.
-var ErrClientGone = responses.ErrClientGone
 
 // maxRetryAfter limits the time that clients sleep before a retry.
 const maxRetryAfter = 60 * time.Second
@@ -25,7 +21,7 @@ const maxRetryAfter = 60 * time.Second
 // another reply, an error cannot be sent: the connection is cut, so that the client
 // does not treat the partial reply as complete.
 func (b *Base) fail(x *Exchange, err error) {
-	if errors.Is(err, ErrClientGone) || x.HTTP.Context().Err() != nil && errors.Is(err, context.Canceled) {
+	if errors.Is(err, stoa.ErrClientGone) || x.HTTP.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		x.Log.Disconnected = true
 		if x.status == 0 {
 			panic(http.ErrAbortHandler) // net/http would answer with 200
@@ -50,7 +46,7 @@ func (x *Exchange) writeError(err error) {
 	status, _ := info.MessagesForm()
 	prepareError(x.Header(), e, info)
 	x.WriteHeader(status)
-	text := responses.AppendMessagesError(nil, &responses.MessagesError{
+	text := contract.AppendMessagesError(nil, &contract.MessagesError{
 		Code: string(info.Code), Param: cut(e.Param, maxParam), Message: cut(cmp.Or(e.Message, info.Meaning), maxMessage),
 		Retryable: retryable(e, info), RequestID: x.Log.ID,
 	})

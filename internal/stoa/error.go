@@ -183,3 +183,7 @@ func CodeOf(err error) Code {
 	}
 	return AsError(err).Code
 }
+
+// ErrClientGone is returned when the client of a request has disconnected, so that no reply can be
+// sent.
+var ErrClientGone = errors.New("the client disconnected")
