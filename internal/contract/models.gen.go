@@ -1786,7 +1786,7 @@ type DriveFile struct {
 	// TextNote Details of `textStatus` for a person, such as the number of damaged characters.
 	TextNote nullable.Nullable[string] `json:"textNote"`
 
-	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
+	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `failed`: the service failed to read it, and it may be intact; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
 	TextStatus string `json:"textStatus"`
 	UpdatedAt  Time   `json:"updatedAt"`
 
@@ -5779,7 +5779,7 @@ type Upload struct {
 	// Size The size in bytes.
 	Size int64 `json:"size"`
 
-	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
+	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `failed`: the service failed to read it, and it may be intact; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
 	TextStatus string `json:"textStatus"`
 }
 
@@ -6085,7 +6085,7 @@ type WrittenDriveFile struct {
 	// TextNote Details of `textStatus` for a person, such as the number of damaged characters.
 	TextNote nullable.Nullable[string] `json:"textNote"`
 
-	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
+	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: extraction is not complete; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: extraction exceeds the limits of time, memory or space; `unsupported`: an unsupported kind of document; `failed`: the service failed to read it, and it may be intact; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
 	TextStatus string `json:"textStatus"`
 	UpdatedAt  Time   `json:"updatedAt"`
 

@@ -153,7 +153,7 @@ func (d *Drives) read(ctx context.Context, kind extract.Kind, doc extract.Docume
 	switch got.Status {
 	case extract.Ready, extract.Partial:
 		if out.text = BytesContent(got.Text); !out.text.utf8 {
-			out.status, out.text = extract.Broken, nil
+			out.status, out.text = extract.Failed, nil
 		} else if len(got.Places) > 0 {
 			places, err := json.Marshal(got.Places)
 			if err != nil {

@@ -142,6 +142,8 @@ func Why(s extract.Status) string {
 		return "Reading it exceeds the limits of time or memory."
 	case extract.Unsupported:
 		return "Files of this kind cannot be read."
+	case extract.Failed:
+		return "The service failed to read it. It may be intact."
 	case extract.UnknownEncoding:
 		return "Its encoding is unknown. Its owner can name the encoding."
 	}

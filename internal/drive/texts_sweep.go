@@ -188,7 +188,7 @@ func (w *writer) retry(job textJob, failure error) error {
 		if errors.Is(failure, extract.ErrUnavailable) {
 			return w.giveUp(job, extract.Unsupported, extract.NoPDF+" Then read the file again.")
 		}
-		return w.giveUp(job, extract.Broken, "The service failed to read this file.")
+		return w.giveUp(job, extract.Failed, "The service failed to read this file, which may be intact.")
 	}
 	_, err := w.tx.Exec(w.ctx, `UPDATE drive_texts SET tries = $1, lease_until = $2 WHERE drive_id = $3 AND blob_id = $4`,
 		tries, w.now+w.d.textPause.Microseconds()<<(4*max(0, tries-1)), w.drive.id, job.blob.id)

@@ -480,7 +480,7 @@ func TestTextThatTheServiceCannotReadIsGivenUp(t *testing.T) {
 		if a, b := status(t, d, "away.pdf", "words"), status(t, d, "busy.pdf", "words"); a != extract.Unsupported || b != extract.Ready {
 			t.Errorf("%s, %s", a, b)
 		}
-		if a, b := status(t, d, "fail.pdf", "words"), status(t, d, "late.pdf", "words"); a != extract.Broken || b != extract.Timeout {
+		if a, b := status(t, d, "fail.pdf", "words"), status(t, d, "late.pdf", "words"); a != extract.Failed || b != extract.Timeout {
 			t.Errorf("%s, %s", a, b)
 		}
 		if n := r.count("%PDF-fail words"); n != 4 {
@@ -491,7 +491,7 @@ func TestTextThatTheServiceCannotReadIsGivenUp(t *testing.T) {
 			t.Errorf("%+v, %v", f, err)
 		}
 		d.SetReaders(extract.Version, time.Hour)
-		if f, waits, err := d.Reread(t.Context(), who, path(t, "fail.pdf"), ""); err != nil || !waits || f.TextStatus != extract.Broken || !d.Waits() {
+		if f, waits, err := d.Reread(t.Context(), who, path(t, "fail.pdf"), ""); err != nil || !waits || f.TextStatus != extract.Failed || !d.Waits() {
 			t.Errorf("%+v, %v, %v", f, waits, err)
 		}
 	})

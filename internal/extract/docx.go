@@ -131,13 +131,14 @@ type walker struct {
 	shape   func(e xml.StartElement) (skip bool)
 
 	path    []string // names of the open elements
-	paras   []para   // open paragraphs: a text box is within one
-	tables  []table  // open tables
+	paras   []*para  // open paragraphs: a text box is within one
+	tables  []*table // open tables: one may be within a cell of another
 	list    bool     // the last line is an item of a list
 	pending string   // before the next paragraph: the number of a note
 }
 
-// A para is an open paragraph.
+// A para is an open paragraph. A slice of them contains pointers, as one of tables does, because a
+// copy of a strings.Builder in use panics.
 type para struct {
 	text   strings.Builder
 	level  int // of a heading
@@ -164,7 +165,13 @@ var skipped = []string{
 // maxDepth is the maximum depth of the elements of a part.
 const maxDepth = 2000
 
-func (w *walker) read(r io.Reader) error {
+// read adds the text of a part. A panic becomes [errReader], so that what was read before it is kept.
+func (w *walker) read(r io.Reader) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = reportPanic(fault)
+		}
+	}()
 	w.path, w.paras, w.tables = nil, nil, nil
 	x := xml.NewDecoder(r)
 	for !w.f.full {
@@ -212,7 +219,7 @@ func (w *walker) current() *para {
 	if len(w.paras) == 0 {
 		return nil
 	}
-	return &w.paras[len(w.paras)-1]
+	return w.paras[len(w.paras)-1]
 }
 
 // add appends a text to the open paragraph.
@@ -230,13 +237,13 @@ func (w *walker) start(e xml.StartElement) {
 	}
 	switch name := e.Name.Local; name {
 	case "p":
-		w.paras = append(w.paras, para{level: w.title})
+		w.paras = append(w.paras, &para{level: w.title})
 	case "tbl":
 		if w.list && len(w.tables) == 0 {
 			w.f.line("")
 			w.list = false
 		}
-		w.tables = append(w.tables, table{})
+		w.tables = append(w.tables, &table{})
 	case "footnote", "endnote":
 		if kind := attr(e, "type"); kind == "" || kind == "normal" {
 			w.pending = "[^" + w.note + attr(e, "id") + "]: "
@@ -299,11 +306,11 @@ func (w *walker) end(name string) {
 		w.paragraph(p)
 		w.paras = w.paras[:len(w.paras)-1]
 	case name == "tc" && len(w.tables) > 0:
-		t := &w.tables[len(w.tables)-1]
+		t := w.tables[len(w.tables)-1]
 		t.row = append(t.row, t.cell.String())
 		t.cell.Reset()
 	case name == "tr" && len(w.tables) > 0:
-		t := &w.tables[len(w.tables)-1]
+		t := w.tables[len(w.tables)-1]
 		row := cells(t.row)
 		t.row = nil
 		if len(w.tables) > 1 { // a table within a cell

@@ -12,7 +12,7 @@ import (
 )
 
 // Version is the version of the readers. Stored texts of an older version are read again.
-const Version = 2
+const Version = 3
 
 // Limits of the text of one document. What exceeds them is left out, and the status is
 // [Partial].
@@ -36,6 +36,7 @@ const (
 	Broken          Status = "broken"           // damaged, or not what its type says
 	Timeout         Status = "timeout"          // exceeded the limits of time or memory
 	Unsupported     Status = "unsupported"      // a kind of document without a reader
+	Failed          Status = "failed"           // the reader crashed, which is a fault of the service
 	UnknownEncoding Status = "unknown_encoding" // a text whose encoding is neither declared nor certain
 )
 

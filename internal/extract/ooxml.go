@@ -181,10 +181,17 @@ func (a *archive) outcome(f *flow, pages int64, empty bool, err error, what stri
 		if errors.Is(err, errTooMuch) {
 			return Result{Status: Timeout, Note: "The document unpacks to more than 64 MB."}
 		}
+		if errors.Is(err, errReader) {
+			return failed()
+		}
 		return broken(what)
 	}
 	r := f.result(pages, empty)
-	if err != nil && !f.full {
+	switch {
+	case err == nil || f.full:
+	case errors.Is(err, errReader):
+		r.Status, r.Note = Partial, "Only a part of the text was read: the service's reader failed. The document is probably intact."
+	default:
 		r.Status, r.Note = Partial, "The document is damaged: only a part of its text was read."
 	}
 	return r

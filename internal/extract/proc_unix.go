@@ -15,10 +15,14 @@ func isolate(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// killed reports whether the system ended a process because of a limit.
-func killed(p *os.ProcessState) bool {
+// stopped reports whether a signal that another process or the system sent ended a process: a
+// crash of Go ends with an exit status.
+func stopped(p *os.ProcessState) bool {
+	if p == nil {
+		return false
+	}
 	status, ok := p.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGXCPU)
+	return ok && status.Signaled()
 }
 
 // private checks that a directory belongs to this user, who alone may write to it.

@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -26,8 +27,8 @@ type parser struct {
 func (p parser) parse(d Document, data []byte) (r Result) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			fmt.Fprintf(os.Stderr, "the reader panicked: %v\n%s", fault, debug.Stack())
-			r = Result{Status: Broken, Note: "The document is damaged: its reader failed."}
+			_ = reportPanic(fault)
+			r = failed()
 		}
 	}()
 	k := kindOf(d)
@@ -48,6 +49,19 @@ func (p parser) parse(d Document, data []byte) (r Result) {
 		return p.readEML(data)
 	}
 	return readText(d, k, data)
+}
+
+// errReader means that a reader panicked.
+var errReader = errors.New("the reader panicked")
+
+// reportPanic writes a panic to standard error, from which the parent logs it.
+func reportPanic(fault any) error {
+	fmt.Fprintf(os.Stderr, "%v: %v\n%s", errReader, fault, debug.Stack())
+	return errReader
+}
+
+func failed() Result {
+	return Result{Status: Failed, Note: "The service's reader failed on this document, which is probably intact. The operator finds the cause in the log of the service."}
 }
 
 // A textKind is a kind of document that only its type or its ending identifies.

@@ -4,13 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,6 +31,10 @@ var ErrUnavailable = errors.New("the PDF reader is not available")
 
 // ErrBusy means that too many documents wait already. Read the document later.
 var ErrBusy = errors.New("too many documents wait to be read")
+
+// ErrStopped means that another program or the system stopped the reader of a document. Read the
+// document again.
+var ErrStopped = errors.New("the reader of the document was stopped")
 
 // Limits of a [Service] that its Config leaves out.
 const (
@@ -245,24 +253,58 @@ func (s *Service) run(ctx context.Context, account string, q request, content io
 		return Result{}, context.Cause(ctx)
 	case err == nil:
 		return r, nil
-	case limited.Err() != nil:
+	case limited.Err() != nil || errors.Is(err, errTime):
 		return Result{Status: Timeout, Note: fmt.Sprintf("Reading the document took longer than %v.", s.cfg.Timeout)}, nil
 	}
 	var ended *childError
 	if !errors.As(err, &ended) {
 		return Result{}, err
 	}
-	s.cfg.Logger.Warn("a document ended its reader", "status", ended.status(), "error", ended)
-	if ended.status() == Timeout {
+	if ended.memory() {
+		s.cfg.Logger.Warn("a document needs too much memory", "sha256", ended.sha256, "error", ended)
 		return Result{Status: Timeout, Note: "Reading the document takes too much memory."}, nil
 	}
-	return Result{Status: Broken, Note: "The document is damaged: its reader failed."}, nil
+	if stopped(ended.state) {
+		s.cfg.Logger.Warn("the reader of a document was stopped", "sha256", ended.sha256, "error", ended)
+		return Result{}, ErrStopped
+	}
+	s.crashed(ended)
+	return failed(), nil
 }
 
-// A childError is the end of a child without a reply.
+// crashed logs the crash of a reader, which is a bug in Stoa or in one of its libraries.
+func (s *Service) crashed(e *childError) {
+	s.cfg.Logger.Error("the reader of a document crashed", "sha256", e.sha256, "frame", frame(e.stderr), "error", e)
+}
+
+// frame returns the function and the line of this program in which a stack says that it crashed,
+// "" without one.
+func frame(stack string) string {
+	if _, after, ok := strings.Cut(stack, "\npanic("); ok { // before it are the frames that report the panic
+		stack = after
+	}
+	lines := strings.Split(stack, "\n")
+	for i, line := range lines[:len(lines)-1] {
+		if place := strings.Fields(lines[i+1]); strings.HasPrefix(line, "stoa/") && len(place) > 0 {
+			name := line
+			if end := strings.LastIndexByte(line, '('); end > 0 {
+				name = line[:end]
+			}
+			return fmt.Sprintf("%.150s %.50s", name, path.Base(place[0]))
+		}
+	}
+	return ""
+}
+
+// errTime means that a child used up its processor time.
+var errTime = errors.New("the reader used up its processor time")
+
+// A childError is the crash of a child.
 type childError struct {
 	err    error
 	stderr string
+	sha256 string           // of the document
+	state  *os.ProcessState // nil if the child wrote a reply
 }
 
 func (e *childError) Error() string {
@@ -270,19 +312,15 @@ func (e *childError) Error() string {
 	return fmt.Sprintf("%v: %.200s", e.err, line)
 }
 
-// status returns Timeout for a child that reached a limit, and Broken for a crash. Go's runtime
-// also ends with a segmentation violation if it gets no memory.
-func (e *childError) status() Status {
-	for _, limit := range []string{"out of memory", "cannot allocate memory", "stack exceeds", "SIGSEGV: segmentation violation"} {
+// memory reports whether a child reached its limit of memory. Go's runtime also ends with a
+// segmentation violation, or cannot start a thread, if it gets no memory.
+func (e *childError) memory() bool {
+	for _, limit := range []string{"out of memory", "cannot allocate memory", "stack exceeds", "SIGSEGV: segmentation violation", "pthread_create failed", "failed to create new OS thread"} {
 		if strings.Contains(e.stderr, limit) {
-			return Timeout
+			return true
 		}
 	}
-	var exit *exec.ExitError
-	if errors.As(e.err, &exit) && killed(exit.ProcessState) {
-		return Timeout
-	}
-	return Broken
+	return false
 }
 
 // child runs one child. Its errors are a childError, or a failure to start it or to read
@@ -316,7 +354,7 @@ func (s *Service) child(ctx context.Context, q request, content io.Reader, limit
 	if err := cmd.Start(); err != nil {
 		return Result{}, fmt.Errorf("start the program that reads documents: %w", err)
 	}
-	source := &sourceReader{r: io.LimitReader(content, maxDocument+1)}
+	source := &sourceReader{r: io.LimitReader(content, maxDocument+1), hash: sha256.New()}
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
@@ -333,15 +371,27 @@ func (s *Service) child(ctx context.Context, q request, content io.Reader, limit
 	in.Close()
 	waitErr := cmd.Wait()
 	<-sent
+	ended := &childError{err: waitErr, stderr: stderr.String(), state: cmd.ProcessState}
+	panicked := strings.Contains(ended.stderr, errReader.Error())
+	if ctx.Err() == nil && (readErr != nil || panicked) { // the child may have ended before it read everything
+		_, _ = io.Copy(io.Discard, source)
+		ended.sha256 = hex.EncodeToString(source.hash.Sum(nil))
+	}
 	switch {
 	case source.err != nil:
 		return Result{}, fmt.Errorf("read the document: %w", source.err)
 	case readErr == nil:
+		if panicked {
+			ended.err = errReader
+			s.crashed(ended)
+		}
 		return r, nil
+	case (ended.state.UserTime() + ended.state.SystemTime()).Seconds() >= float64(q.Seconds):
+		return Result{}, errTime
 	case waitErr == nil || ctx.Err() == nil && errors.Is(readErr, errReply):
-		waitErr = readErr
+		ended.err, ended.state = readErr, nil
 	}
-	return Result{}, &childError{err: waitErr, stderr: stderr.String()}
+	return Result{}, ended
 }
 
 // errReply means that a child wrote something else than a reply.
@@ -368,14 +418,17 @@ func readReply(out io.Reader, limit int) (Result, error) {
 	return got, nil
 }
 
-// A sourceReader keeps the error of the document's source, which is not one of the child.
+// A sourceReader keeps the error of the document's source, which is not one of the child, and
+// hashes what it reads.
 type sourceReader struct {
-	r   io.Reader
-	err error
+	r    io.Reader
+	hash hash.Hash
+	err  error
 }
 
 func (s *sourceReader) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
+	s.hash.Write(p[:n])
 	if err != nil && err != io.EOF {
 		s.err = err
 	}

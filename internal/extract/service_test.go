@@ -3,10 +3,14 @@ package extract_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"image/color"
 	"image/png"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -32,14 +36,14 @@ func TestServiceFaults(t *testing.T) {
 		name, script, want string
 		timeout            time.Duration
 	}{
-		{"crash", "exit 2", "broken", 0},
+		{"crash", "exit 2", "failed", 0},
 		{"no memory", "cat >/dev/null; echo 'fatal error: runtime: out of memory' >&2; exit 2", "timeout", 0},
-		{"killed", "kill -9 $$", "timeout", 0},
+		{"no thread", "cat >/dev/null; echo 'runtime/cgo: pthread_create failed: Resource temporarily unavailable' >&2; exit 2", "timeout", 0},
 		{"loop", "sleep 1000 & wait", "timeout", 50 * time.Millisecond},
-		{"no reply", "cat >/dev/null; echo hello", "broken", 0},
-		{"half a reply", `cat >/dev/null; echo '{"status":"ready","bytes":10}'; echo x`, "broken", 0},
-		{"too long a reply", `echo '{"status":"ready","bytes":9999999999999}'; yes`, "broken", 0},
-		{"endless line", "yes | tr -d '\\n'", "broken", 0},
+		{"no reply", "cat >/dev/null; echo hello", "failed", 0},
+		{"half a reply", `cat >/dev/null; echo '{"status":"ready","bytes":10}'; echo x`, "failed", 0},
+		{"too long a reply", `echo '{"status":"ready","bytes":9999999999999}'; yes`, "failed", 0},
+		{"endless line", "yes | tr -d '\\n'", "failed", 0},
 		{"unread document", `echo '{"status":"ready","bytes":2}'; echo hi`, "ready", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,6 +54,59 @@ func TestServiceFaults(t *testing.T) {
 				t.Errorf("%v %s %s, not %s", err, r.Status, r.Note, c.want)
 			}
 		})
+	}
+}
+
+// TestCrashIsLogged checks that the log names the document and the place of a crash, and that
+// the owner does not read that the document is damaged.
+func TestCrashIsLogged(t *testing.T) {
+	t.Parallel()
+	const stack = `goroutine 1 [running]:
+runtime/debug.Stack()
+	/go/src/runtime/debug/stack.go:26 +0x5e
+stoa/internal/extract.parser.parse.func1()
+	/src/internal/extract/read.go:29 +0x8e
+panic({0x9d4f20?, 0xc1a5b0?})
+	/go/src/runtime/panic.go:792 +0x132
+strings.(*Builder).copyCheck(...)
+	/go/src/strings/builder.go:31
+stoa/internal/extract.(*walker).add(0xc000130000, {0xc00001, 0x4})
+	/src/internal/extract/docx.go:188 +0x1a
+`
+	for _, c := range []struct{ name, script, frame, status string }{
+		{"a crash", "cat >/dev/null; echo 'panic: oops' >&2; cat >&2 <<'E'\n" + stack + "E\nexit 2", "stoa/internal/extract.(*walker).add docx.go:188", "failed"},
+		{"a crash before the document", "echo 'panic: oops' >&2; cat >&2 <<'E'\n" + stack + "E\nexit 2", "stoa/internal/extract.(*walker).add docx.go:188", "failed"},
+		{"a stopped panic", "cat >/dev/null; echo 'the reader panicked: oops' >&2; cat >&2 <<'E'\n" + stack + `E
+echo '{"status":"failed","bytes":0}'`, "stoa/internal/extract.(*walker).add docx.go:188", "failed"},
+		{"no stack", "cat >/dev/null; exit 2", "", "failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			s := service(extract.Config{Command: shell(t, c.script), Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+			r, err := s.Read(t.Context(), extract.Document{Name: "a.txt", Content: repeated("x", 1<<20)})
+			if err != nil || string(r.Status) != c.status || strings.Contains(r.Note, "damaged") {
+				t.Errorf("%v %s %q", err, r.Status, r.Note)
+			}
+			var line struct{ Level, Msg, SHA256, Frame string }
+			if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Level != "ERROR" || line.Frame != c.frame {
+				t.Errorf("%v %+v", err, line)
+			}
+			if want := sha256.Sum256(bytes.Repeat([]byte("x"), 1<<20)); line.SHA256 != hex.EncodeToString(want[:]) {
+				t.Errorf("the hash %q is not that of the document", line.SHA256)
+			}
+		})
+	}
+}
+
+// TestStoppedChild checks that a child which another program stops is not a fault of the document.
+func TestStoppedChild(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []string{"KILL", "TERM"} {
+		s := service(extract.Config{Command: shell(t, "cat >/dev/null; kill -"+signal+" $$")})
+		if r, err := s.Read(t.Context(), extract.Document{Content: strings.NewReader("x")}); !errors.Is(err, extract.ErrStopped) {
+			t.Errorf("%s: %v %+v, not %v", signal, err, r, extract.ErrStopped)
+		}
 	}
 }
 

@@ -97,6 +97,8 @@ func (r *run) read(ctx context.Context, item mediaItem) (extract.Result, error) 
 	switch {
 	case errors.Is(err, extract.ErrUnavailable):
 		got, err = extract.Result{Status: extract.Unsupported, Note: extract.NoPDF}, nil
+	case errors.Is(err, extract.ErrStopped):
+		return got, stoa.Errorf(stoa.CodeOverloaded, "The program that reads the file was stopped. Try again.").At(item.path).After(time.Second)
 	case errors.Is(err, extract.ErrBusy):
 		return got, stoa.Errorf(stoa.CodeOverloaded, "Too many files are being read. Try again.").After(time.Second)
 	case err != nil:

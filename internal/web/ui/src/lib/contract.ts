@@ -1108,7 +1108,7 @@ export interface DriveFile {
   text: boolean;
   textEncoding: string | null;
   textNote: string | null;
-  textStatus: "ready" | "partial" | "pending" | "none" | "empty" | "encrypted" | "broken" | "timeout" | "unsupported" | "unknown_encoding";
+  textStatus: "ready" | "partial" | "pending" | "none" | "empty" | "encrypted" | "broken" | "timeout" | "unsupported" | "failed" | "unknown_encoding";
   updatedAt: string;
   version: number;
 }
@@ -3636,7 +3636,7 @@ export interface Upload {
   object: "upload";
   sha256: string;
   size: number;
-  textStatus: "ready" | "partial" | "pending" | "none" | "empty" | "encrypted" | "broken" | "timeout" | "unsupported" | "unknown_encoding";
+  textStatus: "ready" | "partial" | "pending" | "none" | "empty" | "encrypted" | "broken" | "timeout" | "unsupported" | "failed" | "unknown_encoding";
 }
 
 export interface UsageReport {
@@ -3792,7 +3792,7 @@ export interface WrittenDriveFile {
   text: boolean;
   textEncoding: string | null;
   textNote: string | null;
-  textStatus: "ready" | "partial" | "pending" | "none" | "empty" | "encrypted" | "broken" | "timeout" | "unsupported" | "unknown_encoding";
+  textStatus: "ready" | "partial" | "pending" | "none" | "empty" | "encrypted" | "broken" | "timeout" | "unsupported" | "failed" | "unknown_encoding";
   updatedAt: string;
   version: number;
 }

@@ -20,6 +20,7 @@ const words: Partial<Record<Status, [Meaning, string, string]>> = {
   broken: ["failed", "Damaged", "This file is damaged or has the wrong type. The agent cannot read it."],
   timeout: ["failed", "Too large to read", "Reading this file exceeds a limit of time, memory or space. The agent cannot read it."],
   unsupported: ["info", "Not readable", "Documents of this kind are not read. The agent cannot find them by their words."],
+  failed: ["failed", "Not read", "The service failed to read this file, which may be intact. Its operator finds the cause in the log."],
   unknown_encoding: ["failed", "Unknown encoding", "The encoding of this text is unknown. Select it, so that the agent can read the text."],
 };
 
