@@ -21,7 +21,7 @@ const driveSweep = 10 * time.Minute
 // openDrives opens the agents' files, which have a separate database file.
 func openDrives(ctx context.Context, cfg config.Config, st *store.Store, documents extract.Reader, log *slog.Logger) (*drive.Drives, error) {
 	d, err := drive.Open(ctx, db.Config{
-		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Fence: st.Fence(), Logger: log,
+		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Fence: st.Fence(), Lineage: st.Lineage(), Logger: log,
 	}, drive.Limits{
 		MaxPath: int(cfg.Limits.DrivePath), MaxSegment: int(cfg.Limits.DriveSegment),
 		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles), MaxAccountBytes: int64(cfg.Limits.DrivesPerAccount),

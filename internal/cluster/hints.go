@@ -36,6 +36,7 @@ const (
 type Hints struct {
 	node    string
 	address string // of PostgreSQL; empty on SQLite, where nothing is sent
+	lineage *db.Lineage
 	db      *db.DB
 	log     *slog.Logger
 	alone   atomic.Bool // no other node is known, so nothing is sent
@@ -55,9 +56,9 @@ type hint struct {
 }
 
 // NewHints returns the hints of a node. address is that of PostgreSQL; if it is empty the
-// store is SQLite and nothing is sent.
-func NewHints(node, address string, log *slog.Logger) *Hints {
-	return &Hints{node: node, address: address, log: log, waiting: map[hint]string{}, wake: make(chan struct{}, 1), handlers: map[HintKind]func(string){}}
+// store is SQLite and nothing is sent. lineage may be nil.
+func NewHints(node, address string, lineage *db.Lineage, log *slog.Logger) *Hints {
+	return &Hints{node: node, address: address, lineage: lineage, log: log, waiting: map[hint]string{}, wake: make(chan struct{}, 1), handlers: map[HintKind]func(string){}}
 }
 
 // Hint sends a hint to the other nodes soon. It never waits, and pending hints with the
@@ -119,7 +120,7 @@ func (h *Hints) Listen(ctx context.Context, address string) error {
 		defer close(sent)
 		h.sendHints(ctx)
 	}()
-	err := db.Listen(ctx, address, h.db.Channel(), h.log, h.listening, h.receive)
+	err := db.Listen(ctx, address, h.db.Channel(), h.lineage, h.log, h.listening, h.receive)
 	<-sent
 	return err
 }

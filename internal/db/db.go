@@ -43,6 +43,8 @@ type Config struct {
 	Connections int        // connections to PostgreSQL; 0 means 16
 	ReadOnly    bool       // writes and migrations are refused; for reading a file that a server uses
 
+	// Lineage refuses connections to other PostgreSQL servers; it may be nil.
+	Lineage *Lineage
 	// Fence begins each write transaction on PostgreSQL; it may be nil.
 	Fence *Fence
 

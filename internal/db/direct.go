@@ -3,12 +3,15 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"stoa/internal/stoa"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -32,10 +35,10 @@ type Direct struct {
 	shared bool // see [Direct.Share]
 }
 
-// OpenDirect connects, and tries for 30 s while the server cannot be reached or is
+// OpenDirect connects to a server of the lineage, which may be nil, and tries for 30 s while the server cannot be reached or is
 // starting. Its application_name is the pool's with a suffix.
-func OpenDirect(ctx context.Context, address, suffix string, log *slog.Logger) (*Direct, error) {
-	cfg, err := postgresConfig(address)
+func OpenDirect(ctx context.Context, address, suffix string, lineage *Lineage, log *slog.Logger) (*Direct, error) {
+	cfg, err := postgresConfig(address, lineage)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +61,12 @@ func connectPatiently(ctx context.Context, pc *pgx.ConnConfig, log *slog.Logger)
 		if err == nil || !isBroken(err) || time.Now().After(deadline) {
 			return c, err
 		}
+		if e, ok := errors.AsType[*pgconn.PgError](err); ok && strings.Contains(e.Message, "unsupported startup parameter") {
+			return nil, fmt.Errorf("the pooler refuses a parameter of the address; connect directly, or remove it from the address and set it with ALTER ROLE … SET: %w", err)
+		}
+		if errors.Is(err, errRefused) && oneHost(pc) {
+			return nil, err // another try cannot help
+		}
 		if pause == minPause {
 			log.LogAttrs(ctx, slog.LevelWarn, "PostgreSQL cannot be reached; trying again", slog.Any("error", err))
 		}
@@ -65,6 +74,16 @@ func connectPatiently(ctx context.Context, pc *pgx.ConnConfig, log *slog.Logger)
 			return nil, err
 		}
 	}
+}
+
+// oneHost reports whether an address names a single host, which connections with and without TLS share.
+func oneHost(pc *pgx.ConnConfig) bool {
+	for _, other := range pc.Fallbacks {
+		if other.Host != pc.Host || other.Port != pc.Port {
+			return false
+		}
+	}
+	return true
 }
 
 // connected connects if the connection does not exist or is broken.

@@ -48,7 +48,7 @@ func TestADirectConnectionIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	address := postgresSchema(t)
 	ctx := t.Context()
-	d, err := db.OpenDirect(ctx, address, "-test", nil)
+	d, err := db.OpenDirect(ctx, address, "-test", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestMissingDatabaseIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Path = "/no_such_database"
-	if _, err := db.OpenDirect(t.Context(), u.String(), "", nil); err == nil || db.IsPassing(err) {
+	if _, err := db.OpenDirect(t.Context(), u.String(), "", nil, nil); err == nil || db.IsPassing(err) {
 		t.Errorf("a database that does not exist: %v", err)
 	}
 }

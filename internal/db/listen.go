@@ -51,8 +51,8 @@ func (d *DB) Notify(ctx context.Context, notices []string) error {
 // keeps sessions: behind one that shares connections by transaction nothing is received.
 // begun is called whenever a connection begins to listen, because earlier notices may have
 // been lost. Both functions must be quick.
-func Listen(ctx context.Context, address, channel string, log *slog.Logger, begun func(), heard func(notice string)) error {
-	pc, err := postgresConfig(address)
+func Listen(ctx context.Context, address, channel string, lineage *Lineage, log *slog.Logger, begun func(), heard func(notice string)) error {
+	pc, err := postgresConfig(address, lineage)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (d *Direct) lock(ctx context.Context, statement string, limit time.Duration
 // LockPostgres locks a database exclusively for this process while its connection lives. It
 // fails with ErrLocked if a node serves the database or another process has locked it.
 func LockPostgres(ctx context.Context, address string, log *slog.Logger) (*Lock, error) {
-	d, err := OpenDirect(ctx, address, "-lock", log)
+	d, err := OpenDirect(ctx, address, "-lock", nil, log)
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
@@ -106,7 +106,7 @@ func (d *Direct) unlock() error {
 
 // lockMigrations waits until no other process migrates.
 func lockMigrations(ctx context.Context, cfg Config) (unlock func() error, err error) {
-	d, err := OpenDirect(ctx, cfg.PostgresURL, "-migrations", cfg.Logger)
+	d, err := OpenDirect(ctx, cfg.PostgresURL, "-migrations", cfg.Lineage, cfg.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -123,10 +123,44 @@ func lockMigrations(ctx context.Context, cfg Config) (unlock func() error, err e
 // other nodes. It waits a moment for it, and fails with ErrLocked if another process holds
 // it exclusively.
 func (d *Direct) Share(ctx context.Context) error {
+	if err := d.checkSession(ctx); err != nil {
+		return err
+	}
 	if err := d.lock(ctx, shareLock, lockWait, nil); err != nil {
 		return err
 	}
 	d.shared = true
+	return nil
+}
+
+// checkSession returns an error if a pooler lends one connection to several clients: the locks of a
+// session would belong to any of them, and migrations could run beside a service. With a session of its
+// own a client keeps its server process, and no other client ever gets it.
+func (d *Direct) checkSession(ctx context.Context) error {
+	if err := d.connected(ctx); err != nil {
+		return err
+	}
+	other, err := pgx.ConnectConfig(ctx, d.cfg)
+	if err != nil {
+		return err
+	}
+	defer other.Close(ctx)
+	const process = `SELECT pg_backend_pid()::text`
+	own := ""
+	for range 5 { // the pool may choose another one of its connections
+		mine, err := ask(ctx, d.conn.PgConn(), process)
+		if err != nil {
+			return err
+		}
+		lent, err := ask(ctx, other.PgConn(), process)
+		if err != nil {
+			return err
+		}
+		if lent == mine || own != "" && own != mine {
+			return errors.New("a pooler shares connections to PostgreSQL by transaction (pool_mode = transaction of PgBouncer), which breaks the locks of the service: connect directly, or use its session mode; databaseListen does not change this")
+		}
+		own = mine
+	}
 	return nil
 }
 

@@ -115,7 +115,7 @@ func Versions(ctx context.Context, cfg Config) (at, newest int64, err error) {
 	var pool *sql.DB
 	if cfg.PostgresURL != "" {
 		dialect, query = goose.DialectPostgres, `SELECT COUNT(to_regclass(quote_ident($1)))`
-		pc, err := postgresConfig(cfg.PostgresURL)
+		pc, err := postgresConfig(cfg.PostgresURL, cfg.Lineage)
 		if err != nil {
 			return 0, 0, err
 		}

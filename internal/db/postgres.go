@@ -47,10 +47,28 @@ type postgresDB struct {
 	running map[*Tx]time.Time // write transactions and when they began
 }
 
-func postgresConfig(address string) (*pgx.ConnConfig, error) {
+// postgresConfig returns the settings of connections to an address, each of which is checked against
+// the lineage, if there is one.
+func postgresConfig(address string, lineage *Lineage) (*pgx.ConnConfig, error) {
 	c, err := pgx.ParseConfig(address)
 	if err != nil {
 		return nil, errors.New("db: the PostgreSQL address is invalid; it has the form postgres://user@host/database") // the cause may contain a password
+	}
+	asked := parametersOf(c)
+	validate := c.ValidateConnect // target_session_attrs
+	// Where this refuses a host, the next one of the address is tried.
+	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if validate != nil {
+			if err := validate(ctx, conn); err != nil {
+				return err
+			}
+		}
+		if lineage != nil {
+			if err := lineage.check(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return checkParameters(ctx, conn, asked)
 	}
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "stoa"
@@ -72,7 +90,7 @@ func durable(synchronousCommit string) pgconn.AfterConnectFunc {
 }
 
 func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
-	pc, err := postgresConfig(cfg.PostgresURL)
+	pc, err := postgresConfig(cfg.PostgresURL, cfg.Lineage)
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,7 @@ type Store struct {
 	direct  *db.Direct
 	node    string
 	fenced  *db.Fence
+	lineage *db.Lineage // nil on SQLite
 	quota   Quota
 	grants  atomic.Int64
 	budgets atomic.Int64
@@ -99,7 +100,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.Hints = cluster.NewHints(s.node, cfg.PostgresURL, s.log)
+	if cfg.PostgresURL != "" && !cfg.ReadOnly {
+		s.lineage = db.NewLineage(cfg.Dir, s.log)
+	}
+	s.Hints = cluster.NewHints(s.node, cfg.PostgresURL, s.lineage, s.log)
 	s.toFree.stop = make(chan struct{})
 	if err := s.open(ctx, cfg); err != nil {
 		s.Close()
@@ -139,7 +143,7 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 	s.db, err = db.Open(ctx, db.Config{
 		Dir: cfg.Dir, File: CoreFile, PostgresURL: cfg.PostgresURL, Migrations: Migrations(),
 		Durability: cfg.Durability, Readers: cfg.Readers, Connections: cfg.Connections,
-		ReadOnly: cfg.ReadOnly, Fence: s.fenced, Logger: cfg.Logger, Probe: probe, Trace: cfg.Trace, Observe: cfg.Observe,
+		ReadOnly: cfg.ReadOnly, Fence: s.fenced, Lineage: s.lineage, Logger: cfg.Logger, Probe: probe, Trace: cfg.Trace, Observe: cfg.Observe,
 	})
 	s.Hints.Open(s.db)
 	if err != nil || cfg.ReadOnly || cfg.tablesOnly {
@@ -156,7 +160,7 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 // nodes.
 func (s *Store) share(ctx context.Context, cfg Config) error {
 	var err error
-	if s.direct, err = db.OpenDirect(ctx, cfg.PostgresURL, "-node", cfg.Logger); err != nil {
+	if s.direct, err = db.OpenDirect(ctx, cfg.PostgresURL, "-node", s.lineage, cfg.Logger); err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	return s.direct.Share(ctx)
@@ -190,6 +194,9 @@ func (s *Store) Outbox() <-chan struct{} { return s.outbox }
 // Fence returns the fence for the write transactions of other pools on the same PostgreSQL
 // database, so that a dead node cannot write there, or nil on SQLite.
 func (s *Store) Fence() *db.Fence { return s.fenced }
+
+// Lineage returns the lineage for other pools on the same PostgreSQL database, or nil on SQLite.
+func (s *Store) Lineage() *db.Lineage { return s.lineage }
 
 // Close releases the resources of the node, such as the rest of its leases, waits for
 // accepted writes, closes the database and releases the lock.
