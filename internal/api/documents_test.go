@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/extract"
 	"stoa/internal/extract/extracttest"
 	"stoa/internal/stoa"
+	"stoa/internal/storetest"
 )
 
 func document(name, mediaType string, content []byte) body {
@@ -143,6 +146,69 @@ func TestALongDocumentIsPriced(t *testing.T) {
 		t.Errorf("the vendor was asked %d times", got-n)
 	}
 	quiet(t, h)
+}
+
+// A countingReader counts the documents that it reads.
+type countingReader struct {
+	extracttest.Direct
+	spent time.Duration
+	reads atomic.Int64
+}
+
+func (r *countingReader) Read(ctx context.Context, d extract.Document) (extract.Result, error) {
+	r.reads.Add(1)
+	got, err := r.Direct.Read(ctx, d)
+	got.Spent = r.spent
+	return got, err
+}
+
+// TestFilesAreReadForCredits sends documents without credits, and more of them than an account can pay.
+func TestFilesAreReadForCredits(t *testing.T) {
+	t.Parallel()
+	reader := &countingReader{spent: 1500 * time.Millisecond} // costs 0.02 credits
+	h, f := vendors(t, apitest.Config{Grant: stoa.Credit / 20, Server: func(s *api.Server) { s.Extract = reader }})
+	fine, damaged := document("a.docx", word, extracttest.DOCX("fine")), document("a.docx", word, []byte("PK\x03\x04..."))
+	key, _ := h.NewKey(storetest.Account(t, h.Store, 0).ID, stoa.ScopeAll)
+	poor := h.ClientWith(t, key)
+	for _, path := range []string{responses, responses + "/input_tokens"} {
+		for _, file := range []body{fine, damaged} {
+			poor.WantError(stoa.CodeQuota, "POST", path, seen("delta-v4-flash", file))
+		}
+	}
+	poor.WantError(stoa.CodeQuota, "POST", "/api/v1/messages/count_tokens", body{"model": "delta-v4-flash", "messages": []body{{"role": "user", "content": []body{
+		{"type": "document", "title": "a.docx", "source": body{"type": "base64", "media_type": word, "data": base64.StdEncoding.EncodeToString(extracttest.DOCX("fine"))}},
+	}}}})
+	if n := reader.reads.Load(); n != 0 {
+		t.Errorf("%d documents were read for an account without credits", n)
+	}
+	c := h.Client(t)
+	for range 3 { // 0.05 credits are left, then 0.03, then 0.01
+		c.WantError(stoa.CodeInvalidValue, "POST", responses, seen("delta-v4-flash", damaged))
+	}
+	if e := c.WantError(stoa.CodeQuota, "POST", responses, seen("delta-v4-flash", damaged)); !strings.Contains(e.Message, "set aside") {
+		t.Errorf("%+v", e)
+	}
+	if n := reader.reads.Load(); n != 3 {
+		t.Errorf("%d documents were read", n)
+	}
+	if n := len(f.Served()); n != 0 {
+		t.Errorf("vendors were asked %d times", n)
+	}
+
+	// A call that is charged sets nothing aside; a count, which is free, does.
+	reader.reads.Store(0)
+	h, _ = vendors(t, apitest.Config{Grant: stoa.Credit / 20, Server: func(s *api.Server) { s.Extract = reader }})
+	c = h.Client(t)
+	for range 5 {
+		c.Want(200, "POST", responses, with(seen("delta-v4-flash", fine), body{"max_output_tokens": 16}))
+	}
+	for range 3 {
+		c.Want(200, "POST", responses+"/input_tokens", seen("delta-v4-flash", fine))
+	}
+	c.WantError(stoa.CodeQuota, "POST", responses+"/input_tokens", seen("delta-v4-flash", fine))
+	if n := reader.reads.Load(); n != 8 {
+		t.Errorf("%d documents were read", n)
+	}
 }
 
 // A faultyReader cannot read documents.

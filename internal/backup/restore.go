@@ -85,14 +85,15 @@ func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r
 	return r, err
 }
 
-// empty returns an error with advice if a directory contains more than a lock.
+// empty returns an error with advice if a directory contains more than a lock, or the last server of
+// PostgreSQL.
 func empty(dir, instead string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() != db.LockFile && e.Name() != restoringName {
+		if e.Name() != db.LockFile && e.Name() != db.LineageFile && e.Name() != restoringName {
 			return fmt.Errorf("the data directory %s is not empty (it contains %s); %s", dir, e.Name(), instead)
 		}
 	}

@@ -177,7 +177,7 @@ func (h *Hold) reserveNeed(n need) (v verdict, want stoa.Credits, err error) {
 			return refused, want, errElsewhere()
 		}
 		if unpaid := a.unpaid.sum(time.Now()); free+unpaid >= n.least {
-			return refused, want, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits, but only %s are available: %s more are set aside for up to an hour, because calls failed at their provider after it had received them. Try again later, or top up the account.",
+			return refused, want, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits, but only %s are available: %s more are set aside for up to an hour, because calls failed after their provider had received them, or after their files had been read. Try again later, or top up the account.",
 				max(n.least, 1), max(free, 0), unpaid)
 		}
 		return refused, want, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits, but only %s are available. Top up the account, or request fewer output tokens.", max(n.least, 1), max(free, 0))

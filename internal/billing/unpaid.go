@@ -14,7 +14,7 @@ import (
 const unpaidFor = time.Hour
 
 // Unpaid costs are those of requests that failed free of charge after their provider had
-// received them: it may bill their input. Within an hour an account cannot cause more of them
+// received them, since it may bill their input, or after their files had been read. Within an hour an account cannot cause more of them
 // than it has credits: that amount of its credits is available to no other call. The sums are
 // per node, in memory.
 type unpaid []unpaidPart
@@ -92,7 +92,7 @@ func (l *Ledger) writeFailures() {
 }
 
 // Unpaid counts the cost of a request of the call that failed free of charge after its
-// provider had received it. It reports whether the credits also cover another request that
+// provider had received it, or its files had been read. The hold may have ended. It reports whether the credits also cover another request that
 // costs at most next.
 func (h *Hold) Unpaid(cost, next stoa.Credits) bool {
 	h.a.mu.Lock()

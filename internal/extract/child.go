@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
+	"time"
 )
 
 // Limits of a child.
@@ -21,8 +24,26 @@ const (
 )
 
 // Child is the main function of a child: it reads one request from in and writes one reply to
-// out. The memory and the processor time of the process are limited from then on.
+// out. The memory and the processor time of the process are limited from then on. It returns early if
+// the service was killed: the process must then end. Linux ends it without that.
 func Child(in io.Reader, out io.Writer) error {
+	done := make(chan error, 1)
+	go func() { done <- serve(in, out) }()
+	parent, check := os.Getppid(), time.NewTicker(time.Second)
+	defer check.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-check.C:
+			if os.Getppid() != parent {
+				return errors.New("the service ended")
+			}
+		}
+	}
+}
+
+func serve(in io.Reader, out io.Writer) error {
 	r := bufio.NewReaderSize(in, 64<<10)
 	line, err := r.ReadSlice('\n')
 	if err != nil {

@@ -9,6 +9,7 @@ package extract
 import (
 	"context"
 	"io"
+	"time"
 )
 
 // Version is the version of the readers. Stored texts of an older version are read again.
@@ -66,8 +67,9 @@ type Result struct {
 	Text     []byte // UTF-8, at most MaxText bytes; nil without text
 	Pages    int64  // pages, slides or sheets; 0 for other kinds
 	Places   []Place
-	Encoding string // of a text that was not UTF-8, in the name of the WHATWG
-	Note     string // a sentence for the owner, such as the number of replaced bytes; "" if there is nothing to say
+	Encoding string        // of a text that was not UTF-8, in the name of the WHATWG
+	Note     string        // a sentence for the owner, such as the number of replaced bytes; "" if there is nothing to say
+	Spent    time.Duration // processor time of the reader; 0 if none ran
 }
 
 // A Place is the beginning of a page, slide or sheet in a text.

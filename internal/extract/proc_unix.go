@@ -9,9 +9,10 @@ import (
 	"syscall"
 )
 
-// isolate starts a child in a process group that ends as a whole.
+// isolate starts a child in a process group that ends as a whole, on Linux also with this process.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endWithParent(cmd.SysProcAttr)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 

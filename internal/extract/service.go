@@ -16,9 +16,9 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"stoa/internal/media"
@@ -59,21 +59,22 @@ type Config struct {
 	// must be writable by this user only. Reading PDF files fails with [ErrUnavailable] if it is "".
 	Cache    string
 	Timeout  time.Duration // for one document
-	Children int           // running at the same time
-	Waiting  int           // documents that wait for a child
+	Children int           // running at the same time, at most half of them for one account
+	Waiting  int           // documents that wait for a child, at most a tenth of them of one account
 	Logger   *slog.Logger  // nil disables logging
 }
 
 // A Service reads documents in child processes. It is safe for concurrent use.
 type Service struct {
-	cfg     Config
-	turns   ratelimit.Turns
-	waiting atomic.Int64
+	cfg   Config
+	turns ratelimit.Turns
 
 	mu     sync.Mutex
-	warm   chan struct{} // closed when the running attempt ends; nil before the first one
-	failed error         // of the last attempt
-	retry  time.Time     // when a failed attempt may be repeated
+	all    int            // documents that wait for a child
+	by     map[string]int // the same by account
+	warm   chan struct{}  // closed when the running attempt ends; nil before the first one
+	failed error          // of the last attempt
+	retry  time.Time      // when a failed attempt may be repeated
 }
 
 // New returns a service. It starts nothing; [Service.Warm] prepares the PDF reader.
@@ -90,7 +91,7 @@ func New(cfg Config) *Service {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg}
+	return &Service{cfg: cfg, by: map[string]int{}}
 }
 
 // A request is the first line that a child reads. The document follows it.
@@ -234,12 +235,11 @@ func CheckCache(dir string) error {
 
 // run reads a document when it is the account's turn.
 func (s *Service) run(ctx context.Context, account string, q request, content io.Reader, limit int) (Result, error) {
-	if s.waiting.Add(1) > int64(s.cfg.Waiting) {
-		s.waiting.Add(-1)
+	if !s.enqueue(account) {
 		return Result{}, ErrBusy
 	}
-	release, err := s.turns.Acquire(ctx, account, s.cfg.Children, s.cfg.Children)
-	s.waiting.Add(-1)
+	release, err := s.turns.Acquire(ctx, account, s.cfg.Children, max(1, s.cfg.Children/2))
+	s.dequeue(account)
 	if err != nil {
 		return Result{}, context.Cause(ctx)
 	}
@@ -248,28 +248,53 @@ func (s *Service) run(ctx context.Context, account string, q request, content io
 	defer cancel()
 	q.Cache, q.Seconds = s.cfg.Cache, childThreads*int64(s.cfg.Timeout/time.Second)+1
 	r, err := s.child(limited, q, content, limit)
+	spent := r.Spent
 	switch {
 	case ctx.Err() != nil:
-		return Result{}, context.Cause(ctx)
+		return Result{Spent: spent}, context.Cause(ctx)
 	case err == nil:
 		return r, nil
 	case limited.Err() != nil || errors.Is(err, errTime):
-		return Result{Status: Timeout, Note: fmt.Sprintf("Reading the document took longer than %v.", s.cfg.Timeout)}, nil
+		return Result{Status: Timeout, Spent: spent, Note: fmt.Sprintf("Reading the document took longer than %v.", s.cfg.Timeout)}, nil
 	}
 	var ended *childError
 	if !errors.As(err, &ended) {
-		return Result{}, err
+		return Result{Spent: spent}, err
 	}
 	if ended.memory() {
 		s.cfg.Logger.Warn("a document needs too much memory", "sha256", ended.sha256, "error", ended)
-		return Result{Status: Timeout, Note: "Reading the document takes too much memory."}, nil
+		return Result{Status: Timeout, Spent: spent, Note: "Reading the document takes too much memory."}, nil
 	}
 	if stopped(ended.state) {
 		s.cfg.Logger.Warn("the reader of a document was stopped", "sha256", ended.sha256, "error", ended)
-		return Result{}, ErrStopped
+		return Result{Spent: spent}, ErrStopped
 	}
 	s.crashed(ended)
-	return failed(), nil
+	r = failed()
+	r.Spent = spent
+	return r, nil
+}
+
+// enqueue gives a document of an account a place to wait, unless the places, or the share of the
+// account, are taken. No account can fill the queue of the others.
+func (s *Service) enqueue(account string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= s.cfg.Waiting || s.by[account] >= max(1, s.cfg.Waiting/10) {
+		return false
+	}
+	s.all++
+	s.by[account]++
+	return true
+}
+
+func (s *Service) dequeue(account string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.by[account]--; s.by[account] == 0 {
+		delete(s.by, account)
+	}
 }
 
 // crashed logs the crash of a reader, which is a bug in Stoa or in one of its libraries.
@@ -324,7 +349,7 @@ func (e *childError) memory() bool {
 }
 
 // child runs one child. Its errors are a childError, or a failure to start it or to read
-// content.
+// content. The processor time of the child is in the result in any case.
 func (s *Service) child(ctx context.Context, q request, content io.Reader, limit int) (Result, error) {
 	command := s.cfg.Command
 	if command == nil {
@@ -351,6 +376,9 @@ func (s *Service) child(ctx context.Context, q request, content io.Reader, limit
 	if err != nil {
 		return Result{}, err
 	}
+	// On Linux a child ends with the thread that started it; see [isolate].
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
 		return Result{}, fmt.Errorf("start the program that reads documents: %w", err)
 	}
@@ -371,6 +399,7 @@ func (s *Service) child(ctx context.Context, q request, content io.Reader, limit
 	in.Close()
 	waitErr := cmd.Wait()
 	<-sent
+	spent := Result{Spent: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	ended := &childError{err: waitErr, stderr: stderr.String(), state: cmd.ProcessState}
 	panicked := strings.Contains(ended.stderr, errReader.Error())
 	if ctx.Err() == nil && (readErr != nil || panicked) { // the child may have ended before it read everything
@@ -379,19 +408,20 @@ func (s *Service) child(ctx context.Context, q request, content io.Reader, limit
 	}
 	switch {
 	case source.err != nil:
-		return Result{}, fmt.Errorf("read the document: %w", source.err)
+		return spent, fmt.Errorf("read the document: %w", source.err)
 	case readErr == nil:
+		r.Spent = spent.Spent
 		if panicked {
 			ended.err = errReader
 			s.crashed(ended)
 		}
 		return r, nil
-	case (ended.state.UserTime() + ended.state.SystemTime()).Seconds() >= float64(q.Seconds):
-		return Result{}, errTime
+	case q.Seconds > 0 && spent.Spent.Seconds() >= float64(q.Seconds):
+		return spent, errTime
 	case waitErr == nil || ctx.Err() == nil && errors.Is(readErr, errReply):
 		ended.err, ended.state = readErr, nil
 	}
-	return Result{}, ended
+	return spent, ended
 }
 
 // errReply means that a child wrote something else than a reply.

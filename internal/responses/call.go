@@ -29,6 +29,9 @@ type run struct {
 	enforced enforced                       // by the last model tried; final once the model is fixed
 	texted   bool                           // Log.FirstText was called
 	files    map[*stoa.Media]extract.Result // that were read
+	reading  *billing.Hold                  // of the files that were read last; nil if none were
+	readCost stoa.Credits                   // of the files that were read
+	charged  bool                           // the call was charged
 }
 
 // answer makes the call.
@@ -38,6 +41,11 @@ func (r *run) answer(request context.Context) (err error) {
 	if n := r.Request.unread; n > 0 {
 		r.Log.States(n)
 	}
+	defer func() {
+		if !r.charged {
+			r.setAside()
+		}
+	}()
 	if err := r.begin(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
@@ -257,6 +265,7 @@ func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 			r.Log.Disconnected()
 		}
 	}
+	r.charged = true
 	o.usage = &charge.Usage
 	r.Log.Charged(charge)
 	return charge, nil
@@ -287,6 +296,7 @@ func (r *run) abandon(ctx context.Context) error {
 		return err
 	}
 	if charge.ID != "" { // part of the reply had arrived
+		r.charged = true
 		r.Log.Charged(charge)
 	}
 	return stoa.ErrClientGone

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"stoa/internal/billing"
 	"stoa/internal/extract"
 	"stoa/internal/media"
 	"stoa/internal/stoa"
@@ -21,11 +22,16 @@ func (r *run) readFiles(ctx context.Context, m *stoa.Model, call *stoa.Call) err
 	if !r.s.Options.Documents {
 		return nil
 	}
+	defer func() {
+		if r.reading != nil { // the hold of the call follows
+			r.reading.Release()
+		}
+	}()
 	for _, item := range r.Request.media {
 		if item.kind != stoa.PartFile || item.URL != "" || item.Type == media.PDF && slices.ContainsFunc(m.Routes, readsPDF) {
 			continue
 		}
-		got, err := r.read(ctx, item)
+		got, err := r.read(ctx, m, item)
 		if err != nil {
 			return err
 		}
@@ -75,9 +81,38 @@ func (r *run) withTexts(parts []stoa.Part) []stoa.Part {
 	return parts
 }
 
+// readSecond is the cost of a started second of processor time of a reader, if the call is not made. The
+// text of a file in a call that is made is charged as its input.
+const readSecond = stoa.Credit / 100
+
+// reserve holds credits before a file is read, unless the model is free: an account without credits
+// must not occupy the readers.
+func (r *run) reserve(ctx context.Context, m *stoa.Model) error {
+	if m.Price.Most(stoa.MaxTokens, stoa.MaxTokens) == 0 {
+		return nil
+	}
+	hold, err := r.s.Gateway.Ledger.HoldFor(ctx, r.Caller, billing.Source{EndUser: r.Request.endUser()}, 1, readSecond)
+	if err != nil {
+		return err
+	}
+	if r.reading != nil {
+		r.reading.Release()
+	}
+	r.reading = hold
+	return nil
+}
+
+// setAside counts the cost of the files that were read for a call that is not made, so that an account
+// cannot have more of them read in an hour than it has credits.
+func (r *run) setAside() {
+	if r.reading != nil {
+		r.reading.Unpaid(r.readCost, 0)
+	}
+}
+
 // read returns the text of a file; it is read once, whatever the number of models that are
 // tried.
-func (r *run) read(ctx context.Context, item mediaItem) (extract.Result, error) {
+func (r *run) read(ctx context.Context, m *stoa.Model, item mediaItem) (extract.Result, error) {
 	if got, ok := r.files[item.Media]; ok {
 		return got, nil
 	}
@@ -92,7 +127,13 @@ func (r *run) read(ctx context.Context, item mediaItem) (extract.Result, error) 
 	case extract.Unreadable:
 		got = extract.Result{Status: extract.None}
 	case extract.Readable:
+		if err := r.reserve(ctx, m); err != nil {
+			return got, err
+		}
 		got, err = r.s.Extract.Read(ctx, extract.Document{Account: r.Caller.Account.ID, Name: item.Name, MediaType: item.Type, Size: int64(len(data)), Content: bytes.NewReader(data)})
+	}
+	if got.Spent > 0 || got.Status != "" {
+		r.readCost += readSecond * stoa.Credits(got.Spent/time.Second+1)
 	}
 	switch {
 	case errors.Is(err, extract.ErrUnavailable):

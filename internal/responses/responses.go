@@ -116,5 +116,6 @@ func (s *Service) CountInput(ctx context.Context, c stoa.Caller, req *Request) (
 		ask.Fit = func(m *stoa.Model, call *stoa.Call) error { return r.fit(ctx, m, call) }
 	}
 	tokens, err := s.Gateway.CountInput(ctx, c, ask)
+	r.setAside() // a count is free
 	return tokens, req.from.Error(err)
 }

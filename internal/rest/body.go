@@ -217,7 +217,7 @@ func InTurn[T any](b *Base, w http.ResponseWriter, body []byte, work func([]byte
 		return work(body)
 	}
 	x := w.(*Exchange)
-	give, err := b.parsing.Acquire(x.HTTP.Context(), x.Log.Caller.Account.ID, largeBodies(), largeBodies())
+	give, err := b.parsing.Acquire(x.HTTP.Context(), x.Log.Caller.Account.ID, largeBodies(), max(1, largeBodies()/2))
 	if err != nil {
 		var none T
 		return none, stoa.ErrClientGone
