@@ -62,6 +62,9 @@ type Server struct {
 	Managed *managed.Manager
 	Prepare func([]stoa.Provider) *upstream.Set
 	Applied func()
+	// ListModels reads the models that the server of a provider lists; local reports whether it is
+	// at a private address. It is nil if providers cannot be tested.
+	ListModels func(ctx context.Context, p stoa.Provider) (models []stoa.ListedModel, local bool, err error)
 	// Listings returns the providers whose models are not all offered; nil means none.
 	Listings func() []store.Finding
 

@@ -106,7 +106,7 @@ func (s *Server) deleteConfigDraft(ctx context.Context, in rest.Request[contract
 }
 
 // checkConfigDraft serves POST /api/v1/config/draft/check.
-func (s *Server) checkConfigDraft(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigCheck], error) {
+func (s *Server) checkConfigDraft(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigCheck], error) {
 	r, err := s.Managed.Check(ctx)
 	if err != nil {
 		return rest.Reply[contract.ConfigCheck]{}, err
@@ -117,6 +117,9 @@ func (s *Server) checkConfigDraft(ctx context.Context, _ rest.Request[rest.None,
 	}
 	for _, p := range r.Problems {
 		out.Problems = append(out.Problems, contract.ConfigProblem{Path: p.Path, Message: p.Message, Where: nullIfZero(p.Where)})
+	}
+	if out.Effects, err = s.effects(ctx, in.Caller.Account.ID, r); err != nil {
+		return rest.Reply[contract.ConfigCheck]{}, err
 	}
 	shown := func(v contract.ConfigValue) nullable.Nullable[contract.ConfigValue] {
 		if v == nil {

@@ -262,9 +262,13 @@ func (s *Server) checkProviders(context.Context) (check, error) {
 			}
 		}
 	}
-	stopped := s.Catalog.Load().Stopped()
+	cat := s.Catalog.Load()
+	stopped := cat.Stopped()
 	c := attentionIf(len(stopped) > 0, fmt.Sprintf("All providers of %d models are disabled, so these models answer 503: enable a provider, or add a route to another one.", len(stopped)),
 		fmt.Sprintf("No model lacks a provider because of a disabled one (%d are disabled).", len(off)))
+	if cat.DefaultModel(stoa.Plan{}) == "" {
+		c.status, c.summary = checkAttention, strings.TrimSpace("`auto` has no model with a provider, so calls that use it answer 503: give a family a provider, or set auto. "+c.summary)
+	}
 	c.count = len(stopped)
 	for _, name := range off[:min(len(off), diagnosisItems)] {
 		c.items = append(c.items, store.Finding{ID: name, Detail: "It is disabled."})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oapi-codegen/nullable"
 
+	"stoa/internal/catalog"
 	"stoa/internal/contract"
 	"stoa/internal/rest"
 	"stoa/internal/upstream"
@@ -28,8 +29,18 @@ func (s *Server) listProviders(context.Context, rest.Request[rest.None, rest.Non
 			}
 		}
 	}
+	problems := map[string]string{}
+	if s.Listings != nil {
+		for _, f := range s.Listings() {
+			problems[f.ID] = f.Detail
+		}
+	}
 	for _, p := range stats.Providers {
-		out.Data = append(out.Data, contractProvider(p, models[p.Name]))
+		c := contractProvider(p, models[p.Name])
+		name, _, _ := strings.Cut(p.Name, "#")
+		c.ListProblem = nullIfZero(problems[name])
+		c.Disabled = c.Disabled || p.Name == catalog.SandboxProvider && len(c.Models) == 0
+		out.Data = append(out.Data, c)
 	}
 	return rest.Reply[contract.ProviderList]{Body: out}, nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -47,6 +48,12 @@ func recentProviders(ctx context.Context, tx *store.Tx, most int) (contract.Rece
 		}
 		out.Rows++
 		oldest = c.CreatedAt
+		if c.Provider == "" && c.Code == stoa.CodeModelUnavailable {
+			out.Unserved.Day++
+			if !c.CreatedAt.Before(lastHour) {
+				out.Unserved.Hour++
+			}
+		}
 		if c.Provider == "" {
 			return // it was rejected before a provider was tried
 		}
@@ -162,8 +169,16 @@ func (s *Server) tryProvider(ctx context.Context, accountID string, cat *catalog
 		Provider: name, Model: nullIfZero(""), Status: nullIfZero(0), ErrorCode: nullIfZero(""), TimeToFirstTokenMilliseconds: nullIfZero(int64(0)),
 		Text: "No model is routed to this provider, so nothing was sent. Add it to a family or a model in the configuration.",
 	}
+	cat, listed, problem := s.withList(ctx, cat, name)
+	if problem != "" {
+		out.Text = problem
+		return out, nil
+	}
 	model, route, found := cheapest(cat, name)
 	if !found {
+		if listed != "" {
+			out.Text = listed + "None of them can be called."
+		}
 		if cat.Disabled(name) {
 			out.Text = "This provider is disabled, so nothing was sent. Enable it to test it."
 		}
@@ -173,12 +188,45 @@ func (s *Server) tryProvider(ctx context.Context, accountID string, cat *catalog
 	if err != nil {
 		return out, err
 	}
-	out.Model, out.Ok, out.Text, out.Attempts = nullIfZero(route.Model), t.Failed == "", "It responded.", t.Attempts
+	out.Model, out.Ok, out.Text, out.Attempts = nullIfZero(route.Model), t.Failed == "", listed+"It responded.", t.Attempts
 	out.TimeToFirstTokenMilliseconds, out.DurationMilliseconds = nullIfZero(milliseconds(t.FirstToken)), milliseconds(t.Duration)
 	if !out.Ok {
-		out.Status, out.ErrorCode, out.Text = nullIfZero(t.Status), nullIfZero(string(t.Failed)), explain(t)
+		out.Status, out.ErrorCode, out.Text = nullIfZero(t.Status), nullIfZero(string(t.Failed)), listed+explain(t)
 	}
 	return out, nil
+}
+
+// maxListedNames is the maximum number of listed models that the text of a test names.
+const maxListedNames = 5
+
+// withList adds the models that the server of a provider lists to a catalog, and says what it lists;
+// "" for a provider that does not offer listed models. Then problem is the reason why the list cannot
+// be used.
+func (s *Server) withList(ctx context.Context, cat *catalog.Catalog, name string) (with *catalog.Catalog, listed, problem string) {
+	i := slices.IndexFunc(cat.Discovering(), func(p stoa.Provider) bool { return p.Name == name || p.Ref() == name })
+	if i < 0 || s.ListModels == nil {
+		return cat, "", ""
+	}
+	l := catalog.Listing{Of: cat.Discovering()[i]}
+	var err error
+	if l.Models, l.Local, err = s.ListModels(ctx, l.Of); err != nil {
+		return cat, "", fmt.Sprintf("The list of models could not be read: %v.", err)
+	}
+	var names []string
+	for _, m := range l.Models[:min(len(l.Models), maxListedNames)] {
+		names = append(names, rest.ShortName(m.ID))
+	}
+	if len(l.Models) > maxListedNames {
+		names = append(names, "…")
+	}
+	listed = fmt.Sprintf("The server lists %s: %s. ", counted(len(l.Models), "model", "models"), strings.Join(names, ", "))
+	switch {
+	case len(l.Models) == 0:
+		return cat, "", "The server lists no models, so nothing was sent."
+	case l.Unpriced():
+		return cat, "", listed + "They cannot be called: its address is not a private one, and the provider has no price. Set its price."
+	}
+	return cat.WithListings(map[string]catalog.Listing{l.Of.Name: l}), listed, ""
 }
 
 // cheapest returns the model with the lowest output price that is routed to a provider,

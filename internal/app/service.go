@@ -265,7 +265,7 @@ func (s *Service) buildAPI(p Parts) error {
 		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
 		Catalog: &s.catalog, Plans: s.planList, Version: p.Version, Commit: p.Commit,
 		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact,
-		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
+		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, ListModels: s.pool.Models, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Managed: &managed.Manager{Store: s.Store, Vault: s.Vault, InForce: s.state.Load}, Prepare: s.pool.Prepare, Applied: s.applied,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,

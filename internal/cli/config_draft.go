@@ -150,12 +150,31 @@ You pay the vendor. The exit code is 1 if the provider did not answer.`,
 func (e *env) configApply() *cobra.Command {
 	c := &cobra.Command{
 		Use: "apply", Short: "Put the draft in force", Args: noArgs,
-		Long:    "Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep their settings.",
+		Long: `Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep
+their settings. The models and agents that it stops are listed first; it has to be confirmed if "auto" would have no model.`,
 		Example: "  stoa config draft apply --note 'Second vendor'",
 	}
 	note := c.Flags().String("note", "", "a note for the list of versions")
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	sends(c, "note", "note")
-	c.RunE = func(c *cobra.Command, _ []string) error { return e.apply(c.Context(), draftPath+"/apply", *note) }
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		var check struct {
+			Effects []effect `json:"effects"`
+		}
+		if _, err := call.JSON(c.Context(), "POST", draftPath+"/check", nil, nil, &check); err != nil {
+			return err
+		}
+		if e.sayEffects(check.Effects) {
+			if err := e.confirm(*yes, "Apply the draft although calls will fail?"); err != nil {
+				return err
+			}
+		}
+		return e.apply(c.Context(), draftPath+"/apply", *note)
+	}
 	return c
 }
 
@@ -247,6 +266,21 @@ func (e *env) apply(ctx context.Context, path, note string) error {
 	}
 }
 
+// An effect is what a draft ends or changes for callers and agents.
+type effect struct {
+	Text    string `json:"text"`
+	Confirm bool   `json:"confirm"`
+}
+
+// sayEffects prints effects, and reports whether one has to be confirmed.
+func (e *env) sayEffects(list []effect) (confirm bool) {
+	for _, one := range list {
+		fmt.Fprintf(e.err, "effect: %s\n", clean(one.Text))
+		confirm = confirm || one.Confirm
+	}
+	return confirm
+}
+
 // checkDraft prints the result of a check, and fails if the draft has problems.
 func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) error {
 	type rates struct {
@@ -260,6 +294,7 @@ func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) er
 			Where   *string `json:"where"`
 		} `json:"problems"`
 		Warnings []string `json:"warnings"`
+		Effects  []effect `json:"effects"`
 		Changes  []struct {
 			Path   string          `json:"path"`
 			Before json.RawMessage `json:"before"`
@@ -281,6 +316,7 @@ func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) er
 	for _, w := range check.Warnings {
 		fmt.Fprintf(e.err, "warning: %s\n", clean(w))
 	}
+	e.sayEffects(check.Effects)
 	for _, c := range check.Changes {
 		fmt.Fprintf(e.out, "%s\n  from  %s\n  to    %s\n", clean(c.Path), compact(c.Before), compact(c.After))
 	}

@@ -54,6 +54,21 @@ func TestSettingsAreChangedFromTheCommandLine(t *testing.T) {
 	write("providers:\n  - {name: claude, wire: fax}\n")
 	p.runs(1, "", "config", "draft", "set", file)
 	p.runs(1, "", "config", "draft", "check")
+	// A draft without a model for auto is applied after a confirmation.
+	write("providers:\n  - {name: claude, wire: messages, apiKey: " + fakeup.Key + ", baseURL: \"" + up.URL + "\"}\nfamilies:\n  empty: [{provider: claude}]\n")
+	p.runs(0, "", "config", "draft", "set", file)
+	if said := p.runs(2, "", "config", "draft", "apply"); !strings.Contains(said, "effect: `auto` will have no model") || !strings.Contains(said, "--yes") {
+		t.Errorf("apply without a confirmation: %s", said)
+	}
+	p.runs(0, "", "config", "draft", "apply", "--yes")
+	if said := p.runs(0, "", "providers", "recent"); strings.Contains(said, "model_unavailable") {
+		t.Errorf("before a call: %s", said)
+	}
+	p.runs(1, "", "respond", "hi")
+	for !strings.Contains(p.runs(0, "", "providers", "recent"), "1 call in the last 24 hours had no provider") {
+		continue // the row is written soon after the reply
+	}
+	p.runs(0, "", "config", "draft", "set", file)
 	p.runs(0, "", "config", "draft", "drop", "--yes")
 	p.runs(0, "", "config", "draft", "check")
 }

@@ -93,15 +93,30 @@ func (e *env) providerList(c *cobra.Command, o *output, path string, v view, non
 		return err
 	}
 	var list struct {
-		Data  []jsonx.Value `json:"data"`
-		Since string        `json:"since"`
-		Cut   bool          `json:"cut"`
+		Data     []jsonx.Value `json:"data"`
+		Since    string        `json:"since"`
+		Cut      bool          `json:"cut"`
+		Unserved struct {
+			Day int `json:"day"`
+		} `json:"unserved"` // of recent calls
 	}
 	if _, err := call.JSON(c.Context(), "GET", path, nil, nil, &list); err != nil {
 		return err
 	}
 	if list.Cut {
 		fmt.Fprintf(e.err, "There were too many calls: only calls since %s are counted.\n", clean(list.Since))
+	}
+	if n := list.Unserved.Day; n > 0 {
+		fmt.Fprintf(e.err, "%s in the last 24 hours had no provider (model_unavailable).\n", some(n, "call", "calls"))
+	}
+	for _, raw := range list.Data {
+		var p struct {
+			Name        string `json:"name"`
+			ListProblem string `json:"listProblem"` // of a provider
+		}
+		if err := jsonx.Unmarshal(raw, &p); err == nil && p.ListProblem != "" {
+			fmt.Fprintf(e.err, "%s: %s\n", clean(p.Name), clean(p.ListProblem))
+		}
 	}
 	return o.list(v, sequence(list.Data), 0, none)
 }

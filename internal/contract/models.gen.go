@@ -657,6 +657,9 @@ type ConfigCheck struct {
 	// Changes The differences from the version in force.
 	Changes []ConfigChange `json:"changes"`
 
+	// Effects What the draft ends or changes for callers and agents, in words. Lists of models that servers report are read for it. Empty while there are problems.
+	Effects []ConfigEffect `json:"effects"`
+
 	// Ok Whether the draft can be applied.
 	Ok bool `json:"ok"`
 
@@ -680,6 +683,24 @@ type ConfigDraft struct {
 	// Settings `providers`, `families`, `models`, `auto`, `aliases` and `plans`, in the form of the configuration file.
 	Settings  ManagedSettings         `json:"settings"`
 	UpdatedAt nullable.Nullable[Time] `json:"updatedAt"`
+}
+
+// ConfigEffect defines model for ConfigEffect.
+type ConfigEffect struct {
+	// Agents The number of agents whose model stops.
+	Agents int64 `json:"agents"`
+
+	// Confirm Whether a person should confirm it before the draft is applied.
+	Confirm bool `json:"confirm"`
+
+	// Kind Example: models_stop
+	Kind string `json:"kind"`
+
+	// Models The models that stop.
+	Models []string `json:"models"`
+
+	// Text Example: 12 models stop, which the sandbox answers now: the draft has no provider for alpha-haiku-4-5, alpha-sonnet-5-5, …
+	Text string `json:"text"`
 }
 
 // ConfigItem defines model for ConfigItem.
@@ -3845,7 +3866,7 @@ type PricesPreviewRow struct {
 
 // Provider defines model for Provider.
 type Provider struct {
-	// Disabled Whether the provider is switched off: it receives no new calls.
+	// Disabled Whether the provider is switched off: it receives no new calls. The sandbox is when a provider is configured.
 	Disabled bool `json:"disabled"`
 
 	// Failures The number of failures, including timeouts, without errors of the caller.
@@ -3856,6 +3877,9 @@ type Provider struct {
 
 	// LastFailure The latest failure of all its models; null before the first.
 	LastFailure nullable.Nullable[ProviderFailure] `json:"lastFailure"`
+
+	// ListProblem The reason why not all models that its server lists can be called, such as a list that cannot be read; null if there is none.
+	ListProblem nullable.Nullable[string] `json:"listProblem"`
 
 	// MaxInFlight The maximum number of concurrent requests.
 	MaxInFlight int64 `json:"maxInFlight"`
@@ -4161,6 +4185,9 @@ type RecentProviderList struct {
 
 	// Since The start of the time range whose rows were read: 24 hours ago, or later if `cut` is true.
 	Since Time `json:"since"`
+
+	// Unserved The calls that failed because no provider serves their model (503 `model_unavailable`).
+	Unserved UnservedCalls `json:"unserved"`
 }
 
 // Reconciliation The books of the account at one time.
@@ -5493,6 +5520,12 @@ type TurnList struct {
 
 	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// UnservedCalls The calls that failed because no provider serves their model (503 `model_unavailable`).
+type UnservedCalls struct {
+	Day  int64 `json:"day"`
+	Hour int64 `json:"hour"`
 }
 
 // UpdateAccount defines model for UpdateAccount.

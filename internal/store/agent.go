@@ -117,6 +117,22 @@ func (tx *Tx) NewestSessions(ctx context.Context, accountID string, agentIDs []a
 		FROM agents a WHERE a.account_id = $1 AND a.id IN (`+in+`) LIMIT 512`, args...)
 }
 
+// maxAgentModels is the maximum number of names that [Tx.AgentsByModel] returns.
+const maxAgentModels = 10_000
+
+// AgentsByModel returns the number of agents of all accounts by the name of their model, the most used
+// ones first.
+func (tx *Tx) AgentsByModel(ctx context.Context) (map[string]int64, error) {
+	counts := map[string]int64{}
+	return counts, tx.Query(ctx, func(rows *sql.Rows) error {
+		var model string
+		var n int64
+		err := rows.Scan(&model, &n)
+		counts[model] = n
+		return err
+	}, `SELECT model, COUNT(*) FROM agents WHERE deleted_at = 0 GROUP BY model ORDER BY 2 DESC, model LIMIT $1`, maxAgentModels)
+}
+
 // EditAgent lets fn change an agent and writes the result. The agent is locked while fn
 // runs, so fn is the place to compare revisions. If fn fails, its error is returned and
 // nothing is written. The version is increased and frozen if instructions, model, tools,

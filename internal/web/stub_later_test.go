@@ -13,7 +13,7 @@ func stubProviders() string {
 		return fmt.Sprintf(`{"model":%q,"state":%q,"openUntil":%s,"inFlight":2,"requests":1482,"retries":%d,"failures":%d,"timeouts":1,"lastFailure":%s}`, model, state, until, failures, failures, last)
 	}
 	provider := func(name, wire string, failures int, last string, routes ...string) string {
-		return fmt.Sprintf(`{"name":%q,"wire":%q,"disabled":false,"models":["alpha-sonnet-5-5","alpha-opus-5-5"],"inFlight":4,"maxInFlight":512,"refused":3,"requests":%d,"retries":1,"failures":%d,"timeouts":1,"lastFailure":%s,"routes":[%s]}`, name, wire, 1482*len(routes), failures, last, strings.Join(routes, ","))
+		return fmt.Sprintf(`{"name":%q,"wire":%q,"disabled":false,"models":["alpha-sonnet-5-5","alpha-opus-5-5"],"listProblem":null,"inFlight":4,"maxInFlight":512,"refused":3,"requests":%d,"retries":1,"failures":%d,"timeouts":1,"lastFailure":%s,"routes":[%s]}`, name, wire, 1482*len(routes), failures, last, strings.Join(routes, ","))
 	}
 	return `{"active":8,"retrying":1,"data":[` + strings.Join([]string{
 		provider("claude", "messages", 31, failed, route("claude-opus-4-8", "open", `"2026-11-20T12:00:30.000Z"`, failed, 30), route("claude-sonnet-4-6", "closed", "null", "null", 0), route("claude-haiku-4-5", "half_open", "null", failed, 1)),

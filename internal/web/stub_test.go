@@ -402,7 +402,7 @@ func stubReplies() map[string]string {
 		"GET /users/me":               me("pro", "Pro", true, `["*","operator"]`, "null", "null"),
 		"GET /users/me as free":       me("free", "Free", false, `["*"]`, "1000000", "990000"),
 		"GET /usage":                  usage(rows, sum),
-		"GET /providers of nobody":    `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","disabled":false,"models":[],"inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
+		"GET /providers of nobody":    `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","disabled":false,"models":[],"listProblem":null,"inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
 		"GET /credits of nobody":      `{"availableMicro":0,"heldMicro":0,"grantedMicro":20000000,"spentMicro":20000000}`,
 		"GET /usage of nobody":        usage(nil, 0),
 		"GET /notices":                `{"data":[{"object":"notice","type":"provider.down","scope":"service","subject":"claude","message":"A provider does not answer: claude","consolePath":"providers","since":"2026-11-20T12:00:00.000Z"}]}`,

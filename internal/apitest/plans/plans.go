@@ -43,6 +43,7 @@ var planned = map[string]string{
 	`GROUP BY lease_id, account_id`:                     "the check of the books: a report",
 	`UNION ALL SELECT * FROM (SELECT id, 'charge'`:      "three parts of a page, and one row for each lease with purged charges",
 	`FROM keys WHERE account_id = $1 AND made_by = $2`:  "the keys of an account are bounded",
+	`SELECT model, COUNT(*) FROM agents`:                "the check of a draft, for operators: a report",
 	`FROM members m JOIN people p ON p.id`:              "the members of an account are bounded",
 	`FROM invitations WHERE expires_at < $`:             "100 open ones of an account, and those of a month: a sweep",
 	`ORDER BY created_at DESC, hash LIMIT 1000`:         "the sessions of a person or of a key are bounded",

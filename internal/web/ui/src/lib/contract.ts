@@ -455,6 +455,7 @@ export interface ConfigChange {
 export interface ConfigCheck {
   baseVersion: number;
   changes: ConfigChange[];
+  effects: ConfigEffect[];
   ok: boolean;
   prices: PriceChange[];
   problems: ConfigProblem[];
@@ -467,6 +468,14 @@ export interface ConfigDraft {
   exists: boolean;
   settings: ManagedSettings;
   updatedAt: string | null;
+}
+
+export interface ConfigEffect {
+  agents: number;
+  confirm: boolean;
+  kind: string;
+  models: string[];
+  text: string;
 }
 
 export interface ConfigItem {
@@ -2331,6 +2340,7 @@ export interface Provider {
   failures: number;
   inFlight: number;
   lastFailure: ProviderFailure | null;
+  listProblem: string | null;
   maxInFlight: number;
   models: string[];
   name: string;
@@ -2473,6 +2483,7 @@ export interface RecentProviderList {
   data: RecentProvider[];
   rows: number;
   since: string;
+  unserved: UnservedCalls;
 }
 
 export interface Reconciliation {
@@ -3508,6 +3519,11 @@ export interface TurnList {
 export interface Unhealthy {
   status: "draining" | "unavailable";
   timestamp: string;
+}
+
+export interface UnservedCalls {
+  day: number;
+  hour: number;
 }
 
 export interface UpdateAccount {

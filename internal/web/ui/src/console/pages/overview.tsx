@@ -32,6 +32,7 @@ export function Overview() {
         <Skeleton lines={12} />
       ) : (
         <>
+          {steps.data?.[0] && <Unread of={steps.data[0]} />}
           {steps.data && <FirstSteps of={steps.data} />}
           <Figures sums={sums} />
           <div class="cockpit">
@@ -322,6 +323,23 @@ function FirstSteps({ of: [providers, keys, receipts] }: { of: NonNullable<Retur
   );
 }
 
+// Unread names the providers whose models are not all offered.
+function Unread({ of: providers }: { of: ProviderList }) {
+  return (
+    <>
+      {providers.data
+        .filter((p) => p.listProblem)
+        .map((p) => (
+          <Notice key={p.name} meaning={p.models.length === 0 ? "failed" : "waiting"}>
+            <p class="breaks">
+              <b>{p.name}:</b> {p.listProblem} <a href="#/providers">Providers</a>
+            </p>
+          </Notice>
+        ))}
+    </>
+  );
+}
+
 const Done = ({ is }: { is: boolean }) => (is ? <Badge meaning="ok">done</Badge> : null);
 
 function Latest() {
@@ -369,7 +387,15 @@ function Served() {
         <h2 id="served">Models and prices</h2>
         {meta.data && (
           <span class="push small muted">
-            <code>auto</code> is {meta.data.defaultModel} now
+            {meta.data.defaultModel ? (
+              <>
+                <code>auto</code> is {meta.data.defaultModel} now
+              </>
+            ) : (
+              <span class="bad">
+                <code>auto</code> has no model: no provider serves it
+              </span>
+            )}
           </span>
         )}
       </header>

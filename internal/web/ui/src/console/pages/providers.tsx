@@ -40,11 +40,12 @@ function All({ of: p }: { of: ProviderList }) {
 // Sums shows whether all providers serve, and the calls of the last 24 hours.
 function Sums({ of: p, recent }: { of: ProviderList; recent?: RecentProviderList }) {
   const resting = p.data.filter((one) => !one.disabled && one.routes.some((r) => r.state !== "closed"));
-  const sum = (member: "calls" | "errors") => recent && recent.data.reduce((all, r) => all + r.day[member], 0);
+  const unread = p.data.filter((one) => one.listProblem);
+  const sum = (member: "calls" | "errors") => recent && recent.data.reduce((all, r) => all + r.day[member], recent.unserved.day);
   const [calls, errors] = [sum("calls"), sum("errors")];
   return (
     <dl class="figures">
-      <Figure title="Providers" sub={resting.length > 0 ? <span class="bad">{resting.map((one) => one.name).join(", ")} failing</span> : "none failing"}>
+      <Figure title="Providers" sub={resting.length > 0 ? <span class="bad">{resting.map((one) => one.name).join(", ")} failing</span> : unread.length > 0 ? <span class="bad">models of {unread.map((one) => one.name).join(", ")} not offered</span> : "none failing"}>
         {count(p.data.filter((one) => !one.disabled).length)}
       </Figure>
       <Figure title="Calls in progress" sub={`${count(p.retrying)} retrying`}>
@@ -53,7 +54,7 @@ function Sums({ of: p, recent }: { of: ProviderList; recent?: RecentProviderList
       <Figure title="Calls in 24 h" sub="agents excluded">
         {calls === undefined ? "–" : count(calls)}
       </Figure>
-      <Figure title="Errors in 24 h" sub={!!calls && `${((100 * errors!) / calls).toFixed(1)} %`}>
+      <Figure title="Errors in 24 h" sub={!!calls && `${((100 * errors!) / calls).toFixed(1)} %${recent!.unserved.day > 0 ? `, ${count(recent!.unserved.day)} without a provider` : ""}`}>
         {errors === undefined ? "–" : <span class={errors > 0 ? "bad" : ""}>{count(errors)}</span>}
       </Figure>
     </dl>
@@ -95,12 +96,14 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
   const serves =
     p.models.length > 0 ? (
       <span class="breaks">Serves {p.models.join(", ")}.</span>
+    ) : p.disabled && p.wire === "sandbox" ? (
+      "It gets no calls: it answers only while no provider is configured."
     ) : p.disabled ? (
       "It gets no calls. Enable it under Settings."
     ) : p.wire === "sandbox" ? (
       "It answers for models without a provider."
     ) : (
-      "No model is routed to it. Add it to the routes of a family."
+      p.listProblem ? "It serves no model." : "No model is routed to it. Add it to the routes of a family."
     );
   const used = p.requests > 0 || !!lately?.day.calls;
   const [test, setTest] = useState<ProviderTest>();
@@ -119,7 +122,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
           {!used && <> · {serves}</>}
         </span>
         <span class="push row tight small">
-          {p.disabled ? <Badge>disabled</Badge> : !used ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
+          {p.disabled ? <Badge>{p.wire === "sandbox" ? "not in use" : "disabled"}</Badge> : p.listProblem && p.models.length === 0 ? <Badge meaning="failed">no models</Badge> : !used ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
           {may("operator") && offers("testProvider") && !p.disabled && (
             <Button small disabled={action.busy} onClick={run}>
               {action.busy ? "Testing" : "Test now"}
@@ -127,6 +130,13 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
           )}
         </span>
       </header>
+      {p.listProblem && (
+        <div class="pad">
+          <Notice meaning={p.models.length === 0 ? "failed" : "waiting"}>
+            <p class="breaks">{p.listProblem}</p>
+          </Notice>
+        </div>
+      )}
       <div class={test || action.problem ? "pad stack" : ""} role="status">
         {test && <Tested of={test} />}
         {action.problem && <Failure problem={action.problem} />}

@@ -16,11 +16,16 @@ import { Table } from "../parts/table";
 const lines = (v: unknown) => (v === null ? "" : JSON.stringify(v, null, 2));
 const rates = (p: ConfigPrice | null) => (p ? `${credits(p.input)} / ${credits(p.output)}${rulesInWords(p) && `, ${rulesInWords(p)}`}` : "–");
 
+// inCode shows the parts of a text between backticks as code.
+const inCode = (text: string) => text.split("`").map((part, i) => (i % 2 ? <code>{part}</code> : part));
+
 // Review shows what the draft changes, tests its providers, and applies it.
 export function Review({ of: all, onDone, onClose }: { of: All } & Ends) {
   const { api } = useSession();
   const check = all.check!;
   const [note, setNote] = useState("");
+  const [accepted, setAccepted] = useState(false);
+  const asks = check.effects.some((e) => e.confirm);
   const action = useAction();
   const apply = () =>
     action.run(async (once) => {
@@ -36,7 +41,7 @@ export function Review({ of: all, onDone, onClose }: { of: All } & Ends) {
       footer={
         <>
           <Button onClick={onClose}>Close</Button>
-          <Button kind="main" disabled={action.busy || !check.ok} onClick={apply}>
+          <Button kind="main" disabled={action.busy || !check.ok || (asks && !accepted)} onClick={apply}>
             Apply
           </Button>
         </>
@@ -61,6 +66,25 @@ export function Review({ of: all, onDone, onClose }: { of: All } & Ends) {
           <p>{w}</p>
         </Notice>
       ))}
+      {check.effects.length > 0 && (
+        <Notice meaning={asks ? "failed" : "waiting"}>
+          <p>
+            <b>What changes for callers and agents</b>
+          </p>
+          <ul>
+            {check.effects.map((e) => (
+              <li class="breaks" title={e.models.join(", ") || undefined}>
+                {e.confirm ? <b>{inCode(e.text)}</b> : inCode(e.text)}
+              </li>
+            ))}
+          </ul>
+          {asks && (
+            <label class="check">
+              <input type="checkbox" id="accept-effects" checked={accepted} onChange={(e) => setAccepted(e.currentTarget.checked)} /> Apply it although calls will fail
+            </label>
+          )}
+        </Notice>
+      )}
       {check.changes.length === 0 && <p>The draft does not differ from the settings in force.</p>}
       {check.changes.map((c) => (
         <section key={c.path} class="stack" aria-label={c.path}>
