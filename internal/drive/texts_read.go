@@ -176,6 +176,9 @@ func (d *Drives) Page(ctx context.Context, who Owner, p Path, page int64) (File,
 	if ctx.Err() != nil {
 		return f, nil, ctx.Err()
 	}
+	if errors.Is(err, extract.ErrBusy) || errors.Is(err, extract.ErrStopped) {
+		return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q cannot be shown at the moment: its reader is busy or was stopped. Try again.", page, p.text).At("page").Because(err)
+	}
 	return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q has no text and cannot be shown.", page, p.text).At("page").Because(err)
 }
 

@@ -97,7 +97,10 @@ func (r *reader) Read(ctx context.Context, d extract.Document) (extract.Result, 
 	return out, nil
 }
 
-func (r *reader) Page(context.Context, extract.Document, int64) ([]byte, error) {
+func (r *reader) Page(_ context.Context, d extract.Document, _ int64) ([]byte, error) {
+	if d.Name == "busy.pdf" {
+		return nil, extract.ErrBusy
+	}
 	return []byte("\x89PNG"), nil
 }
 
@@ -466,6 +469,17 @@ func TestTextIsReadByOneNode(t *testing.T) {
 			}
 		}
 		check(t, nodes[0])
+	})
+}
+
+// TestBusyReadersAreNotAFaultOfThePage shows a page while all readers work.
+func TestBusyReadersAreNotAFaultOfThePage(t *testing.T) {
+	t.Parallel()
+	eachReading(t, drive.Limits{}, func(t *testing.T, d *drive.Drives, r *reader) {
+		put(t, d, "busy.pdf", "%PDF-ready words")
+		if _, _, err := d.Page(t.Context(), who, path(t, "busy.pdf"), 1); err == nil || !strings.Contains(err.Error(), "Try again") {
+			t.Error(err)
+		}
 	})
 }
 
