@@ -88,7 +88,7 @@ const readSecond = stoa.Credit / 100
 // reserve holds credits before a file is read, unless the model is free: an account without credits
 // must not occupy the readers.
 func (r *run) reserve(ctx context.Context, m *stoa.Model) error {
-	if m.Price.Most(stoa.MaxTokens, stoa.MaxTokens) == 0 {
+	if m.Price.Input+m.Price.CacheWrite+m.Price.Output == 0 {
 		return nil
 	}
 	hold, err := r.s.Gateway.Ledger.HoldFor(ctx, r.Caller, billing.Source{EndUser: r.Request.endUser()}, 1, readSecond)
