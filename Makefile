@@ -19,7 +19,7 @@ BINARY ?= stoa
 DIST ?= dist
 
 build: ## the release: one static file, ./stoa
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(if $(VERSION),-X stoa/internal/cli.linked=$(VERSION))" -o $(BINARY) ./cmd/stoa
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(if $(VERSION),-X stoa/internal/faces/cli.linked=$(VERSION))" -o $(BINARY) ./cmd/stoa
 
 sbom: build ## the bill of materials of ./stoa: stoa.cdx.json
 	go run -C tools ./sbom $(abspath $(BINARY)) > stoa.cdx.json
@@ -30,10 +30,10 @@ release: ## archives for six systems, checksums, bills of materials, a Homebrew 
 	IMAGE="$(IMAGE)" CHART="$(CHART)" .ci/sign $(DIST)
 
 golden: ## rewrite the expected parts of the vendor fixtures; read the diff
-	go test ./internal/wire -update
+	go test ./internal/models/wire -update
 
 contract: ## generate types and server from the OpenAPI document
-	go generate ./internal/contract
+	go generate ./internal/base/contract
 
 clients: ## the official clients against a live server
 	cd e2e/openai-go && go test ./...
@@ -47,7 +47,7 @@ microbench: ## the benchmarks of the packages, with allocations
 	go test -run '^$$' -bench . -benchmem ./...
 
 fuzz-api: ## requests at random to every operation, for long: STOA_FUZZ_ROUNDS each
-	STOA_FUZZ_ROUNDS=$${STOA_FUZZ_ROUNDS:-2000} STOA_FUZZ_SEED=$${STOA_FUZZ_SEED:-$$(date +%s)} go test -count=1 -v -timeout 6h -run TestFuzzed ./internal/api
+	STOA_FUZZ_ROUNDS=$${STOA_FUZZ_ROUNDS:-2000} STOA_FUZZ_SEED=$${STOA_FUZZ_SEED:-$$(date +%s)} go test -count=1 -v -timeout 6h -run TestFuzzed ./internal/faces/api
 
 fuzz: ## each fuzz target for a minute
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do go test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done

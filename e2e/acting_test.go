@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"stoa/internal/fakemcp"
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/fakemcp"
+	"stoa/internal/testkit/storetest"
 )
 
 // actingKey is the first master key of a server of [newActingServer].

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"stoa/internal/fakeup"
+	"stoa/internal/testkit/fakeup"
 )
 
 // agentPackages is the variable with the folder in which the coding agents are installed; see

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"stoa/internal/fakemcp"
+	"stoa/internal/testkit/fakemcp"
 )
 
 // TestNoApprovalIsUsedTwiceThroughKills kills the server while it requests approvals, while

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	auditlog "stoa/internal/audit"
+	auditlog "stoa/internal/base/audit"
 )
 
 // TestAuditChainsOfNodes makes changes at three nodes, of which one is killed: the chain has no

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"stoa/internal/fakeup"
+	"stoa/internal/testkit/fakeup"
 )
 
 // A receipt is a charge as the API returns it.

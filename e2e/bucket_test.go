@@ -14,7 +14,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/storetest"
 )
 
 // TestNodesShareABucket checks that a large file that one node has stored in the bucket is

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/sse"
+	"stoa/internal/base/sse"
 )
 
 // A usage is the usage that a reply reports, in tokens.

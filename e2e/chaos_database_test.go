@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/fakeup"
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/fakeup"
+	"stoa/internal/testkit/storetest"
 )
 
 var chaosFor = flag.Duration("chaos", 0, "how long the test of a failing database goes on; 0: each fault once, as short as it can be")

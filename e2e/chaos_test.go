@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/storetest"
 )
 
 var rounds = flag.Int("rounds", 4, "how often the test of several nodes disturbs one of them")

@@ -5,7 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"stoa/internal/fakeup"
+	"stoa/internal/testkit/fakeup"
 )
 
 // The official JavaScript client, against version 1 of the API. Its Go sibling is in

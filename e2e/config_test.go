@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"stoa/internal/fakeup"
+	"stoa/internal/testkit/fakeup"
 )
 
 var applies = flag.Int("applies", 12, "the versions of the managed settings that TestConfigAppliesEverywhere applies")

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/fakeup"
+	"stoa/internal/testkit/fakeup"
 )
 
 // mcpPackages is the variable with the folder in which the newest versions of the protocol's

@@ -15,12 +15,12 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"stoa/internal/browsertest"
+	"stoa/internal/testkit/browsertest"
 )
 
 // TestTheConsoleOnARealService performs an owner's first actions in a browser: an agent, a
 // session, a schedule that is run immediately, an embed. The pages' own tests are in
-// internal/web with a stub.
+// internal/faces/web with a stub.
 func TestTheConsoleOnARealService(t *testing.T) {
 	t.Parallel()
 	url, p := consoleInABrowser(t)

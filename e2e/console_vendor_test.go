@@ -5,7 +5,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"stoa/internal/fakeup"
+	"stoa/internal/testkit/fakeup"
 )
 
 // TestAVendorIsAddedInTheConsole adds a provider to a service without one, tests it, puts it in

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/storetest"
 )
 
 // A service continues after its store was copied to PostgreSQL and back: keys, receipts,

@@ -17,7 +17,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"stoa/internal/config"
+	"stoa/internal/base/config"
 )
 
 // An image is the result of the last stage of a Dockerfile.

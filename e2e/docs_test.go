@@ -12,7 +12,7 @@ import (
 
 	"github.com/evanw/esbuild/pkg/api"
 
-	"stoa/internal/fakeup"
+	"stoa/internal/testkit/fakeup"
 )
 
 // A snippet is a fenced block of a page. Indented blocks are not run.
@@ -298,7 +298,7 @@ func TestReadme(t *testing.T) {
 func TestConsoleSnippetsRun(t *testing.T) {
 	t.Parallel()
 	bundle := api.Build(api.BuildOptions{
-		EntryPoints: []string{"../internal/web/ui/src/lib/snippets.ts"}, Bundle: true, Format: api.FormatESModule, LogLevel: api.LogLevelSilent,
+		EntryPoints: []string{"../internal/faces/web/ui/src/lib/snippets.ts"}, Bundle: true, Format: api.FormatESModule, LogLevel: api.LogLevelSilent,
 	})
 	if len(bundle.Errors) > 0 {
 		t.Fatalf("%+v", bundle.Errors)

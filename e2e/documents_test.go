@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"stoa/internal/extract/extracttest"
-	"stoa/internal/fakeup"
+	"stoa/internal/base/extract/extracttest"
+	"stoa/internal/testkit/fakeup"
 )
 
 // TestDocumentsAreReadByChildren sends documents to a real process, which reads them in

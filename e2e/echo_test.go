@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"stoa/internal/oauth"
+	"stoa/internal/agents/oauth"
 )
 
 // A witness records data. It is safe for concurrent use.

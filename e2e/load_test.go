@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/fakeup"
+	"stoa/internal/testkit/fakeup"
 )
 
 // A load is a group of callers of every kind that work until they are stopped.

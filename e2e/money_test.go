@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"stoa/internal/fakeup"
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/fakeup"
+	"stoa/internal/testkit/storetest"
 )
 
 // wires is a model of each wire, none of them gated for plan pro.

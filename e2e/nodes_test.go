@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/storetest"
 )
 
 // nodes starts servers on one new PostgreSQL database, all at the same time; more is YAML to append

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/stoa"
-	"stoa/internal/store"
-	"stoa/internal/storetest"
-	"stoa/internal/vault"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/base/vault"
+	"stoa/internal/testkit/storetest"
 )
 
 // written returns the total length of the logs of the databases in a directory.

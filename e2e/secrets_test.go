@@ -20,7 +20,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stoa/internal/oauth"
+	"stoa/internal/agents/oauth"
 )
 
 // TestNoSecretIsFoundAnywhere sends secrets of every kind to servers that repeat them in

@@ -39,9 +39,9 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/cli"
-	"stoa/internal/extract/extracttest"
-	"stoa/internal/fakeup"
+	"stoa/internal/base/extract/extracttest"
+	"stoa/internal/faces/cli"
+	"stoa/internal/testkit/fakeup"
 )
 
 // asProgram is the variable that makes the test binary the program itself.

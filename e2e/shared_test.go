@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"stoa/internal/sse"
-	"stoa/internal/storetest"
+	"stoa/internal/base/sse"
+	"stoa/internal/testkit/storetest"
 )
 
 // shared are three nodes of one database.

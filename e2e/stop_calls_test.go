@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"stoa/internal/fakemcp"
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/fakemcp"
+	"stoa/internal/testkit/storetest"
 )
 
 // TestAStopEndsCallsOfServers stops the server by SIGTERM while calls are at a server that

@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/storetest"
 )
 
 // TestAStopIsOrderly stops the server by SIGTERM under load, several times: calls in flight

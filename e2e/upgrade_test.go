@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/storetest"
+	"stoa/internal/testkit/storetest"
 )
 
 // earlier builds the program of the time before the newest migration. The test is skipped
@@ -32,7 +32,7 @@ func earlier(t *testing.T) (program string) {
 		return strings.TrimSpace(string(out))
 	}
 	// With the first parents, a merge adds the migrations of its branch.
-	newest := git("log", "-1", "--first-parent", "--diff-merges=first-parent", "--no-patch", "--format=%H", "--diff-filter=A", "--", "internal/store/migrations", "internal/drive/migrations")
+	newest := git("log", "-1", "--first-parent", "--diff-merges=first-parent", "--no-patch", "--format=%H", "--diff-filter=A", "--", "internal/base/store/migrations", "internal/agents/drive/migrations")
 	if newest == "" {
 		t.Skip("the history of the repository has no migration")
 	}

@@ -14,7 +14,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"stoa/internal/fakemcp"
+	"stoa/internal/testkit/fakemcp"
 )
 
 // TestEveryEndIsSentThroughKills kills the server around commits and requests: every ended

@@ -15,7 +15,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"stoa/internal/fakemcp"
+	"stoa/internal/testkit/fakemcp"
 )
 
 // TestEveryWaitIsSentThroughKills kills the server around commits and requests, while

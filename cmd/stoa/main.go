@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"stoa/internal/cli"
+	"stoa/internal/faces/cli"
 )
 
 func main() {

@@ -12,8 +12,8 @@ import (
 	"github.com/stripe/stripe-go/v84"
 	"github.com/stripe/stripe-go/v84/webhook"
 
-	"stoa/internal/fakestripe"
-	"stoa/internal/payment"
+	"stoa/internal/operate/payment"
+	"stoa/internal/testkit/fakestripe"
 )
 
 func TestTheLibrarySignsAsTheServiceChecks(t *testing.T) {

@@ -135,7 +135,7 @@ func (r release) archive(t target) (string, error) {
 	}
 	defer os.RemoveAll(temp)
 	binary := filepath.Join(temp, program)
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X stoa/internal/cli.linked="+r.version, "-o", binary, "./cmd/stoa")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X stoa/internal/faces/cli.linked="+r.version, "-o", binary, "./cmd/stoa")
 	build.Dir = r.root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.OS, "GOARCH="+t.Arch)
 	build.Stderr = os.Stderr

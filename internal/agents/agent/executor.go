@@ -1,0 +1,313 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"stoa/internal/agents/session"
+	"stoa/internal/agents/tool"
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/models/schema"
+)
+
+// An executor carries out the calls of one type of tool, or hands them over if that cannot be
+// done in this process.
+type executor interface {
+	// execute carries out the call at a place of the last step. An error of the model becomes
+	// a result; a returned error is internal, and the call is executed again.
+	execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error)
+}
+
+// executor returns the executor of the call at a place of the last step. Calls of tools that
+// are not built in or need an approval were planned with the step.
+func (w *Worker) executor(t *turn, place int) executor {
+	switch c := t.planned(place); {
+	case c == nil:
+		return ownTools{w}
+	case c.Type == stoa.ToolDrive:
+		return guardedTools{ownTools{w}}
+	default:
+		return clientTools{}
+	}
+}
+
+// ownTools executes the built-in tools: the drive, and the question to the user.
+type ownTools struct{ w *Worker }
+
+func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
+	step := t.last()
+	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.readsResults() {
+		return o.w.readResult(ctx, t, call)
+	} else if ofDrive(call) {
+		if err := o.w.limitDrive(ctx, t); err != nil {
+			return session.ToolEffect{}, err
+		}
+	}
+	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
+	// The reference of a write stays the same if the process dies before the result is
+	// recorded, so the write happens only once.
+	return o.w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), place)
+}
+
+// limitDrive is [turn.limitDrive] in a separate transaction.
+func (w *Worker) limitDrive(ctx context.Context, t *turn) error {
+	if t.prompt.access == t.shown {
+		return nil
+	}
+	return w.store.Read(ctx, func(tx *store.Tx) error { return t.limitDrive(ctx, tx) })
+}
+
+// guardedTools executes calls of the drive after a person has approved them.
+type guardedTools struct{ own ownTools }
+
+func (g guardedTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
+	call := t.planned(place)
+	if !call.Approved() {
+		if err := g.own.w.limitDrive(ctx, t); err != nil {
+			return session.ToolEffect{}, err
+		}
+		return clientTools{}.execute(ctx, t, place)
+	}
+	out, err := g.own.execute(ctx, t, place)
+	out.Call, out.Done = call, true
+	return out, err
+}
+
+// clientTools hands calls whose arguments are valid to programs of the account.
+type clientTools struct{}
+
+func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolEffect, error) {
+	call := t.last().Calls[place]
+	out := session.ToolEffect{Call: t.planned(place)}
+	wrong := t.prompt.misfit(out.Call)
+	if wrong == nil {
+		switch {
+		case !out.Call.IsConfirmed():
+			out.Confirm = true
+		case !out.Call.Approved():
+			out.Ask = true
+		default:
+			out.HandOut = true
+		}
+		return out, nil
+	}
+	out.Result = stoa.ToolResult{CallID: call.ID, Name: call.Name, IsError: true, Content: wrong.Error() + "; nothing was done."}
+	return out, nil
+}
+
+// misfit returns the reason, for the model, why a call of an external tool must not be made.
+func (p *prompt) misfit(c *stoa.ExternalCall) error {
+	at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Tool })
+	if at < 0 {
+		return errors.New("the tool no longer exists")
+	}
+	parameters, err := schema.ReadParameters(cmp.Or(p.external[at].Sent, p.external[at].Parameters))
+	if err != nil {
+		return fmt.Errorf("the tool's definition cannot be read: %w", err)
+	}
+	if err := parameters.Check(argumentsOf(c.Arguments)); err != nil {
+		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
+	}
+	if c.Type == stoa.ToolDrive {
+		var in struct {
+			Path string `json:"path"`
+		}
+		if err := jsonx.Unmarshal([]byte(c.Arguments), &in); err != nil {
+			return err
+		}
+		_, err = writablePath(in.Path)
+	}
+	return err
+}
+
+// plan returns the external calls of a step: those of offered tools, cut to the first ones if
+// there are too many.
+func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
+	if len(p.external) == 0 {
+		return nil
+	}
+	for place, c := range st.Calls {
+		at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Name })
+		if at < 0 || len(planned) == session.CallsPerStep {
+			continue
+		}
+		t := p.external[at]
+		planned = append(planned, stoa.ExternalCall{
+			Place: place, Type: t.Type, Tool: t.Name, DefinitionSHA256: t.SHA256, Effects: t.Effects, Approval: t.Approval, ConnectionID: t.ConnectionID, Title: t.Title,
+			OnUnknown: t.OnUnknown, IdempotencyArgument: t.IdempotencyArgument, OnTimeout: t.OnTimeout, TimeoutSeconds: t.TimeoutSeconds, Confirmation: tool.Confirmation(t.Ask, argumentsOf(c.Arguments)),
+		})
+	}
+	return planned
+}
+
+// offered splits the tools of programs into those that a session offers and those that it
+// withholds.
+func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (list []stoa.OfferedTool, not []stoa.Withheld) {
+	for _, t := range tools {
+		if t.Type != stoa.ToolClient {
+			continue
+		}
+		if at := slices.IndexFunc(withheld, func(w stoa.Withheld) bool { return w.Tool == t.Name }); at >= 0 {
+			not = append(not, withheld[at])
+			continue
+		}
+		if visitor && !t.Visitors { // an embed now shows the session
+			not = append(not, stoa.Withheld{Tool: t.Name, Reason: stoa.WithheldVisitor})
+			continue
+		}
+		list = append(list, stoa.OfferedTool{AgentTool: t, SHA256: t.Hash()})
+	}
+	if withholdsWrite(withheld) {
+		not = append(not, stoa.Withheld{Tool: toolWrite, Reason: stoa.WithheldOnce})
+	}
+	return list, not
+}
+
+// guarded returns the tool that writes to the drive if the agent's tools require an approval
+// of its calls.
+func guarded(tools []stoa.AgentTool) []stoa.OfferedTool {
+	if !slices.ContainsFunc(tools, stoa.AgentTool.GuardsDrive) {
+		return nil
+	}
+	write := stoa.AgentTool{
+		Type: stoa.ToolDrive, Name: writeTool.Name, Description: writeTool.Description, Parameters: writeTool.Parameters,
+		Effects: stoa.EffectsIdempotent, Approval: stoa.ApprovalAlways, OnTimeout: stoa.TimeoutTells,
+	}
+	return []stoa.OfferedTool{{AgentTool: write, SHA256: write.Hash()}}
+}
+
+// planned returns the row of the call at a place of the last step; nil if its tool is built
+// in.
+func (t *turn) planned(place int) *stoa.ExternalCall {
+	for i := range t.calls {
+		if t.calls[i].Place == place {
+			return &t.calls[i]
+		}
+	}
+	return nil
+}
+
+// last returns the newest step.
+func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1] }
+
+// waiting lists the calls of a step that wait for someone. Only one of the lists is not
+// empty.
+type waiting struct {
+	confirmed []stoa.ExternalCall // wait for the visitor, one at a time
+	asked     []stoa.ExternalCall // wait for people of the account
+	handed    []stoa.ExternalCall // handed out to programs
+}
+
+func (w waiting) any() bool { return len(w.confirmed)+len(w.asked)+len(w.handed) > 0 }
+
+// add adds a call that waits, according to its effect. It reports whether the call waits for
+// the same party as the calls before it; otherwise the call is not added.
+func (w *waiting) add(out session.ToolEffect) bool {
+	list := &w.handed
+	switch {
+	case out.Confirm && w.any():
+		return false
+	case out.Confirm:
+		list = &w.confirmed
+	case out.Ask:
+		list = &w.asked
+	}
+	if w.any() && len(*list) == 0 {
+		return false
+	}
+	*list = append(*list, *out.Call)
+	return true
+}
+
+// tools answers the open calls of the last step in order. It stops at a call that needs the
+// user's answer or confirmation, or after neighbouring calls that are handed out or need
+// approval. It reports whether the turn now waits or has ended.
+func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
+	step := t.last()
+	outs := map[int]session.ToolEffect{}
+	var held waiting
+	for place := 0; place < len(step.Calls); place++ {
+		if step.Results[place] != nil {
+			continue
+		}
+		if !waits && t.isReady(place) {
+			if held.any() {
+				break
+			}
+			if err := w.record(ctx, t, outs, held); err != nil {
+				return false, err
+			}
+			if err := ctx.Err(); err != nil {
+				return false, context.Cause(ctx)
+			}
+			n, waits, err := w.carryOut(ctx, t, place)
+			if err != nil || waits {
+				return waits, err
+			}
+			place += n - 1
+			continue
+		}
+		if c := t.planned(place); waits || held.any() && (c == nil || c.Type == stoa.ToolDrive && c.Approved()) {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return false, context.Cause(ctx)
+		}
+		out, err := w.executor(t, place).execute(ctx, t, place)
+		if err != nil {
+			return false, err
+		}
+		if out.Confirm || out.Ask || out.HandOut {
+			if !held.add(out) {
+				break
+			}
+			continue
+		}
+		outs[place] = out
+		waits = out.Input != nil
+	}
+	if err := w.record(ctx, t, outs, held); err != nil || waits || held.any() {
+		return true, err
+	}
+	t.prompt.cut = t.prompt.cut || t.run.cut.Load()
+	return false, nil
+}
+
+// record writes the effects of calls of the last step and starts the waits of held calls. It
+// removes what it has written from outs.
+func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolEffect, held waiting) error {
+	if len(outs) == 0 && !held.any() {
+		return nil
+	}
+	step := t.last()
+	err := w.sessions.IfOwned(ctx, t.run.lease, func(ch *session.Transition) {
+		for place := range step.Calls {
+			if out, ok := outs[place]; ok {
+				ch.RecordTool(*step, place, out)
+			}
+		}
+		switch {
+		case len(held.confirmed) > 0:
+			ch.AskVisitor(*step, held.confirmed[0])
+		case len(held.asked) > 0:
+			ch.AskApproval(*step, held.asked)
+		case len(held.handed) > 0:
+			ch.HandOut(*step, held.handed)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for place, out := range outs {
+		if out.Input == nil {
+			step.Results[place] = &out.Result
+		}
+	}
+	clear(outs)
+	return nil
+}

@@ -1,0 +1,18 @@
+package agent_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"stoa/internal/testkit/apitest/plans"
+	"stoa/internal/testkit/storetest"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashDir); dir != "" {
+		os.Exit(crashChild(dir))
+	}
+	goleak.VerifyTestMain(plans.Checked(storetest.Both(m)))
+}

@@ -1,0 +1,229 @@
+package drive
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"stoa/internal/base/db"
+	"stoa/internal/base/extract"
+	"stoa/internal/base/stoa"
+)
+
+// Maximum sizes in bytes of texts that a document determines.
+const (
+	maxHeader = 400 // of a header line that a hit repeats
+	maxPlace  = 280 // of the name of a place
+	maxNote   = 900 // of a note on a text
+)
+
+// places are the beginnings of the pages, slides or sheets of a text, in its order.
+type places []extract.Place
+
+// placesOf reads the places of the text of a file.
+func placesOf(ctx context.Context, tx *db.Tx, drive int64, f File) (list places, err error) {
+	if f.textBlob == 0 || f.textBlob == f.blob {
+		return nil, nil
+	}
+	var text string
+	if _, err := tx.Get(ctx, `SELECT places FROM drive_texts WHERE drive_id = $1 AND blob_id = $2 AND text_blob_id = $3`,
+		[]any{drive, f.blob, f.textBlob}, &text); err != nil || text == "" {
+		return nil, err
+	}
+	return list, json.Unmarshal([]byte(text), &list)
+}
+
+// at returns the place that contains a line; nil if the line precedes all places.
+func (p places) at(line int64) *extract.Place {
+	i := sort.Search(len(p), func(i int) bool { return p[i].Line > line })
+	if i == 0 {
+		return nil
+	}
+	return &p[i-1]
+}
+
+// of returns the place of some lines, such as "p. 12–13", or an empty string if they precede all
+// places.
+func (p places) of(first, last int64) string {
+	from, to := p.at(first), p.at(last)
+	switch {
+	case to == nil:
+		return ""
+	case from == nil:
+		from = &p[0]
+	}
+	if from.Row == 0 && to.Row > 0 && from.Name == to.Name { // the line with the name of a sheet
+		from = p.firstRow(from.Name)
+	}
+	name := from.Name
+	if to.Name != name {
+		unit := 1 + strings.LastIndexByte(name, ' ')
+		if unit > 0 && strings.HasPrefix(to.Name, name[:unit]) && from.Row == 0 && to.Row == 0 {
+			return name + "–" + to.Name[unit:]
+		}
+		return named(from, first) + " – " + named(to, last)
+	}
+	if from.Row == 0 {
+		return name
+	}
+	if a, b := rowOf(from, first), rowOf(to, last); a != b {
+		return fmt.Sprintf("%s, rows %d–%d", name, a, b)
+	}
+	return named(from, first)
+}
+
+// firstRow returns the place of the first row of a sheet that has rows.
+func (p places) firstRow(sheet string) *extract.Place {
+	return &p[slices.IndexFunc(p, func(at extract.Place) bool { return at.Name == sheet && at.Row > 0 })]
+}
+
+// named returns the name of the place of a line, with the row of a sheet.
+func named(p *extract.Place, line int64) string {
+	if p.Row == 0 {
+		return p.Name
+	}
+	return fmt.Sprintf("%s, row %d", p.Name, rowOf(p, line))
+}
+
+// rowOf returns the row of a sheet that a line has.
+func rowOf(p *extract.Place, line int64) int64 { return p.Row + max(0, line-p.Line) }
+
+// header returns the line that has the names of the columns in a table: the first line of a
+// sheet or of a file of comma- or tab-separated values; 0 for other texts.
+func (p places) header(f File, line int64) int64 {
+	if at := p.at(line); at != nil && at.Row > 0 {
+		return p.firstRow(at.Name).Line
+	}
+	mime, _, _ := strings.Cut(f.MimeType, ";")
+	switch ending := strings.ToLower(path.Ext(f.Path)); {
+	case mime == "text/csv", mime == "text/tab-separated-values", ending == ".csv", ending == ".tsv":
+		return 1
+	}
+	return 0
+}
+
+// locate adds to hits their places and the header lines of tables.
+func (s *searcher) locate(hits []Hit) error {
+	type source struct {
+		file    *File
+		places  places
+		headers map[int64]string
+	}
+	sources := map[string]*source{}
+	for i := range hits {
+		h := &hits[i]
+		src := sources[h.Path]
+		if src == nil {
+			src = &source{headers: map[int64]string{}}
+			var err error
+			if src.file, err = fileAt(s.ctx, s.tx, s.drive.id, h.Path); err != nil || src.file == nil {
+				return err
+			}
+			if src.places, err = placesOf(s.ctx, s.tx, s.drive.id, *src.file); err != nil {
+				return err
+			}
+			sources[h.Path] = src
+		}
+		if err := s.beginning(h, *src.file); err != nil {
+			return err
+		}
+		h.Place = short(src.places.of(h.FirstLine, h.LastLine), maxPlace)
+		line := src.places.header(*src.file, h.FirstLine)
+		if line == 0 || line >= h.FirstLine {
+			continue
+		}
+		if _, ok := src.headers[line]; !ok {
+			text, err := linesOf(s.ctx, s.tx, s.drive.id, *src.file, line, line, 0)
+			if err != nil {
+				return err
+			}
+			src.headers[line] = short(text.Text, maxHeader)
+		}
+		h.Header = src.headers[line]
+	}
+	return nil
+}
+
+// beginning sets FromByte of a hit that begins within a line: the passage before it ends in the
+// same line.
+func (s *searcher) beginning(h *Hit, f File) error {
+	var last int64
+	found, err := s.tx.Get(s.ctx, `SELECT last_line FROM drive_passages WHERE drive_id = $1 AND file_rid = $2 AND id < $3 ORDER BY id DESC LIMIT 1`,
+		[]any{s.drive.id, f.rid, h.passage}, &last)
+	if err != nil || !found || last < h.FirstLine {
+		return err
+	}
+	text, line, err := before(s.ctx, s.tx, s.drive.id, f, h.FirstLine)
+	if err != nil {
+		return err
+	}
+	start, err := lineStart(text, h.FirstLine-line)
+	h.FromByte = h.start - start
+	return err
+}
+
+// short returns the beginning of a line, without its line break, in at most n bytes before an
+// ellipsis.
+func short(line string, n int) string {
+	line = strings.TrimRight(line, "\r\n")
+	if len(line) <= n {
+		return line
+	}
+	for !utf8.RuneStart(line[n]) {
+		n--
+	}
+	return line[:n] + "…"
+}
+
+// PageLines returns the first and the last line of a page, slide or sheet of a document, from 1;
+// 0 if it has no text. A page that the document does not have is [stoa.CodeInvalidValue].
+func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (first, last int64, err error) {
+	err = d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		f, err := fileAt(ctx, tx, row.id, p.text)
+		switch {
+		case err != nil:
+			return err
+		case f == nil:
+			return notFound(p)
+		case f.Pages == 0:
+			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no pages.", p.text).At("page")
+		case page < 1 || page > f.Pages:
+			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has %d pages; there is no page %d.", p.text, f.Pages, page).At("page")
+		}
+		list, err := placesOf(ctx, tx, row.id, *f)
+		if err != nil {
+			return err
+		}
+		first, last = 0, 0
+		for i, at := range list {
+			if at.Page != page {
+				continue
+			}
+			if first == 0 {
+				first = at.Line
+			}
+			if last = f.Lines; i+1 < len(list) {
+				last = list[i+1].Line - 1
+			}
+		}
+		if first == 0 {
+			return nil
+		}
+		// A page without text has only the line that names it.
+		text, err := linesOf(ctx, tx, row.id, *f, first, last, 0)
+		if strings.TrimSpace(strings.TrimPrefix(text.Text, fmt.Sprintf("[page %d]", page))) == "" {
+			first, last = 0, 0
+		}
+		return err
+	})
+	return first, last, err
+}

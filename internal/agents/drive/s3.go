@@ -1,0 +1,124 @@
+package drive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"stoa/internal/base/config"
+)
+
+const (
+	s3Attempts = 3
+	s3Pause    = 200 * time.Millisecond // before the second attempt; doubled before the third
+	maxS3Error = 1 << 10                // maximum size of an error reply that is kept
+)
+
+// An s3 sends requests to a bucket. The library signs them; the three operations do not
+// justify a client of the whole protocol, which is ten times the size.
+type s3 struct {
+	client *http.Client
+	sign   *v4.Signer
+	keys   aws.Credentials
+	region string
+	base   url.URL // of the bucket, with a slash at the end
+}
+
+func newS3(cfg config.S3) (*s3, error) {
+	u, err := url.Parse(cfg.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("the endpoint of the bucket: %w", err)
+	}
+	u.Path = "/" + cfg.Bucket + "/"
+	if strings.HasSuffix(u.Hostname(), ".amazonaws.com") && !strings.Contains(cfg.Bucket, ".") {
+		u.Host, u.Path = cfg.Bucket+"."+u.Host, "/" // the form that Amazon requires
+	}
+	return &s3{
+		sign: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }),
+		keys: aws.Credentials{AccessKeyID: string(cfg.AccessKey), SecretAccessKey: string(cfg.SecretKey)}, region: cfg.Region, base: *u,
+		client: &http.Client{
+			Transport: &http.Transport{
+				Proxy:       http.ProxyFromEnvironment,
+				DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, TLSHandshakeTimeout: 5 * time.Second,
+				MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: getTime, DisableCompression: true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the request is not signed for another host
+		},
+	}, nil
+}
+
+// A s3Request is one request; key is the name of an object, or empty for the bucket.
+type s3Request struct {
+	method, key string
+	header      map[string]string
+	body        func() io.Reader // may be nil
+	size        int64
+	sha256      string // of the body; the server checks it
+}
+
+// do sends a request, repeats it if the server fails or the connection breaks, and passes a
+// reply with a 2xx status to read, which may be nil.
+func (s *s3) do(ctx context.Context, r s3Request, read func(io.Reader) error) (err error) {
+	for attempt := 1; ; attempt++ {
+		var again bool
+		if again, err = s.once(ctx, r, read); err == nil || !again || attempt == s3Attempts || ctx.Err() != nil {
+			return err
+		}
+		pause := time.NewTimer(s3Pause << (attempt - 1))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return err
+		}
+	}
+}
+
+func (s *s3) once(ctx context.Context, r s3Request, read func(io.Reader) error) (again bool, err error) {
+	u := s.base
+	u.Path += r.key
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), http.NoBody)
+	if err != nil {
+		return false, err
+	}
+	if r.body != nil {
+		req.Body, req.ContentLength = io.NopCloser(r.body()), r.size
+	}
+	if r.sha256 == "" {
+		sum := sha256.Sum256(nil)
+		r.sha256 = hex.EncodeToString(sum[:])
+	}
+	req.Header.Set("X-Amz-Content-Sha256", r.sha256)
+	for name, value := range r.header {
+		req.Header.Set(name, value)
+	}
+	if err := s.sign.SignHTTP(ctx, s.keys, req, r.sha256, "s3", s.region, time.Now()); err != nil {
+		return false, err
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return true, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusNotFound && r.method == http.MethodDelete { // not all services return 204 then
+		return false, nil
+	}
+	if res.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, maxS3Error))
+		return res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests, fmt.Errorf("%s of an object: %s: %q", r.method, res.Status, text)
+	}
+	if read != nil {
+		return true, read(res.Body)
+	}
+	return false, nil
+}

@@ -1,0 +1,347 @@
+package embed
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"stoa/internal/agents/session"
+	"stoa/internal/agents/webhook"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// pageMessages is the maximum number of messages of a chat on a visitor's page: the latest.
+const pageMessages = 200
+
+// A Chat is a visitor's view of a chat.
+type Chat struct {
+	Embed     stoa.Embed
+	AgentName string
+	ExpiresAt time.Time // of the visitor's token
+	Status    stoa.SessionStatus
+	Pending   *stoa.Input               // nil if the agent waits for nothing that the visitor can answer. Its calls are removed
+	Confirm   *session.ConfirmationData // the call that Pending is about; nil if Pending is not about a call
+	Operator  bool                      // the agent waits for an operator's decision; Status is running
+	Problem   *Problem                  // why there is no answer; nil if nothing failed
+
+	Messages    []store.MessageRow // the latest ones, in order
+	HasEarlier  bool
+	LastSeq     int64 // the chat's events continue after this number
+	MessagesDue int   // number of messages that may still be sent
+	Exhausted   bool  // nothing more can be sent
+}
+
+// A Problem is a failure described for visitors.
+type Problem struct {
+	Message   string
+	Retryable bool
+}
+
+// problemOf returns the description of a failure for visitors. Models, balances and internals
+// concern the owner only.
+func problemOf(code stoa.Code, retryable bool) Problem {
+	switch code {
+	case "input_expired":
+		return Problem{"The question was not answered in time.", true}
+	case codeCreditLimit:
+		return Problem{"This chat has reached its limit.", false}
+	case "content_filter", stoa.CodeInvalidPrompt:
+		return Problem{"This cannot be answered. Try asking in another way.", false}
+	}
+	return Problem{"No answer at the moment. Try again later.", retryable}
+}
+
+// begun returns the session of a chat; nil before its first message.
+func begun(ctx context.Context, tx *store.Tx, e stoa.Embed) (*store.SessionRow, error) {
+	row, err := tx.Session(ctx, e.AccountID, e.AgentID, e.ChatID)
+	if err == nil {
+		return &row, nil
+	}
+	if stoa.CodeOf(err) != stoa.CodeSessionNotFound {
+		return nil, err
+	}
+	_, was, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID)
+	if chatErr != nil {
+		return nil, chatErr
+	}
+	if !found || was {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// Begun reports whether a chat has a session, and the number of its latest event.
+func (s *Embeds) Begun(ctx context.Context, e stoa.Embed) (has bool, lastSeq int64, err error) {
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		row, err := begun(ctx, tx, e)
+		if has = row != nil; has {
+			lastSeq = row.LastSeq
+		}
+		return err
+	})
+	return has, lastSeq, err
+}
+
+// Chat returns a visitor's chat.
+func (s *Embeds) Chat(ctx context.Context, who Visitor) (chat Chat, err error) {
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		chat, err = view(ctx, tx, who)
+		return err
+	})
+	return chat, err
+}
+
+// view returns the visitor's view. A message that is still being written has no text: its
+// pieces are among the events after LastSeq.
+func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
+	e, _, err := tx.EmbedByID(ctx, who.Embed.ID) // its counters may have changed
+	if err != nil {
+		return Chat{}, err
+	}
+	e.Greeting, e.Theme, e.Attachments, e.EmbedLook = who.Embed.Greeting, who.Embed.Theme, who.Embed.Attachments, who.Embed.EmbedLook // for the chat of a script tag, the tag's
+	out := Chat{Embed: e, AgentName: who.Agent.Name, ExpiresAt: who.ExpiresAt, Status: stoa.SessionCompleted}
+	row, err := begun(ctx, tx, e)
+	if err != nil {
+		return out, err
+	}
+	if row != nil {
+		out.Status, out.LastSeq, out.Pending = row.Status, row.LastSeq, row.Pending
+		if waitsForOwner(row.Pending) { // for the visitor the agent is working
+			out.Operator = row.Pending.Kind == stoa.InputToolApproval
+			out.Status, out.Pending = stoa.SessionRunning, nil
+		}
+		if in := out.Pending; in != nil && in.Kind == stoa.InputToolConfirmation {
+			out.Confirm = session.ConfirmationOf(in)
+			out.Pending = &stoa.Input{ID: in.ID, Kind: in.Kind, Prompt: confirmPrompt, ExpiresAt: in.ExpiresAt}
+		}
+		if f := row.Turn.Failure; f != nil {
+			p := problemOf(f.Code, f.Retryable)
+			out.Problem = &p
+		}
+		if out.Messages, out.HasEarlier, err = tx.Messages(ctx, row.ID, 0, pageMessages, true); err != nil {
+			return out, err
+		}
+		slices.Reverse(out.Messages)
+		for _, m := range out.Messages {
+			if m.Status == stoa.MessageInProgress {
+				out.LastSeq = min(out.LastSeq, m.FirstSeq)
+			}
+		}
+	}
+	out.MessagesDue, out.Exhausted = max(0, e.MaxMessages-e.Messages), exhausted(e, row)
+	return out, nil
+}
+
+// exhausted reports whether nothing more can be sent under an embed, because of its messages
+// or its credits. row is its chat; nil before the first message.
+func exhausted(e stoa.Embed, row *store.SessionRow) bool {
+	spent := stoa.Credits(0)
+	if row != nil {
+		spent = row.Spent
+	}
+	return e.Messages >= e.MaxMessages || e.MaxCredits > 0 && spent-e.SpentBefore >= e.MaxCredits
+}
+
+// lineOf returns the line of a visitor: those of a script tag wait together, and those of the
+// links and embed sessions of an agent.
+func lineOf(e stoa.Embed) string { return cmp.Or(e.TagID, "visitors "+e.AgentID) }
+
+// admit counts an accepted message against the limit of a line for all its visitors together,
+// and against the limit of one address, so that a page that creates embeds for everyone
+// cannot be used to flood the account, and no visitor uses up the share of the others.
+// Messages that an embed's own caps refuse are not counted.
+func (s *Embeds) admit(who Visitor) error {
+	line := lineOf(who.Embed)
+	if who.address != "" {
+		if wait, ok := s.allow(line+" from "+who.address, messagesPerAddress); !ok {
+			return stoa.Errorf(stoa.CodeEmbedLimit, "Too many messages are being sent from this network. Try again in %d seconds.", wait/time.Second).After(wait)
+		}
+	}
+	if wait, ok := s.allow(line, messagesPerLine); !ok {
+		return stoa.Errorf(stoa.CodeEmbedLimit, "Too many people are talking to this agent. Try again in %d seconds.", wait/time.Second).After(wait)
+	}
+	return nil
+}
+
+// checkText returns an error if a visitor's text is longer than the embed allows.
+func checkText(e stoa.Embed, member, text string) error {
+	if n := utf8.RuneCountInString(text); n > e.MaxMessageChars {
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must have at most %d characters; it has %d.", member, e.MaxMessageChars, n).At(member)
+	}
+	return nil
+}
+
+// Say sends a visitor's message. The first one starts the chat's session, in the visitor's
+// time zone.
+func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text, timezone string, uploads session.Uploads) (Chat, error) {
+	e := who.Embed
+	if err := checkText(e, "message", text); err != nil {
+		return Chat{}, err
+	}
+	return s.send(ctx, tx, who, false, func() error {
+		_, err := s.cfg.Sessions.Start(ctx, tx, who.Caller, session.StartRequest{
+			ID: e.ChatID, AgentID: e.AgentID, Message: text, Timezone: timezone, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID}, CredentialsOf: cmp.Or(e.TagID, e.ID), Line: lineOf(e), Uploads: uploads,
+		})
+		return err
+	}, func() error {
+		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text, EmbedID: e.ID, Line: lineOf(e), Uploads: uploads})
+		return err
+	})
+}
+
+// Upload records a visitor's upload, which counts as a message, before its content is stored. bytes is
+// the maximum size of the uploads of all visitors of the account.
+func (s *Embeds) Upload(ctx context.Context, tx *store.Tx, who Visitor, u stoa.Upload, bytes int64) (stoa.Upload, error) {
+	e := who.Embed
+	row, err := begun(ctx, tx, e)
+	if err != nil {
+		return u, err
+	}
+	if e.TagID != "" {
+		u.TagID, u.Network = e.TagID, networkOf(e.AccountID, who.address)
+	}
+	if u, err = tx.InsertUpload(ctx, u, store.VisitorQuota{Files: e.Attachments.MaxFiles, Bytes: bytes, Silent: row == nil && e.TagID != ""}); err != nil {
+		return u, err
+	}
+	if err := count(ctx, tx, e.ID, row, false); err != nil {
+		return u, err
+	}
+	return u, s.admit(who)
+}
+
+// Uploaded emits the event of a visitor's upload whose content is stored.
+func (s *Embeds) Uploaded(ctx context.Context, tx *store.Tx, who Visitor, u stoa.Upload) error {
+	return webhook.AttachmentAdded(ctx, tx, who.Agent.SpaceID, who.Embed.ExternalUserID, u)
+}
+
+// waitsForOwner reports whether an input is for programs or operators of the account.
+func waitsForOwner(in *stoa.Input) bool { return in != nil && in.OfOwner() }
+
+// Answer answers the input that the agent waits for, or confirms or declines its call. An
+// input for programs or operators of the account is CodeScope.
+func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req session.AnswerRequest) (Chat, error) {
+	row, err := begun(ctx, tx, who.Embed)
+	decides := false
+	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && waitsForOwner(row.Pending)
+	if err == nil && row != nil && !ofOwner { // it may be an earlier input
+		var in stoa.Input
+		in, _, err = tx.Input(ctx, row.ID, req.InputID)
+		ofOwner, decides = in.OfOwner(), in.Kind == stoa.InputToolConfirmation
+	}
+	if err == nil && ofOwner {
+		return Chat{}, stoa.Errorf(stoa.CodeScope, "The agent is not waiting for the visitor.")
+	}
+	if err != nil {
+		return Chat{}, err
+	}
+	if err := checkText(who.Embed, "answer", req.Answer); err != nil {
+		return Chat{}, err
+	}
+	req.EmbedID = who.Embed.ID
+	return s.send(ctx, tx, who, decides, nil, func() error {
+		_, err := s.cfg.Sessions.Answer(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID, req)
+		return err
+	})
+}
+
+// Retry repeats a message whose answer failed or was stopped.
+func (s *Embeds) Retry(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
+	e := who.Embed
+	return s.send(ctx, tx, who, false, nil, func() error {
+		_, err := s.cfg.Sessions.Retry(ctx, tx, who.Caller, e.AgentID, e.ChatID, false)
+		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
+			if _, was, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID); chatErr == nil && found && !was {
+				err = stoa.Errorf(stoa.CodeSessionFinished, "There is no message yet whose answer could be retried.")
+			}
+		}
+		return err
+	})
+}
+
+// Cancel stops the agent. It does nothing if the chat has not begun.
+func (s *Embeds) Cancel(ctx context.Context, who Visitor) (Chat, error) {
+	_, err := s.cfg.Sessions.Cancel(ctx, who.Caller, who.Embed.AgentID, who.Embed.ChatID)
+	if err != nil && stoa.CodeOf(err) != stoa.CodeSessionNotFound {
+		return Chat{}, err
+	}
+	return s.Chat(ctx, who)
+}
+
+// send calls first or, once the chat has begun, other; counts the message against the embed's
+// caps; and sets the chat's credit cap. If first is nil, a chat that has not begun is left to
+// other, which fails. A message that decides about a call is accepted even if no messages are
+// left: it ends what an earlier one began.
+func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bool, first, other func() error) (Chat, error) {
+	e := who.Embed
+	row, err := begun(ctx, tx, e)
+	if err != nil {
+		return Chat{}, err
+	}
+	if row == nil && first == nil {
+		return Chat{}, other()
+	}
+	verb, begins := other, false
+	if row == nil {
+		if begins, err = tx.BeginEmbedChat(ctx, e.AccountID, e.ChatID); err != nil {
+			return Chat{}, err
+		}
+	}
+	if begins {
+		verb = first
+	}
+	if err := verb(); err != nil {
+		return Chat{}, err
+	}
+	// Counted last, so that an error of the request itself takes precedence; an error here
+	// rolls back everything.
+	if err := count(ctx, tx, e.ID, row, decides); err != nil {
+		return Chat{}, err
+	}
+	if begins && e.TagID != "" {
+		if err := s.beginTagChat(ctx, tx, who); err != nil {
+			return Chat{}, err
+		}
+	}
+	if err := s.admit(who); err != nil {
+		return Chat{}, err
+	}
+	var most stoa.Credits
+	if e.MaxCredits > 0 {
+		most = e.SpentBefore + e.MaxCredits
+	}
+	if err := tx.ServeVisitor(ctx, e.AccountID, e.ChatID, lineOf(e), most); err != nil {
+		return Chat{}, err
+	}
+	return view(ctx, tx, who)
+}
+
+// count counts a message of a visitor. Above the embed's messages per minute it is
+// CodeEmbedLimit with a Retry-After; above its total of messages or credits it is
+// CodeEmbedLimit, unless the message decides about a call. row is its chat; nil before the
+// first message.
+func count(ctx context.Context, tx *store.Tx, id string, row *store.SessionRow, decides bool) error {
+	e, found, err := tx.LockEmbed(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !found || !e.RevokedAt.IsZero() {
+		return errToken()
+	}
+	if !decides && exhausted(e, row) {
+		return stoa.Errorf(stoa.CodeEmbedLimit, "This chat has reached its limit. Nothing more can be sent.")
+	}
+	recent := e.Recent[:0:0]
+	for _, t := range e.Recent {
+		if tx.Now.Sub(t) < time.Minute {
+			recent = append(recent, t)
+		}
+	}
+	if len(recent) >= e.MessagesPerMinute {
+		wait := max(time.Second, time.Minute-tx.Now.Sub(recent[len(recent)-e.MessagesPerMinute]))
+		return stoa.Errorf(stoa.CodeEmbedLimit, "At most %d messages can be sent per minute. Try again in %d seconds.", e.MessagesPerMinute, (wait+time.Second-1)/time.Second).After(wait)
+	}
+	return tx.SendUnderEmbed(ctx, e, append(recent, tx.Now))
+}

@@ -1,0 +1,76 @@
+package embed
+
+import (
+	"stoa/internal/agents/session"
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/stoa"
+)
+
+// reasonOperator is the reason shown to a visitor when a session waits for a decision of its
+// owner's people.
+const reasonOperator = "waiting_for_operator"
+
+// Visible reports whether a visitor may see an event, and removes the data that concerns only
+// the owner. Types that are not listed here are never visible.
+func Visible(e *stoa.SessionEvent) bool {
+	switch e.Type {
+	case session.EventMessageCreated, session.EventMessageDone, session.EventDelta:
+		return true
+	case session.EventInputRequested, session.EventInputAnswered, session.EventInputExpired:
+		var d session.InputData
+		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
+			return false
+		}
+		if d.Kind == stoa.InputToolConfirmation {
+			return replaceData(e, confirmationData(e.Type, d))
+		}
+		return d.Kind == stoa.InputQuestion || d.Kind == stoa.InputChoice || d.Kind == stoa.InputApproval
+	case session.EventStatus:
+		var d session.StatusData
+		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
+			return false
+		}
+		forOperator := d.StatusReason == session.ReasonApproval
+		if d.StatusReason == session.ReasonTool || d.StatusReason == session.ReasonApproval {
+			d.Status = string(stoa.SessionRunning)
+		}
+		if d.StatusReason = ""; forOperator {
+			d.StatusReason = reasonOperator
+		}
+		return replaceData(e, d)
+	case session.EventError:
+		var d session.ErrorData
+		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
+			return false
+		}
+		p := problemOf(stoa.Code(d.Code), d.Retryable)
+		return replaceData(e, visitorError{Message: p.Message, Retryable: p.Retryable, Turn: d.Turn})
+	}
+	return false
+}
+
+// confirmationData returns the visitor's view of an event about a call to confirm: only the
+// data that was shown in the question.
+func confirmationData(typ string, d session.InputData) session.InputData {
+	out := session.InputData{InputID: d.InputID, Kind: d.Kind, Turn: d.Turn}
+	if typ == session.EventInputRequested {
+		out.Prompt, out.ExpiresAt, out.Confirmation = confirmPrompt, d.ExpiresAt, d.Confirmation
+	}
+	return out
+}
+
+// confirmPrompt is the question to a visitor about a call.
+const confirmPrompt = "Confirm this action? Nothing happens before you confirm it."
+
+// A visitorError is the data of an error event for a visitor.
+type visitorError struct {
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+	Turn      int64  `json:"turn"`
+}
+
+func replaceData(e *stoa.SessionEvent, data any) bool {
+	text, err := jsonx.Marshal(data)
+	e.Data = string(text)
+	return err == nil
+}

@@ -1,0 +1,365 @@
+package session
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// The formats of [Sessions.Export].
+const (
+	ExportJSONL    = "jsonl"
+	ExportMarkdown = "markdown"
+)
+
+const exportBatch = 200
+
+// Export writes a whole session: as lines of JSON (the session, then its messages, the tool
+// calls of its steps, its sources and receipts, each with a "type"), or as readable Markdown.
+// It reads in pieces, so that a long session uses no more memory than a short one; data added
+// during the export may be missing. Errors before the first byte have their code; later ones
+// truncate the export.
+func (s *Sessions) Export(ctx context.Context, accountID, agentID, id, format string, w io.Writer) error {
+	if format != ExportJSONL && format != ExportMarkdown {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The format must be %q or %q.", ExportJSONL, ExportMarkdown).At("format")
+	}
+	row, err := s.Get(ctx, accountID, agentID, id)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	e := &exporter{all: s, s: row, agentID: agentID, out: out}
+	if format == ExportMarkdown {
+		err = e.markdown(ctx)
+	} else {
+		err = e.jsonl(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// An exporter writes one session.
+type exporter struct {
+	all     *Sessions
+	s       stoa.Session
+	agentID string
+	out     *bufio.Writer
+	turns   int64 // number of the last turn that steps has exported
+}
+
+// maxTurnSources is far above the number of sources that the tool calls of one turn can show.
+const maxTurnSources = 10_000
+
+// sources returns the sources available to the answers of a turn.
+func (e *exporter) sources(ctx context.Context, turn int64) ([]stoa.Source, error) {
+	return e.all.Sources(ctx, e.s.AccountID, e.agentID, e.s.ID, turn, turn, maxTurnSources)
+}
+
+// messages calls fn with all messages, in order.
+func (e *exporter) messages(ctx context.Context, fn func(m stoa.SessionMessage) error) error {
+	after := int64(0)
+	for {
+		page, more, err := e.all.Messages(ctx, e.s.AccountID, e.agentID, e.s.ID, after, exportBatch, false)
+		if err != nil {
+			return err
+		}
+		for _, m := range page {
+			after = m.Place
+			if err := fn(m.SessionMessage); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// steps calls fn with all recorded steps, in order.
+func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error {
+	after := int64(0)
+	for {
+		turns, more, err := e.all.Turns(ctx, e.s.AccountID, e.agentID, e.s.ID, after, exportBatch, false)
+		if err != nil {
+			return err
+		}
+		for _, t := range turns {
+			after, e.turns = t.Number, t.Number
+			var steps []stoa.Step
+			err := e.all.store.Read(ctx, func(tx *store.Tx) (err error) {
+				steps, err = tx.Steps(ctx, e.s.ID, t.Number)
+				return err
+			})
+			for _, st := range steps {
+				if err == nil {
+					err = fn(st)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// calls returns the external calls of a step.
+func (e *exporter) calls(ctx context.Context, st stoa.Step) (list []stoa.ExternalCall, err error) {
+	if e.s.ToolCalls == 0 || len(st.Calls) == 0 {
+		return nil, nil
+	}
+	err = e.all.store.Read(ctx, func(tx *store.Tx) (err error) {
+		list, err = tx.StepCalls(ctx, e.s.ID, st.Turn, st.Number)
+		return err
+	})
+	return list, err
+}
+
+// exportSession is the first line of an export. The types of the lines are part of the
+// documented format: fields are added, never renamed.
+type exportSession struct {
+	Type           string            `json:"type"`
+	ID             string            `json:"id"`
+	AgentID        string            `json:"agentId"`
+	AgentVersion   int64             `json:"agentVersion"`
+	Mode           string            `json:"mode"`
+	Status         string            `json:"status"`
+	Title          string            `json:"title,omitzero"`
+	ExternalID     string            `json:"externalId,omitzero"`
+	ExternalUserID string            `json:"externalUserId,omitzero"`
+	Metadata       map[string]string `json:"metadata,omitempty"`
+	CreditsMicro   int64             `json:"creditsMicro"`
+	CreatedAt      string            `json:"createdAt"`
+}
+
+// exportMessage is a line for a message.
+type exportMessage struct {
+	Type        string           `json:"type"`
+	ID          string           `json:"id"`
+	Turn        int64            `json:"turn"`
+	Role        string           `json:"role"`
+	Kind        string           `json:"kind"`
+	Status      string           `json:"status"`
+	Text        string           `json:"text"`
+	CreatedAt   string           `json:"createdAt"`
+	Attachments []AttachmentData `json:"attachments,omitempty"`
+}
+
+// exportTool is a line for a tool call and its result.
+type exportTool struct {
+	Type      string  `json:"type"`
+	StepID    string  `json:"stepId"`
+	CallID    string  `json:"callId"`
+	Name      string  `json:"name"`
+	Arguments string  `json:"arguments"`
+	Result    *string `json:"result"` // null if none exists yet
+	IsError   bool    `json:"isError"`
+
+	// Only of an external call.
+	ToolCallID string `json:"toolCallId,omitzero"`
+	Effects    string `json:"effects,omitzero"`
+	Outcome    string `json:"outcome,omitzero"`
+	Attempts   int    `json:"attempts,omitzero"`
+
+	// Only of a call that needed an approval, once it was decided.
+	Approval *exportApproval `json:"approval,omitempty"`
+	// Only of a call that a visitor had to confirm, once the visitor has decided.
+	Confirmation *exportConfirmation `json:"confirmation,omitempty"`
+}
+
+// exportApproval is the decision about a call.
+type exportApproval struct {
+	Decision string `json:"decision"`
+	By       string `json:"by,omitzero"`
+	At       string `json:"at"`
+	Comment  string `json:"comment,omitzero"`
+}
+
+// exportConfirmation is a visitor's decision about a call.
+type exportConfirmation struct {
+	Decision string `json:"decision"`
+	EmbedID  string `json:"embedId,omitzero"`
+	At       string `json:"at"`
+}
+
+// exportSource is a line for a passage that the agent was shown.
+type exportSource struct {
+	Type     string `json:"type"`
+	Turn     int64  `json:"turn"`
+	Path     string `json:"path"`
+	SHA256   string `json:"sha256"`
+	FromLine int64  `json:"fromLine"`
+	ToLine   int64  `json:"toLine"`
+	Place    string `json:"place,omitzero"`
+	Via      string `json:"via"`
+}
+
+// exportReceipt is a line for a charge.
+type exportReceipt struct {
+	Type         string    `json:"type"`
+	ID           string    `json:"id"`
+	Model        string    `json:"model"`
+	Usage        UsageData `json:"usage"`
+	CreditsMicro int64     `json:"creditsMicro"`
+	CreatedAt    string    `json:"createdAt"`
+}
+
+// line writes a value as one line of JSON.
+func (e *exporter) line(v any) error {
+	b, err := jsonx.Marshal(v)
+	if err != nil {
+		return err
+	}
+	e.out.Write(b)
+	return e.out.WriteByte('\n')
+}
+
+// jsonl writes the session, its messages, tool calls, sources and receipts, one per line, in
+// that order.
+func (e *exporter) jsonl(ctx context.Context) error {
+	s := e.s
+	err := e.line(exportSession{
+		Type: "session", ID: s.ID, AgentID: s.AgentID, AgentVersion: s.AgentVersion, Mode: string(s.Mode), Status: string(s.Status),
+		Title: s.Title, ExternalID: s.ExternalID, ExternalUserID: s.ExternalUserID, Metadata: s.Metadata, CreditsMicro: int64(s.Spent), CreatedAt: timeText(s.CreatedAt),
+	})
+	if err != nil {
+		return err
+	}
+	err = e.messages(ctx, func(m stoa.SessionMessage) error {
+		return e.line(exportMessage{"message", m.ID, m.Turn, string(m.Role), m.Kind, string(m.Status), m.Text, timeText(m.CreatedAt), AttachmentsData(m.Attachments)})
+	})
+	if err != nil {
+		return err
+	}
+	err = e.steps(ctx, func(st stoa.Step) error {
+		external, err := e.calls(ctx, st)
+		if err != nil {
+			return err
+		}
+		for i, c := range st.Calls {
+			t := exportTool{Type: "tool", StepID: stoa.StepID(st.SessionID, st.Turn, st.Number), CallID: c.ID, Name: c.Name, Arguments: c.Arguments}
+			if r := st.Results[i]; r != nil {
+				t.Result, t.IsError = &r.Content, r.IsError
+			}
+			for _, x := range external {
+				if x.Place == i {
+					t.ToolCallID, t.Effects, t.Outcome, t.Attempts = x.ID, string(x.Effects), string(x.Outcome), x.Attempts
+					if x.Decision != "" {
+						t.Approval = &exportApproval{string(x.Decision), x.DecidedBy, timeText(x.DecidedAt), x.Comment}
+					}
+					if x.Confirmed != "" {
+						t.Confirmation = &exportConfirmation{string(x.Confirmed), x.ConfirmedBy, timeText(x.ConfirmedAt)}
+					}
+				}
+			}
+			if err := e.line(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for turn := range e.turns {
+		sources, err := e.sources(ctx, turn+1)
+		if err != nil {
+			return err
+		}
+		for _, x := range sources {
+			if err := e.line(exportSource{"source", x.Turn, x.Path, x.SHA256, x.FromLine, x.ToLine, x.Place, x.Via}); err != nil {
+				return err
+			}
+		}
+	}
+	p := store.Page{Limit: exportBatch, Asc: true}
+	for {
+		receipts, more, err := e.all.Receipts(ctx, s.AccountID, e.agentID, s.ID, p)
+		if err != nil {
+			return err
+		}
+		for _, c := range receipts {
+			u := UsageData{c.Usage.InputTokens, c.Usage.OutputTokens, c.Usage.Total()}
+			if err := e.line(exportReceipt{"receipt", c.ID, c.Served, u, int64(c.Amount), timeText(c.CreatedAt)}); err != nil {
+				return err
+			}
+			p.After = store.Cursor{At: c.CreatedAt, ID: c.ID}
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// markdown writes the messages, each under a heading with its author, and the sources of each
+// turn. The texts are not escaped: a program that shows them as HTML must sanitize them.
+func (e *exporter) markdown(ctx context.Context) error {
+	title := strings.Join(strings.Fields(e.s.Title), " ")
+	if title == "" {
+		title = "Session " + e.s.ID
+	}
+	fmt.Fprintf(e.out, "# %s\n\n%s, %s\n", title, e.s.CreatedAt.Format(time.RFC3339), e.s.Status)
+	turn := int64(0)
+	end := func() error {
+		if turn == 0 {
+			return nil
+		}
+		sources, err := e.sources(ctx, turn)
+		for _, x := range sources {
+			fmt.Fprintf(e.out, "\n- source: %s (%s", strings.Join(strings.Fields(x.Path), " "), x.Via)
+			switch {
+			case x.Place != "":
+				fmt.Fprintf(e.out, ", %s", x.Place)
+			case x.ToLine > 0:
+				fmt.Fprintf(e.out, ", lines %s", stoa.LineRange(x.FromLine, x.ToLine))
+			}
+			fmt.Fprint(e.out, ")")
+		}
+		return err
+	}
+	err := e.messages(ctx, func(m stoa.SessionMessage) error {
+		if m.Turn == 0 { // never started
+			return nil
+		}
+		if m.Turn != turn {
+			if err := end(); err != nil {
+				return err
+			}
+			turn = m.Turn
+			fmt.Fprint(e.out, "\n")
+		}
+		who := "User"
+		if m.Role == stoa.RoleAssistant {
+			who = "Agent"
+		}
+		if m.Status == stoa.MessageCancelled || m.Status == stoa.MessageFailed {
+			who += " (broken off)"
+		}
+		_, err := fmt.Fprintf(e.out, "\n## %s\n\n%s\n", who, m.Text)
+		for _, f := range m.Attachments {
+			if err == nil {
+				_, err = fmt.Fprintf(e.out, "\nAttached: %s (%s, %d bytes)\n", f.Name, f.MimeType, f.Size)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(e.out, "\n")
+	return err
+}

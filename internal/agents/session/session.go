@@ -1,0 +1,138 @@
+// Package session defines sessions: their statuses and the transitions between them, the
+// verbs that start, feed and stop them, and their event log. It is the only writer of the
+// rows of sessions, turns, messages, steps and inputs.
+//
+// It never calls a model and never runs a turn: package agent does, through
+// [Sessions.LockOwned] and the [Transition] that it returns. It does not use HTTP. The rows
+// are the queue; no other state has to survive a process.
+//
+// Start at [Sessions.Start] and verbs.go for the operations of callers, at transition.go for
+// every change of a status, at [Sessions.Events] for reading the log.
+package session
+
+import (
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/base/config"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/base/telemetry"
+)
+
+// Config configures [New]. Store is required; zero values of the other fields mean the
+// defaults in brackets.
+type Config struct {
+	Store   *store.Store
+	Limits  Limits
+	Logger  *slog.Logger       // [none]
+	Metrics *telemetry.Metrics // [none]
+}
+
+// Limits bound what sessions may use. All are required: [LimitsOf] reads them from the
+// settings in parentheses.
+type Limits struct {
+	Queued         int           // queued sessions of an account (limits.queuedSessions)
+	QueueTime      time.Duration // longest wait of a turn for its first claim (limits.queueWait)
+	QueuedMessages int           // waiting messages of one session (limits.queuedMessages)
+	Steps          int           // of a turn; agents and sessions can only lower it (limits.turnSteps)
+	TurnTime       time.Duration // of a turn; agents and sessions can only lower it (limits.turnTime)
+	TurnCredits    stoa.Credits  // of a turn if neither agent nor session has a cap; 0 means no cap (limits.defaultTurnCreditsMicro)
+	InputTime      time.Duration // longest wait of a turn for its user (limits.inputWait)
+	MessageChars   int           // of a message, in Unicode code points (limits.messageCharacters)
+}
+
+// LimitsOf returns the limits that the configuration sets.
+func LimitsOf(l config.Limits) Limits {
+	return Limits{
+		Queued: l.QueuedSessions, QueueTime: l.QueueWait, QueuedMessages: l.QueuedMessages,
+		Steps: l.TurnSteps, TurnTime: l.TurnTime, TurnCredits: l.DefaultTurnCredits, InputTime: l.InputWait, MessageChars: l.MessageCharacters,
+	}
+}
+
+// Sessions gives access to the sessions of a store. It is safe for use by many goroutines.
+type Sessions struct {
+	store   *store.Store
+	limits  Limits
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	hub     *hub
+	inputs  *hub // its topics are accounts, for waits for inputs
+	peers   peers
+	alarm   Alarm
+	runs    chan struct{}
+	stop    func(sessionID string, cause error)
+}
+
+// New returns the sessions of a store.
+func New(cfg Config) *Sessions {
+	s := &Sessions{
+		store: cfg.Store, limits: cfg.Limits, log: cfg.Logger, metrics: cfg.Metrics, hub: newHub(), inputs: newHub(),
+		runs: make(chan struct{}, 1), stop: func(string, error) {},
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.alarm.wake = make(chan struct{}, 1)
+	s.subscribe()
+	return s
+}
+
+// Limits returns the limits.
+func (s *Sessions) Limits() Limits { return s.limits }
+
+// Followers returns the number of readers that follow the events of sessions in this process.
+func (s *Sessions) Followers() int64 { return s.hub.followers() }
+
+// Store returns the store that contains the sessions.
+func (s *Sessions) Store() *store.Store { return s.store }
+
+// OnStop registers the function that stops the turn of a session if it runs in this process;
+// cause is [ErrCancelled] or [ErrLost]. It must be called once, before the first verb.
+func (s *Sessions) OnStop(stop func(sessionID string, cause error)) { s.stop = stop }
+
+// Alarm returns the alarm that wakes the loop claiming queued sessions.
+func (s *Sessions) Alarm() *Alarm { return &s.alarm }
+
+// RunsChanged returns a channel that holds a value after the session of a
+// scheduled run has changed its status, or an agent with tasks was deleted.
+// Several changes before a receive are one value.
+func (s *Sessions) RunsChanged() <-chan struct{} { return s.runs }
+
+func (s *Sessions) runChanged() { signal(s.runs) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// An Alarm wakes a loop that otherwise sleeps until a time that it has planned.
+type Alarm struct {
+	wake    chan struct{}
+	planned atomic.Int64 // microseconds since 1970
+}
+
+// C returns a channel that holds a value when the loop must read the rows now.
+func (a *Alarm) C() <-chan struct{} { return a.wake }
+
+// Wake wakes the loop.
+func (a *Alarm) Wake() { signal(a.wake) }
+
+// WakeAt wakes the loop if it has planned to sleep beyond t, so that it plans again. A zero t
+// is ignored.
+func (a *Alarm) WakeAt(t time.Time) {
+	if !t.IsZero() && t.UnixMicro() < a.planned.Load() {
+		a.Wake()
+	}
+}
+
+// Plan records the time until which the loop will sleep.
+func (a *Alarm) Plan(t time.Time) { a.planned.Store(t.UnixMicro()) }
+
+// Looking records that the loop is about to read the rows. It may miss later commits, so
+// every WakeAt wakes it until the next Plan.
+func (a *Alarm) Looking() { a.planned.Store(math.MaxInt64) }

@@ -1,0 +1,284 @@
+package webhook
+
+import (
+	"context"
+	"slices"
+
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/models/billing"
+)
+
+// The types of events. A test compares them with the contract.
+const (
+	SessionCompleted  = "session.completed"
+	SessionFailed     = "session.failed"
+	SessionCancelled  = "session.cancelled"
+	SessionWaiting    = "session.waiting_for_input"
+	RunFinished       = "scheduled_task.run_finished"
+	RunSkipped        = "scheduled_task.run_skipped"
+	TaskPaused        = "scheduled_task.paused"
+	CreditsLow        = "credits.low"
+	CreditsExhausted  = "credits.exhausted"
+	KeyExpiring       = "key.expiring"
+	KeyPauseSoon      = "key.pause_soon"
+	WebhookFailing    = "webhook.failing"
+	WebhookDisabled   = "webhook.disabled"
+	CallUnknown       = "tool_call.unknown"
+	ReviewNeeded      = "connection.review_needed"
+	NeedsAuth         = "connection.needs_authorization"
+	AttachmentCreated = "attachment.created"
+	AuditAnchor       = "audit.anchor"
+	AuditRecorded     = store.AuditRecorded
+	BudgetThreshold   = "budget.threshold"
+	ProviderDown      = "provider.down"
+	ProviderUp        = "provider.up"
+	ErrorsHigh        = "errors.high"
+	BalanceLow        = "account.balance_low"
+	NodeLost          = store.NodeLost
+	ConfigRefused     = store.ConfigRefused
+	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
+)
+
+// OfService reports whether a type of event is an alert of the service, which only webhooks with
+// that scope receive.
+func OfService(kind string) bool {
+	return slices.Contains([]string{ProviderDown, ProviderUp, ErrorsHigh, BalanceLow, NodeLost, ConfigRefused}, kind)
+}
+
+// InScope reports whether a webhook can subscribe to a type of event: one of the scope service to
+// alerts, another one to the events of its account, and both to [WebhookFailing] of their own scope.
+func InScope(kind string, service bool) bool {
+	return kind == WebhookFailing || OfService(kind) == service
+}
+
+// An Event is an event of an account.
+type Event struct {
+	AccountID string
+	SpaceID   string // where it happened; if AgentID is empty too, in the account
+	AgentID   string // in whose space it happened, if SpaceID is empty
+	Type      string
+	Data      any // becomes the member data: ids and words, no texts; at most about 3 KiB
+
+	to, except string
+	once       bool
+	service    bool // for the webhooks that receive the alerts of the service, whatever the type
+}
+
+// Emit adds a delivery of an event for each webhook subscribed to it, in the transaction of
+// its cause. Nothing is sent before the commit. For an account without webhooks the cost is
+// one index lookup.
+func Emit(ctx context.Context, tx *store.Tx, e Event) error {
+	_, err := emit(ctx, tx, e)
+	return err
+}
+
+// emit is [Emit], and returns the id of the event.
+func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
+	id = stoa.NewID("evt")
+	return id, tx.InsertEvent(ctx, store.NewEvent{
+		ID: id, AccountID: e.AccountID, Type: e.Type, Data: e.Data, SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once, Service: e.service || OfService(e.Type),
+	})
+}
+
+// sessionData is the data of the events of a session.
+type sessionData struct {
+	AccountID      string       `json:"accountId"`
+	SpaceID        string       `json:"spaceId"`
+	AgentID        string       `json:"agentId"`
+	SessionID      string       `json:"sessionId"`
+	ExternalID     string       `json:"externalId,omitempty"`
+	ExternalUserID string       `json:"externalUserId,omitempty"`
+	Turn           int64        `json:"turn"`
+	StatusReason   string       `json:"statusReason,omitempty"`
+	Error          *failureData `json:"error,omitempty"`
+	Trigger        triggerData  `json:"trigger"`
+	LastEventSeq   int64        `json:"lastEventSeq"`
+	PendingInput   *inputData   `json:"pendingInput,omitempty"`
+}
+
+type failureData struct {
+	Code      string `json:"code"`
+	Retryable bool   `json:"retryable"`
+}
+
+type triggerData struct {
+	Type string `json:"type"`
+	ID   string `json:"id,omitempty"`
+}
+
+type inputData struct {
+	ID        string   `json:"id"`
+	Kind      string   `json:"kind"`
+	ExpiresAt string   `json:"expiresAt"`
+	Tools     []string `json:"tools,omitempty"` // names
+}
+
+// SessionStopped emits the event of a session that has stopped, or waits for input. The row
+// must be in its written state, with the number of its newest event.
+func SessionStopped(ctx context.Context, tx *store.Tx, s stoa.Session) error {
+	e := Event{AccountID: s.AccountID, SpaceID: s.SpaceID}
+	d := sessionData{
+		AccountID: s.AccountID, SpaceID: s.SpaceID, AgentID: s.AgentID, SessionID: s.ID, ExternalID: s.ExternalID, ExternalUserID: s.ExternalUserID,
+		Turn: s.Turn.Number, StatusReason: s.Turn.Reason, Trigger: triggerData(s.Trigger), LastEventSeq: s.LastSeq,
+	}
+	switch s.Status {
+	case stoa.SessionCompleted:
+		e.Type = SessionCompleted
+	case stoa.SessionCancelled:
+		e.Type = SessionCancelled
+	case stoa.SessionFailed:
+		e.Type = SessionFailed
+		if f := s.Turn.Failure; f != nil {
+			d.Error = &failureData{Code: string(f.Code), Retryable: f.Retryable}
+		}
+	case stoa.SessionWaiting:
+		e.Type = SessionWaiting
+		if in := s.Pending; in != nil {
+			d.PendingInput = &inputData{ID: in.ID, Kind: in.Kind, ExpiresAt: store.EventTime(in.ExpiresAt)}
+			for _, c := range in.Calls {
+				d.PendingInput.Tools = append(d.PendingInput.Tools, c.Tool)
+			}
+		}
+	default:
+		return nil
+	}
+	e.Data = d
+	return Emit(ctx, tx, e)
+}
+
+// AttachmentAdded emits the event of a file that a visitor has uploaded.
+func AttachmentAdded(ctx context.Context, tx *store.Tx, spaceID, externalUserID string, u stoa.Upload) error {
+	return Emit(ctx, tx, Event{AccountID: u.AccountID, SpaceID: spaceID, Type: AttachmentCreated, Data: struct {
+		AccountID      string `json:"accountId"`
+		SpaceID        string `json:"spaceId"`
+		AgentID        string `json:"agentId"`
+		SessionID      string `json:"sessionId"`
+		ExternalUserID string `json:"externalUserId,omitempty"`
+		UploadID       string `json:"uploadId"`
+		MimeType       string `json:"mimeType"`
+		Size           int64  `json:"size"`
+	}{u.AccountID, spaceID, u.AgentID, u.ChatID, externalUserID, u.ID, u.MimeType, u.Size}})
+}
+
+// callData is the data of the event of a tool call.
+type callData struct {
+	AccountID    string `json:"accountId"`
+	SpaceID      string `json:"spaceId"`
+	AgentID      string `json:"agentId"`
+	SessionID    string `json:"sessionId"`
+	Turn         int64  `json:"turn"`
+	CallID       string `json:"callId"`
+	Tool         string `json:"tool"`
+	ConnectionID string `json:"connectionId,omitempty"`
+}
+
+// ToolCallUnknown emits the event of a tool call of which it is unknown whether it was
+// carried out.
+func ToolCallUnknown(ctx context.Context, tx *store.Tx, s stoa.Session, c stoa.ExternalCall) error {
+	return Emit(ctx, tx, Event{AccountID: s.AccountID, SpaceID: s.SpaceID, Type: CallUnknown, Data: callData{
+		AccountID: s.AccountID, SpaceID: s.SpaceID, AgentID: s.AgentID, SessionID: s.ID, Turn: c.Turn, CallID: c.ID, Tool: c.Tool, ConnectionID: c.ConnectionID,
+	}})
+}
+
+// connectionData is the data of the events of a connection.
+type connectionData struct {
+	AccountID    string `json:"accountId"`
+	SpaceID      string `json:"spaceId"`
+	ConnectionID string `json:"connectionId"`
+}
+
+// runData is the data of the events of a scheduled task.
+type runData struct {
+	AccountID        string `json:"accountId"`
+	AgentID          string `json:"agentId"`
+	TaskID           string `json:"taskId"`
+	RunID            string `json:"runId,omitempty"`
+	ScheduledFor     string `json:"scheduledFor,omitempty"`
+	ScheduledThrough string `json:"scheduledThrough,omitempty"`
+	Instants         int64  `json:"instants,omitempty"`
+	Status           string `json:"status,omitempty"`
+	SkipReason       string `json:"skipReason,omitempty"`
+	SessionID        string `json:"sessionId,omitempty"`
+	PauseReason      string `json:"pauseReason,omitempty"`
+}
+
+func ofTask(t stoa.ScheduledTask, kind string, d runData) Event {
+	d.AccountID, d.AgentID, d.TaskID = t.AccountID, t.AgentID, t.ID
+	return Event{AccountID: t.AccountID, AgentID: t.AgentID, Type: kind, Data: d}
+}
+
+// TaskRunFinished emits the event of a run that has ended.
+func TaskRunFinished(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, r stoa.TaskRun) error {
+	return Emit(ctx, tx, ofTask(t, RunFinished, runData{
+		RunID: r.ID, ScheduledFor: store.EventTime(r.ScheduledFor), Status: r.Status, SessionID: r.SessionID,
+	}))
+}
+
+// TaskRunsSkipped emits an event for each reason why runs were skipped, since a task may have
+// thousands of them after a long absence. It names the newest run of the reason, which has an
+// id.
+func TaskRunsSkipped(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, runs []stoa.TaskRun) error {
+	var reasons []string
+	of := map[string]runData{}
+	for _, r := range runs {
+		d, seen := of[r.SkipReason]
+		if !seen {
+			reasons = append(reasons, r.SkipReason)
+			d = runData{ScheduledFor: store.EventTime(r.ScheduledFor), Status: stoa.RunSkipped, SkipReason: r.SkipReason}
+		}
+		d.RunID, d.ScheduledThrough = r.ID, store.EventTime(r.ScheduledFor)
+		if !r.Through.IsZero() {
+			d.ScheduledThrough = store.EventTime(r.Through)
+		}
+		d.Instants += max(1, int64(r.Instants))
+		of[r.SkipReason] = d
+	}
+	for _, reason := range reasons {
+		d := of[reason]
+		if d.Instants == 1 {
+			d.ScheduledThrough = ""
+		}
+		if err := Emit(ctx, tx, ofTask(t, RunSkipped, d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ScheduledTaskPaused emits the event of a task that was paused, for any reason.
+func ScheduledTaskPaused(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask) error {
+	return Emit(ctx, tx, ofTask(t, TaskPaused, runData{PauseReason: t.PauseReason}))
+}
+
+// OfConnection emits an event about a connection: [ReviewNeeded] or
+// [NeedsAuth].
+func OfConnection(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error {
+	return Emit(ctx, tx, Event{AccountID: c.AccountID, SpaceID: c.SpaceID, Type: kind, Data: connectionData{c.AccountID, c.SpaceID, c.ID}})
+}
+
+// budgetData is the data of the event of a budget.
+type budgetData struct {
+	AccountID  string `json:"accountId"`
+	BudgetID   string `json:"budgetId"`
+	Scope      string `json:"scope"`
+	Subject    string `json:"subject,omitempty"`
+	Percent    int    `json:"percent"`
+	SpentMicro int64  `json:"spentMicro"`
+	LimitMicro int64  `json:"limitMicro"`
+	StartsAt   string `json:"startsAt,omitempty"`
+	ResetsAt   string `json:"resetsAt,omitempty"`
+}
+
+// BudgetReached emits the event of a budget whose use has reached a mark.
+func BudgetReached(ctx context.Context, tx *store.Tx, m billing.Mark) error {
+	b := &m.Budget
+	d := budgetData{
+		AccountID: b.AccountID, BudgetID: b.ID, Scope: string(b.Scope), Subject: m.Subject, Percent: m.Percent,
+		SpentMicro: int64(m.Used), LimitMicro: int64(b.Limit),
+	}
+	if !m.Ends.IsZero() {
+		d.StartsAt, d.ResetsAt = store.EventTime(m.Starts), store.EventTime(m.Ends)
+	}
+	return Emit(ctx, tx, Event{AccountID: b.AccountID, Type: BudgetThreshold, Data: d})
+}

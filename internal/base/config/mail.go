@@ -1,0 +1,100 @@
+package config
+
+import (
+	"net/mail"
+	"net/netip"
+	"strings"
+
+	"stoa/internal/base/stoa"
+)
+
+// Mail configures mail to people. Without a server no mail is sent.
+type Mail struct {
+	SMTP SMTP `yaml:"smtp"`
+	// Addresses are those that webhooks of the operator's account may use besides the verified
+	// ones of its members, such as one of a team.
+	Addresses []string `yaml:"addresses"`
+}
+
+// SMTP is the mail server that accepts the mail of the service.
+type SMTP struct {
+	Host         string `yaml:"host"`                   // empty means no mail
+	Port         int    `yaml:"port"`                   // 0 means the usual one of TLS; see [SMTP.PortOrDefault]
+	User         string `yaml:"user"`                   // empty means no login
+	PasswordEnv  string `yaml:"passwordEnv,omitempty"`  // variable with the password; set one of these two
+	PasswordFile string `yaml:"passwordFile,omitempty"` // file with the password
+	From         string `yaml:"from"`                   // the sender, with or without a name
+	TLS          string `yaml:"tls"`                    // [MailStartTLS], [MailTLS] or [MailPlain]
+
+	password *string // from one of the two; a pointer for the same reason as in Provider
+}
+
+// The values of [SMTP.TLS].
+const (
+	MailStartTLS = "starttls" // the connection begins without TLS, and nothing is sent before it has TLS
+	MailTLS      = "tls"
+	MailPlain    = "none"
+)
+
+// Password returns the password of the user; empty for none.
+func (s SMTP) Password() string { return or(s.password) }
+
+// PortOrDefault returns the port of the server.
+func (s SMTP) PortOrDefault() int {
+	switch {
+	case s.Port != 0:
+		return s.Port
+	case s.TLS == MailTLS:
+		return 465
+	case s.TLS == MailPlain:
+		return 25
+	}
+	return 587
+}
+
+// mail checks the settings of the mail server. It makes no connection.
+func (c *checker) mail() {
+	s := c.Mail.SMTP
+	for _, a := range c.Mail.Addresses {
+		if !stoa.IsEmail(a) {
+			c.problem("mail.addresses", "%q is not an email address; write one such as team@example.com", a)
+		}
+	}
+	if s.Host == "" {
+		if s.From != "" || s.User != "" || len(c.Mail.Addresses) > 0 {
+			c.problem("mail.smtp.host", "mail needs a server that sends it; write its name, such as smtp.example.com")
+		}
+		return
+	}
+	if strings.ContainsAny(s.Host, ":/@ ") && !isIP(s.Host) {
+		c.problem("mail.smtp.host", "%q is not the name of a server; write one such as smtp.example.com, and the port in mail.smtp.port", s.Host)
+	}
+	if s.Port < 0 || s.Port > 65535 {
+		c.problem("mail.smtp.port", "%d is out of range; use 1 to 65535", s.Port)
+	}
+	if _, err := mail.ParseAddress(s.From); err != nil {
+		c.problem("mail.smtp.from", "%q is not a sender; write one such as stoa@example.com, or Stoa <stoa@example.com>", s.From)
+	}
+	switch s.TLS {
+	case MailStartTLS, MailTLS:
+	case MailPlain:
+		if s.User != "" && !isLocal(s.Host) {
+			c.problem("mail.smtp.tls", "the password would be sent without encryption; use starttls or tls, or remove user")
+		}
+	default:
+		c.problem("mail.smtp.tls", "%q is not one of starttls, tls, none", s.TLS)
+	}
+	switch {
+	case s.PasswordEnv != "" && s.PasswordFile != "":
+		c.problem("mail.smtp", "passwordEnv and passwordFile are set; keep one of them")
+	case s.User == "" && (s.PasswordEnv != "" || s.PasswordFile != ""):
+		c.problem("mail.smtp.user", "there is a password without a user; set user")
+	case s.User != "" && s.PasswordEnv == "" && s.PasswordFile == "":
+		c.problem("mail.smtp.passwordEnv", "the user needs a password; set passwordEnv or passwordFile")
+	}
+}
+
+func isIP(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}

@@ -1,0 +1,261 @@
+package extract
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/draw"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/klippa-app/go-pdfium"
+	pdferrors "github.com/klippa-app/go-pdfium/errors"
+	"github.com/klippa-app/go-pdfium/references"
+	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/webassembly"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"stoa/internal/base/media"
+)
+
+const (
+	headPDF     = 1024 // bytes that contain the mark of a PDF file, as PDFium requires
+	wasmPages   = 4096 // of 64 KiB: the memory of PDFium
+	pageDPI     = 150
+	pagePixels  = 4_000_000 // of a rendered page
+	pointsPerIn = 72.0
+)
+
+// isPDF reports whether a content is a PDF file.
+func isPDF(head []byte) bool {
+	return bytes.Contains(head[:min(len(head), headPDF)], []byte("%PDF-"))
+}
+
+// openPDFium starts PDFium from the compiled module in a directory. The module sees neither
+// files nor the output of this process, and its loops end with the process: a check in each
+// of them would make it seven times slower.
+func openPDFium(ctx context.Context, dir string) (pdfium.Pdfium, func(), error) {
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the directory of the compiled PDF reader: %w", err)
+	}
+	pool, err := webassembly.Init(webassembly.Config{
+		Context: ctx, MinIdle: 0, MaxIdle: 1, MaxTotal: 1,
+		FSConfig: wazero.NewFSConfig(), // without it, the module could read all files
+		RuntimeConfig: wazero.NewRuntimeConfig().WithCompilationCache(cache).WithMemoryLimitPages(wasmPages).
+			WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling),
+		Stdout: io.Discard, Stderr: io.Discard,
+	})
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("start the PDF reader: %w", err), cache.Close(ctx))
+	}
+	instance, err := pool.GetInstance(time.Minute)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("start the PDF reader: %w", err), pool.Close(), cache.Close(ctx))
+	}
+	return instance, func() {
+		_, _, _ = instance.Close(), pool.Close(), cache.Close(ctx)
+	}, nil
+}
+
+// compilePDF compiles PDFium into a directory. A power failure can damage the stored code, so
+// it is compiled again if it cannot be used.
+func compilePDF(ctx context.Context, dir string) error {
+	_, end, err := openPDFium(ctx, dir)
+	if err != nil {
+		stored, globErr := filepath.Glob(filepath.Join(dir, "wazero-*"))
+		for _, name := range stored {
+			globErr = errors.Join(globErr, os.RemoveAll(name))
+		}
+		if len(stored) == 0 || globErr != nil {
+			return errors.Join(err, globErr)
+		}
+		_, end, err = openPDFium(ctx, dir)
+	}
+	if err == nil {
+		end()
+	}
+	return err
+}
+
+// withPDF opens a PDF file.
+func withPDF(ctx context.Context, data []byte, dir string, do func(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, pages int) Result) Result {
+	p, end, err := openPDFium(ctx, dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return Result{Status: Unsupported, Note: NoPDF}
+	}
+	defer end()
+	doc, err := p.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(data), FileReaderSize: int64(len(data))})
+	if err != nil {
+		return brokenPDF(err)
+	}
+	count, err := p.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: doc.Document})
+	if err != nil {
+		return brokenPDF(err)
+	}
+	return do(p, doc.Document, count.PageCount)
+}
+
+func brokenPDF(err error) Result {
+	if errors.Is(err, pdferrors.ErrPassword) || errors.Is(err, pdferrors.ErrSecurity) {
+		return encrypted()
+	}
+	return broken("PDF file")
+}
+
+func encrypted() Result {
+	return Result{Status: Encrypted, Note: "The document needs a password. Store it without one."}
+}
+
+func broken(what string) Result {
+	return Result{Status: Broken, Note: "The content is damaged: it cannot be read as a " + what + "."}
+}
+
+// readPDF returns the text of a PDF file with a line before each page.
+func readPDF(ctx context.Context, data []byte, dir string) Result {
+	return withPDF(ctx, data, dir, func(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, pages int) Result {
+		var f flow
+		empty, failed := true, 0
+		for i := range min(pages, MaxPages) {
+			text, err := pageText(p, requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: i}})
+			if err != nil {
+				failed++
+			}
+			f.place(Place{Name: fmt.Sprintf("p. %d", i+1), Page: int64(i + 1)})
+			f.line(fmt.Sprintf("[page %d]", i+1))
+			if text != "" {
+				empty = false
+				f.line(text)
+			}
+			if f.full {
+				break
+			}
+		}
+		f.full = f.full || pages > MaxPages
+		switch {
+		case pages == 0 || failed > 0 && empty:
+			return broken("PDF file")
+		case failed > 0:
+			r := f.result(int64(pages), false)
+			r.Status, r.Note = Partial, fmt.Sprintf("%d pages are damaged and were left out.", failed)
+			return r
+		}
+		r := f.result(int64(pages), empty)
+		if empty {
+			r.Note += " If its pages are images, such as a scan, run a text recognition first."
+		}
+		return r
+	})
+}
+
+// flatten makes the values of forms, and texts that were put on a page, parts of it. They are
+// left out if that fails.
+func flatten(p pdfium.Pdfium, page requests.Page) {
+	_, _ = p.FPDFPage_Flatten(&requests.FPDFPage_Flatten{Page: page, Usage: requests.FPDFPage_FlattenUsageNormalDisplay})
+}
+
+// pageText returns the text of one page.
+func pageText(p pdfium.Pdfium, page requests.Page) (string, error) {
+	flatten(p, page)
+	loaded, err := p.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
+	if err != nil {
+		return "", err
+	}
+	defer func() { _, _ = p.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: loaded.TextPage}) }()
+	count, err := p.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: loaded.TextPage})
+	if err != nil || count.Count <= 0 {
+		return "", err
+	}
+	text, err := p.FPDFText_GetText(&requests.FPDFText_GetText{TextPage: loaded.TextPage, Count: min(count.Count, MaxText)})
+	if err != nil {
+		return "", err
+	}
+	return cleanPDF(text.Text), nil
+}
+
+// pdfLetters writes line ends and ligatures as other texts do. PDFium marks a hyphen at a line
+// end with the control character 2, or with U+FFFE.
+var pdfLetters = strings.NewReplacer("\ufffe", "\x02", "\u00ad\r\n", "\x02", "\r\n", "\n", "\r", "\n",
+	"ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st",
+)
+
+func cleanPDF(s string) string {
+	parts := strings.Split(pdfLetters.Replace(s), "\x02")
+	for i, part := range parts[1:] {
+		part = strings.TrimLeft(part, " \n")
+		// A word in small letters continues; the hyphen of "COVID-19" stays.
+		if r, _ := utf8.DecodeRuneInString(part); !unicode.IsLower(r) {
+			part = "-" + part
+		}
+		parts[i+1] = part
+	}
+	s = strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.Join(parts, ""))
+	return strings.TrimSpace(s)
+}
+
+// RenderPage returns a page of a PDF file as a PNG image of at most [media.MaxImage] bytes, in
+// the Text of the result. Only a child and tests call it; see [Parse].
+func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result {
+	if !isPDF(data) {
+		return Result{Status: Unsupported, Note: "Only pages of PDF files can be shown as images."}
+	}
+	return withPDF(ctx, data, dir, func(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, pages int) Result {
+		if page < 1 || page > int64(pages) {
+			return Result{Status: None, Note: fmt.Sprintf("The document has %d pages.", pages)}
+		}
+		at := requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: int(page - 1)}}
+		flatten(p, at)
+		size, err := p.GetPageSize(&requests.GetPageSize{Page: at})
+		if err != nil || !(size.Width > 0 && size.Height > 0) {
+			return broken("PDF page")
+		}
+		dpi := min(pageDPI, math.Sqrt(pagePixels*pointsPerIn*pointsPerIn/(size.Width*size.Height)), media.MaxSide*pointsPerIn/max(size.Width, size.Height))
+		width, height := int(size.Width*dpi/pointsPerIn), int(size.Height*dpi/pointsPerIn)
+		if width < 1 || height < 1 {
+			return broken("PDF page")
+		}
+		for {
+			shown, err := renderAt(p, at, width, height)
+			if err != nil {
+				return broken("PDF page")
+			}
+			if len(shown) <= media.MaxImage {
+				return Result{Status: Ready, Text: shown, Pages: int64(pages)}
+			}
+			width, height = width*2/3, height*2/3 // a photo
+		}
+	})
+}
+
+// renderAt returns a page as a PNG image of a size in pixels.
+func renderAt(p pdfium.Pdfium, page requests.Page, width, height int) ([]byte, error) {
+	shown, err := p.RenderPageInPixels(&requests.RenderPageInPixels{Page: page, Width: width, Height: height})
+	if err != nil {
+		return nil, err
+	}
+	defer shown.Cleanup()
+	rendered := shown.Result.RenderedImage
+	paper := image.NewRGBA(rendered.Bounds()) // a page may be transparent
+	draw.Draw(paper, paper.Rect, image.White, image.Point{}, draw.Src)
+	draw.Draw(paper, paper.Rect, rendered, paper.Rect.Min, draw.Over)
+	var b bytes.Buffer
+	err = png.Encode(&b, paper)
+	return b.Bytes(), err
+}

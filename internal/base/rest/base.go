@@ -1,0 +1,223 @@
+// Package rest is the HTTP frame of the API: it creates handlers from functions with
+// typed requests and replies.
+//
+// It authenticates, checks parameters and bodies against the contract, stores replies
+// under Idempotency-Keys, renders errors in one place, writes the log line, and limits
+// bodies and request rates. It contains no resources. route.go has the types of
+// requests, replies and routes, exchange.go the steps of every request, operation.go
+// and params.go the checks against the contract, page.go the cursors of lists. Start at
+// [Base.Handler].
+package rest
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/base/auth"
+	"stoa/internal/base/config"
+	"stoa/internal/base/ratelimit"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/base/telemetry"
+)
+
+// A Base contains the parts that every request passes through. Its fields are set
+// before [Base.Handler] is called and not changed afterwards; those without a comment
+// are required.
+type Base struct {
+	Keys  *auth.Keys
+	Store *store.Store
+
+	MaxBody    int64             // bytes of a request's body; 0: 16 MiB
+	Limits     config.Limits     // zero members mean the defaults
+	Extensions config.Extensions // offered in addition to version 1 of the API
+	Proxies    stoa.Proxies      // trusted to name their clients
+
+	// PublicURL is the scheme and host for links; if empty, links are paths. With https the
+	// cookie of the console is sent over TLS only, and pages of this origin are not foreign.
+	PublicURL string
+	// Hosts reports whether a request may have this Host; nil means every one.
+	Hosts  func(host string) bool
+	Logger *slog.Logger // nil means slog.Default()
+
+	// BodyIdle is the maximum pause within a request's body. 0: 30 s.
+	BodyIdle time.Duration
+	// RateLimited reports whether the limits of plans and keys are enforced; nil means
+	// true.
+	RateLimited func() bool
+	// Audited are the operations that the audit log records, by their patterns.
+	Audited map[string]*Audited
+	// RequestLog returns the settings of the request log.
+	RequestLog func() *config.RequestLog
+	// Ended receives each request when it has ended, on the request's goroutine: it
+	// must be quick, and must not keep the pointer. It may be nil.
+	Ended func(*stoa.Request)
+	// Tracer creates a span for each request; it may be nil.
+	Tracer *telemetry.Tracer
+	// Web serves the paths outside of /api/v1, and /api/v1/doc; nil means 404.
+	Web http.Handler
+
+	rates     ratelimit.Rates // of requests, by key and by account
+	running   ratelimit.Slots // requests, by account
+	wrong     ratelimit.Rates // of requests with wrong keys, by slots of addresses
+	parsing   ratelimit.Turns // of large bodies, by account
+	lingering ratelimit.Slots // see [inbody.linger], by address and ""
+	bodies    budget
+	origins   http.CrossOriginProtection
+	addresses maphash.Seed // of the table of addresses; see [Base.WrongKey]
+	unread    atomic.Bool  // see [Base.UnreadForwarded]
+	activity  activity
+	once      sync.Once
+	open      context.Context // ends when no more requests are accepted
+	drain     context.CancelFunc
+	calls     context.Context // of model calls
+	stopCalls context.CancelFunc
+	callsMu   sync.Mutex // of the two above
+}
+
+// A Host embeds a [Base].
+type Host interface{ base() *Base }
+
+func (b *Base) base() *Base { return b }
+
+// Prepare fills zero settings with the defaults of package config, once.
+func (b *Base) Prepare() {
+	b.once.Do(func() {
+		defaults := config.Defaults()
+		b.MaxBody = cmp.Or(b.MaxBody, int64(defaults.Limits.Body))
+		if b.Logger == nil {
+			b.Logger = slog.Default()
+		}
+		if b.Limits == (config.Limits{}) {
+			b.Limits = defaults.Limits
+		}
+		b.activity.idle = make(chan struct{})
+		b.addresses = maphash.MakeSeed()
+		if b.PublicURL != "" {
+			if err := b.origins.AddTrustedOrigin(b.PublicURL); err != nil {
+				b.Logger.Error("the public URL is not an origin", "error", err)
+			}
+		}
+		b.BodyIdle = cmp.Or(b.BodyIdle, bodyIdle)
+		b.bodies.most = int64(cmp.Or(b.Limits.BodiesInFlight, defaults.Limits.BodiesInFlight))
+		b.open, b.drain = context.WithCancel(context.Background())
+		b.calls, b.stopCalls = context.WithCancel(context.Background())
+	})
+}
+
+// Drain rejects new requests from now on, with 503 and Retry-After; running ones
+// continue. It may be called more than once.
+func (b *Base) Drain() {
+	b.Prepare()
+	b.drain()
+	b.activity.drain()
+}
+
+// Idle returns a channel that is closed when [Base.Drain] was called and every earlier
+// request has ended.
+func (b *Base) Idle() <-chan struct{} {
+	b.Prepare()
+	return b.activity.idle
+}
+
+// An activity counts requests until a drain, and signals the end of the last one.
+type activity struct {
+	mu       sync.Mutex
+	requests int
+	draining bool
+	idle     chan struct{}
+}
+
+// enter counts a request, unless the drain has begun.
+func (a *activity) enter() (leave func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.draining {
+		return func() {}
+	}
+	a.requests++
+	return a.leave
+}
+
+func (a *activity) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.requests--; a.draining && a.requests == 0 {
+		close(a.idle)
+	}
+}
+
+func (a *activity) drain() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.draining && a.requests == 0 {
+		close(a.idle)
+	}
+	a.draining = true
+}
+
+// Draining returns a channel that is closed by [Base.Drain].
+func (b *Base) Draining() <-chan struct{} {
+	b.Prepare()
+	return b.open.Done()
+}
+
+// UntilDrain returns a context that also ends when the service is about to stop, for
+// requests that only wait. The caller must call done.
+func (b *Base) UntilDrain(ctx context.Context) (waiting context.Context, done func()) {
+	waiting, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(b.open, cancel)
+	return waiting, func() { stop(); cancel() }
+}
+
+// Stop ends the running model calls: each reports an error to its caller and is free.
+// It implies [Base.Drain] and does not wait.
+func (b *Base) Stop() {
+	b.Drain()
+	b.callsMu.Lock()
+	defer b.callsMu.Unlock()
+	b.stopCalls()
+}
+
+// Interrupt ends the running model calls: each reports an error to its caller and is
+// free. Later ones are not affected. It does not wait.
+func (b *Base) Interrupt() {
+	b.Prepare()
+	b.callsMu.Lock()
+	defer b.callsMu.Unlock()
+	b.stopCalls()
+	if !b.IsDraining() { // else Stop may have been called
+		b.calls, b.stopCalls = context.WithCancel(context.Background())
+	}
+}
+
+// Stopping returns a context that [Base.Stop] and [Base.Interrupt] end.
+func (b *Base) Stopping() context.Context {
+	b.Prepare()
+	b.callsMu.Lock()
+	defer b.callsMu.Unlock()
+	return b.calls
+}
+
+// MaxBodiesInFlight is the maximum number of bytes of bodies in memory.
+func (b *Base) MaxBodiesInFlight() int64 { return b.bodies.most }
+
+// InFlight returns the number of running requests, and the number of bytes of bodies in
+// memory.
+func (b *Base) InFlight() (requests, bodyBytes int64) {
+	b.activity.mu.Lock()
+	requests = int64(b.activity.requests)
+	b.activity.mu.Unlock()
+	b.bodies.mu.Lock()
+	defer b.bodies.mu.Unlock()
+	return requests, b.bodies.used
+}
+
+// IsDraining reports whether [Base.Drain] was called.
+func (b *Base) IsDraining() bool { return b.open.Err() != nil }

@@ -1,0 +1,108 @@
+package rest
+
+import (
+	"net/http"
+	"strings"
+
+	"stoa/internal/base/stoa"
+)
+
+const (
+	secureCookie = "__Host-stoa"
+	plainCookie  = "stoa-session"
+	// accountHeader names the account of a request of the console. Pages of other origins
+	// cannot set it, because no reply allows them to.
+	accountHeader = "Stoa-Account"
+)
+
+// cookieName returns the name of the console's cookie. With https a browser accepts it only from
+// this host over TLS, so that no other host of the domain can set it.
+func (b *Base) cookieName() string {
+	if b.SecureCookies() {
+		return secureCookie
+	}
+	return plainCookie
+}
+
+// SecureCookies reports whether the service is reached over https, according to its public URL.
+// Headers of proxies do not count, since a client can send them too.
+func (b *Base) SecureCookies() bool { return strings.HasPrefix(b.PublicURL, "https://") }
+
+// SessionCookie returns the cookie of the console with a secret.
+func (b *Base) SessionCookie(secret string) *http.Cookie {
+	return &http.Cookie{Name: b.cookieName(), Value: secret, Path: "/", HttpOnly: true, Secure: b.SecureCookies(), SameSite: http.SameSiteStrictMode}
+}
+
+// Session returns the secret of a request's session of the console; "" if there is none. Two
+// cookies are rejected like none.
+func (b *Base) Session(r *http.Request) string {
+	if cookies := r.CookiesNamed(b.cookieName()); len(cookies) == 1 {
+		return cookies[0].Value
+	}
+	return ""
+}
+
+// accountOfSession returns the session of the console that authenticates a request, and the
+// account that the request names; "" if a key is expected instead. A request with a key never
+// uses the cookie, so that programs in the console's origin, such as the explorer, act as the
+// key that they send.
+func (b *Base) accountOfSession(r *http.Request) (session, account string) {
+	accounts := r.Header[accountHeader]
+	if len(r.Header["Authorization"]) > 0 || len(r.Header["X-Api-Key"]) > 0 || len(accounts) != 1 {
+		return "", ""
+	}
+	return b.Session(r), accounts[0]
+}
+
+// Verify identifies the caller of a request: by its key, or by its session of the console. It
+// does not count the request.
+func (b *Base) Verify(r *http.Request) (stoa.Caller, error) {
+	if session, account := b.accountOfSession(r); session != "" {
+		if err := b.SameOrigin(r); err != nil {
+			return stoa.Caller{}, err
+		}
+		c, _, err := b.Keys.VerifySession(r.Context(), session, account)
+		return c, err
+	}
+	headers := r.Header["Authorization"]
+	if keys := r.Header["X-Api-Key"]; len(headers) == 0 && len(keys) == 1 && b.takesBareKey(r.URL.Path) {
+		headers = []string{"Bearer " + keys[0]} // as Anthropic's clients send it
+	}
+	if len(headers) != 1 { // two keys are rejected like none
+		headers = []string{""}
+	}
+	return b.Keys.Verify(r.Context(), headers[0])
+}
+
+// SameOrigin returns CodeCrossOrigin if a page of another origin sent the request. Unlike
+// [http.CrossOriginProtection.Check] it also checks requests that only read.
+func (b *Base) SameOrigin(r *http.Request) error {
+	asWrite := *r
+	asWrite.Method = http.MethodPost
+	if err := b.origins.Check(&asWrite); err != nil {
+		return stoa.Errorf(stoa.CodeCrossOrigin, "A page of another origin sent this request with the cookie of the console. Send an API key instead.").Because(err)
+	}
+	return nil
+}
+
+// secretOf returns the secret that authenticates a request: a key with its scheme, or that of a
+// session.
+func (b *Base) secretOf(r *http.Request) string {
+	if session, _ := b.accountOfSession(r); session != "" {
+		return session
+	}
+	return r.Header.Get("Authorization")
+}
+
+// Outside returns a handler for a path outside of the contract: errors become replies as on the
+// paths of the API, and no reply is cached. maxBody limits what [Base.ReadBody] accepts, in bytes.
+func (b *Base) Outside(maxBody int64, h func(*Exchange) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		x := w.(*Exchange)
+		x.maxBody = maxBody
+		x.Header()["Cache-Control"], x.Header()["Content-Security-Policy"] = noStore, contentPolicy
+		if err := h(x); err != nil {
+			b.fail(x, err)
+		}
+	})
+}

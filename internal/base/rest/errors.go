@@ -1,0 +1,123 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/stoa"
+)
+
+// maxRetryAfter limits the time that clients sleep before a retry.
+const maxRetryAfter = 60 * time.Second
+
+// fail is the only place where an error becomes a reply. After the first byte of
+// another reply, an error cannot be sent: the connection is cut, so that the client
+// does not treat the partial reply as complete.
+func (b *Base) fail(x *Exchange, err error) {
+	if errors.Is(err, stoa.ErrClientGone) || x.HTTP.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		x.Log.Disconnected = true
+		if x.status == 0 {
+			panic(http.ErrAbortHandler) // net/http would answer with 200
+		}
+		return
+	}
+	x.Log.Failed(err)
+	if x.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	x.writeError(err)
+}
+
+// writeError sends an error in the format of the operation.
+func (x *Exchange) writeError(err error) {
+	if !x.messages {
+		writeError(x, x.Log.ID, err)
+		return
+	}
+	e := stoa.AsError(err)
+	info := contract.Code(e.Code)
+	status, _ := info.MessagesForm()
+	prepareError(x.Header(), e, info)
+	x.WriteHeader(status)
+	text := contract.AppendMessagesError(nil, &contract.MessagesError{
+		Code: string(info.Code), Param: cut(e.Param, maxParam), Message: cut(cmp.Or(e.Message, info.Meaning), maxMessage),
+		Retryable: retryable(e, info), RequestID: x.Log.ID,
+	})
+	_, _ = x.Write(append(text, '\n')) // the caller may have disconnected
+}
+
+// Limits of the caller's text in an error, in bytes; names are cut to [maxShownName]
+// when they are inserted.
+const (
+	maxMessage = 4 << 10
+	maxParam   = 512
+)
+
+// cut shortens a text to a number of bytes.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// writeError sends the envelope of an error, with the headers that go with it.
+func writeError(w http.ResponseWriter, requestID string, err error) {
+	e := stoa.AsError(err)
+	info := contract.Code(e.Code)
+	body := contract.ErrorBody{
+		Message: e.Message, Type: info.Type, Code: string(info.Code), RequestID: requestID,
+		Retryable: retryable(e, info),
+	}
+	if body.Message == "" {
+		body.Message = info.Meaning
+	}
+	body.Message = cut(body.Message, maxMessage)
+	if e.Param != "" {
+		body.Param = new(cut(e.Param, maxParam))
+	}
+	prepareError(w.Header(), e, info)
+	text, err := jsonx.Marshal(contract.ErrorEnvelope{Error: body})
+	if err != nil {
+		panic(err) // five strings and a boolean always marshal
+	}
+	w.WriteHeader(info.Status)
+	_, _ = w.Write(append(text, '\n')) // the caller may have disconnected
+}
+
+// retryable reports whether sending the same request again can help.
+func retryable(e *stoa.Error, info contract.CodeInfo) bool {
+	if e.Charged {
+		return false
+	}
+	return info.Retryable || info.MayCarryRetryAfter() && e.RetryAfter > 0
+}
+
+// prepareError sets the headers of an error.
+func prepareError(h http.Header, e *stoa.Error, info contract.CodeInfo) {
+	after := e.RetryAfter
+	if after <= 0 {
+		after = info.RetryAfter
+	}
+	if after > 0 && info.MayCarryRetryAfter() {
+		after = min(after, maxRetryAfter)
+		h.Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
+	}
+	// Without it some clients retry even a request with a wrong key.
+	h.Set("x-should-retry", strconv.FormatBool(retryable(e, info)))
+	if info.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	for _, name := range []string{"Content-Length", "Content-Encoding", "ETag", "Location", "stoa-charge-micro", "stoa-model-requested"} {
+		h.Del(name)
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+}

@@ -1,0 +1,179 @@
+package rest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+const defaultPageSize = 20
+
+// A Pager parses the cursor of one list and creates the next one. A cursor is the place
+// of the last row with a checksum over it and over the identity of the list: the same
+// cursor with another filter, order or account is rejected.
+type Pager struct {
+	// Err is the error of an invalid cursor, or nil. [ReadPage] returns it.
+	Err   error
+	bound string
+	Page  store.Page
+}
+
+// NewPager parses a list's parameters. The last ones identify the list: its path, the
+// account, and every filter.
+func NewPager(limit int, cursor, order string, list ...string) Pager {
+	p := Pager{
+		bound: strings.Join(append(list, order), "\x00"),
+		Page:  store.Page{Limit: limit, Asc: order == "asc"},
+	}
+	if limit == 0 {
+		p.Page.Limit = defaultPageSize
+	}
+	if order == "" {
+		p.bound += "desc"
+	}
+	if cursor == "" {
+		return p
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(raw) < sumSize+8 || string(p.sum(raw[sumSize:])) != string(raw[:sumSize]) {
+		p.Err = stoa.Errorf(stoa.CodeInvalidCursor, "This cursor is damaged, or belongs to another list, filter or order. Start again without one.").At("cursor")
+		return p
+	}
+	p.Page.After.At = time.UnixMicro(int64(binary.BigEndian.Uint64(raw[sumSize:]))).UTC()
+	p.Page.After.ID = string(raw[sumSize+8:])
+	return p
+}
+
+// NewSortedPager is [NewPager] for a list that can also be in the order of names, which is
+// ascending by default.
+func NewSortedPager(limit int, cursor, sort, order string, list ...string) Pager {
+	byName := sort == "name"
+	if byName && order == "" {
+		order = "asc"
+	}
+	if byName {
+		list = append(list, sort)
+	}
+	p := NewPager(limit, cursor, order, list...)
+	p.Page.ByName = byName
+	return p
+}
+
+const sumSize = 8
+
+func (p Pager) sum(place []byte) []byte {
+	h := sha256.New()
+	h.Write([]byte(p.bound))
+	h.Write([]byte{0})
+	h.Write(place)
+	return h.Sum(nil)[:sumSize]
+}
+
+// next returns the cursor after a page's last row, or null if there are no more rows.
+func (p Pager) next(more bool, at time.Time, id string) nullable.Nullable[string] {
+	if !more {
+		return noCursor()
+	}
+	return nullable.NewNullableWithValue(p.Cursor(at, id))
+}
+
+// Cursor returns the cursor of the rows after a place.
+func (p Pager) Cursor(at time.Time, id string) string {
+	place := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro()))
+	place = append(place, id...)
+	return base64.RawURLEncoding.EncodeToString(append(p.sum(place), place...))
+}
+
+// noCursor is null, the cursor at the end of a list. The zero value of the type would
+// be written as an empty text.
+func noCursor() nullable.Nullable[string] { return nullable.NewNullNullable[string]() }
+
+// A Page is one page of a list.
+type Page[T any] struct {
+	Data       []T                       `json:"data"`
+	HasMore    bool                      `json:"hasMore"`
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// A Place is the position of a row in its list; see [store.Cursor].
+type Place struct {
+	At time.Time
+	ID string
+}
+
+// ReadPage answers with the page that rows reads. item returns a row in the form of
+// replies, and its place.
+func ReadPage[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, bool, error), item func(Row) Item, at func(Row) Place) (Reply[Page[Item]], error) {
+	var out Page[Item]
+	if p.Err != nil {
+		return Reply[Page[Item]]{}, p.Err
+	}
+	err := s.Read(ctx, func(tx *store.Tx) error {
+		list, more, err := rows(tx)
+		out = NewPage(p, list, more, item, at)
+		return err
+	})
+	return Reply[Page[Item]]{Body: out}, err
+}
+
+// ReadPageTo is like [ReadPage], for rows that bring the cursor of the next page.
+func ReadPageTo[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, store.Cursor, error), item func(Row) Item) (Reply[Page[Item]], error) {
+	var out Page[Item]
+	if p.Err != nil {
+		return Reply[Page[Item]]{}, p.Err
+	}
+	err := s.Read(ctx, func(tx *store.Tx) error {
+		list, next, err := rows(tx)
+		out = NewPageTo(p, list, next, item)
+		return err
+	})
+	return Reply[Page[Item]]{Body: out}, err
+}
+
+// NewPage returns the page with these rows.
+func NewPage[Row, Item any](p Pager, list []Row, more bool, item func(Row) Item, at func(Row) Place) Page[Item] {
+	out := Page[Item]{Data: make([]Item, 0, len(list)), HasMore: more, NextCursor: noCursor()}
+	for _, row := range list {
+		out.Data = append(out.Data, item(row))
+	}
+	if more && len(list) > 0 {
+		last := at(list[len(list)-1])
+		out.NextCursor = p.next(more, last.At, last.ID)
+	}
+	return out
+}
+
+// Whole returns a list that is not divided into pages.
+func Whole[Row, Item any](list []Row, item func(Row) Item) Page[Item] {
+	return NewPage(Pager{}, list, false, item, nil)
+}
+
+// NewPageTo returns the page with these rows and the cursor of the next page; the zero
+// cursor means that there is none.
+func NewPageTo[Row, Item any](p Pager, list []Row, next store.Cursor, item func(Row) Item) Page[Item] {
+	out := Whole(list, item)
+	if next != (store.Cursor{}) {
+		out.HasMore, out.NextCursor = true, p.next(true, next.At, next.ID)
+	}
+	return out
+}
+
+// Numbered returns the place of a row in a list with its own numbering.
+func Numbered(n int64) Place { return Place{At: time.UnixMicro(n)} }
+
+// Number returns the number after which a page continues, in a list with its own
+// numbering.
+func (p Pager) Number() int64 {
+	if p.Page.After == (store.Cursor{}) {
+		return 0
+	}
+	return p.Page.After.At.UnixMicro()
+}

@@ -1,0 +1,298 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// None stands for the parameters or the body of an operation without any.
+type None = struct{}
+
+// Input is the input of a handler: parameters and body match the contract. The handler
+// checks limits that are not in the contract.
+type Input[P, B any] struct {
+	Params P             // path, query and header; see [parameters]
+	Body   B             // zero if an optional body is absent
+	HTTP   *http.Request // for everything else
+	Log    *Fields       // of the request's log line
+}
+
+// Request is one authenticated, validated request of the control plane.
+type Request[P, B any] struct {
+	Caller stoa.Caller // never empty: a route without an API key has another type
+	Input[P, B]
+}
+
+// PublicRequest is one validated request that requires no key. It has no caller.
+type PublicRequest[P, B any] struct {
+	Input[P, B]
+}
+
+// Reply is the answer of a handler.
+type Reply[R any] struct {
+	Status     int    // 0 means 200; a reply of 204 or 304 has no body
+	Location   string // address of the created object; empty for no header
+	ETag       string // empty for no header
+	RetryAfter int    // seconds; 0 for no header
+	Body       R
+	Secret     bool // the body contains a secret, so its stored copy is sealed
+}
+
+// NoContent is 204.
+func NoContent() Reply[None] { return Reply[None]{Status: http.StatusNoContent} }
+
+// Created is 201 with the address of the created object.
+func Created[R any](location string, body R) Reply[R] {
+	return Reply[R]{Status: http.StatusCreated, Location: location, Body: body}
+}
+
+// A Route is a line of the table of routes. A test compares the table with the
+// contract in both directions.
+// See docs/decisions/0027-typed-routes-without-a-generated-server.md.
+type Route[S Host] struct {
+	Pattern string                      // method and path, as in the contract
+	Scope   string                      // the required scope; empty if any key is enough
+	Keyed   bool                        // an API key is required
+	bind    func(S, *operation) handler // runs once, when the mux is created
+}
+
+// A handler serves one exchange. The error that it returns becomes the reply in
+// one place, [Base.fail].
+type handler func(*Exchange) error
+
+// Get returns a route that reads.
+func Get[S Host, P, R any](pattern, scope string, h func(S, context.Context, Request[P, None]) (Reply[R], error)) Route[S] {
+	return Update(pattern, scope, h)
+}
+
+// Update returns a route that changes or reads something without an idempotency key: it
+// can be repeated safely.
+func Update[S Host, P, B, R any](pattern, scope string, h func(S, context.Context, Request[P, B]) (Reply[R], error)) Route[S] {
+	return keyed(pattern, scope, func(s S, x *Exchange, in Request[P, B]) error {
+		reply, err := h(s, x.Context(), in)
+		return Answer(x, reply, err)
+	})
+}
+
+// Create returns a route whose handler runs in the transaction of the request's
+// idempotency key: the created object exists together with the stored reply, or not at
+// all. The handler may run more than once.
+func Create[S Host, P, B, R any](pattern, scope string, h func(S, context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) Route[S] {
+	return keyed(pattern, scope, func(s S, x *Exchange, in Request[P, B]) error {
+		return Once(s.base(), x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
+			return h(s, x.Context(), tx, in)
+		})
+	})
+}
+
+// CreateAfter is like [Create], for a handler that depends on work outside of a
+// transaction. It receives the result of before.
+func CreateAfter[S Host, P, B, V, R any](pattern, scope string, before func(S, context.Context, Request[P, B]) (V, error), h func(S, context.Context, *store.Tx, Request[P, B], V) (Reply[R], error)) Route[S] {
+	return keyed(pattern, scope, func(s S, x *Exchange, in Request[P, B]) error {
+		v, err := before(s, x.Context(), in)
+		if err != nil {
+			return err
+		}
+		return Once(s.base(), x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
+			return h(s, x.Context(), tx, in, v)
+		})
+	})
+}
+
+// Stream returns a route whose handler writes the reply itself, and reads the body
+// itself if there is one. It inlines [keyed]: another function would keep a copy of the
+// request on the stack for the duration of the stream.
+func Stream[S Host, P any](pattern, scope string, h func(S, http.ResponseWriter, *Request[P, None]) error) Route[S] {
+	rt := Route[S]{Pattern: pattern, Scope: scope, Keyed: true, bind: func(s S, op *operation) handler {
+		read := newReader[P, None](s.base(), op)
+		return func(x *Exchange) error {
+			if err := s.base().takeCaller(x, scope); err != nil {
+				return err
+			}
+			in, err := requestOf(x, read)
+			if err != nil {
+				return err
+			}
+			return h(s, x, in)
+		}
+	}}
+	return rt.WithOwnBody()
+}
+
+// requestOf reads the input of a request, outside of the frames that stay on the stack.
+func requestOf[P any](x *Exchange, read func(*Exchange) (Input[P, None], error)) (*Request[P, None], error) {
+	in, err := read(x)
+	if err != nil {
+		return nil, err
+	}
+	return &Request[P, None]{Caller: x.Log.Caller, Input: in}, nil
+}
+
+// PublicGet returns a route that reads and requires no key.
+func PublicGet[S Host, P, R any](pattern string, h func(S, context.Context, PublicRequest[P, None]) (Reply[R], error)) Route[S] {
+	return PublicUpdate(pattern, h)
+}
+
+// PublicUpdate is like [Update], without a key.
+func PublicUpdate[S Host, P, B, R any](pattern string, h func(S, context.Context, PublicRequest[P, B]) (Reply[R], error)) Route[S] {
+	return open(pattern, func(s S, x *Exchange, in PublicRequest[P, B]) error {
+		reply, err := h(s, x.Context(), in)
+		return Answer(x, reply, err)
+	})
+}
+
+// PublicStream is like [Stream], without a key.
+func PublicStream[S Host, P any](pattern string, h func(S, http.ResponseWriter, PublicRequest[P, None]) error) Route[S] {
+	rt := open(pattern, func(s S, x *Exchange, in PublicRequest[P, None]) error { return h(s, x, in) })
+	return rt.WithOwnBody()
+}
+
+// keyed authenticates by API key, then reads the input.
+func keyed[S Host, P, B any](pattern, scope string, do func(S, *Exchange, Request[P, B]) error) Route[S] {
+	return Route[S]{Pattern: pattern, Scope: scope, Keyed: true, bind: func(s S, op *operation) handler {
+		read := newReader[P, B](s.base(), op)
+		return func(x *Exchange) error {
+			if err := s.base().takeCaller(x, scope); err != nil {
+				return err
+			}
+			in, err := read(x)
+			if err != nil {
+				return err
+			}
+			return do(s, x, Request[P, B]{Caller: x.Log.Caller, Input: in})
+		}
+	}}
+}
+
+// takeCaller records the caller of a request.
+func (b *Base) takeCaller(x *Exchange, scope string) (err error) {
+	if x.Log.Caller, err = b.authenticate(x.HTTP, scope); err != nil {
+		return err
+	}
+	return b.enterRequest(x)
+}
+
+// open reads the input of a route without authentication.
+func open[S Host, P, B any](pattern string, do func(S, *Exchange, PublicRequest[P, B]) error) Route[S] {
+	return Custom(pattern, func(s S, x *Exchange, read func() (Input[P, B], error)) error {
+		in, err := read()
+		if err != nil {
+			return err
+		}
+		return do(s, x, PublicRequest[P, B]{in})
+	})
+}
+
+// Custom returns a route without an API key: do authenticates the request, if required,
+// and then reads the input.
+func Custom[S Host, P, B any](pattern string, do func(s S, x *Exchange, read func() (Input[P, B], error)) error) Route[S] {
+	return Route[S]{Pattern: pattern, bind: func(s S, op *operation) handler {
+		read := newReader[P, B](s.base(), op)
+		return func(x *Exchange) error {
+			return do(s, x, func() (Input[P, B], error) { return read(x) })
+		}
+	}}
+}
+
+// WithOwnBody leaves a body that the contract describes to the handler.
+func (rt Route[S]) WithOwnBody() Route[S] {
+	bind := rt.bind
+	rt.bind = func(s S, op *operation) handler {
+		bare := *op
+		bare.body = nil
+		return bind(s, &bare)
+	}
+	return rt
+}
+
+// Answer sends a handler's reply.
+func Answer[R any](w http.ResponseWriter, reply Reply[R], err error) error {
+	if err != nil {
+		return err
+	}
+	text, err := render(reply)
+	if err != nil {
+		return err
+	}
+	text.send(w)
+	return nil
+}
+
+// A rendered reply is ready to be sent and stored.
+type rendered struct {
+	status         int
+	location, etag string
+	retryAfter     string
+	body           []byte // JSON and a line feed; nil means none
+}
+
+// render writes a reply's body as JSON.
+func render[R any](reply Reply[R]) (rendered, error) {
+	out := rendered{status: reply.Status, location: reply.Location, etag: reply.ETag}
+	if out.status == 0 {
+		out.status = http.StatusOK
+	}
+	if reply.RetryAfter > 0 {
+		out.retryAfter = strconv.Itoa(reply.RetryAfter)
+	}
+	if out.status == http.StatusNoContent || out.status == http.StatusNotModified {
+		return out, nil
+	}
+	text, err := jsonx.MarshalModel(reply.Body)
+	if err != nil {
+		return out, fmt.Errorf("write the reply: %w", err)
+	}
+	out.body = append(text, '\n')
+	return out, nil
+}
+
+// send writes the rendered reply.
+func (out rendered) send(w http.ResponseWriter) {
+	h := w.Header()
+	for _, m := range [...]struct{ name, value string }{{"Location", out.location}, {"ETag", out.etag}, {"Retry-After", out.retryAfter}} {
+		if m.value != "" {
+			h.Set(m.name, m.value)
+		}
+	}
+	if out.body == nil {
+		w.WriteHeader(out.status)
+		return
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(out.body)))
+	w.WriteHeader(out.status)
+	_, _ = w.Write(out.body) // the operation has succeeded; a write error changes nothing
+}
+
+// largestBody is the default x-max-body of the operations that limits.body configures.
+const largestBody = 16 << 20
+
+// NewMux builds the mux. It panics if a route does not match the contract, which a test
+// would have found.
+func NewMux[S Host](s S, doc *openapi3.T, table []Route[S]) *http.ServeMux {
+	b := s.base()
+	mux, patterns := http.NewServeMux(), []string(nil)
+	for _, rt := range table {
+		if _, path, _ := strings.Cut(rt.Pattern, " "); doc.Paths.Value(path) == nil {
+			continue // of a disabled extension
+		}
+		op := NewOperation(doc, rt.Pattern)
+		if op.maxBody == largestBody {
+			op.maxBody = b.MaxBody
+		}
+		op.maxBody = min(op.maxBody, b.MaxBody)
+		patterns = append(patterns, rt.Pattern)
+		mux.Handle(rt.Pattern, b.served(op, rt.bind(s, op)))
+	}
+	mux.Handle("/", b.served(&operation{}, noRoute(mux, patterns)))
+	return mux
+}

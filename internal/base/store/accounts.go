@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/base/db"
+	"stoa/internal/base/stoa"
+)
+
+var accounts = newTable[stoa.Account]("accounts")
+
+// InsertAccount adds an account without credits. An empty ID is filled in;
+// CreatedAt is the transaction's time.
+func (tx *Tx) InsertAccount(ctx context.Context, a stoa.Account) (stoa.Account, error) {
+	if a.ID == "" {
+		a.ID = stoa.NewID("acc")
+	}
+	a.CreatedAt = tx.Now
+	_, err := accounts.insert(ctx, tx, &a, "", "updated_at", db.Micros(tx.Now))
+	return a, err
+}
+
+// Account returns the account with that id, or CodeNotFound.
+func (tx *Tx) Account(ctx context.Context, id string) (stoa.Account, error) {
+	return accounts.one(ctx, tx, noAccount(id), `id = $1`, id)
+}
+
+func noAccount(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no account %q.", id) }
+
+// An AccountRow is an account with the data shown to operators.
+type AccountRow struct {
+	stoa.Account
+	Funds
+	Spent    stoa.Credits // charged in the last 30 days of UTC, today included
+	LastUsed time.Time    // last use of its keys, to within a minute; zero means never
+}
+
+// An AccountFilter narrows a list of accounts. Empty members do not.
+type AccountFilter struct {
+	Text  string       // a part of the name, the email or the id, ignoring case
+	Below stoa.Credits // the credits that are not spent are fewer
+}
+
+// unspent is the SQL of the credits of an account, in a table of that name, that are
+// leased and not spent.
+func unspent(accounts string) string {
+	return `(SELECT CAST(COALESCE(SUM(amount - spent), 0) AS BIGINT) FROM leases WHERE account_id = ` + accounts + `.id AND is_open = 1)`
+}
+
+// accountRow returns a SELECT of the columns of [AccountRow], with sums from the day of the
+// first placeholder on, over the following source named a.
+func accountRow() string {
+	return `SELECT ` + accounts.columns + `, granted, balance, owed, ` + unspent("a") + `,
+		(SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM charge_days WHERE account_id = a.id AND day >= $1),
+		(SELECT COALESCE(MAX(last_used_at), 0) FROM keys WHERE account_id = a.id) FROM `
+}
+
+func scanAccountRow(rows *sql.Rows) (a AccountRow, err error) {
+	var used int64
+	err = rows.Scan(append(accounts.dest(&a.Account), &a.Granted, &a.Balance, &a.Owed, &a.Leased, &a.Spent, &used)...)
+	a.LastUsed = db.Time(used)
+	return a, err
+}
+
+// spentSince is the first day of [AccountRow.Spent].
+func (tx *Tx) spentSince() int64 { return dayOf(tx.Now) - spentDays + 1 }
+
+// AccountRow returns the account with that id, or CodeNotFound.
+func (tx *Tx) AccountRow(ctx context.Context, id string) (AccountRow, error) {
+	a, found, err := first(ctx, tx, scanAccountRow, accountRow()+`accounts a WHERE id = $2`, tx.spentSince(), id)
+	if err == nil && !found {
+		err = noAccount(id)
+	}
+	return a, err
+}
+
+// Accounts lists accounts, also by name, and returns the cursor of the next page, or the zero cursor.
+// With a filter a page may be short or empty although there is a next one: it reads at most
+// 2,000 accounts.
+func (tx *Tx) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
+	q := filtered{from: `FROM accounts WHERE $1 > 0`, args: []any{tx.spentSince()}, search: textSearch{f.Text, []string{"name", "email", "id"}}}
+	if f.Below > 0 {
+		q.tests = append(q.tests, test{`balance + ` + unspent("looked") + ` < $%d`, int64(f.Below)})
+	}
+	return filteredPage(ctx, tx, p, q, scanAccountRow, func(a AccountRow) Cursor { return p.cursor(a.CreatedAt, a.Name, a.ID) },
+		accountRow()+`(`, `) a`)
+}
+
+// HasAccounts reports whether there is any account; a store without one is new.
+func (tx *Tx) HasAccounts(ctx context.Context) (bool, error) {
+	var one int
+	return tx.Get(ctx, `SELECT 1 FROM accounts LIMIT 1`, nil, &one)
+}
+
+// LockAccounts makes other nodes wait until the commit before they create or change
+// accounts. On SQLite, which has one writer, it does nothing.
+func (tx *Tx) LockAccounts(ctx context.Context) error {
+	if !tx.Postgres() {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE`)
+	return err
+}
+
+// UpdateAccount writes an account's name, email, plan, suspension and default space. It
+// fails with CodeNotFound if the account does not exist.
+func (tx *Tx) UpdateAccount(ctx context.Context, a stoa.Account) error {
+	n, err := tx.Exec(ctx, `UPDATE accounts SET name = $2, email = $3, plan = $4, suspended = $5, default_space_id = $6, updated_at = $7 WHERE id = $1`,
+		a.ID, a.Name, a.Email, a.Plan, db.Bit(a.Suspended), a.DefaultSpaceID, db.Micros(tx.Now))
+	if err == nil && n == 0 {
+		err = noAccount(a.ID)
+	}
+	return err
+}

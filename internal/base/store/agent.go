@@ -1,0 +1,256 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"stoa/internal/base/db"
+	"stoa/internal/base/stoa"
+)
+
+var (
+	agents        = newTable[stoa.Agent]("agents")
+	agentVersions = newTable[stoa.AgentVersion]("agent_versions")
+)
+
+// InsertAgent adds an agent to a space, and its first version. It fills in an empty ID,
+// VisitorDrive and Timezone, and sets version, revision and times. It fails with CodeSpaceNotFound if
+// the account does not have the space, and with CodeConflict if the external id is in use.
+func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error) {
+	if _, err := tx.space(ctx, a.AccountID, a.SpaceID, tx.ForShare()); err != nil {
+		return a, err
+	}
+	if err := tx.agentQuota(ctx, a.AccountID); err != nil {
+		return a, err
+	}
+	if a.ID == "" {
+		a.ID = stoa.NewID("agt")
+	}
+	a.VisitorDrive, a.Timezone = cmp.Or(a.VisitorDrive, stoa.VisitorDriveRead), cmp.Or(a.Timezone, "UTC")
+	a.Version, a.Revision, a.CreatedAt, a.UpdatedAt = 1, 1, tx.Now, tx.Now
+	n, err := agents.insert(ctx, tx, &a, ` ON CONFLICT (account_id, external_id) DO NOTHING`, "deleted_at", 0)
+	if err != nil {
+		return a, err
+	}
+	if n == 0 {
+		return a, externalIDTaken("agent", a.ExternalID)
+	}
+	return a, tx.freeze(ctx, a)
+}
+
+// freeze records the agent's current version and drops the oldest ones beyond the
+// quota.
+func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
+	v := stoa.AgentVersion{
+		AgentID: a.ID, Version: a.Version, Instructions: a.Instructions, Model: a.Model, DriveAccess: a.DriveAccess, VisitorDrive: a.VisitorDrive,
+		Tools: a.Tools, Limits: a.Limits, Timezone: a.Timezone, CompactAt: a.CompactAt, CreatedAt: tx.Now,
+	}
+	if _, err := agentVersions.insert(ctx, tx, &v, ""); err != nil {
+		return err
+	}
+	return tx.dropVersions(ctx, a.ID, a.Version)
+}
+
+// Agent returns an account's agent, or CodeAgentNotFound if it does not exist or has been
+// deleted.
+func (tx *Tx) Agent(ctx context.Context, accountID, id string) (stoa.Agent, error) {
+	return tx.agent(ctx, accountID, id, "")
+}
+
+// AgentForShare is [Tx.Agent], and keeps the agent from being changed or
+// deleted until the commit.
+func (tx *Tx) AgentForShare(ctx context.Context, accountID, id string) (stoa.Agent, error) {
+	return tx.agent(ctx, accountID, id, tx.ForShare())
+}
+
+func (tx *Tx) agent(ctx context.Context, accountID, id, lock string) (stoa.Agent, error) {
+	return agents.one(ctx, tx, noAgent(), `account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
+}
+
+func noAgent() error {
+	return stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent.").At("agentId")
+}
+
+// An AgentFilter narrows a list of agents. Empty members do not.
+type AgentFilter struct {
+	SpaceID, ExternalID string
+	Text                string // a part of the name, the description, the external id or the id, ignoring case
+}
+
+// Agents lists an account's agents, also by name, and returns the cursor of the next page, or the
+// zero cursor. With a text, or by name with another filter, a page may be short or empty although there is a next one: it reads at most 2,000
+// agents.
+func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, Cursor, error) {
+	q := filtered{
+		from: `FROM agents WHERE account_id = $1 AND deleted_at = 0`, args: []any{accountID},
+		search: textSearch{f.Text, []string{"name", "description", "external_id", "id"}},
+	}
+	if p.ByName { // its index has no spaces
+		q.rest = []string{"space_id", f.SpaceID, "external_id", f.ExternalID}
+	} else {
+		args, cond := narrow(q.args, "space_id", f.SpaceID, "external_id", f.ExternalID)
+		q.from, q.args = q.from+cond, args
+	}
+	return agents.search(ctx, tx, p, q)
+}
+
+// NewestSessions returns the time at which the newest session of each of these agents was created.
+// It omits agents without sessions. There are at most 512 ids.
+func (tx *Tx) NewestSessions(ctx context.Context, accountID string, agentIDs []any) (map[string]time.Time, error) {
+	newest := map[string]time.Time{}
+	if len(agentIDs) == 0 {
+		return newest, nil
+	}
+	in, args := inList([]any{accountID}, agentIDs)
+	return newest, tx.Query(ctx, func(rows *sql.Rows) error {
+		var id string
+		var at sql.NullInt64
+		err := rows.Scan(&id, &at)
+		if at.Valid {
+			newest[id] = db.Time(at.Int64)
+		}
+		return err
+	}, `SELECT a.id, (SELECT MAX(s.created_at) FROM sessions s WHERE s.account_id = a.account_id AND s.agent_id = a.id)
+		FROM agents a WHERE a.account_id = $1 AND a.id IN (`+in+`) LIMIT 512`, args...)
+}
+
+// maxAgentModels is the maximum number of names that [Tx.AgentsByModel] returns.
+const maxAgentModels = 10_000
+
+// AgentsByModel returns the number of agents of all accounts by the name of their model, the most used
+// ones first.
+func (tx *Tx) AgentsByModel(ctx context.Context) (map[string]int64, error) {
+	counts := map[string]int64{}
+	return counts, tx.Query(ctx, func(rows *sql.Rows) error {
+		var model string
+		var n int64
+		err := rows.Scan(&model, &n)
+		counts[model] = n
+		return err
+	}, `SELECT model, COUNT(*) FROM agents WHERE deleted_at = 0 GROUP BY model ORDER BY 2 DESC, model LIMIT $1`, maxAgentModels)
+}
+
+// EditAgent lets fn change an agent and writes the result. The agent is locked while fn
+// runs, so fn is the place to compare revisions. If fn fails, its error is returned and
+// nothing is written. The version is increased and frozen if instructions, model, tools,
+// limits, drive access, visitor drive, time zone or compaction have changed. fn must not change
+// ids, version and times.
+func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
+	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
+	if err != nil {
+		return before, err
+	}
+	a := before
+	if err := fn(&a); err != nil {
+		return a, err
+	}
+	if a.SpaceID != before.SpaceID {
+		if _, err := tx.space(ctx, accountID, a.SpaceID, tx.ForShare()); err != nil {
+			return a, err
+		}
+	}
+	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Timezone != before.Timezone || a.CompactAt != before.CompactAt || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
+		a.Version++
+		if err := tx.freeze(ctx, a); err != nil {
+			return a, err
+		}
+	}
+	err = agents.update(ctx, tx, accountID, id, &a)
+	if db.IsUnique(err) {
+		err = externalIDTaken("agent", a.ExternalID)
+	}
+	return a, err
+}
+
+// RollbackAgent restores the configuration of an earlier version. That is a
+// change like any other: it becomes a new version, unless nothing differs.
+func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
+	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
+		v, err := tx.AgentVersion(ctx, accountID, id, version)
+		a.Restore(v)
+		return err
+	})
+}
+
+// DuplicateAgent adds an agent with the same configuration, but without drive, sessions and
+// external id. Empty name and space are those of the original.
+func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID string) (stoa.Agent, error) {
+	a, err := tx.Agent(ctx, accountID, id)
+	if err != nil {
+		return a, err
+	}
+	a.ID, a.ExternalID = "", ""
+	if name != "" {
+		a.Name = name
+	}
+	if spaceID != "" {
+		a.SpaceID = spaceID
+	}
+	return tx.InsertAgent(ctx, a)
+}
+
+// AgentVersion returns one version of an account's agent, or CodeNotFound. Versions of a
+// deleted agent exist until its last turn has ended.
+func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
+	return tx.version(ctx, accountID, id, version, `version = $3`)
+}
+
+// PinnedVersion returns the version that a session pinned or, if that was removed (see
+// [Quota]), the oldest one that is left.
+func (tx *Tx) PinnedVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
+	return tx.version(ctx, accountID, id, version, `version >= $3`)
+}
+
+func (tx *Tx) version(ctx context.Context, accountID, id string, version int64, cond string) (stoa.AgentVersion, error) {
+	missing := stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
+	return agentVersions.one(ctx, tx, missing, `agent_id = $2 AND `+cond+`
+		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2) ORDER BY version LIMIT 1`, accountID, id, version)
+}
+
+// AgentVersions lists the versions of an account's agent by number, newest
+// first unless asc. It starts after the version number after; 0 means at the start.
+func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int64, limit int, asc bool) ([]stoa.AgentVersion, bool, error) {
+	if _, err := tx.Agent(ctx, accountID, id); err != nil {
+		return nil, false, err
+	}
+	p := Page{Limit: limit}
+	cond := ` AND (CAST($2 AS BIGINT) = 0 OR version < $2) ORDER BY version DESC`
+	if asc {
+		cond = ` AND version > $2 ORDER BY version`
+	}
+	return listPage(ctx, tx, p, agentVersions.scan, `SELECT `+agentVersions.columns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
+}
+
+// HideAgent marks an agent as deleted: lists and queries no longer find it, and the worker
+// removes its rows later. It fails with CodeAgentNotFound if the agent does not exist.
+func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) error {
+	n, err := tx.Exec(ctx, `UPDATE agents SET deleted_at = $3, external_id = NULL, instructions = '', metadata = 'null', revision = revision + 1
+		WHERE account_id = $1 AND id = $2 AND deleted_at = 0`, accountID, id, db.Micros(tx.Now))
+	if err == nil && n == 0 {
+		err = noAgent()
+	}
+	return err
+}
+
+// A Ref names something that an account owns.
+type Ref struct{ AccountID, ID string }
+
+// HiddenAgents returns deleted agents whose rows still exist.
+func (tx *Tx) HiddenAgents(ctx context.Context, limit int) ([]Ref, error) {
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM agents WHERE deleted_at > 0 ORDER BY deleted_at LIMIT $1`, limit)
+}
+
+// RemoveAgent removes the rows of a deleted agent once it has no sessions left,
+// and reports whether it did.
+func (tx *Tx) RemoveAgent(ctx context.Context, accountID, id string) (bool, error) {
+	n, err := tx.Exec(ctx, `DELETE FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at > 0
+		AND NOT EXISTS (SELECT 1 FROM sessions WHERE account_id = $1 AND agent_id = $2)`, accountID, id)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM agent_versions WHERE agent_id = $1`, id)
+	return true, err
+}

@@ -1,0 +1,309 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"stoa/internal/base/audit"
+	"stoa/internal/base/db"
+	"stoa/internal/base/stoa"
+)
+
+// An Auditor records the changes of an operation in the audit log. Its methods are called at
+// the beginning of each write transaction of the operation, and before its commit, so also again
+// if a transaction is repeated; an error rolls the transaction back.
+type Auditor interface {
+	Before(ctx context.Context, tx *Tx) error
+	After(ctx context.Context, tx *Tx) error
+}
+
+type auditorKey struct{}
+
+// WithAuditor returns a context whose write transactions the auditor records.
+func WithAuditor(ctx context.Context, a Auditor) context.Context {
+	return context.WithValue(ctx, auditorKey{}, a)
+}
+
+// audited runs fn and appends the audit rows of its transaction. They come last, so that no
+// transaction waits for another lock while it holds that of a chain.
+func (tx *Tx) audited(ctx context.Context, fn func(tx *Tx) error) error {
+	a, _ := ctx.Value(auditorKey{}).(Auditor)
+	if a != nil {
+		if err := a.Before(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if a != nil {
+		if err := a.After(ctx, tx); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(tx.audit, func(a, b audit.Entry) int { return strings.Compare(a.AccountID, b.AccountID) })
+	for _, e := range tx.audit {
+		if err := tx.appendAudit(ctx, e); err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+	}
+	return nil
+}
+
+// Audit appends a row to the audit log at the end of the transaction. Its number, time and
+// hashes are set then.
+func (tx *Tx) Audit(e audit.Entry) { tx.audit = append(tx.audit, e) }
+
+// AuditAutomatic appends a row for a change that the service made for a reason, such as the end
+// of a webhook. action has a dot, unlike those of operations.
+func (tx *Tx) AuditAutomatic(accountID, action, object, reason string) {
+	after, err := jsonText(map[string]string{"id": object, "reason": reason})
+	if err != nil {
+		panic(err) // texts can always be written
+	}
+	tx.Audit(audit.Entry{AccountID: accountID, Actor: audit.Service, Action: action, Object: object, After: after})
+}
+
+// Savepoint is [db.Tx.Savepoint]: rows of the audit log belong to the work that is rolled back.
+func (tx *Tx) Savepoint(ctx context.Context, fn func() error) error {
+	rows := len(tx.audit)
+	err := tx.Tx.Savepoint(ctx, fn)
+	if err != nil {
+		tx.audit = tx.audit[:rows]
+	}
+	return err
+}
+
+// LockAudited makes other transactions that lock the same object wait until this one ends, so
+// that each of them reads the state that the one before has left. SQLite has one writer.
+func (tx *Tx) LockAudited(ctx context.Context, id string) error {
+	return tx.lockText(ctx, "audit "+id)
+}
+
+// lockText makes other transactions that lock the same text wait until this one ends.
+func (tx *Tx) lockText(ctx context.Context, text string) error {
+	if !tx.Postgres() {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, text)
+	return err
+}
+
+func (tx *Tx) appendAudit(ctx context.Context, e audit.Entry) error {
+	var at int64
+	now := db.Micros(tx.Now.Truncate(time.Millisecond)) // as in an export
+	_, err := tx.Get(ctx, `INSERT INTO audit_heads (account_id, seq, hash, at, anchored_at) VALUES ($1, 1, '', $2, $2)
+		ON CONFLICT (account_id) DO UPDATE SET seq = audit_heads.seq + 1, at = CASE WHEN audit_heads.at > excluded.at THEN audit_heads.at ELSE excluded.at END
+		RETURNING seq, hash, at`, []any{e.AccountID, now}, &e.Seq, &e.Prev, &at)
+	if err != nil {
+		return err
+	}
+	e.At = db.Time(at)
+	e.Hash = e.Sum()
+	if err := tx.Later(ctx, `INSERT INTO audit (`+auditColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		e.AccountID, e.Seq, at, e.Actor, e.Action, e.Object, e.RequestID, e.Address, e.Before, e.After, e.Prev, e.Hash); err != nil {
+		return err
+	}
+	if err := tx.Later(ctx, `UPDATE audit_heads SET hash = $2 WHERE account_id = $1`, e.AccountID, e.Hash); err != nil {
+		return err
+	}
+	return tx.announceAudit(ctx, e)
+}
+
+// AuditRecorded is the type of the event of a new audit row.
+const AuditRecorded = "audit.recorded"
+
+// AuditReceiver returns the account that receives the events of a chain: its own, or that of the
+// operator for the chain of the service.
+func (tx *Tx) AuditReceiver(ctx context.Context, auditID string) (accountID string, err error) {
+	if auditID == audit.Service {
+		return tx.OwnerAccount(ctx)
+	}
+	return auditID, nil
+}
+
+// announceAudit emits the event of a new row, without the object.
+func (tx *Tx) announceAudit(ctx context.Context, e audit.Entry) error {
+	to, err := tx.AuditReceiver(ctx, e.AccountID)
+	if err != nil {
+		return err
+	}
+	return tx.InsertEvent(ctx, NewEvent{ID: stoa.NewID("evt"), AccountID: to, Type: AuditRecorded, Data: struct {
+		AccountID string `json:"accountId"`
+		AuditID   string `json:"auditId"`
+		Seq       int64  `json:"seq"`
+		Actor     string `json:"actor"`
+		Action    string `json:"action"`
+		Object    string `json:"object"`
+		Hash      string `json:"hash"`
+	}{to, e.AccountID, e.Seq, e.Actor, e.Action, e.Object, e.Hash}})
+}
+
+const auditColumns = `account_id, seq, at, actor, action, object, request_id, address, before, after, prev, hash`
+
+// scanAudit reads a row of auditColumns.
+func scanAudit(rows *sql.Rows) (e audit.Entry, err error) {
+	var at int64
+	err = rows.Scan(&e.AccountID, &e.Seq, &at, &e.Actor, &e.Action, &e.Object, &e.RequestID, &e.Address, &e.Before, &e.After, &e.Prev, &e.Hash)
+	e.At = db.Time(at)
+	return e, err
+}
+
+// An AuditFilter narrows a list of audit rows. Empty members do not.
+type AuditFilter struct {
+	Actor, Action, Object string
+	From, To              time.Time // at or after From, before To
+}
+
+// AuditEntries lists the audit rows of an account, after the one with that number unless it
+// is 0. It returns the number after which the next page begins, or 0 if there is none. With
+// more than one of actor, action and object it reads at most 2,000 rows, so that a page may be
+// short or empty although there is a next one.
+func (tx *Tx) AuditEntries(ctx context.Context, accountID string, f AuditFilter, p Page, after int64) ([]audit.Entry, int64, error) {
+	from := `FROM audit WHERE account_id = $1`
+	args := []any{accountID}
+	add := func(cond string, value any) string {
+		args = append(args, value)
+		return fmt.Sprintf(" AND "+cond, len(args))
+	}
+	if !f.From.IsZero() {
+		from += add(`seq >= (SELECT COALESCE(MIN(seq), 9223372036854775807) FROM (SELECT seq FROM audit WHERE account_id = $1 AND at >= $%d ORDER BY at, seq LIMIT 1) f)`, db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		from += add(`seq <= (SELECT COALESCE(MAX(seq), 0) FROM (SELECT seq FROM audit WHERE account_id = $1 AND at < $%d ORDER BY at DESC, seq DESC LIMIT 1) t)`, db.Micros(f.To))
+	}
+	order, op := " ORDER BY seq DESC", "seq < $%d"
+	if p.Asc {
+		order, op = " ORDER BY seq", "seq > $%d"
+	}
+	if after > 0 {
+		from += add(op, after)
+	}
+	rest, indexed := "", false
+	for _, c := range []struct{ column, value string }{{"object", f.Object}, {"actor", f.Actor}, {"action", f.Action}} {
+		switch {
+		case c.value == "":
+		case !indexed:
+			from += add(c.column+" = $%d", c.value)
+			indexed = true
+		default:
+			rest += add(c.column+" = $%d", c.value)
+		}
+	}
+	query := `SELECT ` + auditColumns + ` ` + from + order
+	if rest != "" {
+		query = fmt.Sprintf(`SELECT %s FROM (%s LIMIT %d) looked WHERE 1 = 1%s%s`, auditColumns, query, maxLooked, rest, order)
+	}
+	limited := append(slices.Clip(args), p.limit()+1)
+	rows, more, err := listPage(ctx, tx, p, scanAudit, fmt.Sprintf("%s LIMIT $%d", query, len(limited)), limited...)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case more:
+		return rows, rows[len(rows)-1].Seq, nil
+	case rest == "":
+		return rows, 0, nil
+	}
+	var next int64
+	args = args[:len(args)-strings.Count(rest, "$")] // those of rest are the last ones
+	_, err = tx.Get(ctx, fmt.Sprintf(`SELECT seq %s%s LIMIT 1 OFFSET %d`, from, order, maxLooked-1), args, &next)
+	return rows, next, err
+}
+
+// MaxAuditActions is the maximum number of actions that [Tx.AuditActions] returns, above the number
+// that the service has.
+const MaxAuditActions = 500
+
+// AuditActions lists the actions of an account's audit rows, sorted. It reads one row for each,
+// however many rows there are.
+func (tx *Tx) AuditActions(ctx context.Context, accountID string) ([]string, error) {
+	actions, err := tx.texts(ctx, `WITH RECURSIVE found (action, n) AS (
+			SELECT MIN(action), 1 FROM audit WHERE account_id = $1
+			UNION ALL
+			SELECT (SELECT MIN(a.action) FROM audit a WHERE a.account_id = $1 AND a.action > found.action), n + 1 FROM found WHERE action IS NOT NULL AND n < $2
+		) SELECT action FROM found WHERE action IS NOT NULL LIMIT $2`, accountID, MaxAuditActions)
+	slices.Sort(actions)
+	return actions, err
+}
+
+// AuditRows returns up to limit audit rows of an account after the one with that number, the
+// oldest first, and the place where they begin: after a row that is kept, or the newest purged
+// one. The place of the start of the chain is zero.
+func (tx *Tx) AuditRows(ctx context.Context, accountID string, after int64, limit int) (audit.Checkpoint, []audit.Entry, error) {
+	c := audit.Checkpoint{AccountID: accountID}
+	if _, err := tx.Get(ctx, `SELECT purged_seq, purged_hash FROM audit_heads WHERE account_id = $1`, []any{accountID}, &c.Seq, &c.Hash); err != nil {
+		return c, nil, err
+	}
+	if after > c.Seq {
+		found, err := tx.Get(ctx, `SELECT seq, hash FROM audit WHERE account_id = $1 AND seq = $2`, []any{accountID, after}, &c.Seq, &c.Hash)
+		if err != nil {
+			return c, nil, err
+		}
+		if !found {
+			return c, nil, stoa.Errorf(stoa.CodeInvalidValue, "The audit log has no entry %d yet. Use the number of an entry.", after).At("after")
+		}
+	}
+	rows, err := list(ctx, tx, scanAudit, `SELECT `+auditColumns+` FROM audit WHERE account_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, accountID, c.Seq, limit)
+	return c, rows, err
+}
+
+// OldestAudit is the shortest time for which audit rows are kept.
+const OldestAudit = 90 * 24 * time.Hour
+
+// AccountsWithAudit lists the chains with rows from before that time, by account and after the
+// given one.
+func (tx *Tx) AccountsWithAudit(ctx context.Context, before time.Time, after string, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT account_id FROM audit_heads h WHERE account_id > $1 AND EXISTS (SELECT 1 FROM audit a WHERE a.account_id = h.account_id AND a.at < $2)
+		ORDER BY account_id LIMIT $3`, after, db.Micros(before), limit)
+}
+
+// PurgeAudit deletes up to limit audit rows of an account that are older than that time, and
+// keeps the hash of the newest of them, from which a check begins. It returns the number of
+// deleted rows. A time less than [OldestAudit] ago is CodeInvalidValue.
+func (tx *Tx) PurgeAudit(ctx context.Context, accountID string, before time.Time, limit int) (int64, error) {
+	if before.After(tx.Now.Add(-OldestAudit)) {
+		return 0, stoa.Errorf(stoa.CodeInvalidValue, "The audit log is kept for at least %d days.", int(OldestAudit.Hours()/24))
+	}
+	var purged, seq int64
+	var hash string
+	if _, err := tx.Get(ctx, `SELECT purged_seq FROM audit_heads WHERE account_id = $1`, []any{accountID}, &purged); err != nil {
+		return 0, err
+	}
+	found, err := tx.Get(ctx, `SELECT seq FROM audit WHERE account_id = $1 AND at < $2 ORDER BY at DESC, seq DESC LIMIT 1`, []any{accountID, db.Micros(before)}, &seq)
+	if err != nil || !found {
+		return 0, err
+	}
+	seq = min(seq, purged+int64(limit))
+	if _, err := tx.Get(ctx, `SELECT hash FROM audit WHERE account_id = $1 AND seq = $2`, []any{accountID, seq}, &hash); err != nil {
+		return 0, err
+	}
+	n, err := tx.Exec(ctx, `DELETE FROM audit WHERE account_id = $1 AND seq <= $2`, accountID, seq)
+	if err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE audit_heads SET purged_seq = $2, purged_hash = $3 WHERE account_id = $1 AND purged_seq < $2`, accountID, seq, hash)
+	return n, err
+}
+
+// AnchorEvery is the time between two anchors of a chain.
+const AnchorEvery = 24 * time.Hour
+
+// AuditsToAnchor lists the chains that have changed since their anchor, or their start, which
+// was [AnchorEvery] ago or more, by account and after the given one.
+func (tx *Tx) AuditsToAnchor(ctx context.Context, now time.Time, after string, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT account_id FROM audit_heads WHERE account_id > $1 AND seq > anchored_seq AND anchored_at <= $2 ORDER BY account_id LIMIT $3`,
+		after, db.Micros(now.Add(-AnchorEvery)), limit)
+}
+
+// AnchorAudit sets the anchor of a chain to its newest row, which it returns, unless another
+// node has.
+func (tx *Tx) AnchorAudit(ctx context.Context, accountID string, now time.Time) (c audit.Checkpoint, anchored bool, err error) {
+	c.AccountID = accountID
+	anchored, err = tx.Get(ctx, `UPDATE audit_heads SET anchored_seq = seq, anchored_at = $3 WHERE account_id = $1 AND seq > anchored_seq AND anchored_at <= $2 RETURNING seq, hash`,
+		[]any{accountID, db.Micros(now.Add(-AnchorEvery)), db.Micros(now)}, &c.Seq, &c.Hash)
+	return c, anchored, err
+}

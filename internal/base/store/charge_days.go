@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"stoa/internal/base/stoa"
+)
+
+// spentDays is the number of days of UTC, including today, that are summed for
+// [AccountRow.Spent]; a few more are kept, because clocks differ.
+const (
+	spentDays = 30
+	keptDays  = spentDays + 10
+)
+
+// dayOf returns the days since 1970, in UTC.
+func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }
+
+// addDays ends an INSERT of sums so that they are added to existing ones.
+const addDays = ` ON CONFLICT (account_id, day, node_id) DO UPDATE SET amount = charge_days.amount + excluded.amount`
+
+// insertDays are the INSERTs for as many sums of a day as insertSizes has.
+var insertDays = func() (texts [len(insertSizes)]string) {
+	for i, size := range insertSizes {
+		texts[i] = insertRows(`INSERT INTO charge_days (account_id, day, node_id, amount)`, size, 4) + addDays
+	}
+	return texts
+}()
+
+// addToDays adds the inserted charges to today's sums of their accounts. On PostgreSQL the
+// INSERT of the charges does that, which saves a round trip.
+func (tx *Tx) addToDays(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
+	type sum struct {
+		account, node string
+		amount        stoa.Credits
+	}
+	var sums []sum
+	at := map[[2]string]int{}
+	for i := range receipts {
+		r := &receipts[i]
+		if r.Amount == 0 || !inserted[r.ID] {
+			continue
+		}
+		of := [2]string{r.AccountID, r.NodeID}
+		j, seen := at[of]
+		if !seen {
+			j, sums = len(sums), append(sums, sum{r.AccountID, r.NodeID, 0})
+			at[of] = j
+		}
+		sums[j].amount += r.Amount
+	}
+	day := dayOf(tx.Now)
+	args := make([]any, 0, 4*min(len(sums), insertSizes[0]))
+	for i, size := range insertSizes {
+		for ; len(sums) >= size; sums = sums[size:] {
+			args = args[:0]
+			for _, s := range sums[:size] {
+				args = append(args, s.account, day, s.node, int64(s.amount))
+			}
+			if _, err := tx.Exec(ctx, insertDays[i], args...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// SpentByDay returns the charges of each account on each of the last 30 days of UTC, the oldest day
+// first.
+func (tx *Tx) SpentByDay(ctx context.Context, accounts []AccountRow) (map[string][]int64, error) {
+	spent := map[string][]int64{}
+	if len(accounts) == 0 {
+		return spent, nil
+	}
+	ids := make([]any, len(accounts))
+	for i, a := range accounts {
+		ids[i], spent[a.ID] = a.ID, make([]int64, spentDays)
+	}
+	since := tx.spentSince()
+	in, args := inList([]any{since}, ids)
+	return spent, tx.Query(ctx, func(rows *sql.Rows) error {
+		var id string
+		var day, amount int64
+		err := rows.Scan(&id, &day, &amount)
+		if err == nil {
+			// The clock of another node may be ahead; its charges count as today's, as in [AccountRow].
+			spent[id][min(day-since, spentDays-1)] += amount
+		}
+		return err
+	}, fmt.Sprintf(`SELECT account_id, day, CAST(SUM(amount) AS BIGINT) FROM charge_days WHERE day >= $1 AND account_id IN (%s)
+		GROUP BY account_id, day LIMIT %d`, in, len(ids)*keptDays), args...)
+}
+
+// PurgeChargeDays removes the sums of days that no list reads any more.
+func (tx *Tx) PurgeChargeDays(ctx context.Context) (int64, error) {
+	return tx.Exec(ctx, `DELETE FROM charge_days WHERE day < $1`, dayOf(tx.Now)-keptDays)
+}

@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"stoa/internal/base/db"
+	"stoa/internal/base/stoa"
+)
+
+// A Receipt is a stored charge with the lease that paid it.
+type Receipt struct {
+	stoa.Charge
+	LeaseID   string
+	NodeID    string
+	CreatedAt time.Time // when it was written; the transaction's time
+}
+
+const receiptColumns = `id, account_id, key_id, lease_id, node_id, asked, served, reason, provider,
+	input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
+	price_input, price_cached_input, price_output, price_version,
+	amount, estimated, clamped, capped, written_off,
+	state, end_user, space_id, agent_id, session_id, started_at, first_token, duration, created_at,
+	cache_write_long_tokens, price_cache_write, price_cache_write_long, marked_by, route_reason, broke, ignored,
+	member_id, embed_id, root_id, windows, route_key, price_band`
+
+const receiptWidth = 45
+
+// readColumns are receiptColumns and the data stored next to a charge. Charges from before
+// the rates of cache writes have NULL there, and counted writes as input.
+var readColumns = strings.NewReplacer(
+	"price_cache_write,", "COALESCE(price_cache_write, price_input),",
+	"price_cache_write_long,", "COALESCE(price_cache_write_long, price_input),",
+).Replace(receiptColumns) + `,
+	COALESCE((SELECT a.adjustments FROM charge_adjustments a WHERE a.charge_id = id), 0)`
+
+func (r *Receipt) append(args []any, now int64) []any {
+	c := &r.Charge
+	return append(args, c.ID, c.AccountID, c.KeyID, r.LeaseID, r.NodeID, c.Asked, c.Served, c.Reason, c.Provider,
+		c.Usage.InputTokens, c.Usage.CachedTokens, c.Usage.CacheWriteTokens, c.Usage.OutputTokens, c.Usage.ReasoningTokens,
+		int64(c.Price.Input), int64(c.Price.CachedInput), int64(c.Price.Output), c.Price.Version,
+		int64(c.Amount), db.Bit(c.Estimated), db.Bit(c.Clamped), db.Bit(c.Capped), int64(c.WrittenOff),
+		c.State, c.EndUser, c.SpaceID, c.AgentID, c.SessionID,
+		db.Micros(c.StartedAt), c.FirstToken.Microseconds(), c.Duration.Microseconds(), now,
+		c.Usage.CacheWriteLongTokens, int64(c.Price.CacheWrite), int64(c.Price.CacheWriteLong), string(c.MarkedBy), string(c.Route), string(c.Broke), c.Ignored,
+		c.MemberID, c.EmbedID, c.RootID, c.Windows, c.RouteKey, c.Price.Band)
+}
+
+// scanReceipt reads a row of readColumns.
+func scanReceipt(rows *sql.Rows) (Receipt, error) {
+	var r Receipt
+	c := &r.Charge
+	var started, first, duration, created int64
+	err := rows.Scan(&c.ID, &c.AccountID, &c.KeyID, &r.LeaseID, &r.NodeID, &c.Asked, &c.Served, &c.Reason, &c.Provider,
+		&c.Usage.InputTokens, &c.Usage.CachedTokens, &c.Usage.CacheWriteTokens, &c.Usage.OutputTokens, &c.Usage.ReasoningTokens,
+		&c.Price.Input, &c.Price.CachedInput, &c.Price.Output, &c.Price.Version,
+		&c.Amount, &c.Estimated, &c.Clamped, &c.Capped, &c.WrittenOff,
+		&c.State, &c.EndUser, &c.SpaceID, &c.AgentID, &c.SessionID,
+		&started, &first, &duration, &created,
+		&c.Usage.CacheWriteLongTokens, &c.Price.CacheWrite, &c.Price.CacheWriteLong, &c.MarkedBy, &c.Route, &c.Broke, &c.Ignored,
+		&c.MemberID, &c.EmbedID, &c.RootID, &c.Windows, &c.RouteKey, &c.Price.Band, &c.Adjustments)
+	c.StartedAt = db.Time(started)
+	c.FirstToken = time.Duration(first) * time.Microsecond
+	c.Duration = time.Duration(duration) * time.Microsecond
+	r.CreatedAt = db.Time(created)
+	return r, err
+}
+
+// insertSizes are the numbers of rows that one INSERT may have, so that few
+// statements are ever prepared.
+var insertSizes = [...]int{64, 32, 16, 8, 4, 2, 1}
+
+// InsertCharges writes charges, adds new ones to today's sums of their accounts, and
+// returns the ids of the new ones, in no order. The ids must differ. The CreatedAt of a
+// receipt is ignored; the time of the transaction is stored.
+func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted map[string]bool, err error) {
+	all := receipts
+	inserted = make(map[string]bool, len(receipts))
+	args := make([]any, 0, min(len(receipts), insertSizes[0])*receiptWidth)
+	now := db.Micros(tx.Now)
+	for _, size := range insertSizes {
+		for ; len(receipts) >= size; receipts = receipts[size:] {
+			args = args[:0]
+			for i := range receipts[:size] {
+				args = receipts[i].append(args, now)
+			}
+			if err := tx.insertReceipts(ctx, receipts[:size], args, inserted); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := tx.insertAdjustments(ctx, all, inserted); err != nil {
+		return nil, err
+	}
+	if tx.s.Postgres() { // its statements did
+		return inserted, nil
+	}
+	return inserted, tx.addToDays(ctx, all, inserted)
+}
+
+// insertReceipts inserts a group of charges, whose values are args, and adds the ids of new
+// ones to inserted.
+func (tx *Tx) insertReceipts(ctx context.Context, receipts []Receipt, args []any, inserted map[string]bool) error {
+	note := func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		inserted[id] = true
+		return err
+	}
+	insert := insertCharges(len(receipts), tx.s.Postgres())
+	if tx.s.Postgres() {
+		return tx.Query(ctx, note, insert, args...)
+	}
+	made, err := tx.Exec(ctx, insert, args...)
+	if err != nil {
+		return err
+	}
+	if made < int64(len(receipts)) { // some charges already exist: SQLite numbers rows, so the new ones are the last
+		return tx.Query(ctx, note, `SELECT id FROM charges WHERE rowid > (SELECT MAX(rowid) FROM charges) - $1 LIMIT $1`, made)
+	}
+	for i := range receipts {
+		inserted[receipts[i].ID] = true
+	}
+	return nil
+}
+
+// insertAdjustments writes the adjustments of those charges that are new.
+func (tx *Tx) insertAdjustments(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
+	for i := range receipts {
+		c := &receipts[i].Charge
+		if c.Adjustments == 0 || !inserted[c.ID] {
+			continue
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO charge_adjustments (charge_id, account_id, adjustments) VALUES ($1, $2, $3)`, c.ID, c.AccountID, int64(c.Adjustments)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertCharges returns the statement for the given number of rows.
+func insertCharges(rows int, postgres bool) string {
+	texts := &insertTexts
+	if postgres {
+		texts = &insertTextsWithDays
+	}
+	return texts[slices.Index(insertSizes[:], rows)]
+}
+
+var insertTexts, insertTextsWithDays = func() (plain, withDays [len(insertSizes)]string) {
+	for i, rows := range insertSizes {
+		insert := insertRows(`INSERT INTO charges (`+receiptColumns+`)`, rows, receiptWidth) + ` ON CONFLICT (id) DO NOTHING`
+		plain[i] = insert
+		withDays[i] = `WITH made AS (` + insert + ` RETURNING id, account_id, node_id, amount, created_at), days AS (
+			INSERT INTO charge_days (account_id, day, node_id, amount)
+			SELECT account_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 GROUP BY 1, 2, 3` + addDays + `)
+			SELECT id FROM made`
+	}
+	return plain, withDays
+}()
+
+// Receipt returns an account's charge with that id, or CodeNotFound.
+func (tx *Tx) Receipt(ctx context.Context, accountID, id string) (Receipt, error) {
+	r, found, err := tx.receipt(ctx, `account_id = $1 AND id = $2`, accountID, id)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeNotFound, "There is no receipt %q.", id)
+	}
+	return r, err
+}
+
+// ChargeByID returns a charge of any account. It is only for the ledger, which must check
+// whether an id has been used.
+func (tx *Tx) ChargeByID(ctx context.Context, id string) (Receipt, bool, error) {
+	return tx.receipt(ctx, `id = $1`, id)
+}
+
+func (tx *Tx) receipt(ctx context.Context, where string, args ...any) (Receipt, bool, error) {
+	return first(ctx, tx, scanReceipt, `SELECT `+readColumns+` FROM charges WHERE `+where, args...)
+}
+
+// A ReceiptFilter narrows a list of receipts. Empty members do not.
+type ReceiptFilter struct {
+	KeyID, Served, AgentID, SpaceID, SessionID, EndUser string
+	From, To                                            time.Time // created at or after From, before To
+}
+
+// Receipts lists an account's charges, and returns the cursor of the next page, or the zero
+// cursor. With a filter by key or model, or by more than one of the others, a page may be
+// short or empty although there is a next one: it reads at most 2,000 charges.
+func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p Page) ([]Receipt, Cursor, error) {
+	return filteredPage(ctx, tx, p, receiptsOf(accountID, f), scanReceipt, func(r Receipt) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
+		`SELECT `+readColumns+` FROM (`, `) c`)
+}
+
+// SumReceipts sums the charges of [Tx.Receipts].
+func (tx *Tx) SumReceipts(ctx context.Context, accountID string, f ReceiptFilter) (r UsageRow, err error) {
+	q := receiptsOf(accountID, f)
+	cond, args := q.conditions(q.args)
+	_, err = tx.Get(ctx, `SELECT `+sumsOfCharges+` `+q.from+cond, args, r.dest()...)
+	return r, err
+}
+
+// receiptsOf returns the list of the charges that match a filter.
+func receiptsOf(accountID string, f ReceiptFilter) filtered {
+	q := filtered{from: `FROM charges WHERE account_id = $1`, args: []any{accountID}}
+	add := func(cond string, value any) {
+		q.args = append(q.args, value)
+		q.from += fmt.Sprintf(" AND "+cond, len(q.args))
+	}
+	// The first filter that is set selects the index; "<> ''" allows a partial one.
+	indexed := false
+	for _, c := range []struct{ column, value string }{
+		{"session_id", f.SessionID},
+		{"end_user", f.EndUser},
+		{"agent_id", f.AgentID},
+		{"space_id", f.SpaceID},
+	} {
+		if c.value == "" {
+			continue
+		}
+		if indexed {
+			q.rest = append(q.rest, c.column, c.value)
+			continue
+		}
+		indexed = true
+		add(c.column+" = $%d AND "+c.column+" <> ''", c.value)
+	}
+	q.rest = append(q.rest, "key_id", f.KeyID, "served", f.Served)
+	if !f.From.IsZero() {
+		add("created_at >= $%d", db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		add("created_at < $%d", db.Micros(f.To))
+	}
+	return q
+}

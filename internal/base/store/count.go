@@ -1,0 +1,33 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"stoa/internal/base/stoa"
+)
+
+// countedSessions is the maximum number of sessions that [Tx.CountActive] reads.
+const countedSessions = 100_000
+
+// CountActive counts the unfinished sessions of all accounts by status, for the operator's
+// metrics, up to 100,000. It uses the index of due times, which contains every such
+// session.
+func (tx *Tx) CountActive(ctx context.Context) (map[string]int64, error) {
+	counts := map[string]int64{}
+	for _, status := range stoa.ActiveStatuses {
+		counts[string(status)] = 0
+	}
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var status string
+		var n int64
+		if err := rows.Scan(&status, &n); err != nil {
+			return err
+		}
+		if _, active := counts[status]; active {
+			counts[status] = n
+		}
+		return nil
+	}, `SELECT status, COUNT(*) FROM (SELECT status FROM sessions WHERE due_at > 0 LIMIT $1) active GROUP BY status`, countedSessions)
+	return counts, err
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/base/cluster"
+	"stoa/internal/base/db"
+)
+
+// A Node is one life of one process. Once it is dead it never lives again.
+type Node struct {
+	ID         string
+	Version    string // of the program
+	ConfigHash string // see [cluster.NodeInfo]
+	Address    string // that it listens on
+	StartedAt  time.Time
+	SeenAt     time.Time // when it last said that it lives; by the clock of the database
+	Calls      int64     // model calls under way, as it said then
+	Sessions   int64     // that it runs
+	// ConfigVersion is the version of the managed settings that it uses. ConfigProblem is the
+	// reason why it could not take the newest one; empty if it could.
+	ConfigVersion int64
+	ConfigProblem string
+}
+
+// maxNodes limits a list of nodes. Each has a pool of connections to the same
+// PostgreSQL, so there are far fewer.
+const maxNodes = 1000
+
+// Nodes returns the living nodes, the oldest first, at most 1,000.
+func (tx *Tx) Nodes(ctx context.Context) ([]Node, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (n Node, err error) {
+		var started, seen int64
+		err = rows.Scan(&n.ID, &n.Version, &n.ConfigHash, &n.Address, &started, &seen, &n.Calls, &n.ConfigVersion, &n.ConfigProblem, &n.Sessions)
+		n.StartedAt, n.SeenAt = db.Time(started), db.Time(seen)
+		return n, err
+	}, `SELECT id, version, config_hash, address, started_at, seen_at, calls, config_version, config_problem,
+			(SELECT COUNT(*) FROM sessions s JOIN runners r ON r.id = s.owner WHERE s.status = 'running' AND r.node_id = nodes.id)
+		FROM nodes WHERE alive = 1 ORDER BY started_at, id LIMIT $1`, maxNodes)
+}
+
+// beginAlone registers this process as the node of a SQLite file. There is one at a
+// time (the lock of the directory ensures that), so all others are dead.
+func (tx *Tx) beginAlone(ctx context.Context, id string, info cluster.NodeInfo) error {
+	if err := tx.EndNodes(ctx); err != nil {
+		return err
+	}
+	if err := tx.forgetNodes(ctx); err != nil {
+		return err
+	}
+	now := db.Micros(tx.Now)
+	_, err := tx.Exec(ctx, `INSERT INTO nodes (id, alive, started_at, seen_at, version, config_hash, address) VALUES ($1, 1, $2, $2, $3, $4, $5)`,
+		id, now, info.Version, info.ConfigHash, info.Address)
+	return err
+}
+
+// EndNodes ends all nodes of a store on which no process runs. It opens no alert, because none was lost.
+func (tx *Tx) EndNodes(ctx context.Context) error {
+	ids, err := tx.texts(ctx, `SELECT id FROM nodes WHERE alive = 1 ORDER BY id LIMIT $1`, maxNodes)
+	for _, id := range ids {
+		if err == nil {
+			err = tx.endNode(ctx, id)
+		}
+	}
+	return err
+}
+
+// endNode ends a node and releases its resources: the rest of its leases, the idempotency
+// keys of its unfinished requests, its claims, and its sessions, which any worker may then
+// claim. Locks are acquired in the order node, lease, account.
+func (tx *Tx) endNode(ctx context.Context, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1`, id); err != nil {
+		return err
+	}
+	return tx.giveBack(ctx, id)
+}
+
+// endExpired is like [Tx.endNode] for a PostgreSQL node without a renewal for the given
+// time. It reports whether it ended the node, opens its alert, and waits for running
+// transactions of that node.
+func (tx *Tx) endExpired(ctx context.Context, id string, after time.Duration) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1 AND alive = 1 AND seen_at < `+databaseClock+` - $2`, id, after.Microseconds())
+	if err != nil || n == 0 {
+		return false, err
+	}
+	if err := tx.raiseNodeLost(ctx, id); err != nil {
+		return false, err
+	}
+	return true, tx.giveBack(ctx, id)
+}
+
+// giveBack releases the resources of a dead node.
+func (tx *Tx) giveBack(ctx context.Context, id string) error {
+	if err := tx.CloseLeases(ctx, id); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM budget_holds WHERE node_id = $1`, id); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE state = 'running' AND owner = $1`, id); err != nil {
+		return err
+	}
+	for _, table := range []string{"payments", "plan_periods"} {
+		if _, err := tx.Exec(ctx, `UPDATE `+table+` SET claimed_until = 0, claimed_by = '' WHERE claimed_by = $1 AND claimed_by <> ''`, id); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM runners WHERE node_id = $1`, id)
+	return err
+}
+
+// forgetNodes removes the dead nodes that no lease names.
+func (tx *Tx) forgetNodes(ctx context.Context) error {
+	_, err := tx.Exec(ctx, `DELETE FROM nodes WHERE alive = 0 AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.node_id = nodes.id)`)
+	return err
+}
+
+// NodeAlive reports whether a node may still charge its leases. For this process's own node
+// that stays true until the commit: see [Store.Fence].
+func (tx *Tx) NodeAlive(ctx context.Context, id string) (bool, error) {
+	var alive bool
+	found, err := tx.Get(ctx, `SELECT alive FROM nodes WHERE id = $1`, []any{id}, &alive)
+	return found && alive, err
+}
+
+// databaseClock is the present by the clock of PostgreSQL, in microseconds.
+const databaseClock = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint`
+
+// nodeRows implements [cluster.Rows].
+type nodeRows struct{ s *Store }
+
+// EndNode does not wait until the node is alive, as [Store.Write] does.
+func (r nodeRows) EndNode(ctx context.Context, id string) error {
+	return r.s.db.Write(ctx, func(tx *db.Tx) error { return (&Tx{Tx: tx, s: r.s}).endNode(ctx, id) })
+}
+
+func (r nodeRows) EndExpired(ctx context.Context, id string, after time.Duration) (ended bool, err error) {
+	err = r.s.Write(ctx, func(tx *Tx) (err error) {
+		ended, err = tx.endExpired(ctx, id, after)
+		return err
+	})
+	return ended, err
+}
+
+func (r nodeRows) ForgetNodes(ctx context.Context) error {
+	return r.s.Write(ctx, func(tx *Tx) error { return tx.forgetNodes(ctx) })
+}

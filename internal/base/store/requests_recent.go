@@ -1,0 +1,37 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/base/db"
+	"stoa/internal/base/stoa"
+)
+
+// A RecentCall has the columns that [Tx.RecentCalls] reads from the request log.
+type RecentCall struct {
+	ID, Provider, Model string // Model: the one that served, else the requested one
+	Status              int
+	Code                stoa.Code
+	Duration            time.Duration
+	CreatedAt           time.Time
+}
+
+// RecentCalls passes the latest rows of the request log, of all accounts, that were
+// written since that time to each: at most most, newest first. It is for operators.
+func (tx *Tx) RecentCalls(ctx context.Context, since time.Time, most int, each func(RecentCall)) error {
+	return tx.Query(ctx, func(rows *sql.Rows) error {
+		var c RecentCall
+		var asked string
+		var duration, created int64
+		err := rows.Scan(&c.ID, &c.Provider, &c.Model, &asked, &c.Status, &c.Code, &duration, &created)
+		if c.Model == "" {
+			c.Model = asked
+		}
+		c.Duration, c.CreatedAt = time.Duration(duration)*time.Microsecond, db.Time(created)
+		each(c)
+		return err
+	}, `SELECT id, provider, served, asked, status, code, duration, created_at FROM requests WHERE created_at >= $1 ORDER BY created_at DESC, id DESC LIMIT $2`,
+		db.Micros(since), most)
+}

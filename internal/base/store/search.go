@@ -1,0 +1,163 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	"stoa/internal/base/stoa"
+)
+
+// A textSearch narrows a list to the rows with a text in one of their columns, ignoring case in every
+// script. The databases cannot compare so: SQLite changes the case of ASCII letters only, and
+// PostgreSQL that of the letters of its locale. So the columns of at most maxLooked rows are
+// compared here.
+type textSearch struct {
+	text    string   // empty does not narrow
+	columns []string // that may contain it, and may be NULL
+}
+
+// folded returns the form of a text that is compared.
+func folded(s string) string {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return cases.Fold().String(norm.NFKC.String(s))
+		}
+	}
+	return strings.ToLower(s)
+}
+
+// found returns the ids of the rows of a page that have the text, and of one row more.
+func (f filtered) found(ctx context.Context, tx *Tx, p Page) (ids []any, err error) {
+	query, args := f.looked(p, `id, COALESCE(`+strings.Join(f.search.columns, `, ''), COALESCE(`)+`, '')`)
+	text := folded(f.search.text)
+	values := make([]string, len(f.search.columns)+1)
+	dest := make([]any, len(values))
+	for i := range values {
+		dest[i] = &values[i]
+	}
+	err = tx.Query(ctx, func(rows *sql.Rows) error {
+		if len(ids) > p.limit() {
+			return errPageFull
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(values[1:], func(v string) bool { return strings.Contains(folded(v), text) }) {
+			ids = append(ids, values[0])
+		}
+		return nil
+	}, query, args...)
+	if err == errPageFull {
+		err = nil
+	}
+	return ids, err
+}
+
+// rowsOf returns the SELECT for the rows of a filtered list that have these ids, in the order of
+// the page, with its arguments.
+func (f filtered) rowsOf(p Page, ids []any) (query string, args []any) {
+	_, order, _ := p.from(1)
+	in, args := inList(slices.Clip(f.args), ids)
+	return `SELECT * ` + f.from + ` AND id IN (` + in + `)` + order + fmt.Sprintf(` LIMIT %d`, p.limit()+1), args
+}
+
+// inList appends values to the arguments of a query, and returns their placeholders. It repeats
+// the last value up to a few sizes, so that few statements are ever prepared.
+func inList(args, values []any) (placeholders string, all []any) {
+	size := len(values)
+	for _, n := range []int{1, 8, 32, 128, 512} {
+		if n >= size {
+			size = n
+			break
+		}
+	}
+	var b strings.Builder
+	for i := range size {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		args = append(args, values[min(i, len(values)-1)])
+		fmt.Fprintf(&b, "$%d", len(args))
+	}
+	return b.String(), args
+}
+
+// search returns a page of a filtered list of the table, and the cursor of the next one, or the
+// zero cursor. T must have the columns created_at and id.
+func (t *table[T]) search(ctx context.Context, tx *Tx, p Page, f filtered) ([]T, Cursor, error) {
+	return filteredPage(ctx, tx, p, f, t.scan, func(row T) Cursor { return t.cursor(p, row) }, `SELECT `+t.columns+` FROM (`, `) x`)
+}
+
+// cursor returns the position of a row of a page.
+func (t *table[T]) cursor(p Page, row T) Cursor {
+	var at time.Time
+	var name, id string
+	v := reflect.ValueOf(row)
+	for _, f := range t.fields {
+		switch field := v.FieldByIndex(f.index); f.column {
+		case "id":
+			id = field.String()
+		case "name":
+			name = field.String()
+		case "created_at":
+			at = field.Interface().(time.Time)
+		}
+	}
+	return p.cursor(at, name, id)
+}
+
+// The kinds of objects that have names.
+const (
+	NamedAgents      = "agents"
+	NamedKeys        = "keys"
+	NamedSpaces      = "spaces"
+	NamedConnections = "connections"
+	NamedMembers     = "members"
+	NamedAccounts    = "accounts"
+)
+
+// Names returns the names of objects of an account by their ids. Ids that are empty or unknown
+// are absent. For operators, who read objects of all accounts, accountID is empty.
+func (tx *Tx) Names(ctx context.Context, accountID, kind string, ids []string) (map[string]string, error) {
+	const most = 512
+	names := map[string]string{}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
+	slices.Sort(ids)
+	for part := range slices.Chunk(slices.Compact(ids), most) {
+		values := make([]any, len(part))
+		for i, id := range part {
+			values[i] = id
+		}
+		in, args := inList([]any{accountID}, values)
+		query := `SELECT id, name FROM ` + kind + ` WHERE (account_id = $1 OR $1 = '') AND id IN (` + in + `)`
+		switch kind {
+		case NamedAccounts:
+			query = `SELECT id, name FROM accounts WHERE (id = $1 OR $1 = '') AND id IN (` + in + `)`
+		case NamedMembers:
+			query = `SELECT p.id, COALESCE(NULLIF(p.name, ''), p.email) FROM people p WHERE p.id IN (` + in + `)
+				AND ($1 = '' OR EXISTS (SELECT 1 FROM members m WHERE m.account_id = $1 AND m.person_id = p.id))`
+		case NamedAgents, NamedKeys, NamedSpaces, NamedConnections:
+		default:
+			return nil, stoa.Errorf(stoa.CodeInternal, "There are no names of %q.", kind)
+		}
+		err := tx.Query(ctx, func(rows *sql.Rows) error {
+			var id, name string
+			err := rows.Scan(&id, &name)
+			names[id] = name
+			return err
+		}, query+fmt.Sprintf(` LIMIT %d`, most), args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,204 @@
+package telemetry
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stoa/internal/base/stoa"
+)
+
+// A Call is the outcome of one model call that had its hold, of a caller or of a step of a
+// session.
+type Call struct {
+	Model     string // that served, or was tried last: an identifier of the catalog
+	Provider  string // that accepted the call; may be empty
+	Account   string
+	Duration  time.Duration
+	FirstText time.Duration // since its beginning; 0 if none exists
+	Code      stoa.Code     // of the failure; empty if it succeeded
+	State     string        // of its charge; empty if nothing was charged
+	Usage     stoa.Usage    // charged
+	Amount    stoa.Credits  // charged
+}
+
+// A Route is a model of the catalog at a provider that may serve it.
+type Route struct{ Model, Provider string }
+
+type callKey = Route
+
+// A callMeter contains the metrics of one model at one provider, bound once.
+type callMeter struct {
+	key             callKey
+	duration, first prometheus.Observer
+	input, output   prometheus.Observer
+	read, written   prometheus.Counter // of the input, from and to the provider's cache
+	charged         prometheus.Counter
+}
+
+// maxMeters is the maximum number of routes with metrics of their own.
+const maxMeters = 10_000
+
+// disconnected is the error_type of a call whose caller disconnected before its end.
+const disconnected = "client_disconnected"
+
+func (m *Metrics) addCalls() {
+	m.duration = m.histograms("gen_ai_client_operation_duration_seconds", "Time of a model call from its hold to its end, all attempts included.", secondsBuckets, append(callLabels[:3:3], "error_type")...)
+	m.firstToken = m.histograms("gen_ai_server_time_to_first_token_seconds", "Time of a model call from its hold to its first text or tool call.", firstBuckets, callLabels...)
+	m.tokens = m.histograms("gen_ai_client_token_usage", "Tokens of a charged call.", tokenBuckets, append(callLabels[:3:3], "gen_ai_token_type")...)
+	m.cacheRead = m.counters("gen_ai_usage_cache_read_input_tokens_total", "Input tokens of charged calls that were read from the provider's cache.", callLabels...)
+	m.cacheWritten = m.counters("gen_ai_usage_cache_creation_input_tokens_total", "Input tokens of charged calls that were written to the provider's cache.", callLabels...)
+	m.charged = m.counters("stoa_charged_microcredits_total", "Micro-credits charged.", callLabels[1:]...)
+	states := m.counters("stoa_charges_total", "Charges, by how their call ended.", "state")
+	m.charges = map[string]prometheus.Counter{}
+	for _, s := range []string{"completed", "incomplete", "cancelled"} {
+		m.charges[s] = states.WithLabelValues(s)
+	}
+	m.others = m.bind(callKey{Other, Other})
+	m.calls.Store(&map[callKey]*callMeter{})
+}
+
+func (m *Metrics) bind(k callKey) *callMeter {
+	tokens := func(kind string) prometheus.Observer {
+		return m.tokens.WithLabelValues(operation, k.Provider, k.Model, kind)
+	}
+	return &callMeter{
+		key:      k,
+		duration: m.duration.WithLabelValues(operation, k.Provider, k.Model, ""),
+		first:    m.firstToken.WithLabelValues(operation, k.Provider, k.Model),
+		input:    tokens("input"), output: tokens("output"),
+		read: m.cacheRead.WithLabelValues(operation, k.Provider, k.Model), written: m.cacheWritten.WithLabelValues(operation, k.Provider, k.Model),
+		charged: m.charged.WithLabelValues(k.Provider, k.Model),
+	}
+}
+
+// Learn registers the models and providers, at the start and when the configuration is
+// reloaded. Calls of others count as those of "other". Known ones stay registered, so that
+// their counters continue.
+//
+// Routes after the first [maxMeters] count as [Other]: the models that servers list may change
+// without end.
+func (m *Metrics) Learn(routes []Route) {
+	if m == nil {
+		return
+	}
+	m.learning.Lock()
+	defer m.learning.Unlock()
+	next := map[callKey]*callMeter{}
+	for k, c := range *m.calls.Load() {
+		next[k] = c
+	}
+	add := func(k callKey) {
+		if next[k] == nil && len(next) < maxMeters {
+			next[k] = m.bind(k)
+		}
+	}
+	for _, r := range routes {
+		add(r)
+		add(callKey{r.Model, None})
+	}
+	m.calls.Store(&next)
+}
+
+// Call counts a finished model call. It only allocates if the call failed.
+func (m *Metrics) Call(c *Call) {
+	if m == nil {
+		return
+	}
+	k := callKey{c.Model, c.Provider}
+	if k.Provider == "" {
+		k.Provider = None
+	}
+	of := (*m.calls.Load())[k]
+	if of == nil {
+		of = m.others
+	}
+	if c.FirstText > 0 {
+		of.first.Observe(c.FirstText.Seconds())
+	}
+	if c.Code == "" {
+		of.duration.Observe(c.Duration.Seconds())
+	} else {
+		kind := string(c.Code)
+		if !m.codes[c.Code] && kind != disconnected {
+			kind = "_OTHER" // as the semantic conventions require
+		}
+		m.duration.WithLabelValues(operation, of.key.Provider, of.key.Model, kind).Observe(c.Duration.Seconds())
+	}
+	m.accounts.call(c)
+	if c.State == "" {
+		return
+	}
+	of.input.Observe(float64(c.Usage.InputTokens))
+	of.output.Observe(float64(c.Usage.OutputTokens))
+	of.read.Add(float64(c.Usage.CachedTokens))
+	of.written.Add(float64(c.Usage.CacheWriteTokens))
+	of.charged.Add(float64(c.Amount))
+	if n, ok := m.charges[c.State]; ok {
+		n.Inc()
+	}
+}
+
+// Disconnected is the code of a call that ended because its caller disconnected.
+const Disconnected stoa.Code = disconnected
+
+// accountMeters contains the metrics of accounts, which an operator may enable.
+type accountMeters struct {
+	calls, charged *prometheus.CounterVec
+
+	mu   sync.RWMutex
+	most int
+	of   map[string]*accountMeter
+	rest *accountMeter
+}
+
+type accountMeter struct{ calls, charged prometheus.Counter }
+
+func newAccountMeters(m *Metrics, most int) *accountMeters {
+	a := &accountMeters{
+		calls:   m.counters("stoa_account_calls_total", "Model calls of an account.", "account"),
+		charged: m.counters("stoa_account_charged_microcredits_total", "Micro-credits charged to an account.", "account"),
+		most:    most, of: map[string]*accountMeter{},
+	}
+	a.rest = a.bind(Other)
+	return a
+}
+
+func (a *accountMeters) bind(id string) *accountMeter {
+	return &accountMeter{a.calls.WithLabelValues(id), a.charged.WithLabelValues(id)}
+}
+
+// call counts a call of its account.
+func (a *accountMeters) call(c *Call) {
+	if a == nil {
+		return
+	}
+	a.mu.RLock()
+	of := a.of[c.Account]
+	full := len(a.of) >= a.most
+	a.mu.RUnlock()
+	if of == nil && full {
+		of = a.rest
+	}
+	if of == nil {
+		of = a.add(c.Account)
+	}
+	of.calls.Inc()
+	of.charged.Add(float64(c.Amount))
+}
+
+// add registers separate metrics for an account while the limit allows it.
+func (a *accountMeters) add(id string) *accountMeter {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if of := a.of[id]; of != nil {
+		return of
+	}
+	if len(a.of) >= a.most {
+		return a.rest
+	}
+	of := a.bind(id)
+	a.of[id] = of
+	return of
+}

@@ -1,0 +1,339 @@
+package api
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/agents/session"
+	"stoa/internal/agents/tool"
+	"stoa/internal/base/config"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/models/catalog"
+)
+
+// Defaults of an agent's settings.
+const (
+	defaultModel       = catalog.Auto
+	defaultDriveAccess = stoa.DriveReadOnly
+	defaultVisitors    = stoa.VisitorDriveRead
+	defaultEmbed       = true
+	defaultTimezone    = "UTC"
+)
+
+// createAgent serves POST /api/v1/api-agents.
+func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAgent]) (rest.Reply[contract.Agent], error) {
+	b := in.Body
+	agent := stoa.Agent{
+		AccountID: in.Caller.Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
+		Instructions: b.Instructions, Model: valueOr(b.Model, defaultModel), DriveAccess: driveAccess(b.DriveAccess),
+		VisitorDrive: visitorDrive(b.VisitorDrive), EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Timezone: valueOr(b.Timezone, defaultTimezone), CompactAt: compactAt(b.CompactAt), Metadata: orZero(b.Metadata),
+	}
+	err := s.mergeLimits(&agent.Limits, b.Limits)
+	if err == nil {
+		agent.Tools, err = agentTools(orZero(b.Tools))
+	}
+	if err == nil {
+		err = s.checkAgent(agent)
+	}
+	if err == nil {
+		err = s.checkModelExists(agent.Model)
+	}
+	if err != nil {
+		return rest.Reply[contract.Agent]{}, err
+	}
+	made, err := tx.InsertAgent(ctx, agent)
+	if err == nil { // the space exists
+		err = tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools)
+	}
+	return createdAgent(made), err
+}
+
+func createdAgent(a stoa.Agent) rest.Reply[contract.Agent] {
+	reply := rest.Created(agentPath(a.ID), contractAgent(a))
+	reply.ETag = revisionETag(a.Revision)
+	return reply
+}
+
+func agentPath(id string) string { return rest.Prefix + "/api-agents/" + id }
+
+func driveAccess(n nullable.Nullable[string]) stoa.DriveAccess {
+	return stoa.DriveAccess(valueOr(n, string(defaultDriveAccess)))
+}
+
+func visitorDrive(n nullable.Nullable[string]) stoa.VisitorDrive {
+	return stoa.VisitorDrive(valueOr(n, string(defaultVisitors)))
+}
+
+// valueOr returns the value of a member, or other if it is absent or null.
+func valueOr[T any](n nullable.Nullable[T], other T) T {
+	if v, err := n.Get(); err == nil {
+		return v
+	}
+	return other
+}
+
+func (s *Server) checkAgent(a stoa.Agent) error {
+	if err := checkLengths(
+		lengthLimit{"name", a.Name, s.Limits.NameCharacters},
+		lengthLimit{"description", a.Description, s.Limits.DescriptionCharacters},
+		lengthLimit{"instructions", a.Instructions, s.Limits.InstructionsCharacters},
+	); err != nil {
+		return err
+	}
+	if err := session.CheckTimezone(a.Timezone); err != nil {
+		return err
+	}
+	if a.CompactAt > 0 && a.CompactAt < config.MinCompactAt {
+		return stoa.Errorf(stoa.CodeInvalidValue, "compactAt must be from %d to %d, or 0 for never.", config.MinCompactAt, config.MaxCompactAt).At("compactAt")
+	}
+	return checkMetadata(a.Metadata)
+}
+
+// compactAt returns the stored form of an agent's compactAt, and contractCompactAt that of the
+// contract: null is stored as 0, and 0, which means never, as -1.
+func compactAt(n nullable.Nullable[int]) int {
+	if n.IsSpecified() && !n.IsNull() && n.MustGet() == 0 {
+		return -1
+	}
+	return valueOr(n, 0)
+}
+
+func contractCompactAt(n int) nullable.Nullable[int] {
+	if n == 0 {
+		return nullable.NewNullNullable[int]()
+	}
+	return nullable.NewNullableWithValue(max(n, 0))
+}
+
+// listAgents serves GET /api/v1/api-agents.
+func (s *Server) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "agents", accountID, q.SpaceID, q.ExternalID, q.Q)
+	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID, Text: q.Q}, nil)
+}
+
+// agentPage returns a page of agents with the names of their spaces and the times of their newest
+// sessions. before, unless nil, runs first in the
+// transaction that reads them.
+func (s *Server) agentPage(ctx context.Context, p rest.Pager, accountID string, f store.AgentFilter, before func(*store.Tx) error) (rest.Reply[rest.Page[contract.Agent]], error) {
+	n := namesOf(accountID)
+	var newest map[string]time.Time
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, store.Cursor, error) {
+		if before != nil {
+			if err := before(tx); err != nil {
+				return nil, store.Cursor{}, err
+			}
+		}
+		list, next, err := tx.Agents(ctx, accountID, f, p.Page)
+		ids := make([]any, len(list))
+		for i, a := range list {
+			n.add(store.NamedSpaces, a.SpaceID)
+			ids[i] = a.ID
+		}
+		if err == nil {
+			newest, err = tx.NewestSessions(ctx, accountID, ids)
+		}
+		return list, next, n.read(ctx, tx, err)
+	}, func(a stoa.Agent) contract.Agent {
+		out := contractAgent(a)
+		out.SpaceName, out.LastSessionAt = n.of(store.NamedSpaces, a.SpaceID), contract.Time(newest[a.ID])
+		return out
+	})
+}
+
+type getAgentParams struct {
+	byID
+	contract.GetAgentParams
+}
+
+// getAgent serves GET /api/v1/api-agents/{id}.
+func (s *Server) getAgent(ctx context.Context, in rest.Request[getAgentParams, rest.None]) (rest.Reply[contract.Agent], error) {
+	agent, err := read(ctx, s, func(tx *store.Tx) (stoa.Agent, error) {
+		return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(agent.Revision), contractAgent(agent)), err
+}
+
+type updateAgentParams struct {
+	byID
+	contract.UpdateAgentParams
+}
+
+// updateAgent serves PATCH /api/v1/api-agents/{id}.
+func (s *Server) updateAgent(ctx context.Context, in rest.Request[updateAgentParams, contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
+	agent, err := write(ctx, s, func(tx *store.Tx) (stoa.Agent, error) {
+		return tx.EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
+			if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
+				return err
+			}
+			if err := s.patchAgent(a, &in.Body); err != nil {
+				return err
+			}
+			if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // the checked settings are unchanged
+				return nil
+			}
+			return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
+		})
+	})
+	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
+}
+
+// patchAgent applies the members that are set and checks the settable limits.
+func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
+	for _, m := range []struct {
+		into *string
+		text string
+	}{{&a.SpaceID, b.SpaceID}, {&a.Name, b.Name}, {&a.Instructions, b.Instructions}} {
+		if m.text != "" { // the contract rejects null and empty texts
+			*m.into = m.text
+		}
+	}
+	patch(&a.Description, b.Description, same)
+	patch(&a.ExternalID, b.ExternalID, same)
+	if b.Model.IsSpecified() { // an unchanged model may have been removed from the catalog
+		a.Model = valueOr(b.Model, defaultModel)
+		if err := s.checkModelExists(a.Model); err != nil {
+			return err
+		}
+	}
+	if b.DriveAccess.IsSpecified() {
+		a.DriveAccess = driveAccess(b.DriveAccess)
+	}
+	if b.VisitorDrive.IsSpecified() {
+		a.VisitorDrive = visitorDrive(b.VisitorDrive)
+	}
+	if b.Tools.IsSpecified() {
+		var err error
+		if a.Tools, err = agentTools(orZero(b.Tools)); err != nil {
+			return err
+		}
+	}
+	if b.CompactAt.IsSpecified() {
+		a.CompactAt = compactAt(b.CompactAt)
+	}
+	if b.Timezone.IsSpecified() {
+		a.Timezone = valueOr(b.Timezone, defaultTimezone)
+	}
+	if b.EmbedEnabled.IsSpecified() {
+		a.EmbedEnabled = valueOr(b.EmbedEnabled, defaultEmbed)
+	}
+	if err := s.mergeLimits(&a.Limits, b.Limits); err != nil {
+		return err
+	}
+	if err := mergeMetadata(&a.Metadata, b.Metadata); err != nil {
+		return err
+	}
+	return s.checkAgent(*a)
+}
+
+type deleteAgentParams struct {
+	byID
+	contract.DeleteAgentParams
+}
+
+// deleteAgent serves DELETE /api/v1/api-agents/{id}. From then on the agent does not
+// exist; its data is removed in the background.
+func (s *Server) deleteAgent(ctx context.Context, in rest.Request[deleteAgentParams, rest.None]) (rest.Reply[rest.None], error) {
+	accountID, id := in.Caller.Account.ID, in.Params.ID
+	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+		if in.Params.IfMatch != "" {
+			agent, err := tx.Agent(ctx, accountID, id)
+			if err == nil {
+				err = ifCurrent(in.Params.IfMatch, agent.Revision)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return s.Sessions.DeleteAgent(ctx, tx, accountID, id)
+	})
+	return rest.NoContent(), err
+}
+
+type listAgentVersionsParams struct {
+	byID
+	contract.ListAgentVersionsParams
+}
+
+// listAgentVersions serves GET /api/v1/api-agents/{id}/versions.
+func (s *Server) listAgentVersions(ctx context.Context, in rest.Request[listAgentVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
+		return tx.AgentVersions(ctx, accountID, q.ID, p.Number(), p.Page.Limit, p.Page.Asc)
+	}, contractVersion, func(v stoa.AgentVersion) rest.Place { return rest.Numbered(v.Version) })
+}
+
+type getAgentVersionParams struct {
+	byID
+	Version string `path:"version"`
+}
+
+// getAgentVersion serves GET /api/v1/api-agents/{id}/versions/{version}.
+func (s *Server) getAgentVersion(ctx context.Context, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
+	number, err := strconv.ParseInt(in.Params.Version, 10, 64)
+	if err != nil {
+		number = 0 // not a valid version number
+	}
+	accountID := in.Caller.Account.ID
+	v, err := read(ctx, s, func(tx *store.Tx) (stoa.AgentVersion, error) {
+		if _, err := tx.Agent(ctx, accountID, in.Params.ID); err != nil {
+			return stoa.AgentVersion{}, err
+		}
+		return tx.AgentVersion(ctx, accountID, in.Params.ID, number)
+	})
+	return rest.Reply[contract.AgentVersion]{Body: contractVersion(v)}, err
+}
+
+type rollbackAgentParams struct {
+	byID
+	contract.RollbackAgentParams
+}
+
+// rollbackAgent serves POST /api/v1/api-agents/{id}/rollback.
+func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[rollbackAgentParams, contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
+	accountID, id := in.Caller.Account.ID, in.Params.ID
+	agent, err := tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
+		if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
+			return err
+		}
+		v, err := tx.AgentVersion(ctx, accountID, id, in.Body.Version)
+		if err != nil {
+			return err
+		}
+		a.Restore(v)
+		return s.checkModelExists(a.Model) // it may have been removed from the catalog since
+	})
+	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
+}
+
+// duplicateAgent serves POST /api/v1/api-agents/{id}/duplicate.
+func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.DuplicateAgent]) (rest.Reply[contract.Agent], error) {
+	name := orZero(in.Body.Name)
+	if err := checkLengths(lengthLimit{"name", name, s.Limits.NameCharacters}); err != nil {
+		return rest.Reply[contract.Agent]{}, err
+	}
+	made, err := tx.DuplicateAgent(ctx, in.Caller.Account.ID, in.Params.ID, name, orZero(in.Body.SpaceID))
+	return createdAgent(made), err
+}
+
+func contractAgent(a stoa.Agent) contract.Agent {
+	return contract.Agent{
+		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: contractCompactAt(a.CompactAt), EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
+		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
+	}
+}
+
+func contractVersion(v stoa.AgentVersion) contract.AgentVersion {
+	return contract.AgentVersion{
+		AgentID: v.AgentID, Version: v.Version, Instructions: v.Instructions, Model: v.Model, DriveAccess: string(v.DriveAccess), VisitorDrive: string(v.VisitorDrive),
+		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), Timezone: v.Timezone, CompactAt: contractCompactAt(v.CompactAt), CreatedAt: contract.Time(v.CreatedAt),
+	}
+}

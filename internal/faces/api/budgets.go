@@ -1,0 +1,226 @@
+package api
+
+import (
+	"context"
+	"slices"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/models/billing"
+)
+
+// createBudget serves POST /api/v1/budgets.
+func (s *Server) createBudget(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateBudget]) (rest.Reply[contract.Budget], error) {
+	body := in.Body
+	b := stoa.Budget{
+		AccountID: in.Caller.Account.ID, Scope: stoa.BudgetScope(body.Scope), Subject: orZero(body.Subject), Period: stoa.BudgetPeriod(body.Period),
+		TimeZone: orElse(orZero(body.TimeZone), "UTC"), Limit: stoa.Credits(body.LimitMicro), EffectiveAt: tx.Now.Add(s.Ledger.BudgetDelay()),
+	}
+	setBudget(&b, body.AtCap, body.NotifyAt)
+	if _, err := stoa.LoadZone(b.TimeZone); err != nil {
+		return rest.Reply[contract.Budget]{}, stoa.Errorf(stoa.CodeInvalidTimezone, "There is no time zone %q. Send an IANA name such as Europe/Vienna.", b.TimeZone).At("timeZone")
+	}
+	if err := s.checkSubject(ctx, tx, &b); err != nil {
+		return rest.Reply[contract.Budget]{}, err
+	}
+	b, err := tx.InsertBudget(ctx, b)
+	if err != nil {
+		return rest.Reply[contract.Budget]{}, err
+	}
+	shown, err := s.showBudget(ctx, tx, b)
+	return rest.Created(rest.Prefix+"/budgets/"+b.ID, shown), err
+}
+
+// setBudget sets the members of a budget that can be changed, except its limit.
+func setBudget(b *stoa.Budget, atCap nullable.Nullable[string], notifyAt nullable.Nullable[[]int]) {
+	patch(&b.AtCap, atCap, func(s string) stoa.AtCap { return stoa.AtCap(s) })
+	if b.AtCap == "" {
+		b.AtCap = stoa.CapShortens
+	}
+	patch(&b.NotifyAt, notifyAt, func(marks []int) []int { return slices.Sorted(slices.Values(marks)) })
+}
+
+// checkSubject rejects the subject of a budget if the account has no such object, and replaces a
+// key by the root of its family. Members are not checked, because they may have left, and embeds
+// are not, because their links and sessions are removed with time.
+func (s *Server) checkSubject(ctx context.Context, tx *store.Tx, b *stoa.Budget) error {
+	switch {
+	case b.Scope == stoa.BudgetOfAccount && b.Subject != "":
+		return stoa.Errorf(stoa.CodeInvalidValue, "A budget of the scope account must not have a subject. Omit it.").At("subject")
+	case b.Scope == stoa.BudgetOfAccount, b.Subject == stoa.EachSubject:
+		return nil
+	case b.Subject == "":
+		return stoa.Errorf(stoa.CodeMissingParameter, `"subject" is missing. Send the id that the budget limits, or "*" to limit each one separately.`).At("subject")
+	}
+	var err error
+	switch b.Scope {
+	case stoa.BudgetOfKey:
+		var k stoa.Key
+		k, err = s.Keys.Get(ctx, tx, b.AccountID, b.Subject)
+		b.Subject = k.Root()
+	case stoa.BudgetOfAgent:
+		_, err = tx.Agent(ctx, b.AccountID, b.Subject)
+	}
+	if code := stoa.CodeOf(err); code == stoa.CodeNotFound || code == stoa.CodeAgentNotFound {
+		return stoa.Errorf(stoa.CodeInvalidValue, "This account has no such %s. Send the id of one, or \"*\" to limit each one separately.", b.Scope).At("subject")
+	}
+	return err
+}
+
+// showBudget returns a budget with the state of its current period.
+func (s *Server) showBudget(ctx context.Context, tx *store.Tx, b stoa.Budget) (contract.Budget, error) {
+	var use billing.BudgetUse
+	var err error
+	if b.Subject == stoa.EachSubject {
+		use.Starts, use.Ends, err = billing.CurrentWindow(b, tx.Now)
+	} else {
+		use, err = s.Ledger.BudgetUse(ctx, tx, b, b.Subject)
+	}
+	return contractBudget(b, use), err
+}
+
+func contractBudget(b stoa.Budget, use billing.BudgetUse) contract.Budget {
+	micro := func(c stoa.Credits) nullable.Nullable[int64] {
+		if b.Subject == stoa.EachSubject {
+			return nullable.NewNullNullable[int64]()
+		}
+		return nullable.NewNullableWithValue(int64(c))
+	}
+	return contract.Budget{
+		ID: b.ID, Scope: string(b.Scope), Subject: nullIfZero(b.Subject), Period: string(b.Period), TimeZone: b.TimeZone,
+		LimitMicro: int64(b.Limit), AtCap: string(b.AtCap), NotifyAt: append([]int{}, b.NotifyAt...), EffectiveAt: contract.Time(b.EffectiveAt),
+		StartsAt: nullIfNever(use.Starts), ResetsAt: nullIfNever(use.Ends),
+		SpentMicro: micro(use.Spent), HeldMicro: micro(use.Held), OpeningMicro: micro(use.Opening),
+		CreatedAt: contract.Time(b.CreatedAt), UpdatedAt: contract.Time(b.UpdatedAt),
+	}
+}
+
+// listBudgets serves GET /api/v1/budgets.
+func (s *Server) listBudgets(ctx context.Context, in rest.Request[contract.ListBudgetsParams, rest.None]) (rest.Reply[rest.Page[contract.Budget]], error) {
+	accountID := in.Caller.Account.ID
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "budgets", accountID, in.Params.Q)
+	n := namesOf(accountID)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]shownBudget, store.Cursor, error) {
+		all, next, err := tx.Budgets(ctx, accountID, in.Params.Q, p.Page)
+		shown := make([]shownBudget, len(all))
+		for i, b := range all {
+			if err != nil {
+				break
+			}
+			shown[i].row = b
+			shown[i].shown, err = s.showBudget(ctx, tx, b)
+			n.add(namedSubjects[b.Scope], b.Subject)
+		}
+		return shown, next, n.read(ctx, tx, err)
+	}, func(b shownBudget) contract.Budget {
+		b.shown.SubjectName = n.of(namedSubjects[b.row.Scope], b.row.Subject)
+		return b.shown
+	})
+}
+
+// namedSubjects are the scopes of budgets whose subjects are ids of objects with names.
+var namedSubjects = map[stoa.BudgetScope]string{stoa.BudgetOfMember: store.NamedMembers, stoa.BudgetOfKey: store.NamedKeys, stoa.BudgetOfAgent: store.NamedAgents}
+
+// A shownBudget is a budget as stored and as shown.
+type shownBudget struct {
+	row   stoa.Budget
+	shown contract.Budget
+}
+
+// getBudget serves GET /api/v1/budgets/{id}.
+func (s *Server) getBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
+	b, err := read(ctx, s, func(tx *store.Tx) (contract.Budget, error) {
+		b, err := tx.Budget(ctx, in.Caller.Account.ID, in.Params.ID)
+		if err != nil {
+			return contract.Budget{}, err
+		}
+		return s.showBudget(ctx, tx, b)
+	})
+	return rest.Reply[contract.Budget]{Body: b}, err
+}
+
+// updateBudget serves PATCH /api/v1/budgets/{id}.
+func (s *Server) updateBudget(ctx context.Context, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
+	b, err := write(ctx, s, func(tx *store.Tx) (contract.Budget, error) {
+		b, err := tx.EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
+			if in.Body.LimitMicro > 0 {
+				b.Limit = stoa.Credits(in.Body.LimitMicro)
+			}
+			setBudget(b, in.Body.AtCap, in.Body.NotifyAt)
+			return nil
+		})
+		if err != nil {
+			return contract.Budget{}, err
+		}
+		return s.showBudget(ctx, tx, b)
+	})
+	return rest.Reply[contract.Budget]{Body: b}, err
+}
+
+// windowBatch is the maximum number of windows that one transaction removes.
+const windowBatch = 500
+
+// deleteBudget serves DELETE /api/v1/budgets/{id}.
+func (s *Server) deleteBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+	accountID, id := in.Caller.Account.ID, in.Params.ID
+	if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteBudget(ctx, accountID, id) }); err != nil {
+		return rest.NoContent(), err
+	}
+	for n := int64(windowBatch); n == windowBatch; {
+		err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
+			n, err = tx.PurgeDeletedBudgets(ctx, accountID, windowBatch)
+			return err
+		})
+		if err != nil {
+			return rest.NoContent(), err
+		}
+	}
+	return rest.NoContent(), nil
+}
+
+type listBudgetWindowsParams struct {
+	byID
+	contract.ListBudgetWindowsParams
+}
+
+// listBudgetWindows serves GET /api/v1/budgets/{id}/windows.
+func (s *Server) listBudgetWindows(ctx context.Context, in rest.Request[listBudgetWindowsParams, rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, q.ID)
+	n, kind := namesOf(accountID), ""
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]shownWindow, bool, error) {
+		b, err := tx.Budget(ctx, accountID, q.ID)
+		if err != nil {
+			return nil, false, err
+		}
+		kind = namedSubjects[b.Scope]
+		all, more, err := tx.BudgetWindows(ctx, accountID, q.ID, tx.Now, p.Page)
+		shown := make([]shownWindow, len(all))
+		for i, w := range all {
+			if err != nil {
+				break
+			}
+			var held stoa.Credits
+			held, err = s.Ledger.HeldOf(ctx, tx, w)
+			n.add(kind, w.Subject)
+			shown[i] = shownWindow{w, contract.BudgetWindow{
+				Subject: nullIfZero(w.Subject), StartsAt: nullIfNever(w.StartsAt), ResetsAt: nullIfNever(w.EndsAt),
+				LimitMicro: int64(b.Limit), SpentMicro: int64(w.Used()), HeldMicro: int64(held), OpeningMicro: int64(w.Opening),
+			}}
+		}
+		return shown, more, n.read(ctx, tx, err)
+	}, func(w shownWindow) contract.BudgetWindow {
+		w.shown.SubjectName = n.of(kind, w.row.Subject)
+		return w.shown
+	}, func(w shownWindow) rest.Place { return rest.Place{At: w.row.CreatedAt, ID: w.row.ID} })
+}
+
+// A shownWindow is a window as stored and as shown.
+type shownWindow struct {
+	row   store.BudgetWindow
+	shown contract.BudgetWindow
+}

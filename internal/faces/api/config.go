@@ -1,0 +1,257 @@
+package api
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/base/config"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/operate/managed"
+)
+
+// getConfig serves GET /api/v1/config.
+func (s *Server) getConfig(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.Config], error) {
+	state := s.Managed.InForce()
+	latest, err := managed.Latest(ctx, s.Store)
+	if err != nil {
+		return rest.Reply[contract.Config]{}, err
+	}
+	items, err := state.Config.Items()
+	if err != nil {
+		return rest.Reply[contract.Config]{}, err
+	}
+	out := contract.Config{Version: state.Version, LatestVersion: latest, Problem: nullIfZero(state.Problem), Data: []contract.ConfigItem{}}
+	add := func(kind, singular, name, where string, value map[string]any) {
+		source := sourceOf(where)
+		if source == "managed" || source == "shipped" {
+			where = ""
+		}
+		path := strings.TrimSuffix(kind+"."+name, ".")
+		out.Data = append(out.Data, contract.ConfigItem{
+			Kind: singular, Name: orElse(name, singular), Source: source, Where: nullIfZero(where), Value: value,
+			Shadowed: slices.ContainsFunc(state.Shadowed, func(s config.Shadowed) bool { return s.Path == path }),
+		})
+	}
+	singular := map[string]string{"providers": "provider", "families": "family", "aliases": "alias", "auto": "auto", "plans": "plan"}
+	for _, i := range items {
+		add(i.Kind, singular[i.Kind], i.Name, i.Where, i.Value)
+	}
+	for _, m := range s.Catalog.Load().Models() {
+		value := map[string]any{"family": m.Family, "gated": m.Gated, "contextTokens": m.ContextTokens, "maxOutput": m.MaxOutput, "defaultOutput": m.DefaultOutput, "aliases": m.Aliases, "price": contractRates(&m.Price).MustGet()}
+		routes := []map[string]any{}
+		for _, r := range m.Routes {
+			routes = append(routes, map[string]any{"provider": r.Provider, "model": r.Model})
+		}
+		value["routes"] = routes
+		add("models", "model", m.ID, state.Config.ModelSource(m.ID), value)
+	}
+	return rest.Reply[contract.Config]{Body: out}, nil
+}
+
+// sourceOf returns the kind of a source; see [config.Item].
+func sourceOf(where string) string {
+	switch {
+	case where == "":
+		return "shipped"
+	case where == config.ManagedSource:
+		return "managed"
+	case strings.Contains(where, ":"):
+		return "file"
+	}
+	return "environment"
+}
+
+func contractRates(p *stoa.Tariff) nullable.Nullable[contract.ConfigPrice] {
+	if p == nil {
+		return nullable.NewNullNullable[contract.ConfigPrice]()
+	}
+	return nullable.NewNullableWithValue(contract.ConfigPrice{
+		Input: int64(p.Input), CachedInput: int64(p.CachedInput), CacheWrite: int64(p.CacheWrite), CacheWriteLong: int64(p.CacheWriteLong), Output: int64(p.Output),
+		Above: contractLongInput(p.Above), Hours: contractHours(p.Hours),
+	})
+}
+
+// draftReply returns the reply with a draft.
+func draftReply(d store.ConfigDraft, err error) (rest.Reply[contract.ConfigDraft], error) {
+	if err != nil {
+		return rest.Reply[contract.ConfigDraft]{}, err
+	}
+	settings, err := managed.Masked(d.Body)
+	return rest.Reply[contract.ConfigDraft]{ETag: revisionETag(d.Revision), Body: contract.ConfigDraft{
+		Settings: settings, Exists: d.Revision > 0, BaseVersion: d.Base, Author: nullIfZero(d.Author), UpdatedAt: nullIfNever(d.UpdatedAt),
+	}}, err
+}
+
+// getConfigDraft serves GET /api/v1/config/draft.
+func (s *Server) getConfigDraft(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigDraft], error) {
+	return draftReply(s.Managed.Draft(ctx))
+}
+
+// setConfigDraft serves PUT /api/v1/config/draft.
+func (s *Server) setConfigDraft(ctx context.Context, in rest.Request[contract.SetConfigDraftParams, contract.SetConfigDraft]) (rest.Reply[contract.ConfigDraft], error) {
+	return draftReply(s.Managed.SetDraft(ctx, in.Caller.Key.ID, in.Body.Settings, func(revision int64) error { return ifCurrent(in.Params.IfMatch, revision) }))
+}
+
+// deleteConfigDraft serves DELETE /api/v1/config/draft.
+func (s *Server) deleteConfigDraft(ctx context.Context, in rest.Request[contract.DeleteConfigDraftParams, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.Managed.DropDraft(ctx, func(revision int64) error { return ifCurrent(in.Params.IfMatch, revision) })
+}
+
+// checkConfigDraft serves POST /api/v1/config/draft/check.
+func (s *Server) checkConfigDraft(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigCheck], error) {
+	r, err := s.Managed.Check(ctx)
+	if err != nil {
+		return rest.Reply[contract.ConfigCheck]{}, err
+	}
+	out := contract.ConfigCheck{
+		Ok: r.Applicable() == nil, BaseVersion: r.Draft.Base, Problems: []contract.ConfigProblem{}, Warnings: append([]string{}, r.Warnings...),
+		Changes: []contract.ConfigChange{}, Prices: []contract.PriceChange{},
+	}
+	for _, p := range r.Problems {
+		out.Problems = append(out.Problems, contract.ConfigProblem{Path: p.Path, Message: p.Message, Where: nullIfZero(p.Where)})
+	}
+	if out.Effects, err = s.effects(ctx, in.Caller.Account.ID, r); err != nil {
+		return rest.Reply[contract.ConfigCheck]{}, err
+	}
+	shown := func(v contract.ConfigValue) nullable.Nullable[contract.ConfigValue] {
+		if v == nil {
+			return nullable.NewNullNullable[contract.ConfigValue]()
+		}
+		return nullable.NewNullableWithValue(v)
+	}
+	for _, c := range r.Changes {
+		out.Changes = append(out.Changes, contract.ConfigChange{Path: c.Path, Before: shown(c.Before), After: shown(c.After)})
+	}
+	for _, p := range r.Prices {
+		out.Prices = append(out.Prices, contract.PriceChange{Model: p.Model, Before: contractRates(p.Before), After: contractRates(p.After)})
+	}
+	return rest.Reply[contract.ConfigCheck]{Body: out}, nil
+}
+
+// testConfigDraft serves POST /api/v1/config/draft/test.
+func (s *Server) testConfigDraft(ctx context.Context, in rest.Request[rest.None, contract.TestConfigDraft]) (rest.Reply[contract.ProviderTest], error) {
+	r, err := s.Managed.Check(ctx)
+	if err == nil && len(r.Problems) > 0 {
+		err = r.Applicable()
+	}
+	if err != nil {
+		return rest.Reply[contract.ProviderTest]{}, err
+	}
+	name := in.Body.Provider
+	if !slices.ContainsFunc(r.Config.Upstreams(), func(p stoa.Provider) bool { return p.Name == name || p.Ref() == name }) {
+		return rest.Reply[contract.ProviderTest]{}, stoa.Errorf(stoa.CodeNotFound, "The draft has no provider %q.", rest.ShortName(name)).At("provider")
+	}
+	cat, err := managed.Catalog(r.Config, s.Prepare(r.Config.Upstreams()).Handle)
+	if err != nil {
+		return rest.Reply[contract.ProviderTest]{}, err
+	}
+	out, err := s.tryProvider(ctx, in.Caller.Account.ID, cat, name)
+	return rest.Reply[contract.ProviderTest]{Body: out}, err
+}
+
+// beforeApply checks the draft that is to be applied. The transaction reports the result, so that a
+// repeated request receives the stored reply.
+func (s *Server) beforeApply(ctx context.Context, _ rest.Request[contract.ApplyConfigDraftParams, contract.ApplyConfig]) (managed.Report, error) {
+	return s.Managed.Check(ctx)
+}
+
+// applyConfig serves POST /api/v1/config/draft/apply.
+func (s *Server) applyConfig(ctx context.Context, tx *store.Tx, in rest.Request[contract.ApplyConfigDraftParams, contract.ApplyConfig], r managed.Report) (rest.Reply[contract.ConfigVersion], error) {
+	if err := ifCurrent(in.Params.IfMatch, r.Draft.Revision); err != nil {
+		return rest.Reply[contract.ConfigVersion]{}, err
+	}
+	return s.addVersion(ctx, tx, in.Caller, r, in.Body.Note)
+}
+
+type restoreParams struct {
+	byVersion
+	contract.RestoreConfigVersionParams
+}
+
+type byVersion struct {
+	Version string `path:"version"`
+}
+
+// number returns the number of the version; one that is not a number does not exist.
+func (v byVersion) number() int64 {
+	if n, err := strconv.ParseInt(v.Version, 10, 64); err == nil && n > 0 {
+		return n
+	}
+	return -1
+}
+
+// beforeRestore checks the version that is to be restored.
+func (s *Server) beforeRestore(ctx context.Context, in rest.Request[restoreParams, contract.ApplyConfig]) (managed.Report, error) {
+	return s.Managed.CheckVersion(ctx, in.Params.number())
+}
+
+// restoreConfig serves POST /api/v1/config/versions/{version}/restore.
+func (s *Server) restoreConfig(ctx context.Context, tx *store.Tx, in rest.Request[restoreParams, contract.ApplyConfig], r managed.Report) (rest.Reply[contract.ConfigVersion], error) {
+	return s.addVersion(ctx, tx, in.Caller, r, in.Body.Note)
+}
+
+// addVersion applies a report.
+func (s *Server) addVersion(ctx context.Context, tx *store.Tx, c stoa.Caller, r managed.Report, note nullable.Nullable[string]) (rest.Reply[contract.ConfigVersion], error) {
+	if err := r.Applicable(); err != nil {
+		return rest.Reply[contract.ConfigVersion]{}, err
+	}
+	v, err := s.Managed.Apply(ctx, tx, r, c.Key.ID, orZero(note))
+	if err != nil {
+		return rest.Reply[contract.ConfigVersion]{}, err
+	}
+	tx.AfterCommit(s.Applied)
+	return rest.Created(rest.Prefix+"/config/versions/"+strconv.FormatInt(v.N, 10), contractConfigVersion(v)), nil
+}
+
+func contractConfigVersion(v store.ConfigVersion) contract.ConfigVersion {
+	return contract.ConfigVersion{
+		ID: "cfg_" + strconv.FormatInt(v.N, 10), Version: v.N, Author: v.Author, Note: nullIfZero(v.Note),
+		Changes: append([]string{}, v.Changes...), CreatedAt: contract.Time(v.CreatedAt),
+	}
+}
+
+// listConfigVersions serves GET /api/v1/config/versions.
+func (s *Server) listConfigVersions(ctx context.Context, in rest.Request[contract.ListConfigVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.ConfigVersion]], error) {
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, "", "config versions")
+	n := namesOf("")
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.ConfigVersion, bool, error) {
+		before := int64(math.MaxInt64)
+		if p.Page.After.ID != "" {
+			before, _ = strconv.ParseInt(p.Page.After.ID, 10, 64)
+		}
+		list, err := tx.ConfigVersions(ctx, before, p.Page.Limit+1)
+		for _, v := range list {
+			n.add(store.NamedKeys, v.Author)
+		}
+		err = n.read(ctx, tx, err)
+		more := len(list) > p.Page.Limit
+		return list[:min(len(list), p.Page.Limit)], more, err
+	}, func(v store.ConfigVersion) contract.ConfigVersion {
+		out := contractConfigVersion(v)
+		out.AuthorName = n.of(store.NamedKeys, v.Author)
+		return out
+	}, func(v store.ConfigVersion) rest.Place {
+		return rest.Place{At: v.CreatedAt, ID: strconv.FormatInt(v.N, 10)}
+	})
+}
+
+// getConfigVersion serves GET /api/v1/config/versions/{version}.
+func (s *Server) getConfigVersion(ctx context.Context, in rest.Request[byVersion, rest.None]) (rest.Reply[contract.ConfigVersionDetail], error) {
+	v, err := read(ctx, s, func(tx *store.Tx) (store.ConfigVersion, error) { return tx.ConfigVersion(ctx, in.Params.number()) })
+	if err != nil {
+		return rest.Reply[contract.ConfigVersionDetail]{}, err
+	}
+	settings, err := managed.Masked(v.Body)
+	c := contractConfigVersion(v)
+	return rest.Reply[contract.ConfigVersionDetail]{Body: contract.ConfigVersionDetail{
+		ID: c.ID, Version: c.Version, Author: c.Author, Note: c.Note, Changes: c.Changes, CreatedAt: c.CreatedAt, Settings: settings,
+	}}, err
+}

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// getCredits serves GET /api/v1/credits.
+func (s *Server) getCredits(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.Credits], error) {
+	balance, err := s.Ledger.Balance(ctx, in.Caller.Account.ID)
+	return rest.Reply[contract.Credits]{Body: contractCredits(balance)}, err
+}
+
+func contractCredits(b stoa.Balance) contract.Credits {
+	return contract.Credits{
+		AvailableMicro: int64(b.Available), HeldMicro: int64(b.Held), GrantedMicro: int64(b.Granted), SpentMicro: int64(b.Spent),
+		OwedMicro: int64(b.Owed),
+	}
+}
+
+// listLedger serves GET /api/v1/credits/ledger.
+func (s *Server) listLedger(ctx context.Context, in rest.Request[contract.ListLedgerParams, rest.None]) (rest.Reply[rest.Page[contract.LedgerEntry]], error) {
+	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.LedgerEntry]]{}, err
+	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "ledger", accountID)
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Entry, bool, error) {
+		return tx.Entries(ctx, accountID, p.Page)
+	}, contractEntry, func(e store.Entry) rest.Place { return rest.Place{At: e.CreatedAt, ID: e.ID} })
+}
+
+func contractEntry(e store.Entry) contract.LedgerEntry {
+	kind := string(e.Kind)
+	if e.Kind == store.EntryGrant && e.Effect < 0 {
+		kind = "adjust" // a correction
+	}
+	return contract.LedgerEntry{
+		ID: e.ID, Type: kind, AmountMicro: int64(e.Effect), Ref: nullIfZero(e.Ref), Reason: nullIfZero(e.Reason), CreatedAt: contract.Time(e.CreatedAt),
+	}
+}
+
+// listReceipts serves GET /api/v1/receipts.
+func (s *Server) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
+	accountID, q, n := in.Caller.Account.ID, in.Params, namesOf(in.Caller.Account.ID)
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Receipt, store.Cursor, error) {
+		list, next, err := tx.Receipts(ctx, accountID, receiptFilter(q), p.Page)
+		for _, r := range list {
+			n.addOfReceipt(r)
+		}
+		return list, next, n.read(ctx, tx, err)
+	}, n.receipt)
+}
+
+func receiptFilter(q contract.ListReceiptsParams) store.ReceiptFilter {
+	return store.ReceiptFilter{
+		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
+		From: q.From.Time(), To: q.To.Time(),
+	}
+}
+
+func placeOfReceipt(r store.Receipt) rest.Place { return rest.Place{At: r.CreatedAt, ID: r.ID} }
+
+func (n *names) addOfReceipt(r store.Receipt) {
+	n.add(store.NamedKeys, r.KeyID)
+	n.add(store.NamedAgents, r.AgentID)
+}
+
+// receipt returns a receipt with names.
+func (n *names) receipt(r store.Receipt) contract.Receipt {
+	out := contractReceipt(r)
+	out.KeyName, out.AgentName = n.of(store.NamedKeys, r.KeyID), n.of(store.NamedAgents, r.AgentID)
+	return out
+}
+
+// getReceiptSummary serves GET /api/v1/receipts/summary.
+func (s *Server) getReceiptSummary(ctx context.Context, in rest.Request[contract.GetReceiptSummaryParams, rest.None]) (rest.Reply[contract.UsageSums], error) {
+	accountID, filter := in.Caller.Account.ID, receiptFilter(extend[contract.ListReceiptsParams](in.Params))
+	u, err := report(ctx, s, accountID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
+		return tx.SumReceipts(ctx, accountID, filter)
+	})
+	return rest.Reply[contract.UsageSums]{Body: usageSums(u)}, err
+}
+
+// getReceipt serves GET /api/v1/receipts/{id}.
+func (s *Server) getReceipt(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Receipt], error) {
+	n := namesOf(in.Caller.Account.ID)
+	r, err := read(ctx, s, func(tx *store.Tx) (store.Receipt, error) {
+		r, err := tx.Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
+		n.addOfReceipt(r)
+		return r, n.read(ctx, tx, err)
+	})
+	return rest.Reply[contract.Receipt]{Body: n.receipt(r)}, err
+}
+
+func contractReceipt(r store.Receipt) contract.Receipt {
+	return contract.Receipt{
+		ID:    r.ID,
+		Model: contract.ReceiptModel{Requested: r.Asked, Served: r.Served, FallbackReason: nullIfZero(r.Reason)},
+		Route: contract.ReceiptRoute{Provider: r.Provider, Key: nullIfZero(r.RouteKey), Reason: nullIfZero(string(r.Route))},
+		Usage: contract.ReceiptUsage{
+			InputTokens: r.Usage.InputTokens, CachedInputTokens: r.Usage.CachedTokens, CacheWriteTokens: r.Usage.CacheWriteTokens,
+			CacheWriteLongTokens: r.Usage.CacheWriteLongTokens,
+			OutputTokens:         r.Usage.OutputTokens, ReasoningTokens: r.Usage.ReasoningTokens, TotalTokens: r.Usage.Total(),
+		},
+		Price:        contractPrice(r.Price),
+		Cache:        contract.ReceiptCache{Marks: nullIfZero(string(r.MarkedBy)), SavedMicro: int64(r.Price.Saved(r.Usage)), Broke: nullIfZero(string(r.Broke))},
+		CreditsMicro: int64(r.Amount), Estimated: r.Estimated, Clamped: r.Clamped, Capped: r.Capped, WrittenOffMicro: int64(r.WrittenOff),
+		Status: r.State, KeyID: r.KeyID,
+		EndUser: nullIfZero(r.EndUser), SpaceID: nullIfZero(r.SpaceID), AgentID: nullIfZero(r.AgentID), SessionID: nullIfZero(r.SessionID),
+		MemberID: nullIfZero(r.MemberID), EmbedID: nullIfZero(r.EmbedID),
+		StartedAt: contract.Time(r.StartedAt), TimeToFirstTokenMilliseconds: nullIfZero(milliseconds(r.FirstToken)),
+		DurationMilliseconds: milliseconds(r.Duration), Adjustments: r.Adjustments.Names(), Ignored: lines(r.Ignored), CreatedAt: contract.Time(r.CreatedAt),
+	}
+}
+
+// lines returns the lines of a text; nil if it is empty.
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+func contractPrice(p stoa.Price) contract.Price {
+	return contract.Price{
+		InputMicroPerMillion: int64(p.Input), CachedInputMicroPerMillion: int64(p.CachedInput),
+		CacheWriteMicroPerMillion: int64(p.CacheWrite), CacheWriteLongMicroPerMillion: int64(p.CacheWriteLong),
+		OutputMicroPerMillion: int64(p.Output), Version: p.Version, Band: nullIfZero(p.Band),
+	}
+}
+
+// contractTariff returns the price of a model, with its rules.
+func contractTariff(t *stoa.Tariff) contract.Price {
+	return contract.Price{
+		InputMicroPerMillion: int64(t.Input), CachedInputMicroPerMillion: int64(t.CachedInput),
+		CacheWriteMicroPerMillion: int64(t.CacheWrite), CacheWriteLongMicroPerMillion: int64(t.CacheWriteLong),
+		OutputMicroPerMillion: int64(t.Output), Version: t.Version, Above: contractLongInput(t.Above), Hours: contractHours(t.Hours),
+	}
+}
+
+func contractLongInput(a *stoa.LongInput) contract.LongInput {
+	if a == nil {
+		return contract.LongInput{}
+	}
+	return contract.LongInput{Tokens: a.Tokens, Input: a.Input, Output: a.Output}
+}
+
+func contractHours(hours []stoa.PriceHours) (list []contract.PriceHours) {
+	for _, h := range hours {
+		list = append(list, contract.PriceHours{Zone: h.Zone, Days: h.Days, From: h.From, To: h.To, Factor: h.Factor})
+	}
+	return list
+}
+
+// milliseconds rounds up, so that a positive duration is never shown as 0.
+func milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}

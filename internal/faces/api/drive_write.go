@@ -1,0 +1,256 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/agents/drive"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+)
+
+// The writes of a drive parse their bodies themselves: the generic check of a body of
+// 10 MiB against the contract costs ten times its memory. The manual checks are in
+// drive_body.go.
+
+type putDriveFileParams struct {
+	byID
+	contract.PutDriveFileParams
+}
+
+// putDriveFile serves PUT /api/v1/api-agents/{id}/drive/files.
+func (s *Server) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFileParams, rest.None]) error {
+	ctx := in.HTTP.Context()
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
+	if err != nil {
+		return err
+	}
+	body, err := s.ReadBody(w, in.HTTP)
+	if err != nil {
+		return err
+	}
+	op, err := rest.InTurn(&s.Base, w, body, parseDriveFile)
+	if err != nil {
+		return err
+	}
+	op.If = writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch)
+	return s.putFile(w, in.HTTP, who, op)
+}
+
+type putDriveFileContentParams struct {
+	byID
+	contract.PutDriveFileContentParams
+}
+
+// putDriveFileContent serves PUT /api/v1/api-agents/{id}/drive/files/content.
+func (s *Server) putDriveFileContent(w http.ResponseWriter, in *rest.Request[putDriveFileContentParams, rest.None]) error {
+	r := in.HTTP
+	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
+	if err != nil {
+		return err
+	}
+	mimeType, err := uploadType(in.Params.MimeType, r.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	encoding, err := textEncoding(in.Params.TextEncoding)
+	if err != nil {
+		return err
+	}
+	content, err := s.stage(r, s.Drives.Limits().MaxFileBytes)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	return s.putFile(w, r, who, drive.Op{
+		Verb: drive.VerbPut, Path: path, Content: content, MimeType: mimeType, Encoding: encoding,
+		If: writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch),
+	})
+}
+
+// putFile writes a file.
+func (s *Server) putFile(w http.ResponseWriter, r *http.Request, who drive.Owner, op drive.Op) error {
+	result, err := s.Drives.Apply(r.Context(), who, drive.Claim{}, []drive.Op{op})
+	if err != nil {
+		return singleError(err)
+	}
+	return writtenFile(w, who, result.Changes[0])
+}
+
+// singleError returns the error of the only operation of a write.
+func singleError(err error) error {
+	if e, ok := errors.AsType[*drive.OpError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// rereadDriveFile serves POST /api/v1/api-agents/{id}/drive/files/reread.
+func (s *Server) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+	ctx := in.HTTP.Context()
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
+	if err != nil {
+		return err
+	}
+	body, err := s.ReadBody(w, in.HTTP)
+	if err != nil {
+		return err
+	}
+	op, err := rest.InTurn(&s.Base, w, body, parseDriveReread)
+	if err != nil {
+		return err
+	}
+	f, waits, err := s.Drives.Reread(ctx, who, op.Path, op.Encoding)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if waits {
+		status = http.StatusAccepted
+	}
+	w.Header().Set("ETag", f.ETag())
+	return rest.Answer(w, rest.Reply[contract.DriveFile]{Status: status, Body: contractFile(who, f)}, nil)
+}
+
+// moveDriveFile serves POST /api/v1/api-agents/{id}/drive/files/move.
+func (s *Server) moveDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+	return s.changeFile(w, in, parseDriveMove)
+}
+
+// restoreDriveFile serves POST /api/v1/api-agents/{id}/drive/files/restore.
+func (s *Server) restoreDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+	return s.changeFile(w, in, parseDriveRestore)
+}
+
+// changeFile performs the single write that a body describes.
+func (s *Server) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], parse func([]byte) (drive.Op, error)) error {
+	who, once, body, err := s.driveRequest(w, in)
+	if err != nil {
+		return err
+	}
+	op, err := rest.InTurn(&s.Base, w, body, parse)
+	if err != nil {
+		return err
+	}
+	result, err := s.Drives.Apply(in.HTTP.Context(), who, once, []drive.Op{op})
+	if err != nil {
+		return singleError(err)
+	}
+	replayed(w, in.Log, result)
+	return writtenFile(w, who, result.Changes[0])
+}
+
+// batchDrive serves POST /api/v1/api-agents/{id}/drive/batch.
+func (s *Server) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+	who, once, body, err := s.driveRequest(w, in)
+	if err != nil {
+		return err
+	}
+	ops, err := rest.InTurn(&s.Base, w, body, func(body []byte) ([]drive.Op, error) {
+		return parseDriveBatch(body, s.Drives.Limits().MaxBatch)
+	})
+	if err != nil {
+		return err
+	}
+	result, err := s.Drives.Apply(in.HTTP.Context(), who, once, ops)
+	if err != nil {
+		return batchError(err)
+	}
+	out := contract.DriveBatchResult{Revision: result.Revision, Results: []contract.DriveOutcome{}}
+	for _, c := range result.Changes {
+		file := nullable.NewNullNullable[contract.DriveFile]()
+		if c.File != nil {
+			file = nullable.NewNullableWithValue(contractFile(who, *c.File))
+		}
+		out.Results = append(out.Results, contract.DriveOutcome{Outcome: string(c.Outcome), Path: c.Path, File: file})
+	}
+	replayed(w, in.Log, result)
+	return rest.Answer(w, rest.Reply[contract.DriveBatchResult]{Body: out}, nil)
+}
+
+// batchError prefixes the member of an error with the operation that failed.
+func batchError(err error) error {
+	oe, ok := errors.AsType[*drive.OpError](err)
+	if !ok {
+		return err
+	}
+	e, ok := errors.AsType[*stoa.Error](oe.Err)
+	if !ok {
+		return err
+	}
+	at := fmt.Sprintf("operations[%d]", oe.Index)
+	if e.Param != "" {
+		at += "." + e.Param
+	}
+	named := *e
+	return named.At(at)
+}
+
+// driveRequest parses the common part of the POSTs of a drive.
+func (s *Server) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None]) (who drive.Owner, once drive.Claim, body []byte, err error) {
+	r := in.HTTP
+	if who, err = s.driveOf(r.Context(), in.Caller, in.Params.ID); err != nil {
+		return who, once, nil, err
+	}
+	key, err := rest.IdempotencyKey(r)
+	if err != nil {
+		return who, once, nil, err
+	}
+	if key != "" {
+		once.Ref, once.Scope = key, r.Method+" "+r.URL.Path
+	}
+	if body, err = s.ReadBody(w, r); err != nil {
+		return who, once, nil, err
+	}
+	if once.Ref != "" {
+		once.Body = rest.BodyHash(body)
+	}
+	return who, once, body, nil
+}
+
+func replayed(w http.ResponseWriter, log *rest.Fields, result drive.Result) {
+	if result.Replayed {
+		log.Replayed = true
+		w.Header().Set(rest.ReplayedHeader, "true")
+	}
+}
+
+// writtenFile answers a write of one file.
+func writtenFile(w http.ResponseWriter, who drive.Owner, c drive.Change) error {
+	f := extend[contract.WrittenDriveFile](contractFile(who, *c.File))
+	f.Outcome = string(c.Outcome)
+	w.Header().Set("ETag", c.File.ETag())
+	status := http.StatusOK
+	if c.Outcome == drive.Created {
+		status = http.StatusCreated
+	}
+	return rest.Answer(w, rest.Reply[contract.WrittenDriveFile]{Status: status, Body: f}, nil)
+}
+
+// writeCondition parses the conditions of a PUT. The contract allows only * as
+// If-None-Match.
+func writeCondition(ifMatch, ifNoneMatch string) drive.Condition {
+	return drive.Condition{Match: matching(ifMatch), NotExist: ifNoneMatch == "*"}
+}
+
+// uploadType returns the media type that an upload declares: its parameter, or its
+// Content-Type. Two types are defaults of HTTP clients; they are ignored.
+func uploadType(parameter, contentType string) (string, error) {
+	if parameter != "" {
+		return drive.ParseMime(parameter)
+	}
+	t, err := drive.ParseMime(contentType)
+	if err != nil {
+		return "", stoa.AsError(err).At("Content-Type")
+	}
+	switch bare, _, _ := mime.ParseMediaType(t); bare {
+	case "application/octet-stream", "application/x-www-form-urlencoded":
+		return "", nil
+	}
+	return t, nil
+}

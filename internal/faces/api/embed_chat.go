@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/agents/embed"
+	"stoa/internal/agents/session"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/store"
+)
+
+// exchangeEmbedURL serves POST /api/v1/embed/exchange.
+func (s *Server) exchangeEmbedURL(ctx context.Context, in rest.PublicRequest[rest.None, contract.ExchangeEmbedURL]) (rest.Reply[contract.EmbedToken], error) {
+	b := in.Body
+	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, s.pageFrom(in.HTTP)); err != nil {
+		return rest.Reply[contract.EmbedToken]{}, err
+	}
+	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {
+		who, token, err := s.embeds.Exchange(ctx, tx, b.EmbedURLID, b.Ticket)
+		return contractToken(who, token), err
+	})
+	return rest.Reply[contract.EmbedToken]{Body: out}, err
+}
+
+func contractToken(who embed.Visitor, t embed.Token) contract.EmbedToken {
+	return contract.EmbedToken{
+		Token: t.Secret, ChatSessionID: who.Embed.ChatID,
+		ExpiresAt: contract.Time(t.ExpiresAt), ChatExpiresAt: contract.Time(who.Embed.ChatExpiresAt),
+	}
+}
+
+// refreshEmbedToken serves POST /api/v1/embed/refresh.
+func (s *Server) refreshEmbedToken(ctx context.Context, in VisitorRequest[rest.None, rest.None]) (rest.Reply[contract.EmbedToken], error) {
+	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {
+		token, err := s.embeds.Renew(ctx, tx, in.Visitor)
+		return contractToken(in.Visitor, token), err
+	})
+	return rest.Reply[contract.EmbedToken]{Body: out}, err
+}
+
+// getEmbedChat serves GET /api/v1/embed/chat-sessions/{chatId}.
+func (s *Server) getEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
+	chat, err := s.embeds.Chat(ctx, in.Visitor)
+	return rest.Reply[contract.EmbedChat]{Body: s.contractChat(chat)}, err
+}
+
+func (s *Server) contractChat(c embed.Chat) contract.EmbedChat {
+	e := c.Embed
+	out := contract.EmbedChat{
+		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
+		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullable.NewNullNullable[string](), Error: nullable.NewNullNullable[contract.EmbedError](),
+		Greeting: nullIfZero(e.Greeting), Title: nullIfZero(e.Title), LogoURL: nullIfZero(s.logoLink(e.Logo)), Starters: e.Starters, Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
+		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
+		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
+	}
+	if c.Operator {
+		out.WaitingFor = nullable.NewNullableWithValue("operator")
+	}
+	if c.Problem != nil {
+		out.Error = nullable.NewNullableWithValue(contract.EmbedError{Message: c.Problem.Message, Retryable: c.Problem.Retryable})
+	}
+	for _, m := range c.Messages {
+		out.Messages = append(out.Messages, contract.EmbedMessage{
+			ID: m.ID, Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text, Attachments: contractAttachments(m.Attachments), CreatedAt: contract.Time(m.CreatedAt),
+		})
+	}
+	return out
+}
+
+// visitorInput returns the pending input in the form for visitors.
+func visitorInput(c embed.Chat) nullable.Nullable[contract.PendingInput] {
+	in, err := contractInput(c.Pending).Get()
+	if err != nil {
+		return nullable.NewNullNullable[contract.PendingInput]()
+	}
+	in.Calls, in.Confirmation = nil, contractConfirmation(c.Confirm)
+	return nullable.NewNullableWithValue(in)
+}
+
+// contractConfirmation returns the part of a call that a visitor sees; zero if there is
+// none.
+func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirmation) {
+	if c == nil {
+		return out
+	}
+	out = contract.ToolConfirmation{Title: c.Title, Fields: []contract.ToolConfirmationField{}, PreviousOutcome: c.PreviousOutcome}
+	for _, f := range c.Fields {
+		out.Fields = append(out.Fields, contract.ToolConfirmationField{Name: f.Name, Value: f.Value, Cut: f.Cut})
+	}
+	return out
+}
+
+// acceptedChat answers with a chat that has pending work.
+func (s *Server) acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
+	return rest.Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: s.contractChat(c)}
+}
+
+// sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
+func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (rest.Reply[contract.EmbedChat], error) {
+	uploads := session.Uploads{ChatID: in.Visitor.Embed.ChatID}
+	for _, a := range orZero(in.Body.Attachments) {
+		uploads.IDs = append(uploads.IDs, a.UploadID)
+	}
+	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message, in.Body.Timezone, uploads)
+	return s.acceptedChat(chat), err
+}
+
+// answerEmbedInput serves POST …/chat-sessions/{chatId}/input.
+func (s *Server) answerEmbedInput(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.AnswerInput]) (rest.Reply[contract.EmbedChat], error) {
+	chat, err := s.embeds.Answer(ctx, tx, in.Visitor, answerRequest(in.Body))
+	return s.acceptedChat(chat), err
+}
+
+// retryEmbedChat serves POST …/chat-sessions/{chatId}/retry.
+func (s *Server) retryEmbedChat(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
+	chat, err := s.embeds.Retry(ctx, tx, in.Visitor)
+	return s.acceptedChat(chat), err
+}
+
+// cancelEmbedChat serves POST …/chat-sessions/{chatId}/cancel.
+func (s *Server) cancelEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
+	chat, err := s.embeds.Cancel(ctx, in.Visitor)
+	if chat.Status.Stopped() {
+		return rest.Reply[contract.EmbedChat]{Body: s.contractChat(chat)}, err
+	}
+	return s.acceptedChat(chat), err
+}

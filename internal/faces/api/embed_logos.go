@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// logoLink returns the address of the logo with an id, or "" for an empty id.
+func (s *Server) logoLink(id string) string {
+	if id == "" {
+		return ""
+	}
+	return s.link(embedPrefix + "/logos/" + id)
+}
+
+func (s *Server) contractLogo(l stoa.EmbedLogo) contract.EmbedLogo {
+	return contract.EmbedLogo{
+		ID: l.ID, Object: "embed_logo", MimeType: l.MimeType, Size: int(l.Bytes), Width: int(l.Width), Height: int(l.Height),
+		URL: s.logoLink(l.ID), CreatedAt: contract.Time(l.CreatedAt),
+	}
+}
+
+// createEmbedLogo serves POST /api/v1/embed-logos.
+func (s *Server) createEmbedLogo(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateEmbedLogo]) (rest.Reply[contract.EmbedLogo], error) {
+	l, err := s.embeds.CreateLogo(ctx, tx, in.Caller.Account.ID, in.Body.Content)
+	return rest.Created("/api/v1/embed-logos/"+l.ID, s.contractLogo(l)), err
+}
+
+// listEmbedLogos serves GET /api/v1/embed-logos.
+func (s *Server) listEmbedLogos(ctx context.Context, in rest.Request[contract.ListEmbedLogosParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedLogo]], error) {
+	q, accountID := in.Params, in.Caller.Account.ID
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed logos", accountID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.EmbedLogo]]{}, p.Err
+	}
+	list, more, err := s.embeds.Logos(ctx, accountID, p.Page)
+	return rest.Reply[rest.Page[contract.EmbedLogo]]{Body: rest.NewPage(p, list, more, s.contractLogo,
+		func(l stoa.EmbedLogo) rest.Place { return rest.Place{At: l.CreatedAt, ID: l.ID} })}, err
+}
+
+// deleteEmbedLogo serves DELETE /api/v1/embed-logos/{id}.
+func (s *Server) deleteEmbedLogo(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+	_, err := write(ctx, s, func(tx *store.Tx) (struct{}, error) {
+		return struct{}{}, tx.DeleteEmbedLogo(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return rest.NoContent(), err
+}
+
+type byLogoID struct {
+	LogoID string `path:"logoId"`
+}
+
+// getEmbedLogo serves GET /api/v1/embed/logos/{logoId}. Pages of any site show it, as a picture
+// and nothing else.
+func (s *Server) getEmbedLogo(x *rest.Exchange, read func() (rest.Input[byLogoID, rest.None], error)) error {
+	in, err := read()
+	if err != nil {
+		return err
+	}
+	mimeType, data, err := s.embeds.Logo(x.Context(), in.Params.LogoID, s.ClientAddress(x.HTTP))
+	if err != nil {
+		return err
+	}
+	h := x.Header()
+	h.Set("Content-Type", mimeType)
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	x.WriteHeader(http.StatusOK)
+	if x.HTTP.Method != http.MethodHead {
+		_, err = x.Write(data)
+	}
+	return err
+}

@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+
+	"stoa/internal/agents/embed"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// createEmbedTag serves POST /api/v1/api-agents/{id}/embed-tags.
+func (s *Server) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
+	b, enabled := in.Body, true
+	if v, err := b.Enabled.Get(); err == nil {
+		enabled = v
+	}
+	made, err := s.embeds.CreateTag(ctx, tx, in.Caller, in.Params.ID, enabled, embed.TagRequest{
+		Origins: orZero(b.AllowedOrigins), Greeting: orZero(b.Greeting), Theme: orZero(b.Theme), Accent: orZero(b.AccentColor),
+		Position: orZero(b.Position), Language: orZero(b.Language), MaxCredits: stoa.Credits(orZero(b.MaxCreditsMicro)), ChatsPerDay: orZero(b.ChatsPerDay),
+		Attachments: visitorAttachments(b.Attachments), Look: stoa.EmbedLook{Title: orZero(b.Title), Logo: orZero(b.Logo), Starters: orZero(b.Starters)},
+	})
+	if err == nil {
+		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
+	}
+	reply := rest.Created(agentPath(in.Params.ID)+"/embed-tags/"+made.ID, s.contractTag(made))
+	reply.ETag = revisionETag(made.Revision)
+	return reply, err
+}
+
+type listEmbedTagsParams struct {
+	byID
+	contract.ListEmbedTagsParams
+}
+
+// listEmbedTags serves GET /api/v1/api-agents/{id}/embed-tags.
+func (s *Server) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTagsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
+	q, accountID := in.Params, in.Caller.Account.ID
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID, q.Q)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.EmbedTag]]{}, p.Err
+	}
+	list, next, err := s.embeds.Tags(ctx, accountID, q.ID, q.Q, p.Page)
+	return rest.Reply[rest.Page[contract.EmbedTag]]{Body: rest.NewPageTo(p, list, next, s.contractTag)}, err
+}
+
+// getEmbedTag serves GET …/embed-tags/{tagId}.
+func (s *Server) getEmbedTag(ctx context.Context, in rest.Request[byTagID, rest.None]) (rest.Reply[contract.EmbedTag], error) {
+	t, err := s.embeds.Tag(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.TagID)
+	if err != nil {
+		return rest.Reply[contract.EmbedTag]{}, err
+	}
+	out := s.contractTag(t)
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, t.ID)
+	return rest.Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: out}, err
+}
+
+type updateEmbedTagParams struct {
+	byTagID
+	contract.UpdateEmbedTagParams
+}
+
+// updateEmbedTag serves PATCH …/embed-tags/{tagId}.
+func (s *Server) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbedTagParams, contract.UpdateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
+	b := in.Body
+	t, err := write(ctx, s, func(tx *store.Tx) (embed.StoredTag, error) {
+		return s.embeds.EditTag(ctx, tx, in.Caller, in.Params.ID, in.Params.TagID, func(t *stoa.EmbedTag, r *embed.TagRequest, enabled *bool) error {
+			if err := ifCurrent(in.Params.IfMatch, t.Revision); err != nil {
+				return err
+			}
+			patch(&r.Origins, b.AllowedOrigins, same)
+			patch(&r.Greeting, b.Greeting, same)
+			patch(&r.Look.Title, b.Title, same)
+			patch(&r.Look.Logo, b.Logo, same)
+			patch(&r.Look.Starters, b.Starters, same)
+			patch(&r.Theme, b.Theme, same)
+			patch(&r.Accent, b.AccentColor, same)
+			patch(&r.Position, b.Position, same)
+			patch(&r.Language, b.Language, same)
+			patch(&r.MaxCredits, b.MaxCreditsMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
+			patch(&r.ChatsPerDay, b.ChatsPerDay, same)
+			if b.Attachments.IsSpecified() {
+				r.Attachments = visitorAttachments(b.Attachments)
+			}
+			if b.Enabled.IsSpecified() {
+				v, err := b.Enabled.Get()
+				*enabled = v || err != nil // null means the default
+			}
+			return keepCredentials(ctx, tx, in.Caller, t.ID, "", b.Credentials)
+		})
+	})
+	return rest.Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: s.contractTag(t)}, err
+}
+
+type deleteEmbedTagParams struct {
+	byTagID
+	contract.DeleteEmbedTagParams
+}
+
+// deleteEmbedTag serves DELETE …/embed-tags/{tagId}.
+func (s *Server) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbedTagParams, rest.None]) (rest.Reply[rest.None], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
+		if q.IfMatch != "" {
+			t, err := tx.EmbedTag(ctx, accountID, q.ID, q.TagID)
+			if err == nil {
+				err = ifCurrent(q.IfMatch, t.Revision)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return tx.DeleteEmbedTag(ctx, accountID, q.ID, q.TagID)
+	})
+}
+
+func (s *Server) contractTag(t embed.StoredTag) contract.EmbedTag {
+	return contract.EmbedTag{
+		ID: t.ID, Object: "embed_tag", AgentID: t.AgentID, Enabled: t.Disabled == "", DisabledReason: nullIfZero(t.Disabled),
+		AllowedOrigins: t.Origins, Greeting: nullIfZero(t.Greeting), Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
+		MaxCreditsMicro: int64(t.MaxCredits), ChatsPerDay: t.ChatsPerDay, Attachments: contractVisitorAttachments(t.Attachments),
+		Title: nullIfZero(t.Title), Logo: nullIfZero(t.Logo), LogoURL: nullIfZero(s.logoLink(t.Logo)), Starters: t.Starters,
+		Snippet:    fmt.Sprintf(`<script src="%s" data-embed="%s" async></script>`, html.EscapeString(s.link("/embed.js")), t.ID),
+		PreviewURL: s.link("/embed/" + t.ID), RefusedRequests: t.EmbedTag.Refused, RefusedOrigins: contractRefused(t.Refused),
+		CreatedAt: contract.Time(t.CreatedAt), UpdatedAt: contract.Time(t.UpdatedAt),
+	}
+}
+
+// byPublicTag contains the parameters of requests from pages about a script tag.
+type byPublicTag struct {
+	TagID string `path:"tagId"`
+}
+
+// tagRoute returns a route for pages with a script tag, which send no key: h checks
+// their origin. A page that the tag admits can read the reply.
+func tagRoute[B, R any](pattern string, h func(*Server, context.Context, rest.PublicRequest[byPublicTag, B]) (rest.Reply[R], error)) rest.Route[*Server] {
+	return rest.Custom(pattern, func(s *Server, x *rest.Exchange, read func() (rest.Input[byPublicTag, B], error)) error {
+		s.shareTagWith(x, x.HTTP, x.HTTP.PathValue("tagId"))
+		in, err := read()
+		if err != nil {
+			return err
+		}
+		reply, err := h(s, x.Context(), rest.PublicRequest[byPublicTag, B]{Input: in})
+		return rest.Answer(x, reply, err)
+	})
+}
+
+// shareTagWith allows the page that sends a request about a script tag to read the
+// reply, if the tag admits it. It reports whether it does.
+func (s *Server) shareTagWith(w http.ResponseWriter, r *http.Request, id string) bool {
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	from := s.pageFrom(r)
+	if len(from.Origins) != 1 || !s.embeds.TagAdmits(r.Context(), id, from) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", from.Origins[0])
+	h.Set("Access-Control-Expose-Headers", "x-request-id, Retry-After")
+	return true
+}
+
+// getEmbedLauncher serves GET /api/v1/embed/tags/{tagId}.
+func (s *Server) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byPublicTag, rest.None]) (rest.Reply[contract.EmbedLauncher], error) {
+	t, name, err := s.embeds.Launcher(ctx, in.Params.TagID, s.pageFrom(in.HTTP))
+	return rest.Reply[contract.EmbedLauncher]{Body: contract.EmbedLauncher{
+		ID: t.ID, Object: "embed.launcher", Agent: contract.EmbedAgent{Name: name},
+		Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
+		Title: nullIfZero(t.Title), LogoURL: nullIfZero(s.logoLink(t.Logo)),
+	}}, err
+}
+
+// createEmbedTicket serves POST /api/v1/embed/tags/{tagId}/tickets.
+func (s *Server) createEmbedTicket(ctx context.Context, in rest.PublicRequest[byPublicTag, contract.CreateEmbedTicket]) (rest.Reply[contract.EmbedTicket], error) {
+	t, err := s.embeds.Open(ctx, in.Params.TagID, orZero(in.Body.VisitorToken), s.pageFrom(in.HTTP))
+	return rest.Reply[contract.EmbedTicket]{Body: contract.EmbedTicket{
+		URL: s.link("/embed/" + t.EmbedID + "#t=" + t.Secret), VisitorToken: t.VisitorToken, VisitorExpiresAt: contract.Time(t.VisitorExpiresAt),
+	}}, err
+}

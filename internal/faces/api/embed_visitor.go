@@ -1,0 +1,103 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"stoa/internal/agents/embed"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+)
+
+const (
+	embedPrefix = rest.Prefix + "/embed"
+	// preflightKept is the time for which a browser can cache the answer to a
+	// preflight, in seconds.
+	preflightKept = "600"
+)
+
+// pageFrom returns the origin of the page that sends a request, as given by the
+// browser.
+func (s *Server) pageFrom(r *http.Request) embed.Page {
+	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: s.ClientAddress(r)}
+}
+
+// visitor authenticates a request with the token of an embed.
+func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor, error) {
+	chatID := r.PathValue("chatId")
+	s.shareWith(w, r, chatID)
+	headers := r.Header["Authorization"]
+	if len(headers) != 1 { // two tokens are rejected like none
+		headers = []string{""}
+	}
+	who, err := s.embeds.Authenticate(r.Context(), headers[0], chatID, s.pageFrom(r))
+	if stoa.CodeOf(err) == stoa.CodeOriginNotAllowed {
+		w.Header().Del("Access-Control-Allow-Origin")
+	}
+	return who, err
+}
+
+// shareWith allows the page that sends the request to read any reply, if it may read
+// replies of the chat; see [embed.Embeds.MayRead]. It reports whether it does.
+func (s *Server) shareWith(w http.ResponseWriter, r *http.Request, chatID string) bool {
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	origin := s.embeds.MayRead(r.Context(), chatID, s.pageFrom(r))
+	if origin == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "x-request-id, Retry-After, Idempotency-Replayed, x-should-retry")
+	return true
+}
+
+// preflight reports whether the request is a preflight of the embed paths, and answers
+// it. A preflight carries no token: the page must be allowed for the chat in its path.
+func (s *Server) preflight(w http.ResponseWriter, r *http.Request) (bool, error) {
+	if !isPreflight(r) {
+		return false, nil
+	}
+	rest, _ := strings.CutPrefix(r.URL.Path, embedPrefix)
+	if tag, ok := strings.CutPrefix(rest, "/tags/"); ok {
+		return true, s.preflightOfTag(w, r, strings.TrimSuffix(tag, "/tickets"))
+	}
+	chatID, inChat := strings.CutPrefix(rest, "/chat-sessions/")
+	chatID, _, _ = strings.Cut(chatID, "/")
+	h := w.Header()
+	h.Add("Vary", "Access-Control-Request-Method")
+	h.Add("Vary", "Access-Control-Request-Headers")
+	if rest != "/refresh" && (!inChat || chatID == "") || !s.shareWith(w, r, chatID) {
+		if inChat && chatID != "" {
+			s.embeds.RefuseForChat(r.Context(), chatID, s.pageFrom(r))
+		}
+		return true, embed.ErrOrigin()
+	}
+	h.Del("Access-Control-Expose-Headers")
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
+	h.Set("Access-Control-Max-Age", preflightKept)
+	w.WriteHeader(http.StatusNoContent)
+	return true, nil
+}
+
+// preflightOfTag is like [Server.preflight], for pages with a script tag.
+func (s *Server) preflightOfTag(w http.ResponseWriter, r *http.Request, id string) error {
+	h := w.Header()
+	h.Add("Vary", "Access-Control-Request-Method")
+	h.Add("Vary", "Access-Control-Request-Headers")
+	if !s.shareTagWith(w, r, id) {
+		s.embeds.RefuseForTag(r.Context(), id, s.pageFrom(r))
+		return embed.ErrOrigin()
+	}
+	h.Del("Access-Control-Expose-Headers")
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Headers", "Content-Type")
+	h.Set("Access-Control-Max-Age", preflightKept)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// isPreflight reports whether a browser sends a preflight for the embed paths.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && rest.Under(r.URL.Path, embedPrefix) && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+}

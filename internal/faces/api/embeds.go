@@ -1,0 +1,177 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"stoa/internal/agents/embed"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// prepareEmbed checks the request of an owner.
+func (s *Server) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contract.CreateEmbed]) (stoa.Embed, error) {
+	b := in.Body
+	return s.embeds.Prepare(in.Caller, kind, in.Params.ID, embed.Request{
+		Origins: orZero(b.AllowedOrigins), ChatID: orZero(b.ChatSessionID), ExternalUserID: orZero(b.ExternalUserID),
+		Greeting: orZero(b.Greeting), Theme: orZero(b.Theme),
+		MessagesPerMinute: orZero(b.MessagesPerMinute), MaxMessages: orZero(b.MaxMessages), MaxMessageChars: orZero(b.MaxMessageChars),
+		MaxCredits:  stoa.Credits(orZero(b.MaxCreditsMicro)),
+		Life:        time.Duration(orZero(b.ExpiresInSeconds)) * time.Second,
+		ChatLife:    time.Duration(orZero(b.ChatExpiresInSeconds)) * time.Second,
+		Attachments: visitorAttachments(b.Attachments),
+		Look:        stoa.EmbedLook{Title: orZero(b.Title), Logo: orZero(b.Logo), Starters: orZero(b.Starters)},
+	})
+}
+
+// createEmbedURL serves POST /api/v1/api-agents/{id}/embed-urls.
+func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedURLWithLink], error) {
+	e, err := s.prepareEmbed(stoa.EmbedURL, in)
+	if err != nil {
+		return rest.Reply[contract.EmbedURLWithLink]{}, err
+	}
+	made, ticket, err := s.embeds.CreateURL(ctx, tx, e)
+	if err == nil {
+		err = keepCredentials(ctx, tx, in.Caller, made.ID, e.ExternalUserID, in.Body.Credentials)
+	}
+	url := contractEmbedURL(embed.Stored{Embed: made}, tx.Now)
+	reply := rest.Created(agentPath(in.Params.ID)+"/embed-urls/"+made.ID, contract.EmbedURLWithLink{
+		URL: s.link("/embed/" + made.ID + "#t=" + ticket),
+		ID:  url.ID, Object: url.Object, AgentID: url.AgentID, ChatSessionID: url.ChatSessionID, Status: url.Status,
+		AllowedOrigins: url.AllowedOrigins, ExternalUserID: url.ExternalUserID, Greeting: url.Greeting, Theme: url.Theme, Attachments: url.Attachments,
+		Title: url.Title, Logo: url.Logo, Starters: url.Starters,
+		MessagesPerMinute: url.MessagesPerMinute, MaxMessages: url.MaxMessages, MaxMessageChars: url.MaxMessageChars, MaxCreditsMicro: url.MaxCreditsMicro,
+		MessagesSent: url.MessagesSent, LastMessageAt: url.LastMessageAt, RefusedRequests: url.RefusedRequests, RefusedOrigins: url.RefusedOrigins,
+		ExpiresAt: url.ExpiresAt, ExchangedAt: url.ExchangedAt, ChatExpiresAt: url.ChatExpiresAt, RevokedAt: url.RevokedAt, CreatedAt: url.CreatedAt,
+	})
+	reply.Secret = true
+	return reply, err
+}
+
+// createEmbedSession serves POST /api/v1/api-agents/{id}/embed-sessions.
+func (s *Server) createEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedSessionWithToken], error) {
+	e, err := s.prepareEmbed(stoa.EmbedSession, in)
+	if err != nil {
+		return rest.Reply[contract.EmbedSessionWithToken]{}, err
+	}
+	made, token, err := s.embeds.CreateSession(ctx, tx, e)
+	if err == nil {
+		err = keepCredentials(ctx, tx, in.Caller, made.ID, e.ExternalUserID, in.Body.Credentials)
+	}
+	reply := rest.Created(agentPath(in.Params.ID)+"/embed-sessions/"+made.ID, withToken(contractEmbedSession(embed.Stored{Embed: made}, tx.Now), token))
+	reply.Secret = true
+	return reply, err
+}
+
+// refreshEmbedSession serves POST …/embed-sessions/{embedId}/refresh.
+func (s *Server) refreshEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSessionWithToken], error) {
+	e, token, err := s.embeds.Refresh(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.EmbedID)
+	return rest.Reply[contract.EmbedSessionWithToken]{Body: withToken(contractEmbedSession(e, tx.Now), token), Secret: true}, err
+}
+
+type listEmbedURLsParams struct {
+	byID
+	contract.ListEmbedURLsParams
+}
+
+// listEmbedURLs serves GET /api/v1/api-agents/{id}/embed-urls.
+func (s *Server) listEmbedURLs(ctx context.Context, in rest.Request[listEmbedURLsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
+	q := in.Params
+	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedURL, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedURL)
+}
+
+type listEmbedSessionsParams struct {
+	byID
+	contract.ListEmbedSessionsParams
+}
+
+// listEmbedSessions serves GET /api/v1/api-agents/{id}/embed-sessions.
+func (s *Server) listEmbedSessions(ctx context.Context, in rest.Request[listEmbedSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
+	q := in.Params
+	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedSession, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedSession)
+}
+
+func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID string, kind stoa.EmbedKind, text string, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (rest.Reply[rest.Page[Item]], error) {
+	p := rest.NewPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind), text)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[Item]]{}, p.Err
+	}
+	now := time.Now()
+	list, next, err := s.embeds.List(ctx, c.Account.ID, agentID, kind, text, p.Page)
+	return rest.Reply[rest.Page[Item]]{Body: rest.NewPageTo(p, list, next, func(e embed.Stored) Item { return item(e, now) })}, err
+}
+
+// getEmbedURL serves GET …/embed-urls/{embedId}.
+func (s *Server) getEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedURL], error) {
+	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
+	if err != nil {
+		return rest.Reply[contract.EmbedURL]{}, err
+	}
+	out := contractEmbedURL(e, time.Now())
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, e.ID)
+	return rest.Reply[contract.EmbedURL]{Body: out}, err
+}
+
+// getEmbedSession serves GET …/embed-sessions/{embedId}.
+func (s *Server) getEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSession], error) {
+	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
+	if err != nil {
+		return rest.Reply[contract.EmbedSession]{}, err
+	}
+	out := contractEmbedSession(e, time.Now())
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, e.ID)
+	return rest.Reply[contract.EmbedSession]{Body: out}, err
+}
+
+// deleteEmbedURL serves DELETE …/embed-urls/{embedId}.
+func (s *Server) deleteEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
+}
+
+// deleteEmbedSession serves DELETE …/embed-sessions/{embedId}.
+func (s *Server) deleteEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
+}
+
+func contractRefused(list []store.Refusal) []contract.RefusedOrigin {
+	out := []contract.RefusedOrigin{}
+	for _, r := range list {
+		out = append(out, contract.RefusedOrigin{Origin: r.Origin, Times: r.Times, LastAt: contract.Time(r.LastAt)})
+	}
+	return out
+}
+
+func contractEmbedURL(e embed.Stored, now time.Time) contract.EmbedURL {
+	c := extend[contract.EmbedURL](contractEmbedSession(e, now))
+	c.Object, c.TagID, c.ExpiresAt, c.ExchangedAt = "embed_url", e.TagID, contract.Time(e.ExpiresAt), nullIfNever(e.ExchangedAt)
+	return c
+}
+
+func contractEmbedSession(e embed.Stored, now time.Time) contract.EmbedSession {
+	return contract.EmbedSession{
+		ID: e.ID, Object: "embed_session", AgentID: e.AgentID, ChatSessionID: e.ChatID, Status: e.Status(now),
+		AllowedOrigins: e.Origins, ExternalUserID: nullIfZero(e.ExternalUserID), Greeting: nullIfZero(e.Greeting), Theme: e.Theme, Attachments: contractVisitorAttachments(e.Attachments),
+		Title: nullIfZero(e.Title), Logo: nullIfZero(e.Logo), Starters: e.Starters,
+		MessagesPerMinute: e.MessagesPerMinute, MaxMessages: e.MaxMessages, MaxMessageChars: e.MaxMessageChars, MaxCreditsMicro: nullIfZero(int64(e.MaxCredits)),
+		MessagesSent: e.Messages, LastMessageAt: nullIfNever(e.UsedAt), RefusedRequests: e.Embed.Refused, RefusedOrigins: contractRefused(e.Refused),
+		ChatExpiresAt: nullIfNever(e.ChatExpiresAt), RevokedAt: nullIfNever(e.RevokedAt), CreatedAt: contract.Time(e.CreatedAt),
+	}
+}
+
+func withToken(e contract.EmbedSession, t embed.Token) contract.EmbedSessionWithToken {
+	c := extend[contract.EmbedSessionWithToken](e)
+	c.Token, c.ExpiresAt = t.Secret, contract.Time(t.ExpiresAt)
+	return c
+}
+
+// EmbedPage returns the data for the chat page of an embed URL; found is false if it
+// does not exist.
+func (s *Server) EmbedPage(r *http.Request, id string) (v embed.PageView, found bool, err error) {
+	s.prepare()
+	v, found, err = s.embeds.Page(r.Context(), id)
+	v.Logo = s.logoLink(v.Logo)
+	return v, found, err
+}

@@ -1,0 +1,102 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/stoa"
+	"stoa/internal/testkit/apitest"
+)
+
+// endingServer starts a compatible server whose replies, streamed or whole, end with a word.
+func endingServer(t *testing.T, text string, word *string) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct{ Stream bool }
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		const usage = `"usage":{"prompt_tokens":20,"completion_tokens":9,"total_tokens":29}`
+		if asked.Stream {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":%q}],%s}\n\ndata: [DONE]\n\n", text, *word, usage)
+		} else {
+			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":%q}],%s}`, text, *word, usage)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestWordsForAnEndReachTheCaller ends replies of a compatible server in each format.
+func TestWordsForAnEndReachTheCaller(t *testing.T) {
+	t.Parallel()
+	word := ""
+	logs, logger := capture()
+	h := start(t, apitest.Config{
+		Logger:    logger,
+		Providers: []stoa.Provider{{Name: "server", Wire: "chat", BaseURL: endingServer(t, "Half of the ans", &word).URL, APIKey: "x"}},
+		Families:  map[string][]stoa.Route{"delta": {{Provider: "server", Model: "glm"}}},
+	})
+	c := h.Client(t)
+	for _, test := range []struct {
+		word, adjusted string
+		want           map[string]string
+	}{
+		{"model_context_window_exceeded", "", map[string]string{responses: `"reason":"max_output_tokens"`, "/api/v1/chat/completions": `"finish_reason":"length"`, "/api/v1/messages": `"stop_reason":"max_tokens"`}},
+		{"sensitive", "", map[string]string{responses: `"reason":"content_filter"`, "/api/v1/chat/completions": `"finish_reason":"content_filter"`, "/api/v1/messages": `"stop_reason":"refusal"`}},
+		{"eos", "", map[string]string{responses: `"status":"completed"`, "/api/v1/chat/completions": `"finish_reason":"stop"`, "/api/v1/messages": `"stop_reason":"end_turn"`}},
+		{"brand_new", "end_unknown", map[string]string{responses: `"status":"completed"`, "/api/v1/chat/completions": `"finish_reason":"stop"`, "/api/v1/messages": `"stop_reason":"end_turn"`}},
+	} {
+		word = test.word
+		for _, path := range allFormats {
+			for _, stream := range []bool{false, true} {
+				r := c.Want(200, "POST", path, callTools(path, "delta-v4-flash", "Go.", body{"stream": stream}))
+				if !strings.Contains(string(r.Body), test.want[path]) {
+					t.Errorf("%s at %s, stream %v: %s", word, path, stream, r.Body)
+				}
+				if got := strings.Join(receipts(t, h)[0].Adjustments.Names(), ","); got != test.adjusted {
+					t.Errorf("%s at %s, stream %v: the receipt has %q", word, path, stream, got)
+				}
+			}
+		}
+	}
+	word = "model_context_window_exceeded"
+	a := newAuthor(t, h, c, object{"model": "delta-v4-flash"})
+	_, path := a.begin(t, "Go.", nil)
+	var s contract.Session
+	if a.Want(200, "GET", path+"?waitSeconds=60", nil).JSON(&s); orNone(s.StatusReason) != "length" {
+		t.Errorf("the session is %+v", s)
+	}
+	quiet(t, h)
+	h.HTTP.Close()
+	if n := strings.Count(logs.text(), "ends replies with an unknown reason"); n != 1 {
+		t.Errorf("%d lines of the log have the unknown word, want 1", n)
+	}
+}
+
+// TestAnErrorAsTheEndGoesElsewhere has two routes, of which the first ends with an error.
+func TestAnErrorAsTheEndGoesElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "Half of the ans"} {
+		bad, good := "abort", "stop"
+		h := start(t, apitest.Config{
+			Providers: []stoa.Provider{
+				{Name: "bad", Wire: "chat", BaseURL: endingServer(t, text, &bad).URL, APIKey: "x"},
+				{Name: "good", Wire: "chat", BaseURL: endingServer(t, "Whole.", &good).URL, APIKey: "x"},
+			},
+			Families: map[string][]stoa.Route{"delta": {{Provider: "bad", Model: "m"}, {Provider: "good", Model: "m"}}},
+		})
+		for _, stream := range []bool{false, true} {
+			r := h.Client(t).Want(200, "POST", responses, body{"model": "delta-v4-flash", "input": "Go.", "stream": stream})
+			if broken := stream && text != ""; strings.Contains(string(r.Body), "Whole.") == broken {
+				t.Errorf("after %q, stream %v: %s", text, stream, r.Body)
+			} else if got := adjustmentsOf(t, h.Client(t), r); broken && got != "reply_broken" {
+				t.Errorf("after %q: the receipt has %q", text, got)
+			}
+		}
+		quiet(t, h)
+	}
+}

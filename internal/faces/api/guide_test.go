@@ -1,0 +1,74 @@
+package api_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"stoa/internal/testkit/apitest"
+)
+
+// TestTheGuideDoesWhatItSays pastes the commands of docs/agents.md into one
+// shell, against a service with default settings, and compares what they print.
+func TestTheGuideDoesWhatItSays(t *testing.T) { pasteGuide(t, "agents.md") }
+
+// TestTheGuideToSchedulesDoesWhatItSays does the same with docs/schedules.md.
+func TestTheGuideToSchedulesDoesWhatItSays(t *testing.T) { pasteGuide(t, "schedules.md") }
+
+// TestTheGuideToToolsDoesWhatItSays does the same with docs/tools.md.
+func TestTheGuideToToolsDoesWhatItSays(t *testing.T) { pasteGuide(t, "tools.md") }
+
+// TestTheGuideToApprovalsDoesWhatItSays does the same with docs/approvals.md.
+func TestTheGuideToApprovalsDoesWhatItSays(t *testing.T) { pasteGuide(t, "approvals.md") }
+
+func pasteGuide(t *testing.T, name string) {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash")
+	}
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("there is no curl")
+	}
+	text, err := os.ReadFile("../../../docs/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n(?:```text\n(.*?)^```\n)?").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 5 {
+		t.Fatalf("the guide has %d commands; the test reads it wrongly", len(blocks))
+	}
+	var script strings.Builder
+	script.WriteString("set -u\n")
+	for i, b := range blocks {
+		fmt.Fprintf(&script, "echo '== %d'\n%s\n", i, b[1])
+	}
+	h := start(t, apitest.Config{})
+	cmd := exec.CommandContext(t.Context(), bash, "-c", script.String())
+	cmd.Env = append(os.Environ(), "STOA="+h.URL, "STOA_API_KEY="+h.Key)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	printed := regexp.MustCompile(`(?m)^== \d+\n`).Split(string(out), -1)[1:]
+	if len(printed) != len(blocks) {
+		t.Fatalf("%d of %d commands ran:\n%s", len(printed), len(blocks), out)
+	}
+	for i, b := range blocks {
+		got, want := strings.Split(strings.TrimSpace(printed[i]), "\n"), strings.Split(strings.TrimSpace(b[2]), "\n")
+		same := len(got) >= len(want)
+		for j := range want {
+			begin, cut := strings.CutSuffix(want[j], "…")
+			same = same && (got[j] == want[j] || cut && strings.HasPrefix(got[j], begin))
+		}
+		if last, _ := strings.CutSuffix(want[len(want)-1], "…"); last == want[len(want)-1] {
+			same = same && len(got) == len(want)
+		}
+		if !same {
+			t.Errorf("this prints\n%s\nand not\n%s\n%s", b[1], b[2], printed[i])
+		}
+	}
+}

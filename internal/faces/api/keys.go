@@ -1,0 +1,353 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/base/auth"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// defaultOverlap is the time for which a rotated key stays valid.
+const defaultOverlap = time.Hour
+
+// createKey serves POST /api/v1/keys.
+func (s *Server) createKey(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
+	k, err := newKey(in.Caller.Account.ID, &in.Body, in.Caller.Key)
+	if err != nil {
+		return rest.Reply[contract.KeyWithSecret]{}, err
+	}
+	return s.insertKey(ctx, tx, in.Caller.Key, k)
+}
+
+// insertKey creates a key on behalf of the caller's key by, and answers with its
+// secret, which is shown only once.
+func (s *Server) insertKey(ctx context.Context, tx *store.Tx, by, k stoa.Key) (rest.Reply[contract.KeyWithSecret], error) {
+	secret := auth.Mint()
+	k, err := s.Keys.CreateWith(ctx, tx, by, k, secret)
+	return createdKey(s.keyWithSecret(k, secret)), err
+}
+
+func createdKey(k contract.KeyWithSecret) rest.Reply[contract.KeyWithSecret] {
+	reply := rest.Created(rest.Prefix+"/keys/"+k.ID, k)
+	reply.Secret = true
+	return reply
+}
+
+// newKey parses the settings of a key. Omitted settings are copied from from.
+func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, error) {
+	k := stoa.Key{
+		AccountID: accountID, Name: in.Name, Scopes: orZero(in.Scopes),
+		RequestsPerMinute: orZero(in.RequestsPerMinute), MaxCreditsPerDay: stoa.Credits(orZero(in.MaxCreditsMicroPerDay)),
+		ExpiresAt: orZero(in.ExpiresAt).Time(),
+		Models:    orZero(in.Models), Networks: orZero(in.Networks), RequireEndUser: orZero(in.RequireEndUser) || from.RequireEndUser,
+	}
+	if len(k.Models) == 0 {
+		k.Models = from.Models
+	}
+	if len(k.Networks) == 0 {
+		k.Networks = from.Networks
+	}
+	if k.Scopes == nil {
+		k.Scopes = slices.DeleteFunc(slices.Clone(from.Scopes), stoa.OfService)
+		if len(k.Scopes) == 0 {
+			return k, stoa.Errorf(stoa.CodeMissingParameter, "\"scopes\" is missing, and this key has no scope to pass on except those of operators. Send the scopes of the new key.").At("scopes")
+		}
+	}
+	if k.RequestsPerMinute == 0 {
+		k.RequestsPerMinute = from.RequestsPerMinute
+	}
+	if k.MaxCreditsPerDay == 0 {
+		k.MaxCreditsPerDay = from.MaxCreditsPerDay
+	}
+	if k.ExpiresAt.IsZero() {
+		k.ExpiresAt = from.ExpiresAt
+	}
+	return k, nil
+}
+
+// listKeys serves GET /api/v1/keys.
+func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeysParams, rest.None]) (rest.Reply[rest.Page[contract.Key]], error) {
+	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.Key]]{}, err
+	}
+	q := in.Params
+	f := store.KeyFilter{Text: q.Q, Unrevoked: q.Unrevoked}
+	if by := in.Caller.Key; accountID == by.AccountID && !by.Manages(stoa.Key{}) {
+		f.MemberID = by.MemberID
+	}
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "keys", accountID, f.MemberID, f.Text, strconv.FormatBool(f.Unrevoked))
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, store.Cursor, error) {
+		return s.Keys.List(ctx, tx, accountID, f, p.Page)
+	}, s.contractKey)
+}
+
+// getKey serves GET /api/v1/keys/{id}.
+func (s *Server) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Key], error) {
+	k, err := read(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
+		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
+		if err != nil {
+			return k, err
+		}
+		return s.Keys.Get(ctx, tx, k.AccountID, k.ID)
+	})
+	return rest.Reply[contract.Key]{Body: s.contractKey(k)}, err
+}
+
+// keyOf returns the key that the caller names: of its own account, or with the given scope of
+// any. A key that the caller may not see is CodeNotFound, as are those through which members
+// act: they change with the member.
+func keyOf(ctx context.Context, tx *store.Tx, c stoa.Caller, id, foreign string) (k stoa.Key, err error) {
+	accountID := c.Account.ID
+	if c.Key.Has(foreign) {
+		if accountID, err = tx.AccountOfKey(ctx, id); err != nil {
+			return k, err
+		}
+	}
+	k, err = tx.Key(ctx, accountID, id)
+	if err == nil && (k.Kind == stoa.KeyOfMember || accountID == c.Account.ID && !c.Key.Manages(k)) {
+		return stoa.Key{}, store.NoKey(id)
+	}
+	return k, err
+}
+
+// updateKey serves PATCH /api/v1/keys/{id}.
+func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.UpdateKey]) (rest.Reply[contract.Key], error) {
+	p := auth.Patch{Scopes: in.Body.Scopes}
+	if in.Body.Name != "" {
+		p.Name = &in.Body.Name
+	}
+	if n := in.Body.RequestsPerMinute; n.IsSpecified() {
+		p.RequestsPerMinute = new(orZero(n))
+	}
+	if n := in.Body.MaxCreditsMicroPerDay; n.IsSpecified() {
+		p.MaxCreditsPerDay = new(stoa.Credits(orZero(n)))
+	}
+	if n := in.Body.Models; n.IsSpecified() {
+		p.Models = new(orZero(n))
+	}
+	if n := in.Body.Networks; n.IsSpecified() {
+		p.Networks = new(orZero(n))
+	}
+	if n := in.Body.RequireEndUser; n.IsSpecified() {
+		p.RequireEndUser = new(orZero(n))
+	}
+	if n := in.Body.ExpiresAt; n.IsSpecified() {
+		p.ExpiresAt = new(orZero(n).Time())
+	}
+	k, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
+		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
+		if err != nil {
+			return k, err
+		}
+		return s.Keys.Patch(ctx, tx, in.Caller.Key, k.AccountID, k.ID, p)
+	})
+	return rest.Reply[contract.Key]{Body: s.contractKey(k)}, err
+}
+
+// revokeKey serves DELETE /api/v1/keys/{id}. A key can revoke itself, and keys of its
+// account without further permissions; an operator's key can also revoke keys of other
+// accounts.
+func (s *Server) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
+	which := store.KeyObjects{Made: in.Params.RevokeMade != "false", Changed: in.Params.PauseChanged, Keys: in.Params.RevokeMade == "all"}
+	accountID, err := write(ctx, s, func(tx *store.Tx) (string, error) {
+		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
+		if err == nil {
+			_, err = s.Keys.Revoke(ctx, tx, in.Caller.Key, k.AccountID, k.ID)
+		}
+		if err == nil {
+			err = tx.KeepMade(ctx, k.AccountID, k.ID, !which.Made)
+		}
+		if err == nil {
+			err = tx.SetEnding(ctx, k.AccountID, k.ID, which)
+		}
+		return k.AccountID, err
+	})
+	if err == nil && which != (store.KeyObjects{}) {
+		err = s.EndObjects(ctx, accountID, in.Params.ID)
+	}
+	return rest.NoContent(), err
+}
+
+type revokeKeyParams struct {
+	byID
+	contract.RevokeKeyParams
+}
+
+// endBatch is the maximum number of objects of a revoked key that one transaction ends.
+const endBatch = 100
+
+// EndObjects ends the objects of a revoked key that [store.Tx.SetEnding] recorded: it revokes its
+// embeds, disables its script tags and webhooks, pauses its tasks, and switches off connections that
+// it changed. Of the keys that it created and that end too, it ends the objects as well. Each part
+// runs in batches, and everything can be repeated; [Server.RunEnds] continues after a crash.
+func (s *Server) EndObjects(ctx context.Context, accountID, keyID string) error {
+	for ids := []string{keyID}; len(ids) > 0; ids = ids[1:] {
+		var which store.KeyObjects
+		for n := endBatch; n == endBatch; {
+			made, err := write(ctx, s, func(tx *store.Tx) (made []string, err error) {
+				if which, err = tx.Ending(ctx, accountID, ids[0]); err == nil {
+					n, made, err = s.endSome(ctx, tx, accountID, ids[0], which)
+				}
+				return made, err
+			})
+			if err != nil {
+				return err
+			}
+			ids = append(ids, made...)
+		}
+		if which == (store.KeyObjects{}) {
+			continue
+		}
+		if err := s.Scheduler.PauseOf(ctx, accountID, ids[0], which); err != nil {
+			return err
+		}
+		if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Ended(ctx, accountID, ids[0], which) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endEvery is the interval of the searches of [Server.RunEnds].
+const endEvery = time.Minute
+
+// RunEnds calls [Server.EndRest] at the start and each minute until ctx ends.
+func (s *Server) RunEnds(ctx context.Context) error {
+	again := time.NewTicker(endEvery)
+	defer again.Stop()
+	for {
+		if err := s.EndRest(ctx); err != nil && ctx.Err() == nil {
+			s.Logger.Error("objects of a revoked key could not be ended; it is tried again", "error", err)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// EndRest ends what remains of the objects of revoked keys because a process died or an end failed.
+func (s *Server) EndRest(ctx context.Context) error {
+	var failed error
+	for after, n := "", endBatch; n == endBatch; {
+		var keys []store.Ref
+		err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			keys, err = tx.KeysEnding(ctx, after, endBatch)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			after = k.ID
+			failed = cmp.Or(failed, s.EndObjects(ctx, k.AccountID, k.ID))
+		}
+		n = len(keys)
+	}
+	return failed
+}
+
+// endSome ends up to endBatch objects of each kind that which selects. It returns the largest number
+// of one kind, and the keys that it revoked: the right to revoke a key includes those that it created.
+func (s *Server) endSome(ctx context.Context, tx *store.Tx, accountID, keyID string, which store.KeyObjects) (most int, made []string, err error) {
+	count := func(n int, e error) {
+		most, err = max(most, n), cmp.Or(err, e)
+	}
+	if which.Made {
+		count(tx.RevokeEmbedsMadeBy(ctx, accountID, keyID, endBatch))
+	}
+	if which.Changed {
+		count(tx.DisableConnectionsChangedBy(ctx, accountID, keyID, endBatch))
+	}
+	if which.Made || which.Changed {
+		count(tx.DisableTagsOf(ctx, accountID, keyID, which, endBatch))
+		count(tx.DisableWebhooksOf(ctx, accountID, keyID, which, endBatch))
+	}
+	if err != nil || !which.Keys {
+		return most, nil, err
+	}
+	everything := stoa.Key{Scopes: []string{stoa.ScopeAll, stoa.ScopeOperator}}
+	made, err = tx.KeysMadeBy(ctx, accountID, keyID, endBatch)
+	for _, id := range made {
+		if err == nil {
+			_, err = s.Keys.Revoke(ctx, tx, everything, accountID, id)
+		}
+		if err == nil {
+			err = tx.SetEnding(ctx, accountID, id, which)
+		}
+		tx.AuditAutomatic(accountID, "key.revoked", id, "key_revoked")
+	}
+	return max(most, len(made)), made, err
+}
+
+// rotateKey serves POST /api/v1/keys/{id}/rotate.
+func (s *Server) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateKey]) (rest.Reply[contract.KeyWithSecret], error) {
+	overlap := defaultOverlap
+	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
+		overlap = time.Duration(seconds) * time.Second
+	}
+	old, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
+	if err != nil {
+		return rest.Reply[contract.KeyWithSecret]{}, err
+	}
+	k, secret, err := s.Keys.Rotate(ctx, tx, in.Caller.Key, old.AccountID, old.ID, overlap)
+	if err != nil {
+		return rest.Reply[contract.KeyWithSecret]{}, err
+	}
+	old, err = tx.Key(ctx, old.AccountID, old.ID)
+	body := s.keyWithSecret(k, secret)
+	body.Replaces = nullable.NewNullableWithValue(contract.ReplacedKey{ID: old.ID, EndsAt: contract.Time(old.RevokedAt)})
+	return createdKey(body), err
+}
+
+// The statuses of a key.
+const (
+	keyActive  = "active"
+	keyExpired = "expired"
+	keyRevoked = "revoked"
+)
+
+func keyStatus(k stoa.Key, now time.Time) string {
+	switch {
+	case !k.RevokedAt.IsZero() && !k.RevokedAt.After(now):
+		return keyRevoked
+	case !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(now):
+		return keyExpired
+	}
+	return keyActive
+}
+
+func (s *Server) contractKey(k stoa.Key) contract.Key {
+	return contract.Key{
+		ID: k.ID, Name: k.Name, Hint: k.Hint, Status: keyStatus(k, time.Now()), Scopes: append([]string{}, k.Scopes...),
+		ExpiresAt: nullIfNever(k.ExpiresAt), RevokedAt: nullIfNever(k.RevokedAt), LastUsedAt: nullIfNever(k.LastUsedAt),
+		RequestsPerMinute: nullIfZero(k.RequestsPerMinute), MaxCreditsMicroPerDay: nullIfZero(int64(k.MaxCreditsPerDay)),
+		Models: nullIfEmpty(k.Models), Networks: nullIfEmpty(k.Networks), RequireEndUser: k.RequireEndUser,
+		CreatedAt: contract.Time(k.CreatedAt), MemberID: nullIfZero(k.MemberID),
+		PausesAt: nullIfNever(k.PausesAt(s.Keys.PauseAfter)),
+	}
+}
+
+func nullIfEmpty(list []string) nullable.Nullable[[]string] {
+	if len(list) == 0 {
+		return nullable.NewNullNullable[[]string]()
+	}
+	return nullable.NewNullableWithValue(list)
+}
+
+func (s *Server) keyWithSecret(k stoa.Key, secret string) contract.KeyWithSecret {
+	c := extend[contract.KeyWithSecret](s.contractKey(k))
+	c.Secret, c.Replaces = secret, nullable.NewNullNullable[contract.ReplacedKey]()
+	return c
+}

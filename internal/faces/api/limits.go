@@ -1,0 +1,98 @@
+package api
+
+import (
+	"sync"
+	"time"
+
+	"stoa/internal/base/peers"
+	"stoa/internal/base/ratelimit"
+	"stoa/internal/base/stoa"
+)
+
+// limits are the counters behind a plan's and a key's limits.
+type limits struct {
+	calls    ratelimit.Slots
+	streams  ratelimit.Slots // of event streams, by key and by account
+	detached ratelimit.Slots // calls that continue without their callers, by account
+	reports  ratelimit.Turns // of queries over many receipts, by account
+}
+
+// Shared returns the counters that all nodes of a service share, by name. Wrong keys,
+// connections and turns are counted on each node separately, because they protect its
+// own memory and processors.
+func (s *Server) Shared() map[string]peers.Counter {
+	s.prepare()
+	return map[string]peers.Counter{
+		"requests": s.Rates(), "calls": &s.limits.calls, "streams": &s.limits.streams,
+		"detached": &s.limits.detached, "visitors": s.embeds.Rates(),
+	}
+}
+
+// enterCall counts a model call as running, for its key and its account; the returned
+// function ends it.
+func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
+	if s.LimitsOff() {
+		return func() {}, nil
+	}
+	return enter(&s.limits.calls, c.Key.Root(), c.Plan.ConcurrentPerKey, c.Account.ID, c.Plan.ConcurrentPerAccount, func(whose string, most int) error {
+		return stoa.Errorf(stoa.CodeRateLimit, "This %s has reached its limit of %d running calls. Try again when one has ended.", whose, most).After(time.Second)
+	})
+}
+
+// enterStream counts a request that holds its connection, such as an event stream or a
+// wait for a session, for its key (or embed) and its account; the function it returns
+// ends that.
+func (s *Server) enterStream(key string, most int, account string, mostOfAccount int) (leave func(), err error) {
+	return enter(&s.limits.streams, key, most, account, mostOfAccount, func(whose string, most int) error {
+		of := "" // a key or an embed
+		if whose == "account" {
+			of = " of this account"
+		}
+		return stoa.Errorf(stoa.CodeRateLimit, "The limit of %d open event streams%s is reached; requests that wait for a session count as streams. Close one.", most, of).After(time.Second)
+	})
+}
+
+// enterTagStream counts an event stream of a visitor of a script tag, in addition to
+// [Server.enterStream]. Tags have half of the streams of an account's visitors, one tag has
+// half of that, and its chats without a message half of that. begun ends the count as one of
+// the latter; leave ends all counts.
+func (s *Server) enterTagStream(e stoa.Embed, silent bool) (begun, leave func(), err error) {
+	slots, all := &s.limits.streams, s.Limits.VisitorStreamsPerAccount
+	begun, leave = func() {}, func() {}
+	for _, of := range []struct {
+		name  string
+		share int
+		begun bool // the count ends with the first message
+	}{{"tags of " + e.AccountID, 2, false}, {e.TagID, 4, false}, {"silent " + e.TagID, 8, true}} {
+		if of.begun && !silent {
+			continue
+		}
+		most := all / of.share
+		if all > 0 {
+			most = max(most, 1)
+		}
+		if !slots.Enter(of.name, most) {
+			leave()
+			return nil, nil, stoa.Errorf(stoa.CodeRateLimit, "The limit of %d open event streams of such chats is reached. Try again in a moment.", most).After(time.Second)
+		}
+		end, before := sync.OnceFunc(func() { slots.Leave(of.name) }), leave
+		leave = func() { end(); before() }
+		if of.begun {
+			begun = end
+		}
+	}
+	return begun, leave, nil
+}
+
+// enter counts a request for a key and for its account, or returns the error of the one
+// whose limit is reached. The returned function ends it.
+func enter(slots *ratelimit.Slots, key string, most int, account string, mostOfAccount int, full func(whose string, most int) error) (leave func(), err error) {
+	if !slots.Enter(key, most) {
+		return nil, full("key", most)
+	}
+	if !slots.Enter(account, mostOfAccount) {
+		slots.Leave(key)
+		return nil, full("account", mostOfAccount)
+	}
+	return func() { slots.Leave(account); slots.Leave(key) }, nil
+}

@@ -1,0 +1,198 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/operate/member"
+)
+
+// inviteMember serves POST /api/v1/members.
+func (s *Server) inviteMember(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
+	return s.invite(ctx, tx, in.Caller, in.Caller.Account.ID, in.Body)
+}
+
+// inviteAccountMember serves POST /api/v1/accounts/{id}/members.
+func (s *Server) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
+	if _, err := tx.Account(ctx, in.Params.ID); err != nil {
+		return rest.Reply[contract.InvitationWithLink]{}, err
+	}
+	return s.invite(ctx, tx, in.Caller, in.Params.ID, in.Body)
+}
+
+// invite creates an invitation. In the account of the caller's key, the key needs the scopes of
+// the role, and everywhere those of an operator role. A key that is limited to billing must not
+// reach what members of other accounts do, so it invites only where there is no owner.
+func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accountID string, b contract.InviteMember) (rest.Reply[contract.InvitationWithLink], error) {
+	var reply rest.Reply[contract.InvitationWithLink]
+	operatorRole, role := orZero(b.OperatorRole), b.Role
+	if accountID != by.Account.ID {
+		role = ""
+	}
+	if err := member.Grants(by.Key, role, operatorRole); err != nil {
+		return reply, err
+	}
+	if accountID != by.Account.ID && !by.Key.Has(stoa.ScopeOperator) {
+		if owned, err := tx.HasOtherOwner(ctx, accountID, ""); err != nil {
+			return reply, err
+		} else if owned {
+			return reply, stoa.Errorf(stoa.CodeScope, "This account has an owner, who can invite people. Use a key with the scope %q.", stoa.ScopeOperator).At("role")
+		}
+	}
+	return s.makeInvitation(ctx, tx, stoa.Invitation{AccountID: accountID, Role: b.Role, OperatorRole: operatorRole, Name: orZero(b.Name), MadeBy: by.Key.ID})
+}
+
+// makeInvitation creates an invitation and replies with its link.
+func (s *Server) makeInvitation(ctx context.Context, tx *store.Tx, i stoa.Invitation) (rest.Reply[contract.InvitationWithLink], error) {
+	i, token, err := s.members.Invite(ctx, tx, i)
+	body := extend[contract.InvitationWithLink](contractInvitation(i))
+	body.Link = s.joinLink(token)
+	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
+}
+
+// inviteAccount serves POST /api/v1/accounts/invitations.
+func (s *Server) inviteAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteAccount]) (rest.Reply[contract.InvitationWithLink], error) {
+	b, plan := in.Body, orElse(orZero(in.Body.Plan), defaultPlan)
+	if err := s.checkPlanExists(plan); err != nil {
+		return rest.Reply[contract.InvitationWithLink]{}, err
+	}
+	return s.makeInvitation(ctx, tx, stoa.Invitation{
+		AccountID: in.Caller.Account.ID, Role: stoa.RoleOwner, Name: orZero(b.Name), MadeBy: in.Caller.Key.ID,
+		AccountName: b.AccountName, Plan: plan, Grant: stoa.Credits(orZero(b.GrantMicro)),
+	})
+}
+
+// CreateInvited creates the account of an invitation that is accepted.
+func (s *Server) CreateInvited(ctx context.Context, tx *store.Tx, i stoa.Invitation) (stoa.Account, error) {
+	return s.newAccount(ctx, tx, stoa.Account{Name: i.AccountName, Plan: i.Plan}, i.Grant, i.ID)
+}
+
+// joinLink returns the link with a token. The token is in the fragment, which browsers do not
+// send, so that neither logs nor programs that open links on GET use it.
+func (s *Server) joinLink(token string) string { return s.PublicURL + "/join#" + token }
+
+// listMembers serves GET /api/v1/members.
+func (s *Server) listMembers(ctx context.Context, in rest.Request[contract.ListMembersParams, rest.None]) (rest.Reply[rest.Page[contract.Member]], error) {
+	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.Member]]{}, err
+	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "members", accountID, in.Params.Q)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.MemberRow, store.Cursor, error) {
+		return tx.Members(ctx, accountID, in.Params.Q, p.Page)
+	}, contractMember)
+}
+
+// getMember serves GET /api/v1/members/{id}.
+func (s *Server) getMember(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Member], error) {
+	m, err := read(ctx, s, func(tx *store.Tx) (store.MemberRow, error) {
+		return tx.Member(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
+}
+
+// updateMember serves PATCH /api/v1/members/{id}.
+func (s *Server) updateMember(ctx context.Context, in rest.Request[byID, contract.UpdateMember]) (rest.Reply[contract.Member], error) {
+	var c member.Change
+	if in.Body.Role != "" {
+		c.Role = &in.Body.Role
+	}
+	if in.Body.OperatorRole.IsSpecified() {
+		c.OperatorRole = new(orZero(in.Body.OperatorRole))
+	}
+	m, err := write(ctx, s, func(tx *store.Tx) (store.MemberRow, error) {
+		return s.members.Change(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID, c)
+	})
+	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
+}
+
+type removeMemberParams struct {
+	byID
+	contract.RemoveMemberParams
+}
+
+// removeMember serves DELETE /api/v1/members/{id}.
+func (s *Server) removeMember(ctx context.Context, in rest.Request[removeMemberParams, rest.None]) (rest.Reply[rest.None], error) {
+	accountID := in.Caller.Account.ID
+	keys, err := write(ctx, s, func(tx *store.Tx) ([]string, error) {
+		return s.members.Remove(ctx, tx, in.Caller.Key, accountID, in.Params.ID, in.Params.Keys == "keep")
+	})
+	for _, id := range keys {
+		if err == nil {
+			err = s.EndObjects(ctx, accountID, id)
+		}
+	}
+	return rest.NoContent(), err
+}
+
+// createSignInLink serves POST /api/v1/members/{id}/link.
+func (s *Server) createSignInLink(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.SignInLink], error) {
+	i, token, err := s.members.Link(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
+	return rest.Reply[contract.SignInLink]{
+		Status: http.StatusCreated, Secret: true,
+		Body: contract.SignInLink{ID: in.Params.ID, Link: s.joinLink(token), ExpiresAt: contract.Time(i.ExpiresAt)},
+	}, err
+}
+
+// listInvitations serves GET /api/v1/invitations.
+func (s *Server) listInvitations(ctx context.Context, in rest.Request[contract.ListInvitationsParams, rest.None]) (rest.Reply[rest.Page[contract.Invitation]], error) {
+	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.Invitation]]{}, err
+	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "invitations", accountID, in.Params.Q)
+	n := namesOf(accountID)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Invitation, store.Cursor, error) {
+		list, next, err := tx.Invitations(ctx, accountID, in.Params.Q, p.Page)
+		for _, i := range list {
+			n.add(store.NamedKeys, i.MadeBy)
+		}
+		return list, next, n.read(ctx, tx, err)
+	}, func(i stoa.Invitation) contract.Invitation {
+		out := contractInvitation(i)
+		out.CreatedByName = n.of(store.NamedKeys, i.MadeBy)
+		return out
+	})
+}
+
+// renewInvitation serves POST /api/v1/invitations/{id}/link.
+func (s *Server) renewInvitation(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.InvitationWithLink], error) {
+	i, token, err := s.members.Renew(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
+	body := extend[contract.InvitationWithLink](contractInvitation(i))
+	body.Link = s.joinLink(token)
+	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
+}
+
+// revokeInvitation serves DELETE /api/v1/invitations/{id}.
+func (s *Server) revokeInvitation(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
+		return s.members.Revoke(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
+	})
+}
+
+func contractMember(m store.MemberRow) contract.Member {
+	return contract.Member{
+		ID: m.PersonID, Name: nullIfZero(m.Person.Name), Email: nullIfZero(m.Person.Email), Issuer: nullIfZero(m.Person.Issuer),
+		Role: m.Role, OperatorRole: nullIfZero(m.OperatorRole), Source: m.Source, KeyID: m.KeyID,
+		LastUsedAt: nullIfNever(m.LastUsed), CreatedAt: contract.Time(m.CreatedAt),
+	}
+}
+
+// auditedMember returns the members of a member that the audit log keeps: a person is an id there.
+func auditedMember(m store.MemberRow) any {
+	m.Person, m.LastUsed = stoa.Person{}, time.Time{}
+	return contractMember(m)
+}
+
+func contractInvitation(i stoa.Invitation) contract.Invitation {
+	return contract.Invitation{
+		ID: i.ID, Name: nullIfZero(i.Name), Role: i.Role, OperatorRole: nullIfZero(i.OperatorRole), CreatedBy: nullIfZero(i.MadeBy),
+		CreatedAt: contract.Time(i.CreatedAt), ExpiresAt: contract.Time(i.ExpiresAt),
+		AccountName: i.AccountName, Plan: i.Plan, GrantMicro: int64(i.Grant),
+	}
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/models/catalog"
+)
+
+// listModels serves GET /api/v1/models, in the format of the client's vendor.
+func (s *Server) listModels(_ context.Context, in rest.Request[contract.ListModelsParams, rest.None]) (rest.Reply[any], error) {
+	cat := s.Catalog.Load()
+	ids := offered(cat, in.Caller, cat.Offered(in.Caller.Plan))
+	if in.Params.AnthropicVersion == "" {
+		list := contract.ModelObjectList{Object: "list", Data: []contract.ModelObject{}}
+		for _, id := range ids {
+			list.Data = append(list.Data, s.modelObject(cat, id))
+		}
+		return rest.Reply[any]{Body: list}, nil
+	}
+	ids = append(ids, offered(cat, in.Caller, cat.VendorNames(in.Caller.Plan))...)
+	list := contract.ModelInfoList{Data: []contract.ModelInfo{}}
+	for _, id := range ids {
+		list.Data = append(list.Data, modelInfo(cat, id))
+	}
+	if len(ids) > 0 {
+		list.FirstID, list.LastID = ids[0], ids[len(ids)-1]
+	}
+	return rest.Reply[any]{Body: list}, nil
+}
+
+// offered returns the models, by id or name, that the caller's key may use; "auto" chooses among
+// them.
+func offered(cat *catalog.Catalog, c stoa.Caller, names []string) []string {
+	if len(c.Key.Models) == 0 {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return name != catalog.Auto && !c.Key.AllowsModel(cat.Identifier(name))
+	})
+}
+
+// getModel serves GET /api/v1/models/{id}.
+func (s *Server) getModel(_ context.Context, in rest.Request[getModelParams, rest.None]) (rest.Reply[any], error) {
+	cat := s.Catalog.Load()
+	id := cat.Identifier(in.Params.ID)
+	switch {
+	case !slices.Contains(offered(cat, in.Caller, cat.Offered(in.Caller.Plan)), id):
+		return rest.Reply[any]{}, stoa.Errorf(stoa.CodeNotFound, "This account has no such model. GET /api/v1/models lists the models.").At("id")
+	case in.Params.AnthropicVersion == "":
+		return rest.Reply[any]{Body: s.modelObject(cat, id)}, nil
+	}
+	return rest.Reply[any]{Body: modelInfo(cat, id)}, nil
+}
+
+type getModelParams struct {
+	byID
+	contract.GetModelParams
+}
+
+// modelObject returns a model as OpenAI lists it, with the members that OpenRouter adds.
+func (s *Server) modelObject(cat *catalog.Catalog, id string) contract.ModelObject {
+	o := contract.ModelObject{ID: id, Object: "model", Created: cat.Created().Unix(), OwnedBy: "stoa", Name: id}
+	m, ok := cat.Model(id)
+	if !ok { // auto
+		return o
+	}
+	o.ContextLength, o.TopProvider.MaxCompletionTokens = m.ContextTokens, m.MaxOutput
+	o.Architecture.OutputModalities = []string{"text"}
+	o.Architecture.InputModalities, o.SupportedParameters = s.accepted(m)
+	if cat.InDollars(m) {
+		o.Pricing = contract.ModelPricing{
+			Prompt: perToken(m.Price.Input), Completion: perToken(m.Price.Output),
+			InputCacheRead: perToken(m.Price.CachedInput), InputCacheWrite: perToken(m.Price.CacheWrite),
+		}
+	}
+	return o
+}
+
+// accepted returns the kinds of content and the settings that a route of the model accepts, if
+// their extensions are on.
+func (s *Server) accepted(m stoa.Model) (modalities, parameters []string) {
+	has := func(is func(r stoa.Route) bool) bool { return slices.ContainsFunc(m.Routes, is) }
+	samples := func(r stoa.Route) bool { return r.Traits.Sampling != "none" }
+	ext := s.Extensions
+	formats := ext.ChatCompletions || ext.Messages
+	add := func(list *[]string, on bool, names ...string) {
+		if on {
+			*list = append(*list, names...)
+		}
+	}
+	add(&modalities, true, "text")
+	add(&modalities, ext.Images && has(func(r stoa.Route) bool { return r.Traits.Vision }), "image")
+	add(&modalities, ext.Files && has(func(r stoa.Route) bool { return r.Traits.PDF }), "file")
+	add(&parameters, true, "max_tokens")
+	add(&parameters, formats, "stop")
+	add(&parameters, has(samples), "temperature", "top_p")
+	add(&parameters, ext.Messages && has(func(r stoa.Route) bool { return samples(r) && (r.Wire == "messages" || r.Wire == "gemini") }), "top_k")
+	add(&parameters, has(func(r stoa.Route) bool { return len(r.Traits.Efforts) > 0 || r.Traits.ThinkingOff != "" }), "reasoning")
+	add(&parameters, has(func(r stoa.Route) bool { return r.Traits.Verbosity }), "verbosity")
+	add(&parameters, ext.Tools && has(func(r stoa.Route) bool { return !r.Traits.NoTools }), "tools", "tool_choice", "parallel_tool_calls")
+	add(&parameters, ext.Formats && has(func(r stoa.Route) bool { return r.Traits.Schema != "" }), "response_format")
+	add(&parameters, ext.Formats && has(func(r stoa.Route) bool { return r.Traits.Schema == "native" }), "structured_outputs")
+	return modalities, parameters
+}
+
+// perToken returns a rate, in micro-credits per million tokens, as credits per token.
+func perToken(rate stoa.Credits) string {
+	const unit = 1_000_000_000_000
+	s := fmt.Sprintf("%d.%012d", rate/unit, rate%unit)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+func modelInfo(cat *catalog.Catalog, id string) contract.ModelInfo {
+	return contract.ModelInfo{Type: "model", ID: id, DisplayName: id, CreatedAt: contract.Time(cat.Created())}
+}

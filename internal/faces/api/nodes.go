@@ -1,0 +1,37 @@
+package api
+
+import (
+	"context"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/store"
+)
+
+// listNodes serves GET /api/v1/nodes.
+func (s *Server) listNodes(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.NodeList], error) {
+	var nodes []store.Node
+	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		nodes, err = tx.Nodes(ctx)
+		return err
+	})
+	if err != nil {
+		return rest.Reply[contract.NodeList]{}, err
+	}
+	out := contract.NodeList{Data: []contract.Node{}, SameConfig: true, Database: "sqlite"}
+	if s.Store.Postgres() {
+		out.Database = "postgresql"
+	}
+	for _, n := range nodes {
+		c := contract.Node{
+			ID: n.ID, Version: n.Version, Address: n.Address, StartedAt: contract.Time(n.StartedAt), SeenAt: contract.Time(n.SeenAt),
+			Calls: n.Calls, Sessions: n.Sessions, ConfigHash: n.ConfigHash, ConfigVersion: n.ConfigVersion, ConfigProblem: nullIfZero(n.ConfigProblem), Self: n.ID == s.Store.Node(),
+		}
+		if c.Self && s.Gateway != nil {
+			c.Calls = s.Gateway.Active()
+		}
+		out.SameConfig = out.SameConfig && n.ConfigHash == nodes[0].ConfigHash
+		out.Data = append(out.Data, c)
+	}
+	return rest.Reply[contract.NodeList]{Body: out}, nil
+}

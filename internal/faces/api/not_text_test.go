@@ -1,0 +1,62 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/stoa"
+	"stoa/internal/testkit/apitest"
+)
+
+// TestAReplyThatIsNotTextIsCharged asks a model that draws, in each format and in a session. The
+// provider bills the picture, so each call has a receipt, and clients are told not to repeat it.
+func TestAReplyThatIsNotTextIsCharged(t *testing.T) {
+	t.Parallel()
+	made := 0
+	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		made++
+		var asked struct{ Stream bool }
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		const image, usage = `"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]`, `"usage":{"prompt_tokens":20,"completion_tokens":1290,"total_tokens":1310}`
+		if asked.Stream {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\",%s}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],%s}\n\ndata: [DONE]\n\n", image, usage)
+		} else {
+			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":"",%s},"finish_reason":"stop"}],%s}`, image, usage)
+		}
+	}))
+	t.Cleanup(vendor.Close)
+	h := start(t, apitest.Config{
+		Providers: []stoa.Provider{{Name: "vendor", Wire: "chat", BaseURL: vendor.URL, APIKey: "x"}},
+		Families:  map[string][]stoa.Route{"gamma": {{Provider: "vendor"}}},
+	})
+	for _, path := range allFormats {
+		for _, stream := range []bool{false, true} {
+			c := h.Client(t).With("Idempotency-Key", fmt.Sprint("k", made))
+			for range 2 {
+				r := c.Do("POST", path, callTools(path, "gamma-6-luna", "Draw a cat.", body{"stream": stream}))
+				if text := string(r.Body); r.Status != 502 || !strings.Contains(text, "was charged") || !strings.Contains(text, `"retryable":false`) || r.Header.Get("x-should-retry") != "false" {
+					t.Errorf("%s, stream %v: %d %s", path, stream, r.Status, r.Body)
+				}
+			}
+			if all := receipts(t, h); len(all) != made || all[0].Usage.OutputTokens != 1290 || all[0].Amount == 0 {
+				t.Errorf("%s, stream %v: %d requests, %d receipts", path, stream, made, len(all))
+			}
+		}
+	}
+	a := newAuthor(t, h, h.Client(t), object{"model": "gamma-6-luna"})
+	_, path := a.begin(t, "Draw a cat.", nil)
+	var s contract.Session
+	if a.Want(200, "GET", path+"?waitSeconds=60", nil).JSON(&s); s.Status != "failed" || orNone(s.Error).Retryable || orNone(s.Error).Code != "upstream_error" {
+		t.Errorf("the session is %s, %+v", s.Status, s.Error)
+	}
+	if n := len(receipts(t, h)); made != len(allFormats)*2+1 || n != made {
+		t.Errorf("%d requests and %d receipts", made, n)
+	}
+	quiet(t, h)
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/base/contract"
+)
+
+// nullIfZero returns null for zero, which means "none" or "unknown" in the packages
+// below.
+func nullIfZero[T comparable](v T) nullable.Nullable[T] {
+	var zero T
+	if v == zero {
+		return nullable.NewNullNullable[T]()
+	}
+	return nullable.NewNullableWithValue(v)
+}
+
+// nullIfNever returns null for the zero time.
+func nullIfNever(t time.Time) nullable.Nullable[contract.Time] {
+	if t.IsZero() {
+		return nullable.NewNullNullable[contract.Time]()
+	}
+	return nullable.NewNullableWithValue(contract.Time(t))
+}
+
+// orZero returns the value of an optional member, or zero if it is absent or null.
+func orZero[T any](n nullable.Nullable[T]) T {
+	v, err := n.Get()
+	if err != nil {
+		var zero T
+		return zero
+	}
+	return v
+}
+
+// patch applies a member of a PATCH: a value sets it, null clears it, an absent member
+// does not change it.
+func patch[T, U any](into *U, n nullable.Nullable[T], convert func(T) U) {
+	if n.IsSpecified() {
+		var zero U
+		*into = zero
+		if v, err := n.Get(); err == nil {
+			*into = convert(v)
+		}
+	}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

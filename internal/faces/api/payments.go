@@ -1,0 +1,106 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/operate/payment"
+)
+
+// sales returns the sale of credits, or CodeNotFound if none are sold.
+func (s *Server) sales() (*payment.Sales, error) {
+	if s.Sales == nil {
+		return nil, stoa.Errorf(stoa.CodeNotFound, "This service does not sell credits. See \"contact\" in GET /api/v1/meta.")
+	}
+	return s.Sales, nil
+}
+
+// beginPayment prepares POST /api/v1/payments: it creates the page on which the person pays.
+func (s *Server) beginPayment(ctx context.Context, in rest.Request[rest.None, contract.CreatePayment]) (stoa.Payment, error) {
+	sales, err := s.sales()
+	if err != nil {
+		return stoa.Payment{}, err
+	}
+	key, err := rest.IdempotencyKey(in.HTTP)
+	if err != nil {
+		return stoa.Payment{}, err
+	}
+	return sales.Begin(ctx, in.Caller, in.Body.Pack, key)
+}
+
+// createPayment serves POST /api/v1/payments after [Server.beginPayment].
+func (s *Server) createPayment(ctx context.Context, tx *store.Tx, _ rest.Request[rest.None, contract.CreatePayment], p stoa.Payment) (rest.Reply[contract.Payment], error) {
+	p, err := s.Sales.Open(ctx, tx, p)
+	return rest.Created(rest.Prefix+"/payments/"+p.ID, contractPayment(p)), err
+}
+
+// listPayments serves GET /api/v1/payments.
+func (s *Server) listPayments(ctx context.Context, in rest.Request[contract.ListPaymentsParams, rest.None]) (rest.Reply[rest.Page[contract.Payment]], error) {
+	if _, err := s.sales(); err != nil {
+		return rest.Reply[rest.Page[contract.Payment]]{}, err
+	}
+	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.Payment]]{}, err
+	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "payments", accountID)
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Payment, bool, error) {
+		return tx.Payments(ctx, accountID, p.Page)
+	}, contractPayment, func(p stoa.Payment) rest.Place { return rest.Place{At: p.CreatedAt, ID: p.ID} })
+}
+
+// getPayment serves GET /api/v1/payments/{id}.
+func (s *Server) getPayment(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Payment], error) {
+	if _, err := s.sales(); err != nil {
+		return rest.Reply[contract.Payment]{}, err
+	}
+	p, err := read(ctx, s, func(tx *store.Tx) (stoa.Payment, error) {
+		return tx.Payment(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return rest.Reply[contract.Payment]{Body: contractPayment(p)}, err
+}
+
+// listPacks serves GET /api/v1/payments/packs.
+func (s *Server) listPacks(context.Context, rest.Request[rest.None, rest.None]) (rest.Reply[rest.Page[contract.Pack]], error) {
+	sales, err := s.sales()
+	if err != nil {
+		return rest.Reply[rest.Page[contract.Pack]]{}, err
+	}
+	page := rest.Whole(sales.Packs(), func(p payment.Pack) contract.Pack {
+		return contract.Pack{ID: p.ID, Name: p.Name, Amount: p.Price, Currency: p.Currency, CreditsMicro: int64(p.CreditsMicro)}
+	})
+	return rest.Reply[rest.Page[contract.Pack]]{Body: page}, nil
+}
+
+func contractPayment(p stoa.Payment) contract.Payment {
+	return contract.Payment{
+		ID: p.ID, AccountID: p.AccountID, Pack: p.Pack, Name: p.Name, Amount: p.Amount, Currency: p.Currency, CreditsMicro: int64(p.Credits), Live: p.Live,
+		State: string(p.State), CheckoutURL: nullIfZero(p.CheckoutURL), RefundedAmount: p.Refunded, Disputed: p.Disputed, WithdrawnMicro: int64(p.Withdrawn),
+		KeyID: p.MadeBy, CreatedAt: contract.Time(p.CreatedAt), PaidAt: nullIfNever(p.PaidAt),
+	}
+}
+
+// StripeHook serves POST /hooks/stripe, where Stripe sends its events. The reply is 200 once an event
+// is recorded; Stripe repeats others.
+func (s *Server) StripeHook() http.Handler {
+	return s.Outside(payment.MaxEvent, func(x *rest.Exchange) error {
+		body, err := s.ReadBody(x, x.HTTP)
+		if err != nil {
+			return err
+		}
+		header := x.HTTP.Header.Get("Stripe-Signature")
+		if err := payment.CheckSignature(header, body, s.Sales.Settings.Stripe.Secrets(), time.Now()); err != nil {
+			return s.WrongSecret(x.HTTP, err)
+		}
+		if err := s.Sales.Notified(x.Context(), body); err != nil {
+			return err
+		}
+		x.WriteHeader(http.StatusOK)
+		return nil
+	})
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+const (
+	// reportTime is the default of [Server.ReportTime], including the wait for the
+	// turn. A million receipts take 1 to 4 s of CPU.
+	reportTime = 30 * time.Second
+	maxReports = 2 // concurrent reports, one of them of an account; accounts take turns
+)
+
+// report is like [read], for queries that may read all receipts of an account. Few run
+// at the same time and accounts take turns, so that one account's reports delay neither
+// short queries nor other accounts. A report that takes too long fails with
+// CodeOverloaded.
+func report[T any](ctx context.Context, s *Server, accountID string, fn func(context.Context, *store.Tx) (T, error)) (T, error) {
+	var out T
+	limit := cmp.Or(s.ReportTime, reportTime)
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	give, err := s.limits.reports.Acquire(within, accountID, maxReports, maxReports/2)
+	if err == nil {
+		defer give()
+		err = s.Store.Report(within, func(tx *store.Tx) error {
+			if err := tx.LimitTime(within); err != nil {
+				return err
+			}
+			out, err = fn(within, tx)
+			return err
+		})
+	}
+	if err != nil && ctx.Err() == nil && (within.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
+		err = stoa.Errorf(stoa.CodeOverloaded, "The receipts could not be read within %v. Use a shorter time range, or try again later.", limit).After(10 * time.Second).Because(err)
+	}
+	return out, err
+}

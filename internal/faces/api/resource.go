@@ -1,0 +1,231 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// Helpers that spaces, agents and sessions share.
+
+// revisionTag identifies a state by the number of changes; the object's address
+// identifies the object.
+func revisionTag(revision int64) string { return "r" + strconv.FormatInt(revision, 10) }
+
+func revisionETag(revision int64) string { return `"` + revisionTag(revision) + `"` }
+
+// unlessCurrent answers with an object, or with 304 if If-None-Match matches its state.
+func unlessCurrent[R any](ifNoneMatch, tag string, body R) rest.Reply[R] {
+	reply := rest.Reply[R]{ETag: `"` + tag + `"`, Body: body}
+	if hasTag(ifNoneMatch, tag) {
+		reply.Status = http.StatusNotModified
+	}
+	return reply
+}
+
+// read runs fn in a transaction that only reads and returns its result.
+func read[T any](ctx context.Context, s *Server, fn func(*store.Tx) (T, error)) (T, error) {
+	var out T
+	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		out, err = fn(tx)
+		return err
+	})
+	return out, err
+}
+
+// write runs fn in a transaction and returns its result after the commit. fn may
+// run more than once.
+func write[T any](ctx context.Context, s *Server, fn func(*store.Tx) (T, error)) (T, error) {
+	var out T
+	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		out, err = fn(tx)
+		return err
+	})
+	return out, err
+}
+
+// The parameters of paths, for structs of parameters; see package rest.
+type (
+	byID struct {
+		ID string `path:"id"`
+	}
+	bySessionID struct {
+		byID
+		SessionID string `path:"sessionId"`
+	}
+	byTaskID struct {
+		byID
+		TaskID string `path:"taskId"`
+	}
+	byEmbedID struct {
+		byID
+		EmbedID string `path:"embedId"`
+	}
+	byTagID struct {
+		byID
+		TagID string `path:"tagId"`
+	}
+	byDeliveryID struct {
+		byID
+		DeliveryID string `path:"deliveryId"`
+	}
+	byChatID struct {
+		ChatID string `path:"chatId"`
+	}
+)
+
+// ifCurrent checks an If-Match against the state that is to be changed.
+func ifCurrent(header string, revision int64) error {
+	want := matching(header)
+	if want == nil || slices.Contains(want, "*") || slices.Contains(want, revisionTag(revision)) {
+		return nil
+	}
+	return stoa.Errorf(stoa.CodePrecondition, "It has changed since: its ETag is now %s. Read it again before you change it.", revisionETag(revision)).At("If-Match")
+}
+
+// A lengthLimit is a text with its maximum length in characters.
+type lengthLimit struct {
+	member, text string
+	most         int
+}
+
+// checkLengths rejects the first text that is too long.
+func checkLengths(texts ...lengthLimit) error {
+	for _, t := range texts {
+		if n := utf8.RuneCountInString(t.text); n > t.most {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q must have at most %d characters; it has %d.", t.member, t.most, n).At(t.member)
+		}
+	}
+	return nil
+}
+
+// Limits of metadata; a key's length is in characters.
+const (
+	maxMetadata    = 16
+	maxMetadataKey = 64
+)
+
+func checkMetadata(m map[string]string) error {
+	if len(m) > maxMetadata {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The metadata would have %d members; the maximum is %d.", len(m), maxMetadata).At("metadata")
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if n := utf8.RuneCountInString(name); n == 0 || n > maxMetadataKey {
+			return stoa.Errorf(stoa.CodeInvalidValue, "A name in the metadata has %d characters; it must have 1 to %d.", n, maxMetadataKey).At("metadata")
+		}
+	}
+	return nil
+}
+
+// mergeMetadata applies a PATCH to metadata: null removes a member, and null instead of
+// the object removes all of them.
+func mergeMetadata(into *map[string]string, changes nullable.Nullable[map[string]*string]) error {
+	if !changes.IsSpecified() {
+		return nil
+	}
+	merged := map[string]string{}
+	if !changes.IsNull() {
+		maps.Copy(merged, *into)
+	}
+	for name, value := range orZero(changes) {
+		if value == nil {
+			delete(merged, name)
+		} else {
+			merged[name] = *value
+		}
+	}
+	*into = merged
+	return checkMetadata(merged)
+}
+
+// extend returns an object of the contract with the members of the object that it
+// extends. The document repeats them, and replies have members in the order of their
+// names, so that the models do not embed each other.
+func extend[T any](of any) (object T) {
+	from, into := reflect.ValueOf(of), reflect.ValueOf(&object).Elem()
+	for i := range from.NumField() {
+		if member := into.FieldByName(from.Type().Field(i).Name); member.IsValid() {
+			member.Set(from.Field(i))
+		}
+	}
+	return object
+}
+
+func contractMetadata(m map[string]string) contract.Metadata {
+	if m == nil {
+		return contract.Metadata{}
+	}
+	return m
+}
+
+// mergeLimits applies changes of limits: absent limits do not change, null removes a
+// limit.
+func (s *Server) mergeLimits(into *stoa.TurnLimits, changes nullable.Nullable[contract.SetTurnLimits]) error {
+	if changes.IsNull() {
+		*into = stoa.TurnLimits{}
+	}
+	set := orZero(changes)
+	patch(&into.MaxCredits, set.MaxCreditsMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
+	patch(&into.Timeout, set.TimeoutSeconds, func(n int64) time.Duration { return time.Duration(n) * time.Second })
+	patch(&into.MaxSteps, set.MaxSteps, func(n int) int { return n })
+	most := s.Sessions.Limits()
+	switch {
+	case into.Timeout > most.TurnTime:
+		return stoa.Errorf(stoa.CodeInvalidValue, "The maximum duration of a turn is %d seconds; this limit can only be lower.", most.TurnTime/time.Second).At("limits.timeoutSeconds")
+	case into.MaxSteps > most.Steps:
+		return stoa.Errorf(stoa.CodeInvalidValue, "The maximum number of steps of a turn is %d; this limit can only be lower.", most.Steps).At("limits.maxSteps")
+	}
+	return nil
+}
+
+func contractLimits(l stoa.TurnLimits) contract.TurnLimits {
+	return contract.TurnLimits{
+		MaxCreditsMicro: nullIfZero(int64(l.MaxCredits)), TimeoutSeconds: nullIfZero(int64(l.Timeout / time.Second)), MaxSteps: nullIfZero(l.MaxSteps),
+	}
+}
+
+// checkModelExists rejects an unknown model. A model that the plan does not include, or
+// that has no provider at the moment, is accepted, because that may change.
+func (s *Server) checkModelExists(name string) error {
+	_, err := s.Catalog.Load().Resolve(name, stoa.Plan{GatedModels: true}, nil)
+	if stoa.CodeOf(err) == stoa.CodeModelNotFound {
+		return err
+	}
+	return nil
+}
+
+// defaultSpace returns the id of the account's default space, which is created on first
+// use. It is empty while the disk is full, because a caller must still be able to read.
+func (s *Server) defaultSpace(ctx context.Context, log *rest.Fields, accountID string) (string, error) {
+	var id string
+	err := s.Store.Read(ctx, func(tx *store.Tx) error {
+		a, err := tx.Account(ctx, accountID)
+		id = a.DefaultSpaceID
+		return err
+	})
+	if err != nil || id != "" {
+		return id, err
+	}
+	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+		space, err := tx.DefaultSpace(ctx, accountID)
+		id = space.ID
+		return err
+	})
+	if stoa.CodeOf(err) == stoa.CodeStorageFull {
+		log.Failed(err)
+		return "", nil
+	}
+	return id, err
+}

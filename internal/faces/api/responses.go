@@ -1,0 +1,151 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/models/responses"
+)
+
+// writeTimeout is the timeout of a write to a caller.
+const writeTimeout = 60 * time.Second
+
+// A callParser parses the body of a model call in one of the formats.
+type callParser func(body []byte, o responses.Options) (*responses.Request, error)
+
+// modelCall returns the handler of an operation that calls a model: the limits and the
+// Idempotency-Key of the call. Package responses makes the call; parse reads the body
+// in the format of the operation.
+//
+// The frame of the handler stays on the stack until the reply has ended, so work that
+// needs space is done in functions that have returned by then. This keeps the stack of
+// a waiting stream at 16 KB instead of 32; TestAnOpenStreamTakesLittleMemory measures
+// it.
+func modelCall(parse callParser) func(*Server, http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
+	return func(s *Server, w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
+		req, key, hash, err := s.readCall(w, in, parse)
+		if err != nil {
+			return err
+		}
+		leave, err := s.enterCall(&in.Caller)
+		if err != nil {
+			return err
+		}
+		defer leave()
+
+		call := s.newCall(in, req)
+		if key != "" {
+			claim, stored, err := s.claimCall(in, key, hash)
+			if err != nil {
+				return err
+			}
+			if stored != nil {
+				in.Log.Replayed, in.Log.ResponseID = true, stored.id
+				return s.responses.Replay(w, req, stored.text, stored.amount)
+			}
+			defer claim.free(in.HTTP.Context(), in.Log.ID)
+			call.Claim = claim
+		}
+		return s.responses.Serve(in.HTTP.Context(), w, call)
+	}
+}
+
+// countTokens returns the handler of an operation that counts the tokens of a call;
+// object is the member object of its reply, if the format has it.
+func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
+	return func(s *Server, w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
+		req, _, err := s.parseCall(w, in, parse)
+		if err != nil {
+			return err
+		}
+		leave, err := s.enterCall(&in.Caller)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		tokens, err := s.responses.CountInput(in.HTTP.Context(), in.Caller, req)
+		if err != nil {
+			return err
+		}
+		return rest.Answer(w, rest.Reply[inputTokens]{Body: inputTokens{Object: object, InputTokens: tokens}}, nil)
+	}
+}
+
+// inputTokens is the reply of [countTokens].
+type inputTokens struct {
+	Object      string `json:"object,omitempty"`
+	InputTokens int64  `json:"input_tokens"`
+}
+
+// parseCall reads and parses the body.
+func (s *Server) parseCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, body []byte, err error) {
+	if body, err = s.ReadBody(w, in.HTTP); err != nil {
+		return nil, nil, err
+	}
+	o := s.responses.For(in.Caller.Account.ID)
+	req, err = rest.InTurn(&s.Base, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) })
+	return req, body, err
+}
+
+// readCall is like [Server.parseCall], with the Idempotency-Key of the call. hash is
+// the hash of the body, or empty without a key.
+func (s *Server) readCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, key, hash string, err error) {
+	req, body, err := s.parseCall(w, in, parse)
+	if err != nil {
+		return nil, "", "", err
+	}
+	if key, err = rest.IdempotencyKey(in.HTTP); err != nil {
+		return nil, "", "", err
+	}
+	if key != "" {
+		hash = rest.BodyHash(body)
+	}
+	in.Log.Asked, in.Log.Stream = req.Model, req.Stream
+	return req, key, hash, nil
+}
+
+func (s *Server) newCall(in *rest.Request[rest.None, rest.None], req *responses.Request) *responses.Call {
+	in.Log.ResponseID = stoa.NewID("resp")
+	return &responses.Call{
+		ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, ClientSession: clientSession(in.HTTP.Header), Stopping: s.Stopping(),
+		Log: callLog{in.Log},
+	}
+}
+
+// maxClientSession is the maximum length of a client's id of a conversation; longer ones are ignored.
+const maxClientSession = 512
+
+// clientSession returns the id of the conversation that Claude Code or Codex sends, or an empty text.
+func clientSession(h http.Header) string {
+	id := cmp.Or(h.Get("X-Claude-Code-Session-Id"), h.Get("Session-Id"))
+	if len(id) > maxClientSession {
+		return ""
+	}
+	return id
+}
+
+// A callLog records data about a call for the request's log line.
+type callLog struct{ fields *rest.Fields }
+
+// FirstText records the time of the first text.
+func (l callLog) FirstText() { l.fields.FirstToken = max(time.Since(l.fields.StartedAt), 1) }
+
+// Tried records the provider of the last attempt and the number of attempts.
+func (l callLog) Tried(model, provider string, attempts int) {
+	l.fields.Served, l.fields.Provider, l.fields.Attempts = model, provider, attempts
+}
+
+// States records the number of sealed states that could not be used.
+func (l callLog) States(unread int) { l.fields.Unread = unread }
+
+// Disconnected records that the client disconnected before the reply was complete.
+func (l callLog) Disconnected() { l.fields.Disconnected = true }
+
+// Charged records the charge.
+func (l callLog) Charged(c stoa.Charge) { l.fields.Charged(c) }
+
+// Failed records the reason for the failure of the call.
+func (l callLog) Failed(err error) { l.fields.Failed(err) }

@@ -1,0 +1,208 @@
+package api
+
+import (
+	"context"
+	"math"
+	"net/http"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/agents/session"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+type listTurnsParams struct {
+	bySessionID
+	contract.ListTurnsParams
+}
+
+// listTurns serves GET …/sessions/{sessionId}/turns.
+func (s *Server) listTurns(ctx context.Context, in rest.Request[listTurnsParams, rest.None]) (rest.Reply[rest.Page[contract.Turn]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, q.ID, q.SessionID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Turn]]{}, p.Err
+	}
+	list, more, err := s.Sessions.Turns(ctx, accountID, q.ID, q.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
+	return rest.Reply[rest.Page[contract.Turn]]{Body: rest.NewPage(p, list, more, contractTurn, func(t stoa.Turn) rest.Place { return rest.Numbered(t.Number) })}, err
+}
+
+func contractTurn(t stoa.Turn) contract.Turn {
+	return contract.Turn{
+		ID: t.ID, Number: t.Number, Status: string(t.Status), StatusReason: nullIfZero(t.Reason), Attempt: t.Attempt,
+		MessageID: t.MessageID, RetryOf: nullIfZero(t.RetryOf), Error: contractFailure(t.Failure), CreditsMicro: int64(t.Spent),
+		CreatedAt: contract.Time(t.CreatedAt), StartedAt: nullIfNever(t.StartedAt), FinishedAt: nullIfNever(t.FinishedAt), DeadlineAt: nullIfNever(t.DeadlineAt),
+	}
+}
+
+type listMessagesParams struct {
+	bySessionID
+	contract.ListMessagesParams
+}
+
+// listMessages serves GET …/sessions/{sessionId}/messages.
+func (s *Server) listMessages(ctx context.Context, in rest.Request[listMessagesParams, rest.None]) (rest.Reply[rest.Page[contract.Message]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, q.ID, q.SessionID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Message]]{}, p.Err
+	}
+	list, more, err := s.Sessions.Messages(ctx, accountID, q.ID, q.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.Message]]{}, err
+	}
+	byTurn := map[int64][]contract.Source{}
+	if first, last := turnsOf(list); last > 0 {
+		var sources []stoa.Source
+		sources, err = s.Sessions.Sources(ctx, accountID, q.ID, q.SessionID, first, last, maxSources)
+		for _, src := range sources {
+			byTurn[src.Turn] = append(byTurn[src.Turn], contractSource(src))
+		}
+	}
+	item := func(m store.MessageRow) contract.Message {
+		message := contract.Message{
+			ID: m.ID, Turn: nullIfZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
+			Sources: []contract.Source{}, Attachments: contractAttachments(m.Attachments), CreatedAt: contract.Time(m.CreatedAt),
+		}
+		if m.Kind == stoa.KindReply {
+			message.Sources = append(message.Sources, byTurn[m.Turn]...)
+		}
+		return message
+	}
+	return rest.Reply[rest.Page[contract.Message]]{Body: rest.NewPage(p, list, more, item, func(m store.MessageRow) rest.Place { return rest.Numbered(m.Place) })}, err
+}
+
+// turnsOf returns the first and the last turn of the replies in a list; 0 if there are
+// none.
+func turnsOf(list []store.MessageRow) (first, last int64) {
+	for _, m := range list {
+		if m.Kind != stoa.KindReply || m.Turn == 0 {
+			continue
+		}
+		if first == 0 || m.Turn < first {
+			first = m.Turn
+		}
+		last = max(last, m.Turn)
+	}
+	return first, last
+}
+
+type getStepParams struct {
+	bySessionID
+	StepID string `path:"stepId"`
+}
+
+// maxStepInput is the maximum length of a text of a step's input, in bytes.
+const maxStepInput = 64 << 10
+
+// getStep serves GET …/sessions/{sessionId}/steps/{stepId}.
+func (s *Server) getStep(ctx context.Context, in rest.Request[getStepParams, rest.None]) (rest.Reply[contract.SessionStep], error) {
+	q := in.Params
+	st, err := s.Sessions.Step(ctx, in.Caller.Account.ID, q.ID, q.SessionID, q.StepID)
+	if err != nil {
+		return rest.Reply[contract.SessionStep]{}, err
+	}
+	out := contract.SessionStep{
+		ID: q.StepID, Turn: st.Turn, Step: st.Number, Text: st.Text, ReasoningSegments: len(st.Reasoning), Stop: nullIfZero(string(st.Stop)),
+		CreatedAt: contract.Time(st.CreatedAt), Input: []contract.StepInput{}, Calls: []contract.StepCall{}, Receipt: nullable.NewNullNullable[contract.Receipt](),
+	}
+	add := func(role, text string, r stoa.ToolResult) {
+		cut := session.Cut(text, maxStepInput)
+		out.Input = append(out.Input, contract.StepInput{
+			Role: role, Text: cut, Truncated: len(cut) < len(text), CallID: nullIfZero(r.CallID), Name: nullIfZero(r.Name), IsError: r.IsError,
+		})
+	}
+	if st.Number == 1 {
+		add("user", st.Message, stoa.ToolResult{})
+	}
+	for _, r := range st.Results {
+		add("tool", r.Content, r)
+	}
+	for _, c := range st.Calls {
+		out.Calls = append(out.Calls, contract.StepCall{CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
+	}
+	if st.Receipt != nil {
+		out.Receipt = nullable.NewNullableWithValue(contractReceipt(*st.Receipt))
+	}
+	return rest.Reply[contract.SessionStep]{Body: out}, nil
+}
+
+type listSessionReceiptsParams struct {
+	bySessionID
+	contract.ListSessionReceiptsParams
+}
+
+// listSessionReceipts serves GET …/sessions/{sessionId}/receipts.
+func (s *Server) listSessionReceipts(ctx context.Context, in rest.Request[listSessionReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, q.ID, q.SessionID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Receipt]]{}, p.Err
+	}
+	n := namesOf(accountID)
+	list, more, err := s.Sessions.Receipts(ctx, accountID, q.ID, q.SessionID, p.Page)
+	for _, r := range list {
+		n.addOfReceipt(r)
+	}
+	err = n.load(ctx, s.Store, err)
+	return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPage(p, list, more, n.receipt, placeOfReceipt)}, err
+}
+
+type listSessionSourcesParams struct {
+	bySessionID
+	contract.ListSessionSourcesParams
+}
+
+// maxSources is the maximum number of sources in a list of sources, and in a page of
+// messages.
+const maxSources = 10_000
+
+// listSessionSources serves GET …/sessions/{sessionId}/sources.
+func (s *Server) listSessionSources(ctx context.Context, in rest.Request[listSessionSourcesParams, rest.None]) (rest.Reply[contract.SourceList], error) {
+	first, last := in.Params.Turn, in.Params.Turn
+	if in.Params.Turn == 0 {
+		last = math.MaxInt64
+	}
+	list, err := s.Sessions.Sources(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID, first, last, maxSources)
+	out := contract.SourceList{Data: []contract.Source{}}
+	for _, src := range list {
+		out.Data = append(out.Data, contractSource(src))
+	}
+	return rest.Reply[contract.SourceList]{Body: out}, err
+}
+
+func contractSource(s stoa.Source) contract.Source {
+	return contract.Source{
+		Turn: s.Turn, Path: s.Path, Sha256: s.SHA256, FromLine: nullIfZero(s.FromLine), ToLine: nullIfZero(s.ToLine),
+		Place: nullIfZero(s.Place), Via: s.Via,
+	}
+}
+
+type exportSessionParams struct {
+	bySessionID
+	contract.ExportSessionParams
+}
+
+// exportSession serves GET …/sessions/{sessionId}/export.
+func (s *Server) exportSession(w http.ResponseWriter, in *rest.Request[exportSessionParams, rest.None]) error {
+	ctx, q := in.HTTP.Context(), in.Params
+	// A missing session is reported before the reply begins.
+	row, err := s.Sessions.Get(ctx, in.Caller.Account.ID, q.ID, q.SessionID)
+	if err != nil {
+		return err
+	}
+	format, media, name := session.ExportJSONL, "application/jsonl", row.ID+".jsonl"
+	if q.Format == session.ExportMarkdown {
+		format, media, name = session.ExportMarkdown, "text/markdown; charset=utf-8", row.ID+".md"
+	}
+	attach(w.Header(), name)
+	w.Header().Set("Content-Type", media)
+	err = s.Sessions.Export(ctx, row.AccountID, row.AgentID, row.ID, format, w)
+	if err != nil && ctx.Err() != nil {
+		return stoa.ErrClientGone
+	}
+	return err
+}

@@ -1,0 +1,310 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/agents/session"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// pollAfter is the Retry-After of a queued session, in seconds.
+const pollAfter = 1
+
+// startRequest parses the body of a new session.
+func (s *Server) startRequest(in rest.Request[byID, contract.CreateSession]) (session.StartRequest, error) {
+	b := in.Body
+	req := session.StartRequest{
+		AgentID: in.Params.ID, Message: b.Message, Mode: stoa.SessionMode(orZero(b.Mode)), ExternalID: orZero(b.ExternalID),
+		ExternalUserID: orZero(b.ExternalUserID), Title: orZero(b.Title), Metadata: orZero(b.Metadata),
+		WithholdTools: orZero(b.ClientTools) == "withhold",
+	}
+	if err := checkCredentialScope(in.Caller, b.Credentials); err != nil {
+		return req, err
+	}
+	req.Credentials = orZero(b.Credentials)
+	if err := s.mergeLimits(&req.Limits, b.Limits); err != nil {
+		return req, err
+	}
+	if draft, err := b.Draft.Get(); err == nil {
+		if !in.Caller.Key.Has("agents:write") {
+			return req, stoa.Errorf(stoa.CodeScope, "\"draft\" also requires the scope \"agents:write\", because it is a configuration of the agent. Omit \"draft\", or use another key.").At("draft")
+		}
+		req.Draft = func(a *stoa.Agent) error { return s.draftAgent(a, draft) }
+	}
+	return req, checkMetadata(req.Metadata)
+}
+
+// draftAgent applies a draft to an agent, with the checks of a change of it.
+func (s *Server) draftAgent(a *stoa.Agent, draft contract.AgentDraft) error {
+	err := s.patchAgent(a, &contract.UpdateAgent{Instructions: draft.Instructions, Model: draft.Model, DriveAccess: draft.DriveAccess, Tools: draft.Tools, Limits: draft.Limits})
+	if e := (*stoa.Error)(nil); errors.As(err, &e) {
+		return e.At("draft." + e.Param)
+	}
+	return err
+}
+
+// A sessionStart is a session to start, with the result of the credit check.
+type sessionStart struct {
+	req     session.StartRequest
+	credits error
+}
+
+// beforeSession checks the credits, which is not possible in a transaction. An error is
+// returned inside the transaction, after checking whether the request was answered
+// before.
+func (s *Server) beforeSession(ctx context.Context, in rest.Request[byID, contract.CreateSession]) (sessionStart, error) {
+	req, err := s.startRequest(in)
+	if err != nil {
+		return sessionStart{}, err
+	}
+	credits := s.Worker.CheckCredits(ctx, in.Caller, req)
+	if credits == nil {
+		if req.Uploads, err = s.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments); err != nil {
+			return sessionStart{}, err
+		}
+	}
+	return sessionStart{req, credits}, nil
+}
+
+// createSession serves POST /api/v1/api-agents/{id}/sessions.
+func (s *Server) createSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateSession], start sessionStart) (rest.Reply[contract.Session], error) {
+	if start.credits != nil {
+		return rest.Reply[contract.Session]{}, start.credits
+	}
+	session, err := s.Sessions.Start(ctx, tx, in.Caller, start.req)
+	reply := acceptedSession(session)
+	reply.Location = agentPath(in.Params.ID) + "/sessions/" + session.ID
+	return reply, err
+}
+
+// acceptedSession answers with a session that has pending work.
+func acceptedSession(session stoa.Session) rest.Reply[contract.Session] {
+	return rest.Reply[contract.Session]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractSession(session)}
+}
+
+type listSessionsParams struct {
+	byID
+	contract.ListSessionsParams
+}
+
+// listSessions serves GET /api/v1/api-agents/{id}/sessions.
+func (s *Server) listSessions(ctx context.Context, in rest.Request[listSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
+	q := in.Params
+	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
+		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
+	}, q.Limit, q.Cursor, q.Order)
+}
+
+// listAllSessions serves GET /api/v1/sessions.
+func (s *Server) listAllSessions(ctx context.Context, in rest.Request[contract.ListAllSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
+	q := in.Params
+	return s.sessionPage(ctx, in.Caller.Account.ID, "allSessions", store.SessionFilter{
+		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
+	}, q.Limit, q.Cursor, q.Order)
+}
+
+// sessionPage returns a page of sessions; list names the list that a cursor belongs to.
+func (s *Server) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
+	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Session]]{}, p.Err
+	}
+	n := namesOf(accountID)
+	rows, next, err := s.Sessions.List(ctx, accountID, f, p.Page)
+	for _, r := range rows {
+		n.add(store.NamedAgents, r.AgentID)
+	}
+	err = n.load(ctx, s.Store, err)
+	return rest.Reply[rest.Page[contract.Session]]{Body: rest.NewPageTo(p, rows, next, func(session stoa.Session) contract.Session {
+		out := contractSession(session)
+		out.AgentName = n.of(store.NamedAgents, session.AgentID)
+		return out
+	})}, err
+}
+
+// findSession serves GET /api/v1/sessions/{id}.
+func (s *Server) findSession(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Session], error) {
+	session, err := s.Sessions.Find(ctx, in.Caller.Account.ID, in.Params.ID)
+	return rest.Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
+}
+
+type getSessionParams struct {
+	bySessionID
+	contract.GetSessionParams
+}
+
+// getSession serves GET /api/v1/api-agents/{id}/sessions/{sessionId}.
+func (s *Server) getSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (rest.Reply[contract.Session], error) {
+	q := in.Params
+	session, err := s.waitForSession(ctx, in)
+	if err != nil {
+		return rest.Reply[contract.Session]{}, err
+	}
+	out := contractSession(session)
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, session.ID)
+	return unlessCurrent(q.IfNoneMatch, revisionTag(session.Revision), out), err
+}
+
+// waitForSession returns a session, where the caller waits for its end when that has
+// come or the time is up.
+func (s *Server) waitForSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (stoa.Session, error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	if q.WaitSeconds <= 0 {
+		return s.Sessions.Get(ctx, accountID, q.ID, q.SessionID)
+	}
+	leave, err := s.enterStream(in.Caller.Key.Root(), s.Limits.EventStreamsPerKey, accountID, s.Limits.EventStreamsPerAccount)
+	if err != nil {
+		return stoa.Session{}, err
+	}
+	defer leave()
+	waiting, done := s.UntilDrain(in.HTTP.Context())
+	defer done()
+	return s.Sessions.Wait(waiting, accountID, q.ID, q.SessionID, time.Duration(q.WaitSeconds)*time.Second)
+}
+
+type updateSessionParams struct {
+	bySessionID
+	contract.UpdateSessionParams
+}
+
+// updateSession serves PATCH /api/v1/api-agents/{id}/sessions/{sessionId}.
+func (s *Server) updateSession(ctx context.Context, in rest.Request[updateSessionParams, contract.UpdateSession]) (rest.Reply[contract.Session], error) {
+	session, err := s.Sessions.Edit(ctx, in.Caller, in.Params.ID, in.Params.SessionID, func(session *stoa.Session) error {
+		if err := ifCurrent(in.Params.IfMatch, session.Revision); err != nil {
+			return err
+		}
+		patch(&session.Title, in.Body.Title, same)
+		return mergeMetadata(&session.Metadata, in.Body.Metadata)
+	})
+	return rest.Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
+}
+
+// deleteSession serves DELETE /api/v1/api-agents/{id}/sessions/{sessionId}.
+func (s *Server) deleteSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.Sessions.Delete(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
+}
+
+// beforeMessage stores the files of a message, which is not possible in a transaction.
+func (s *Server) beforeMessage(ctx context.Context, in rest.Request[bySessionID, contract.SendMessage]) (session.Uploads, error) {
+	return s.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments)
+}
+
+// sendMessage serves POST …/sessions/{sessionId}/messages.
+func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.SendMessage], uploads session.Uploads) (rest.Reply[contract.Session], error) {
+	req := session.SendRequest{Message: in.Body.Message, Reject: orZero(in.Body.OnBusy) == "reject", Uploads: uploads}
+	session, err := s.Sessions.Send(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
+	return acceptedSession(session), err
+}
+
+// beforeAnswer stores outputs that arrive too late. The transaction of the request
+// cannot do that, because it fails.
+func (s *Server) beforeAnswer(ctx context.Context, in rest.Request[bySessionID, contract.AnswerInput]) (session.AnswerRequest, error) {
+	req := answerRequest(in.Body)
+	if len(req.Outputs) == 0 {
+		return req, nil
+	}
+	return req, s.Sessions.KeepLate(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID, req)
+}
+
+// answerInput serves POST …/sessions/{sessionId}/input.
+func (s *Server) answerInput(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.AnswerInput], req session.AnswerRequest) (rest.Reply[contract.Session], error) {
+	session, err := s.Sessions.Answer(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
+	return acceptedSession(session), err
+}
+
+func answerRequest(b contract.AnswerInput) session.AnswerRequest {
+	req := session.AnswerRequest{InputID: b.InputID, Answer: orZero(b.Answer), Choice: orZero(b.Choice), Decision: orZero(b.Decision)}
+	for _, o := range orZero(b.Outputs) {
+		req.Outputs = append(req.Outputs, session.Output{CallID: o.CallID, Text: outputText(o.Output), IsError: orZero(o.IsError)})
+	}
+	for _, d := range orZero(b.Decisions) {
+		req.Decisions = append(req.Decisions, session.CallDecision{CallID: d.CallID, Decision: stoa.Decision(d.Decision), Comment: orZero(d.Comment), Remember: orZero(d.Remember)})
+	}
+	return req
+}
+
+// cancelSession serves POST …/sessions/{sessionId}/cancel.
+func (s *Server) cancelSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
+	session, err := s.Sessions.Cancel(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
+	if session.Status.Stopped() {
+		return rest.Reply[contract.Session]{Body: contractSession(session)}, err
+	}
+	return acceptedSession(session), err
+}
+
+// upgradeSession serves POST …/sessions/{sessionId}/upgrade.
+func (s *Server) upgradeSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
+	var session stoa.Session
+	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		session, err = s.Sessions.Upgrade(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID)
+		return err
+	})
+	return rest.Reply[contract.Session]{Body: contractSession(session)}, err
+}
+
+// retrySession serves POST …/sessions/{sessionId}/retry.
+func (s *Server) retrySession(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.RetrySession]) (rest.Reply[contract.Session], error) {
+	session, err := s.Sessions.Retry(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, orZero(in.Body.AcknowledgeEffects))
+	return acceptedSession(session), err
+}
+
+func contractSession(s stoa.Session) contract.Session {
+	reply := nullIfZero(s.Reply)
+	if s.Status == stoa.SessionCompleted { // an answer may be empty
+		reply = nullable.NewNullableWithValue(s.Reply)
+	}
+	t := s.Turn
+	return contract.Session{
+		ID: s.ID, Object: "session", AgentID: s.AgentID, SpaceID: s.SpaceID, AgentVersion: s.AgentVersion, Draft: s.Draft,
+		Mode: string(s.Mode), Status: string(s.Status), StatusReason: nullIfZero(t.Reason), Reply: reply,
+		PendingInput: contractInput(s.Pending), Error: contractFailure(t.Failure),
+		Turn: contract.SessionTurn{
+			ID: t.ID, Number: t.Number, Attempt: t.Attempt,
+			StartedAt: nullIfNever(t.StartedAt), FinishedAt: nullIfNever(t.FinishedAt), DeadlineAt: nullIfNever(t.DeadlineAt),
+		},
+		QueuedMessages: s.QueuedMessages,
+		Model:          contract.SessionModel{Requested: s.ModelAsked, Served: nullIfZero(s.ModelServed), Fallback: s.Fallback},
+		Usage: contract.SessionUsage{
+			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, TotalTokens: s.Usage.Total(),
+			Steps: s.Steps, ToolCalls: s.ToolCalls, CreditsMicro: int64(s.Spent),
+		},
+		ToolsWithheld: contractWithheld(s.Withheld),
+		LastEventSeq:  s.LastSeq, Trigger: contract.SessionTrigger{Type: s.Trigger.Type, ID: nullIfZero(s.Trigger.ID)},
+		ExternalID: nullIfZero(s.ExternalID), ExternalUserID: nullIfZero(s.ExternalUserID), Title: nullIfZero(s.Title),
+		Metadata: contractMetadata(s.Metadata), CreatedAt: contract.Time(s.CreatedAt), UpdatedAt: contract.Time(s.UpdatedAt),
+		StartedAt: nullIfNever(s.StartedAt), FinishedAt: nullIfNever(s.FinishedAt),
+	}
+}
+
+func contractInput(in *stoa.Input) nullable.Nullable[contract.PendingInput] {
+	if in == nil {
+		return nullable.NewNullNullable[contract.PendingInput]()
+	}
+	out := contract.PendingInput{
+		ID: in.ID, Kind: in.Kind, Prompt: in.Prompt, Options: append([]string{}, in.Options...),
+		DefaultValue: nullable.NewNullNullable[string](), ExpiresAt: contract.Time(in.ExpiresAt),
+	}
+	if in.Default != nil {
+		out.DefaultValue = nullable.NewNullableWithValue(*in.Default)
+	}
+	if in.OfTools() {
+		out.Calls, out.ClaimedUntil = pendingCalls(*in), contract.Time(in.ClaimedUntil)
+		out.Confirmation = contractConfirmation(session.ConfirmationOf(in))
+	}
+	return nullable.NewNullableWithValue(out)
+}
+
+func contractFailure(f *stoa.Failure) nullable.Nullable[contract.SessionFailure] {
+	if f == nil {
+		return nullable.NewNullNullable[contract.SessionFailure]()
+	}
+	return nullable.NewNullableWithValue(contract.SessionFailure{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable})
+}

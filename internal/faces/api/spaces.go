@@ -1,0 +1,137 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// createSpace serves POST /api/v1/spaces.
+func (s *Server) createSpace(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateSpace]) (rest.Reply[contract.Space], error) {
+	space := stoa.Space{
+		AccountID: in.Caller.Account.ID, Name: in.Body.Name, Description: orZero(in.Body.Description),
+		ExternalID: orZero(in.Body.ExternalID), Metadata: orZero(in.Body.Metadata),
+	}
+	if err := s.checkSpace(space); err != nil {
+		return rest.Reply[contract.Space]{}, err
+	}
+	made, err := tx.InsertSpace(ctx, space)
+	return rest.Reply[contract.Space]{
+		Status: http.StatusCreated, Location: rest.Prefix + "/spaces/" + made.ID, ETag: revisionETag(made.Revision), Body: contractSpace(made),
+	}, err
+}
+
+func (s *Server) checkSpace(space stoa.Space) error {
+	if err := checkLengths(
+		lengthLimit{"name", space.Name, s.Limits.NameCharacters},
+		lengthLimit{"description", space.Description, s.Limits.DescriptionCharacters},
+	); err != nil {
+		return err
+	}
+	return checkMetadata(space.Metadata)
+}
+
+// listSpaces serves GET /api/v1/spaces.
+func (s *Server) listSpaces(ctx context.Context, in rest.Request[contract.ListSpacesParams, rest.None]) (rest.Reply[rest.Page[contract.Space]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID, q.Q)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Space]]{}, p.Err
+	}
+	if _, err := s.defaultSpace(ctx, in.Log, accountID); err != nil {
+		return rest.Reply[rest.Page[contract.Space]]{}, err
+	}
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Space, store.Cursor, error) {
+		return tx.Spaces(ctx, accountID, q.ExternalID, q.Q, p.Page)
+	}, contractSpace)
+}
+
+type getSpaceParams struct {
+	byID
+	contract.GetSpaceParams
+}
+
+// getSpace serves GET /api/v1/spaces/{id}.
+func (s *Server) getSpace(ctx context.Context, in rest.Request[getSpaceParams, rest.None]) (rest.Reply[contract.Space], error) {
+	space, err := read(ctx, s, func(tx *store.Tx) (stoa.Space, error) {
+		return tx.Space(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(space.Revision), contractSpace(space)), err
+}
+
+type updateSpaceParams struct {
+	byID
+	contract.UpdateSpaceParams
+}
+
+// updateSpace serves PATCH /api/v1/spaces/{id}.
+func (s *Server) updateSpace(ctx context.Context, in rest.Request[updateSpaceParams, contract.UpdateSpace]) (rest.Reply[contract.Space], error) {
+	space, err := write(ctx, s, func(tx *store.Tx) (stoa.Space, error) {
+		return tx.EditSpace(ctx, in.Caller.Account.ID, in.Params.ID, func(space *stoa.Space) error {
+			if err := ifCurrent(in.Params.IfMatch, space.Revision); err != nil {
+				return err
+			}
+			if in.Body.Name != "" {
+				space.Name = in.Body.Name
+			}
+			patch(&space.Description, in.Body.Description, same)
+			patch(&space.ExternalID, in.Body.ExternalID, same)
+			if err := mergeMetadata(&space.Metadata, in.Body.Metadata); err != nil {
+				return err
+			}
+			return s.checkSpace(*space)
+		})
+	})
+	return rest.Reply[contract.Space]{ETag: revisionETag(space.Revision), Body: contractSpace(space)}, err
+}
+
+func same[T any](v T) T { return v }
+
+type deleteSpaceParams struct {
+	byID
+	contract.DeleteSpaceParams
+}
+
+// deleteSpace serves DELETE /api/v1/spaces/{id}.
+func (s *Server) deleteSpace(ctx context.Context, in rest.Request[deleteSpaceParams, rest.None]) (rest.Reply[rest.None], error) {
+	accountID, id := in.Caller.Account.ID, in.Params.ID
+	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+		if in.Params.IfMatch != "" {
+			space, err := tx.Space(ctx, accountID, id)
+			if err == nil {
+				err = ifCurrent(in.Params.IfMatch, space.Revision)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return s.Sessions.DeleteSpace(ctx, tx, accountID, id, in.Params.Force)
+	})
+	return rest.NoContent(), err
+}
+
+type listSpaceAgentsParams struct {
+	byID
+	contract.ListSpaceAgentsParams
+}
+
+// listSpaceAgents serves GET /api/v1/spaces/{id}/agents.
+func (s *Server) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
+	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID}, func(tx *store.Tx) error {
+		_, err := tx.Space(ctx, accountID, q.ID)
+		return err
+	})
+}
+
+func contractSpace(s stoa.Space) contract.Space {
+	return contract.Space{
+		ID: s.ID, Name: s.Name, Description: nullIfZero(s.Description), ExternalID: nullIfZero(s.ExternalID),
+		Metadata: contractMetadata(s.Metadata), CreatedAt: contract.Time(s.CreatedAt), UpdatedAt: contract.Time(s.UpdatedAt),
+	}
+}

@@ -1,0 +1,333 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// Defaults of a task's settings.
+const (
+	defaultCatchUp    = 3600
+	defaultPauseAfter = 5
+	defaultPreview    = 5
+	upcomingRuns      = 5
+)
+
+// createScheduledTask serves POST /api/v1/api-agents/{id}/scheduled-tasks.
+func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
+	var reply rest.Reply[contract.ScheduledTask]
+	b := in.Body
+	when, err := parseSchedule(b.Schedule)
+	if err != nil {
+		return reply, err
+	}
+	task := stoa.ScheduledTask{
+		AgentID: in.Params.ID, Name: b.Name, Message: b.Message, Schedule: when, Mode: stoa.SessionMode(orZero(b.Mode)),
+		StartAt: instant(b.StartAt), EndAt: instant(b.EndAt), MaxRuns: orZero(b.MaxRuns), Enabled: valueOr(b.Enabled, true),
+		SessionPolicy: valueOr(b.SessionPolicy, stoa.SessionNew), MissedPolicy: valueOr(b.MissedRunPolicy, stoa.MissedRunLatest),
+		CatchUpWindow: time.Duration(valueOr(b.CatchUpWindowSeconds, defaultCatchUp)) * time.Second,
+		OverlapPolicy: valueOr(b.OverlapPolicy, stoa.OverlapSkip), PauseAfter: valueOr(b.PauseAfterFailures, defaultPauseAfter),
+		MaxCredits: stoa.Credits(orZero(b.MaxCreditsMicroPerRun)),
+	}
+	if err := s.checkTask(task); err != nil {
+		return reply, err
+	}
+	made, err := s.Scheduler.Create(ctx, tx, in.Caller, task)
+	if err == nil {
+		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
+	}
+	reply = s.taskReply(made)
+	reply.Status, reply.Location = http.StatusCreated, taskPath(in.Params.ID, made.ID)
+	return reply, err
+}
+
+// taskReply answers with the current state of a task.
+func (s *Server) taskReply(t stoa.ScheduledTask) rest.Reply[contract.ScheduledTask] {
+	return rest.Reply[contract.ScheduledTask]{ETag: taskETag(t), Body: s.contractTask(t)}
+}
+
+func taskPath(agentID, id string) string { return agentPath(agentID) + "/scheduled-tasks/" + id }
+
+func (s *Server) checkTask(t stoa.ScheduledTask) error {
+	return checkLengths(
+		lengthLimit{"name", t.Name, s.Limits.NameCharacters},
+		lengthLimit{"message", t.Message, s.Limits.MessageCharacters},
+	)
+}
+
+// instant returns an optional time with the precision of replies.
+func instant(n nullable.Nullable[contract.Time]) time.Time {
+	return orZero(n).Time().Truncate(time.Millisecond)
+}
+
+// parseSchedule parses a schedule; its type determines the required and the allowed members.
+func parseSchedule(b contract.Schedule) (stoa.Schedule, error) {
+	out := stoa.Schedule{
+		Type: b.Type, Expression: orZero(b.Expression), Timezone: orZero(b.Timezone),
+		Every: time.Duration(orZero(b.EverySeconds)) * time.Second, RunAt: instant(b.RunAt),
+	}
+	for _, m := range []struct {
+		name, of string
+		given    bool
+	}{
+		{"expression", stoa.ScheduleCron, given(b.Expression)},
+		{"timezone", stoa.ScheduleCron, given(b.Timezone)},
+		{"everySeconds", stoa.ScheduleInterval, given(b.EverySeconds)},
+		{"runAt", stoa.ScheduleOnce, given(b.RunAt)},
+	} {
+		switch {
+		case m.of == b.Type && !m.given:
+			return out, stoa.Errorf(stoa.CodeMissingParameter, "A schedule of type %q requires the member %q.", b.Type, m.name).At("schedule." + m.name)
+		case m.of != b.Type && m.given:
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "%q is only allowed in a schedule of type %q; this one has the type %q.", m.name, m.of, b.Type).At("schedule." + m.name)
+		}
+	}
+	return out, nil
+}
+
+// given reports whether an optional member has a value.
+func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.IsNull() }
+
+// previewSchedule serves POST …/scheduled-tasks/preview.
+func (s *Server) previewSchedule(ctx context.Context, in rest.Request[byID, contract.PreviewSchedule]) (rest.Reply[contract.SchedulePreview], error) {
+	b := in.Body
+	if _, err := read(ctx, s, func(tx *store.Tx) (stoa.Agent, error) { return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
+		return rest.Reply[contract.SchedulePreview]{}, err
+	}
+	when, err := parseSchedule(b.Schedule)
+	if err != nil {
+		return rest.Reply[contract.SchedulePreview]{}, err
+	}
+	list, err := s.Scheduler.Preview(stoa.ScheduledTask{
+		Schedule: when, StartAt: instant(b.StartAt), EndAt: instant(b.EndAt), MaxRuns: orZero(b.MaxRuns),
+	}, valueOr(b.Count, defaultPreview))
+	out := contract.SchedulePreview{Runs: []contract.PreviewedRun{}}
+	for _, r := range list {
+		out.Runs = append(out.Runs, contract.PreviewedRun{At: contract.Time(r.At), LocalTime: r.Local.Format(time.RFC3339), Adjustment: nullIfZero(r.Shift)})
+	}
+	return rest.Reply[contract.SchedulePreview]{Body: out}, err
+}
+
+type listScheduledTasksParams struct {
+	byID
+	contract.ListScheduledTasksParams
+}
+
+// listScheduledTasks serves GET /api/v1/api-agents/{id}/scheduled-tasks.
+func (s *Server) listScheduledTasks(ctx context.Context, in rest.Request[listScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID, q.Q)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
+		if _, err := tx.Agent(ctx, accountID, q.ID); err != nil {
+			return nil, store.Cursor{}, err
+		}
+		return tx.Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID, Text: q.Q}, p.Page)
+	}, s.contractTask)
+}
+
+type listSpaceScheduledTasksParams struct {
+	byID
+	contract.ListSpaceScheduledTasksParams
+}
+
+// listSpaceScheduledTasks serves GET /api/v1/spaces/{id}/scheduled-tasks.
+func (s *Server) listSpaceScheduledTasks(ctx context.Context, in rest.Request[listSpaceScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID, q.Q)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
+		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
+			return nil, store.Cursor{}, err
+		}
+		return tx.Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID, Text: q.Q}, p.Page)
+	}, s.contractTask)
+}
+
+// task returns a task of an existing agent.
+func task(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
+	if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
+		return stoa.ScheduledTask{}, err
+	}
+	return tx.Task(ctx, accountID, agentID, id)
+}
+
+type getScheduledTaskParams struct {
+	byTaskID
+	contract.GetScheduledTaskParams
+}
+
+// getScheduledTask serves GET …/scheduled-tasks/{taskId}.
+func (s *Server) getScheduledTask(ctx context.Context, in rest.Request[getScheduledTaskParams, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
+	})
+	if err != nil {
+		return rest.Reply[contract.ScheduledTask]{}, err
+	}
+	out := s.contractTask(t)
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, t.ID)
+	return unlessCurrent(in.Params.IfNoneMatch, taskTag(t), out), err
+}
+
+// taskTag identifies the state of a task, including its last run.
+func taskTag(t stoa.ScheduledTask) string {
+	run := int64(0)
+	if t.LastRun != nil {
+		run = t.LastRun.Revision
+	}
+	return fmt.Sprintf("r%d.%d", t.Revision, run)
+}
+
+func taskETag(t stoa.ScheduledTask) string { return `"` + taskTag(t) + `"` }
+
+// ifCurrentTask checks an If-Match against the task that is to be changed.
+func ifCurrentTask(header string, t stoa.ScheduledTask) error {
+	want := matching(header)
+	if want == nil || slices.Contains(want, "*") || slices.Contains(want, taskTag(t)) {
+		return nil
+	}
+	return stoa.Errorf(stoa.CodePrecondition, "It has changed since: its ETag is now %s. Read it again before you change it.", taskETag(t)).At("If-Match")
+}
+
+type updateScheduledTaskParams struct {
+	byTaskID
+	contract.UpdateScheduledTaskParams
+}
+
+// updateScheduledTask serves PATCH …/scheduled-tasks/{taskId}.
+func (s *Server) updateScheduledTask(ctx context.Context, in rest.Request[updateScheduledTaskParams, contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
+			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.IfMatch, t) },
+			func(t *stoa.ScheduledTask) error {
+				if err := s.patchTask(t, &in.Body); err != nil {
+					return err
+				}
+				return keepCredentials(ctx, tx, in.Caller, t.ID, "", in.Body.Credentials)
+			})
+	})
+	return s.taskReply(t), err
+}
+
+func (s *Server) patchTask(t *stoa.ScheduledTask, b *contract.UpdateScheduledTask) error {
+	if b.Name != "" { // the contract rejects null and empty texts
+		t.Name = b.Name
+	}
+	if b.Message != "" {
+		t.Message = b.Message
+	}
+	if b.Schedule.Type != "" {
+		var err error
+		if t.Schedule, err = parseSchedule(b.Schedule); err != nil {
+			return err
+		}
+	}
+	patch(&t.Mode, b.Mode, func(m string) stoa.SessionMode { return stoa.SessionMode(m) })
+	set(&t.StartAt, b.StartAt, instant(b.StartAt))
+	set(&t.EndAt, b.EndAt, instant(b.EndAt))
+	set(&t.MaxRuns, b.MaxRuns, orZero(b.MaxRuns))
+	set(&t.Enabled, b.Enabled, valueOr(b.Enabled, true))
+	set(&t.SessionPolicy, b.SessionPolicy, valueOr(b.SessionPolicy, stoa.SessionNew))
+	set(&t.MissedPolicy, b.MissedRunPolicy, valueOr(b.MissedRunPolicy, stoa.MissedRunLatest))
+	set(&t.CatchUpWindow, b.CatchUpWindowSeconds, time.Duration(valueOr(b.CatchUpWindowSeconds, defaultCatchUp))*time.Second)
+	set(&t.OverlapPolicy, b.OverlapPolicy, valueOr(b.OverlapPolicy, stoa.OverlapSkip))
+	set(&t.PauseAfter, b.PauseAfterFailures, valueOr(b.PauseAfterFailures, defaultPauseAfter))
+	set(&t.MaxCredits, b.MaxCreditsMicroPerRun, stoa.Credits(orZero(b.MaxCreditsMicroPerRun)))
+	return s.checkTask(*t)
+}
+
+// set sets a member of a PATCH to a value.
+func set[T, U any](into *U, n nullable.Nullable[T], value U) {
+	if n.IsSpecified() {
+		*into = value
+	}
+}
+
+type deleteScheduledTaskParams struct {
+	byTaskID
+	contract.DeleteScheduledTaskParams
+}
+
+// deleteScheduledTask serves DELETE …/scheduled-tasks/{taskId}.
+func (s *Server) deleteScheduledTask(ctx context.Context, in rest.Request[deleteScheduledTaskParams, rest.None]) (rest.Reply[rest.None], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+		if q.IfMatch != "" {
+			t, err := tx.LockTask(ctx, accountID, q.ID, q.TaskID)
+			if err == nil {
+				err = ifCurrentTask(q.IfMatch, t)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return s.Scheduler.Delete(ctx, tx, accountID, q.ID, q.TaskID)
+	})
+	return rest.NoContent(), err
+}
+
+// pauseScheduledTask serves POST …/scheduled-tasks/{taskId}/pause.
+func (s *Server) pauseScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return s.Scheduler.Pause(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
+	})
+	return s.taskReply(t), err
+}
+
+// resumeScheduledTask serves POST …/scheduled-tasks/{taskId}/resume.
+func (s *Server) resumeScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return s.Scheduler.Resume(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
+	})
+	return s.taskReply(t), err
+}
+
+// beforeRun checks the credits for a run, which is not possible in a transaction. An
+// error is returned inside the transaction, after checking whether the request was
+// answered before.
+func (s *Server) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest.None]) (credits, err error) {
+	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Worker.CheckCredits(ctx, in.Caller, s.Scheduler.RequestOf(t)), nil
+}
+
+// runScheduledTask serves POST …/scheduled-tasks/{taskId}/run.
+func (s *Server) runScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byTaskID, rest.None], credits error) (rest.Reply[contract.TaskRun], error) {
+	if credits != nil {
+		return rest.Reply[contract.TaskRun]{}, credits
+	}
+	run, err := s.Scheduler.RunNow(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
+	return rest.Reply[contract.TaskRun]{
+		Status: http.StatusAccepted, Location: agentPath(in.Params.ID) + "/sessions/" + run.SessionID, Body: contractRun(run),
+	}, err
+}
+
+type listTaskRunsParams struct {
+	byTaskID
+	contract.ListTaskRunsParams
+}
+
+// listTaskRuns serves GET …/scheduled-tasks/{taskId}/runs.
+func (s *Server) listTaskRuns(ctx context.Context, in rest.Request[listTaskRunsParams, rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.TaskRun, bool, error) {
+		if _, err := task(ctx, tx, accountID, q.ID, q.TaskID); err != nil {
+			return nil, false, err
+		}
+		return tx.TaskRuns(ctx, accountID, q.TaskID, p.Page)
+	}, listedRun, func(r stoa.TaskRun) rest.Place { return rest.Place{At: r.ScheduledFor, ID: r.ID} })
+}

@@ -1,0 +1,409 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/agents/session"
+	"stoa/internal/agents/tool"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/models/schema"
+)
+
+// Limits of the tools of an agent, and of waiting for their calls.
+const (
+	defaultToolTime   = 3600    // seconds
+	maxShownArguments = 8 << 10 // bytes of a call that waits for its approval
+	inputWaits        = 20      // concurrent requests of an account that wait for inputs
+	visitorsYes       = "yes"
+	visitorsNo        = "no"
+	reservedSeparator = "__" // between the name of a server and that of its tool
+)
+
+// agentTools parses and checks the tools of an agent.
+func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
+	if len(list) > tool.MaxOffered {
+		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; the maximum is %d.", len(list), tool.MaxOffered).At("tools")
+	}
+	var tools []stoa.AgentTool
+	seen, tokens := map[string]bool{}, int64(0)
+	for i, t := range list {
+		at := fmt.Sprintf("tools[%d].", i)
+		if t.Type == stoa.ToolDrive {
+			made, err := driveTool(t, at)
+			if err == nil && seen[made.Name] {
+				err = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with the name %q.", made.Name).At(at + "name")
+			}
+			if err != nil {
+				return nil, err
+			}
+			seen[made.Name] = true
+			tools = append(tools, made)
+			continue
+		}
+		if t.Type == stoa.ToolConnection {
+			made, err := connectionTools(t, at)
+			if err == nil && seen[made.ConnectionID] {
+				err = stoa.Errorf(stoa.CodeInvalidValue, "There are two entries for the connection. List all of its tools in one entry.").At(at + "connectionId")
+			}
+			if err != nil {
+				return nil, err
+			}
+			seen[made.ConnectionID] = true
+			tools = append(tools, made)
+			continue
+		}
+		if err := clientMembers(t, at); err != nil {
+			return nil, err
+		}
+		made := stoa.AgentTool{
+			Type: t.Type, Name: t.Name, Description: t.Description, Parameters: string(t.Parameters),
+			Effects: stoa.Effects(valueOr(t.Effects, string(stoa.EffectsOnce))), TimeoutSeconds: valueOr(t.TimeoutSeconds, defaultToolTime),
+			OnTimeout: valueOr(t.OnTimeout, stoa.TimeoutTells), Visitors: orZero(t.Visitors) == visitorsYes,
+		}
+		if orZero(t.Approval) == stoa.ApprovalAlways {
+			made.Approval = stoa.ApprovalAlways
+		}
+		switch {
+		case isReserved(t.Name):
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "The name %q is reserved. Names must not begin with drive_ or agent_, contain __, or be ask_user or tool_result_read.", t.Name).At(at + "name")
+		case seen[t.Name]:
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with the name %q.", t.Name).At(at + "name")
+		case made.Visitors && made.Effects != stoa.EffectsRead:
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Only a tool with the effects %q can be offered to visitors: it acts with your authority.", stoa.EffectsRead).At(at + "visitors")
+		}
+		if _, err := schema.ReadParameters(made.Parameters); err != nil {
+			return nil, stoa.Errorf(stoa.CodeInvalidSchema, "The parameters of %q are not supported: %v.", t.Name, err).At(at + "parameters")
+		}
+		seen[t.Name] = true
+		tokens += stoa.EstimateTokens(len(made.Name) + len(made.Description) + len(made.Parameters))
+		tools = append(tools, made)
+	}
+	if tokens > tool.MaxTokens {
+		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools have about %d tokens; the maximum is %d, because they are sent to the model with every step.", tokens, tool.MaxTokens).At("tools")
+	}
+	return tools, nil
+}
+
+// clientMembers checks that a client tool has the members of its type.
+func clientMembers(t contract.SetAgentTool, at string) error {
+	switch {
+	case t.Name == "":
+		return missingMember(at + "name")
+	case t.Description == "":
+		return missingMember(at + "description")
+	case len(t.Parameters) == 0:
+		return missingMember(at + "parameters")
+	}
+	return onlyMembers(t, at, "name", "description", "parameters", "effects", "timeoutSeconds", "onTimeout", "visitors", "approval")
+}
+
+func missingMember(at string) error {
+	return stoa.Errorf(stoa.CodeMissingParameter, "A tool of this type must have the member %q.", at).At(at)
+}
+
+func otherType(at, kind string) error {
+	return stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q does not have this member.", kind).At(at)
+}
+
+// driveTool parses the entry of drive_write, which only has an approval.
+func driveTool(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
+	switch {
+	case t.Name == "":
+		return out, missingMember(at + "name")
+	case t.Name != stoa.DriveWrite:
+		return out, stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q must have the name %q. What the agent reads is limited by \"driveAccess\" and \"visitorDrive\".", stoa.ToolDrive, stoa.DriveWrite).At(at + "name")
+	}
+	out = stoa.AgentTool{Type: t.Type, Name: t.Name, Approval: orZero(t.Approval)}
+	if out.Approval == "" {
+		return out, missingMember(at + "approval")
+	}
+	return out, onlyMembers(t, at, "name", "approval")
+}
+
+// onlyMembers checks that an entry has no members besides its type and those of a type.
+func onlyMembers(t contract.SetAgentTool, at string, of ...string) error {
+	for _, m := range []struct {
+		name string
+		set  bool
+	}{
+		{"name", t.Name != ""},
+		{"description", t.Description != ""},
+		{"parameters", len(t.Parameters) > 0},
+		{"effects", !t.Effects.IsNull() && t.Effects.IsSpecified()},
+		{"timeoutSeconds", !t.TimeoutSeconds.IsNull() && t.TimeoutSeconds.IsSpecified()},
+		{"onTimeout", !t.OnTimeout.IsNull() && t.OnTimeout.IsSpecified()},
+		{"visitors", !t.Visitors.IsNull() && t.Visitors.IsSpecified()},
+		{"approval", !t.Approval.IsNull() && t.Approval.IsSpecified()},
+		{"connectionId", t.ConnectionID != ""},
+		{"allow", len(t.Allow) > 0},
+		{"stricter", len(t.Stricter) > 0},
+	} {
+		if m.set && !slices.Contains(of, m.name) {
+			return otherType(at+m.name, t.Type)
+		}
+	}
+	return nil
+}
+
+// connectionTools parses the tools of a connection that an agent can call.
+func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
+	switch {
+	case t.ConnectionID == "":
+		return out, missingMember(at + "connectionId")
+	case len(t.Allow) == 0:
+		return out, missingMember(at + "allow")
+	}
+	if err := onlyMembers(t, at, "connectionId", "allow", "stricter"); err != nil {
+		return out, err
+	}
+	out = stoa.AgentTool{Type: t.Type, ConnectionID: t.ConnectionID, Allow: t.Allow}
+	for j, name := range t.Allow {
+		if slices.Contains(t.Allow[:j], name) {
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is listed twice.").At(fmt.Sprintf("%sallow[%d]", at, j))
+		}
+	}
+	for j, s := range t.Stricter {
+		here := fmt.Sprintf("%sstricter[%d].", at, j)
+		switch {
+		case !slices.Contains(t.Allow, s.Name):
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is not in \"allow\".").At(here + "name")
+		case slices.ContainsFunc(out.Stricter, func(o stoa.Stricter) bool { return o.Name == s.Name }):
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is listed twice.").At(here + "name")
+		}
+		out.Stricter = append(out.Stricter, stoa.Stricter{Name: s.Name, Approval: s.Approval, Effects: stoa.Effects(s.Effects), OnUnknown: s.OnUnknown})
+	}
+	return out, nil
+}
+
+func contractConnectionTools(t stoa.AgentTool) contract.AgentTool {
+	out := contract.AgentTool{Type: t.Type, ConnectionID: t.ConnectionID, Allow: t.Allow}
+	for _, s := range t.Stricter {
+		out.Stricter = append(out.Stricter, contract.StricterTool{Name: s.Name, Approval: s.Approval, Effects: string(s.Effects), OnUnknown: s.OnUnknown})
+	}
+	return out
+}
+
+// isReserved reports whether a name is reserved for current or future tools of the
+// service.
+func isReserved(name string) bool {
+	return strings.HasPrefix(name, "drive_") || strings.HasPrefix(name, "agent_") || name == session.AskTool || name == "tool_result_read" ||
+		strings.Contains(name, reservedSeparator)
+}
+
+func contractTools(tools []stoa.AgentTool) []contract.AgentTool {
+	out := []contract.AgentTool{}
+	for _, t := range tools {
+		switch t.Type {
+		case stoa.ToolConnection:
+			out = append(out, contractConnectionTools(t))
+			continue
+		case stoa.ToolDrive:
+			out = append(out, contract.AgentTool{Type: t.Type, Name: t.Name, Approval: t.Approval})
+			continue
+		}
+		visitors := visitorsNo
+		if t.Visitors {
+			visitors = visitorsYes
+		}
+		out = append(out, contract.AgentTool{
+			Type: t.Type, Name: t.Name, Description: t.Description, Parameters: json.RawMessage(t.Parameters), Effects: string(t.Effects),
+			TimeoutSeconds: t.TimeoutSeconds, OnTimeout: t.OnTimeout, Visitors: visitors, Approval: cmp.Or(t.Approval, stoa.ApprovalNever),
+		})
+	}
+	return out
+}
+
+func contractWithheld(list []stoa.Withheld) []contract.WithheldTool {
+	out := []contract.WithheldTool{}
+	for _, w := range list {
+		out = append(out, contract.WithheldTool{Tool: w.Tool, Reason: w.Reason})
+	}
+	return out
+}
+
+// outputText returns an output as the text for the model: a string is unquoted, other
+// JSON is unchanged.
+func outputText(output nullable.Nullable[contract.ToolOutputValue]) string {
+	raw, err := output.Get()
+	if err != nil {
+		return "null"
+	}
+	var text string
+	if jsonx.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+// pendingCalls returns the calls of an input. Long arguments of calls that people must
+// approve are truncated, because every read of their session contains them.
+func pendingCalls(in stoa.Input) []contract.PendingToolCall {
+	out := []contract.PendingToolCall{}
+	for _, c := range in.Calls {
+		p := contract.PendingToolCall{
+			CallID: c.ID, Tool: c.Tool, Title: c.Title, ConnectionID: c.ConnectionID, Arguments: json.RawMessage(cmp.Or(strings.TrimSpace(c.Arguments), "{}")),
+			Effects: string(c.Effects), Status: string(c.Status), ExpiresAt: contract.Time(c.ExpiresAt), PreviousOutcome: string(c.PreviousOutcome),
+		}
+		if in.Kind != stoa.InputToolCall {
+			if in.Kind == stoa.InputToolApproval {
+				p.Decision = string(c.Decision)
+			}
+			if c.ExpiresAt.IsZero() { // it was approved
+				p.ExpiresAt = contract.Time(in.ExpiresAt)
+			}
+			if len(p.Arguments) > maxShownArguments {
+				p.Arguments, p.ArgumentsStart = json.RawMessage("{}"), session.Cut(c.Arguments, maxShownArguments)
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
+	arguments := json.RawMessage(c.Arguments)
+	if !jsonx.Valid(arguments) {
+		arguments = jsonx.AppendString(nil, c.Arguments)
+	}
+	out := contract.AgentToolCall{
+		ID: c.ID, Object: "tool_call", ConnectionID: nullIfZero(c.ConnectionID), SecretID: nullIfZero(c.SecretID), AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Title: nullIfZero(c.Title), Type: c.Type,
+		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: nullIfZero(string(c.Outcome)), Effects: string(c.Effects),
+		InputID: nullIfZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
+		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: nullIfZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),
+		NeedsConfirmation: c.Confirmation != nil, NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: nullIfZero(c.ApprovalInputID), PreviousOutcome: nullIfZero(string(c.PreviousOutcome)), Approval: contractApproval(c),
+		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: nullIfNever(c.StartedAt),
+		FinishedAt: nullIfNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: nullIfNever(c.ExpiresAt),
+	}
+	if c.Confirmed != "" {
+		out.Confirmation = contract.ToolCallConfirmation{Decision: string(c.Confirmed), EmbedID: nullIfZero(c.ConfirmedBy), At: contract.Time(c.ConfirmedAt)}
+	}
+	if c.SessionID == "" { // the position of the row is unique
+		out.Turn, out.Step, out.Place = 0, 0, 0
+	}
+	if c.Status == stoa.CallDone {
+		out.ResultText = nullable.NewNullableWithValue(c.Result)
+		if !c.StartedAt.IsZero() {
+			out.DurationMs = nullable.NewNullableWithValue(max(c.FinishedAt.Sub(c.StartedAt).Milliseconds(), 0))
+		}
+	}
+	if c.LateOutput != nil {
+		out.LateOutput = nullable.NewNullableWithValue(*c.LateOutput)
+	}
+	if c.Resolution != "" {
+		out.Resolution = nullable.NewNullableWithValue(contract.ToolCallResolution{Outcome: c.Resolution, Note: nullIfZero(c.Note), By: c.ResolvedBy, At: contract.Time(c.ResolvedAt)})
+	}
+	return out
+}
+
+func contractApproval(c stoa.ExternalCall) nullable.Nullable[contract.ToolCallApproval] {
+	if c.Decision == "" {
+		return nullable.NewNullNullable[contract.ToolCallApproval]()
+	}
+	return nullable.NewNullableWithValue(contract.ToolCallApproval{Decision: string(c.Decision), By: nullIfZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: nullIfZero(c.Comment)})
+}
+
+func placeOfCall(c stoa.ExternalCall) rest.Place { return rest.Place{At: c.CreatedAt, ID: c.ID} }
+
+type listSessionToolCallsParams struct {
+	bySessionID
+	contract.ListSessionToolCallsParams
+}
+
+// listSessionToolCalls serves GET …/sessions/{sessionId}/tool-calls.
+func (s *Server) listSessionToolCalls(ctx context.Context, in rest.Request[listSessionToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, p.Err
+	}
+	list, more, err := s.Sessions.SessionCalls(ctx, accountID, q.ID, q.SessionID, p.Page)
+	return rest.Reply[rest.Page[contract.AgentToolCall]]{Body: rest.NewPage(p, list, more, contractCall, placeOfCall)}, err
+}
+
+// listToolCalls serves GET /api/v1/tool-calls.
+func (s *Server) listToolCalls(ctx context.Context, in rest.Request[contract.ListToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
+	filter := store.CallFilter{AgentID: q.AgentID, Status: stoa.CallStatus(q.Status), Outcome: stoa.CallOutcome(q.Outcome)}
+	n := namesOf(accountID)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ExternalCall, store.Cursor, error) {
+		list, next, err := tx.ToolCalls(ctx, accountID, filter, p.Page)
+		for _, c := range list {
+			n.add(store.NamedAgents, c.AgentID)
+		}
+		return list, next, n.read(ctx, tx, err)
+	}, func(c stoa.ExternalCall) contract.AgentToolCall {
+		out := contractCall(c)
+		out.AgentName = n.of(store.NamedAgents, c.AgentID)
+		return out
+	})
+}
+
+// getToolCall serves GET /api/v1/tool-calls/{id}.
+func (s *Server) getToolCall(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
+	call, err := read(ctx, s, func(tx *store.Tx) (stoa.ExternalCall, error) {
+		return tx.ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
+}
+
+// resolveToolCall serves POST /api/v1/tool-calls/{id}/resolve.
+func (s *Server) resolveToolCall(ctx context.Context, in rest.Request[byID, contract.ResolveToolCall]) (rest.Reply[contract.AgentToolCall], error) {
+	call, err := write(ctx, s, func(tx *store.Tx) (stoa.ExternalCall, error) {
+		return s.Sessions.ResolveCall(ctx, tx, in.Caller, in.Params.ID, in.Body.Outcome, orZero(in.Body.Note))
+	})
+	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
+}
+
+// listInputs serves GET /api/v1/inputs.
+func (s *Server) listInputs(_ context.Context, in rest.Request[contract.ListInputsParams, rest.None]) (rest.Reply[rest.Page[contract.OpenInput]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, fmt.Sprint(q.Unclaimed))
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.OpenInput]]{}, p.Err
+	}
+	if q.WaitSeconds > 0 {
+		slot := "inputs " + accountID
+		if !s.limits.streams.Enter(slot, inputWaits) {
+			return rest.Reply[rest.Page[contract.OpenInput]]{}, stoa.Errorf(stoa.CodeRateLimit, "The limit of %d waiting requests of this account is reached. Use fewer, or omit waitSeconds.", inputWaits).After(time.Second)
+		}
+		defer s.limits.streams.Leave(slot)
+	}
+	waiting, done := s.UntilDrain(in.HTTP.Context())
+	defer done()
+	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.Page, time.Duration(q.WaitSeconds)*time.Second)
+	return rest.Reply[rest.Page[contract.OpenInput]]{Body: rest.NewPageTo(p, list, next, func(in stoa.Input) contract.OpenInput {
+		in.ClaimID = "" // only the claimer receives it
+		return contractOpenInput(in)
+	})}, err
+}
+
+// claimInput serves POST /api/v1/inputs/{id}/claim.
+func (s *Server) claimInput(ctx context.Context, in rest.Request[byID, contract.ClaimInput]) (rest.Reply[contract.OpenInput], error) {
+	input, err := write(ctx, s, func(tx *store.Tx) (stoa.Input, error) {
+		return s.Sessions.ClaimInput(ctx, tx, in.Caller, session.ClaimRequest{
+			InputID: in.Params.ID, Lease: time.Duration(in.Body.LeaseSeconds) * time.Second, ClaimID: orZero(in.Body.ClaimID),
+		})
+	})
+	return rest.Reply[contract.OpenInput]{Body: contractOpenInput(input)}, err
+}
+
+func contractOpenInput(in stoa.Input) contract.OpenInput {
+	return contract.OpenInput{
+		ID: in.ID, Object: "input", Kind: in.Kind, AgentID: in.AgentID, AgentName: in.AgentName, SessionID: in.SessionID, SessionTitle: nullIfZero(in.SessionTitle),
+		ExternalUserID: nullIfZero(in.ExternalUserID), Turn: in.Turn, Prompt: in.Prompt, Calls: pendingCalls(in),
+		ClaimID: nullIfZero(in.ClaimID), ClaimedUntil: nullIfNever(in.ClaimedUntil), CreatedAt: contract.Time(in.CreatedAt), ExpiresAt: contract.Time(in.ExpiresAt),
+	}
+}

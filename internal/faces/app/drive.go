@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"stoa/internal/agents/drive"
+	"stoa/internal/base/config"
+	"stoa/internal/base/db"
+	"stoa/internal/base/extract"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// driveSweep is the interval of the sweeps of drives.
+const driveSweep = 10 * time.Minute
+
+// openDrives opens the agents' files, which have a separate database file.
+func openDrives(ctx context.Context, cfg config.Config, st *store.Store, documents extract.Reader, log *slog.Logger) (*drive.Drives, error) {
+	d, err := drive.Open(ctx, db.Config{
+		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Fence: st.Fence(), Lineage: st.Lineage(), Logger: log,
+	}, drive.Limits{
+		MaxPath: int(cfg.Limits.DrivePath), MaxSegment: int(cfg.Limits.DriveSegment),
+		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles), MaxAccountBytes: int64(cfg.Limits.DrivesPerAccount),
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.UseReader(documents)
+	if cfg.Drive.Store.S3.Endpoint == "" {
+		return d, nil
+	}
+	bucket, err := drive.NewBucket(cfg.Drive.Store.S3)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	d.UseBucket(bucket)
+	if err := bucket.Check(ctx); err != nil { // only large files depend on it
+		log.Error("the bucket for large files is not available", "error", err)
+	}
+	return d, nil
+}
+
+// sweepDrives runs until ctx ends.
+func (s *Service) sweepDrives(ctx context.Context) error {
+	return s.Drives.Run(ctx, driveSweep, s.ownersExist, func(err error) { s.log.Error("the sweep of the drives failed; it is tried again later", "error", err) })
+}
+
+// ownersExist reports to the drives which agents and uploads exist.
+func (s *Service) ownersExist(ctx context.Context, owners []drive.Owner) ([]bool, error) {
+	there := make([]bool, len(owners))
+	err := s.Store.Read(ctx, func(tx *store.Tx) error {
+		for i, o := range owners {
+			if strings.HasPrefix(o.AgentID, "upl_") {
+				var err error
+				if there[i], err = tx.HasUpload(ctx, o.AccountID, o.AgentID); err != nil {
+					return err
+				}
+				continue
+			}
+			_, err := tx.Agent(ctx, o.AccountID, o.AgentID)
+			if err != nil && stoa.CodeOf(err) != stoa.CodeAgentNotFound {
+				return err
+			}
+			there[i] = err == nil
+		}
+		return nil
+	})
+	return there, err
+}
+
+// quota returns the limits that the store enforces.
+func quota(l config.Limits) store.Quota {
+	return store.Quota{
+		Keys: l.KeysPerAccount, EndedKeys: l.EndedKeysPerAccount, Spaces: l.SpacesPerAccount, Agents: l.AgentsPerAccount, AgentVersions: l.AgentVersions,
+		Tasks: l.SchedulesPerAccount, Embeds: l.EmbedsPerDay,
+	}
+}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"stoa/internal/base/config"
+	"stoa/internal/base/outbound"
+)
+
+// knownHost returns a function that reports whether a Host header may name this service. A
+// page of another site can have its own name resolve to an address of this machine or its
+// network, and would then read replies as its own (DNS rebinding). So a name in a public
+// domain must be at the site of publicUrl; nobody else can register other names.
+func knownHost(cfg config.Config) func(host string) bool {
+	own := ""
+	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Hostname() != "" {
+		own = outbound.SiteOf(u.Hostname())
+	}
+	return func(host string) bool {
+		name := host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			name = h
+		}
+		name = strings.Trim(name, "[]")
+		return !outbound.InPublicDomain(name) || outbound.SiteOf(name) == own
+	}
+}
+
+// serviceHosts returns the check of the listener for callers; nil if it accepts every name,
+// as it does unless it listens on this machine only.
+func serviceHosts(cfg config.Config) func(host string) bool {
+	host, _, err := net.SplitHostPort(cfg.Listen)
+	if err != nil {
+		return nil
+	}
+	if a, err := netip.ParseAddr(host); (err != nil || !a.IsLoopback()) && host != "localhost" {
+		return nil
+	}
+	return knownHost(cfg)
+}
+
+// onlyKnownHosts refuses requests under the names of others.
+func onlyKnownHosts(cfg config.Config, next http.Handler) http.Handler {
+	known := knownHost(cfg)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !known(r.Host) {
+			http.Error(w, "This service is not known under that name. Use its address, or set publicUrl.", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"net/http"
+	"net/url"
+
+	"stoa/internal/agents/oauth"
+	"stoa/internal/agents/tool"
+	"stoa/internal/faces/web"
+)
+
+// useOAuth enables the authorization of connections if the service has an address that people
+// can return to: the public one, or, on this machine, that of the listener.
+func (s *Service) useOAuth(p Parts) {
+	base := p.Config.BaseURL(p.Address)
+	if u, err := url.Parse(base); p.Config.PublicURL != "" || err == nil && oauth.Loopback(u) {
+		s.Tools.PublicURL = base
+	}
+}
+
+// land processes a person's return from an authorization server.
+func (s *Service) land(r *http.Request) web.LandingPage {
+	return landingPage(s.Tools.Land(r.Context(), r.URL.Query()))
+}
+
+// confirm processes a person's answer to the question of that page.
+func (s *Service) confirm(r *http.Request, token string, connect bool) web.LandingPage {
+	return landingPage(s.Tools.Confirm(r.Context(), token, connect))
+}
+
+func landingPage(l tool.Landing) web.LandingPage {
+	page := web.LandingPage{Authorized: l.Authorized, Cancelled: l.Cancelled, Message: l.Message, Said: l.Said}
+	if q := l.Question; q != nil {
+		page.Question = &web.LandingQuestion{
+			Token: q.Token, Connection: q.Connection, Origin: q.Origin, Space: q.SpaceName, Account: q.AccountName, AccountID: q.AccountID, Issuer: q.Issuer, Scopes: q.Scopes,
+			SignIn: q.SignIn, TokenFrom: q.TokenFrom, ExpiresAt: q.ExpiresAt,
+		}
+	} else if l.ConnectionID != "" {
+		page.Console = "/console#connections/" + l.ConnectionID
+	}
+	return page
+}

@@ -1,0 +1,332 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"stoa/internal/agents/agent"
+	"stoa/internal/agents/drive"
+	"stoa/internal/agents/scheduler"
+	"stoa/internal/agents/session"
+	"stoa/internal/agents/tool"
+	"stoa/internal/agents/webhook"
+	"stoa/internal/base/auth"
+	"stoa/internal/base/cluster"
+	"stoa/internal/base/config"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/extract"
+	"stoa/internal/base/listen"
+	"stoa/internal/base/mail"
+	"stoa/internal/base/outbound"
+	"stoa/internal/base/peers"
+	"stoa/internal/base/requestlog"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/seal"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+	"stoa/internal/base/telemetry"
+	"stoa/internal/base/vault"
+	"stoa/internal/faces/api"
+	"stoa/internal/faces/web"
+	"stoa/internal/models/billing"
+	"stoa/internal/models/catalog"
+	"stoa/internal/models/gateway"
+	"stoa/internal/models/upstream"
+	"stoa/internal/operate/alert"
+	"stoa/internal/operate/console"
+	"stoa/internal/operate/managed"
+	"stoa/internal/operate/member"
+	"stoa/internal/operate/payment"
+	"stoa/internal/operate/retention"
+	"stoa/internal/operate/signin"
+)
+
+// Parts are the inputs of [New]. Config, Catalog, Store and Drives are required.
+type Parts struct {
+	Config  config.Config // as read, with its defaults
+	Catalog *catalog.Catalog
+	Store   *store.Store
+	Drives  *drive.Drives
+	Extract extract.Reader // of documents; nil disables reading them
+
+	Providers []stoa.Provider      // the providers of the catalog's routes; if empty, only the sandbox
+	Plans     map[string]stoa.Plan // nil means those of Config
+	Address   string               // of the listener, for links if Config has no public URL
+	Admin     string               // address of the admin listener; may be empty
+	Version   string
+	Commit    string
+	States    *seal.Box          // seals the state that callers keep; required with the extension tools
+	Logger    *slog.Logger       // nil disables logging
+	Metrics   *telemetry.Metrics // nil disables metrics; used by one service
+	Tracer    *telemetry.Tracer  // nil disables tracing
+	Vault     *vault.Vault       // of stored secrets; nil means that of Config
+	MailRoots *x509.CertPool     // authorities of the mail server's certificate; nil means those of the system
+
+	LinesDropped func() uint64 // of the log; nil means that none are dropped
+
+	// Tests change these before the parts are built: Pool replaces the calls to providers,
+	// the functions change settings that Config does not have.
+	Pool      gateway.Pool
+	Sessions  func(*session.Config)
+	Worker    func(*agent.Config)
+	Scheduler func(*scheduler.Config)
+	Hooks     func(*webhook.Config)
+	Network   func(*outbound.Settings)
+	API       func(*api.Server)
+}
+
+// A Service contains all parts of Stoa, wired. Nothing runs yet: [Run] does that for the
+// program, and tests run the parts that they need.
+type Service struct {
+	Store     *store.Store
+	Drives    *drive.Drives
+	Extract   extract.Reader
+	Ledger    *billing.Ledger
+	Keys      *auth.Keys
+	Gateway   *gateway.Gateway
+	Sessions  *session.Sessions
+	Worker    *agent.Worker
+	Scheduler *scheduler.Scheduler
+	Retention *retention.Purger
+	Hooks     *webhook.Dispatcher
+	Alerts    *alert.Watch
+	Requests  *requestlog.Log
+	API       *api.Server
+	Peers     *peers.Peers
+	Vault     *vault.Vault
+	Tools     *tool.Tools
+	Console   *console.Server
+	SignIn    *signin.Server
+	Sales     *payment.Sales // nil if no credits are sold
+	Discovery *Discovery
+
+	config   config.Config // at the start
+	log      *slog.Logger
+	metrics  *telemetry.Metrics
+	admin    *admin
+	listener atomic.Pointer[listen.Listener] // nil if tests listen themselves
+	pool     *upstream.Pool
+	applying sync.Mutex                    // held while a configuration is put in force
+	state    atomic.Pointer[managed.State] // in force, with the managed settings
+	newer    chan struct{}                 // there may be a newer version of them
+	network  *outbound.Network
+	mail     webhook.Mail
+	catalog  atomic.Pointer[catalog.Catalog]
+	plans    atomic.Pointer[map[string]stoa.Plan]
+	limited  atomic.Bool // the plans' limits are enforced
+	keep     atomic.Pointer[config.Retention]
+	logs     atomic.Pointer[config.RequestLog]
+}
+
+// New wires a service. It starts no goroutine.
+func New(p Parts) (*Service, error) {
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	if p.Plans == nil {
+		p.Plans = p.Config.AccountPlans()
+	}
+	s := &Service{Store: p.Store, Drives: p.Drives, Extract: p.Extract, config: p.Config, log: p.Logger, metrics: p.Metrics}
+	s.newer = make(chan struct{}, 1)
+	s.state.Store(&managed.State{Base: p.Config, Config: p.Config})
+	s.Store.OnHint(cluster.HintConfig, func(string) { s.kickConfig() })
+	s.plans.Store(&p.Plans)
+	s.limited.Store(p.Config.RateLimited())
+	s.keep.Store(&p.Config.Retention)
+	s.logs.Store(&p.Config.Requests)
+
+	s.Ledger = billing.New(s.Store, billing.Config{Shared: s.shared(), Reached: webhook.BudgetReached, Logger: s.log, Metrics: p.Metrics})
+	s.Keys = auth.New(s.Store, s.plan)
+	calls := upstream.Config{Providers: p.Providers, Logger: s.log, Version: p.Version, Tracer: p.Tracer}
+	s.pool = upstream.New(calls)
+	s.Discovery = newDiscovery(s.pool, p.Catalog, s.log, func(cat *catalog.Catalog) {
+		s.catalog.Store(cat)
+		learn(p.Metrics, cat)
+	})
+	s.Alerts = alert.New(alert.Config{Store: s.Store, Providers: s.pool.Stats, Logger: s.log})
+	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Discover: s.Discovery.Find, Ledger: s.Ledger, Pool: s.pool, Counter: s.pool, Logger: s.log, Metrics: p.Metrics}
+	if p.Pool != nil {
+		s.Gateway.Pool, s.Gateway.Counter = p.Pool, nil
+	}
+	if err := s.buildOutbound(p); err != nil {
+		return nil, err
+	}
+	s.buildSessions(p)
+	most := p.Config.Limits.RequestsKeptPerAccount
+	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
+	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
+		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.Sessions.RemoveEnded, s.log)
+	if err := s.buildAPI(p); err != nil {
+		return nil, err
+	}
+	s.buildPeers()
+	s.Store.CountCalls(s.Gateway.Active)
+	s.Store.OnExpiry(func() {
+		s.API.Interrupt()
+		s.Worker.Interrupt()
+	})
+	s.watch(p.Metrics, p.Tracer, p.LinesDropped)
+	return s, nil
+}
+
+// shared reports whether other nodes may serve the same database.
+func (s *Service) shared() bool { return s.Store.Postgres() }
+
+// buildPeers sets up the exchange of in-memory counts with other nodes.
+func (s *Service) buildPeers() {
+	s.Peers = peers.New(s.Store, s.log)
+	s.Peers.Share("holds", s.Ledger.Holds())
+	for name, counter := range s.API.Shared() {
+		s.Peers.Share(name, counter)
+	}
+}
+
+// runPeers receives hints of other nodes and exchanges counts with them until ctx
+// ends.
+func (s *Service) runPeers(ctx context.Context) error {
+	if !s.shared() {
+		return nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Store.Listen(ctx, string(s.config.DatabaseListen)) })
+	group.Go(func() error { return s.Peers.Run(ctx) })
+	return group.Wait()
+}
+
+// buildSessions creates the parts that store, run and schedule sessions.
+func (s *Service) buildSessions(p Parts) {
+	l := p.Config.Limits
+	shared := s.shared()
+	sessions := session.Config{Store: s.Store, Limits: session.LimitsOf(l), Logger: s.log, Metrics: p.Metrics}
+	adjust(p.Sessions, &sessions)
+	s.Sessions = session.New(sessions)
+	worker := agent.Config{Sessions: s.Sessions, Gateway: s.Gateway, Drives: s.Drives, Tools: s.Tools, Plans: s.plan, Shared: shared, CompactAt: p.Config.Agents.CompactAt, Logger: s.log, Metrics: p.Metrics, Tracer: p.Tracer}
+	adjust(p.Worker, &worker)
+	s.Worker = agent.New(worker)
+	tasks := scheduler.Config{Sessions: s.Sessions, Shared: shared, PerAgent: l.SchedulesPerAgent, Interval: l.ScheduleInterval, Logger: s.log, Metrics: p.Metrics}
+	adjust(p.Scheduler, &tasks)
+	s.Scheduler = scheduler.New(tasks)
+}
+
+// buildOutbound creates the parts that store secrets and send requests to addresses of
+// callers.
+func (s *Service) buildOutbound(p Parts) (err error) {
+	if s.network, err = newNetwork(p, p.Config.Outbound.Allow); err != nil {
+		return err
+	}
+	if s.Vault = p.Vault; s.Vault == nil {
+		if s.Vault, err = vault.Of(p.Config); err != nil {
+			return err
+		}
+	}
+	if err := s.Vault.Err(); err != nil {
+		s.log.Error("the keys of stored secrets cannot be read", "error", err)
+	}
+	s.Tools = &tool.Tools{Store: s.Store, Vault: s.Vault, Network: s.network, Version: p.Version, Logger: s.log, Emit: webhook.OfConnection}
+	s.useOAuth(p)
+	hooks := webhook.Config{
+		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
+		Mail:   webhook.Mail{Sender: mail.New(p.Config.Mail.SMTP, p.MailRoots), Addresses: p.Config.Mail.Addresses, PublicURL: p.Config.PublicURL},
+		Shared: s.shared(), KeysPauseAfter: p.Config.SignIn.KeysPauseAfter, Version: p.Version, Logger: s.log, Metrics: p.Metrics,
+	}
+	adjust(p.Hooks, &hooks)
+	s.mail = hooks.Mail
+	s.Hooks = webhook.New(hooks)
+	return nil
+}
+
+// buildAPI creates the pages and the handlers.
+func (s *Service) buildAPI(p Parts) error {
+	site, err := web.New(web.Config{
+		Version: p.Version, Origin: p.Config.BaseURL(p.Address), Contract: contract.For(p.Config.Extensions.Names()...),
+		Land: s.land, Confirm: s.confirm, Client: s.Tools.ClientDocument,
+		Embeds: func(r *http.Request, id string) (web.ChatPage, bool, error) {
+			page, found, err := s.API.EmbedPage(r, id)
+			return web.ChatPage(page), found, err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.API = &api.Server{
+		Base: rest.Base{
+			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
+			PublicURL: p.Config.BaseURL(p.Address),
+			Proxies:   p.Config.Proxies(), Hosts: serviceHosts(p.Config),
+			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer,
+		},
+		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
+		Catalog: &s.catalog, Plans: s.planList, Version: p.Version, Commit: p.Commit,
+		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact,
+		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, ListModels: s.pool.Models, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
+		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
+		Managed: &managed.Manager{Store: s.Store, Vault: s.Vault, InForce: s.state.Load}, Prepare: s.pool.Prepare, Applied: s.applied,
+		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
+	}
+	if s.Sales, err = newSales(p, s); err != nil {
+		return err
+	}
+	s.API.Sales = s.Sales
+	if err := s.buildSignIn(p, site); err != nil {
+		return err
+	}
+	adjust(p.API, s.API)
+	return nil
+}
+
+// buildSignIn creates the sign-in to the console, and the pages with its paths.
+func (s *Service) buildSignIn(p Parts, site *web.Site) error {
+	network, err := identityNetwork(p)
+	if err != nil {
+		return err
+	}
+	life := p.Config.SignIn.Session
+	s.Keys.SessionLife, s.Keys.SessionIdle = life, min(life, s.Keys.SessionIdle)
+	s.Keys.PauseAfter = p.Config.SignIn.KeysPauseAfter
+	s.Console = &console.Server{Base: &s.API.Base}
+	for _, provider := range p.Config.SignIn.OIDC {
+		s.Console.SignIn = append(s.Console.SignIn, console.Provider{Name: provider.Name, URL: "/signin/" + provider.Name})
+	}
+	s.SignIn = &signin.Server{
+		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys, Create: s.API.CreateInvited}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
+		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndObjects: s.API.EndObjects,
+		Begin: s.Console.SetCookie,
+	}
+	s.Console.Failed = s.SignIn.Failed
+	pages := http.NewServeMux()
+	pages.Handle("/", site.Handler())
+	pages.Handle("/console/session", s.Console.Session())
+	s.SignIn.Routes(pages)
+	if s.Sales != nil {
+		pages.Handle("POST /hooks/stripe", s.API.StripeHook())
+	}
+	s.API.Web = pages
+	return nil
+}
+
+func adjust[T any](change func(*T), settings *T) {
+	if change != nil {
+		change(settings)
+	}
+}
+
+// renewPlans grants the credits that plans include until ctx ends.
+func (s *Service) renewPlans(ctx context.Context) error {
+	return s.Ledger.RunPlans(ctx, func() map[string]stoa.Plan { return *s.plans.Load() })
+}
+
+// plan returns the plan with the given id. An account whose plan is no longer configured has
+// no rights.
+func (s *Service) plan(id string) stoa.Plan {
+	if p, ok := (*s.plans.Load())[id]; ok {
+		return p
+	}
+	return stoa.Plan{ID: id, Name: id}
+}

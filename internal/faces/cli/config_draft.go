@@ -1,0 +1,378 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"stoa/internal/base/client"
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/stoa"
+)
+
+const (
+	draftPath = "/config/draft"
+
+	// maxSettings is the maximum size of a file with managed settings, in bytes.
+	maxSettings = 1 << 20
+	// applyTime is the maximum wait of a command for all nodes to use a version, and applyPause
+	// the time between two looks.
+	applyTime  = 15 * time.Second
+	applyPause = 200 * time.Millisecond
+)
+
+func viewConfigVersions() view {
+	return view{"ConfigVersion", []column{
+		{"Version", "version", count},
+		{"Applied", "createdAt", when},
+		{"By", "author", plain},
+		{"Changes", "changes", flexible},
+		{"Note", "note", flexible},
+	}}
+}
+
+// configLive returns the commands that read and change the settings of a running service.
+func (e *env) configLive() []*cobra.Command {
+	list := &cobra.Command{
+		Use: "list", Short: "List the settings in force", Args: noArgs,
+		Long: `List the providers, families, models, aliases and plans of a running service, with the source of each: the
+configuration file, the environment, the managed settings, or the shipped list. --json includes their values.
+Requires a key with the scope operator:read.`,
+		Example: "  stoa config list\n  stoa config list --jq '.[] | select(.source==\"managed\")'",
+	}
+	o := e.output(list)
+	list.RunE = func(c *cobra.Command, _ []string) error {
+		return e.providerList(c, o, "/config", view{"ConfigItem", []column{
+			{"Kind", "kind", plain},
+			{"Name", "name", plain},
+			{"Source", "source", plain},
+			{"Where", "where", flexible},
+			{"Shadows managed settings", "shadowed", plain},
+		}}, "There are no settings.")
+	}
+	history := e.verb(verb{
+		use: "history", short: "List the versions of the managed settings",
+		long:    "List the applied versions of the managed settings, newest first, and what each changed.",
+		example: "  stoa config history --limit 5",
+		op:      "GET /config/versions", rows: viewConfigVersions(), none: "No managed settings were applied.",
+	})
+	return []*cobra.Command{list, e.configDraft(), history, e.configRestore()}
+}
+
+func (e *env) configDraft() *cobra.Command {
+	c := group("draft", "Change the settings of a running service", `Change the providers, families, models, auto, aliases and plans of a running service without a restart. All operators
+share one draft, in the form of the configuration file. Nothing is in force before it is applied. What the file or
+a variable sets cannot be changed here.`)
+	get := &cobra.Command{
+		Use: "get", Short: "Print the draft as YAML", Args: noArgs,
+		Long: `Print the draft as YAML, which "stoa config draft update" reads; without a draft, the managed settings in force.
+Keys of providers are printed as a mask, which keeps them.`,
+		Example: "  stoa config draft get > draft.yaml",
+	}
+	get.RunE = func(c *cobra.Command, _ []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		var d struct {
+			Settings json.RawMessage `json:"settings"`
+		}
+		if _, err := call.JSON(c.Context(), "GET", draftPath, nil, nil, &d); err != nil {
+			return err
+		}
+		text, err := yaml.JSONToYAML(d.Settings)
+		if err != nil {
+			return err
+		}
+		if string(d.Settings) == "{}" {
+			text = []byte("# There are no managed settings. Write providers, families, models, auto, aliases or plans here.\n")
+		}
+		_, err = e.out.Write(text)
+		return err
+	}
+	set := &cobra.Command{
+		Use: "update FILE", Short: "Replace the draft", Args: takes("FILE"),
+		Long: `Replace the draft with a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
+"-" is standard input. The key of a provider is the member apiKey: it is stored encrypted. Nothing is in force before
+"stoa config draft apply".`,
+		Example: "  stoa config draft update draft.yaml",
+	}
+	set.RunE = func(c *cobra.Command, args []string) error {
+		text, err := e.fileText(args[0], args[0], maxSettings)
+		if err != nil {
+			return err
+		}
+		settings, err := yaml.YAMLToJSON([]byte(text))
+		if err != nil {
+			return usagef("%s is not YAML: %w", args[0], err)
+		}
+		if strings.TrimSpace(string(settings)) == "null" { // an empty file
+			settings = []byte("{}")
+		}
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		if _, err := call.JSON(c.Context(), "PUT", draftPath, nil, map[string]any{"settings": json.RawMessage(settings)}, nil); err != nil {
+			return err
+		}
+		return e.checkDraft(c.Context(), call, &output{e: e})
+	}
+	check := &cobra.Command{
+		Use: "check", Short: "Check the draft", Args: noArgs,
+		Long:    "Check the draft as the configuration file is checked, and show what it would change. The exit code is 1 if it has problems.",
+		Example: "  stoa config draft check",
+	}
+	o := e.output(check)
+	check.RunE = func(c *cobra.Command, _ []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		return e.checkDraft(c.Context(), call, o)
+	}
+	c.AddCommand(get, set, check, e.verb(verb{
+		use: "test PROVIDER", short: "Test a provider of the draft with a small call",
+		long: `Send a small call to a provider with the settings of the draft, as "stoa providers test" does with those in force.
+You pay the vendor. The exit code is 1 if the provider did not answer.`,
+		example: "  stoa config draft test claude",
+		op:      "POST /config/draft/test", fields: []field{{name: "PROVIDER", member: "provider"}}, print: printTest,
+	}), e.configApply(), e.configDrop())
+	return c
+}
+
+func (e *env) configApply() *cobra.Command {
+	c := &cobra.Command{
+		Use: "apply", Short: "Put the draft in force", Args: noArgs,
+		Long: `Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep
+their settings. The models and agents that it stops are listed first; it has to be confirmed if "auto" would have no model.`,
+		Example: "  stoa config draft apply --note 'Second vendor'",
+	}
+	note := c.Flags().String("note", "", "a note for the list of versions")
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
+	sends(c, "note", "note")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		var check struct {
+			Effects []effect `json:"effects"`
+		}
+		if _, err := call.JSON(c.Context(), "POST", draftPath+"/check", nil, nil, &check); err != nil {
+			return err
+		}
+		if e.sayEffects(check.Effects) {
+			if err := e.confirm(*yes, "Apply the draft although calls will fail?"); err != nil {
+				return err
+			}
+		}
+		return e.apply(c.Context(), draftPath+"/apply", *note)
+	}
+	return c
+}
+
+func (e *env) configDrop() *cobra.Command {
+	c := &cobra.Command{
+		Use: "drop", Short: "Discard the draft", Args: noArgs, SuggestFor: []string{"delete", "remove"},
+		Long: "Discard the draft. The settings in force stay as they are.", Example: "  stoa config draft drop --yes",
+	}
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := e.confirm(*yes, "Discard the draft, which all operators share?"); err != nil {
+			return err
+		}
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		if _, err := call.JSON(c.Context(), "DELETE", draftPath, nil, nil, nil); err != nil {
+			return err
+		}
+		e.say("The draft is discarded.")
+		return nil
+	}
+	return c
+}
+
+func (e *env) configRestore() *cobra.Command {
+	c := &cobra.Command{
+		Use: "restore VERSION", Short: "Restore an earlier version of the managed settings", Args: takes("VERSION"),
+		Long:    "Make the settings of an earlier version the next version, and wait until all nodes use it. The draft is discarded.",
+		Example: "  stoa config restore 6 --yes",
+	}
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
+	note := c.Flags().String("note", "", "a note for the list of versions")
+	sends(c, "note", "note")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := e.confirm(*yes, "Restore version %s and discard the draft?", args[0]); err != nil {
+			return err
+		}
+		return e.apply(c.Context(), "/config/versions/"+args[0]+"/restore", *note)
+	}
+	return c
+}
+
+// apply makes a version and waits for the nodes.
+func (e *env) apply(ctx context.Context, path, note string) error {
+	call, err := e.client()
+	if err != nil {
+		return err
+	}
+	body := map[string]any{}
+	if note != "" {
+		body["note"] = note
+	}
+	var made struct {
+		Version int64    `json:"version"`
+		Changes []string `json:"changes"`
+	}
+	if _, err := call.JSON(ctx, "POST", path, nil, body, &made); err != nil {
+		return err
+	}
+	for _, change := range made.Changes {
+		e.say("  %s", clean(change))
+	}
+	for end := time.Now().Add(applyTime); ; {
+		var list struct {
+			Data []struct {
+				Address string  `json:"address"`
+				Version int64   `json:"configVersion"`
+				Problem *string `json:"configProblem"`
+			} `json:"data"`
+		}
+		if _, err := call.JSON(ctx, "GET", "/nodes", nil, nil, &list); err != nil {
+			return err
+		}
+		use := 0
+		var refused error
+		for _, n := range list.Data {
+			if n.Version >= made.Version {
+				use++
+			} else if n.Problem != nil {
+				refused = errors.Join(refused, fmt.Errorf("the node at %s keeps version %d: %s", clean(n.Address), n.Version, clean(*n.Problem)))
+			}
+		}
+		if use == len(list.Data) || refused != nil || time.Now().After(end) || !stoa.Sleep(ctx, applyPause) {
+			e.say("Version %d is applied: %d of %s use it.", made.Version, use, some(len(list.Data), "node", "nodes"))
+			return refused
+		}
+	}
+}
+
+// An effect is what a draft ends or changes for callers and agents.
+type effect struct {
+	Text    string `json:"text"`
+	Confirm bool   `json:"confirm"`
+}
+
+// sayEffects prints effects, and reports whether one has to be confirmed.
+func (e *env) sayEffects(list []effect) (confirm bool) {
+	for _, one := range list {
+		fmt.Fprintf(e.err, "effect: %s\n", clean(one.Text))
+		confirm = confirm || one.Confirm
+	}
+	return confirm
+}
+
+// checkDraft prints the result of a check, and fails if the draft has problems.
+func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) error {
+	type rates struct {
+		Input  int64 `json:"input"`
+		Output int64 `json:"output"`
+	}
+	var check struct {
+		Problems []struct {
+			Path    string  `json:"path"`
+			Message string  `json:"message"`
+			Where   *string `json:"where"`
+		} `json:"problems"`
+		Warnings []string `json:"warnings"`
+		Effects  []effect `json:"effects"`
+		Changes  []struct {
+			Path   string          `json:"path"`
+			Before json.RawMessage `json:"before"`
+			After  json.RawMessage `json:"after"`
+		} `json:"changes"`
+		Prices []struct {
+			Model  string          `json:"model"`
+			Before json.RawMessage `json:"before"`
+			After  json.RawMessage `json:"after"`
+		} `json:"prices"`
+	}
+	raw, err := call.JSON(ctx, "POST", draftPath+"/check", nil, nil, &check)
+	if err != nil {
+		return err
+	}
+	if o.raw() {
+		return o.printJSON(raw)
+	}
+	for _, w := range check.Warnings {
+		fmt.Fprintf(e.err, "warning: %s\n", clean(w))
+	}
+	e.sayEffects(check.Effects)
+	for _, c := range check.Changes {
+		fmt.Fprintf(e.out, "%s\n  from  %s\n  to    %s\n", clean(c.Path), compact(c.Before), compact(c.After))
+	}
+	for _, p := range check.Prices {
+		fmt.Fprintf(e.out, "price of %s\n", clean(p.Model))
+		for _, side := range []struct {
+			word string
+			raw  json.RawMessage
+		}{{"from", p.Before}, {"to  ", p.After}} {
+			var rate *rates
+			if err := json.Unmarshal(side.raw, &rate); err != nil || rate == nil {
+				continue
+			}
+			fmt.Fprintf(e.out, "  %s  %s / %s credits per million tokens of input / output", side.word, stoa.Credits(rate.Input), stoa.Credits(rate.Output))
+			if rules := rulesText(side.raw); rules != "" {
+				fmt.Fprintf(e.out, ", %s", rules)
+			}
+			fmt.Fprintln(e.out)
+		}
+	}
+	var problems error
+	for _, p := range check.Problems {
+		text := clean(p.Message)
+		if p.Path != "" {
+			text = clean(p.Path) + ": " + text
+		}
+		if p.Where != nil {
+			text = clean(*p.Where) + ": " + text
+		}
+		problems = errors.Join(problems, errors.New(text))
+	}
+	if problems == nil && len(check.Changes) == 0 {
+		e.say("The draft does not differ from the settings in force.")
+	}
+	return problems
+}
+
+// compact returns a value on one line; "–" for none.
+func compact(raw json.RawMessage) string {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "–"
+	}
+	return clean(string(raw))
+}
+
+// printTest prints the result of a test call, and fails if the provider did not answer.
+func printTest(o *output, raw jsonx.Value) error {
+	var test struct {
+		OK bool `json:"ok"`
+	}
+	err := jsonx.Unmarshal(raw, &test)
+	if err == nil {
+		err = o.object(viewProviderTest(), raw)
+	}
+	if err != nil || test.OK {
+		return err
+	}
+	return errors.New("the provider did not answer")
+}

@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/base/client"
+	"stoa/internal/base/jsonx"
+)
+
+func viewEmbeds() view {
+	return viewEmbed("EmbedURL").only("id", "status", "externalUserId", "allowedOrigins", "messagesSent", "createdAt")
+}
+
+func viewEmbed(schema string) view {
+	return view{schema, []column{
+		{"Id", "id", ident},
+		{"Agent", "agentId", ident},
+		{"Status", "status", state},
+		{"Chat", "chatSessionId", ident},
+		{"Visitor", "externalUserId", flexible},
+		{"Origins", "allowedOrigins", flexible},
+		{"Messages", "messagesSent", count},
+		{"Maximum messages", "maxMessages", count},
+		{"Messages per minute", "messagesPerMinute", count},
+		{"Maximum credits", "maxCreditsMicro", credits},
+		{"Title", "title", plain},
+		{"Logo", "logo", plain},
+		{"Starters", "starters", plain},
+		{"Attachments", "attachments.types", plain},
+		{"Rejected requests", "refusedRequests", count},
+		{"Credentials", "credentials", plain},
+		{"Last message", "lastMessageAt", when},
+		{"Chat ends", "chatExpiresAt", when},
+		{"Revoked", "revokedAt", when},
+		{"Created", "createdAt", when},
+	}}
+}
+
+// Paths of the two kinds of embed, below an agent.
+const (
+	embedURLs     = "/embed-urls"
+	embedSessions = "/embed-sessions"
+)
+
+// embedKind returns the path of the kind of an embed, given its id.
+func embedKind(id string) (string, error) {
+	switch {
+	case strings.HasPrefix(id, "emu_"):
+		return embedURLs, nil
+	case strings.HasPrefix(id, "ems_"):
+		return embedSessions, nil
+	}
+	return "", usagef("%q is not the id of an embed; ids begin with emu_ (a link) or ems_ (an embed session)", id)
+}
+
+func (e *env) embeds() *cobra.Command {
+	c := group("embeds", "Embed an agent in a web page", `Embed an agent in a web page. Your server creates one link (emu_…) per visitor, which shows the chat page in a
+frame, or one token (ems_…) for a chat page of your own. A site without a server uses a script tag (pub_…); see
+"stoa embeds tags". AGENT is an id, an external id, or a unique name.`)
+	list := &cobra.Command{
+		Use: "list AGENT", Short: "List the embeds of an agent", Args: takes("AGENT"),
+		Long:    "List the links of an agent, newest first, or with --sessions its embed sessions.",
+		Example: "  stoa embeds list support\n  stoa embeds list support --sessions",
+	}
+	n := limit(list)
+	sessions := list.Flags().Bool("sessions", false, "list embed sessions instead of links")
+	search := list.Flags().String("search", "", searchField("origins, end user or ids").help)
+	sends(list, "search", "q")
+	e.onObject(agentCollection(), list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		kind, query := embedURLs, url.Values{}
+		if *sessions {
+			kind = embedSessions
+		}
+		if *search != "" {
+			query.Set("q", *search)
+		}
+		return o.list(viewEmbeds(), call.All(ctx, path+kind, query, rowsToFetch(*n)), *n, "There are no embeds.")
+	})
+	get := &cobra.Command{
+		Use: "get AGENT EMBED", Short: "Show an embed", Args: takes("AGENT", "EMBED"),
+		Long: "Show an embed, with its number of messages and of requests that were rejected because of their origin.", Example: "  stoa embeds get support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
+	}
+	c.AddCommand(e.embedsCreate(), list,
+		e.onObject(agentCollection(), get, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+			kind, err := embedKind(args[0])
+			if err != nil {
+				return err
+			}
+			schema := "EmbedURL"
+			if kind == embedSessions {
+				schema = "EmbedSession"
+			}
+			raw, err := call.JSON(ctx, http.MethodGet, path+kind+"/"+url.PathEscape(args[0]), nil, nil, nil)
+			if err != nil {
+				return err
+			}
+			return o.object(viewEmbed(schema), raw)
+		}),
+		e.verb(verb{
+			use: "refresh AGENT EMBED", short: "Create a new token for an embed session",
+			long: "Create a new token for an embed session. Standard output contains only the token.", example: "  stoa embeds refresh support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op:    "POST /api-agents/{AGENT}/embed-sessions/{EMBED}/refresh",
+			print: func(o *output, raw jsonx.Value) error { return e.embedSecret(o, raw, false) },
+		}),
+		e.embedsRevoke(), e.embedTags(), e.embedLogos(),
+	)
+	return c
+}
+
+func (e *env) embedsCreate() *cobra.Command {
+	c := &cobra.Command{
+		Use: "create AGENT", Short: "Create a link or a token for one visitor", Args: takes("AGENT"),
+		Long: `Create a link to the chat page for one visitor. Standard output contains only the link. It can be used once, and
+expires after --expires.
+
+--snippet prints the HTML of a frame instead, for a quick test: a permanent page requires a link per visit, or a
+script tag. --token prints a token for your own page instead.`,
+		Example: "  stoa embeds create support --origin https://www.example.com --user user-1042\n  stoa embeds create support --origin http://localhost:3000 --snippet > frame.html",
+	}
+	token, snippet := c.Flags().Bool("token", false, "create an embed session and print its token"), c.Flags().Bool("snippet", false, "print the HTML of a frame")
+	settings := e.flags(c, append([]field{
+		{"origin", "allowedOrigins", asWords, "an `origin` that can show it, such as https://www.example.com; repeatable"},
+		{"user", "externalUserId", asText, "`id` of the visitor"},
+		{"chat", "chatSessionId", asText, "`id` of a chat to continue"},
+		{"greeting", "greeting", asText, "a greeting `text` before the first message"},
+		{"theme", "theme", asText, "the `theme`: auto, light or dark (default auto)"},
+		{"expires", "expiresInSeconds", asSeconds, "the `duration` for which the link or token is valid (default 5m, with --token 10m)"},
+		{"chat-expires", "chatExpiresInSeconds", asSeconds, "the maximum `duration` of the chat (default 1h)"},
+		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of the chat, in `credits`"},
+		{"max-messages", "maxMessages", asNumber, "the maximum `number` of messages from the visitor (default 50)"},
+	}, append(lookFields(), attachmentFields()...)...)...)
+	own := credentialFlag("for the chat")(c)
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		body := map[string]any{}
+		if err := errors.Join(settings(body), own(body)); err != nil {
+			return err
+		}
+		if origins, _ := body["allowedOrigins"].([]string); len(origins) == 0 {
+			return usagef("an --origin is required: a page that can show it")
+		}
+		if *token && *snippet {
+			return usagef("--snippet cannot be combined with --token")
+		}
+		if err := look(ctx, call, body); err != nil {
+			return err
+		}
+		kind := embedURLs
+		if *token {
+			kind = embedSessions
+		}
+		raw, err := call.JSON(ctx, http.MethodPost, path+kind, nil, body, nil)
+		if err != nil {
+			return err
+		}
+		return e.embedSecret(o, raw, *snippet)
+	})
+}
+
+// embedSecret prints the link or token of a new embed.
+func (e *env) embedSecret(o *output, raw jsonx.Value, snippet bool) error {
+	if o.raw() {
+		return o.printJSON(raw)
+	}
+	var made struct {
+		ID        string `json:"id"`
+		URL       string `json:"url"`
+		Token     string `json:"token"`
+		ExpiresAt string `json:"expiresAt"`
+	}
+	if err := jsonx.Unmarshal(raw, &made); err != nil {
+		return fmt.Errorf("the reply does not match the contract: %w", err)
+	}
+	secret, what := made.URL, "The link"
+	if made.Token != "" {
+		secret, what = made.Token, "The token"
+	}
+	e.say("%s of %s is shown only once, and is valid until %s:", what, made.ID, made.ExpiresAt)
+	if snippet {
+		secret = fmt.Sprintf(`<iframe src="%s" title="Chat" width="400" height="600" referrerpolicy="no-referrer"></iframe>`, html.EscapeString(made.URL))
+	}
+	_, err := fmt.Fprintln(e.out, secret)
+	return err
+}
+
+func (e *env) embedsRevoke() *cobra.Command {
+	c := &cobra.Command{
+		Use: "revoke AGENT EMBED...", Short: "Revoke embeds", Args: takes("AGENT", "EMBED..."),
+		Long: "Revoke embeds: their links and tokens stop working immediately. The conversations are kept.", Example: "  stoa embeds revoke support emu_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+	}
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		kinds := make([]string, len(args))
+		for i, id := range args[1:] {
+			kind, err := embedKind(id)
+			if err != nil {
+				return err
+			}
+			kinds[i] = kind
+		}
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		agent, err := agentCollection().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		paths := make([]string, len(kinds)-1)
+		for i, id := range args[1:] {
+			paths[i] = agentCollection().path + "/" + url.PathEscape(agent) + kinds[i] + "/" + url.PathEscape(id)
+			if *yes {
+				continue
+			}
+			if _, err := existing(c.Context(), call, paths[i]); err != nil {
+				return err
+			}
+		}
+		if err := e.confirm(*yes, "Revoke %s and end the chat?", list(args[1:], "the embed", "embeds")); err != nil {
+			return err
+		}
+		for i, id := range args[1:] {
+			path := paths[i]
+			if _, err := call.JSON(c.Context(), http.MethodDelete, path, nil, nil, nil); err != nil {
+				return err
+			}
+			e.say("Revoked %s.", id)
+		}
+		return nil
+	}
+	return c
+}
+
+// lookFields are the flags for the look of a chat.
+func lookFields() []field {
+	return []field{
+		{"title", "title", asText, "the `text` above the chat (default: the agent's name)"},
+		{"logo", "logo", asText, "`id` of a logo, see \"stoa embeds logos\""},
+		{"starter", "starters", asTexts, "a `question` to offer before the first message; repeatable"},
+	}
+}
+
+func (e *env) embedLogos() *cobra.Command {
+	c := group("logos", "Manage the logos of embeds", "Manage the logos of embeds: PNG, JPEG or WebP pictures of at most 256 KiB. They are public and belong to the account.")
+	logo := view{"EmbedLogo", []column{
+		{"Id", "id", ident},
+		{"Type", "mimeType", plain},
+		{"Size", "size", size},
+		{"Width", "width", count},
+		{"Height", "height", count},
+		{"Address", "url", flexible},
+		{"Created", "createdAt", when},
+	}}
+	c.AddCommand(e.verbs(
+		verb{
+			use: "create FILE", short: "Upload a logo", long: "Upload a picture (PNG, JPEG or WebP, at most 256 KiB). Use its id with --logo of links and script tags.", example: "  stoa embeds logos create logo.png",
+			op: "POST /embed-logos", fields: []field{{"FILE", "content", asContent, ""}}, show: logo,
+		},
+		verb{
+			use: "list", short: "List the logos", long: "List the logos of the account, newest first.", example: "  stoa embeds logos list",
+			op: "GET /embed-logos", rows: logo, none: "There are no logos.",
+		},
+		verb{
+			use: "delete LOGO...", short: "Delete logos", long: "Delete logos. Chats and script tags that use them show the first letter of their title instead.", example: "  stoa embeds logos delete lgo_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			op: "DELETE /embed-logos/{LOGO}", ask: asks("Delete %s?", "the logo", "logos"),
+		},
+	)...)
+	return c
+}
+
+// attachmentFields are the flags for the files of visitors.
+func attachmentFields() []field {
+	return []field{
+		{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},
+		{"attachment-type", "attachments.types", asWords, "a `kind` of file, with --attachments: image, pdf, text or document; repeatable"},
+		{"attachment-files", "attachments.maxFiles", asNumber, "the maximum number of files of a chat, with --attachments"},
+	}
+}

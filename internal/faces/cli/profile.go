@@ -1,0 +1,363 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/zalando/go-keyring"
+
+	"stoa/internal/base/client"
+	"stoa/internal/base/jsonx"
+)
+
+// defaultBaseURL is the address that "stoa serve" listens on by default.
+const defaultBaseURL = "http://127.0.0.1:8080"
+
+// A profile contains the data that login stores: the service's address and the account.
+type profile struct {
+	BaseURL     string `json:"baseURL"`
+	AccountID   string `json:"accountId"`
+	AccountName string `json:"accountName"`
+	KeyHint     string `json:"keyHint"`
+	Store       string `json:"store"` // the storage of the key: keyring or file
+	Key         string `json:"key,omitempty"`
+
+	name string // from the file
+}
+
+// Storage of a key.
+const (
+	inKeyring = "keyring"
+	inFile    = "file"
+)
+
+// errNotLoggedIn is the error of a command that requires a key when there is none.
+var errNotLoggedIn = errors.New(`there is no key; log in with "stoa login", or set STOA_API_KEY`)
+
+const keyringService = "stoa"
+
+// defaultProfile is the profile that is used without a name. It has a separate file,
+// which programs that do not support profiles can also read.
+const defaultProfile = "default"
+
+// isProfileName matches valid profile names, which are used as file names.
+var isProfileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// currentPath returns the file with the name of the current profile.
+func (e *env) currentPath() (string, error) {
+	dir, err := e.configDir()
+	return filepath.Join(dir, "profiles", "current"), err
+}
+
+// profileName returns the name of the current profile: from --profile, else from
+// STOA_PROFILE, else from "stoa profiles use", else the default.
+func (e *env) profileName() (string, error) {
+	name, from := cmp.Or(e.profileFlag, e.getenv("STOA_PROFILE")), "the command line or STOA_PROFILE"
+	if name == "" {
+		path, err := e.currentPath()
+		if err != nil {
+			return defaultProfile, nil // no place to store anything
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return defaultProfile, nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("read the name of the current profile: %w", err)
+		}
+		name, from = strings.TrimSpace(string(text)), path
+	}
+	if !isProfileName.MatchString(name) {
+		return "", usagef("%q of %s is not a profile name; names have up to 64 letters, digits, - and _", name, from)
+	}
+	return name, nil
+}
+
+func (e *env) profilePath(name string) (string, error) {
+	dir, err := e.configDir()
+	if err != nil || name == defaultProfile {
+		return filepath.Join(dir, "profile.json"), err
+	}
+	return filepath.Join(dir, "profiles", name+".json"), nil
+}
+
+// profile reads the current profile; nil if it does not exist and was not named
+// explicitly.
+func (e *env) profile() (*profile, error) {
+	name, err := e.profileName()
+	if err != nil {
+		return nil, err
+	}
+	p, err := e.readProfile(name)
+	if p == nil && err == nil && name != defaultProfile {
+		return nil, fmt.Errorf(`%w: there is no profile %q; "stoa login --profile %s" creates it, "stoa profiles list" lists the profiles`, errNotLoggedIn, name, name)
+	}
+	return p, err
+}
+
+// readProfile reads a profile; nil if it does not exist.
+func (e *env) readProfile(name string) (*profile, error) {
+	path, err := e.profilePath(name)
+	if err != nil {
+		return nil, nil // no place to store anything
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the profile: %w", err)
+	}
+	var p profile
+	if err := jsonx.Unmarshal(text, &p); err != nil {
+		return nil, fmt.Errorf(`the profile %s is damaged; log in again with "stoa login"`, path)
+	}
+	p.name = name
+	return &p, nil
+}
+
+// profiles reads all profiles, the default first and the others by name. Damaged ones
+// are skipped.
+func (e *env) profiles() ([]*profile, error) {
+	names := []string{defaultProfile}
+	dir, err := e.configDir()
+	if err != nil {
+		return nil, err
+	}
+	files, err := os.ReadDir(filepath.Join(dir, "profiles"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read the profiles: %w", err)
+	}
+	for _, f := range files {
+		if name, ok := strings.CutSuffix(f.Name(), ".json"); ok && name != defaultProfile && isProfileName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	var all []*profile
+	for _, name := range names {
+		if p, err := e.readProfile(name); p != nil && err == nil {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// useProfile stores the name of the current profile.
+func (e *env) useProfile(name string) error {
+	path, err := e.currentPath()
+	if err != nil {
+		return err
+	}
+	if name == defaultProfile {
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return writeFile(path, []byte(name+"\n"), 0o600)
+}
+
+// account returns the name of the profile's key in the keyring.
+func (p *profile) account() string {
+	if p.name == defaultProfile {
+		return p.BaseURL
+	}
+	return p.BaseURL + " " + p.name
+}
+
+// saveProfile writes the profile with mode 0600, and the key into the keyring
+// if store allows it and the keyring works, else into the profile.
+func (e *env) saveProfile(p profile, key, store string) (profile, error) {
+	path, err := e.profilePath(p.name)
+	if err != nil {
+		return p, err
+	}
+	p.Store, p.Key = inFile, key
+	if store != inFile {
+		err := e.keyring(func() error { return keyring.Set(keyringService, p.account(), key) })
+		if err == nil {
+			p.Store, p.Key = inKeyring, ""
+		} else if store == inKeyring {
+			return p, fmt.Errorf("the keyring does not accept the key: %w; --store file stores it in a file that only you can read", err)
+		}
+	}
+	text, err := jsonx.Marshal(p)
+	if err != nil {
+		return p, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return p, fmt.Errorf("store the profile: %w", err)
+	}
+	return p, writeFile(path, append(text, '\n'), 0o600)
+}
+
+// writeFile replaces a file atomically.
+func writeFile(path string, text []byte, mode os.FileMode) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".stoa-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if err := f.Chmod(mode); err != nil && runtime.GOOS != "windows" {
+		return err
+	}
+	if _, err := f.Write(text); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// deleteProfile deletes a profile and its key and returns the profile; nil if it did
+// not exist.
+func (e *env) deleteProfile(name string) (*profile, error) {
+	p, err := e.readProfile(name)
+	path, pathErr := e.profilePath(name)
+	if pathErr != nil {
+		return nil, pathErr
+	}
+	if p == nil && err == nil {
+		return nil, nil
+	}
+	if p != nil && p.Store == inKeyring {
+		if err := e.keyring(func() error { return keyring.Delete(keyringService, p.account()) }); err != nil && !errors.Is(err, keyring.ErrNotFound) {
+			return nil, fmt.Errorf("delete the key from the keyring: %w", err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// keyring runs an operation on the system's keyring with a timeout of 30 seconds,
+// because it may prompt the user or hang. On Unix it requires a session bus.
+func (e *env) keyring(do func() error) error {
+	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && e.getenv("DBUS_SESSION_BUS_ADDRESS") == "" {
+		return errors.New("this system has no keyring")
+	}
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	late := time.NewTimer(30 * time.Second)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return errors.New("the keyring does not answer")
+	}
+}
+
+// key returns the key of a profile.
+func (e *env) key(p *profile) (string, error) {
+	if p.Store != inKeyring {
+		return p.Key, nil
+	}
+	var key string
+	err := e.keyring(func() (err error) {
+		key, err = keyring.Get(keyringService, p.account())
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf(`read the key from the keyring: %w; log in again with "stoa login", or set STOA_API_KEY`, err)
+	}
+	return key, nil
+}
+
+// address adds a missing scheme to a base URL: http for this machine, https for others.
+func address(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.Contains(text, "://") {
+		return text
+	}
+	u, err := url.Parse("http://" + text)
+	if err == nil && loopback(u.Hostname()) {
+		return "http://" + text
+	}
+	return "https://" + text
+}
+
+// serviceURL returns the base URL of calls: that of the --profile, else STOA_BASE_URL,
+// else that of the current profile, else the default.
+func (e *env) serviceURL(p *profile) string {
+	if e.profileFlag != "" && p != nil {
+		return p.BaseURL
+	}
+	if base := e.getenv("STOA_BASE_URL"); base != "" {
+		return address(base)
+	}
+	if p != nil {
+		return p.BaseURL
+	}
+	return defaultBaseURL
+}
+
+// client returns a client with a key. STOA_BASE_URL and STOA_API_KEY override the
+// current profile, but not one given by --profile.
+func (e *env) client() (*client.Client, error) {
+	p, err := e.profile()
+	if err != nil {
+		return nil, err
+	}
+	key := e.getenv("STOA_API_KEY")
+	if e.profileFlag != "" && p != nil {
+		key = ""
+	}
+	c, err := e.newClient(e.serviceURL(p), key)
+	if err != nil || key != "" {
+		return c, err
+	}
+	if p == nil {
+		return nil, errNotLoggedIn
+	}
+	// A stored key is sent only to the service that it belongs to.
+	if c.BaseURL() != p.BaseURL {
+		return nil, fmt.Errorf("%w: the stored key is for %s, not for %s", errNotLoggedIn, p.BaseURL, c.BaseURL())
+	}
+	if key, err = e.key(p); err != nil {
+		return nil, err
+	}
+	return e.newClient(p.BaseURL, key)
+}
+
+// publicClient returns a client without a key, for public endpoints.
+func (e *env) publicClient() (*client.Client, error) {
+	p, err := e.profile()
+	if err != nil {
+		return nil, err
+	}
+	return e.newClient(e.serviceURL(p), "")
+}
+
+func (e *env) newClient(base, key string) (*client.Client, error) {
+	c, err := client.New(base, key)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	c.UserAgent = userAgent()
+	return c, nil
+}
+
+// userAgent names this program in the requests that it sends.
+func userAgent() string {
+	version, _ := build()
+	return "stoa/" + version
+}

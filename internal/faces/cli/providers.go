@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/base/jsonx"
+)
+
+func viewProviders() view {
+	return view{"Provider", []column{
+		{"Name", "name", plain},
+		{"Format", "wire", plain},
+		{"Disabled", "disabled", plain},
+		{"Running", "inFlight", count},
+		{"Limit", "maxInFlight", count},
+		{"Requests", "requests", count},
+		{"Retries", "retries", count},
+		{"Failures", "failures", count},
+		{"Last failure", "lastFailure.at", when},
+		{"Code", "lastFailure.code", plain},
+	}}
+}
+
+func viewRecentProviders() view {
+	return view{"RecentProvider", []column{
+		{"Name", "name", plain},
+		{"Calls 1 h", "hour.calls", count},
+		{"Errors", "hour.errors", count},
+		{"p50 ms", "hour.p50Milliseconds", count},
+		{"p95 ms", "hour.p95Milliseconds", count},
+		{"Calls 24 h", "day.calls", count},
+		{"Errors", "day.errors", count},
+		{"p50 ms", "day.p50Milliseconds", count},
+		{"p95 ms", "day.p95Milliseconds", count},
+		{"Last error", "lastError.at", when},
+		{"Code", "lastError.code", plain},
+	}}
+}
+
+func viewProviderTest() view {
+	return view{"ProviderTest", []column{
+		{"Provider", "provider", plain},
+		{"Model", "model", plain},
+		{"Healthy", "ok", plain},
+		{"Result", "text", flexible},
+		{"HTTP status", "status", count},
+		{"Code", "errorCode", plain},
+		{"Attempts", "attempts", count},
+		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
+		{"Duration (ms)", "durationMilliseconds", count},
+	}}
+}
+
+func (e *env) providers() *cobra.Command {
+	c := &cobra.Command{
+		Use: "providers", Short: "Show recent provider health", Args: cobra.ArbitraryArgs,
+		Long: `Show the state of each provider from the calls since the service started; on a terminal, also the output of
+"stoa providers recent". --json includes their models and open circuits. Requires a key with the scope
+operator.`,
+		Example: "  stoa providers\n  stoa providers --jq '.[].routes[] | select(.state != \"closed\").model'",
+	}
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknown(c, args[0])
+		}
+		err := e.providerList(c, o, "/providers", viewProviders(), "There are no providers.")
+		if err != nil || o.raw() || !isTerminal(e.out) {
+			return err
+		}
+		fmt.Fprintln(e.out)
+		return e.recentProviders(c, o)
+	}
+	recent := &cobra.Command{
+		Use: "recent", Short: "Show recent calls and errors of the providers", Args: noArgs,
+		Long: `Show calls, errors and times of each provider in the last hour and the last 24 hours. They come from the request
+log, which does not contain steps of agents. If there are too many calls, only the latest are counted, with a note
+on standard error. --json includes the models.`,
+		Example: "  stoa providers recent\n  stoa providers recent --jq '.[] | select(.hour.errors > 0).name'",
+	}
+	ro := e.output(recent)
+	recent.RunE = func(c *cobra.Command, _ []string) error { return e.recentProviders(c, ro) }
+	c.AddCommand(recent, e.providersTest())
+	return c
+}
+
+// providerList prints a list that is not in pages.
+func (e *env) providerList(c *cobra.Command, o *output, path string, v view, none string) error {
+	call, err := e.ready(o)
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Data     []jsonx.Value `json:"data"`
+		Since    string        `json:"since"`
+		Cut      bool          `json:"cut"`
+		Unserved struct {
+			Day int `json:"day"`
+		} `json:"unserved"` // of recent calls
+	}
+	if _, err := call.JSON(c.Context(), "GET", path, nil, nil, &list); err != nil {
+		return err
+	}
+	if list.Cut {
+		fmt.Fprintf(e.err, "There were too many calls: only calls since %s are counted.\n", clean(list.Since))
+	}
+	if n := list.Unserved.Day; n > 0 {
+		fmt.Fprintf(e.err, "%s in the last 24 hours had no provider (model_unavailable).\n", some(n, "call", "calls"))
+	}
+	for _, raw := range list.Data {
+		var p struct {
+			Name        string `json:"name"`
+			ListProblem string `json:"listProblem"` // of a provider
+		}
+		if err := jsonx.Unmarshal(raw, &p); err == nil && p.ListProblem != "" {
+			fmt.Fprintf(e.err, "%s: %s\n", clean(p.Name), clean(p.ListProblem))
+		}
+	}
+	return o.list(v, sequence(list.Data), 0, none)
+}
+
+func (e *env) recentProviders(c *cobra.Command, o *output) error {
+	return e.providerList(c, o, "/providers/recent", viewRecentProviders(), "There were no calls in the last 24 hours.")
+}
+
+func (e *env) providersTest() *cobra.Command {
+	return e.verb(verb{
+		use: "test PROVIDER", short: "Test a provider with a small call",
+		long: `Send a small call to a provider, with a dozen tokens of input and at most 16 of output, to the cheapest model
+that is routed to it, and show the result. No account is charged; you pay the vendor. It takes at most 20
+seconds. The exit code is 1 if the provider did not answer.`,
+		example: "  stoa providers test claude",
+		op:      "POST /providers/{PROVIDER}/test",
+		print:   printTest,
+	})
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"github.com/mattn/go-isatty"
+
+	"stoa/internal/base/config"
+	"stoa/internal/base/logwriter"
+)
+
+// flushTime is the maximum wait for the last lines of the log at the end of the
+// service.
+const flushTime = 2 * time.Second
+
+// serviceLog returns a logger that never blocks on standard error, and the writer of
+// its lines, which [env.endLog] closes.
+func (e *env) serviceLog(l config.Log) (*slog.Logger, *logwriter.Writer) {
+	handler := e.logHandler(l)
+	lines := logwriter.New(e.err, func(to io.Writer, lines uint64) {
+		// Regardless of the log level: errors may be among them.
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, "lines of the log were dropped, because they arrived faster than they could be written", 0)
+		r.AddAttrs(slog.Uint64("lines", lines))
+		_ = handler(to).Handle(context.Background(), r) // to is a buffer
+	})
+	return slog.New(handler(lines)), lines
+}
+
+// endLog writes the last lines of the log. If standard error is blocked, the command
+// writes nothing more to it, so that it can exit.
+func (e *env) endLog(lines *logwriter.Writer) {
+	if !lines.Close(flushTime) {
+		e.err = io.Discard
+	}
+}
+
+// logHandler returns a constructor of handlers for the log on standard error: coloured
+// text on a terminal, plain text elsewhere, or JSON.
+func (e *env) logHandler(l config.Log) func(io.Writer) slog.Handler {
+	options := slog.HandlerOptions{Level: l.SlogLevel()}
+	if l.Format == "json" {
+		return func(to io.Writer) slog.Handler { return slog.NewJSONHandler(to, &options) }
+	}
+	if f, ok := e.err.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		plain := e.getenv("NO_COLOR") != ""
+		return func(to io.Writer) slog.Handler {
+			return tint.NewTextHandler(to, &tint.Options{Level: options.Level, TimeFormat: "15:04:05.000", NoColor: plain})
+		}
+	}
+	return func(to io.Writer) slog.Handler { return slog.NewTextHandler(to, &options) }
+}

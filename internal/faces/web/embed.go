@@ -1,0 +1,126 @@
+package web
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stoa/internal/base/stoa"
+)
+
+// A ChatPage contains the data that the chat page of an embed URL shows before its
+// script runs.
+type ChatPage struct {
+	Origins []string // allowed to frame it
+	Theme   string   // light, dark or auto
+	Accent  string   // a colour, #rrggbb; empty means ours
+	Logo    string   // the address of the only picture that it shows; empty if none
+	OfTag   bool     // created by a script tag: our preview page may frame it too
+}
+
+// Embeds returns the chat page of an embed URL; found is false if the embed does not
+// exist.
+type Embeds func(r *http.Request, id string) (page ChatPage, found bool, err error)
+
+// embedPolicy is the content policy of the chat page. It differs from [pagePolicy] in
+// the allowed frame ancestors, and it allows no pictures except the logo.
+func embedPolicy(origins []string, logo string) string {
+	ancestors := "'none'"
+	if len(origins) > 0 {
+		ancestors = strings.Join(origins, " ")
+	}
+	pictures := ""
+	if logo != "" {
+		pictures = "img-src " + logo + "; "
+	}
+	return "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " + pictures +
+		"base-uri 'none'; form-action 'none'; frame-ancestors " + ancestors + "; " +
+		"require-trusted-types-for 'script'; trusted-types dompurify"
+}
+
+// guardEmbed sets the headers of the chat page. Those of [guard] would forbid
+// every frame.
+func guardEmbed(w http.ResponseWriter, origins []string, logo string) {
+	guard(w, embedPolicy(origins, logo))
+	h := w.Header()
+	h.Del("X-Frame-Options") // it does not support lists; frame-ancestors does
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// embed serves the chat page of an embed URL. The page is the same for unused, used and
+// expired links: its script determines the state, so that only origins that may frame
+// the page can see it.
+func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
+	if s.embeds == nil {
+		s.notFound(w, r)
+		return
+	}
+	id := r.PathValue("id")
+	if stoa.IsID("pub", id) {
+		s.preview(w, r, id)
+		return
+	}
+	if !stoa.IsID("emu", id) {
+		s.notFound(w, r)
+		return
+	}
+	page, found, err := s.embeds(r, id)
+	if err != nil {
+		s.refuse(w, stoa.Errorf(stoa.CodeOverloaded, "the chat cannot be opened at the moment"))
+		return
+	}
+	if !found {
+		s.notFound(w, r)
+		return
+	}
+	if page.Theme == "auto" {
+		page.Theme = ""
+	}
+	framers := page.Origins
+	if page.OfTag {
+		framers = append(slices.Clone(framers), "'self'")
+	}
+	s.write(w, r, "embed", struct {
+		ChatPage
+		ID, Listed string
+	}{page, id, strings.Join(page.Origins, " ")}, func() { guardEmbed(w, framers, page.Logo) })
+}
+
+// write executes a separate template and sends it with the headers that guard sets.
+func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, with any, guard func()) {
+	var out bytes.Buffer
+	if err := s.templates.ExecuteTemplate(&out, name, with); err != nil {
+		s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the page could not be rendered"))
+		return
+	}
+	guard()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(out.Len()))
+	if r.Method != http.MethodHead {
+		w.Write(out.Bytes())
+	}
+}
+
+// previewPolicy is the content policy of the preview: our launcher and our chat page.
+const previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// preview serves a page that shows the launcher of a script tag, like a page of its
+// owner. It is the same for every id: the launcher checks whether the tag exists.
+func (s *Site) preview(w http.ResponseWriter, r *http.Request, id string) {
+	s.write(w, r, "preview", struct{ ID string }{id}, func() {
+		guard(w, previewPolicy)
+		w.Header().Set("Cache-Control", "no-store")
+	})
+}
+
+// launcher serves the script that pages of any origin include.
+func (s *Site) launcher(w http.ResponseWriter, r *http.Request) {
+	guard(w, "default-src 'none'; frame-ancestors 'none'; sandbox")
+	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	s.assets["launcher.js"].serve(w, r, "public, max-age=3600")
+}

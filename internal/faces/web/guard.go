@@ -1,0 +1,102 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"stoa/internal/base/contract"
+	"stoa/internal/base/stoa"
+)
+
+// pagePolicy is the content policy of our own pages: scripts, styles and calls
+// of this origin only, nothing inline, and text becomes HTML only through the
+// named Trusted Types policies ("" for none).
+func pagePolicy(types string) string {
+	if types == "" {
+		types = "'none'"
+	}
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+		"require-trusted-types-for 'script'; trusted-types " + types
+}
+
+// explorerPolicy is the content security policy of the explorer, a third-party program
+// (Scalar) that adds style elements while it runs and sets style attributes. Style
+// elements need the page's nonce, fresh for each reply, so only that page is no-store;
+// explorer.ts gives the nonce to each style element as it is created, because the
+// program does so only for its first one. Attributes have no nonces, so style-src-attr
+// 'unsafe-inline' stays. The page loads only explorer.css, because the names of our
+// components would restyle the program's parts; its proxy, fonts, telemetry and
+// assistants are switched off, because they call other hosts.
+//
+// 'unsafe-inline' for all styles is wider than needed, and a changed copy of the
+// program would make every update a merge. A browser test fails on any violation and on
+// any request to another host, so it detects an update that adds styles without
+// document.createElement.
+func explorerPolicy(nonce string) string {
+	return "default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-" + nonce + "'; style-src-attr 'unsafe-inline'; " +
+		"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+// guard sets the security headers of a page.
+func guard(w http.ResponseWriter, policy string) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+}
+
+// only rejects methods other than GET and HEAD, and those of more.
+func (s *Site) only(next http.HandlerFunc, more ...string) http.Handler {
+	allowed := append([]string{http.MethodGet, http.MethodHead}, more...)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !slices.Contains(allowed, r.Method) {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			s.refuse(w, stoa.Errorf(stoa.CodeMethodNotAllowed, "%s accepts only %s", r.URL.Path, strings.Join(allowed, " and ")))
+			return
+		}
+		next(w, r)
+	})
+}
+
+// notFound serves 404: a page to a browser, the error envelope to any other
+// client.
+func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
+	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !reading || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		s.refuse(w, stoa.Errorf(stoa.CodeNotFound, "There is nothing at %s. The paths of the API begin with /api/v1.", r.URL.Path))
+		return
+	}
+	body, err := s.missing.plain()
+	if err != nil {
+		body = nil // it was rendered in memory, so this is never reached
+	}
+	guard(w, pagePolicy(""))
+	w.Header().Set("Content-Type", s.missing.kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNotFound)
+	if r.Method != http.MethodHead {
+		w.Write(body)
+	}
+}
+
+// refuse writes the service's error envelope. The request id is that of the
+// x-request-id header, which the handler around this one has set.
+func (s *Site) refuse(w http.ResponseWriter, e *stoa.Error) {
+	info := contract.Code(e.Code)
+	guard(w, "default-src 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(info.Status)
+	_ = json.NewEncoder(w).Encode(contract.ErrorEnvelope{Error: contract.ErrorBody{ // the caller has disconnected
+		Message: e.Message, Type: info.Type, Code: string(info.Code),
+		RequestID: w.Header().Get("x-request-id"), Retryable: info.Retryable,
+	}})
+}

@@ -1,0 +1,359 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"stoa/internal/base/contract"
+)
+
+// A reference is the contract in the form of the page /docs/api-openapi.
+type reference struct {
+	Title, Version string
+	Description    template.HTML
+	Groups         []group
+	Events         []eventTable
+	Codes          []code
+	Schemas        []namedSchema
+}
+
+// A group contains the operations with one tag.
+type group struct {
+	Name        string
+	Description template.HTML
+	Operations  []operation
+}
+
+// An operation is a method of a path.
+type operation struct {
+	ID, Method, Path, Summary, Scope string
+	NeedsKey                         bool
+	Deprecated                       bool
+	Description                      template.HTML
+	Parameters                       []parameter
+	Bodies                           []content // of the request, one per media type
+	BodyRequired                     bool
+	BodyNote                         template.HTML
+	Answers                          []answer
+	Samples                          []sample
+}
+
+// Words returns the lower-case text that the filter of the page searches, in addition
+// to the visible text.
+func (o operation) Words() string {
+	return strings.ToLower(o.Method + " " + o.Path + " " + o.ID + " " + o.Summary)
+}
+
+// A parameter is a path, query or header parameter.
+type parameter struct {
+	Name, In string
+	Required bool
+	Schema   *schema
+	Note     template.HTML
+	Example  string
+}
+
+// A content is a body of one media type.
+type content struct {
+	Type     string
+	Schema   *schema
+	Examples []sample
+	Stream   bool
+	Events   string // of a stream: the anchor of its table of events, if there is one
+}
+
+// An answer is a documented reply.
+type answer struct {
+	Status  string
+	Kind    string // the style of its badge: ok, info or failed
+	Note    template.HTML
+	Codes   []string
+	Headers []parameter
+	Bodies  []content
+	Error   bool // the body is the error envelope, which is not repeated
+}
+
+type sample struct{ Title, Text string }
+
+// A code is a row of the table of error codes.
+type code struct {
+	contract.CodeInfo
+	Text template.HTML
+}
+
+// An eventTable contains the events of one stream.
+type eventTable struct {
+	ID, Title string
+	Of        string // the operation that streams them, in words
+	Rows      []eventRow
+}
+
+// An eventRow is one event.
+type eventRow struct {
+	Name, Anchor string
+	Note         template.HTML
+	Schema       *schema
+}
+
+// A namedSchema is a schema with its own section, to which others link.
+type namedSchema struct {
+	Name, Anchor string
+	Schema       *schema
+}
+
+const methods = "get put post delete patch head options"
+
+// newReference builds a page from the contract document that is readable without
+// scripts, printable and searchable by the browser. It keeps the order of the document,
+// which is chosen for readers; OpenAPI libraries for Go lose it, because they store
+// properties in maps. Named types are expanded in place to maxDepth levels and then
+// linked, and recursion always ends in a link. Descriptions are Markdown with raw HTML
+// off. The page is rendered when it is first requested (about 40 ms) and then served
+// from memory with a strong ETag.
+//
+// Redoc loads from other hosts, and pages generated into the repository would drift. If
+// the page grew beyond a few megabytes, each group of operations would get its own
+// page.
+func newReference(doc *value) (*reference, error) {
+	b := &builder{root: doc, prose: newProse()}
+	page := b.page()
+	if b.err != nil {
+		return nil, fmt.Errorf("lay out the reference: %w", b.err)
+	}
+	return page, nil
+}
+
+// A builder converts the document. It keeps the first error, so that the code reads as
+// a list of the page's contents.
+type builder struct {
+	root  *value
+	prose prose
+	err   error
+
+	summary string       // of the current operation
+	streams []eventTable // of the streams processed so far
+}
+
+func (b *builder) fail(err error) {
+	if b.err == nil && err != nil {
+		b.err = err
+	}
+}
+
+func (b *builder) html(text string) template.HTML {
+	out, err := b.prose.html(text)
+	b.fail(err)
+	return out
+}
+
+func (b *builder) line(text string) template.HTML {
+	out, err := b.prose.line(text)
+	b.fail(err)
+	return out
+}
+
+// follow resolves v if it is a reference.
+func (b *builder) follow(v *value) *value {
+	if ref := v.str("$ref"); ref != "" {
+		found, err := b.root.at(ref)
+		b.fail(err)
+		return found
+	}
+	return v
+}
+
+func (b *builder) page() *reference {
+	page := &reference{
+		Title:       b.root.str("info", "title"),
+		Version:     b.root.str("info", "version"),
+		Description: b.html(b.root.str("info", "description")),
+	}
+	at := map[string]int{}
+	for _, tag := range b.root.list("tags") {
+		at[tag.str("name")] = len(page.Groups)
+		page.Groups = append(page.Groups, group{Name: tag.str("name"), Description: b.line(tag.str("description"))})
+	}
+	for _, path := range b.root.all("paths") {
+		shared := path.value.list("parameters")
+		for _, m := range path.value.members {
+			if !slices.Contains(strings.Fields(methods), m.name) {
+				continue
+			}
+			tag := "other"
+			if tags := m.value.strs("tags"); len(tags) > 0 {
+				tag = tags[0]
+			}
+			i, ok := at[tag]
+			if !ok {
+				i = len(page.Groups)
+				at[tag] = i
+				page.Groups = append(page.Groups, group{Name: tag})
+			}
+			page.Groups[i].Operations = append(page.Groups[i].Operations, b.operation(path.name, m.name, m.value, shared))
+		}
+	}
+	page.Groups = slices.DeleteFunc(page.Groups, func(g group) bool { return len(g.Operations) == 0 })
+	page.Events = b.streams
+	for _, c := range contract.Codes() {
+		page.Codes = append(page.Codes, code{c, b.line(c.Meaning)})
+	}
+	for _, s := range b.root.all("components", "schemas") {
+		// Its own members are shown; the members of nested schemas are linked.
+		page.Schemas = append(page.Schemas, namedSchema{s.name, "schema-" + s.name, b.schema(s.value, []string{s.name}, maxDepth-1)})
+	}
+	return page
+}
+
+func (b *builder) operation(path, method string, v *value, shared []*value) operation {
+	b.summary = v.str("summary")
+	op := operation{
+		ID: v.str("operationId"), Method: strings.ToUpper(method), Path: path,
+		Summary: v.str("summary"), Scope: v.str("x-scope"), Deprecated: v.yes("deprecated"),
+		Description: b.html(v.str("description")),
+	}
+	security := v.get("security")
+	if security == nil {
+		security = b.root.get("security")
+	}
+	op.NeedsKey = security != nil && len(security.items) > 0
+	for _, p := range append(slices.Clone(shared), v.list("parameters")...) {
+		p = b.follow(p)
+		op.Parameters = append(op.Parameters, b.parameter(p.str("name"), p.str("in"), p))
+	}
+	if body := v.get("requestBody"); body != nil {
+		body = b.follow(body)
+		op.BodyRequired = body.yes("required")
+		op.BodyNote = b.line(body.str("description"))
+		op.Bodies = b.contents(body)
+	}
+	for _, r := range v.all("responses") {
+		op.Answers = append(op.Answers, b.answer(r.name, r.value))
+	}
+	op.Samples = samplesOf(op, b.exampleBody(v))
+	return op
+}
+
+func (b *builder) parameter(name, in string, p *value) parameter {
+	out := parameter{Name: name, In: in, Required: p.yes("required"), Note: b.html(p.str("description"))}
+	if s := p.get("schema"); s != nil {
+		out.Schema = b.schema(s, nil, 1)
+	}
+	if e := p.get("example"); e != nil {
+		out.Example = strings.Trim(e.inline(), `"`)
+	}
+	return out
+}
+
+func (b *builder) contents(v *value) []content {
+	var out []content
+	for _, m := range v.all("content") {
+		c := content{Type: m.name, Stream: m.name == "text/event-stream"}
+		if s := m.value.get("schema"); s != nil && !c.Stream {
+			c.Schema = b.schema(s, nil, 0)
+		}
+		if c.Stream {
+			c.Events = b.stream(m.value.str("schema", "$ref"))
+		}
+		if e := m.value.get("example"); e != nil {
+			c.Examples = append(c.Examples, sample{"Example", formatExample(e, c.Stream)})
+		}
+		for _, e := range m.value.all("examples") {
+			one := b.follow(e.value)
+			if given := one.get("value"); given != nil {
+				title := one.str("summary")
+				if title == "" {
+					title = e.name
+				}
+				c.Examples = append(c.Examples, sample{title, formatExample(given, c.Stream)})
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// formatExample formats an example: text unchanged, a stream's event with its framing,
+// and anything else as JSON.
+func formatExample(e *value, stream bool) string {
+	if s, ok := e.scalar.(string); ok && e.kind == 's' {
+		return s
+	}
+	if kind := e.str("type"); stream && kind != "" {
+		return "event: " + kind + "\ndata: " + e.inline()
+	}
+	return e.pretty()
+}
+
+func (b *builder) answer(status string, v *value) answer {
+	envelope := "#/components/schemas/ErrorEnvelope"
+	v = b.follow(v)
+	out := answer{Status: status, Note: b.html(v.str("description")), Codes: v.strs("x-codes")}
+	switch status[0] {
+	case '2':
+		out.Kind = "ok"
+	case '3':
+		out.Kind = "info"
+	default:
+		out.Kind = "failed"
+	}
+	out.Error = v.str("content", "application/json", "schema", "$ref") == envelope
+	if !out.Error {
+		out.Bodies = b.contents(v)
+	}
+	for _, h := range v.all("headers") {
+		if !strings.EqualFold(h.name, "x-request-id") { // on every reply: described once, at the top
+			out.Headers = append(out.Headers, b.parameter(h.name, "header", b.follow(h.value)))
+		}
+	}
+	return out
+}
+
+// stream adds the events of a stream, once for each type, and returns the
+// anchor of their table; empty if the contract does not distinguish them.
+func (b *builder) stream(ref string) string {
+	if ref == "" {
+		return ""
+	}
+	v, err := b.root.at(ref)
+	b.fail(err)
+	if len(v.all("discriminator", "mapping")) == 0 {
+		return ""
+	}
+	name := ref[strings.LastIndexByte(ref, '/')+1:]
+	id := "events-" + name
+	if !slices.ContainsFunc(b.streams, func(t eventTable) bool { return t.ID == id }) {
+		b.streams = append(b.streams, b.events(id, name, v))
+	}
+	return id
+}
+
+func (b *builder) events(id, name string, v *value) eventTable {
+	t := eventTable{ID: id, Title: name, Of: b.summary}
+	for _, m := range v.all("discriminator", "mapping") {
+		ref, _ := m.value.scalar.(string)
+		target, err := b.root.at(ref)
+		b.fail(err)
+		short := ref[strings.LastIndexByte(ref, '/')+1:]
+		t.Rows = append(t.Rows, eventRow{
+			Name: m.name, Anchor: "schema-" + short,
+			Note: b.line(target.str("description")), Schema: b.schema(target, []string{short}, maxDepth-1),
+		})
+	}
+	return t
+}
+
+// operations returns the ids of the contract's operations, for pages that show only the
+// features of the service.
+func operations(doc *value) []string {
+	var out []string
+	for _, path := range doc.all("paths") {
+		for _, m := range path.value.members {
+			if id := m.value.str("operationId"); id != "" {
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}

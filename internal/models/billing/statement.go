@@ -1,0 +1,72 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// statementsOpen is the time after the end of a month at which its statements become final. Rows
+// have the time of their transactions, so none is added to the month by then.
+const statementsOpen = 3 * 24 * time.Hour
+
+// statementsTogether is the number of statements that are computed in one snapshot and stored in
+// one transaction.
+const statementsTogether = 50
+
+// EndStatements stores the statements of all months that ended three days before now or earlier,
+// and have not been stored. Afterwards their receipts may be removed. Several nodes may do it
+// at the same time: all compute the same rows.
+func EndStatements(ctx context.Context, st *store.Store, now time.Time) error {
+	for {
+		var month stoa.Month
+		err := st.Read(ctx, func(tx *store.Tx) (err error) {
+			month, _, err = tx.FinalStatements(ctx)
+			return err
+		})
+		if err != nil || month.End().Add(statementsOpen).After(now) {
+			return err
+		}
+		if err := endMonth(ctx, st, month); err != nil {
+			return fmt.Errorf("statements of %s: %w", month, err)
+		}
+	}
+}
+
+func endMonth(ctx context.Context, st *store.Store, month stoa.Month) error {
+	for after := ""; ; {
+		var ids []string
+		var list []stoa.Statement
+		err := st.Report(ctx, func(tx *store.Tx) (err error) {
+			list = nil
+			if ids, err = tx.AccountsOfMonth(ctx, month, after, statementsTogether); err != nil {
+				return err
+			}
+			for _, id := range ids {
+				s, err := tx.Statement(ctx, id, month)
+				if err != nil {
+					return err
+				}
+				list = append(list, s)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		last := len(ids) < statementsTogether
+		err = st.Write(ctx, func(tx *store.Tx) error {
+			if err := tx.InsertStatements(ctx, list); err != nil || !last {
+				return err
+			}
+			return tx.EndStatements(ctx, month)
+		})
+		if err != nil || last {
+			return err
+		}
+		after = ids[len(ids)-1]
+	}
+}

@@ -1,0 +1,443 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/stoa"
+)
+
+// declared parses the tools that the body declares.
+func (p *parser) declared() error {
+	const name = "tools"
+	before := p.dec.InputOffset()
+	list := toolList{seen: map[string]bool{}}
+	err := p.array(name, maxTools, func(i int) error { return p.tool(&list, at(name, i)) })
+	if err == nil && p.dec.InputOffset()-before > maxToolBytes {
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" can have at most %d bytes of JSON.", maxToolBytes).At(name)
+	}
+	switch {
+	case err != nil:
+		return err
+	case list.repeated != nil:
+		return list.repeated
+	case len(list.tools) > maxTools: // with those of namespaces
+		return tooManyTools(name)
+	}
+	p.req.call.Tools, p.req.echo.tools = list.tools, list.echo
+	return nil
+}
+
+func tooManyTools(path string) error {
+	return stoa.Errorf(stoa.CodeInvalidValue, "The request has more than %d tools.", maxTools).At(path)
+}
+
+// checkForeign checks the tools that are not supported and are left out of the call.
+func (p *parser) checkForeign() error {
+	x := p.ext
+	if len(x.foreign) == 0 {
+		return nil
+	}
+	if len(p.req.call.Tools) == 0 {
+		return unsupportedValue(x.foreign[0].path+".type", "No supported tool remains: "+x.foreign[0].String()+" is not a function that the caller runs, and is not passed on. Send at least one function, or leave \"tools\" out.")
+	}
+	searches := func(t foreignTool) bool { return strings.HasPrefix(t.kind, "tool_search") }
+	if x.deferred != "" && slices.ContainsFunc(x.foreign, searches) {
+		return unsupported(x.deferred, "Tool search is not supported: the model receives all tools. Leave out \"defer_loading\" and the search tool.")
+	}
+	p.req.adjusted |= stoa.ToolsLeftOut
+	return nil
+}
+
+// A toolList collects the tools of one list.
+type toolList struct {
+	tools     []stoa.Tool
+	echo      []echoTool
+	seen      map[string]bool // names of tools; nil if they may repeat
+	repeated  error           // of the first tool whose name repeats another; nil if none: too many tools is the first error to report
+	namespace *stoa.ToolForm  // whose tools are parsed; nil outside of namespaces
+}
+
+// A declaration has the members of a declared tool while it is parsed.
+type declaration struct {
+	kind          string
+	tool          stoa.Tool
+	echo          echoTool
+	format, inner []byte // JSON of format and tools
+	refused       error  // an error only if the kind of the tool is supported
+	hasName       bool
+	deferred      bool
+	unknown       []string
+}
+
+// tool parses one tool: a function, a custom tool or a namespace. Others are left out.
+func (p *parser) tool(list *toolList, path string) error {
+	if err := p.want(path, "an object such as {\"type\":\"function\",\"name\":…,\"parameters\":…}", '{'); err != nil {
+		return err
+	}
+	var d declaration
+	if err := p.object(path, func(member string) error { return p.declaredMember(&d, path, member) }); err != nil {
+		return err
+	}
+	t := &d.tool
+	supported := d.kind == "function" || d.kind == "custom" || d.kind == "namespace" && list.namespace == nil
+	switch {
+	case d.kind == "":
+		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"type\". Send \"function\".").At(path + ".type")
+	case !supported && p.opts.ForeignTools:
+		x := p.extra()
+		x.foreign = append(x.foreign, foreignTool{d.kind, t.Name, path})
+		return nil
+	case !supported:
+		return unsupportedValue(path+".type", "The tool "+foreignTool{kind: d.kind, name: t.Name}.String()+" is not a function that the caller runs, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
+	case d.refused != nil:
+		return d.refused
+	case !d.hasName:
+		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
+	}
+	if d.format != nil && d.kind != "custom" {
+		d.unknown = append(d.unknown, "format")
+	}
+	if d.inner != nil && d.kind != "namespace" {
+		d.unknown = append(d.unknown, "tools")
+	}
+	p.ignoreAll(path, d.unknown)
+	if d.kind == "namespace" {
+		return p.namespace(list, &d, path)
+	}
+	if !stoa.IsName(t.Name) {
+		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
+	}
+	if d.deferred {
+		if x := p.extra(); x.deferred == "" {
+			x.deferred = path + ".defer_loading"
+		}
+	}
+	d.echo.name = t.Name
+	if list.namespace != nil {
+		form := *list.namespace
+		form.Name, form.Description = t.Name, t.Description
+		t.Form, t.Name = &form, stoa.FlatName(form.Namespace, form.Name)
+	}
+	d.echo.flat = t.Name
+	if list.seen[t.Name] && list.repeated == nil {
+		list.repeated = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
+	}
+	if list.seen != nil {
+		list.seen[t.Name] = true
+	}
+	var err error
+	if d.kind == "custom" {
+		err = p.custom(&d, path)
+	} else {
+		t.Parameters, err = objectSchema(d.echo.parameters, path+".parameters")
+	}
+	if err != nil {
+		return err
+	}
+	list.tools, list.echo = append(list.tools, *t), append(list.echo, d.echo)
+	return nil
+}
+
+// declaredMember parses a member of a tool.
+func (p *parser) declaredMember(d *declaration, path, member string) (err error) {
+	note := func(err error) error {
+		bad, fatal := soft(err)
+		if d.refused == nil {
+			d.refused = bad
+		}
+		return fatal
+	}
+	t, e := &d.tool, &d.echo
+	switch {
+	case p.dec.PeekKind() == 'n':
+	case member == "type":
+		d.kind, err = p.text(path + ".type")
+		return err
+	case member == "name":
+		d.hasName = true
+		t.Name, err = p.text(path + ".name")
+		return note(err)
+	case member == "description":
+		t.Description, err = p.text(path + ".description")
+		e.description = &t.Description
+		return note(err)
+	case member == "parameters":
+		e.parameters, err = p.raw(path+".parameters", "a JSON Schema, an object", '{')
+		return note(err)
+	case member == "strict":
+		b, err := p.boolean(path + ".strict")
+		t.Strict = &b
+		return note(err)
+	case member == "format":
+		d.format, err = p.later()
+		return err
+	case member == "tools":
+		d.inner, err = p.later()
+		return err
+	case isMark(member):
+		t.Mark, err = p.mark(path + "." + member)
+		return err
+	case member == "defer_loading":
+		d.deferred, err = p.boolean(path + "." + member)
+		return note(err)
+	case member == "allowed_callers" || member == "output_schema":
+		return note(p.refuse(path+"."+member, "Calls by programs of a model are not supported here. Leave \""+member+"\" out."))
+	default:
+		d.unknown = append(d.unknown, member)
+	}
+	return p.skip()
+}
+
+// later reads a value that is parsed when the other members of its object are known; see
+// [parser.within].
+func (p *parser) later() ([]byte, error) {
+	v, err := p.dec.ReadValue()
+	if err != nil {
+		return nil, badJSON(err)
+	}
+	return v.Clone(), nil
+}
+
+// within parses a value that [parser.later] returned.
+func (p *parser) within(v []byte, parse func() error) error {
+	outer := p.dec
+	p.dec = jsonx.NewDecoder(v)
+	defer func() { p.dec = outer }()
+	return parse()
+}
+
+// namespace parses the tools of a namespace, whose names are unique within it.
+func (p *parser) namespace(list *toolList, d *declaration, path string) error {
+	if d.tool.Name == "" {
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", path+".name").At(path + ".name")
+	}
+	if d.inner == nil {
+		return stoa.Errorf(stoa.CodeMissingParameter, "The namespace has no \"tools\".").At(path + ".tools")
+	}
+	about := ""
+	if d.echo.description != nil {
+		about = d.tool.Description
+	}
+	own := toolList{seen: list.seen, namespace: &stoa.ToolForm{Namespace: d.tool.Name, About: about}}
+	err := p.within(d.inner, func() error {
+		return p.array(path+".tools", maxTools, func(i int) error { return p.tool(&own, at(path+".tools", i)) })
+	})
+	if err != nil || len(own.tools) == 0 {
+		return err
+	}
+	if list.repeated == nil {
+		list.repeated = own.repeated
+	}
+	if first := &own.tools[0]; about != "" {
+		first.Description = strings.TrimPrefix(first.Description+"\n\nThe tools of "+d.tool.Name+": "+about, "\n\n")
+	}
+	if last := &own.tools[len(own.tools)-1]; last.Mark == stoa.MarkNone {
+		last.Mark = d.tool.Mark
+	}
+	d.echo.name, d.echo.kind, d.echo.tools = d.tool.Name, d.kind, own.echo
+	list.tools, list.echo = append(list.tools, own.tools...), append(list.echo, d.echo)
+	return nil
+}
+
+// customSchema is the schema of the function that stands for a custom tool.
+const customSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`
+
+// custom completes a custom tool: its input is a text, which may have to match a grammar.
+// Models of other vendors get a function with the grammar in its description.
+func (p *parser) custom(d *declaration, path string) error {
+	t := &d.tool
+	if t.Form == nil {
+		t.Form = &stoa.ToolForm{Name: t.Name}
+	}
+	t.Form.Custom, t.Form.Description = true, t.Description
+	t.Parameters, t.Strict = customSchema, nil
+	d.echo.kind, d.echo.parameters = d.kind, `{"type":"text"}`
+	words := "Write the whole text into \"input\"."
+	if d.format != nil {
+		g, err := p.grammar(d.format, path+".format")
+		if err != nil {
+			return err
+		}
+		if g.definition != "" {
+			t.Form.Format = string(g.appendJSON(nil))
+			d.echo.parameters = t.Form.Format
+			words += " It must match this " + g.title() + ":\n" + g.definition
+		}
+	}
+	if t.Description != "" {
+		words = t.Description + "\n\n" + words
+	}
+	t.Description = words
+	if text := t.Form.Description; d.echo.description != nil {
+		d.echo.description = &text
+	}
+	return nil
+}
+
+// A grammar restricts the input of a custom tool.
+type grammar struct{ syntax, definition string }
+
+func (g grammar) title() string {
+	if g.syntax == "regex" {
+		return "regular expression"
+	}
+	return "Lark grammar"
+}
+
+func (g grammar) appendJSON(b []byte) []byte {
+	b = appendText(append(b, `{"type":"grammar","syntax":`...), g.syntax)
+	return append(appendText(append(b, `,"definition":`...), g.definition), '}')
+}
+
+// grammar parses the format of a custom tool. A format of any text has no definition.
+func (p *parser) grammar(format []byte, path string) (g grammar, err error) {
+	var kind string
+	has := false
+	err = p.within(format, func() error {
+		return p.object(path, func(member string) (err error) {
+			switch {
+			case p.dec.PeekKind() == 'n':
+			case member == "type":
+				kind, err = p.choice(path+".type", "text", "grammar")
+				return err
+			case member == "syntax":
+				g.syntax, err = p.choice(path+".syntax", "lark", "regex")
+				return err
+			case member == "definition":
+				has = true
+				g.definition, err = p.text(path + ".definition")
+				return err
+			default:
+				return p.ignore(path, member)
+			}
+			return p.skip()
+		})
+	})
+	missing := func(name string) error {
+		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", path+"."+name).At(path + "." + name)
+	}
+	switch {
+	case err != nil:
+		return g, err
+	case kind == "":
+		return g, missing("type")
+	case kind == "text":
+		return grammar{}, nil
+	case g.syntax == "":
+		return g, missing("syntax")
+	case !has:
+		return g, missing("definition")
+	case g.definition == "":
+		return g, stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", path+".definition").At(path + ".definition")
+	}
+	return g, nil
+}
+
+// addedTools parses an item that adds tools to those of the body.
+func (p *parser) addedTools(path string, it *inputItem) error {
+	if it.tool == nil || it.tool.added == nil {
+		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", path+".tools").At(path + ".tools")
+	}
+	if len(it.tool.added) > maxToolBytes {
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d bytes of JSON.", path+".tools", maxToolBytes).At(path + ".tools")
+	}
+	list := toolList{seen: map[string]bool{}}
+	err := p.within(it.tool.added, func() error {
+		return p.array(path+".tools", maxTools, func(i int) error { return p.tool(&list, at(path+".tools", i)) })
+	})
+	switch {
+	case err != nil:
+		return err
+	case list.repeated != nil:
+		return list.repeated
+	case len(list.tools) == 0:
+		return nil
+	}
+	for i := range list.tools {
+		t := &list.tools[i]
+		if t.Form == nil {
+			t.Form = &stoa.ToolForm{Name: t.Name, Description: t.Description}
+		}
+		t.Form.Added = true
+	}
+	x := p.extra()
+	if x.added == nil {
+		x.addedAt = path + ".tools"
+	}
+	x.added = append(x.added, list.tools...)
+	p.talk().tools(list.tools)
+	return nil
+}
+
+// addTools adds the tools of the input to those of the body. The last one of a name counts.
+func (p *parser) addTools() error {
+	tools := &p.req.call.Tools
+	at := map[string]int{}
+	for i := range *tools {
+		at[(*tools)[i].Name] = i
+	}
+	own := len(*tools)
+	for _, t := range p.ext.added {
+		i, have := at[t.Name]
+		switch {
+		case have && i < own:
+			return stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with the name %q.", t.Name).At(p.ext.addedAt)
+		case have:
+			(*tools)[i] = t
+		case len(*tools) == maxTools:
+			return tooManyTools(p.ext.addedAt)
+		default:
+			at[t.Name] = len(*tools)
+			*tools = append(*tools, t)
+		}
+	}
+	return nil
+}
+
+// objectSchema returns the schema of a tool's arguments, and adds the type object if there is
+// no type.
+func objectSchema(text, path string) (string, error) {
+	if text == "" {
+		return `{"type":"object","properties":{}}`, nil
+	}
+	c := jsonx.NewCursor([]byte(text))
+	for ok := c.Object(); ok && c.Member(); {
+		if string(c.Key) != "type" {
+			continue
+		}
+		if kind, ok := c.Text(); !ok || kind != "object" {
+			return "", stoa.Errorf(stoa.CodeInvalidType, "The arguments of a tool must be an object: the \"type\" of its schema must be \"object\".").At(path)
+		}
+		return text, nil
+	}
+	if text == "{}" {
+		return `{"type":"object"}`, nil
+	}
+	return `{"type":"object",` + text[1:], nil
+}
+
+// raw reads a value as JSON without white space.
+func (p *parser) raw(path, what string, kind jsonx.Kind) (string, error) {
+	if err := p.want(path, what, kind); err != nil {
+		return "", err
+	}
+	v, err := p.dec.ReadValue()
+	if err != nil {
+		return "", badJSON(err)
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, v); err != nil {
+		return "", badJSON(err)
+	}
+	n := 0
+	for c := jsonx.NewCursor(out.Bytes()); n <= maxMembers && (n > 0 || c.Object()) && c.Member(); n++ {
+	}
+	if n > maxMembers {
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "%q has more than %d members.", path, maxMembers).At(path)
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,80 @@
+package responses
+
+import (
+	"slices"
+	"strings"
+
+	"stoa/internal/models/compat"
+)
+
+// maxIgnored is the maximum number of paths in a receipt.
+const maxIgnored = 16
+
+// ignored lists the paths of members of a request that have no effect. Of members that differ
+// only in the elements of arrays, it has the first.
+type ignored struct {
+	paths []string
+	kinds []string // of the paths: without indexes
+}
+
+// add adds the path of a member, if there is space.
+func (l *ignored) add(path string) {
+	if len(l.paths) == maxIgnored {
+		return
+	}
+	kind := withoutIndexes(path)
+	if !slices.Contains(l.kinds, kind) {
+		l.paths, l.kinds = append(l.paths, path), append(l.kinds, kind)
+	}
+}
+
+// withoutIndexes returns a path without the numbers in its brackets.
+func withoutIndexes(path string) string {
+	if !strings.Contains(path, "[") {
+		return path
+	}
+	var b strings.Builder
+	inside := false
+	for _, r := range path {
+		switch {
+		case r == '[':
+			inside = true
+		case r == ']':
+			inside = false
+		case inside && '0' <= r && r <= '9':
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// ignore skips the value of a member that has no effect, and records the member.
+func (p *parser) ignore(path, name string) error {
+	p.ignoreAll(path, []string{name})
+	return p.skip()
+}
+
+// ignoreIf records the path of a known member that has no effect, if its value requests one.
+func (p *parser) ignoreIf(yes bool, path string) {
+	if yes && p.notes() {
+		p.req.ignored.add(path)
+	}
+}
+
+// notes reports whether ignored members are recorded: not without extensions.
+func (p *parser) notes() bool { return p.opts.Tools || p.opts.translated }
+
+// ignoreAll records members of the object at path that have no effect.
+func (p *parser) ignoreAll(path string, names []string) {
+	if !p.notes() {
+		return
+	}
+	for _, name := range names {
+		name = compat.MemberName(name)
+		if path != "" {
+			name = path + "." + name
+		}
+		p.req.ignored.add(name)
+	}
+}

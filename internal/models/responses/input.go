@@ -1,0 +1,332 @@
+package responses
+
+import (
+	"strings"
+
+	"stoa/internal/base/stoa"
+)
+
+// input parses the input member: a text, or messages.
+func (p *parser) input() error {
+	const name = "input"
+	if err := p.want(name, "a string or an array of messages", '"', '['); err != nil {
+		return err
+	}
+	if p.dec.PeekKind() == '"' {
+		s, err := p.text(name)
+		if err == nil && s == "" {
+			err = stoa.Errorf(stoa.CodeInvalidValue, "\"input\" is empty. Send a text or at least one message.").At(name)
+		}
+		p.message(stoa.RoleUser, p.one(stoa.Part{Kind: stoa.PartText, Text: s}))
+		return err
+	}
+	if err := p.array(name, maxItems, func(i int) error { return p.item(at(name, i)) }); err != nil {
+		return err
+	}
+	if len(p.req.call.Messages) == 0 && !p.ext.hasItems() {
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"input\" has no message. Send a text or at least one message.").At(name)
+	}
+	return nil
+}
+
+// An inputItem collects one element of input, whose members may come in any order. Its kind
+// determines which of them count.
+type inputItem struct {
+	kind       string
+	role       string
+	parts      []stoa.Part
+	hasContent bool
+	refused    error // a bad content is an error only if the item is a message
+
+	tool    *toolItem // members of tool items; nil if none so far
+	unknown []string  // names of other members
+}
+
+// item parses one element of input. In version 1 only messages are used; reasoning
+// that a client echoes from an earlier reply is dropped.
+func (p *parser) item(path string) error {
+	if err := p.want(path, "an object such as {\"role\":\"user\",\"content\":\"…\"}", '{'); err != nil {
+		return err
+	}
+	var it inputItem
+	err := p.object(path, func(name string) (err error) {
+		switch {
+		case p.dec.PeekKind() == 'n':
+			return p.skip()
+		case name == "content":
+			it.hasContent = true
+			var bad error
+			it.parts, bad, err = p.content(path + ".content")
+			if it.refused == nil {
+				it.refused = bad
+			}
+			return err
+		case name == "type":
+			it.kind, err = p.text(path + ".type")
+			return err
+		case name == "role":
+			it.role, err = p.text(path + ".role")
+			return err
+		case p.opts.Tools, p.opts.Compact:
+			return p.toolMember(&it, path, name)
+		}
+		return p.skip()
+	})
+	if err != nil {
+		return err
+	}
+	if !p.leavesOut(it.kind) {
+		p.ignoreAll(path, it.unknown)
+	}
+	switch it.kind {
+	case "", "message":
+		return p.messageItem(path, &it)
+	case "reasoning":
+		if p.opts.Tools {
+			return p.reasoningItem(path, &it)
+		}
+		return nil
+	case "item_reference":
+		return stoa.Errorf(stoa.CodeUnsupportedValue, "Items are not stored here, so a reference cannot be resolved. Send the full item (in the AI SDK set the provider option \"store\" to false).").At(path)
+	}
+	if p.opts.Compact && (it.kind == "compaction" || it.kind == "compaction_summary") {
+		return p.compactionItem(path, &it)
+	}
+	if p.opts.Tools {
+		return p.otherItem(path, &it)
+	}
+	return unsupportedValue(path+".type", "Only messages are supported here: tool calls, files and other items are not. Send {\"type\":\"message\",\"role\":…,\"content\":…}.")
+}
+
+// otherItem adds an item of the extension tools.
+func (p *parser) otherItem(path string, it *inputItem) error {
+	switch kind := it.kind; {
+	case kind == "function_call", kind == "custom_tool_call":
+		return p.callItem(path, it)
+	case kind == "function_call_output", kind == "custom_tool_call_output":
+		return p.outputItem(path, it)
+	case kind == "additional_tools":
+		return p.addedTools(path, it)
+	case p.leavesOut(kind):
+		p.req.adjusted |= stoa.ItemsLeftOut
+		return nil
+	}
+	return unsupportedValue(path+".type", "Only messages, reasoning, calls of functions and of custom tools, and their outputs are supported here; other items are not.")
+}
+
+// leavesOut reports whether items of that type are left out: records of tools that other
+// services have run, and notes of clients. An item of another type could be the conversation.
+func (p *parser) leavesOut(kind string) bool {
+	switch kind {
+	case "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output":
+		return false
+	case "compaction_trigger", "ghost_snapshot", "tool_search_output", "server_tool_use", "mcp_tool_use":
+		return p.opts.ForeignTools
+	}
+	return p.opts.ForeignTools && (strings.HasPrefix(kind, "mcp_") || strings.HasSuffix(kind, "_call") ||
+		strings.HasSuffix(kind, "_call_output") || strings.HasSuffix(kind, "_tool_result"))
+}
+
+// messageItem adds a message.
+func (p *parser) messageItem(path string, it *inputItem) error {
+	var role stoa.Role
+	switch it.role {
+	case "user":
+		role = stoa.RoleUser
+	case "assistant":
+		role = stoa.RoleAssistant
+	case "system", "developer":
+		role = stoa.RoleSystem
+	case "":
+		return stoa.Errorf(stoa.CodeMissingParameter, "The message has no \"role\". Send user, assistant, system or developer.").At(path + ".role")
+	default:
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be user, assistant, system or developer.", path+".role").At(path + ".role")
+	}
+	if it.refused != nil {
+		return it.refused
+	}
+	if !it.hasContent {
+		return stoa.Errorf(stoa.CodeMissingParameter, "The message has no \"content\". Send a string or an array of text parts.").At(path + ".content")
+	}
+	if role != stoa.RoleUser {
+		if err := onlyTexts(it.parts, path); err != nil {
+			return err
+		}
+	}
+	if it.tool != nil && it.tool.phase != "" && role == stoa.RoleAssistant {
+		it.setPhase()
+	}
+	p.message(role, it.parts)
+	return nil
+}
+
+// content parses a message's content: a string, or parts, whose texts are joined if no
+// extension is enabled and none is marked for the cache. refused is a semantic error, after
+// which parsing continues: it applies only if the item turns out to be a message. err ends the
+// parsing.
+func (p *parser) content(path string) (parts []stoa.Part, refused, err error) {
+	if bad := p.want(path, "a string or an array of text parts", '"', '['); bad != nil {
+		refused, err = soft(bad)
+		return nil, refused, err
+	}
+	if p.dec.PeekKind() == '"' {
+		text, err := p.text(path)
+		return p.one(stoa.Part{Kind: stoa.PartText, Text: text}), nil, err
+	}
+	err = p.array(path, maxParts, func(j int) error {
+		part, bad, err := p.part(at(path, j))
+		if refused == nil {
+			refused = bad
+		}
+		if len(parts) == 0 {
+			parts = p.one(part)
+		} else {
+			parts = append(parts, part)
+		}
+		return err
+	})
+	if !p.opts.Tools && !p.opts.Formats && !p.opts.Images && !p.opts.Files {
+		parts = oneText(parts)
+	}
+	return parts, refused, err
+}
+
+// one returns a list with one part. The lists of a request share their memory.
+func (p *parser) one(part stoa.Part) []stoa.Part {
+	n := len(p.parts)
+	switch {
+	case n < cap(p.parts):
+	case n == 0:
+		p.first = &firstMessage{}
+		p.parts = p.first.parts[:0]
+	default:
+		n, p.parts = 0, make([]stoa.Part, 0, min(2*n, maxShared))
+	}
+	p.parts = append(p.parts, part)
+	return p.parts[n : n+1 : n+1]
+}
+
+// A firstMessage is the memory of a list of messages and of the part of its first one. It is
+// separate from the parser, which lives longer than the input of a call.
+type firstMessage struct {
+	messages [1]stoa.Message
+	parts    [1]stoa.Part
+}
+
+// maxShared is the maximum number of parts whose lists share their memory.
+const maxShared = 256
+
+// part parses one part of a message's content; it returns the same errors as content.
+func (p *parser) part(path string) (part stoa.Part, refused, err error) {
+	if bad := p.want(path, "an object such as {\"type\":\"input_text\",\"text\":\"…\"}", '{'); bad != nil {
+		refused, err = soft(bad)
+		return part, refused, err
+	}
+	part.Kind = stoa.PartText
+	var kind, refusal string
+	var hasText, hasRefusal bool
+	var members mediaMembers
+	var unknown []string
+	read := func(name string, into *string) error {
+		s, bad := p.text(path + "." + name)
+		bad, fatal := soft(bad)
+		if refused == nil {
+			refused = bad
+		}
+		*into = s
+		return fatal
+	}
+	err = p.object(path, func(name string) error {
+		switch {
+		case p.dec.PeekKind() == 'n':
+		case name == "type":
+			return read(name, &kind)
+		case name == "text":
+			hasText = true
+			return read(name, &part.Text)
+		case name == "refusal":
+			hasRefusal = true
+			return read(name, &refusal)
+		case isMark(name):
+			part.Mark, err = p.mark(path + "." + name)
+			return err
+		case name == "annotations" || name == "logprobs":
+		default:
+			into := members.member(name)
+			switch {
+			case into == nil:
+				unknown = append(unknown, name)
+			case p.opts.Images || p.opts.Files:
+				return read(name, into)
+			}
+		}
+		return p.skip()
+	})
+	p.ignoreAll(path, unknown)
+	if err != nil || refused != nil {
+		return stoa.Part{}, refused, err
+	}
+	switch kind {
+	case "input_text", "output_text", "text":
+		if !hasText {
+			refused = stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"text\".").At(path + ".text")
+		}
+		return part, refused, nil
+	case "refusal":
+		if !hasRefusal {
+			refused = stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"refusal\".").At(path + ".refusal")
+		}
+		part.Text = refusal
+		return part, refused, nil
+	case "":
+		return part, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"type\". Send {\"type\":\"input_text\",\"text\":\"…\"}.").At(path + ".type"), nil
+	}
+	switch {
+	case kind == "input_image" && p.opts.Images:
+		part, refused = p.image(path, &members)
+		return part, refused, nil
+	case kind == "input_file" && p.opts.Files:
+		part, refused = p.file(path, &members)
+		return part, refused, nil
+	}
+	return part, unsupportedValue(path+".type", p.opts.partsText()), nil
+}
+
+// isMark reports whether a member of a part, an item or a tool marks the input up to there for
+// the vendor's cache: as OpenAI or as Anthropic writes it.
+func isMark(name string) bool { return name == "prompt_cache_breakpoint" || name == "cache_control" }
+
+// mark parses {"mode": "explicit"} or {"type": "ephemeral"}, with "ttl": "1h" for a long life.
+// Other values are ignored, since a hint fails no call.
+func (p *parser) mark(path string) (mark stoa.Mark, err error) {
+	if p.dec.PeekKind() != '{' {
+		return mark, p.skip()
+	}
+	var mode, ttl string
+	err = p.object(path, func(name string) error {
+		into := map[string]*string{"mode": &mode, "type": &mode, "ttl": &ttl}[name]
+		if into == nil || p.dec.PeekKind() != '"' {
+			return p.skip()
+		}
+		s, err := p.text(path + "." + name)
+		_, fatal := soft(err)
+		*into = s
+		return fatal
+	})
+	switch {
+	case mode != "explicit" && mode != "ephemeral":
+	case ttl == "1h":
+		mark = stoa.MarkLong
+	default:
+		mark = stoa.MarkShort
+	}
+	return mark, err
+}
+
+// soft separates a semantic error from one that ends the parsing.
+func soft(err error) (refused, fatal error) {
+	if stoa.CodeOf(err) == stoa.CodeInvalidJSON {
+		return nil, err
+	}
+	return err, nil
+}

@@ -1,0 +1,440 @@
+package responses
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/media"
+	"stoa/internal/base/stoa"
+	"stoa/internal/models/compat"
+)
+
+// A Request is the parsed and checked body of POST /responses.
+type Request struct {
+	Model  string // as requested; never empty
+	Stream bool
+	Strict bool // no other model may serve in place of a gated one
+
+	call   stoa.Call           // the supported part of the request
+	echo   echo                // the part that the reply only repeats
+	format formatMaker         // of the reply
+	wanted wanted              // for it
+	from   *compat.Translation // nil if the request has the Responses format
+	unread int                 // number of unusable sealed states in the input
+	media  []mediaItem         // images and files of the input
+	// adjusted are the changes that parsing made to the call.
+	adjusted stoa.Adjustments
+	ignored  ignored
+}
+
+// Options enable extensions of version 1 of the API, which is their zero value.
+type Options struct {
+	Tools   bool // function tools, their calls and results, and reasoning items
+	Formats bool // text.format
+	Images  bool // input_image
+	Files   bool // input_file
+	// Documents means that files of all kinds are accepted: their text is read here.
+	Documents bool
+	Compact   bool // compaction items
+	// ImageURL and FileURL are the policies for addresses of images and files.
+	ImageURL, FileURL media.Policy
+	// ForeignTools drops tools that the caller does not run, and items of other services,
+	// instead of refusing them, as long as another tool and another item remain.
+	ForeignTools bool
+	// translated means that the request is of another format: it may have stop and top_k, which
+	// the Responses format does not have.
+	translated bool
+	// Open opens states that Stoa sealed for the caller's account; required with Tools and Compact.
+	Open func(sealed string) (stoa.State, bool)
+}
+
+// echo contains the members that a reply repeats.
+type echo struct {
+	instructions     *string
+	maxOutputTokens  int64 // 0 means null
+	maxToolCalls     int64 // -1 means null
+	noParallel       bool
+	promptCacheKey   *string
+	safetyIdentifier *string
+	user             *string
+	effort           string // empty means null
+	temperature      *float64
+	topP             *float64
+	presence         float64
+	frequency        float64
+	verbosity        string
+	toolChoice       string // JSON; empty means auto
+	truncation       string // empty means disabled
+	metadata         []byte // an object; nil means {}
+	summary          string // empty means null
+	tools            []echoTool
+	format           string // JSON; empty means plain text
+}
+
+// An echoTool is a tool as a reply repeats it. The serving model determines whether it is
+// strict.
+type echoTool struct {
+	kind        string // custom or namespace; empty for a function
+	name        string
+	flat        string // [stoa.FlatName] of a function
+	description *string
+	parameters  string     // as sent, JSON; empty means null; of a custom tool, its format
+	tools       []echoTool // of a namespace
+}
+
+// Limits of a request, which the contract publishes. Values that only the size of the body
+// limits are not listed.
+const (
+	maxModel   = 128    // characters
+	maxLabel   = 512    // characters of user and other names that are repeated, and of a stop sequence
+	maxStops   = 4      // stop sequences
+	maxInclude = 64     // elements
+	maxItems   = 10_000 // elements of input
+	maxParts   = 10_000 // elements of a message's content
+	maxMembers = 1_000  // of any object, including unknown ones
+	maxCount   = math.MaxInt32
+)
+
+// Parse parses the body of a model call in one pass. Unknown members are
+// ignored and null counts as absent, as clients of the format expect; an error
+// names the refused member by its path.
+func Parse(body []byte, o Options) (*Request, error) {
+	p := &parser{dec: jsonx.NewDecoder(body), opts: o}
+	p.req.echo.maxToolCalls = -1
+	p.req.format = &p.req.echo
+	if k := p.dec.PeekKind(); k != '{' {
+		if _, err := p.dec.ReadValue(); err != nil {
+			return nil, badJSON(err)
+		}
+		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body must be one JSON object, not %s.", kindName(k))
+	}
+	err := p.object("", func(name string) error { return p.member(name) })
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body continues after its JSON object. Send one object and nothing else.")
+	}
+	if !p.hasModel {
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"model\" is missing. Name a model, or send \"auto\".").At("model")
+	}
+	if !p.hasInput {
+		if p.hasMessages {
+			return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"input\" is missing. Send the array of \"messages\" as \"input\".").At("input")
+		}
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"input\" is missing. Send a text or an array of messages.").At("input")
+	}
+	if err := p.complete(); err != nil {
+		return nil, err
+	}
+	p.dec, p.ext, p.parts, p.first = nil, nil, nil, nil // the request is a part of the parser and would keep the body alive
+	return &p.req, nil
+}
+
+// A parser reads one body. Its semantic errors contain the path of the value.
+type parser struct {
+	dec      *jsonx.Decoder
+	opts     Options
+	req      Request
+	ext      *extended   // members of extensions; nil if none so far
+	parts    []stoa.Part // of messages with one part
+	first    *firstMessage
+	hasModel bool
+	hasInput bool
+
+	hasMessages bool // a member of chat completions, instead of the input
+}
+
+// member parses the value of one member of the body.
+func (p *parser) member(name string) error {
+	if p.dec.PeekKind() == 'n' {
+		return p.skip() // null counts as absent
+	}
+	e, c := &p.req.echo, &p.req.call
+	switch name {
+	case "model":
+		s, err := p.short(name, maxModel)
+		if err == nil && s == "" {
+			err = stoa.Errorf(stoa.CodeInvalidValue, "\"model\" is empty. Name a model, or send \"auto\".").At(name)
+		}
+		p.req.Model, p.hasModel = s, true
+		return err
+	case "input":
+		p.hasInput = true
+		return p.input()
+	case "instructions":
+		s, err := p.text(name)
+		c.Instructions, e.instructions = s, &s
+		return err
+	case "stream":
+		b, err := p.boolean(name)
+		p.req.Stream = b
+		return err
+	case "strict_model":
+		b, err := p.boolean(name)
+		p.req.Strict = b
+		return err
+	case "store":
+		b, err := p.boolean(name)
+		p.ignoreIf(b, name)
+		return err
+	case "background":
+		b, err := p.boolean(name)
+		if b {
+			return unsupported(name, "Background replies are not supported; leave \"background\" out and use \"stream\" for long replies.")
+		}
+		return err
+	case "previous_response_id":
+		return p.refuse(name, "This endpoint stores nothing between calls. Send the earlier turns in \"input\".")
+	case "conversation":
+		return p.refuse(name, "Conversations are not stored here. Send the earlier turns in \"input\".")
+	case "prompt":
+		return p.refuse(name, "Prompt templates are not supported. Send the text in \"input\" and \"instructions\".")
+	case "tools":
+		return p.tools()
+	case "tool_choice":
+		return p.toolChoice()
+	case "parallel_tool_calls":
+		b, err := p.boolean(name)
+		e.noParallel = !b
+		c.NoParallel = p.opts.Tools && !b
+		return err
+	case "max_tool_calls":
+		n, err := p.integer(name, 1, maxCount)
+		e.maxToolCalls = n
+		p.ignoreIf(err == nil, name)
+		return err
+	case "max_output_tokens":
+		n, err := p.integer(name, 1, maxCount)
+		c.MaxOutputTokens, e.maxOutputTokens = n, n
+		return err
+	case "temperature":
+		f, err := p.number(name, 0, 2)
+		c.Temperature, e.temperature = &f, &f
+		return err
+	case "top_p":
+		f, err := p.number(name, 0, 1)
+		c.TopP, e.topP = &f, &f
+		return err
+	case "stop", "top_k":
+		switch {
+		case !p.opts.translated:
+			return p.ignore("", name)
+		case name == "stop":
+			return p.stops()
+		}
+		n, err := p.integer(name, 0, maxCount)
+		c.TopK = n
+		return err
+	case "presence_penalty":
+		f, err := p.number(name, -2, 2)
+		e.presence = f
+		p.ignoreIf(f != 0, name)
+		return err
+	case "frequency_penalty":
+		f, err := p.number(name, -2, 2)
+		e.frequency = f
+		p.ignoreIf(f != 0, name)
+		return err
+	case "top_logprobs":
+		n, err := p.integer(name, 0, maxCount)
+		if n > 0 {
+			return unsupported(name, "Log probabilities are not supported; leave \"top_logprobs\" out.")
+		}
+		return err
+	case "metadata":
+		return p.metadata()
+	case "text":
+		return p.textOptions()
+	case "truncation":
+		s, err := p.choice(name, "auto", "disabled")
+		e.truncation = s
+		p.ignoreIf(s == "auto", name)
+		return err
+	case "reasoning":
+		return p.reasoning()
+	case "include":
+		return p.array(name, maxInclude, func(i int) error {
+			s, err := p.short(at(name, i), maxLabel)
+			if p.opts.Tools && s == "reasoning.encrypted_content" {
+				p.extra().encrypted = true
+			} else {
+				p.ignoreIf(err == nil, at(name, i))
+			}
+			return err
+		})
+	case "stream_options":
+		return p.object(name, func(member string) error { return p.ignore(name, member) })
+	case "service_tier":
+		s, err := p.short(name, maxLabel)
+		p.ignoreIf(s != "" && s != "auto" && s != "default", name)
+		return err
+	case "prompt_cache_options": // its mode may be explicit, like that of a mark
+		mark, err := p.mark(name)
+		c.MarkedOnly = mark != stoa.MarkNone
+		return err
+	case "user", "safety_identifier", "prompt_cache_key":
+		s, err := p.short(name, maxLabel)
+		switch name {
+		case "user":
+			e.user = &s
+		case "safety_identifier":
+			e.safetyIdentifier = &s
+		default:
+			e.promptCacheKey = &s
+		}
+		return err
+	}
+	p.hasMessages = p.hasMessages || name == "messages"
+	return p.ignore("", name)
+}
+
+// endUser returns the end user of a request; empty if it names none.
+func (r *Request) endUser() string { return cmp.Or(deref(r.echo.safetyIdentifier), deref(r.echo.user)) }
+
+// stops reads the stop sequences.
+func (p *parser) stops() error {
+	return p.array("stop", maxStops, func(i int) error {
+		path := at("stop", i)
+		s, err := p.short(path, maxLabel)
+		if err == nil && s == "" {
+			err = stoa.Errorf(stoa.CodeInvalidValue, "%q is empty. Send the text before which the reply ends.", path).At(path)
+		}
+		p.req.wanted.stops = append(p.req.wanted.stops, s)
+		p.req.call.Stops = p.req.wanted.stops
+		return err
+	})
+}
+
+// refuse skips a value and returns an error for its member.
+func (p *parser) refuse(path, advice string) error {
+	if err := p.skip(); err != nil {
+		return err
+	}
+	return unsupported(path, advice)
+}
+
+func (p *parser) tools() error {
+	if p.opts.Tools {
+		return p.declared()
+	}
+	n := 0
+	err := p.array("tools", maxItems, func(int) error { n++; return p.skip() })
+	if err == nil && n > 0 {
+		return unsupported("tools", "Tool calling is switched off: the operator can enable the extension \"tools\". Leave \"tools\" out or send an empty array.")
+	}
+	return err
+}
+
+// toolChoice accepts auto and none; the endpoint calls no tools.
+func (p *parser) toolChoice() error {
+	const name = "tool_choice"
+	if p.opts.Tools {
+		return p.functionChoice()
+	}
+	if p.dec.PeekKind() == '{' {
+		return p.refuse(name, "Tool calling is switched off: the operator can enable the extension \"tools\". Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
+	}
+	s, err := p.text(name)
+	if err != nil {
+		return err
+	}
+	if s != "auto" && s != "none" {
+		return unsupportedValue(name, "Tool calling is switched off: the operator can enable the extension \"tools\". Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
+	}
+	if s == "none" {
+		p.req.echo.toolChoice = `"none"`
+	}
+	return nil
+}
+
+// textOptions reads text.verbosity and text.format, which may only be plain
+// text.
+func (p *parser) textOptions() error {
+	return p.object("text", func(name string) error {
+		switch {
+		case p.dec.PeekKind() == 'n':
+		case name == "verbosity":
+			s, err := p.choice("text.verbosity", "low", "medium", "high")
+			p.req.call.Verbosity, p.req.echo.verbosity = s, s
+			return err
+		case name == "format" && p.opts.Formats:
+			return p.format()
+		case name == "format":
+			return p.object("text.format", func(name string) error {
+				if name != "type" || p.dec.PeekKind() == 'n' {
+					return p.skip()
+				}
+				s, err := p.text("text.format.type")
+				if err == nil && s != "text" {
+					err = unsupportedValue("text.format.type", "Structured output is not supported. Replies are plain text: send {\"type\":\"text\"} or leave \"text.format\" out.")
+				}
+				return err
+			})
+		default:
+			return p.ignore("text", name)
+		}
+		return p.skip()
+	})
+}
+
+func (p *parser) reasoning() error {
+	return p.object("reasoning", func(name string) error {
+		if name == "summary" && p.opts.Tools && p.dec.PeekKind() != 'n' {
+			s, err := p.choice("reasoning.summary", "auto", "concise", "detailed")
+			p.req.call.Summary, p.req.echo.summary = true, s
+			return err
+		}
+		if name != "effort" && name != "summary" && p.dec.PeekKind() != 'n' {
+			return p.ignore("reasoning", name)
+		}
+		if name != "effort" || p.dec.PeekKind() == 'n' {
+			return p.skip()
+		}
+		s, err := p.choice("reasoning.effort", "none", "minimal", "low", "medium", "high", "xhigh", "max")
+		p.req.call.Effort, p.req.echo.effort = s, s
+		return err
+	})
+}
+
+// Limits of metadata, as the OpenAI Responses API documents them; lengths are in
+// characters.
+const (
+	maxMetadata      = 16
+	maxMetadataKey   = 64
+	maxMetadataValue = 512
+)
+
+// metadata reads the caller's metadata, which is echoed but not stored, within the limits of
+// the format.
+func (p *parser) metadata() error {
+	n, out := 0, []byte{'{'}
+	err := p.object("metadata", func(name string) error {
+		path := "metadata." + name
+		if utf8.RuneCountInString(name) > maxMetadataKey {
+			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" can have at most %d characters.", maxMetadataKey).At("metadata")
+		}
+		if strings.Contains(name, "\x00") {
+			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" must not contain a NUL character.").At("metadata")
+		}
+		if n++; n > maxMetadata {
+			return stoa.Errorf(stoa.CodeInvalidValue, "\"metadata\" can have at most %d pairs.", maxMetadata).At("metadata")
+		}
+		s, err := p.short(path, maxMetadataValue)
+		if err != nil {
+			return err
+		}
+		if n > 1 {
+			out = append(out, ',')
+		}
+		out = appendText(append(appendText(out, name), ':'), s)
+		return nil
+	})
+	p.req.echo.metadata = append(out, '}')
+	return err
+}

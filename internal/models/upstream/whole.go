@@ -1,0 +1,97 @@
+package upstream
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/base/stoa"
+	"stoa/internal/models/wire"
+)
+
+// A pace is the output rate of a route: a moving average of the time per output token,
+// including waits. It is safe for use by several goroutines; a concurrent observation may be
+// lost.
+type pace struct{ perToken atomic.Int64 } // in ns; 0 means unknown
+
+// leastTokens is the minimum number of tokens that a reply counts as; the duration of a
+// shorter reply is mostly latency.
+const leastTokens = 64
+
+// observe records the duration of a reply with the given number of tokens. Slow replies have
+// more weight than fast ones.
+func (p *pace) observe(tokens int64, took time.Duration) {
+	now := max(int64(took)/max(tokens, leastTokens), 1)
+	if old := p.perToken.Load(); old > 0 && now > old {
+		now = old + (now-old)/2
+	} else if old > 0 {
+		now = old + (now-old)/8
+	}
+	p.perToken.Store(max(now, 1))
+}
+
+// forget resets the pace to unknown.
+func (p *pace) forget() { p.perToken.Store(0) }
+
+// writes reports whether the given number of tokens is expected within limit.
+func (p *pace) writes(tokens int64, limit time.Duration) bool {
+	per := p.perToken.Load()
+	return per > 0 && tokens <= int64(limit)/per
+}
+
+// wantsWhole reports whether the next request of the attempt asks for a whole reply instead
+// of a stream. It does if the caller does not stream and the longest reply that its limit
+// allows is expected within half of `timeouts.whole`, at the pace of the route. After a
+// failure all further attempts of the call are streams: a stream may be fast enough where a
+// whole reply timed out, and a vendor without whole replies refuses them with 404, 405, 406
+// or 501. A fixed number of tokens would not do: 8,192 take 16 s at one vendor and five
+// minutes at another.
+func (a *attempt) wantsWhole() bool {
+	if !a.call.Buffered || a.failedWhole || a.route.streamsOnly.Load() {
+		return false
+	}
+	switch a.provider.WholeReplies {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	tokens := a.call.MaxOutputTokens
+	if tokens <= 0 {
+		tokens = stoa.DefaultOutput
+	}
+	if a.call.LimitDefault {
+		tokens *= 2 // a vendor that does not receive the limit may exceed it
+	}
+	return a.route.pace.writes(tokens, a.provider.timeouts.Whole/2)
+}
+
+// wrote records the finished reply in the pace of its route. A vendor's count is accepted up
+// to the limit of the call.
+func (a *attempt) wrote(ev *stoa.Event) {
+	tokens := stoa.EstimateTokens(a.bytes)
+	if ev.HasUsage && ev.Usage.Sane() {
+		tokens = ev.Usage.OutputTokens
+	}
+	if most := a.call.MaxOutputTokens; most > 0 {
+		tokens = min(tokens, most)
+	}
+	a.route.pace.observe(tokens, time.Since(a.sentAt))
+	if a.refusedWhole && !a.whole {
+		a.route.streamsOnly.Store(true)
+	}
+}
+
+// refusesWhole reports whether fail, of a request for a whole reply, may mean that the vendor
+// only supports streams: some servers have no other form, and some gateways block other
+// paths.
+func refusesWhole(fail *wire.Failure) bool {
+	switch fail.Status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusNotImplemented:
+		return true
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return strings.Contains(strings.ToLower(fail.Detail), "stream")
+	}
+	return false
+}

@@ -1,0 +1,447 @@
+// Package member manages the people of an account: invitations, memberships and their roles, and
+// the keys through which members act. It alone writes their rows, except the sessions of the
+// console, which belong to package auth.
+//
+// It never checks how a person has signed in: package signin does. All functions run in the
+// transaction of their caller. Start at [Members.Invite] and [Members.Accept].
+package member
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"stoa/internal/base/auth"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+const (
+	invitationLife = 7 * 24 * time.Hour
+	linkLife       = 15 * time.Minute
+	// MaxMemberships is the maximum number of memberships of a person that are read.
+	MaxMemberships = 500
+)
+
+// Members manages members. It has no state.
+type Members struct {
+	Keys *auth.Keys
+	// Create creates an account with the plan and the credits of an invitation. Nil: no invitation
+	// creates accounts.
+	Create func(ctx context.Context, tx *store.Tx, i stoa.Invitation) (stoa.Account, error)
+}
+
+// Grants reports whether a key may give a member these roles: it needs each of their scopes.
+// Otherwise the error is CodeScope.
+func Grants(by stoa.Key, role, operatorRole string) error {
+	for _, of := range []struct{ param, role string }{{"role", role}, {"operatorRole", operatorRole}} {
+		for _, scope := range stoa.ScopesOf(of.role, "") {
+			if !by.MayGrant(scope) {
+				return stoa.Errorf(stoa.CodeScope, "The role %q has the scope %q, which your key does not have. Use a key with it.", of.role, scope).At(of.param)
+			}
+		}
+	}
+	return nil
+}
+
+// checkOperator rejects an operator role outside of the account of the service's operator.
+func checkOperator(ctx context.Context, tx *store.Tx, accountID, operatorRole string) error {
+	if operatorRole == "" {
+		return nil
+	}
+	owner, err := tx.OwnerAccount(ctx)
+	if err == nil && owner != accountID {
+		err = stoa.Errorf(stoa.CodeInvalidValue, "Only members of the account of the service's operator can have an operator role. Omit it.").At("operatorRole")
+	}
+	return err
+}
+
+// Invite creates an invitation for 7 days and returns it with its token. It does not check the
+// rights of the key that creates it; see [Grants].
+func (m *Members) Invite(ctx context.Context, tx *store.Tx, i stoa.Invitation) (made stoa.Invitation, token string, err error) {
+	if err := checkOperator(ctx, tx, i.AccountID, i.OperatorRole); err != nil {
+		return i, "", err
+	}
+	token = auth.MintLink()
+	i.PersonID, i.ExpiresAt = "", tx.Now.Add(invitationLife)
+	made, err = tx.InsertInvitation(ctx, i, auth.Hash(token))
+	return made, token, err
+}
+
+// Link creates a link with which a member signs in within 15 minutes, and ends earlier ones. by
+// needs the scopes of the member. A member who signs in with an identity provider is CodeConflict.
+func (m *Members) Link(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string) (i stoa.Invitation, token string, err error) {
+	row, err := tx.Member(ctx, accountID, personID)
+	if err != nil {
+		return i, "", err
+	}
+	if err := Grants(by, row.Role, row.OperatorRole); err != nil {
+		return i, "", err
+	}
+	if row.Person.Issuer != "" {
+		return i, "", stoa.Errorf(stoa.CodeConflict, "The member signs in with the identity provider %s and needs no link.", row.Person.Issuer)
+	}
+	if err := tx.DeleteSignInLinks(ctx, accountID, personID); err != nil {
+		return i, "", err
+	}
+	token = auth.MintLink()
+	i, err = tx.InsertInvitation(ctx, stoa.Invitation{AccountID: accountID, PersonID: personID, MadeBy: by.ID, ExpiresAt: tx.Now.Add(linkLife)}, auth.Hash(token))
+	return i, token, err
+}
+
+// invitation returns an open invitation that by may change: by needs the scopes of its roles, and for
+// one that creates an account [stoa.ScopeOperatorBilling]. One that was accepted or has expired is
+// CodeInvitationEnded.
+func (m *Members) invitation(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (i stoa.Invitation, err error) {
+	if i, err = tx.Invitation(ctx, accountID, id); err != nil {
+		return i, err
+	}
+	if !open(i, tx.Now) {
+		return i, ended()
+	}
+	if i.AccountName == "" {
+		return i, Grants(by, i.Role, i.OperatorRole)
+	}
+	if !by.Has(stoa.ScopeOperatorBilling) {
+		err = stoa.Errorf(stoa.CodeScope, "This invitation creates an account, which requires a key with the scope %q.", stoa.ScopeOperatorBilling)
+	}
+	return i, err
+}
+
+// Renew gives an open invitation a new token, with which it is valid for 7 days; the earlier one
+// ends. by needs the rights that the invitation gives.
+func (m *Members) Renew(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (i stoa.Invitation, token string, err error) {
+	if i, err = m.invitation(ctx, tx, by, accountID, id); err != nil {
+		return i, "", err
+	}
+	token = auth.MintLink()
+	i.ExpiresAt = tx.Now.Add(invitationLife)
+	return i, token, tx.RenewInvitation(ctx, i, auth.Hash(token))
+}
+
+// Revoke removes an open invitation. by needs the rights that the invitation gives.
+func (m *Members) Revoke(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) error {
+	if _, err := m.invitation(ctx, tx, by, accountID, id); err != nil {
+		return err
+	}
+	return tx.DeleteInvitation(ctx, accountID, id)
+}
+
+func open(i stoa.Invitation, now time.Time) bool { return i.UsedAt.IsZero() && now.Before(i.ExpiresAt) }
+
+func ended() error {
+	return stoa.Errorf(stoa.CodeInvitationEnded, "This link was used, was revoked or has expired. Ask an owner of the account for a new one.")
+}
+
+// Find returns the open invitation or sign-in link with that token, and its account, which has no id if
+// the invitation creates it. Any other
+// token is CodeInvitationEnded.
+func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.Invitation, a stoa.Account, err error) {
+	found := false
+	if strings.HasPrefix(token, auth.LinkPrefix) {
+		i, found, err = tx.InvitationByHash(ctx, auth.Hash(token))
+	}
+	if err != nil {
+		return i, a, err
+	}
+	if !found || !open(i, tx.Now) {
+		return i, a, ended()
+	}
+	if i.AccountName != "" {
+		return i, stoa.Account{Name: i.AccountName, Plan: i.Plan}, nil
+	}
+	a, err = tx.Account(ctx, i.AccountID)
+	return i, a, err
+}
+
+// Accept uses the link whose token has that hash: an invitation makes p a member of its account,
+// created now if it names one; a sign-in link returns its member. A link that is no longer open,
+// also because another has replaced it, is CodeInvitationEnded.
+func (m *Members) Accept(ctx context.Context, tx *store.Tx, hash string, p stoa.Person) (store.MemberRow, error) {
+	i, unused, err := tx.UseInvitation(ctx, hash)
+	if err == nil && !unused {
+		err = ended()
+	}
+	if err != nil {
+		return store.MemberRow{}, err
+	}
+	if err := checkInviter(ctx, tx, i, p); err != nil {
+		return store.MemberRow{}, err
+	}
+	if i.AccountName != "" {
+		a, err := m.Create(ctx, tx, i)
+		if err != nil {
+			return store.MemberRow{}, err
+		}
+		tx.AuditAutomatic(a.ID, "account.created", a.ID, i.ID)
+		i.AccountID = a.ID
+	}
+	if i.PersonID == "" {
+		i.PersonID = p.ID
+		if err := m.join(ctx, tx, p, stoa.Member{AccountID: i.AccountID, Role: i.Role, OperatorRole: i.OperatorRole, Source: stoa.SourceInvited}); err != nil {
+			return store.MemberRow{}, err
+		}
+	}
+	return tx.Member(ctx, i.AccountID, i.PersonID)
+}
+
+// checkInviter refuses an invitation that p has created, because nobody chooses the accounts that they
+// belong to, and one of a key that is limited to billing if the account has got an owner meanwhile.
+func checkInviter(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.Person) error {
+	if i.PersonID != "" || i.MadeBy == "" {
+		return nil
+	}
+	accountID, err := tx.AccountOfKey(ctx, i.MadeBy)
+	if err != nil {
+		return err
+	}
+	by, err := tx.Key(ctx, accountID, i.MadeBy)
+	if err != nil {
+		return err
+	}
+	if by.MemberID != "" && by.MemberID == p.ID {
+		return stoa.Errorf(stoa.CodeScope, "You have created this invitation, so another person has to accept it.")
+	}
+	if i.AccountName != "" || accountID == i.AccountID || by.Has(stoa.ScopeOperator) {
+		return nil
+	}
+	if err := tx.LockMembers(ctx, i.AccountID); err != nil {
+		return err
+	}
+	owned, err := tx.HasOtherOwner(ctx, i.AccountID, "")
+	if err == nil && owned {
+		err = ended()
+	}
+	return err
+}
+
+// SignUp creates an account for a person who is not a member of any, and makes the person its owner. The
+// credits are granted once for an identity, also if the person signs up again. The person must be stored.
+func (m *Members) SignUp(ctx context.Context, tx *store.Tx, p stoa.Person, plan string, grant stoa.Credits) error {
+	if err := tx.LockMembers(ctx, p.ID); err != nil { // two sign-ins of the person create one account
+		return err
+	}
+	if has, err := tx.MembershipsOf(ctx, p.ID, 1); err != nil || len(has) > 0 {
+		return err
+	}
+	identity := sha256.Sum256([]byte(p.Issuer + "\x00" + p.Subject))
+	i := stoa.Invitation{ID: "sign_up:" + hex.EncodeToString(identity[:]), AccountName: cmp.Or(p.Name, p.Email, p.ID), Plan: plan, Grant: grant}
+	var a stoa.Account
+	create := func() (err error) {
+		a, err = m.Create(ctx, tx, i)
+		return err
+	}
+	err := tx.Savepoint(ctx, create)
+	if stoa.CodeOf(err) == stoa.CodeConflict { // the credits went to an earlier account
+		i.Grant = 0
+		err = create()
+	}
+	if err != nil {
+		return err
+	}
+	tx.AuditAutomatic(a.ID, "account.created", a.ID, "sign_up")
+	return m.join(ctx, tx, p, stoa.Member{AccountID: a.ID, Role: stoa.RoleOwner, Source: stoa.SourceInvited})
+}
+
+// join makes a person a member of an account. One who is a member already keeps each role that is
+// higher.
+func (m *Members) join(ctx context.Context, tx *store.Tx, p stoa.Person, as stoa.Member) error {
+	if err := tx.LockMembers(ctx, as.AccountID); err != nil {
+		return err
+	}
+	switch row, err := tx.Member(ctx, as.AccountID, p.ID); {
+	case err == nil:
+		as.PersonID, as.KeyID = p.ID, row.KeyID
+		as.Role, as.OperatorRole = higher(stoa.Roles, as.Role, row.Role), higher(stoa.OperatorRoles, as.OperatorRole, row.OperatorRole)
+		return m.write(ctx, tx, as)
+	case stoa.CodeOf(err) != stoa.CodeNotFound:
+		return err
+	}
+	key, err := tx.InsertKey(ctx, stoa.Key{
+		AccountID: as.AccountID, Name: cmp.Or(p.Name, p.Email, p.ID), Kind: stoa.KeyOfMember, MemberID: p.ID, SignedInAt: tx.Now, Scopes: stoa.ScopesOf(as.Role, as.OperatorRole),
+	}, auth.Hash(auth.Mint()))
+	if err != nil {
+		return err
+	}
+	as.PersonID, as.KeyID = p.ID, key.ID
+	return tx.InsertMember(ctx, as)
+}
+
+// higher returns the role that comes first in a list.
+func higher(order []string, a, b string) string {
+	for _, role := range order {
+		if role == a || role == b {
+			return role
+		}
+	}
+	return ""
+}
+
+// A Change of a member's roles. Nil changes nothing.
+type Change struct{ Role, OperatorRole *string }
+
+// Change sets the roles of a member, by the holder of the key by, which needs the scopes of the
+// old and the new roles. It takes effect immediately. The last owner of an account cannot lose
+// that role: CodeLastOwner.
+func (m *Members) Change(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string, c Change) (store.MemberRow, error) {
+	if err := tx.LockMembers(ctx, accountID); err != nil {
+		return store.MemberRow{}, err
+	}
+	row, err := tx.Member(ctx, accountID, personID)
+	if err != nil {
+		return row, err
+	}
+	if err := Grants(by, row.Role, row.OperatorRole); err != nil {
+		return row, err
+	}
+	as := row.Member
+	as.KeptSince = time.Time{}
+	if as.Source = stoa.SourceInvited; c.Role != nil {
+		as.Role = *c.Role
+	}
+	if c.OperatorRole != nil {
+		as.OperatorRole = *c.OperatorRole
+	}
+	if err := Grants(by, as.Role, as.OperatorRole); err != nil {
+		return row, err
+	}
+	if err := checkOperator(ctx, tx, accountID, as.OperatorRole); err != nil {
+		return row, err
+	}
+	if as.Role != stoa.RoleOwner {
+		if err := keepsOwner(ctx, tx, row.Member); err != nil {
+			return row, err
+		}
+	}
+	if err := m.write(ctx, tx, as); err != nil {
+		return row, err
+	}
+	return tx.Member(ctx, accountID, personID)
+}
+
+// keepsOwner returns CodeLastOwner if the account has no owner without that member. The members
+// must be locked.
+func keepsOwner(ctx context.Context, tx *store.Tx, m stoa.Member) error {
+	if m.Role != stoa.RoleOwner {
+		return nil
+	}
+	other, err := tx.HasOtherOwner(ctx, m.AccountID, m.PersonID)
+	if err == nil && !other {
+		err = stoa.Errorf(stoa.CodeLastOwner, "This is the last owner of the account. Make another member an owner first.")
+	}
+	return err
+}
+
+// write stores the roles of a member, and gives the member's keys the scopes that they may have.
+func (m *Members) write(ctx context.Context, tx *store.Tx, as stoa.Member) error {
+	if err := tx.UpdateMember(ctx, as); err != nil {
+		return err
+	}
+	return m.limitKeys(ctx, tx, as)
+}
+
+// limitKeys gives the key through which a member acts the scopes of its roles, and takes those
+// that the roles lack from the keys that the member created.
+func (m *Members) limitKeys(ctx context.Context, tx *store.Tx, as stoa.Member) error {
+	keys, err := tx.KeysOfMember(ctx, as.AccountID, as.PersonID)
+	if err != nil {
+		return err
+	}
+	scopes := stoa.ScopesOf(as.Role, as.OperatorRole)
+	for _, k := range keys {
+		before := k.Scopes
+		if k.Scopes = scopes; k.Kind == "" {
+			k.Scopes = stoa.Common(before, scopes)
+		}
+		if slices.Equal(slices.Sorted(slices.Values(k.Scopes)), slices.Sorted(slices.Values(before))) {
+			continue
+		}
+		action := "key.narrowed"
+		if len(k.Scopes) == 0 {
+			action, k.Scopes, k.RevokedAt = "key.revoked", before, tx.Now
+		}
+		if k.Kind == "" {
+			tx.AuditAutomatic(k.AccountID, action, k.ID, "role_changed")
+		}
+		if err := tx.UpdateKey(ctx, k); err != nil {
+			return err
+		}
+		m.Keys.ForgetAfter(tx)
+	}
+	return nil
+}
+
+// Remove ends a membership, by the holder of the key by, which needs the scopes of the member's
+// roles. It returns the ids of the keys that ended: the caller ends what they created. With keep,
+// the keys that the member created continue and belong to the account, and so does what they
+// created. The last owner cannot be removed: CodeLastOwner.
+func (m *Members) Remove(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string, keep bool) (endedKeys []string, err error) {
+	if err := tx.LockMembers(ctx, accountID); err != nil {
+		return nil, err
+	}
+	row, err := tx.Member(ctx, accountID, personID)
+	if err != nil {
+		return nil, err
+	}
+	if err := Grants(by, row.Role, row.OperatorRole); err != nil {
+		return nil, err
+	}
+	if endedKeys, err = m.remove(ctx, tx, row.Member, keep); err != nil {
+		return nil, err
+	}
+	return endedKeys, m.forget(ctx, tx, personID)
+}
+
+// forget ends the sessions of a person who is not a member of any account, and deletes the
+// person: name and address are not kept.
+func (m *Members) forget(ctx context.Context, tx *store.Tx, personID string) error {
+	left, err := tx.MembershipsOf(ctx, personID, 1)
+	if err != nil || len(left) > 0 {
+		return err
+	}
+	if err := m.Keys.EndSessionsOf(ctx, tx, personID); err != nil {
+		return err
+	}
+	return tx.DeletePerson(ctx, personID)
+}
+
+func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep bool) (endedKeys []string, err error) {
+	if err := keepsOwner(ctx, tx, of); err != nil {
+		return nil, err
+	}
+	if keep {
+		if err := tx.KeepMade(ctx, of.AccountID, of.KeyID, true); err != nil {
+			return nil, err
+		}
+		if err := tx.GiveKeys(ctx, of.AccountID, of.PersonID); err != nil {
+			return nil, err
+		}
+	}
+	keys, err := tx.KeysOfMember(ctx, of.AccountID, of.PersonID)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		k.RevokedAt = tx.Now
+		if k.Kind == "" {
+			tx.AuditAutomatic(k.AccountID, "key.revoked", k.ID, "member_removed")
+		} else {
+			k.Name = of.PersonID // it was the person's name or address
+		}
+		if err := tx.UpdateKey(ctx, k); err != nil {
+			return nil, err
+		}
+		if !keep {
+			if err := tx.SetEnding(ctx, k.AccountID, k.ID, store.KeyObjects{Made: true, Keys: true}); err != nil {
+				return nil, err
+			}
+			endedKeys = append(endedKeys, k.ID)
+		}
+	}
+	m.Keys.ForgetAfter(tx)
+	return endedKeys, tx.DeleteMember(ctx, of.AccountID, of.PersonID)
+}

@@ -1,0 +1,340 @@
+package signin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
+
+	"stoa/internal/base/config"
+	"stoa/internal/base/stoa"
+)
+
+const (
+	// discoveryLife is the time for which the document of an identity provider is used.
+	discoveryLife = time.Hour
+	// RequestTime is the timeout of a request to an identity provider.
+	RequestTime = 10 * time.Second
+	// stepTime is the timeout of all requests for one step of a sign-in.
+	stepTime = 20 * time.Second
+	// leeway is the tolerated difference between the clocks.
+	leeway = time.Minute
+	// MaxReply is the maximum size of a reply of an identity provider, in bytes.
+	MaxReply = 1 << 20
+)
+
+// A provider is an identity provider.
+type provider struct {
+	config.OIDC
+	redirect string
+	client   *http.Client
+
+	flight singleflight.Group // of discovery
+
+	mu   sync.Mutex
+	read time.Time // of document
+	doc  *oidc.Provider
+}
+
+func newProvider(p config.OIDC, publicURL string, client http.RoundTripper) *provider {
+	return &provider{
+		OIDC: p, redirect: publicURL + "/signin/" + p.Name + "/callback",
+		client: &http.Client{Transport: client, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
+}
+
+// document returns the endpoints and keys of the provider. If a newer document cannot be read,
+// the known one is used.
+func (p *provider) document(ctx context.Context) (*oidc.Provider, error) {
+	known, read := p.known()
+	if known != nil && time.Since(read) < discoveryLife {
+		return known, nil
+	}
+	// One request serves all who wait, so that a provider that is down does not queue them.
+	found, err, _ := p.flight.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTime)
+		defer cancel()
+		doc, err := p.discover(ctx)
+		if err == nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.doc, p.read = doc, time.Now()
+		}
+		return doc, err
+	})
+	switch {
+	case err == nil:
+		return found.(*oidc.Provider), nil
+	case known == nil:
+		return nil, stoa.Errorf(stoa.CodeUpstream, "The discovery document of the identity provider cannot be read. Try again later, or ask the operator of this service.").Because(err)
+	}
+	return known, nil
+}
+
+// known returns the document that was read last, and the time of that; nil if there is none.
+func (p *provider) known() (*oidc.Provider, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.doc, p.read
+}
+
+// discover reads the discovery document. Its error does not contain a reply of the provider.
+func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
+	doc, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.Issuer)
+	if err != nil {
+		err = withoutReply(err)
+	}
+	return doc, err
+}
+
+// CheckIssuer returns what is wrong with the issuer of an identity provider, according to its
+// discovery document.
+func CheckIssuer(ctx context.Context, p config.OIDC, client http.RoundTripper) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	_, err := newProvider(p, "", client).discover(ctx)
+	return err
+}
+
+// withoutReply returns an error that does not contain a reply of an identity provider: it could
+// contain tokens. Errors of the connection stay.
+func withoutReply(err error) error {
+	if mismatch, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
+		found, hint := clean(mismatch.Discovered, 200), ""
+		if strings.TrimSuffix(found, "/") == strings.TrimSuffix(mismatch.Provided, "/") {
+			hint = ", with a different end: the final slash counts"
+		}
+		return fmt.Errorf("the issuer is configured as %q, but the provider's is %q%s", mismatch.Provided, found, hint)
+	}
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		if refused.Response != nil {
+			return fmt.Errorf("the token endpoint answered %d", refused.Response.StatusCode)
+		}
+		return errors.New("the token endpoint refused")
+	}
+	var failed interface{ Timeout() bool }
+	if errors.As(err, &failed) { // *url.Error
+		return err
+	}
+	text := err.Error()
+	if len(text) >= 4 && text[3] == ' ' && strings.Trim(text[:3], "0123456789") == "" {
+		return errors.New("it answered " + text[:3])
+	}
+	return errors.New("its reply is invalid")
+}
+
+// oauth returns the settings of requests to the provider. The scope groups is requested only where the
+// provider announces it, because some refuse unknown scopes. The client authenticates as the
+// document says: without that, the library tries two ways, and the first could use up the code.
+func (p *provider) oauth(doc *oidc.Provider) *oauth2.Config {
+	endpoint := doc.Endpoint()
+	var d struct {
+		Methods []string `json:"token_endpoint_auth_methods_supported"`
+		Scopes  []string `json:"scopes_supported"`
+	}
+	_ = doc.Claims(&d) // the library has read the document
+	endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	if p.Secret() == "" || len(d.Methods) > 0 && !slices.Contains(d.Methods, "client_secret_basic") {
+		endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	scopes := []string{oidc.ScopeOpenID, "email", "profile"}
+	if len(p.Groups) > 0 && slices.Contains(d.Scopes, "groups") {
+		scopes = append(scopes, "groups")
+	}
+	for _, scope := range p.Scopes {
+		if !slices.Contains(scopes, scope) {
+			scopes = append(scopes, scope)
+		}
+	}
+	return &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.Secret(), RedirectURL: p.redirect, Endpoint: endpoint, Scopes: scopes}
+}
+
+// address returns the address at which a person signs in.
+func (p *provider) address(ctx context.Context, a attempt) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	doc, err := p.document(ctx)
+	if err != nil {
+		return "", err
+	}
+	options := []oauth2.AuthCodeOption{oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)}
+	if p.MaxAge > 0 {
+		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.FormatInt(int64(p.MaxAge/time.Second), 10)))
+	}
+	return p.oauth(doc).AuthCodeURL(a.State, options...), nil
+}
+
+// An identity is the person that an identity provider confirms.
+type identity struct {
+	Subject, Email, Name string
+	Groups               []string
+}
+
+// claims are the claims of a token that are used, besides those that the library checks.
+type claims struct {
+	Email         string            `json:"email"`
+	EmailVerified any               `json:"email_verified"` // some providers send a text
+	Name          string            `json:"name"`
+	Username      string            `json:"preferred_username"`
+	AuthTime      float64           `json:"auth_time"`
+	Party         string            `json:"azp"`
+	Elsewhere     map[string]string `json:"_claim_names"`
+}
+
+// rejected returns the error for a token that does not confirm the sign-in.
+func rejected(cause string, args ...any) error {
+	return stoa.Errorf(stoa.CodeUnauthorized, "The identity provider's confirmation of the sign-in is not valid. Begin again, or ask the operator of this service.").Because(fmt.Errorf(cause, args...))
+}
+
+// identify exchanges a code for a token and returns the person that it names. The library checks
+// signature, algorithm, issuer, audience and expiry.
+func (p *provider) identify(ctx context.Context, a attempt, code string) (identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	doc, err := p.document(ctx)
+	if err != nil {
+		return identity{}, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	token, err := p.oauth(doc).Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return identity{}, rejected("the code was not exchanged: %w", withoutReply(err))
+	}
+	raw, _ := token.Extra("id_token").(string)
+	verified, err := doc.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return identity{}, rejected("the token is not valid: %s", tokenFault(err))
+	}
+	if verified.Nonce != a.Nonce {
+		return identity{}, rejected("the token has another nonce")
+	}
+	var c claims
+	all := map[string]json.RawMessage{}
+	if verified.Claims(&c) != nil || verified.Claims(&all) != nil {
+		return identity{}, rejected("the claims of the token cannot be read")
+	}
+	if c.Party != "" && c.Party != p.ClientID || c.Party == "" && len(verified.Audience) > 1 {
+		return identity{}, rejected("the token was issued to another client")
+	}
+	if p.MaxAge > 0 && time.Since(time.Unix(int64(c.AuthTime), 0)) > p.MaxAge+leeway {
+		return identity{}, rejected("the sign-in at the provider is older than maxAge, or the token has no auth_time")
+	}
+	if verified.Subject == "" || len(verified.Subject) > 255 {
+		return identity{}, rejected("the subject of the token has %d bytes; it has 1 to 255", len(verified.Subject))
+	}
+	if err := p.complete(ctx, doc, token, verified.Subject, &c, all); err != nil {
+		return identity{}, err
+	}
+	who := identity{Subject: verified.Subject, Name: clean(c.Name, 200)}
+	if who.Name == "" {
+		who.Name = clean(c.Username, 200)
+	}
+	if c.EmailVerified == true || c.EmailVerified == "true" {
+		who.Email = clean(c.Email, 320)
+	}
+	if len(p.Groups) > 0 {
+		who.Groups, err = p.groups(doc, c, all)
+	}
+	return who, err
+}
+
+// complete reads the claims that the ID token lacks from userinfo: with the flow code a provider may give those
+// of the scopes profile and email, and groups, only there (OpenID Connect Core 5.4). If it fails, so does the
+// sign-in, because a person without a name, an address or groups would lose those that are stored.
+func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oauth2.Token, subject string, c *claims, all map[string]json.RawMessage) error {
+	var missing []string
+	groups := p.groupsClaim()
+	for claim, found := range map[string]bool{"name": c.Name != "", "email": c.Email != "", groups: len(p.Groups) == 0 || isRead(all[groups]) || c.Elsewhere[groups] != ""} {
+		if !found {
+			missing = append(missing, claim)
+		}
+	}
+	if len(missing) == 0 || doc.UserInfoEndpoint() == "" {
+		return nil
+	}
+	slices.Sort(missing)
+	var more claims
+	others := map[string]json.RawMessage{}
+	info, err := doc.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err == nil && info.Subject != subject {
+		return rejected("userinfo is about another subject")
+	}
+	if err == nil {
+		err = errors.Join(info.Claims(&more), info.Claims(&others))
+	}
+	if err != nil {
+		return stoa.Errorf(stoa.CodeUpstream, "The identity provider does not say who you are. Try again later, or ask the operator of this service.").
+			Because(fmt.Errorf("userinfo was not read, and the ID token lacks %s: %w", strings.Join(missing, ", "), withoutReply(err)))
+	}
+	c.Name, c.Username = cmp.Or(c.Name, more.Name), cmp.Or(c.Username, more.Username)
+	if c.Email == "" { // whether it is verified belongs to the address
+		c.Email, c.EmailVerified = more.Email, more.EmailVerified
+	}
+	if !isRead(all[groups]) {
+		all[groups] = others[groups]
+	}
+	if c.Elsewhere == nil {
+		c.Elsewhere = more.Elsewhere
+	}
+	return nil
+}
+
+func (p *provider) groupsClaim() string { return cmp.Or(p.GroupsClaim, "groups") }
+
+// isRead reports whether a claim has a value. Without one, a provider should omit it, and some send null.
+func isRead(claim json.RawMessage) bool { return len(claim) > 0 && string(claim) != "null" }
+
+// tokenFault returns why the library rejects a token, without its contents.
+func tokenFault(err error) string {
+	if _, ok := errors.AsType[*oidc.TokenExpiredError](err); ok {
+		return "it has expired"
+	}
+	for part, fault := range map[string]string{
+		"different provider": "it has another issuer", "expected audience": "it has another audience",
+		"verify signature": "its signature cannot be verified", "malformed jwt": "it is malformed, or its algorithm is not allowed", "not before": "it is not valid yet",
+	} {
+		if strings.Contains(err.Error(), part) {
+			return fault
+		}
+	}
+	return "it cannot be read"
+}
+
+// groups returns the groups of a person. A claim that is missing is an error: it says nothing about the
+// groups of the person, and with an empty list the person would lose the memberships that they give.
+func (p *provider) groups(doc *oidc.Provider, c claims, all map[string]json.RawMessage) ([]string, error) {
+	name := p.groupsClaim()
+	value, ok := all[name], isRead(all[name])
+	if !ok && c.Elsewhere[name] != "" {
+		return nil, stoa.Errorf(stoa.CodeScope, "You are in too many groups for the identity provider to list them. The operator of this service can use app roles instead: assign them to people, and set groupsClaim to roles.")
+	}
+	if !ok {
+		lack := fmt.Errorf("neither the ID token nor userinfo has the claim %q", name)
+		if doc.UserInfoEndpoint() == "" {
+			lack = fmt.Errorf("the ID token lacks the claim %q, and the provider has no userinfo_endpoint", name)
+		}
+		return nil, stoa.Errorf(stoa.CodeScope, "The identity provider has not said which groups you are in, so you are not signed in, and nothing was changed. Ask the operator of this service.").
+			Because(fmt.Errorf("%w; let the provider send it, also for people without groups, or set signIn.oidc[].scopes or groupsClaim (requested: %s)", lack, strings.Join(p.oauth(doc).Scopes, " ")))
+	}
+	var list []string
+	var one string
+	switch {
+	case json.Unmarshal(value, &list) == nil:
+	case json.Unmarshal(value, &one) == nil:
+		list = []string{one}
+	default:
+		return nil, rejected("the claim %q is not a list of texts", name)
+	}
+	return list, nil
+}
