@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"stoa/internal/base/extract"
 	"stoa/internal/base/stoa"
 )
 
@@ -17,23 +18,20 @@ func byEnding(name string) string {
 	if i < 0 {
 		return ""
 	}
+	if t := extract.TypeOf(name); t != "" {
+		return t
+	}
 	switch strings.ToLower(name[i+1:]) {
 	case "txt", "text", "log", "ini", "conf", "cfg", "env", "properties":
 		return "text/plain"
 	case "md", "markdown":
 		return "text/markdown"
-	case "html", "htm":
-		return "text/html"
 	case "css":
 		return "text/css"
 	case "csv":
 		return "text/csv"
 	case "tsv":
 		return "text/tab-separated-values"
-	case "json":
-		return "application/json"
-	case "jsonl", "ndjson":
-		return "application/x-ndjson"
 	case "yaml", "yml":
 		return "application/yaml"
 	case "toml":
@@ -53,8 +51,6 @@ func byEnding(name string) string {
 		return "text/calendar"
 	case "vcf":
 		return "text/vcard"
-	case "eml":
-		return "message/rfc822"
 	case "rtf":
 		return "application/rtf"
 	case "pdf":
@@ -87,12 +83,6 @@ func byEnding(name string) string {
 		return "application/gzip"
 	case "tar":
 		return "application/x-tar"
-	case "docx":
-		return "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-	case "xlsx":
-		return "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-	case "pptx":
-		return "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 	}
 	return ""
 }

@@ -5914,6 +5914,11 @@ type UserCredits struct {
 
 // VisitorAttachments The files that the visitor can attach; null if none.
 type VisitorAttachments struct {
+	// Accept The types and endings that a file dialog offers first, for the attribute `accept` of HTML.
+	//
+	// Example: application/pdf,.pdf
+	Accept string `json:"accept,omitempty,omitzero"`
+
 	// MaxBytes The maximum size of a file, in bytes.
 	MaxBytes int64 `json:"maxBytes"`
 

@@ -79,15 +79,10 @@ var kindByType = map[string]textKind{
 	"application/json": kindJSON, "application/x-ndjson": kindJSON, "application/jsonl": kindJSON, "text/json": kindJSON,
 }
 
-var kindByEnding = map[string]textKind{
-	".html": kindHTML, ".htm": kindHTML, ".xhtml": kindHTML, ".eml": kindEML, ".mht": kindEML, ".mhtml": kindEML,
-	".json": kindJSON, ".jsonl": kindJSON, ".ndjson": kindJSON, ".geojson": kindJSON, ".ipynb": kindJSON,
-}
-
 // kindOf returns the kind of a text by its ending, then by its type: browsers derive the type
 // from the ending, and often wrongly.
 func kindOf(d Document) textKind {
-	if k, ok := kindByEnding[strings.ToLower(path.Ext(d.Name))]; ok {
+	if k := endings[strings.ToLower(path.Ext(d.Name))].text; k != kindText {
 		return k
 	}
 	declared := mediaType(d.MediaType)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 
@@ -84,13 +83,12 @@ const visitorsShare = 4
 // embed can accept the file.
 func kindOf(name string, head []byte) string {
 	found := http.DetectContentType(head)
-	switch ending := strings.ToLower(path.Ext(name)); {
+	switch {
 	case media.IsImage(head):
 		return stoa.AttachImage
 	case bytes.HasPrefix(head, []byte("%PDF-")):
 		return stoa.AttachPDF
-	case strings.HasPrefix(found, "text/html"), ending == ".html", ending == ".htm", ending == ".eml",
-		found == "application/zip" && slices.Contains([]string{".docx", ".xlsx", ".pptx"}, ending):
+	case strings.HasPrefix(found, "text/html"), extract.IsDocument(name, head):
 		return stoa.AttachDocument
 	case strings.HasPrefix(found, "text/"):
 		return stoa.AttachText
@@ -287,5 +285,18 @@ func contractVisitorAttachments(a *stoa.VisitorAttachments) nullable.Nullable[co
 	if a == nil {
 		return nullable.NewNullNullable[contract.VisitorAttachments]()
 	}
-	return nullable.NewNullableWithValue(contract.VisitorAttachments{MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Types: a.Types})
+	return nullable.NewNullableWithValue(contract.VisitorAttachments{MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Types: a.Types, Accept: fileTypes(a.Types)})
+}
+
+// fileTypes returns what a file dialog offers first, in the form of the attribute accept of HTML.
+func fileTypes(kinds []string) string {
+	offered := map[string]string{
+		stoa.AttachImage: "image/png,image/jpeg,image/webp,image/gif", stoa.AttachPDF: "application/pdf,.pdf",
+		stoa.AttachText: "text/*,.md,.csv,.json,.log", stoa.AttachDocument: strings.Join(extract.DocumentEndings(), ","),
+	}
+	var list []string
+	for _, kind := range kinds {
+		list = append(list, offered[kind])
+	}
+	return strings.Join(list, ",")
 }

@@ -260,12 +260,6 @@ function Copy({ label, text }: { label: string; text: string }) {
   );
 }
 
-// accepted returns the types of files that the browser offers first.
-function accepted(kinds: string[]): string {
-  const types: Record<string, string> = { image: "image/png,image/jpeg,image/webp,image/gif", pdf: "application/pdf,.pdf", text: "text/*,.md,.csv,.json,.log", document: ".docx,.xlsx,.pptx,.html,.eml" };
-  return kinds.map((kind) => types[kind] ?? "").join(",");
-}
-
 function Composer({ visit, state, busy, name }: { visit: Visit; state: State; busy: boolean; name: string }) {
   const chat = state.chat!;
   const [text, setText] = useState("");
@@ -296,7 +290,7 @@ function Composer({ visit, state, busy, name }: { visit: Visit; state: State; bu
       }}
     >
       <ChosenFiles files={files} say={say} />
-      {accepts && <AttachButton files={files} label={say("Attach files")} accept={accepted(chat.attachments!.types)} disabled={busy} />}
+      {accepts && <AttachButton files={files} label={say("Attach files")} accept={chat.attachments!.accept ?? ""} disabled={busy} />}
       <label class="unseen" for="message">
         {say("Message to {name}", { name })}
       </label>
@@ -384,7 +378,7 @@ function InputForm({ input, visit, max, types }: { input: PendingInput; visit: V
         />
         <ChosenFiles files={files} say={say} />
         <div class="row">
-          {types && <AttachButton files={files} label={say("Attach files")} accept={accepted(types)} />}
+          {types && <AttachButton files={files} label={say("Attach files")} accept="" />}
           <Button kind="main" type="submit" disabled={!ready}>
             {say("Answer")}
           </Button>

@@ -3716,6 +3716,7 @@ export interface User {
 }
 
 export type VisitorAttachments = {
+  accept?: string;
   maxBytes: number;
   maxFiles: number;
   types: ("image" | "pdf" | "text" | "document")[];
