@@ -41,7 +41,7 @@ clients: ## the official clients against a live server
 	go test ./e2e -run OfficialJavaScript -v
 
 bench: ## the cost of a call, compared with Go's ReverseProxy; FLAGS=-help lists the flags
-	CGO_ENABLED=0 go run -trimpath ./e2e/bench $(FLAGS)
+	CGO_ENABLED=0 go run -C e2e/bench -trimpath . $(FLAGS)
 
 microbench: ## the benchmarks of the packages, with allocations
 	go test -run '^$$' -bench . -benchmem ./...

@@ -203,10 +203,10 @@ func (r *running) addBudget(period string) error {
 	return nil
 }
 
-// build compiles the service of the repository that the working directory is in.
+// build compiles the service of the repository around this module.
 func (d *driver) build(ctx context.Context) (string, error) {
 	binary := filepath.Join(d.dir, "stoa")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "stoa/cmd/stoa")
+	cmd := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-trimpath", "-o", binary, "./cmd/stoa")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build stoa: %w\n%s", err, out)

@@ -1,0 +1,16 @@
+// The benchmark against Go's ReverseProxy, in a module of its own: it runs the program
+// from outside, and the tests of the product do not compile it.
+module stoa/e2e/bench
+
+go 1.26.0
+
+require (
+	github.com/jackc/pgx/v5 v5.12.0
+	golang.org/x/sys v0.49.0
+)
+
+require (
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)
