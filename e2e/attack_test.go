@@ -76,7 +76,7 @@ var attacks = []struct {
 	}},
 	{"chats of a script tag without a word", func(a attacker, stop context.Context) { a.openChats(stop, 150) }},
 	{"readers that do not read", func(a attacker, stop context.Context) {
-		a.holdConnections(stop, 400, "GET /static/scalar.js HTTP/1.1\r\nHost: x\r\n\r\n")
+		a.holdConnections(stop, 400, strings.Repeat("GET /static/console.js HTTP/1.1\r\nHost: x\r\n\r\n", 8)) // 4 MB, more than the buffers of sockets hold
 	}},
 }
 

@@ -131,7 +131,7 @@ func goModule(root, path, version string) (component, error) {
 	return newComponent("library", path, version, "pkg:golang/"+path+"@"+version, expression), nil
 }
 
-// pageParts returns the npm packages that the bundles of the pages contain, and Scalar, whose version NOTICE has.
+// pageParts returns the npm packages that the bundles of the pages contain.
 func pageParts(root string) ([]component, error) {
 	text, err := os.ReadFile(filepath.Join(root, "internal", "web", "ui", "package-lock.json"))
 	if err != nil {
@@ -146,15 +146,7 @@ func pageParts(root string) ([]component, error) {
 	if err := json.Unmarshal(text, &lock); err != nil {
 		return nil, err
 	}
-	notice, err := os.ReadFile(filepath.Join(root, "NOTICE"))
-	if err != nil {
-		return nil, err
-	}
-	scalar := regexp.MustCompile(`(?m)^Scalar API Reference ([0-9.]+) .* - (MIT);$`).FindSubmatch(notice)
-	if scalar == nil {
-		return nil, errors.New("NOTICE does not name the version of Scalar")
-	}
-	out := []component{npmPackage("@scalar/api-reference", string(scalar[1]), string(scalar[2]))}
+	var out []component
 	for path, p := range lock.Packages {
 		name, isPackage := strings.CutPrefix(path, "node_modules/")
 		if !isPackage || p.Dev || p.Optional {
@@ -165,8 +157,8 @@ func pageParts(root string) ([]component, error) {
 		}
 		out = append(out, npmPackage(name, p.Version, strings.Trim(p.License, "()")))
 	}
-	if len(out) < 5 {
-		return nil, fmt.Errorf("package-lock.json has only %d parts of the pages", len(out)-1)
+	if len(out) < 4 {
+		return nil, fmt.Errorf("package-lock.json has only %d parts of the pages", len(out))
 	}
 	return out, nil
 }

@@ -374,29 +374,14 @@ func (p *tab) picture(name string) {
 	}
 }
 
-// lookForBarriers runs axe-core. It takes minutes for the whole reference, whose
-// operations and schemas are made by one template each: only every n-th stays meanwhile.
-const lookForBarriers = `(async (n) => {
-	const out = [...document.querySelectorAll(".operation, details.event")].filter((_, i) => i % n).map((e) => {
-		const place = document.createComment("");
-		e.replaceWith(place);
-		return [place, e];
-	});
-	const found = await axe.run(document.querySelector(".scalar-app-layout") ? ".bar" : document, {resultTypes: ["violations"]});
-	for (const [place, e] of out) place.replaceWith(e);
+// lookForBarriers runs axe-core.
+const lookForBarriers = `(async () => {
+	const found = await axe.run(document, {resultTypes: ["violations"]});
 	return found.violations.map((v) => location.hash + " " + v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n");
-})`
-
-// hugePage is the size of a page, in bytes of HTML, of which axe-core needs many seconds.
-const hugePage = 1 << 19
-
-// hugeLooked are the themes of huge pages that axe-core has checked.
-var hugeLooked sync.Map
+})()`
 
 // axe fails the test if axe-core finds a barrier on the current page, unless the last look of the
-// tab was at the same elements, of which only the scroll position changed. A huge page is checked
-// once in each theme, but each time if all looks are. While the explorer's form for a request is
-// open, it checks only our own part.
+// tab was at the same elements, of which only the scroll position changed.
 func (p *tab) axe() {
 	p.t.Helper()
 	elements, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.documentElement.outerHTML`))
@@ -407,15 +392,6 @@ func (p *tab) axe() {
 		return
 	}
 	p.looked = elements
-	if len(elements) > hugePage && !inAllLooks() {
-		page, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`location.pathname + matchMedia("(prefers-color-scheme: dark)").matches`))
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		if _, before := hugeLooked.LoadOrStore(page, true); before {
-			return
-		}
-	}
 	loaded, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](`"axe" in window`))
 	if err != nil {
 		p.t.Fatal(err)
@@ -433,11 +409,7 @@ func (p *tab) axe() {
 			p.t.Fatal(err)
 		}
 	}
-	every := 60
-	if inAllLooks() {
-		every = 20
-	}
-	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](fmt.Sprintf("%s(%d)", lookForBarriers, every), chromedp.EvalAwaitPromise))
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](lookForBarriers, chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.t.Fatal(err)
 	}

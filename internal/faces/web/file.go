@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path"
 	"strconv"
@@ -28,7 +27,7 @@ const revalidate = "no-cache" // cache it, but revalidate it
 type file struct {
 	kind   string        // media type
 	digest func() string // of the content, short
-	plain  func() ([]byte, error)
+	plain  func() []byte
 	gzip   func() []byte // nil if the content is compressed already
 }
 
@@ -38,7 +37,7 @@ func newFile(name string, read func() []byte) *file {
 	content := sync.OnceValue(read)
 	f := &file{
 		kind: kindOf(name), digest: digestOf(read),
-		plain: func() ([]byte, error) { return content(), nil },
+		plain: content,
 	}
 	if path.Ext(name) != fontExtension {
 		f.gzip = sync.OnceValue(func() []byte {
@@ -95,36 +94,14 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	var body []byte
+	content := f.plain
 	if packed {
-		body = f.gzip()
-	} else {
-		var err error
-		if body, err = f.plain(); err != nil {
-			h.Del("ETag")
-			http.Error(w, "the file is damaged", http.StatusInternalServerError)
-			return
-		}
+		content = f.gzip
 	}
+	body := content()
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {
 		w.Write(body)
-	}
-}
-
-// newPacked returns a file of the compressed content that read returns.
-func newPacked(name string, read func() []byte) *file {
-	content := sync.OnceValue(read)
-	return &file{
-		kind: kindOf(name), digest: digestOf(read),
-		plain: sync.OnceValues(func() ([]byte, error) {
-			z, err := gzip.NewReader(bytes.NewReader(content()))
-			if err != nil {
-				return nil, err
-			}
-			return io.ReadAll(z)
-		}),
-		gzip: content,
 	}
 }
 
@@ -154,7 +131,7 @@ func matches(header, etag string) bool {
 	return false
 }
 
-// assets contains the files below static/ by their names, without ".gz".
+// assets contains the files below static/ by their names.
 type assets map[string]*file
 
 // loadAssets lists the embedded files of static.
@@ -168,10 +145,6 @@ func loadAssets() (assets, error) {
 		read := func() []byte {
 			content, _ := staticFiles.ReadFile("static/" + e.Name()) // it is listed, so it exists
 			return content
-		}
-		if name, ok := strings.CutSuffix(e.Name(), ".gz"); ok {
-			out[name] = newPacked(name, read)
-			continue
 		}
 		out[e.Name()] = newFile(e.Name(), read)
 	}

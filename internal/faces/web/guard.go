@@ -22,25 +22,6 @@ func pagePolicy(types string) string {
 		"require-trusted-types-for 'script'; trusted-types " + types
 }
 
-// explorerPolicy is the content security policy of the explorer, a third-party program
-// (Scalar) that adds style elements while it runs and sets style attributes. Style
-// elements need the page's nonce, fresh for each reply, so only that page is no-store;
-// explorer.ts gives the nonce to each style element as it is created, because the
-// program does so only for its first one. Attributes have no nonces, so style-src-attr
-// 'unsafe-inline' stays. The page loads only explorer.css, because the names of our
-// components would restyle the program's parts; its proxy, fonts, telemetry and
-// assistants are switched off, because they call other hosts.
-//
-// 'unsafe-inline' for all styles is wider than needed, and a changed copy of the
-// program would make every update a merge. A browser test fails on any violation and on
-// any request to another host, so it detects an update that adds styles without
-// document.createElement.
-func explorerPolicy(nonce string) string {
-	return "default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-" + nonce + "'; style-src-attr 'unsafe-inline'; " +
-		"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; " +
-		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}
-
 // guard sets the security headers of a page.
 func guard(w http.ResponseWriter, policy string) {
 	h := w.Header()
@@ -74,16 +55,12 @@ func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, stoa.Errorf(stoa.CodeNotFound, "There is nothing at %s. The paths of the API begin with /api/v1.", r.URL.Path))
 		return
 	}
-	body, err := s.missing.plain()
-	if err != nil {
-		body = nil // it was rendered in memory, so this is never reached
-	}
 	guard(w, pagePolicy(""))
 	w.Header().Set("Content-Type", s.missing.kind)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method != http.MethodHead {
-		w.Write(body)
+		w.Write(s.missing.plain())
 	}
 }
 

@@ -66,6 +66,7 @@ type guidePage struct {
 	Asked  bool
 	Query  string
 	Found  []foundSection
+	Calls  []operation // that have all words of the search
 }
 
 func (s *Site) renderGuides() (*guides, error) {
@@ -270,7 +271,12 @@ func (s *Site) guideList(w http.ResponseWriter, r *http.Request) {
 		if len(q) > maxQuery {
 			q = strings.ToValidUTF8(q[:maxQuery], "")
 		}
-		page := guidePage{Groups: all.groups, Asked: true, Query: q, Found: all.search(q)}
+		api, err := s.reference()
+		if err != nil {
+			s.refuse(w, guidesFailed())
+			return
+		}
+		page := guidePage{Groups: all.groups, Asked: true, Query: q, Found: all.search(q), Calls: api.search(q)}
 		if f, err = s.render("guides", pageData{Title: "Search · Stoa", Here: "guides", Page: page}); err != nil {
 			s.refuse(w, guidesFailed())
 			return

@@ -129,6 +129,9 @@ func TestGuidesAreSearched(t *testing.T) {
 			t.Errorf("%q leads to %v, not to %s", q, links, want)
 		}
 	}
+	if body := found("rotateWebhookSecret"); !strings.Contains(body, `href="/docs/api-openapi/webhooks#rotateWebhookSecret"`) {
+		t.Error("the search does not find an operation")
+	}
 	for _, q := range []string{"nowhere-to-be-found", "", "   ", "systemd nowhere-to-be-found"} {
 		if body := found(q); strings.Contains(body, "<mark>") || !strings.Contains(body, "No results. Try fewer") {
 			t.Errorf("%q finds something: %.400s", q, body)

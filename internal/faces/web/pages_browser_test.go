@@ -21,15 +21,23 @@ func TestPagesInABrowser(t *testing.T) {
 		})
 		t.Run("the reference, "+l.name, func(t *testing.T) {
 			p := open(t, browser, srv.URL, "/docs/api-openapi", l)
-			p.says("Create a model response")
+			p.says("Version 1.0.0")
 			p.fits()
 			p.shot("reference")
-			p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#createResponse"))
-			p.see(`Math.abs(document.getElementById("createResponse").getBoundingClientRect().top) < 200`)
+			p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#createResponse")) // its place when the reference was one page
+			p.see(`location.pathname === "/docs/api-openapi/responses" && Math.abs(document.getElementById("createResponse").getBoundingClientRect().top) < 200`)
 			p.fits()
-			p.shot("operation")
-			p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#errors"))
-			p.shot("errors")
+			p.shot("tag")
+			p.see(`(() => { const link = document.querySelector(".member > .type > a[href$='/schemas/InputItem'], .member .type > a[href*='/schemas/']"); link?.scrollIntoView(); link?.click(); return !!link; })()`)
+			p.see(`!!document.querySelector(".filled .member")`) // a schema opens in place
+			p.fits()
+			p.shot("schema in place")
+			for _, page := range []string{"errors", "events", "schemas", "schemas/Error", "responses/createResponse", "embeds"} {
+				p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi/" + page))
+				p.see(`!!document.querySelector("main h1, .lost h1")`)
+				p.fits()
+				p.shot(page)
+			}
 		})
 		t.Run("the guides, "+l.name, func(t *testing.T) {
 			p := open(t, browser, srv.URL, "/docs", l)
@@ -60,17 +68,13 @@ func TestPagesInABrowser(t *testing.T) {
 		})
 		t.Run("the explorer, "+l.name, func(t *testing.T) {
 			p := open(t, browser, srv.URL, "/api/v1/doc", l)
-			p.says("Stoa answers model calls")
+			p.says("Choose an operation")
 			p.fits()
 			p.shot("explorer")
-			before, after := "light", "dark"
-			if l.dark {
-				before, after = after, before
-			}
-			p.see(fmt.Sprintf(`document.body.classList.contains("%s-mode")`, before))
-			p.click("[data-theme-switch]") // the explorer follows it
-			p.see(fmt.Sprintf(`document.body.classList.contains("%s-mode")`, after))
-			p.shot("explorer switched")
+			p.do(chromedp.Navigate(srv.URL + "/api/v1/doc#createResponse"))
+			p.see(`!!document.querySelector("form.call:not([hidden]) textarea")`)
+			p.fits()
+			p.shot("form")
 		})
 	}
 	desktop := looks()[0]
@@ -79,27 +83,32 @@ func TestPagesInABrowser(t *testing.T) {
 		p.do(chromedp.KeyEvent("/"))
 		p.see(`document.activeElement.id === "find"`)
 		p.do(chromedp.KeyEvent("health"))
-		p.see(`document.querySelectorAll(".operation:not([hidden])").length === 1`)
+		p.see(`document.querySelectorAll("li[data-words]:not([hidden])").length === 1`)
 		p.shot("filter")
 		p.do(chromedp.KeyEvent("\u001b"))
-		p.see(`document.querySelectorAll(".operation:not([hidden])").length > 4`)
+		p.see(`document.querySelectorAll("li[data-words]:not([hidden])").length > 4`)
+		p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi/service"))
+		p.do(chromedp.KeyEvent("/"))
+		p.do(chromedp.KeyEvent("health"))
+		p.see(`document.querySelectorAll(".operation:not([hidden])").length === 1`)
 		p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#schema-Error"))
-		p.see(`document.getElementById("schema-Error").open`)
+		p.see(`location.pathname === "/docs/api-openapi/schemas/Error"`)
 	})
 	t.Run("the reference needs no script", func(t *testing.T) {
 		p := open(t, browser, srv.URL, "/", desktop)
 		if _, err := chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
 			t.Fatal(err)
 		}
-		p.do(chromedp.Navigate(srv.URL+"/docs/api-openapi#getHealth"), chromedp.WaitVisible(chromedp.CSS("#getHealth")), chromedp.WaitNotVisible(chromedp.CSS(".find")))
+		p.do(chromedp.Navigate(srv.URL+"/docs/api-openapi/service#getHealth"), chromedp.WaitVisible(chromedp.CSS("#getHealth")), chromedp.WaitNotVisible(chromedp.CSS(".find")))
 		p.picture("without script") // axe-core is a script
 	})
 	t.Run("the reference prints what is closed", func(t *testing.T) {
-		p := open(t, browser, srv.URL, "/docs/api-openapi", desktop)
+		p := open(t, browser, srv.URL, "/docs/api-openapi/responses/createResponse", desktop)
 		if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {
 			t.Fatal(err)
 		}
 		p.see(`getComputedStyle(document.querySelector(".side")).display === "none"`)
+		p.see(`getComputedStyle(document.querySelector(".call")).display === "none"`)
 		p.see(`(() => { const d = document.querySelector(".answer:not([open]) .inside"); return d.checkVisibility() && d.getBoundingClientRect().height > 0; })()`)
 		p.shot("print")
 	})
@@ -121,24 +130,30 @@ func TestTheExplorerShowsAStream(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	p := open(t, browser, srv.URL, "/api/v1/doc", looks()[0])
-	p.says("Stoa answers model calls")
-	p.do(chromedp.Navigate(srv.URL + "/api/v1/doc#tag/responses/POST/api/v1/responses"))
-	p.says("Test Request")
-	p.shot("operation")
-	p.see(`(() => { const b = document.querySelector('[id*="responses/POST/api/v1/responses"] .show-api-client-button'); if (b) b.click(); return !!b; })()`)
-	p.says("Send")
-	p.shot("client")
-	p.see(`(() => { const f = [...document.querySelectorAll("input[placeholder=Token]")].at(-1); f.focus(); return document.activeElement === f; })()`)
-	p.insert(goodKey)
-	p.see(`(() => { const f = [...document.querySelectorAll(".cm-content[contenteditable=true]")].at(-1); f.focus(); return document.activeElement === f; })()`)
-	p.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
-	p.insert(`{"model":"auto","stream":true,"input":[{"role":"user","content":"forever"}]}`)
-	p.see(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.checkVisibility() && b.innerText.trim().startsWith("Send")); if (b) b.click(); return !!b; })()`)
-	// The stream never ends by itself, so what is shown was shown live.
-	p.says("response.output_text.delta")
-	p.says("and on")
-	p.shot("stream")
+	for _, l := range ends(looks()) {
+		p := open(t, browser, srv.URL, "/api/v1/doc#createResponse", l)
+		p.type_("input[name=secret]", goodKey)
+		p.see(`(() => { const b = document.querySelector("textarea[name=body]"); const example = JSON.parse(b.value).model !== undefined; b.value = ""; return example; })()`)
+		p.type_("textarea[name=body]", `{"model":"auto","stream":true,"input":[{"role":"user","content":"forever"}]}`)
+		p.press("Send")
+		// The stream never ends by itself, so what is shown was shown live.
+		p.says("response.output_text.delta")
+		p.says("and on")
+		p.says("x-request-id")
+		p.fits()
+		p.shot("stream")
+		p.press("Stop")
+		p.says("Stopped.")
+		p.see(`!document.querySelector("[data-stop]").checkVisibility()`)
+
+		// The next operation has the key, which is in no storage.
+		p.see(`(() => { location.hash = "#getMe"; return true; })()`)
+		p.see(fmt.Sprintf(`document.querySelector("form.call")?.dataset.path === "/api/v1/users/me" && document.querySelector("input[name=secret]").value === %q`, goodKey))
+		p.see(fmt.Sprintf(`!JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href]).includes(%q)`, goodKey))
+		p.press("Send")
+		p.see(`/^200/.test(document.querySelector("[data-reply] [role=status]")?.innerText) && document.querySelector("[data-reply] pre")?.innerText.includes("{")`)
+		p.shot("reply")
+	}
 }
 
 // The tables of guides and of the reference show all of their text, and keep codes of fewer than 40 characters whole.
@@ -147,7 +162,7 @@ func TestTablesOfTextAreWhole(t *testing.T) {
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := open(t, browser, srv.URL, "/docs/settings-server", look{"", false, 1440, 900})
-	for _, page := range []string{"settings-server", "settings-models", "settings-limits", "performance", "connections", "api-openapi"} {
+	for _, page := range []string{"settings-server", "settings-models", "settings-limits", "performance", "connections", "api-openapi/errors"} {
 		p.do(chromedp.Navigate(srv.URL + "/docs/" + page))
 		p.see(`!!document.querySelector("main .words td")`)
 		for _, width := range []int64{1440, 1024, 768, 390} {

@@ -9,7 +9,14 @@ import (
 	"stoa/internal/base/contract"
 )
 
-// A reference is the contract in the form of the page /docs/api-openapi.
+// referenceRoot is the address of the reference. The pages below it are those of the tags and of their
+// operations, and the ones of [referenceTables].
+const referenceRoot = "/docs/api-openapi"
+
+// referenceTables are the pages of the reference besides those of tags.
+var referenceTables = []string{"errors", "events", "schemas"}
+
+// A reference is the contract in the form of the pages below [referenceRoot].
 type reference struct {
 	Title, Version string
 	Description    template.HTML
@@ -29,7 +36,10 @@ type group struct {
 // An operation is a method of a path.
 type operation struct {
 	ID, Method, Path, Summary, Scope string
-	NeedsKey                         bool
+	Tag                              string   // its page
+	Secret                           string   // the kind of its secret in words; empty if it needs none
+	Accepts                          []string // the media types among which a header chooses, if one is a stream
+	Draft                            string   // the body that its form begins with
 	Deprecated                       bool
 	Description                      template.HTML
 	Parameters                       []parameter
@@ -39,6 +49,12 @@ type operation struct {
 	Answers                          []answer
 	Samples                          []sample
 }
+
+// Address returns the page of the operation.
+func (o operation) Address() string { return referenceRoot + "/" + o.Tag + "/" + o.ID }
+
+// Place returns the address of the operation on the page of its tag.
+func (o operation) Place() string { return referenceRoot + "/" + o.Tag + "#" + o.ID }
 
 // Words returns the lower-case text that the filter of the page searches, in addition
 // to the visible text.
@@ -53,6 +69,7 @@ type parameter struct {
 	Schema   *schema
 	Note     template.HTML
 	Example  string
+	Choices  []string // the only values, if it has few
 }
 
 // A content is a body of one media type.
@@ -61,7 +78,7 @@ type content struct {
 	Schema   *schema
 	Examples []sample
 	Stream   bool
-	Events   string // of a stream: the anchor of its table of events, if there is one
+	Events   string // of a stream: the address of its table of events, if there is one
 }
 
 // An answer is a documented reply.
@@ -92,30 +109,31 @@ type eventTable struct {
 
 // An eventRow is one event.
 type eventRow struct {
-	Name, Anchor string
-	Note         template.HTML
-	Schema       *schema
+	Name   string
+	Note   template.HTML
+	Schema *schema
 }
 
-// A namedSchema is a schema with its own section, to which others link.
+// A namedSchema is a schema with its own page, to which others link.
 type namedSchema struct {
-	Name, Anchor string
-	Schema       *schema
+	Name   string
+	Schema *schema
 }
+
+// Words returns the text that the filter of the page searches.
+func (s namedSchema) Words() string { return strings.ToLower(s.Name) }
 
 const methods = "get put post delete patch head options"
 
-// newReference builds a page from the contract document that is readable without
+// newReference lays the contract document out for pages that are readable without
 // scripts, printable and searchable by the browser. It keeps the order of the document,
 // which is chosen for readers; OpenAPI libraries for Go lose it, because they store
-// properties in maps. Named types are expanded in place to maxDepth levels and then
-// linked, and recursion always ends in a link. Descriptions are Markdown with raw HTML
-// off. The page is rendered when it is first requested (about 40 ms) and then served
-// from memory with a strong ETag.
+// properties in maps. A named type is expanded on its own page and linked elsewhere, which
+// also ends recursion. Descriptions are Markdown with raw HTML off.
 //
-// Redoc loads from other hosts, and pages generated into the repository would drift. If
-// the page grew beyond a few megabytes, each group of operations would get its own
-// page.
+// The contract on one page was 136,000 elements, for which browsers need half a minute, so
+// each tag, operation and schema gets its own page. Redoc loads from other hosts, and pages
+// generated into the repository would drift.
 func newReference(doc *value) (*reference, error) {
 	b := &builder{root: doc, prose: newProse()}
 	page := b.page()
@@ -185,13 +203,16 @@ func (b *builder) page() *reference {
 			if tags := m.value.strs("tags"); len(tags) > 0 {
 				tag = tags[0]
 			}
+			if slices.Contains(referenceTables, tag) {
+				b.fail(fmt.Errorf("the tag %q has the address of another page", tag))
+			}
 			i, ok := at[tag]
 			if !ok {
 				i = len(page.Groups)
 				at[tag] = i
 				page.Groups = append(page.Groups, group{Name: tag})
 			}
-			page.Groups[i].Operations = append(page.Groups[i].Operations, b.operation(path.name, m.name, m.value, shared))
+			page.Groups[i].Operations = append(page.Groups[i].Operations, b.operation(tag, path.name, m.name, m.value, shared))
 		}
 	}
 	page.Groups = slices.DeleteFunc(page.Groups, func(g group) bool { return len(g.Operations) == 0 })
@@ -200,16 +221,15 @@ func (b *builder) page() *reference {
 		page.Codes = append(page.Codes, code{c, b.line(c.Meaning)})
 	}
 	for _, s := range b.root.all("components", "schemas") {
-		// Its own members are shown; the members of nested schemas are linked.
-		page.Schemas = append(page.Schemas, namedSchema{s.name, "schema-" + s.name, b.schema(s.value, []string{s.name}, maxDepth-1)})
+		page.Schemas = append(page.Schemas, namedSchema{s.name, b.schema(s.value, 0)})
 	}
 	return page
 }
 
-func (b *builder) operation(path, method string, v *value, shared []*value) operation {
+func (b *builder) operation(tag, path, method string, v *value, shared []*value) operation {
 	b.summary = v.str("summary")
 	op := operation{
-		ID: v.str("operationId"), Method: strings.ToUpper(method), Path: path,
+		ID: v.str("operationId"), Tag: tag, Method: strings.ToUpper(method), Path: path,
 		Summary: v.str("summary"), Scope: v.str("x-scope"), Deprecated: v.yes("deprecated"),
 		Description: b.html(v.str("description")),
 	}
@@ -217,7 +237,12 @@ func (b *builder) operation(path, method string, v *value, shared []*value) oper
 	if security == nil {
 		security = b.root.get("security")
 	}
-	op.NeedsKey = security != nil && len(security.items) > 0
+	if security != nil && len(security.items) > 0 {
+		op.Secret = "API key"
+		if security.items[0].get("embedToken") != nil {
+			op.Secret = "Embed token"
+		}
+	}
 	for _, p := range append(slices.Clone(shared), v.list("parameters")...) {
 		p = b.follow(p)
 		op.Parameters = append(op.Parameters, b.parameter(p.str("name"), p.str("in"), p))
@@ -226,19 +251,35 @@ func (b *builder) operation(path, method string, v *value, shared []*value) oper
 		body = b.follow(body)
 		op.BodyRequired = body.yes("required")
 		op.BodyNote = b.line(body.str("description"))
-		op.Bodies = b.contents(body)
+		op.Bodies = b.contents(body, 0)
 	}
 	for _, r := range v.all("responses") {
 		op.Answers = append(op.Answers, b.answer(r.name, r.value))
 	}
-	op.Samples = samplesOf(op, b.exampleBody(v))
+	example := b.exampleBody(v)
+	op.Samples = samplesOf(op, example)
+	if example != nil {
+		op.Draft = example.pretty()
+	}
+	for _, a := range op.Answers {
+		if op.Method == "GET" && slices.ContainsFunc(a.Bodies, func(c content) bool { return c.Stream }) {
+			for _, c := range a.Bodies {
+				op.Accepts = append(op.Accepts, c.Type)
+			}
+		}
+	}
 	return op
 }
 
 func (b *builder) parameter(name, in string, p *value) parameter {
-	out := parameter{Name: name, In: in, Required: p.yes("required"), Note: b.html(p.str("description"))}
+	out := parameter{Name: name, In: in, Required: p.yes("required"), Note: b.line(p.str("description"))}
 	if s := p.get("schema"); s != nil {
-		out.Schema = b.schema(s, nil, 1)
+		out.Schema = b.schema(s, 1)
+		s = b.follow(s)
+		out.Choices = s.strs("enum")
+		if s.str("type") == "boolean" {
+			out.Choices = []string{"true", "false"}
+		}
 	}
 	if e := p.get("example"); e != nil {
 		out.Example = strings.Trim(e.inline(), `"`)
@@ -246,12 +287,13 @@ func (b *builder) parameter(name, in string, p *value) parameter {
 	return out
 }
 
-func (b *builder) contents(v *value) []content {
+// contents returns the bodies of a request or a reply. Named types are expanded at depth 0.
+func (b *builder) contents(v *value, depth int) []content {
 	var out []content
 	for _, m := range v.all("content") {
 		c := content{Type: m.name, Stream: m.name == "text/event-stream"}
 		if s := m.value.get("schema"); s != nil && !c.Stream {
-			c.Schema = b.schema(s, nil, 0)
+			c.Schema = b.schema(s, depth)
 		}
 		if c.Stream {
 			c.Events = b.stream(m.value.str("schema", "$ref"))
@@ -289,7 +331,7 @@ func formatExample(e *value, stream bool) string {
 func (b *builder) answer(status string, v *value) answer {
 	envelope := "#/components/schemas/ErrorEnvelope"
 	v = b.follow(v)
-	out := answer{Status: status, Note: b.html(v.str("description")), Codes: v.strs("x-codes")}
+	out := answer{Status: status, Note: b.line(v.str("description")), Codes: v.strs("x-codes")}
 	switch status[0] {
 	case '2':
 		out.Kind = "ok"
@@ -300,7 +342,7 @@ func (b *builder) answer(status string, v *value) answer {
 	}
 	out.Error = v.str("content", "application/json", "schema", "$ref") == envelope
 	if !out.Error {
-		out.Bodies = b.contents(v)
+		out.Bodies = b.contents(v, 1)
 	}
 	for _, h := range v.all("headers") {
 		if !strings.EqualFold(h.name, "x-request-id") { // on every reply: described once, at the top
@@ -311,7 +353,7 @@ func (b *builder) answer(status string, v *value) answer {
 }
 
 // stream adds the events of a stream, once for each type, and returns the
-// anchor of their table; empty if the contract does not distinguish them.
+// address of their table; empty if the contract does not distinguish them.
 func (b *builder) stream(ref string) string {
 	if ref == "" {
 		return ""
@@ -326,7 +368,7 @@ func (b *builder) stream(ref string) string {
 	if !slices.ContainsFunc(b.streams, func(t eventTable) bool { return t.ID == id }) {
 		b.streams = append(b.streams, b.events(id, name, v))
 	}
-	return id
+	return referenceRoot + "/events#" + id
 }
 
 func (b *builder) events(id, name string, v *value) eventTable {
@@ -335,11 +377,7 @@ func (b *builder) events(id, name string, v *value) eventTable {
 		ref, _ := m.value.scalar.(string)
 		target, err := b.root.at(ref)
 		b.fail(err)
-		short := ref[strings.LastIndexByte(ref, '/')+1:]
-		t.Rows = append(t.Rows, eventRow{
-			Name: m.name, Anchor: "schema-" + short,
-			Note: b.line(target.str("description")), Schema: b.schema(target, []string{short}, maxDepth-1),
-		})
+		t.Rows = append(t.Rows, eventRow{Name: m.name, Note: b.line(target.str("description")), Schema: b.schema(target, 0)})
 	}
 	return t
 }

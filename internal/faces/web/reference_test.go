@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
@@ -19,44 +18,38 @@ func layOut(t *testing.T, doc string) (*reference, error) {
 	return newReference(v)
 }
 
-func referencePage(t *testing.T, extensions ...string) string {
-	t.Helper()
-	site, err := New(Config{Version: "1.2.3", Contract: contract.For(extensions...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := httptest.NewRecorder()
-	site.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/docs/api-openapi", nil))
-	return w.Body.String()
-}
-
 func TestTheReferenceNamesEverythingInTheContract(t *testing.T) {
 	t.Parallel()
-	page := referencePage(t, config.AllExtensions().Names()...)
+	pages := referenceOf(t, config.AllExtensions().Names()...)
+	index := pages[referenceRoot]
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			if !strings.Contains(page, `id="`+op.OperationID+`"`) || !strings.Contains(page, `href="#`+op.OperationID+`"`) {
+			tag := referenceRoot + "/" + op.Tags[0]
+			if !strings.Contains(pages[tag], `id="`+op.OperationID+`"`) || !strings.Contains(index, `href="`+tag+`#`+op.OperationID+`"`) {
 				t.Errorf("%s %s has no place, or no way to it", method, path)
 			}
 		}
 	}
 	for name := range doc.Components.Schemas {
-		if !strings.Contains(page, `id="schema-`+name+`"`) {
-			t.Errorf("the schema %s has no place", name)
+		if !strings.Contains(pages[referenceRoot+"/schemas/"+name], `id="schema-`+name+`"`) || !strings.Contains(index, `href="/docs/api-openapi/schemas/`+name+`"`) {
+			t.Errorf("the schema %s has no place, or no way to it", name)
 		}
 	}
 	for _, c := range contract.Codes() {
-		if !strings.Contains(page, `id="error-`+string(c.Code)+`"`) {
+		if !strings.Contains(pages[referenceRoot+"/errors"], `id="error-`+string(c.Code)+`"`) {
 			t.Errorf("the code %s has no place", c.Code)
 		}
 	}
-	if page := referencePage(t); strings.Contains(page, "listModels") || strings.Contains(page, "ModelObject") {
-		t.Error("without extensions the reference shows one")
+	for address, body := range referenceOf(t) {
+		if strings.Contains(body, "listModels") || strings.Contains(body, "ModelObject") {
+			t.Errorf("without extensions %s shows one", address)
+		}
 	}
+	events := pages[referenceRoot+"/events"]
 	tables := 0
 	for _, item := range doc.Paths.Map() {
 		for _, op := range item.Operations() {
@@ -67,15 +60,15 @@ func TestTheReferenceNamesEverythingInTheContract(t *testing.T) {
 				}
 				tables++
 				for event := range stream.Schema.Value.Discriminator.Mapping {
-					if !strings.Contains(page, "<summary><code>"+event+"</code>") {
+					if !strings.Contains(events, "<summary><code>"+event+"</code>") {
 						t.Errorf("the event %s of %s is not in a table", event, op.OperationID)
 					}
 				}
 			}
 		}
 	}
-	if tables == 0 || strings.Count(page, `id="events-`) != tables {
-		t.Errorf("%d streams, %d tables", tables, strings.Count(page, `id="events-`))
+	if tables == 0 || strings.Count(events, `id="events-`) != tables {
+		t.Errorf("%d streams, %d tables", tables, strings.Count(events, `id="events-`))
 	}
 }
 
@@ -99,14 +92,14 @@ func TestTheLayoutOfASmallContract(t *testing.T) {
 		t.Fatalf("groups: %+v", ref.Groups)
 	}
 	get, put := ref.Groups[0].Operations[0], ref.Groups[0].Operations[1]
-	if get.NeedsKey || !put.NeedsKey {
+	if get.Secret != "" || put.Secret != "API key" {
 		t.Error("who needs a key is turned around")
 	}
 	if len(get.Parameters) != 2 || get.Parameters[0].Name != "thingId" {
 		t.Errorf("parameters: %+v", get.Parameters)
 	}
 	tree := put.Bodies[0].Schema
-	if tree.Type != "Tree" || len(tree.Members) != 3 || !tree.Members[0].Required || tree.Members[1].Schema.Link != "schema-Tree" || tree.Members[1].Schema.Type != "array of Tree" {
+	if tree.Type != "Tree" || len(tree.Members) != 3 || !tree.Members[0].Required || tree.Members[1].Schema.Link != "/docs/api-openapi/schemas/Tree" || tree.Members[1].Schema.Type != "array of Tree" {
 		t.Errorf("the schema: %+v", tree)
 	}
 	if rules := strings.Join(tree.Members[0].Schema.Rules, "; "); rules != "1 to 8 characters" {

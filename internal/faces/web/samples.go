@@ -27,10 +27,13 @@ func (b *builder) exampleBody(v *value) *value {
 	return nil
 }
 
+// maxSampleDepth ends the samples of recursive schemas.
+const maxSampleDepth = 4
+
 // sampleOf returns a body with the required members of a schema.
 func (b *builder) sampleOf(v *value, depth int) *value {
 	v = b.follow(v)
-	if v == nil || depth > maxDepth {
+	if v == nil || depth > maxSampleDepth {
 		return &value{kind: 's'}
 	}
 	if e := v.get("example"); e != nil {
@@ -159,7 +162,7 @@ func samplesOf(op operation, body *value) []sample {
 		curl.WriteString("--request " + op.Method + " ")
 	}
 	curl.WriteString(quote("$STOA_BASE_URL" + path))
-	if op.NeedsKey {
+	if op.Secret != "" {
 		curl.WriteString(" \\\n  --header \"Authorization: Bearer $STOA_API_KEY\"")
 	}
 	switch {

@@ -6,14 +6,10 @@ import (
 	"strings"
 )
 
-// maxDepth is the maximum depth of members that are expanded in place; deeper ones link
-// to the schema's own section.
-const maxDepth = 4
-
 // A schema is one type of the contract as text, with its members below it.
 type schema struct {
 	Type     string // "string", "array of InputItem", "integer (int64)", …
-	Link     string // the anchor of the named type that is shown elsewhere; may be empty
+	Link     string // the page of the named type that is shown elsewhere; may be empty
 	Nullable bool
 	Rules    []string // "at least 1", "one of a, b", …
 	Note     template.HTML
@@ -38,9 +34,9 @@ type schemaChoice struct {
 	Schema *schema
 }
 
-// schema converts v. way contains the names of the schemas above it, which ends
-// recursion; depth limits it.
-func (b *builder) schema(v *value, way []string, depth int) *schema {
+// schema converts v. A named type with parts is expanded at depth 0 and linked below it, which
+// ends recursion.
+func (b *builder) schema(v *value, depth int) *schema {
 	if v == nil {
 		return &schema{Type: "any"}
 	}
@@ -52,15 +48,14 @@ func (b *builder) schema(v *value, way []string, depth int) *schema {
 			b.fail(err)
 			return &schema{Type: "any"}
 		}
-		if slices.Contains(way, named) || depth >= maxDepth && hasParts(found) {
-			return &schema{Type: named, Link: "schema-" + named, Note: b.line(found.str("description")), Nullable: found.yes("nullable")}
+		if depth > 0 && hasParts(found) {
+			return &schema{Type: named, Link: referenceRoot + "/schemas/" + named, Note: b.line(found.str("description")), Nullable: found.yes("nullable")}
 		}
-		way = append(slices.Clone(way), named)
 		v = found
 	}
 	// A single item of "all of" is that item with another description.
 	if parts := v.list("allOf"); len(parts) == 1 {
-		inner := b.schema(parts[0], way, depth)
+		inner := b.schema(parts[0], depth)
 		if d := v.str("description"); d != "" {
 			inner.Note = b.line(d)
 		}
@@ -69,7 +64,7 @@ func (b *builder) schema(v *value, way []string, depth int) *schema {
 	}
 	s := &schema{
 		Type: typeWords(v, named), Nullable: v.yes("nullable"), Rules: rules(v),
-		Note: b.html(v.str("description")),
+		Note: b.line(v.str("description")),
 	}
 	if e := v.get("example"); e != nil && e.kind == 's' {
 		s.Example = strings.Trim(e.inline(), `"`)
@@ -84,25 +79,25 @@ func (b *builder) schema(v *value, way []string, depth int) *schema {
 		for _, p := range source.all("properties") {
 			s.Members = append(s.Members, schemaMember{
 				Name: p.name, Required: slices.Contains(required, p.name), ReadOnly: p.value.yes("readOnly"),
-				Schema: b.schema(p.value, way, depth+1),
+				Schema: b.schema(p.value, depth+1),
 			})
 		}
 	}
 	if extra := v.get("additionalProperties"); extra != nil {
 		if extra.kind == 'o' && len(extra.members) > 0 {
-			s.Members = append(s.Members, schemaMember{Name: "(any name)", Schema: b.schema(extra, way, depth+1)})
+			s.Members = append(s.Members, schemaMember{Name: "(any name)", Schema: b.schema(extra, depth+1)})
 		} else if extra.kind == 'o' || extra.scalar == true {
 			s.Open = true
 		}
 	}
 	for _, word := range []string{"oneOf", "anyOf"} {
 		for _, c := range v.list(word) {
-			inner := b.schema(c, way, depth+1)
+			inner := b.schema(c, depth+1)
 			s.Choices = append(s.Choices, schemaChoice{inner.Type, inner})
 		}
 	}
 	if items := v.get("items"); items != nil {
-		inner := b.schema(items, way, depth+1)
+		inner := b.schema(items, depth+1)
 		s.Members, s.Choices, s.Link = inner.Members, inner.Choices, inner.Link
 		if s.Note == "" {
 			s.Note = inner.Note
@@ -117,9 +112,9 @@ func (b *builder) schema(v *value, way []string, depth int) *schema {
 	return s
 }
 
-// hasParts reports whether a schema has members, so that it gets its own section.
+// hasParts reports whether a schema has members, so that it is linked to its page.
 func hasParts(v *value) bool {
-	return v.get("properties") != nil || v.get("oneOf") != nil || v.get("anyOf") != nil || v.get("allOf") != nil || v.get("items") != nil
+	return slices.ContainsFunc([]string{"properties", "additionalProperties", "oneOf", "anyOf", "allOf", "items"}, func(name string) bool { return v.get(name) != nil })
 }
 
 // typeWords returns the name of a schema's type.

@@ -8,8 +8,8 @@
 // ordinary client of the public API. The sources of scripts and styles are in ui/ and
 // are bundled into static/ by go generate, without Node.
 //
-// Start reading at [Site.Routes]. The reference page is built by [newReference] from
-// the contract document.
+// Start reading at [Site.Routes]. The reference is laid out by [newReference] from the contract
+// document. The explorer is its index, with a form at each operation.
 //
 // See docs/decisions/0019-build-the-pages-without-node.md.
 //
@@ -25,9 +25,7 @@ package web
 import (
 	"bytes"
 	"cmp"
-	"crypto/rand"
 	"embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -69,9 +67,9 @@ type Site struct {
 	landing        *file
 	join           *file
 	missing        *file
-	reference      func() (*file, error)   // rendered on first use
-	console        func() (*file, error)   // likewise
-	guides         func() (*guides, error) // likewise
+	reference      func() (*referencePages, error) // laid out on first use
+	console        func() (*file, error)           // rendered on first use
+	guides         func() (*guides, error)         // likewise
 }
 
 // pageData is the data for the frame of every page.
@@ -81,7 +79,6 @@ type pageData struct {
 	Full                 bool // the bar reaches from edge to edge
 	Page                 any
 	Operations           string // the operations of the contract, separated by spaces
-	Nonce                string
 	Sample               string
 }
 
@@ -101,7 +98,7 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the templates: %w", err)
 	}
-	s.reference, s.guides, s.console = sync.OnceValues(s.renderReference), sync.OnceValues(s.renderGuides), sync.OnceValues(s.renderConsole)
+	s.reference, s.guides, s.console = sync.OnceValues(s.layReference), sync.OnceValues(s.renderGuides), sync.OnceValues(s.renderConsole)
 	for _, page := range []struct {
 		to   **file
 		name string
@@ -128,7 +125,7 @@ func (s *Site) render(name string, with pageData) (*file, error) {
 	return newFile(name+".html", out.Bytes), nil
 }
 
-// renderConsole renders the page of the console. Like [Site.renderReference], it parses
+// renderConsole renders the page of the console. Like [Site.layReference], it parses
 // the contract itself: the parsed contract takes megabytes, which most processes never
 // need.
 func (s *Site) renderConsole() (*file, error) {
@@ -137,19 +134,6 @@ func (s *Site) renderConsole() (*file, error) {
 		return nil, err
 	}
 	return s.render("console", pageData{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(operations(doc), " ")})
-}
-
-// renderReference renders the reference page.
-func (s *Site) renderReference() (*file, error) {
-	doc, err := parse(s.contract.JSON())
-	if err != nil {
-		return nil, err
-	}
-	ref, err := newReference(doc)
-	if err != nil {
-		return nil, err
-	}
-	return s.render("reference", pageData{Title: ref.Title + " API reference", Summary: "Endpoints, schemas, events and error codes.", Here: "reference", Page: ref})
 }
 
 // firstCall returns a call to paste, with the key in STOA_API_KEY.
@@ -168,7 +152,8 @@ func (s *Site) Routes(mux *http.ServeMux) {
 	mux.Handle("/embed/{id}", s.only(s.embed))
 	mux.Handle("/embed.js", s.only(s.launcher))
 	mux.Handle("/static/{name}", s.only(s.asset))
-	mux.Handle("/docs/api-openapi", s.only(s.rendered(s.reference, "")))
+	mux.Handle(referenceRoot, s.only(s.referencePage))
+	mux.Handle(referenceRoot+"/{page...}", s.only(s.referencePage))
 	mux.Handle("/console", s.only(s.rendered(s.console, "dompurify")))
 	mux.Handle("/join", s.only(s.page(s.join, "")))
 	mux.Handle("/favicon.ico", s.only(func(w http.ResponseWriter, r *http.Request) { s.assets["icon.svg"].serve(w, r, revalidate) }))
@@ -176,7 +161,7 @@ func (s *Site) Routes(mux *http.ServeMux) {
 	mux.Handle("/oauth/client.json", s.only(s.client))
 	mux.Handle("/docs", s.only(s.guideList))
 	mux.Handle("/docs/{guide}", s.only(s.guide))
-	for from, to := range map[string]string{"/docs/{$}": "/docs", "/console/{$}": "/console"} {
+	for from, to := range map[string]string{"/docs/{$}": "/docs", "/console/{$}": "/console", referenceRoot + "/{$}": referenceRoot} {
 		mux.Handle(from, s.only(func(w http.ResponseWriter, r *http.Request) {
 			guard(w, pagePolicy(""))
 			http.Redirect(w, r, to, http.StatusPermanentRedirect)
@@ -212,28 +197,6 @@ func (s *Site) rendered(render func() (*file, error), types string) http.Handler
 			return
 		}
 		s.page(f, types)(w, r)
-	}
-}
-
-// explorer serves the page of the explorer. Its script sets inline styles,
-// which the policy allows by a nonce.
-func (s *Site) explorer(w http.ResponseWriter, r *http.Request) {
-	var raw [16]byte
-	rand.Read(raw[:]) // never fails
-	nonce := base64.RawURLEncoding.EncodeToString(raw[:])
-	with := s.common
-	with.Title, with.Summary, with.Here, with.Full, with.Nonce = "Stoa API explorer", "Every operation with a form to call it.", "explorer", true, nonce
-	var out bytes.Buffer
-	if err := s.templates.ExecuteTemplate(&out, "explorer", with); err != nil {
-		http.Error(w, "the explorer could not be rendered", http.StatusInternalServerError)
-		return
-	}
-	guard(w, explorerPolicy(nonce))
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", fmt.Sprint(out.Len()))
-	if r.Method != http.MethodHead {
-		w.Write(out.Bytes())
 	}
 }
 

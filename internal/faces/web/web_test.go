@@ -2,8 +2,6 @@ package web_test
 
 import (
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -48,7 +46,7 @@ func newHandler(t *testing.T) http.Handler {
 }
 
 func pagePaths() []string {
-	return []string{"/", "/console", "/docs", "/docs/api-openapi", "/api/v1/doc"}
+	return []string{"/", "/console", "/docs", "/docs/api-openapi", "/docs/api-openapi/responses", "/docs/api-openapi/responses/createResponse", "/docs/api-openapi/errors", "/docs/api-openapi/schemas/Error", "/api/v1/doc"}
 }
 
 func TestPagesLoadNothingFromElsewhere(t *testing.T) {
@@ -67,7 +65,7 @@ func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 				t.Errorf("%s: the policy %q lacks %q", path, policy, part)
 			}
 		}
-		if strings.Contains(strings.Split(policy, "style-src-attr")[0], "unsafe") {
+		if strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: the policy %q is not strict", path, policy)
 		}
 		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin"} {
@@ -93,6 +91,7 @@ func TestEveryLinkOnThePagesResolves(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
 	outside := map[string]bool{"/api/v1/openapi.json": true, "/api/v1/health": true} // the API's own
+	checked := map[string]bool{}
 	for _, path := range append(pagePaths(), "/nowhere") {
 		body := bodyOf(t, ask(t, h, "GET", path, "Accept", "text/html"))
 		ids := map[string]bool{}
@@ -107,8 +106,9 @@ func TestEveryLinkOnThePagesResolves(t *testing.T) {
 				if !ids[anchor] {
 					t.Errorf("%s: there is no %q on the page", path, m[1])
 				}
-			} else if !outside[m[1]] {
-				if r := ask(t, h, "GET", m[1]); r.StatusCode != 200 {
+			} else if page, _, _ := strings.Cut(m[1], "#"); !outside[page] && !checked[m[1]] {
+				checked[m[1]] = true
+				if r := ask(t, h, "GET", page); r.StatusCode != 200 {
 					t.Errorf("%s: %s answers %d", path, m[1], r.StatusCode)
 				}
 			}
@@ -116,28 +116,10 @@ func TestEveryLinkOnThePagesResolves(t *testing.T) {
 	}
 }
 
-func TestTheExplorersNonceIsUsedOnce(t *testing.T) {
-	t.Parallel()
-	h := newHandler(t)
-	number := regexp.MustCompile(`content="([A-Za-z0-9_-]{22})"`)
-	seen := map[string]bool{}
-	for range 3 {
-		r := ask(t, h, "GET", "/api/v1/doc")
-		m := number.FindStringSubmatch(bodyOf(t, r))
-		if m == nil || seen[m[1]] || !strings.Contains(r.Header.Get("Content-Security-Policy"), "'nonce-"+m[1]+"'") {
-			t.Fatalf("number %v, policy %q", m, r.Header.Get("Content-Security-Policy"))
-		}
-		if r.Header.Get("Cache-Control") != "no-store" {
-			t.Error("the page may be kept, and its number with it")
-		}
-		seen[m[1]] = true
-	}
-}
-
 func TestFilesAreServedGzippedPlainOr304(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
-	for _, path := range []string{"/static/scalar.js", "/static/stoa.css", "/docs/api-openapi", "/"} {
+	for _, path := range []string{"/static/console.js", "/static/stoa.css", "/docs/api-openapi", "/"} {
 		packed := ask(t, h, "GET", path, "Accept-Encoding", "br, gzip;q=0.8")
 		if packed.Header.Get("Content-Encoding") != "gzip" || !strings.Contains(packed.Header.Get("Vary"), "Accept-Encoding") {
 			t.Errorf("%s: not packed: %v", path, packed.Header)
@@ -181,12 +163,11 @@ func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d discard) WriteHeader(int)             {}
 
-// A file that is stored compressed is unpacked once for all clients that want
-// it plain: they need no key, and it has megabytes.
+// All clients that want a file plain share its content: they need no key, and it is large.
 func TestPlainFilesShareOneCopy(t *testing.T) {
 	h := newHandler(t)
 	get := func() {
-		h.ServeHTTP(discard{http.Header{}}, httptest.NewRequest("GET", "/static/scalar.js", nil))
+		h.ServeHTTP(discard{http.Header{}}, httptest.NewRequest("GET", "/static/console.js", nil))
 	}
 	get()
 	var before, after runtime.MemStats
@@ -252,7 +233,7 @@ func TestNotFoundIsHTMLOrTheEnvelope(t *testing.T) {
 func TestOldAddressesRedirect(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
-	for from, to := range map[string]string{"/docs/": "/docs", "/console/": "/console"} {
+	for from, to := range map[string]string{"/docs/": "/docs", "/console/": "/console", "/docs/api-openapi/": "/docs/api-openapi"} {
 		if r := ask(t, h, "GET", from); r.StatusCode != http.StatusPermanentRedirect || r.Header.Get("Location") != to {
 			t.Errorf("%s: %d to %q", from, r.StatusCode, r.Header.Get("Location"))
 		}
@@ -278,23 +259,6 @@ func TestTheRoutesLeaveTheAPIAlone(t *testing.T) {
 	}
 }
 
-// The explorer's script is dist/browser/standalone.js of the npm package
-// @scalar/api-reference, compressed with gzip -9n into static/scalar.js.gz. Its hundreds of
-// dependencies are in it, so it is not built here.
-const (
-	scalarVersion = "1.72.1"
-	scalarDigest  = "bf091006bdc3af6067af77c2f534812e3e633e94a94e87138069f570f33b762c"
-)
-
-func TestTheExplorersScriptIsAsPublished(t *testing.T) {
-	t.Parallel()
-	script := bodyOf(t, ask(t, newHandler(t), "GET", "/static/scalar.js"))
-	sum := sha256.Sum256([]byte(script))
-	if got := hex.EncodeToString(sum[:]); got != scalarDigest {
-		t.Errorf("SHA-256 %s, want %s", got, scalarDigest)
-	}
-}
-
 // Every library of the pages is named with its version in NOTICE, and its licence is
 // served.
 func TestTheLicencesOfOthersAreServed(t *testing.T) {
@@ -315,7 +279,6 @@ func TestTheLicencesOfOthersAreServed(t *testing.T) {
 	if len(pkg.Dependencies) < 3 {
 		t.Fatalf("package.json has the libraries %v", pkg.Dependencies)
 	}
-	pkg.Dependencies["Scalar API Reference"] = scalarVersion
 	served := bodyOf(t, ask(t, newHandler(t), "GET", "/static/licenses.txt"))
 	notice := read("../../../NOTICE")
 	for name, version := range pkg.Dependencies {

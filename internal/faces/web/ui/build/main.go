@@ -28,8 +28,6 @@ var entries = []api.EntryPoint{
 	{InputPath: "css/stoa.css", OutputPath: "stoa"},
 	{InputPath: "src/theme.ts", OutputPath: "theme"},
 	{InputPath: "src/reference.ts", OutputPath: "reference"},
-	{InputPath: "css/explorer.css", OutputPath: "explorer"},
-	{InputPath: "src/explorer.ts", OutputPath: "explorer"},
 	{InputPath: "src/console/main.tsx", OutputPath: "console"},
 	{InputPath: "src/console/join.tsx", OutputPath: "join"},
 	{InputPath: "css/embed.css", OutputPath: "embed"},
@@ -97,7 +95,6 @@ func licenses(ui string) ([]byte, error) {
 		{"Preact", "node_modules/preact/LICENSE"},
 		{"marked", "node_modules/marked/LICENSE"},
 		{"DOMPurify", "node_modules/dompurify/LICENSE"},
-		{"Scalar", "scalar/LICENSE"},
 		{"@fontsource-variable/inter", "node_modules/@fontsource-variable/inter/LICENSE"},
 	} {
 		text, err := os.ReadFile(filepath.Join(ui, part.file))

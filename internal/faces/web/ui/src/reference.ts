@@ -1,8 +1,24 @@
 // Enhances the reference and the guides: a live filter over the operations, a search of the
-// guides while one types, copy buttons, the current position in the contents, and expanding the
-// target of an address. The pages are complete without it.
+// guides while one types, copy buttons, the current position in the contents, expanding the
+// target of an address and linked schemas in place, and forms that call operations. All that one
+// reads is complete without it.
 
+import { callForm } from "./lib/call";
 import { copyText } from "./lib/copy";
+
+const narrow = matchMedia("(max-width: 860px)");
+
+// page loads another page of the site. Only an XMLHttpRequest has a parser that works with trusted types.
+function page(address: string, then: (page: Document) => void): XMLHttpRequest {
+  const request = new XMLHttpRequest();
+  request.open("GET", address);
+  request.responseType = "document";
+  request.onload = () => {
+    if (request.status === 200 && request.response) then(request.response);
+  };
+  request.send();
+  return request;
+}
 
 function filter(): void {
   const box = document.querySelector<HTMLElement>(".find");
@@ -30,8 +46,7 @@ function filter(): void {
       run();
       input.blur();
     } else if (event.key === "Enter") {
-      const first = document.querySelector<HTMLAnchorElement>(".side li[data-words]:not([hidden]) a");
-      if (first) location.hash = first.hash;
+      document.querySelector<HTMLAnchorElement>("li[data-words]:not([hidden]) a")?.click();
     }
   });
   addEventListener("keydown", (event) => {
@@ -56,23 +71,17 @@ function search(): void {
     if (words.length < 2) return;
     timer = window.setTimeout(() => {
       const address = "/docs?q=" + encodeURIComponent(words);
-      const request = (latest = new XMLHttpRequest()); // fetch has no parser that works with trusted types
-      request.open("GET", address);
-      request.responseType = "document";
-      request.onload = () => {
-        const found = request.response?.querySelector("#main");
-        if (request.status !== 200 || !found) return;
-        document.querySelector("#main")!.replaceWith(document.adoptNode(found));
-        document.title = request.response.title;
+      latest = page(address, (results) => {
+        document.querySelector("#main")!.replaceWith(document.adoptNode(results.querySelector("#main")!));
+        document.title = results.title;
         history.replaceState(null, "", address);
-      };
-      request.send();
+      });
     }, 200);
   });
 }
 
-function copyButtons(): void {
-  for (const block of document.querySelectorAll<HTMLElement>("[data-copy]")) {
+function copyButtons(at: ParentNode): void {
+  for (const block of at.querySelectorAll<HTMLElement>("[data-copy]")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "button quiet small copy";
@@ -98,6 +107,75 @@ function openTarget(): void {
   target.scrollIntoView();
 }
 
+// schemas expands a linked schema below the link instead of leaving the page.
+function schemas(): void {
+  document.addEventListener("click", (event) => {
+    const link = (event.target as Element).closest<HTMLAnchorElement>(".member a[href*='/schemas/'], .media a[href*='/schemas/']");
+    if (!link || link.closest(".own-page") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const at = link.closest(".member, .media")!;
+    const open = at.querySelector(":scope > .filled");
+    link.setAttribute("aria-expanded", String(!open));
+    if (open) return open.remove();
+    page(link.href, (schema) => {
+      if (at.querySelector(":scope > .filled")) return;
+      const filled = document.createElement("div");
+      filled.className = "filled";
+      filled.append(...[...schema.querySelector(".type-page")!.children].slice(1).map((part) => document.adoptNode(part)));
+      const own = document.createElement("p");
+      own.className = "own-page small";
+      const name = document.createElement("a");
+      name.href = link.href;
+      name.textContent = "Page of " + schema.querySelector("h1")!.textContent;
+      own.append(name);
+      filled.append(own);
+      at.append(filled);
+    });
+  });
+}
+
+// explorer shows the operation that the address names, with its form, in place of the current one. It does
+// not leave the page, so that a key needs to be entered once.
+function explorer(main: HTMLElement): void {
+  const contents = document.querySelector<HTMLDetailsElement>(".contents")!;
+  const first = [...main.childNodes];
+  const title = document.title;
+  let latest: XMLHttpRequest | undefined;
+  let stop = () => {};
+  const draw = (name: string, ...content: Node[]) => {
+    stop();
+    document.title = name;
+    main.replaceChildren(...content);
+    if (narrow.matches) contents.open = false;
+    scrollTo(0, 0);
+  };
+  const show = () => {
+    const link = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    latest?.abort();
+    document.querySelector(".side [aria-current]")?.removeAttribute("aria-current");
+    if (!(link instanceof HTMLAnchorElement) || !link.closest("[data-words]")) return draw(title, ...first);
+    link.setAttribute("aria-current", "page");
+    latest = page(link.href.replace("#", "/"), (operation) => {
+      const article = document.adoptNode(operation.querySelector<HTMLElement>(".operation")!);
+      article.removeAttribute("id"); // the link has it
+      draw(operation.title, article);
+      copyButtons(article);
+      stop = callForm(article.querySelector("form")!);
+      const heading = article.querySelector("h1")!;
+      heading.tabIndex = -1;
+      heading.focus({ preventScroll: true });
+    });
+  };
+  document.querySelector<HTMLElement>(".side")!.addEventListener("click", (event) => {
+    const link = (event.target as Element).closest<HTMLAnchorElement>("li[data-words] a");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    location.hash = link.id;
+  });
+  addEventListener("hashchange", show);
+  if (location.hash) show();
+}
+
 function follow(): void {
   const links = new Map([...document.querySelectorAll<HTMLAnchorElement>(".side a[href^='#']")].map((a) => [a.hash.slice(1), a]));
   let current: HTMLAnchorElement | undefined;
@@ -121,9 +199,15 @@ function follow(): void {
 
 filter();
 search();
-copyButtons();
-openTarget();
-addEventListener("hashchange", openTarget);
+copyButtons(document);
+schemas();
+const place = document.querySelector<HTMLElement>("[data-explorer]");
+if (place) explorer(place);
+else {
+  openTarget();
+  addEventListener("hashchange", openTarget);
+  for (const form of document.querySelectorAll<HTMLFormElement>("form.call")) callForm(form);
+}
 follow();
 // On a phone the contents would push the text far down; elsewhere they are beside it, and open without moving it.
-if (!matchMedia("(max-width: 860px)").matches) document.querySelector(".contents")?.setAttribute("open", "");
+if (!narrow.matches) document.querySelector(".contents")?.setAttribute("open", "");

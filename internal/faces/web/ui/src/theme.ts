@@ -20,7 +20,6 @@ function shown(): "light" | "dark" {
 
 function apply(): void {
   root.dataset.theme = shown();
-  document.dispatchEvent(new CustomEvent("stoa:theme", { detail: shown() }));
 }
 
 root.classList.add("js");

@@ -323,7 +323,7 @@ function Details({ of: r, operates, onClose }: { of: Request; operates: boolean;
                 </div>
               )}
               {r.errorCode && (
-                <a class="small" href="/docs/api-openapi#errors">
+                <a class="small" href="/docs/api-openapi/errors">
                   What the codes mean
                 </a>
               )}
