@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"stoa/internal/stoa"
+	"stoa/internal/base/stoa"
 )
 
 // A referencePage is the data for one page of the reference. Group, Operation and Schema are nil on pages

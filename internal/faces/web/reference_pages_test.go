@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"stoa/internal/config"
-	"stoa/internal/contract"
+	"stoa/internal/base/config"
+	"stoa/internal/base/contract"
 )
 
 // referenceOf returns all pages of the reference by their addresses, and the explorer.
