@@ -133,7 +133,7 @@ func goModule(root, path, version string) (component, error) {
 
 // pageParts returns the npm packages that the bundles of the pages contain.
 func pageParts(root string) ([]component, error) {
-	text, err := os.ReadFile(filepath.Join(root, "internal", "web", "ui", "package-lock.json"))
+	text, err := os.ReadFile(filepath.Join(root, "internal", "faces", "web", "ui", "package-lock.json"))
 	if err != nil {
 		return nil, err
 	}

@@ -69,8 +69,10 @@ func TestAStateOfASignInIsUsedOnce(t *testing.T) {
 		if !use("a", time.Minute) || use("a", time.Minute) || !use("b", time.Hour) {
 			t.Error("a state is used twice, or a new one is not")
 		}
-		if !use("old", -time.Minute) || !use("old", -time.Minute) {
-			t.Error("an expired state is kept")
+		for range 2 {
+			if !use("old", -time.Minute) {
+				t.Error("an expired state is kept")
+			}
 		}
 		write(t, st, func(tx *store.Tx) error {
 			_, err := tx.Exec(ctx, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9998)
