@@ -106,3 +106,16 @@ func (b *Base) Outside(maxBody int64, h func(*Exchange) error) http.Handler {
 		}
 	})
 }
+
+// SignedOutCookie is the name of the cookie of a browser in which somebody has signed out: the identity
+// provider, which still knows them, is told to ask at the next sign-in.
+const SignedOutCookie = "stoa-signed-out"
+
+// SignedOut returns that cookie, or the one that removes it.
+func (b *Base) SignedOut(out bool) *http.Cookie {
+	c := &http.Cookie{Name: SignedOutCookie, Value: "1", Path: "/", MaxAge: 30 * 24 * 60 * 60, HttpOnly: true, Secure: b.SecureCookies(), SameSite: http.SameSiteLaxMode}
+	if !out {
+		c.Value, c.MaxAge = "", -1
+	}
+	return c
+}

@@ -165,6 +165,7 @@ func (s *Server) end(x *rest.Exchange) error {
 		return err
 	}
 	s.clearCookie(x)
+	http.SetCookie(x, s.Base.SignedOut(true))
 	return rest.Answer(x, rest.NoContent(), nil)
 }
 

@@ -12,6 +12,7 @@ import (
 	"stoa/internal/base/audit"
 	"stoa/internal/base/auth"
 	"stoa/internal/base/config"
+	"stoa/internal/base/rest"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 	"stoa/internal/testkit/apitest"
@@ -107,7 +108,7 @@ func TestSignInWithAKey(t *testing.T) {
 	ask(t, h, "PUT", "/console/session", "", cookie).want(t, "another method", 405, stoa.CodeMethodNotAllowed)
 
 	r = ask(t, h, "DELETE", "/console/session", "", cookie)
-	if r.StatusCode != 204 || len(r.Cookies()) != 1 || r.Cookies()[0].MaxAge != -1 || r.Cookies()[0].Value != "" {
+	if r.StatusCode != 204 || len(r.Cookies()) != 2 || r.Cookies()[0].MaxAge != -1 || r.Cookies()[0].Value != "" || r.Cookies()[1].Name != rest.SignedOutCookie {
 		t.Errorf("sign out: %d %v", r.StatusCode, r.Header)
 	}
 	ask(t, h, "GET", me, "", cookie, account).want(t, "after signing out", 401, stoa.CodeUnauthorized)

@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -78,7 +80,8 @@ func (s *Server) depart(x *rest.Exchange, p *provider, link string) (location st
 		Provider: p.Name, State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
 		Link: link, ExpiresAt: time.Now().Add(attemptLife),
 	}
-	if location, err = p.address(x.Context(), a); err != nil {
+	_, signedOut := x.HTTP.Cookie(rest.SignedOutCookie)
+	if location, err = p.address(x.Context(), a, signedOut == nil); err != nil {
 		return "", err
 	}
 	text, err := jsonx.Marshal(a)
@@ -146,6 +149,10 @@ func (s *Server) callback(x *rest.Exchange) error {
 	}
 	q := x.HTTP.URL.Query()
 	code := q.Get("code")
+	if q.Has("error") {
+		s.refuse(x, s.Failed(x.HTTP, refusalOf(q.Get("error"), q.Get("error_description"))))
+		return nil
+	}
 	if issuer := q.Get("iss"); code == "" || len(code) > maxCallback || issuer != "" && issuer != p.Issuer {
 		s.refuse(x, s.Failed(x.HTTP, stoa.Errorf(stoa.CodeUnauthorized, "The identity provider has not confirmed the sign-in. Begin again.")))
 		return nil
@@ -155,6 +162,7 @@ func (s *Server) callback(x *rest.Exchange) error {
 		var secret string
 		if secret, err = s.admit(x, p, who, a.Link); err == nil {
 			s.Begin(x, secret)
+			http.SetCookie(x, s.SignedOut(false))
 			http.Redirect(x, x.HTTP, "/console", http.StatusSeeOther)
 			return nil
 		}
@@ -165,6 +173,35 @@ func (s *Server) callback(x *rest.Exchange) error {
 	}
 	s.refuse(x, s.Failed(x.HTTP, err))
 	return nil
+}
+
+// refusals are the errors of OAuth 2.0 (RFC 6749, 4.1.2.1) and OpenID Connect (Core, 3.1.2.6). Others are not
+// logged: anybody can call the address with any text.
+var refusals = []string{
+	"access_denied", "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error", "temporarily_unavailable",
+	"interaction_required", "login_required", "account_selection_required", "consent_required", "invalid_request_uri", "invalid_request_object",
+	"request_not_supported", "request_uri_not_supported", "registration_not_supported",
+}
+
+// entraCode is the number by which Microsoft Entra explains an error.
+var entraCode = regexp.MustCompile(`AADSTS[0-9]{4,8}\b`)
+
+// refusalOf returns the error for a provider that sends a person back without a code.
+func refusalOf(code, description string) error {
+	text := "The identity provider has not confirmed the sign-in. Begin again, or ask the operator of this service."
+	switch code {
+	case "access_denied":
+		text = "The sign-in was refused at the identity provider: by you, or because you are not allowed to use this service. Begin again, or ask the operator."
+	case "server_error", "temporarily_unavailable":
+		text = "The identity provider cannot confirm the sign-in at the moment. Try again later."
+	}
+	if !slices.Contains(refusals, code) {
+		code = "an unknown error"
+	}
+	if number := entraCode.FindString(description); number != "" {
+		code += " " + number
+	}
+	return stoa.Errorf(stoa.CodeUnauthorized, "%s", text).Because(fmt.Errorf("the identity provider answered %s", code))
 }
 
 // refuse shows why a person is not signed in. The log has the cause.

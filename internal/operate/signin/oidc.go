@@ -161,7 +161,7 @@ func (p *provider) oauth(doc *oidc.Provider) *oauth2.Config {
 }
 
 // address returns the address at which a person signs in.
-func (p *provider) address(ctx context.Context, a attempt) (string, error) {
+func (p *provider) address(ctx context.Context, a attempt, ask bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
 	doc, err := p.document(ctx)
@@ -169,6 +169,9 @@ func (p *provider) address(ctx context.Context, a attempt) (string, error) {
 		return "", err
 	}
 	options := []oauth2.AuthCodeOption{oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)}
+	if ask { // its own session would sign the next person in as the one before
+		options = append(options, oauth2.SetAuthURLParam("prompt", "login"))
+	}
 	if p.MaxAge > 0 {
 		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.FormatInt(int64(p.MaxAge/time.Second), 10)))
 	}
@@ -197,6 +200,33 @@ func rejected(cause string, args ...any) error {
 	return stoa.Errorf(stoa.CodeUnauthorized, "The identity provider's confirmation of the sign-in is not valid. Begin again, or ask the operator of this service.").Because(fmt.Errorf(cause, args...))
 }
 
+// verify checks a token. The provider's clock may be behind by leeway.
+func (p *provider) verify(ctx context.Context, doc *oidc.Provider, raw string) (*oidc.IDToken, error) {
+	return doc.Verifier(&oidc.Config{ClientID: p.ClientID, Now: func() time.Time { return time.Now().Add(-leeway) }}).Verify(ctx, raw)
+}
+
+// againAfter is the minimum time between two readings of a discovery document, because anybody can have a
+// provider's token refused.
+const againAfter = time.Minute
+
+// again reads the discovery document again, unless it was read within a minute; nil if it was not read.
+func (p *provider) again(ctx context.Context) *oidc.Provider {
+	p.mu.Lock()
+	due := time.Since(p.read) >= againAfter
+	if due {
+		p.read = time.Time{}
+	}
+	p.mu.Unlock()
+	if !due {
+		return nil
+	}
+	doc, err := p.document(ctx)
+	if err != nil {
+		return nil
+	}
+	return doc
+}
+
 // identify exchanges a code for a token and returns the person that it names. The library checks
 // signature, algorithm, issuer, audience and expiry.
 func (p *provider) identify(ctx context.Context, a attempt, code string) (identity, error) {
@@ -212,7 +242,14 @@ func (p *provider) identify(ctx context.Context, a attempt, code string) (identi
 		return identity{}, rejected("the code was not exchanged: %w", withoutReply(err))
 	}
 	raw, _ := token.Extra("id_token").(string)
-	verified, err := doc.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
+	verified, err := p.verify(ctx, doc, raw)
+	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); err != nil && !expired {
+		// The provider may have another algorithm or other keys than its document said.
+		if newer := p.again(ctx); newer != nil {
+			doc = newer
+			verified, err = p.verify(ctx, doc, raw)
+		}
+	}
 	if err != nil {
 		return identity{}, rejected("the token is not valid: %s", tokenFault(err))
 	}
@@ -255,7 +292,7 @@ func (p *provider) identify(ctx context.Context, a attempt, code string) (identi
 func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oauth2.Token, subject string, c *claims, all map[string]json.RawMessage) error {
 	var missing []string
 	groups := p.groupsClaim()
-	for claim, found := range map[string]bool{"name": c.Name != "", "email": c.Email != "", groups: len(p.Groups) == 0 || isRead(all[groups]) || c.Elsewhere[groups] != ""} {
+	for claim, found := range map[string]bool{"name": c.Name != "", "email": c.Email != "", groups: len(p.Groups) == 0 || isRead(claimAt(all, groups)) || c.Elsewhere[groups] != ""} {
 		if !found {
 			missing = append(missing, claim)
 		}
@@ -281,8 +318,8 @@ func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oaut
 	if c.Email == "" { // whether it is verified belongs to the address
 		c.Email, c.EmailVerified = more.Email, more.EmailVerified
 	}
-	if !isRead(all[groups]) {
-		all[groups] = others[groups]
+	if !isRead(claimAt(all, groups)) {
+		all[groups] = claimAt(others, groups)
 	}
 	if c.Elsewhere == nil {
 		c.Elsewhere = more.Elsewhere
@@ -291,6 +328,20 @@ func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oaut
 }
 
 func (p *provider) groupsClaim() string { return cmp.Or(p.GroupsClaim, "groups") }
+
+// claimAt returns a claim by its name or, if there is none, by a path such as realm_access.roles: Keycloak nests
+// its roles. Names may contain dots themselves, as those of Auth0 do.
+func claimAt(all map[string]json.RawMessage, name string) json.RawMessage {
+	if value, ok := all[name]; ok {
+		return value
+	}
+	first, rest, nested := strings.Cut(name, ".")
+	var inner map[string]json.RawMessage
+	if !nested || json.Unmarshal(all[first], &inner) != nil {
+		return nil
+	}
+	return claimAt(inner, rest)
+}
 
 // isRead reports whether a claim has a value. Without one, a provider should omit it, and some send null.
 func isRead(claim json.RawMessage) bool { return len(claim) > 0 && string(claim) != "null" }
@@ -315,7 +366,8 @@ func tokenFault(err error) string {
 // groups of the person, and with an empty list the person would lose the memberships that they give.
 func (p *provider) groups(doc *oidc.Provider, c claims, all map[string]json.RawMessage) ([]string, error) {
 	name := p.groupsClaim()
-	value, ok := all[name], isRead(all[name])
+	value := claimAt(all, name)
+	ok := isRead(value)
 	if !ok && c.Elsewhere[name] != "" {
 		return nil, stoa.Errorf(stoa.CodeScope, "You are in too many groups for the identity provider to list them. The operator of this service can use app roles instead: assign them to people, and set groupsClaim to roles.")
 	}

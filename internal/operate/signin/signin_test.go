@@ -646,7 +646,7 @@ func TestACallbackIsUsedOnceInItsBrowser(t *testing.T) {
 	denied := s.browser()
 	_, location, _ := denied.do("GET", "/signin/corp", nil)
 	state := mustParse(t, location).Query().Get("state")
-	if status, _, page := denied.do("GET", "/signin/corp/callback?error=access_denied&error_description="+fakeidp.Secret+"&state="+state, nil); status != 401 || !strings.Contains(page, "not confirmed") {
+	if status, _, page := denied.do("GET", "/signin/corp/callback?error=access_denied&error_description="+fakeidp.Secret+"&state="+state, nil); status != 401 || !strings.Contains(page, "was refused at the identity provider") || strings.Contains(page, fakeidp.Secret) {
 		t.Errorf("a refusal: %d %s", status, page)
 	}
 	for _, path := range []string{"/signin/none", "/signin/none/callback"} {

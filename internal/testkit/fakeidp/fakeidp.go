@@ -5,11 +5,13 @@ package fakeidp
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -65,6 +67,10 @@ type Style struct {
 	GroupsScope string
 	// NoUserinfo leaves the userinfo endpoint out.
 	NoUserinfo bool
+	// Alg signs with RS512 instead of RS256.
+	Alg string
+	// Behind is how far the provider's clock is behind.
+	Behind time.Duration
 }
 
 // Secret is in every reply of the provider that must not be repeated.
@@ -195,7 +201,7 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		document := map[string]any{
 			"issuer": issuer, "authorization_endpoint": p.Issuer + "authorize", "token_endpoint": p.Issuer + "token", "jwks_uri": p.Issuer + "keys",
-			"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}, "token_endpoint_auth_methods_supported": []string{"client_secret_post"},
+			"id_token_signing_alg_values_supported": []string{p.alg(), "HS256", "none"}, "token_endpoint_auth_methods_supported": []string{"client_secret_post"},
 			"scopes_supported": p.scopes(), "userinfo_endpoint": p.Issuer + "me",
 		}
 		if p.style.NoUserinfo {
@@ -204,7 +210,7 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 		write(w, document)
 	case r.URL.Path == "/keys":
 		write(w, map[string]any{"keys": []any{map[string]any{
-			"kty": "RSA", "use": "sig", "alg": "RS256", "kid": p.kid, "n": encode(p.key.N.Bytes()), "e": encode(big.NewInt(int64(p.key.E)).Bytes()),
+			"kty": "RSA", "use": "sig", "alg": p.alg(), "kid": p.kid, "n": encode(p.key.N.Bytes()), "e": encode(big.NewInt(int64(p.key.E)).Bytes()),
 		}}})
 	case r.URL.Path == "/token" && r.Method == http.MethodPost:
 		p.token(w, r)
@@ -281,7 +287,7 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 
 // sign returns a token for a request.
 func (p *Provider) sign(asked request) string {
-	now := time.Now()
+	now := time.Now().Add(-p.style.Behind)
 	claims := p.claimsOf(asked.scope)
 	if p.style.Thin {
 		claims = map[string]any{"sub": claims["sub"]}
@@ -290,7 +296,7 @@ func (p *Provider) sign(asked request) string {
 	if !p.style.Thin || asked.maxAge {
 		claims["auth_time"] = now.Unix()
 	}
-	header := map[string]any{"alg": "RS256", "kid": p.kid, "typ": "JWT"}
+	header := map[string]any{"alg": p.alg(), "kid": p.kid, "typ": "JWT"}
 	key := p.key
 	switch p.fault {
 	case WrongIssuer:
@@ -306,7 +312,7 @@ func (p *Provider) sign(asked request) string {
 	case NoNonce:
 		delete(claims, "nonce")
 	case Expired:
-		claims["exp"] = now.Add(-time.Minute).Unix()
+		claims["exp"] = now.Add(-2 * time.Minute).Unix()
 	case NoSubject:
 		delete(claims, "sub")
 	case Foreign:
@@ -331,11 +337,18 @@ func (p *Provider) sign(asked request) string {
 		mac.Write([]byte(text))
 		signature = mac.Sum(nil)
 	default:
+		if p.alg() == "RS512" {
+			sum := sha512.Sum512([]byte(text))
+			signature, _ = rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA512, sum[:])
+			break
+		}
 		sum := sha256.Sum256([]byte(text))
 		signature, _ = rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:]) // 2048 bits are enough
 	}
 	return text + "." + encode(signature)
 }
+
+func (p *Provider) alg() string { return cmp.Or(p.style.Alg, "RS256") }
 
 func part(v any) string {
 	text, _ := json.Marshal(v) // texts and numbers
