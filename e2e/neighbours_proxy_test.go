@@ -23,7 +23,10 @@ type proxy struct {
 	version  []string
 	// config adapts the printed block to a test: without TLS, at a port, before a service.
 	config func(block string, port int, service, dir string) string
-	args   func(file string) []string
+	// compression is the language of the block that compresses replies without holding streams back;
+	// empty if the page has none.
+	compression string
+	args        func(file string) []string
 }
 
 var proxies = []proxy{
@@ -38,7 +41,7 @@ var proxies = []proxy{
 		},
 	},
 	{
-		program: "caddy", language: "caddyfile", version: []string{"version"},
+		program: "caddy", language: "caddyfile", compression: "caddyfile-encode", version: []string{"version"},
 		config: func(block string, port int, service, _ string) string {
 			block = strings.NewReplacer("stoa.example.com {", fmt.Sprintf("http://127.0.0.1:%d {", port), "127.0.0.1:8080", service).Replace(block)
 			return "{\n\tadmin off\n\tauto_https off\n}\n" + block
@@ -69,13 +72,19 @@ func (p proxy) before(t *testing.T, h *server, vendor string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?s)```" + p.language + "\n(.*?)```").FindSubmatch(page)
-	if block == nil {
-		t.Fatalf("docs/proxy.md has no block %q", p.language)
+	printed := func(language string) string {
+		block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(page)
+		if block == nil {
+			t.Fatalf("docs/proxy.md has no block %q", language)
+		}
+		return string(block[1])
 	}
 	port, dir := freePort(t), t.TempDir()
 	service := strings.TrimPrefix(h.url, "http://")
-	config := p.config(string(block[1]), port, service, dir)
+	config := p.config(printed(p.language), port, service, dir)
+	if p.compression != "" {
+		config = strings.Replace(config, "\treverse_proxy", printed(p.compression)+"\treverse_proxy", 1)
+	}
 	if !strings.Contains(config, fmt.Sprint(port)) || !strings.Contains(config, service) {
 		t.Fatalf("the configuration of the page was not adapted:\n%s", config)
 	}
@@ -123,6 +132,15 @@ func (p proxy) before(t *testing.T, h *server, vendor string) *server {
 			pass(ctx, 20*time.Millisecond)
 		}
 	}
+}
+
+// compressed is a transport whose requests accept gzip and which does not decompress.
+type compressed struct{ next http.RoundTripper }
+
+func (c compressed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Accept-Encoding", "gzip")
+	return c.next.RoundTrip(r)
 }
 
 // TestNeighbourProxiesPassCallsOn runs the configurations of docs/proxy.md: deltas arrive one by one, a
@@ -174,8 +192,10 @@ func TestNeighbourProxiesPassCallsOn(t *testing.T) {
 				vendor.WaitEnded(t, calls)
 			}
 			leave("a whole reply", false, "fault: hang")
+			front.http.Transport = compressed{front.http.Transport} // as browsers and some clients ask
 			leave("a stream with a pause", true, "tokens: 9\nfault: hang-body after 2")
 			leave("a stream of deltas", true, "tokens: 100000\nslow: 5ms")
+			front.http.Transport = front.http.Transport.(compressed).next
 			if s := front.ask(t.Context(), ownerKey, "", object{"model": "alpha-sonnet-5-5", "input": "mark: " + strings.Repeat("x", 3<<20) + "\nsay: done"}, nil); s.text != "done" {
 				t.Errorf("a large body: %+v", s)
 			}

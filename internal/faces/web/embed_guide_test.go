@@ -21,7 +21,7 @@ import (
 // snippet is the code of the guide that carries that name.
 func snippet(t *testing.T, name string) string {
 	t.Helper()
-	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "embeds.md"))
+	guide, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "embeds.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

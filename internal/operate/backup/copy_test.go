@@ -219,7 +219,10 @@ func TestEveryTableIsCopied(t *testing.T) {
 		if i == 1 {
 			first = done
 		}
-		if !slices.EqualFunc(first.Tables, done.Tables, func(a, b backup.CopiedTable) bool { return a.Name == b.Name && a.From == b.To }) {
+		// The nodes of a copy are ended after the comparison.
+		if !slices.EqualFunc(first.Tables, done.Tables, func(a, b backup.CopiedTable) bool {
+			return a.Name == b.Name && b.From == b.To && (a.From == b.To || a.Name == "nodes")
+		}) {
 			t.Errorf("copy %d has %v, the first has %v", i, done.Tables, first.Tables)
 		}
 		if got := found(t, places[i]); !slices.Equal(got, want) {
