@@ -67,7 +67,7 @@ func TestProblems(t *testing.T) {
 				"stoa.yaml:2:100: signIn.oidc[0].scopes[2]: \"\" is not a scope; a scope has 1 to 200 printable ASCII characters, without spaces, quotes and backslashes",
 		},
 		{
-			name: "identity providers on several nodes", yaml: "database: postgres://db.internal/base/stoa\nsignIn: {session: 1s, keysPauseAfter: 1h, oidc: [{name: corp, issuer: https://id.example.com/, clientId: c}]}\n",
+			name: "identity providers on several nodes", yaml: "database: postgres://db.internal/stoa\nsignIn: {session: 1s, keysPauseAfter: 1h, oidc: [{name: corp, issuer: https://id.example.com/, clientId: c}]}\n",
 			want: "stoa.yaml:2:19: signIn.session: 1s is out of range; use 5m to 30d\n" +
 				"stoa.yaml:2:39: signIn.keysPauseAfter: 1h0m0s is out of range; use 24h to 730d, or 0 so that no key pauses\n" +
 				"publicUrl: identity providers redirect people to this address; set it\n" +
