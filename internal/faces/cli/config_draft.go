@@ -39,23 +39,21 @@ func viewConfigVersions() view {
 
 // configLive returns the commands that read and change the settings of a running service.
 func (e *env) configLive() []*cobra.Command {
-	list := &cobra.Command{
-		Use: "list", Short: "List the settings in force", Args: noArgs,
-		Long: `List the providers, families, models, aliases and plans of a running service, with the source of each: the
+	list := e.verb(verb{
+		use: "list", short: "List the settings in force",
+		long: `List the providers, families, models, aliases and plans of a running service, with the source of each: the
 configuration file, the environment, the managed settings, or the shipped list. --json includes their values.
 Requires a key with the scope operator:read.`,
-		Example: "  stoa config list\n  stoa config list --jq '.[] | select(.source==\"managed\")'",
-	}
-	o := e.output(list)
-	list.RunE = func(c *cobra.Command, _ []string) error {
-		return e.providerList(c, o, "/config", view{"ConfigItem", []column{
+		example: "  stoa config list\n  stoa config list --jq '.[] | select(.source==\"managed\")'",
+		op:      "GET /config", whole: true, none: "There are no settings.",
+		rows: view{"ConfigItem", []column{
 			{"Kind", "kind", plain},
 			{"Name", "name", plain},
 			{"Source", "source", plain},
 			{"Where", "where", flexible},
 			{"Shadows managed settings", "shadowed", plain},
-		}}, "There are no settings.")
-	}
+		}},
+	})
 	history := e.verb(verb{
 		use: "history", short: "List the versions of the managed settings",
 		long:    "List the applied versions of the managed settings, newest first, and what each changed.",

@@ -84,10 +84,6 @@ test them. CONNECTION is an id, or a unique name.`)
 		Long:    "Read the tools of the server, and show the differences. This approves no tools.",
 		Example: "  stoa connections refresh notes",
 	}
-	tools := &cobra.Command{
-		Use: "tools CONNECTION", Short: "List the tools of a connection", Args: takes("CONNECTION"),
-		Long: "List the tools of a connection with their review.", Example: "  stoa connections tools notes",
-	}
 	c.AddCommand(
 		e.connectionsCreate(),
 		e.verb(verb{
@@ -122,18 +118,10 @@ test them. CONNECTION is an id, or a unique name.`)
 		e.connectionsSwitch("disable", "Switch a connection off", `Switch a connection off: its tools are withheld, planned calls are not made, and no requests are sent to its
 server. The review of its tools is kept. The agents that use its tools are listed.`, false),
 		e.onObject(connectionCollection(), refresh, e.refreshConnection),
-		e.onObject(connectionCollection(), tools, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-			all, err := catalog(ctx, call, path)
-			if err != nil {
-				return err
-			}
-			return o.list(viewTools(), func(yield func(jsonx.Value, error) bool) {
-				for _, t := range all {
-					if !yield(t.raw, nil) {
-						return
-					}
-				}
-			}, 0, "The server has no tools, or was not refreshed yet.")
+		e.verb(verb{
+			use: "tools CONNECTION", short: "List the tools of a connection",
+			long: "List the tools of a connection with their review.", example: "  stoa connections tools notes",
+			op: "GET /connections/{CONNECTION}/tools", rows: viewTools(), whole: true, none: "The server has no tools, or was not refreshed yet.",
 		}),
 		e.connectionsAuthorize(),
 		e.connectionsReview(),
