@@ -247,7 +247,8 @@ func loadZone(name string) (*time.Location, error) {
 	case "", "Local", "localtime", "posixrules", "posix", "right", "Factory", "SystemV": // this machine's zone, or not a zone
 		return nil, errNoZone
 	}
-	if len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool {
+	// The file of a zone is found under a name with an empty part, too; the compiled-in zone is not.
+	if len(name) > 64 || strings.Contains(name, "//") || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/_+-", r)
 	}) {
 		return nil, errNoZone

@@ -123,6 +123,16 @@ func TestNoCallCostsMoreThanTheHighestPrice(t *testing.T) {
 	}
 }
 
+// TestAZoneHasOneName refuses spellings that only the files of some machines know.
+func TestAZoneHasOneName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Europe//Berlin", "Europe/Berlin/", "/UTC", "UTC/"} {
+		if _, err := LoadZone(name); err == nil {
+			t.Errorf("%q is accepted", name)
+		}
+	}
+}
+
 func TestMistakesOfATariffHaveTheirPath(t *testing.T) {
 	t.Parallel()
 	hours := func(change func(h *PriceHours)) Tariff {
