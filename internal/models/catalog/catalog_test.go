@@ -340,6 +340,9 @@ models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is no
 			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Tariff{Input: 5, CacheWrite: 4, CacheWriteLong: 4}}}
 		}, `models.gamma-6-luna.price.cacheWrite: writing to the cache costs less (4) than input (5); use at least the rate of input, or leave it out
 models.gamma-6-luna.price.cacheWriteLong: writing to the cache for a long life costs less (4) than for a short one (5); use at least that, or leave it out`},
+		{"rules without rates", func(o *Options) {
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Tariff{Above: &stoa.LongInput{Tokens: 5, Input: 2, Output: 1}}}}
+		}, `models.gamma-6-luna.price: has rules, but no rates to which they apply; set input and output, since a price replaces the shipped one`},
 		{"an alias that is a model", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Aliases: []string{"beta-3.1-pro"}}}
 		}, `models.gamma-6-luna.aliases: "beta-3.1-pro" is the name of a model; choose another name for the alias`},

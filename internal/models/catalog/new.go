@@ -239,6 +239,9 @@ func (b *builder) price(p stoa.Tariff, path string) stoa.Tariff {
 	if least := max(p.Input, p.CacheWrite); p.CacheWriteLong != 0 && p.CacheWriteLong < least {
 		b.problem(path+".cacheWriteLong", "writing to the cache for a long life costs less (%d) than for a short one (%d); use at least that, or leave it out", int64(p.CacheWriteLong), int64(least))
 	}
+	if p.Input == 0 && p.Output == 0 && (p.Above != nil || len(p.Hours) > 0) {
+		b.problem(path, "has rules, but no rates to which they apply; set input and output, since a price replaces the shipped one")
+	}
 	p.Problems(func(at, format string, args ...any) { b.problem(strings.TrimSuffix(path+"."+at, "."), format, args...) })
 	p.Version = "" // set with the rates that are left out
 	return p
