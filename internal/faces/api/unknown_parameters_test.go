@@ -41,7 +41,10 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 			t.Errorf("the error does not name the parameter: %+v", e)
 		}
 		hasAccount := op.Parameters.GetByInAndName(openapi3.ParameterInQuery, "accountId") != nil
-		if hasAccount {
+		if hasAccount { // an empty one, as of an unset variable, is not the caller's own account
+			if e := c.SendForError("invalid_value", asking(op, "accountId=")).Error(); e.Param == nil || *e.Param != "accountId" {
+				t.Errorf("an empty accountId: %+v", e)
+			}
 			return
 		}
 		e = c.SendForError("unknown_parameter", asking(op, "accountId="+h.Account.ID)).Error()
