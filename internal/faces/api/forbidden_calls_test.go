@@ -49,6 +49,28 @@ func TestAForbiddenCallAloneIsCharged(t *testing.T) {
 	quiet(t, h)
 }
 
+// TestACallOfAnotherToolIsOmitted has every vendor call a tool that is not among the offered ones:
+// a client that runs calls by their names would run it.
+func TestACallOfAnotherToolIsOmitted(t *testing.T) {
+	t.Parallel()
+	h, _ := vendors(t, apitest.Config{Server: lenient})
+	c := h.Client(t)
+	for _, model := range allWires {
+		for _, path := range allFormats {
+			for _, stream := range []bool{false, true} {
+				r := c.Want(200, "POST", path, callTools(path, model, "call: other {}\nsay: a", body{"stream": stream}))
+				if text := string(r.Body); strings.Contains(text, `"name":"other"`) || strings.Contains(text, `"tool_use"`) || strings.Contains(text, `"finish_reason":"tool_calls"`) {
+					t.Errorf("%s at %s has the call: %s", model, path, text)
+				}
+				if got := receipts(t, h)[0]; got.Amount == 0 || got.Adjustments&stoa.CallsDropped == 0 {
+					t.Errorf("%s at %s: charged %+v", model, path, got.Charge)
+				}
+			}
+		}
+	}
+	quiet(t, h)
+}
+
 // TestACallThatGeminiWithholdsIsCharged has Gemini withhold calls that a caller can bring about, and
 // write nothing else.
 func TestACallThatGeminiWithholdsIsCharged(t *testing.T) {

@@ -190,7 +190,7 @@ type wanted struct {
 	reasoning  bool     // reasoning items, and the phases of messages
 	summary    bool     // of the reasoning; otherwise no summary is shown, even if the vendor sends one
 	noParallel bool     // at most one call
-	noTools    bool     // the request has no tools: calls in the reply are dropped
+	noTools    bool     // no tool may be called: calls in the reply are dropped
 	only       []string // names of the tools that may be called; nil means all
 	// forms are the forms of tools that are custom or in a namespace, by name.
 	forms map[string]*stoa.ToolForm

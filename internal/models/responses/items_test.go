@@ -25,6 +25,26 @@ func built(t *testing.T, w wanted, stop stoa.Stop, events ...stoa.Event) string 
 	return o.status + ": " + strings.Join(all, " | ")
 }
 
+func TestCallsThatTheRequestDoesNotAllowAreLeftOut(t *testing.T) {
+	t.Parallel()
+	call := func(name string) stoa.Event {
+		return stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: "id_" + name, Name: name, Arguments: "{}"}}
+	}
+	for choice, want := range map[string]string{
+		`"auto"`:                         "completed: f {} completed | g {} completed",
+		`"none"`:                         "completed: text  completed",
+		`{"type":"function","name":"f"}`: "completed: f {} completed",
+	} {
+		req, err := Parse([]byte(`{"model":"m","input":"q","tool_choice":`+choice+`,"tools":[{"type":"function","name":"f"},{"type":"function","name":"g"}]}`), Options{Tools: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := built(t, req.wanted, stoa.StopToolCalls, call("f"), call("other"), call("g")); got != want {
+			t.Errorf("%s: got %s, want %s", choice, got, want)
+		}
+	}
+}
+
 func TestItemsAreBuiltFromEvents(t *testing.T) {
 	t.Parallel()
 	text := func(s string) stoa.Event { return stoa.Event{Kind: stoa.Delta, Text: s} }

@@ -503,8 +503,15 @@ func (p *parser) complete() error {
 	w.json, w.summary = call.TextFormat().Kind != stoa.FormatText, call.Summary
 	w.itemized = w.reasoning || called || w.json || p.hasMedia()
 	call.Stateful, call.NoParallel = w.itemized, w.noParallel
-	if w.noTools = len(call.Tools) == 0; w.noTools {
-		call.Choice = nil
+	switch {
+	case len(call.Tools) == 0:
+		call.Choice, w.noTools = nil, true
+	case call.ToolChoice().Mode == stoa.ChoiceNone:
+		w.noTools = true
+	case w.only == nil:
+		for i := range call.Tools {
+			w.only = append(w.only, call.Tools[i].Name)
+		}
 	}
 	if w.itemized {
 		var err error
