@@ -106,6 +106,7 @@ func TestACompactionWithoutASummaryIsCharged(t *testing.T) {
 	})
 	for i, text := range []string{
 		`{"role":"assistant","content":""}`,
+		`{"role":"assistant","content":" \n"}`,
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
 	} {
 		message = text

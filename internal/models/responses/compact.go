@@ -3,6 +3,7 @@ package responses
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
@@ -42,7 +43,7 @@ func ParseCompact(body []byte, o Options) (*Request, error) {
 // unusable returns the error of an outcome that is charged and of no use to the caller: a
 // compaction without a summary, or a reply that is not text.
 func (r *Request) unusable(o *outcome) error {
-	if _, compacts := r.format.(*compactMaker); compacts && o.text() == "" {
+	if _, compacts := r.format.(*compactMaker); compacts && strings.TrimSpace(o.text()) == "" {
 		return errNoSummary
 	}
 	if o.other != "" {
