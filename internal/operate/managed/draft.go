@@ -385,8 +385,8 @@ func (m *Manager) Priced(settings []byte) (*catalog.Catalog, error) {
 	}
 	cfg.Models = changed
 	cat, err := build(cfg, nil)
-	if err != nil {
-		return nil, invalid(problems(err, cfg))
+	if err != nil { // by a price of the request, which has no place in the file
+		return nil, invalid(problems(err, config.Config{}))
 	}
 	return cat, nil
 }

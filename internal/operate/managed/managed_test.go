@@ -220,6 +220,17 @@ func TestTheFileTakesPrecedence(t *testing.T) {
 	}
 }
 
+func TestAMistakeInPreviewedPricesIsNotSoughtInTheFile(t *testing.T) {
+	t.Parallel()
+	n := start(t, "models:\n  alpha-haiku-4-5: {price: {input: 1, output: 2}}\n")
+	for _, id := range []string{"alpha-haiku-4-5", "beta-3.1-pro"} {
+		_, err := n.Priced([]byte(`{"models":{"` + id + `":{"price":{"input":1,"cachedInput":2,"output":2}}}}`))
+		if err == nil || strings.Contains(err.Error(), "stoa.yaml") || stoa.AsError(err).Param != "settings.models."+id+".price.cachedInput" {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
 func TestKeysAreAddedReplacedAndRemoved(t *testing.T) {
 	t.Parallel()
 	n := start(t, "")
