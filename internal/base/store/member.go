@@ -126,6 +126,15 @@ func (tx *Tx) HasOtherOwner(ctx context.Context, accountID, personID string) (bo
 	return tx.Get(ctx, `SELECT 1 FROM members WHERE account_id = $1 AND role = $2 AND person_id <> $3 LIMIT 1`, []any{accountID, stoa.RoleOwner, personID}, &one)
 }
 
+// IsUsed reports whether somebody uses the account: it has an owner, or a key that has made a request.
+func (tx *Tx) IsUsed(ctx context.Context, accountID string) (bool, error) {
+	if owned, err := tx.HasOtherOwner(ctx, accountID, ""); err != nil || owned {
+		return owned, err
+	}
+	var one int
+	return tx.Get(ctx, `SELECT 1 FROM keys WHERE account_id = $1 AND last_used_at > 0 LIMIT 1`, []any{accountID}, &one)
+}
+
 // UpdateMember writes the roles, the source and KeptSince of a member.
 func (tx *Tx) UpdateMember(ctx context.Context, m stoa.Member) error {
 	_, err := members.change(ctx, tx, &m, `role operator_role source kept_since`, `account_id = $1 AND person_id = $2`, m.AccountID, m.PersonID)

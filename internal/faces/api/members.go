@@ -27,7 +27,7 @@ func (s *Server) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.
 
 // invite creates an invitation. In the account of the caller's key, the key needs the scopes of
 // the role, and everywhere those of an operator role. A key that is limited to billing must not
-// reach what members of other accounts do, so it invites only where there is no owner.
+// reach what members of other accounts do, so it invites only where nobody is yet.
 func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accountID string, b contract.InviteMember) (rest.Reply[contract.InvitationWithLink], error) {
 	var reply rest.Reply[contract.InvitationWithLink]
 	operatorRole, role := orZero(b.OperatorRole), b.Role
@@ -38,10 +38,10 @@ func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accou
 		return reply, err
 	}
 	if accountID != by.Account.ID && !by.Key.Has(stoa.ScopeOperator) {
-		if owned, err := tx.HasOtherOwner(ctx, accountID, ""); err != nil {
+		if used, err := tx.IsUsed(ctx, accountID); err != nil {
 			return reply, err
-		} else if owned {
-			return reply, stoa.Errorf(stoa.CodeScope, "This account has an owner, who can invite people. Use a key with the scope %q.", stoa.ScopeOperator).At("role")
+		} else if used {
+			return reply, stoa.Errorf(stoa.CodeScope, "This account has an owner or a key that is in use. To invite people to it, use a key with the scope %q.", stoa.ScopeOperator).At("role")
 		}
 	}
 	return s.makeInvitation(ctx, tx, stoa.Invitation{AccountID: accountID, Role: b.Role, OperatorRole: operatorRole, Name: orZero(b.Name), MadeBy: by.Key.ID})

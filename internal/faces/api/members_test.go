@@ -192,7 +192,15 @@ func TestRolesHaveBounds(t *testing.T) {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
-	// It invites the first owner of an account, and nobody who would share what an owner has.
+	// It invites the first owner of an account, and nobody who would share what an owner has, or what a
+	// customer without one has made with a key.
+	var handed contract.AccountWithKey
+	c.Want(201, "POST", "/api/v1/accounts", object{"name": "Handed"}).JSON(&handed)
+	billing.Want(201, "POST", "/api/v1/accounts/"+handed.ID+"/members", object{"role": "owner"})
+	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error { return tx.TouchKey(t.Context(), handed.Key.ID, tx.Now) }); err != nil {
+		t.Fatal(err)
+	}
+	billing.WantError(stoa.CodeScope, "POST", "/api/v1/accounts/"+handed.ID+"/members", object{"role": "owner"})
 	var second contract.InvitationWithLink
 	billing.Want(201, "POST", invite, object{"role": "owner"}).JSON(&second)
 	h.NewMember(customer.ID, "owner", "")
