@@ -259,7 +259,7 @@ func TestResultsAreReadInPart(t *testing.T) {
 			"error":  "it failed",
 			"int64":  `{"id":1915883588174806058,"x":1.0}`,
 			"block":  "before\n(A part of the kind \"hologram\", which this service does not know, was left out.)\n(A part of the result cannot be read.)\nafter",
-			"schema": "done",
+			"schema": "done\n{\"n\":\"seven\"}",
 			"link":   "(A link, which was not followed: secrets " + f.URL + "linked)",
 			"photo":  "before\n(image 1: image/png, 2 × 3 pixels)\nafter",
 			"image":  "(image/png, 1 kB, left out: this service passes text only.)",
@@ -299,7 +299,7 @@ func TestAServerAsksTheClient(t *testing.T) {
 func TestHostileCatalogs(t *testing.T) {
 	t.Parallel()
 	f := fakemcp.Start(t)
-	for order, of := range map[string]string{"endless": "list of tools does not end", "same": "list of tools does not end", "501": "more than 500 tools"} {
+	for order, of := range map[string]string{"endless": "list of tools does not end", "501": "more than 500 tools"} {
 		f.Always("tools/list", order)
 		before := len(f.Requests())
 		if _, err := to(f).Catalog(t.Context()); err == nil || !strings.Contains(err.Error(), of) {
@@ -308,6 +308,10 @@ func TestHostileCatalogs(t *testing.T) {
 		if n := len(f.Requests()) - before; n > maxPages+1 {
 			t.Errorf("%s: %d requests", order, n)
 		}
+	}
+	f.Always("tools/list", "same")
+	if got, err := to(f).Catalog(t.Context()); err != nil || len(got.Tools) != len(fakemcp.Tools()) || !strings.Contains(got.Note, "does not end") {
+		t.Errorf("%+v, %v", got, err)
 	}
 	for order, class := range outcomes {
 		if order == "hang" || order == "drip" {

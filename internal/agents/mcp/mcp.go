@@ -13,6 +13,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,26 +61,38 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 		}
 	}
 	var entries []json.RawMessage
-	bytes, seen := 0, map[string]bool{}
-	for cursor, more := "", true; more; {
-		if seen[cursor] || len(seen) == maxPages {
+	known := map[string]bool{} // entries, so that a page that is sent twice does not make its tools ambiguous
+	bytes, pages, seen := 0, 0, map[string]bool{}
+	for cursor := (*string)(nil); ; {
+		if pages++; pages > maxPages {
 			return nil, remote.Against("The server's list of tools does not end.")
 		}
-		seen[cursor] = true
 		page, err := c.list(ctx, cursor)
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range page.Tools {
-			bytes += len(t)
-		}
 		if ttl := page.ttl(); ttl != 0 && (out.TTL == 0 || ttl < out.TTL) {
 			out.TTL = ttl
 		}
-		if entries = append(entries, page.Tools...); len(entries) > remote.MaxTools || bytes > remote.MaxCatalog {
+		for _, t := range page.Tools {
+			if pages > 1 && known[string(t)] {
+				continue
+			}
+			known[string(t)] = true
+			bytes += len(t)
+			entries = append(entries, t)
+		}
+		if len(entries) > remote.MaxTools || bytes > remote.MaxCatalog {
 			return nil, remote.Against(fmt.Sprintf("The server has more than %d tools, or more than %d MiB of definitions.", remote.MaxTools, remote.MaxCatalog>>20))
 		}
-		cursor, more = page.NextCursor, page.NextCursor != ""
+		if cursor = page.NextCursor; cursor == nil {
+			break
+		}
+		if seen[*cursor] {
+			out.Note = fmt.Sprintf("The server's list of tools does not end: it repeats a cursor on page %d. These are the tools up to there.", pages)
+			break
+		}
+		seen[*cursor] = true
 	}
 	out.Tools = remote.ParseTools(entries)
 	for i, t := range out.Tools {
@@ -93,8 +106,8 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 // A listing is one page of a catalog.
 type listing struct {
 	Tools      []json.RawMessage `json:"tools"`
-	NextCursor string            `json:"nextCursor"`
-	TTLMs      json.RawMessage   `json:"ttlMs"` // not in the legacy era
+	NextCursor *string           `json:"nextCursor"` // nil on the last page; an empty one leads to another page, too
+	TTLMs      json.RawMessage   `json:"ttlMs"`      // not in the legacy era
 }
 
 // ttl returns the time for which the page is valid; 0 if the server does not say.
@@ -190,10 +203,17 @@ func (c *connected) close() {
 	}
 }
 
-// list reads one page of the catalog.
-func (c *connected) list(ctx context.Context, cursor string) (page listing, err error) {
+// emptyCursor stands for an empty cursor in the SDK, which would leave that out of the request.
+const emptyCursor = "\x00empty"
+
+// list reads one page of the catalog; the first one without a cursor.
+func (c *connected) list(ctx context.Context, cursor *string) (page listing, err error) {
 	c.wire.asked.begin()
-	_, err = c.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+	params := &sdk.ListToolsParams{}
+	if cursor != nil {
+		params.Cursor = cmp.Or(*cursor, emptyCursor)
+	}
+	_, err = c.session.ListTools(ctx, params)
 	x := c.wire.asked.last()
 	if x.result == nil {
 		return page, x.failure(ctx, err)

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -191,6 +192,73 @@ func TestAWrongToolCostsNoOther(t *testing.T) {
 	}
 }
 
+// TestListsEndAtAMissingCursor has servers that send every form of a next cursor.
+func TestListsEndAtAMissingCursor(t *testing.T) {
+	t.Parallel()
+	page := func(name, next string) string {
+		return `{"tools":[{"name":"` + name + `","inputSchema":{"type":"object"}}]` + next + `}`
+	}
+	for name, c := range map[string]struct {
+		pages map[string]string // by cursor; "none" without one
+		tools []string
+		noted bool
+		asked int
+	}{
+		"empty":        {map[string]string{"none": page("first", `,"nextCursor":""`), `""`: page("second", "")}, []string{"first", "second"}, false, 2},
+		"null":         {map[string]string{"none": page("first", `,"nextCursor":null`)}, []string{"first"}, false, 1},
+		"always empty": {map[string]string{"none": page("first", `,"nextCursor":""`), `""`: page("first", `,"nextCursor":""`)}, []string{"first"}, true, 2},
+		"empty within": {map[string]string{"none": page("first", `,"nextCursor":"a"`), `"a"`: page("second", `,"nextCursor":""`), `""`: page("third", "")}, []string{"first", "second", "third"}, false, 3},
+		"a circle":     {map[string]string{"none": page("first", `,"nextCursor":"a"`), `"a"`: page("second", `,"nextCursor":"b"`), `"b"`: page("third", `,"nextCursor":"a"`)}, []string{"first", "second", "third"}, true, 3},
+	} {
+		for _, old := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, old), func(t *testing.T) {
+				t.Parallel()
+				asked := atomic.Int64{}
+				list := func(w http.ResponseWriter, id string, params json.RawMessage) {
+					asked.Add(1)
+					var sent struct{ Cursor json.RawMessage }
+					_ = json.Unmarshal(params, &sent)
+					answer, found := c.pages[cmp.Or(string(sent.Cursor), "none")]
+					if !found {
+						t.Errorf("the cursor %s was sent", sent.Cursor)
+					}
+					result(w, id, answer)
+				}
+				f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					var m struct {
+						ID, Params json.RawMessage
+						Method     string
+					}
+					_ = json.NewDecoder(r.Body).Decode(&m)
+					switch {
+					case m.Method == "tools/list":
+						list(w, string(m.ID), m.Params)
+					case m.Method == "server/discover" && !old:
+						result(w, string(m.ID), `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
+					case m.Method == "initialize":
+						result(w, string(m.ID), `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"f","version":"1"}}`)
+					case m.ID == nil:
+						w.WriteHeader(http.StatusAccepted)
+					default:
+						w.WriteHeader(http.StatusNotFound)
+					}
+				}))
+				got, err := f.Catalog(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				var names []string
+				for _, tool := range got.Tools {
+					names = append(names, tool.Name+tool.Problem)
+				}
+				if !slices.Equal(names, c.tools) || (got.Note != "") != c.noted || asked.Load() != int64(c.asked) {
+					t.Errorf("%v, %q after %d requests", names, got.Note, asked.Load())
+				}
+			})
+		}
+	}
+}
+
 func TestCatalogsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(n int) string{
@@ -220,7 +288,21 @@ func TestResultsBecomeText(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"content":[{"type":"text","text":"a"},{"type":"hologram"},{"type":"text","text":"b"}]}`:               "a\n(A part of the kind \"hologram\", which this service does not know, was left out.)\nb",
 		`{"content":[],"structuredContent":{"id":1915883588174806058,"x":1.0}}`:                                 `{"id":1915883588174806058,"x":1.0}`,
-		`{"content":[{"type":"text","text":"a"}],"structuredContent":{"b":1}}`:                                  "a",
+		`{"content":[{"type":"text","text":"a"}],"structuredContent":{"b":1}}`:                                  "a\n{\"b\":1}",
+		`{"content":[{"type":"text","text":"b is 1, and 2.50"}],"structuredContent":{"c":[2.50,null],"b":1}}`:   "b is 1, and 2.50",
+		`{"content":[{"type":"text","text":"{\"b\":\"d\\u00f6rte\\n\"}"}],"structuredContent":{"b":"dörte\n"}}`: "{\"b\":\"d\\u00f6rte\\n\"}",
+		`{"content":[{"type":"text","text":"[1]"},{"type":"text","text":"[2]"}],"structuredContent":[2,1]}`:     "[1]\n[2]",
+		`{"content":[{"type":"text","text":""}],"structuredContent":{"a":"ada"}}`:                               `{"a":"ada"}`,
+		`{"content":[{"type":"text","text":" \n"},{"type":"text","text":""}],"structuredContent":["ada"]}`:      `["ada"]`,
+		`{"content":[{"type":"text","text":"1 person"}],"structuredContent":{"a":"ada"}}`:                       "1 person\n{\"a\":\"ada\"}",
+		`{"content":[{"type":"resource","resource":{"uri":"u:1","text":""}}],"structuredContent":{"a":"ada"}}`:  "(From u:1)\n\n{\"a\":\"ada\"}",
+		`{"content":[{"type":"resource","resource":{"uri":"u:1","text":"ada"}}],"structuredContent":["ada"]}`:   "(From u:1)\nada",
+		`{"content":[{"type":"resource_link","name":"n","uri":"u:1"}],"structuredContent":{"a":"ada"}}`:         "(A link, which was not followed: n u:1)\n{\"a\":\"ada\"}",
+		`{"content":[{"type":"hologram"},null],"structuredContent":{"a":"ada"}}`:                                "(A part of the kind \"hologram\", which this service does not know, was left out.)\n(A part of the result cannot be read.)\n{\"a\":\"ada\"}",
+		`{"content":null,"structuredContent":{"a":"ada"}}`:                                                      `{"a":"ada"}`,
+		`{"structuredContent":"ada"}`:                                                                           `"ada"`,
+		`{"content":[{"type":"text","text":""}]}`:                                                               "(The result is empty.)",
+		`{"content":[{"type":"text","text":"Done."}],"structuredContent":{}}`:                                   "Done.",
 		`{"content":[null,{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("A", 4000) + `"}]}`: "(A part of the result cannot be read.)\n(image/png, 3 kB, left out: this service passes text only.)",
 		`{"content":[{"type":"resource_link","name":"n","uri":"http://127.0.0.1/x"}]}`:                          "(A link, which was not followed: n http://127.0.0.1/x)",
 		`{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"t"}}]}`:                           "(From file:///a)\nt",

@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -26,24 +28,92 @@ func resultOf(raw json.RawMessage) *remote.Result {
 	if content, ok := members["content"]; ok && json.Unmarshal(content, &blocks) != nil {
 		parts = append(parts, "(The content of the result cannot be read.)")
 	}
-	texts := 0
+	var texts []string
 	for _, b := range blocks {
-		text, isText := imageText(b, out), false
-		if text == "" {
-			text, isText = blockText(b)
+		shown, isText := imageText(b, out), false
+		if shown == "" {
+			shown, isText = blockText(b)
 		}
 		if isText {
-			texts++
+			texts = append(texts, shown)
 		}
-		parts = append(parts, text)
+		parts = append(parts, shown)
 	}
-	if structured := members["structuredContent"]; texts == 0 && len(structured) > 0 && string(structured) != "null" {
-		parts = append(parts, string(structured)) // servers that send both repeat the content
+	if structured := members["structuredContent"]; len(structured) > 0 && string(structured) != "null" && !repeats(texts, structured) {
+		parts = append(parts, string(structured))
 	}
+	parts = slices.DeleteFunc(parts, func(part string) bool { return strings.TrimSpace(part) == "" })
 	if out.Text = strings.Join(parts, "\n"); len(parts) == 0 {
 		out.Text = "(The result is empty.)"
 	}
 	return out
+}
+
+// maxRescans limits the work of [repeats]: a value that does not come after the one before it
+// is searched for from the start.
+const maxRescans = 100
+
+// repeats reports whether texts contain every value of structured content. The protocol asks
+// servers to send it as text, too, and a model should not pay for it twice; but many servers
+// send an empty text or only a summary, from which the model cannot know the data.
+func repeats(texts []string, structured json.RawMessage) bool {
+	var spoken strings.Builder
+	for _, text := range texts {
+		if v, err := values([]byte(text)); err == nil && len(v) > 0 {
+			text = strings.Join(v, "\n") // without the escapes of its JSON
+		}
+		spoken.WriteString(text + "\n")
+	}
+	wanted, err := values(structured)
+	if err != nil || len(wanted) == 0 {
+		return len(texts) > 0
+	}
+	all, rest, rescans := spoken.String(), spoken.String(), 0
+	for _, v := range wanted {
+		_, after, found := strings.Cut(rest, v)
+		if !found && rescans < maxRescans {
+			rescans++
+			_, after, found = strings.Cut(all, v)
+		}
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return true
+}
+
+// values returns the strings, numbers and booleans in JSON, in their order, without names of
+// members.
+func values(raw []byte) (all []string, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var objects []bool // around the next token: an object, not a list
+	isName := false
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		within := len(objects) > 0 && objects[len(objects)-1]
+		if within && isName && token != json.Delim('}') {
+			isName = false
+			continue
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			objects = append(objects, token == json.Delim('{'))
+		case json.Delim('}'), json.Delim(']'):
+			objects = objects[:len(objects)-1]
+		case nil, "":
+		default:
+			all = append(all, fmt.Sprint(token))
+		}
+		isName = true // after a value or at the start of an object
+	}
 }
 
 // imageText adds the image of a block to a result, and returns the text that names it; empty

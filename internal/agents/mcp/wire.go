@@ -118,6 +118,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		if asked.Method == methodDiscover && w.assumed != "" {
 			return answer(req, assumption(asked.ID, w.assumed)), nil
 		}
+		if asked.Method == methodList {
+			data = bytes.Replace(data, []byte(`"cursor":"\u0000empty"`), []byte(`"cursor":""`), 1) // emptyCursor
+		}
 		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 	}
 	maps.Copy(out.Header, headers(w.server))
@@ -156,7 +159,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	r := &reply{w: w, credential: credential, into: into, request: out, body: resp.Body, id: asked.ID, callsTool: asked.Method == methodCall, x: exchange{status: resp.StatusCode, header: resp.Header}}
-	r.neutral = asked.Method == "tools/list" || asked.Method == methodCall
+	r.neutral = asked.Method == methodList || asked.Method == methodCall
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case resp.StatusCode/100 != 2:
@@ -196,6 +199,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 // Methods of the protocol.
 const (
 	methodCall     = "tools/call"
+	methodList     = "tools/list"
 	methodDiscover = "server/discover"
 )
 

@@ -49,6 +49,7 @@ type Catalog struct {
 	Protocol, Name, Version, Instructions string
 	URL                                   string // address for calls, if the server specifies it
 	Tools                                 []Tool
+	Note                                  string        // for reviewers, about a list that violates the protocol; usually empty
 	TTL                                   time.Duration // validity according to the server; 0 if it does not say
 }
 

@@ -216,7 +216,9 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 				return nil
 			}
 			now.Protocol, now.ServerName, now.ServerVersion = cut(catalog.Protocol, 64), cut(catalog.Name, maxServerName), cut(catalog.Version, maxServerName)
-			now.Instructions = cut(catalog.Instructions, maxInstructions)
+			if now.Instructions = cut(catalog.Instructions, maxInstructions); catalog.Note != "" {
+				now.Instructions = cut("("+catalog.Note+")\n"+catalog.Instructions, maxInstructions)
+			}
 			if err := d.update(ctx, tx, *now, catalog.Tools); err != nil || !d.withdrawn {
 				return err
 			}

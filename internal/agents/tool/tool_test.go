@@ -166,6 +166,10 @@ func TestARefreshThatFailsKeepsTheCatalog(t *testing.T) {
 			t.Errorf("%s: %d tools of %d, read is %s", order, len(now), len(before), now[fakemcp.Read].State)
 		}
 	}
+	b.f.Always("tools/list", "same")
+	if d := b.refresh(); d.Unchanged != 4 || !strings.HasPrefix(b.kept().Instructions, "(The server's list of tools does not end") {
+		t.Errorf("a list that repeats its cursor: %+v", d)
+	}
 	b.f.Always("tools/list", "")
 	if d := b.refresh(); d.Unchanged != 4 || d.Connection.ErrorCode != "" {
 		t.Errorf("%+v", d)

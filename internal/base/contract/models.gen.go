@@ -824,7 +824,7 @@ type Connection struct {
 	// ID Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Instructions The server's instructions, truncated. For reviewers; never sent to a model.
+	// Instructions The server's instructions, truncated; they begin with a note in parentheses if its list of tools repeats a cursor. For reviewers; never sent to a model.
 	Instructions nullable.Nullable[string] `json:"instructions"`
 
 	// Kind `mcp`: a server of the Model Context Protocol over HTTP; `http`: requests that `operations` describe; `openapi`: requests that an OpenAPI document describes.
