@@ -258,9 +258,7 @@ func (s *Sales) read(ctx context.Context, p stoa.Payment) error {
 	if err != nil {
 		return err
 	}
-	if session.Intent != nil {
-		p.PaymentIntent = session.Intent.ID
-	}
+	p.PaymentIntent = cmp.Or(session.Intent.ID, p.PaymentIntent)
 	now := time.Now()
 	if p.PaidAt.IsZero() {
 		return s.readUnpaid(ctx, p, session, now)
@@ -319,7 +317,7 @@ func (s *Sales) readUnpaid(ctx context.Context, p stoa.Payment, session session,
 		})
 	case session.Status == "expired":
 		p.State, action = stoa.PaymentExpired, "payment.expired"
-	case session.Status == "complete" && intent != nil && (intent.Status == "canceled" || intent.Status == "requires_payment_method"):
+	case session.Status == "complete" && (intent.Status == "canceled" || intent.Status == "requires_payment_method"):
 		p.State, action = stoa.PaymentFailed, "payment.failed"
 	default:
 		p.State, p.DueAt = stoa.PaymentPending, nextReading(p, now)
@@ -329,7 +327,7 @@ func (s *Sales) readUnpaid(ctx context.Context, p stoa.Payment, session session,
 
 // ours reports whether a session is the one that was created for a payment, with its amount and mode.
 func ours(p stoa.Payment, of session) bool {
-	return of.ID == p.CheckoutID && of.Metadata["payment"] == p.ID && of.Mode == "payment" && of.Live == p.Live && of.Amount == p.Amount && of.Currency == p.Currency && of.Intent != nil
+	return of.ID == p.CheckoutID && of.Metadata["payment"] == p.ID && of.Mode == "payment" && of.Live == p.Live && of.Amount == p.Amount && of.Currency == p.Currency && of.Intent.ID != ""
 }
 
 // reversed returns the refunded amount of a payment, and whether a dispute of it is open or was lost. An

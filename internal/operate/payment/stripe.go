@@ -45,10 +45,29 @@ type session struct {
 	Currency      string            `json:"currency"`
 	URL           string            `json:"url"`
 	Metadata      map[string]string `json:"metadata"`
-	Intent        *struct {
+	Intent        intent            `json:"payment_intent"`
+}
+
+// An intent is a payment intent of Stripe. Members that contain one are expandable: they are an id, an
+// object or null, depending on the request, the version of the API and the server.
+type intent struct {
+	ID     string // empty if there is none
+	Status string // empty if only the id is known
+}
+
+// UnmarshalJSON reads each form.
+func (i *intent) UnmarshalJSON(raw []byte) error {
+	*i = intent{}
+	if bytes.HasPrefix(raw, []byte(`"`)) {
+		return jsonx.Unmarshal(raw, &i.ID)
+	}
+	var object struct {
 		ID     string `json:"id"`
 		Status string `json:"status"`
-	} `json:"payment_intent"`
+	}
+	err := jsonx.Unmarshal(raw, &object)
+	i.ID, i.Status = object.ID, object.Status
+	return err
 }
 
 // reversal is a refund or a dispute of Stripe.
@@ -80,9 +99,14 @@ func (s *Sales) createSession(ctx context.Context, p stoa.Payment) (out session,
 	return out, s.send(ctx, http.MethodPost, "/v1/checkout/sessions", form, p.ID, &out)
 }
 
-// readSession returns a Checkout Session with its payment intent.
+// readSession returns a Checkout Session with its payment intent, whose status is read separately if the
+// server has not expanded it.
 func (s *Sales) readSession(ctx context.Context, id string) (out session, err error) {
-	return out, s.send(ctx, http.MethodGet, "/v1/checkout/sessions/"+url.PathEscape(id)+"?expand[]=payment_intent", nil, "", &out)
+	err = s.send(ctx, http.MethodGet, "/v1/checkout/sessions/"+url.PathEscape(id)+"?expand[]=payment_intent", nil, "", &out)
+	if err == nil && out.Intent.ID != "" && out.Intent.Status == "" {
+		err = s.send(ctx, http.MethodGet, "/v1/payment_intents/"+url.PathEscape(out.Intent.ID), nil, "", &out.Intent)
+	}
+	return out, err
 }
 
 // readReversals returns all refunds or disputes of a payment intent.
@@ -151,8 +175,8 @@ func unavailable(cause error) error {
 }
 
 // CheckSignature checks the header Stripe-Signature of a notification: one of its signatures of the
-// timestamp and the body must be of one of the secrets, and the timestamp must be within 5 minutes of
-// now.
+// timestamp and the body must be of one of the secrets, and the timestamp must not be more than 5 minutes ago.
+// As in Stripe's libraries it may be ahead, since otherwise a slow clock of this machine refuses everything.
 func CheckSignature(header string, body []byte, secrets []string, now time.Time) error {
 	wrong := stoa.Errorf(stoa.CodeInvalidValue, "The signature of the notification is invalid or older than %d seconds.", signatureAge/time.Second).At("Stripe-Signature")
 	var stamp string
@@ -169,7 +193,7 @@ func CheckSignature(header string, body []byte, secrets []string, now time.Time)
 		}
 	}
 	at, err := strconv.ParseInt(stamp, 10, 64)
-	if err != nil || now.Sub(time.Unix(at, 0)).Abs() > signatureAge {
+	if err != nil || now.Sub(time.Unix(at, 0)) > signatureAge {
 		return wrong
 	}
 	valid := false
@@ -198,9 +222,9 @@ type event struct {
 	Live   *bool  `json:"livemode"`
 	Data   struct {
 		Object struct {
-			ID     string      `json:"id"`
-			Object string      `json:"object"`
-			Intent jsonx.Value `json:"payment_intent"`
+			ID     string `json:"id"`
+			Object string `json:"object"`
+			Intent intent `json:"payment_intent"`
 		} `json:"object"`
 	} `json:"data"`
 }
@@ -209,16 +233,13 @@ type event struct {
 // empty if it concerns neither.
 func (e event) about() (checkout, intent string) {
 	o := e.Data.Object
-	if err := jsonx.Unmarshal(o.Intent, &intent); err != nil { // absent, null, or an object
-		intent = ""
-	}
 	switch o.Object {
 	case "checkout.session":
-		return o.ID, intent
+		return o.ID, o.Intent.ID
 	case "payment_intent":
 		return "", o.ID
 	case "charge", "refund", "dispute":
-		return "", intent
+		return "", o.Intent.ID
 	}
 	return "", ""
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -49,7 +50,8 @@ type Server struct {
 	replies  map[string]stored // by idempotency key
 	events   [][]byte
 	requests []string
-	fail     []int // statuses of the next requests; -1 drops the connection after the work is done
+	turns    map[string]int // of the forms of payment intents, by place
+	fail     []int          // statuses of the next requests; -1 drops the connection after the work is done
 }
 
 type stored struct {
@@ -60,10 +62,11 @@ type stored struct {
 
 // New starts a server, which ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{t: t, sessions: map[string]object{}, intents: map[string]object{}, replies: map[string]stored{}}
+	s := &Server{t: t, sessions: map[string]object{}, intents: map[string]object{}, replies: map[string]stored{}, turns: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/checkout/sessions", s.once(s.createSession))
 	mux.HandleFunc("GET /v1/checkout/sessions/{id}", s.serve(s.getSession))
+	mux.HandleFunc("GET /v1/payment_intents/{id}", s.serve(s.getIntent))
 	mux.HandleFunc("GET /v1/refunds", s.serve(func(r *http.Request) (int, object) { return s.list(r, "/v1/refunds", s.refunds) }))
 	mux.HandleFunc("GET /v1/disputes", s.serve(func(r *http.Request) (int, object) { return s.list(r, "/v1/disputes", s.disputes) }))
 	mux.HandleFunc("/", s.serve(func(r *http.Request) (int, object) {
@@ -244,7 +247,42 @@ func (s *Server) createSession(r *http.Request) (int, object) {
 		"payment_intent": nil, "url": "https://checkout.stripe.com/c/pay/" + id, "created": time.Now().Unix(), "expires_at": time.Now().Add(24 * time.Hour).Unix(),
 	}
 	s.sessions[id] = session
+	if s.turn("created", 3) > 0 { // older versions of the API create the intent with the session
+		session["payment_intent"] = s.createIntent(session, "requires_payment_method")
+		return http.StatusOK, s.show("created session", session, true)
+	}
 	return http.StatusOK, session
+}
+
+// turn returns 0, 1, … up to n - 1, and then begins again, for each place.
+func (s *Server) turn(place string, n int) int {
+	defer func() { s.turns[place]++ }()
+	return s.turns[place] % n
+}
+
+// createIntent creates the payment intent of a session, and returns its id.
+func (s *Server) createIntent(session object, status string) string {
+	id := s.id("pi")
+	s.intents[id] = object{"id": id, "object": "payment_intent", "status": status, "amount": session["amount_total"], "currency": session["currency"], "livemode": s.Live}
+	return id
+}
+
+// show returns an object with its payment intent as an object and as an id in turn; as servers do that expand
+// without a request, or not in spite of one.
+func (s *Server) show(place string, of object, expand bool) object {
+	out := maps.Clone(of)
+	if intent, ok := of["payment_intent"].(string); ok && expand && s.turn(place, 2) == 0 {
+		out["payment_intent"] = s.intents[intent]
+	}
+	return out
+}
+
+func (s *Server) getIntent(r *http.Request) (int, object) {
+	intent, found := s.intents[r.PathValue("id")]
+	if !found {
+		return failure(http.StatusNotFound, "invalid_request_error", "resource_missing", "intent", "No such payment_intent: '"+r.PathValue("id")+"'")
+	}
+	return http.StatusOK, intent
 }
 
 func (s *Server) getSession(r *http.Request) (int, object) {
@@ -252,15 +290,8 @@ func (s *Server) getSession(r *http.Request) (int, object) {
 	if !found {
 		return failure(http.StatusNotFound, "invalid_request_error", "resource_missing", "id", "No such checkout.session: '"+r.PathValue("id")+"'")
 	}
-	out := object{}
-	for name, value := range session {
-		out[name] = value
-	}
 	q := r.URL.Query()
-	if intent, ok := session["payment_intent"].(string); ok && cmp.Or(q.Get("expand[]"), q.Get("expand[0]")) == "payment_intent" {
-		out["payment_intent"] = s.intents[intent]
-	}
-	return http.StatusOK, out
+	return http.StatusOK, s.show("read session", session, cmp.Or(q.Get("expand[]"), q.Get("expand[0]")) == "payment_intent")
 }
 
 // list answers with a page of the refunds or disputes of a payment intent.
@@ -324,10 +355,10 @@ func (s *Server) complete(id, paid, intentStatus, event string) {
 	session := s.sessions[id]
 	intent, made := session["payment_intent"].(string)
 	if !made {
-		intent = s.id("pi")
+		intent = s.createIntent(session, intentStatus)
 		session["payment_intent"] = intent
 	}
-	s.intents[intent] = object{"id": intent, "object": "payment_intent", "status": intentStatus, "amount": session["amount_total"], "currency": session["currency"], "livemode": s.Live}
+	s.intents[intent]["status"] = intentStatus
 	session["status"], session["payment_status"], session["url"] = "complete", paid, nil
 	s.emit(event, session)
 }
@@ -382,7 +413,7 @@ func (s *Server) setStatus(of []object, id, status, event string) {
 
 func (s *Server) emit(kind string, of object) {
 	s.events = append(s.events, encode(object{
-		"id": s.id("evt"), "object": "event", "type": kind, "api_version": Version, "livemode": s.Live, "created": time.Now().Unix(), "data": object{"object": of},
+		"id": s.id("evt"), "object": "event", "type": kind, "api_version": Version, "livemode": s.Live, "created": time.Now().Unix(), "data": object{"object": s.show(kind, of, true)},
 	}))
 }
 
