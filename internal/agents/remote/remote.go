@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -121,21 +120,15 @@ func OfNetwork(failed *outbound.Error) *Error {
 // OfStatus returns the error for a reply with a status other than 2xx. The cause is for
 // logs; the header may be nil.
 func OfStatus(status int, header http.Header, cause error) *Error {
-	e := &Error{RetryAfter: retryAfter(header), Class: Unknown, Message: fmt.Sprintf("The server answered with the status %d.", status), Unauthorized: Unauthorized(status), Status: status, Challenges: header.Values("WWW-Authenticate"), Err: cause}
+	e := &Error{RetryAfter: min(stoa.RetryAfter(header.Get("Retry-After"), time.Now()), maxRetryAfter), Class: Unknown, Message: fmt.Sprintf("The server answered with the status %d.", status), Unauthorized: Unauthorized(status), Status: status, Challenges: header.Values("WWW-Authenticate"), Err: cause}
 	if refused[status] {
 		e.Class = Refused
 	}
 	return e
 }
 
-// retryAfter reads the header of that name in seconds, at most an hour.
-func retryAfter(header http.Header) time.Duration {
-	seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 32)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(min(max(seconds, 0), 3600)) * time.Second
-}
+// maxRetryAfter is the longest pause that is read from a server.
+const maxRetryAfter = time.Hour
 
 // MaxErrorText is the maximum size of the text of an error that a server sends, in bytes.
 const MaxErrorText = 4 << 10

@@ -79,7 +79,7 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secr
 	}
 	if resp.StatusCode/100 != 2 {
 		o.attempt.Error = errorStatus
-		o.asked = retryAfter(resp.Header.Get("Retry-After"), d.now())
+		o.asked = stoa.RetryAfter(resp.Header.Get("Retry-After"), d.now())
 	}
 	return o
 }
@@ -126,17 +126,6 @@ func request(ctx context.Context, address string, secrets []secret, of store.Del
 // printable returns the beginning of a reply as a text that every database can store.
 func printable(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
-}
-
-// retryAfter reads the header: seconds or a time; 0 if it is neither.
-func retryAfter(text string, now time.Time) time.Duration {
-	if n, err := strconv.ParseInt(text, 10, 32); err == nil && n > 0 {
-		return time.Duration(n) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }
 
 // giveBack makes a delivery available immediately to another process.

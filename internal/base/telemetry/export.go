@@ -22,10 +22,12 @@ import (
 // newest are dropped.
 const (
 	exportTime   = 10 * time.Second // of one request
-	exportTries  = 3
-	exportPause  = time.Second // before the second attempt, doubled for the next
-	exportReply  = 64 << 10    // maximum number of bytes read of a reply
-	exportSilent = time.Minute // minimum interval of log lines about failures
+	exportTotal  = 30 * time.Second // as in OpenTelemetry's own exporter
+	exportTries  = 3                // without a Retry-After
+	exportAsked  = 10               // further ones that the receiver asks for
+	exportPause  = 5 * time.Second  // before the second attempt, doubled for the next
+	exportReply  = 64 << 10         // maximum number of bytes read of a reply
+	exportSilent = time.Minute      // minimum interval of log lines about failures
 )
 
 // An exporter sends spans to an OTLP receiver: protobuf over HTTP, with only the standard
@@ -71,30 +73,45 @@ func newExporter(cfg TraceConfig) (*exporter, error) {
 	return e, nil
 }
 
-// ExportSpans sends spans, in up to three attempts. A failure is logged, at most once a
-// minute, and not returned: the library would write it to standard error.
+// ExportSpans sends spans, in up to three attempts, and in further ones if the receiver says
+// when (Retry-After); a receiver that is short of memory refuses for seconds. A failure is
+// logged, at most once a minute, and not returned: the library would write it to standard error.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	ctx, cancel := context.WithTimeout(ctx, exportTotal)
+	defer cancel()
 	body := encode(spans)
-	var err error
-	for n := range exportTries {
-		if n > 0 && !stoa.Sleep(ctx, e.pause<<(n-1)) {
-			break
-		}
-		var again bool
-		if again, err = e.post(ctx, body); err == nil {
-			e.sent.Add(uint64(len(spans)))
+	for tries, asked := 1, 0; ; {
+		r := e.post(ctx, body)
+		if r.accepted {
+			lost := min(max(r.rejected, 0), int64(len(spans)))
+			e.sent.Add(uint64(int64(len(spans)) - lost))
+			if lost > 0 {
+				e.lose(ctx, int(lost), r.err)
+			}
 			return nil
 		}
-		if !again {
-			break
+		wait := max(e.pause<<(tries-1), r.wait)
+		if r.wait > 0 {
+			wait = r.wait
+			asked++
+		} else {
+			tries++
+		}
+		deadline, _ := ctx.Deadline()
+		if !r.again || tries > exportTries || asked > exportAsked || time.Until(deadline) <= wait || !stoa.Sleep(ctx, wait) {
+			e.lose(ctx, len(spans), r.err)
+			return nil
 		}
 	}
-	e.failed.Add(uint64(len(spans)))
+}
+
+// lose counts and logs lost spans.
+func (e *exporter) lose(ctx context.Context, spans int, err error) {
+	e.failed.Add(uint64(spans))
 	now, last := time.Now().UnixNano(), e.warned.Load()
 	if (last == 0 || now-last >= int64(exportSilent)) && e.warned.CompareAndSwap(last, now) {
-		e.log.LogAttrs(ctx, slog.LevelWarn, "spans could not be sent and are lost", slog.Int("spans", len(spans)), slog.Any("error", err))
+		e.log.LogAttrs(ctx, slog.LevelWarn, "spans could not be sent and are lost", slog.Int("spans", spans), slog.Any("error", err))
 	}
-	return nil
 }
 
 // Shutdown closes idle connections.
@@ -103,25 +120,41 @@ func (e *exporter) Shutdown(context.Context) error {
 	return nil
 }
 
-// post sends one request. again reports whether it may be repeated.
-func (e *exporter) post(ctx context.Context, body []byte) (again bool, err error) {
+// A receipt is a receiver's answer to one request.
+type receipt struct {
+	accepted bool
+	rejected int64         // number of spans that the receiver did not accept nevertheless
+	again    bool          // the request may be repeated
+	wait     time.Duration // before that, as the receiver asks; 0 if it does not
+	err      error
+}
+
+// post sends one request.
+func (e *exporter) post(ctx context.Context, body []byte) receipt {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
 	if err != nil {
-		return false, err
+		return receipt{err: err}
 	}
 	req.Header = e.header
 	res, err := e.client.Do(req)
 	if err != nil {
-		return true, err
+		return receipt{again: true, err: err}
 	}
 	defer res.Body.Close()
-	_, _ = io.CopyN(io.Discard, res.Body, exportReply) // so that the connection is reused
+	reply, err := io.ReadAll(io.LimitReader(res.Body, exportReply)) // also so that the connection is reused
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true, fmt.Errorf("the receiver of traces answered %s", res.Status)
+		return receipt{again: true, wait: stoa.RetryAfter(res.Header.Get("Retry-After"), time.Now()), err: fmt.Errorf("the receiver of traces answered %s", res.Status)}
 	}
 	if res.StatusCode >= 300 {
-		return false, fmt.Errorf("the receiver of traces answered %s; it must accept OTLP over HTTP (protobuf), usually on port 4318", res.Status)
+		return receipt{err: fmt.Errorf("the receiver of traces answered %s; it must accept OTLP over HTTP (protobuf), usually on port 4318", res.Status)}
 	}
-	return false, nil
+	r := receipt{accepted: true}
+	if err == nil && strings.HasPrefix(res.Header.Get("Content-Type"), "application/x-protobuf") {
+		var reason string
+		if r.rejected, reason = partialSuccess(reply); r.rejected > 0 {
+			r.err = fmt.Errorf("the receiver of traces rejected %d spans of a batch: %q", r.rejected, reason[:min(len(reason), 500)])
+		}
+	}
+	return r
 }

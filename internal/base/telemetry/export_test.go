@@ -11,12 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"stoa/internal/base/stoa"
@@ -75,6 +78,120 @@ func TestExportsAreTriedAgain(t *testing.T) {
 				t.Errorf("the log has %q", log.String())
 			}
 		})
+	}
+}
+
+// A receiver answers requests without a network, for a bubble.
+type receiver func(try int) (status int, header http.Header, body []byte)
+
+func (r *scripted) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.at = append(r.at, time.Since(r.began))
+	status, header, body := r.answer(len(r.at))
+	return &http.Response{Status: http.StatusText(status), StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
+}
+
+type scripted struct {
+	answer receiver
+	began  time.Time
+	at     []time.Duration
+}
+
+// TestRetryAfterIsObeyed has receivers that refuse for a while: the asked time is waited for,
+// within 30 s.
+func TestRetryAfterIsObeyed(t *testing.T) {
+	t.Parallel()
+	always := func(status int, retryAfter string) receiver {
+		return func(int) (int, http.Header, []byte) { return status, http.Header{"Retry-After": {retryAfter}}, nil }
+	}
+	once := func(status int, retryAfter func() string) receiver {
+		return func(try int) (int, http.Header, []byte) {
+			if try > 1 {
+				return http.StatusOK, http.Header{}, nil
+			}
+			return status, http.Header{"Retry-After": {retryAfter()}}, nil
+		}
+	}
+	for name, tt := range map[string]struct {
+		answer receiver
+		at     []time.Duration
+		sent   uint64
+	}{
+		"seconds":      {once(429, func() string { return "20" }), []time.Duration{0, 20 * time.Second}, 1},
+		"a date":       {once(503, func() string { return time.Now().UTC().Add(7 * time.Second).Format(http.TimeFormat) }), []time.Duration{0, 7 * time.Second}, 1},
+		"no more time": {always(429, "20"), []time.Duration{0, 20 * time.Second}, 0},
+		"too late":     {always(503, "31"), []time.Duration{0}, 0},
+		"not said":     {always(503, ""), []time.Duration{0, 5 * time.Second, 15 * time.Second}, 0},
+		"short ones":   {always(503, "1"), []time.Duration{0, 1e9, 2e9, 3e9, 4e9, 5e9, 6e9, 7e9, 8e9, 9e9, 10e9}, 0},
+		"zero":         {always(503, "0"), []time.Duration{0, 5 * time.Second, 15 * time.Second}, 0},
+		"not repeated": {always(500, "1"), []time.Duration{0}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, err := newExporter(TraceConfig{Endpoint: "http://receiver"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := &scripted{answer: tt.answer, began: time.Now()}
+				e.client.Transport = s
+				if err := e.ExportSpans(t.Context(), tracetest.SpanStubs{{}}.Snapshots()); err != nil {
+					t.Error(err)
+				}
+				if sent, failed := e.sent.Load(), e.failed.Load(); !slices.Equal(s.at, tt.at) || sent != tt.sent || failed != 1-tt.sent {
+					t.Errorf("requests after %v, %d spans sent, %d lost", s.at, sent, failed)
+				}
+			})
+		})
+	}
+}
+
+// TestPartialSuccessIsLost has a receiver that accepts a part of a batch.
+func TestPartialSuccessIsLost(t *testing.T) {
+	t.Parallel()
+	const all = -1
+	for name, tt := range map[string]struct {
+		rejected     int64 // all without a partial success
+		sent, failed uint64
+	}{
+		"all": {all, 3, 0}, "a part": {2, 1, 2}, "none": {3, 0, 3}, "beyond reach": {300, 0, 3}, "a warning": {0, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var body []byte
+			if tt.rejected != all { // ExportTraceServiceResponse, whose generated package needs gRPC
+				partial := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(tt.rejected))
+				partial = protowire.AppendString(protowire.AppendTag(partial, 2, protowire.BytesType), "too many spans")
+				body = protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
+			}
+			var log bytes.Buffer
+			e, err := newExporter(TraceConfig{Endpoint: "http://receiver", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.client.Transport = &scripted{answer: func(int) (int, http.Header, []byte) {
+				return http.StatusOK, http.Header{"Content-Type": {"application/x-protobuf"}}, body
+			}}
+			if err := e.ExportSpans(t.Context(), tracetest.SpanStubs{{}, {}, {}}.Snapshots()); err != nil {
+				t.Error(err)
+			}
+			if sent, failed := e.sent.Load(), e.failed.Load(); sent != tt.sent || failed != tt.failed || strings.Contains(log.String(), "too many spans") != (failed > 0) {
+				t.Errorf("%d spans sent, %d lost; the log has %q", sent, failed, log.String())
+			}
+		})
+	}
+}
+
+func TestHealthChecksAreNotTraced(t *testing.T) {
+	t.Parallel()
+	exported := tracetest.NewInMemoryExporter()
+	tracer := &Tracer{provider: sdk.NewTracerProvider(sdk.WithSyncer(exported), sdk.WithSampler(sdk.AlwaysSample()))}
+	tracer.tracer = tracer.provider.Tracer("stoa")
+	h := tracer.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		tracer.Request(r.Context(), &stoa.Request{Route: r.Method + " " + r.URL.Path})
+	}))
+	for _, path := range []string{"/api/v1/health", "/console", "/api/v1/models", "/api/v1/health"} {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+	}
+	if all := exported.GetSpans(); len(all) != 1 || all[0].Name != "GET /api/v1/models" {
+		t.Errorf("%d spans: %+v", len(all), all)
 	}
 }
 

@@ -148,3 +148,47 @@ func appendNumber(b []byte, field protowire.Number, n uint64) []byte {
 func appendTime(b []byte, field protowire.Number, t time.Time) []byte {
 	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), uint64(t.UnixNano()))
 }
+
+// partialSuccess reads the reply to an export: the number of rejected spans, and why. A reply
+// that cannot be read rejects nothing.
+func partialSuccess(reply []byte) (rejected int64, reason string) {
+	fields(reply, func(n protowire.Number, _ uint64, partial []byte) {
+		if n != 1 { // partial_success
+			return
+		}
+		fields(partial, func(n protowire.Number, number uint64, text []byte) {
+			switch n {
+			case 1: // rejected_spans
+				rejected = int64(number)
+			case 2: // error_message
+				reason = string(text)
+			}
+		})
+	})
+	return rejected, reason
+}
+
+// fields calls do with each number and each sequence of bytes of a message, up to the first
+// invalid field.
+func fields(message []byte, do func(n protowire.Number, number uint64, data []byte)) {
+	for len(message) > 0 {
+		n, kind, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return
+		}
+		message = message[size:]
+		value := protowire.ConsumeFieldValue(n, kind, message)
+		if value < 0 {
+			return
+		}
+		switch kind {
+		case protowire.VarintType:
+			number, _ := protowire.ConsumeVarint(message)
+			do(n, number, nil)
+		case protowire.BytesType:
+			data, _ := protowire.ConsumeBytes(message)
+			do(n, 0, data)
+		}
+		message = message[value:]
+	}
+}

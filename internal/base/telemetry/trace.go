@@ -101,14 +101,15 @@ func (s Span) fail(code stoa.Code) {
 	}
 }
 
-// Wrap returns a handler that creates a span for each request of the API. Its parent is the
-// caller's span, if the request has a traceparent. On a nil tracer it returns h.
+// Wrap returns a handler that creates a span for each request of the API, except for health
+// checks: probes every few seconds would be most of the traces. Its parent is the caller's
+// span, if the request has a traceparent. On a nil tracer it returns h.
 func (t *Tracer) Wrap(h http.Handler) http.Handler {
 	if t == nil {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/api/") {
+		if !strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/api/v1/health" {
 			h.ServeHTTP(w, r)
 			return
 		}
