@@ -65,15 +65,19 @@ func (c *checker) address() {
 	if c.Data == "" {
 		c.problem("data", "the data directory has no name; write one, such as ./data")
 	}
-	if c.Database != "" {
-		if !isPostgres(c.Database) {
-			c.problem("database", "this is not a PostgreSQL URL; write postgres://user:password@host:5432/name, or leave it empty for the embedded store")
-		}
+	switch {
+	case c.Database == "":
+	case stoa.IsUnescaped(string(c.Database)):
+		c.problem("database", "%s", stoa.UnescapedAddress)
+	case !isPostgres(c.Database):
+		c.problem("database", "this is not a PostgreSQL URL; write postgres://user:password@host:5432/name, or leave it empty for the embedded store")
 	}
 	if c.DatabaseListen != "" {
 		switch {
 		case c.Database == "":
 			c.problem("databaseListen", "there is no database to listen to; set database, or leave this empty")
+		case stoa.IsUnescaped(string(c.DatabaseListen)):
+			c.problem("databaseListen", "%s", stoa.UnescapedAddress)
 		case !isPostgres(c.DatabaseListen):
 			c.problem("databaseListen", "this is not a PostgreSQL URL; write postgres://user:password@host:5432/name of the server itself, or leave it empty to use database")
 		}

@@ -40,6 +40,18 @@ func (d *Direct) tryLock(ctx context.Context, statement string) (got bool, err e
 	return got, err
 }
 
+// checkTarget returns an error if the service cannot work at the address; reads: if it cannot even read.
+func (d *Direct) checkTarget(ctx context.Context, reads bool) error {
+	var found target
+	err := d.Query(ctx, func(scan func(...any) error) error {
+		return scan(&found.schema, &found.path, &found.standby, &found.readOnly)
+	}, targetQuery)
+	if err != nil {
+		return err
+	}
+	return found.check(reads)
+}
+
 // lock tries to acquire a lock until the limit: ErrLocked. It calls wait before it waits,
 // unless wait is nil.
 func (d *Direct) lock(ctx context.Context, statement string, limit time.Duration, waiting func()) error {
@@ -68,7 +80,11 @@ func LockPostgres(ctx context.Context, address string, log *slog.Logger) (*Lock,
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
-	if err := d.lock(ctx, ownLock, lockWait, nil); err != nil {
+	err = d.checkTarget(ctx, true) // a copy may read a standby
+	if err == nil {
+		err = d.lock(ctx, ownLock, lockWait, nil)
+	}
+	if err != nil {
 		d.Close()
 		return nil, err
 	}
@@ -123,6 +139,9 @@ func lockMigrations(ctx context.Context, cfg Config) (unlock func() error, err e
 // other nodes. It waits a moment for it, and fails with ErrLocked if another process holds
 // it exclusively.
 func (d *Direct) Share(ctx context.Context) error {
+	if err := d.checkTarget(ctx, false); err != nil {
+		return err
+	}
 	if err := d.checkSession(ctx); err != nil {
 		return err
 	}

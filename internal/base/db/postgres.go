@@ -6,9 +6,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
+
+	"stoa/internal/base/stoa"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -50,9 +54,12 @@ type postgresDB struct {
 // postgresConfig returns the settings of connections to an address, each of which is checked against
 // the lineage, if there is one.
 func postgresConfig(address string, lineage *Lineage) (*pgx.ConnConfig, error) {
+	if stoa.IsUnescaped(address) {
+		return nil, errors.New("db: the PostgreSQL address cannot be read: " + stoa.UnescapedAddress)
+	}
 	c, err := pgx.ParseConfig(address)
 	if err != nil {
-		return nil, errors.New("db: the PostgreSQL address is invalid; it has the form postgres://user@host/database") // the cause may contain a password
+		return nil, addressError(err)
 	}
 	asked := parametersOf(c)
 	validate := c.ValidateConnect // target_session_attrs
@@ -80,6 +87,47 @@ func postgresConfig(address string, lineage *Lineage) (*pgx.ConnConfig, error) {
 	return c, nil
 }
 
+// addressError returns the error of an address. The cause may contain a password, except for files.
+func addressError(err error) error {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("db: a file that the PostgreSQL address or a PG… variable names (sslrootcert, sslcert or sslkey) cannot be read: %w", file)
+	}
+	for text, what := range map[string]string{
+		"unable to add CA to cert pool": "the file of sslrootcert contains no certificate in PEM format",
+		"sslkey":                        "the file of sslkey contains no usable key in PEM format",
+		"unable to decrypt key":         "the file of sslkey cannot be decrypted with sslpassword",
+		"unable to find sslpassword":    "the file of sslkey is encrypted, and sslpassword is missing",
+		"unable to load cert":           "the files of sslcert and sslkey are not a certificate and its key in PEM format",
+	} {
+		if strings.Contains(err.Error(), text) {
+			return errors.New("db: the TLS settings of the PostgreSQL address are wrong: " + what)
+		}
+	}
+	return errors.New("db: the PostgreSQL address is invalid; it has the form postgres://user@host/database")
+}
+
+// A target is what a start finds at an address.
+type target struct {
+	schema, path      string // the first schema of the search path that exists; empty if none does
+	standby, readOnly bool
+}
+
+const targetQuery = `SELECT COALESCE(current_schema()::text, ''), current_setting('search_path'), pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
+
+// check returns an error if the service cannot work there, whatever it tries. Without this the first
+// statement fails with an error that does not name the cause.
+func (f target) check(reads bool) error {
+	switch {
+	case f.schema == "":
+		return fmt.Errorf("no schema of the search_path %s exists, or the role may not use it: create it with CREATE SCHEMA, or correct ?search_path= of the address", f.path)
+	case f.standby && !reads:
+		return errors.New("this PostgreSQL server is a standby and accepts no changes: use the address of the primary, or name all servers with ?target_session_attrs=read-write")
+	case f.readOnly && !reads:
+		return errors.New("this PostgreSQL role or database is read-only (default_transaction_read_only = on): set it to off with ALTER ROLE or ALTER DATABASE, or use another role")
+	}
+	return nil
+}
+
 // durable returns a function that sets whether commits on a new connection wait for the disk,
 // and the isolation of its transactions. They are not startup parameters: PgBouncer refuses
 // connections with those, or drops them.
@@ -105,6 +153,13 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	var version int
 	if err := pool.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
 		return fail(fmt.Errorf("db: connect to PostgreSQL: %w", err))
+	}
+	var found target
+	if err := pool.QueryRowContext(ctx, targetQuery).Scan(&found.schema, &found.path, &found.standby, &found.readOnly); err != nil {
+		return fail(fmt.Errorf("db: connect to PostgreSQL: %w", err))
+	}
+	if err := found.check(cfg.ReadOnly); err != nil {
+		return fail(fmt.Errorf("db: %w", err))
 	}
 	if version < oldestPostgres {
 		return fail(fmt.Errorf("db: PostgreSQL %d is too old; at least %d is needed", version/10000, oldestPostgresV))
