@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -289,6 +290,9 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 	}
 	mail := &c.Mail.SMTP
 	mail.password = read("", "mail.smtp", "passwordEnv", mail.PasswordEnv, "; set it to the password of the mail server", "passwordFile", mail.PasswordFile)
+	if u, err := url.Parse(c.PublicURL); err == nil {
+		mail.public = u.Hostname()
+	}
 	stripe := &c.Payments.Stripe
 	stripe.key = read("", "payments.stripe", "keyEnv", stripe.KeyEnv, "", "keyFile", stripe.KeyFile)
 	for i := range stripe.WebhookSecrets {

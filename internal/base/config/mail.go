@@ -25,7 +25,9 @@ type SMTP struct {
 	PasswordFile string `yaml:"passwordFile,omitempty"` // file with the password
 	From         string `yaml:"from"`                   // the sender, with or without a name
 	TLS          string `yaml:"tls"`                    // [MailStartTLS], [MailTLS] or [MailPlain]
+	Helo         string `yaml:"helo,omitempty"`         // the name that the service calls itself; see [SMTP.HeloName]
 
+	public   string  // host of publicUrl
 	password *string // from one of the two; a pointer for the same reason as in Provider
 }
 
@@ -52,6 +54,33 @@ func (s SMTP) PortOrDefault() int {
 	return 587
 }
 
+// HeloName returns the name with which the service introduces itself to the mail server: many servers
+// refuse one without a domain, which the name of a container is.
+func (s SMTP) HeloName() string {
+	from := ""
+	if a, err := mail.ParseAddress(s.From); err == nil {
+		from = a.Address[strings.LastIndex(a.Address, "@")+1:]
+	}
+	for _, name := range []string{s.Helo, s.public, from} {
+		if name != "" && (name == s.Helo || strings.Contains(name, ".") && isHelo(name) && !isIP(name) && !strings.HasSuffix(name, ".localhost")) {
+			return name
+		}
+	}
+	return "localhost.localdomain" // from is invalid, or its domain is not a name
+}
+
+// isHelo reports whether a text can be the name of a server in ASCII, or an address in brackets.
+func isHelo(name string) bool {
+	inner, bracketed := strings.CutPrefix(name, "[")
+	if bracketed {
+		inner, bracketed = strings.CutSuffix(inner, "]")
+		return bracketed && isIP(strings.TrimPrefix(inner, "IPv6:"))
+	}
+	return name != "" && len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_')
+	})
+}
+
 // mail checks the settings of the mail server. It makes no connection.
 func (c *checker) mail() {
 	s := c.Mail.SMTP
@@ -74,6 +103,9 @@ func (c *checker) mail() {
 	}
 	if _, err := mail.ParseAddress(s.From); err != nil {
 		c.problem("mail.smtp.from", "%q is not a sender; write one such as stoa@example.com, or Stoa <stoa@example.com>", s.From)
+	}
+	if s.Helo != "" && !isHelo(s.Helo) {
+		c.problem("mail.smtp.helo", "%q is not the name of a server; write one such as stoa.example.com, or leave it empty for the host of publicUrl", s.Helo)
 	}
 	switch s.TLS {
 	case MailStartTLS, MailTLS:

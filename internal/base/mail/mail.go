@@ -7,6 +7,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,11 +16,14 @@ import (
 	"net"
 	"net/mail"
 	"net/textproto"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	gomail "github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
 
 	"stoa/internal/base/config"
 )
@@ -72,7 +76,7 @@ const (
 type Error struct {
 	Reason string
 	Code   int    // the server's reply code to the message; 0 if there is none
-	Reply  string // the server's reply to the message; may be empty
+	Reply  string // the server's reply to the message, its sender or its recipient, or to the login; may be empty
 	// Permanent means that the server will refuse the message or its recipient again.
 	Permanent bool
 	err       error
@@ -84,7 +88,7 @@ func (e *Error) Unwrap() error { return e.err }
 // client returns a client for one connection.
 func (s *Sender) client() (*gomail.Client, error) {
 	o := []gomail.Option{
-		gomail.WithPort(s.smtp.PortOrDefault()), gomail.WithTimeout(stepTime), gomail.WithoutNoop(),
+		gomail.WithPort(s.smtp.PortOrDefault()), gomail.WithTimeout(stepTime), gomail.WithoutNoop(), gomail.WithHELO(s.smtp.HeloName()),
 		gomail.WithTLSConfig(&tls.Config{ServerName: s.smtp.Host, RootCAs: s.roots, MinVersion: tls.VersionTLS12}),
 	}
 	switch s.smtp.TLS {
@@ -94,13 +98,6 @@ func (s *Sender) client() (*gomail.Client, error) {
 		o = append(o, gomail.WithTLSPolicy(gomail.NoTLS))
 	default:
 		o = append(o, gomail.WithTLSPolicy(gomail.TLSMandatory))
-	}
-	if s.smtp.User != "" {
-		auth := gomail.SMTPAuthAutoDiscover
-		if s.smtp.TLS == config.MailPlain { // on this machine
-			auth = gomail.SMTPAuthPlainNoEnc
-		}
-		o = append(o, gomail.WithSMTPAuth(auth), gomail.WithUsername(s.smtp.User), gomail.WithPassword(s.smtp.Password()))
 	}
 	return gomail.NewClient(s.smtp.Host, o...)
 }
@@ -116,16 +113,24 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	msg.SetDateWithValue(m.At)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
-	return s.connected(ctx, func(send func(*gomail.Msg) error) error { return send(msg) })
+	return s.connected(ctx, func(c *gomail.Client, connection *smtp.Client) error {
+		local, _, _ := strings.Cut(m.To, "@")
+		if utf8, _ := connection.Extension("SMTPUTF8"); !utf8 && strings.ContainsFunc(local, func(r rune) bool { return r > unicode.MaxASCII }) {
+			// Some servers would accept the address, and lose the mail.
+			reply := "not sent: the mail server does not support addresses with characters outside of ASCII before the @ (SMTPUTF8)"
+			return &Error{Reason: Refused, Reply: reply, Permanent: true, err: errors.New(reply)}
+		}
+		return refusal(c.SendWithSMTPClient(connection, msg), msg)
+	})
 }
 
 // Check connects to the server and logs in.
 func (s *Sender) Check(ctx context.Context) error {
-	return s.connected(ctx, func(func(*gomail.Msg) error) error { return nil })
+	return s.connected(ctx, func(*gomail.Client, *smtp.Client) error { return nil })
 }
 
-// connected calls do with a connection to the server.
-func (s *Sender) connected(ctx context.Context, do func(send func(*gomail.Msg) error) error) error {
+// connected calls do with a connection to the server, logged in.
+func (s *Sender) connected(ctx context.Context, do func(*gomail.Client, *smtp.Client) error) error {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -136,12 +141,88 @@ func (s *Sender) connected(ctx context.Context, do func(send func(*gomail.Msg) e
 	if err != nil {
 		return &Error{Reason: Unreachable, err: err}
 	}
-	connection, err := c.DialToSMTPClientWithContext(ctx)
-	if err != nil {
-		return &Error{Reason: notConnected(err), err: err}
+	var refused *Error // by the first mechanism, whose reply says most
+	for try := 0; ; try++ {
+		connection, err := c.DialToSMTPClientWithContext(ctx)
+		if err != nil {
+			return cmp.Or(refused, unconnected(err))
+		}
+		if err = s.login(connection, try); err != nil { // it has ended the connection
+			failed := unconnected(fmt.Errorf("AUTH: %w", err))
+			failed.Reply = strings.ReplaceAll(failed.Reply, s.smtp.Password(), "…")
+			refused = cmp.Or(refused, failed)
+			if e, ok := errors.AsType[*textproto.Error](err); ok && e.Code/100 == 5 && try+1 < maxLogins && len(s.mechanisms(connection)) > try+1 {
+				continue
+			}
+			return refused
+		}
+		defer func() { _ = c.CloseWithSMTPClient(connection) }() // the server has accepted the message before
+		return do(c, connection)
 	}
-	defer func() { _ = c.CloseWithSMTPClient(connection) }() // the server has accepted the message before
-	return do(func(msg *gomail.Msg) error { return refusal(c.SendWithSMTPClient(connection, msg), msg) })
+}
+
+// maxLogins is the number of mechanisms that are tried: each is a failed login if the password is wrong,
+// and servers lock users out after some.
+const maxLogins = 2
+
+// login logs in with one of the mechanisms; try is its place.
+func (s *Sender) login(connection *smtp.Client, try int) error {
+	if s.smtp.User == "" {
+		return nil
+	}
+	offered := s.mechanisms(connection)
+	if try >= len(offered) {
+		_ = connection.Quit()
+		_, announced := connection.Extension("AUTH")
+		return fmt.Errorf("the server offers no mechanism that is supported, but %q", announced)
+	}
+	return connection.Auth(offered[try])
+}
+
+// mechanisms returns those that the server offers, the best first. That is PLAIN, because the connection is
+// encrypted or within this machine, and every server can check it; servers also announce mechanisms for which
+// they do not have the password in the form that is needed.
+func (s *Sender) mechanisms(connection *smtp.Client) (offered []smtp.Auth) {
+	_, announced := connection.Extension("AUTH")
+	names := strings.Fields(strings.ToUpper(announced))
+	local := s.smtp.TLS == config.MailPlain
+	user, password := s.smtp.User, s.smtp.Password()
+	for _, m := range []struct {
+		name string
+		auth smtp.Auth
+	}{
+		{"PLAIN", smtp.PlainAuth("", user, password, s.smtp.Host, local)}, {"LOGIN", smtp.LoginAuth(user, password, s.smtp.Host, local)},
+		{"SCRAM-SHA-256", smtp.ScramSHA256Auth(user, password)}, {"SCRAM-SHA-1", smtp.ScramSHA1Auth(user, password)},
+		{"CRAM-MD5", smtp.CRAMMD5Auth(user, password)}, {"NTLM", smtp.NTLMAuth(user, password, "")},
+	} {
+		if slices.Contains(names, m.name) {
+			offered = append(offered, m.auth)
+		}
+	}
+	return offered
+}
+
+// unconnected returns the error of a connection or a login.
+func unconnected(err error) *Error {
+	e := &Error{Reason: notConnected(err), err: err}
+	if reply, ok := errors.AsType[*textproto.Error](err); ok {
+		e.Reply = cut(fmt.Sprintf("%d %s", reply.Code, reply.Msg))
+		if aboutHelo.MatchString(e.Reply) {
+			e.Reason, e.Code, e.Reply = Refused, reply.Code, e.Reply+heloHint
+		}
+	}
+	return e
+}
+
+// heloHint is added to a refusal of the name with which the service introduces itself.
+const heloHint = " (see mail.smtp.helo)"
+
+// aboutHelo matches a reply that refuses that name. Servers refuse it at any command, often that with the
+// recipient, whose fault it is not. It does not match a part of an address.
+var aboutHelo = regexp.MustCompile(`(?i)(?:^|[\s(/])(?:helo|ehlo)(?:[\s:;,/)]|[.]?$)`)
+
+func cut(reply string) string {
+	return strings.ToValidUTF8(reply[:min(len(reply), maxReply-len(heloHint))], "")
 }
 
 // refusal returns the error of a message; nil if the server has accepted it.
@@ -155,9 +236,11 @@ func refusal(err error, msg *gomail.Msg) error {
 		e.Reason = notConnected(err)
 		return e
 	}
-	e.Code, e.Reply = of.ErrorCode(), err.Error()
-	e.Reply = strings.ToValidUTF8(e.Reply[:min(len(e.Reply), maxReply)], "")
+	e.Code, e.Reply = of.ErrorCode(), cut(err.Error())
 	e.Permanent = !of.IsTemp() && of.Reason != gomail.ErrSMTPMailFrom // a sender that the server refuses is a setting
+	if aboutHelo.MatchString(e.Reply) {
+		e.Reply, e.Permanent = e.Reply+heloHint, false
+	}
 	return e
 }
 

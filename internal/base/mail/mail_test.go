@@ -129,3 +129,75 @@ func TestFailuresHaveReasons(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+func TestTheNextMechanismIsTried(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ offers, refused, password, reply string }{
+		"PLAIN before others":        {"CRAM-MD5 PLAIN", "", fakesmtp.Password, ""},
+		"the next one":               {"LOGIN PLAIN", "AUTH PLAIN", fakesmtp.Password, ""},
+		"only LOGIN":                 {"LOGIN", "", fakesmtp.Password, ""},
+		"a wrong password":           {"PLAIN LOGIN", "", "wrong", "535 5.7.8 authentication failed"},
+		"all are refused":            {"PLAIN LOGIN", "AUTH", fakesmtp.Password, "535 5.7.9 not this one"},
+		"none is known, but XOAUTH2": {"XOAUTH2", "", fakesmtp.Password, ""},
+	} {
+		s := fakesmtp.New(t, false)
+		s.Offer(c.offers, false)
+		if c.refused != "" {
+			s.Refuse(c.refused, "535 5.7.9 not this one")
+		}
+		err := New(settings(t, s, config.MailStartTLS, c.password), s.Roots).Send(t.Context(), message)
+		works := c.reply == "" && c.offers != "XOAUTH2"
+		if e, ok := errors.AsType[*Error](err); works != (err == nil) || !works && (!ok || e.Reason != Login || e.Reply != c.reply || e.Permanent) {
+			t.Errorf("%s: %+v", name, err)
+		}
+	}
+}
+
+func TestARefusedHeloIsASetting(t *testing.T) {
+	t.Parallel()
+	s := fakesmtp.New(t, true)
+	sender := New(settings(t, s, config.MailPlain, ""), nil)
+	for _, verb := range []string{"RCPT", "MAIL", "EHLO"} {
+		const reply = "504 5.5.2 <example.com>: Helo command rejected: need fully-qualified hostname"
+		s.Refuse(verb, reply)
+		s.Refuse("HELO", reply)
+		err := sender.Send(t.Context(), message)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Permanent || e.Reason != Refused || e.Code != 504 || !strings.Contains(e.Reply, "need fully-qualified hostname") || !strings.Contains(e.Reply, "mail.smtp.helo") {
+			t.Errorf("%s: %+v", verb, err)
+		}
+		s.Refuse(verb, "")
+	}
+	s.Refuse("HELO", "")
+	s.Refuse("RCPT", "550 5.1.1 <helo@example.com>: User unknown (ehlo.example.com)")
+	other := message
+	other.To = "helo@example.com"
+	if e, ok := errors.AsType[*Error](sender.Send(t.Context(), other)); !ok || !e.Permanent {
+		t.Errorf("an unknown recipient: %+v", e)
+	}
+	s.Refuse("RCPT", "")
+	if err := sender.Send(t.Context(), message); err != nil {
+		t.Fatal(err)
+	}
+	if all := s.Mails(); len(all) != 1 || all[0].Helo != "example.com" {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestLocalPartsOutsideOfASCIINeedSMTPUTF8(t *testing.T) {
+	t.Parallel()
+	s := fakesmtp.New(t, true)
+	sender := New(settings(t, s, config.MailPlain, ""), nil)
+	to := message
+	to.To = "dörte@example.com"
+	err := sender.Send(t.Context(), to)
+	if e, ok := errors.AsType[*Error](err); !ok || !e.Permanent || e.Reason != Refused || !strings.Contains(e.Reply, "SMTPUTF8") {
+		t.Errorf("%+v", err)
+	}
+	if all := s.Mails(); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+	s.Offer("PLAIN", true)
+	if err := sender.Send(t.Context(), to); err != nil || len(s.Mails()) != 1 {
+		t.Errorf("with SMTPUTF8: %v", err)
+	}
+}

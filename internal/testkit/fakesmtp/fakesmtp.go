@@ -29,6 +29,7 @@ type Mail struct {
 	Data     string // headers and body
 	TLS      bool
 	User     string // that has logged in
+	Helo     string // the name of the client
 }
 
 // A Server is a running server.
@@ -43,6 +44,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	refuse  map[string]string // reply to a command, by its verb
+	offers  string            // the mechanisms of the login
+	utf8    bool              // SMTPUTF8 is offered
 	all     []Mail
 	open    map[net.Conn]bool
 	serving sync.WaitGroup
@@ -58,7 +61,7 @@ func New(t testing.TB, plain bool) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{listener: l, noTLS: plain, Roots: x509.NewCertPool(), tls: &tls.Config{Certificates: certified.TLS.Certificates}, refuse: map[string]string{}, open: map[net.Conn]bool{}}
+	s := &Server{listener: l, noTLS: plain, Roots: x509.NewCertPool(), tls: &tls.Config{Certificates: certified.TLS.Certificates}, refuse: map[string]string{}, offers: "PLAIN", open: map[net.Conn]bool{}}
 	s.Roots.AddCert(certified.Certificate())
 	host, port, _ := net.SplitHostPort(l.Addr().String())
 	s.Host = host
@@ -79,7 +82,15 @@ func (s *Server) Close() {
 	s.serving.Wait()
 }
 
-// Refuse makes the server answer a command, such as RCPT, or "." for the end of a message, with
+// Offer sets the mechanisms of the login, of which the server implements PLAIN and LOGIN, and whether it supports
+// SMTPUTF8.
+func (s *Server) Offer(mechanisms string, utf8 bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offers, s.utf8 = mechanisms, utf8
+}
+
+// Refuse makes the server answer a command, such as RCPT or AUTH PLAIN, or "." for the end of a message, with
 // this reply; an empty one accepts it again.
 func (s *Server) Refuse(verb, reply string) {
 	s.mu.Lock()
@@ -130,16 +141,23 @@ func (s *Server) serve(c net.Conn) {
 		verb, rest, _ := strings.Cut(line, " ")
 		verb = strings.ToUpper(verb)
 		s.mu.Lock()
-		refusal := s.refuse[verb]
+		refusal, hello := s.refuse[verb], "250-fake\r\n250 AUTH "+s.offers
+		if mechanism, _, _ := strings.Cut(rest, " "); refusal == "" && verb == "AUTH" {
+			refusal = s.refuse["AUTH "+mechanism]
+		}
+		if s.utf8 {
+			hello = "250-fake\r\n250-SMTPUTF8\r\n250 AUTH " + s.offers
+		}
 		s.mu.Unlock()
 		switch {
 		case refusal != "":
 			say("%s", refusal)
 		case verb == "EHLO" || verb == "HELO":
+			now.Helo = rest
 			if !now.TLS && !s.noTLS {
 				say("250-fake\r\n250 STARTTLS")
 			} else {
-				say("250-fake\r\n250 AUTH PLAIN")
+				say("%s", hello)
 			}
 		case verb == "STARTTLS" && !s.noTLS:
 			say("220 go ahead")
@@ -151,8 +169,20 @@ func (s *Server) serve(c net.Conn) {
 			say = func(format string, args ...any) { fmt.Fprintf(secure, format+"\r\n", args...) }
 			now = Mail{TLS: true}
 		case verb == "AUTH":
-			_, proof, _ := strings.Cut(rest, " ")
+			mechanism, proof, _ := strings.Cut(rest, " ")
 			text, _ := base64.StdEncoding.DecodeString(proof)
+			if mechanism == "LOGIN" {
+				text = nil
+				for _, prompt := range []string{"Username:", "Password:"} {
+					say("334 %s", base64.StdEncoding.EncodeToString([]byte(prompt)))
+					line, err := in.ReadString('\n')
+					if err != nil {
+						return
+					}
+					part, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
+					text = append(append(text, 0), part...)
+				}
+			}
 			if parts := strings.Split(string(text), "\x00"); len(parts) != 3 || parts[1] != User || parts[2] != Password {
 				say("535 5.7.8 authentication failed")
 				continue
