@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -56,11 +57,34 @@ func NewBucket(cfg config.S3) (*Bucket, error) {
 	return &Bucket{s3: s, prefix: cfg.Prefix, keep: cfg.Keep}, nil
 }
 
-// Check returns an error when the bucket does not answer or does not exist.
+// Check returns an error when the bucket does not answer or does not exist. A reply to HEAD has no body, so a
+// refused one is repeated as GET, which says why.
 func (b *Bucket) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, otherTime)
 	defer cancel()
-	return b.s3.do(ctx, s3Request{method: http.MethodHead}, nil)
+	err := b.s3.do(ctx, s3Request{method: http.MethodHead}, nil)
+	if _, refused := errors.AsType[*s3Error](err); refused {
+		if why := b.s3.do(ctx, s3Request{method: http.MethodGet, query: "list-type=2&max-keys=1"}, nil); why != nil {
+			return why
+		}
+	}
+	return err
+}
+
+// Try checks the bucket, then stores and removes an object with a random name, as the service will.
+func (b *Bucket) Try(ctx context.Context) error {
+	if err := b.Check(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, getTime)
+	defer cancel()
+	content := []byte("stoa config check --online")
+	sum := sha256.Sum256(content)
+	r := s3Request{method: http.MethodPut, key: b.prefix + stoa.NewID("check"), body: func() io.Reader { return bytes.NewReader(content) }, size: int64(len(content)), sha256: hex.EncodeToString(sum[:])}
+	if err := b.s3.do(ctx, r, nil); err != nil {
+		return err
+	}
+	return b.s3.do(ctx, s3Request{method: http.MethodDelete, key: r.key}, nil)
 }
 
 func (b *Bucket) put(ctx context.Context, key string, c *Content) error {

@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,6 +33,44 @@ type s3 struct {
 	keys   aws.Credentials
 	region string
 	base   url.URL // of the bucket, with a slash at the end
+	bucket string
+}
+
+// An s3Error is a refusal of the server.
+type s3Error struct {
+	method, bucket, host, status, code, message string // code and message may be empty
+}
+
+// settings are those that codes of S3 are about.
+var settings = map[string]string{
+	"NoSuchBucket": "bucket", "InvalidBucketName": "bucket", "PermanentRedirect": "endpoint", "TemporaryRedirect": "endpoint",
+	"InvalidAccessKeyId": "accessKey", "SignatureDoesNotMatch": "secretKey", "AuthorizationHeaderMalformed": "region", "InvalidRegion": "region",
+}
+
+func (e *s3Error) Error() string {
+	text := fmt.Sprintf("%s in the bucket %q at %s: %s", e.method, e.bucket, e.host, e.status)
+	if e.code != "" {
+		text += ": " + e.code
+	}
+	if e.message != "" {
+		text += fmt.Sprintf(": %q", e.message)
+	}
+	switch setting := settings[e.code]; {
+	case setting != "":
+		text += " (see drive.store.s3." + setting + ")"
+	case e.code == "RequestTimeTooSkewed":
+		text += " (the clock of this machine or of the server is wrong)"
+	case e.code == "AccessDenied":
+		text += " (the key of drive.store.s3.accessKey needs rights to read, write and delete objects there)"
+	}
+	return text
+}
+
+// element returns the text of an element of a reply in XML, which may be cut.
+func element(reply []byte, name string) string {
+	_, rest, _ := strings.Cut(string(reply), "<"+name+">")
+	text, _, _ := strings.Cut(rest, "</"+name+">")
+	return text
 }
 
 func newS3(cfg config.S3) (*s3, error) {
@@ -45,7 +84,7 @@ func newS3(cfg config.S3) (*s3, error) {
 	}
 	return &s3{
 		sign: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }),
-		keys: aws.Credentials{AccessKeyID: string(cfg.AccessKey), SecretAccessKey: string(cfg.SecretKey)}, region: cfg.Region, base: *u,
+		keys: aws.Credentials{AccessKeyID: string(cfg.AccessKey), SecretAccessKey: string(cfg.SecretKey)}, region: cfg.Region, base: *u, bucket: cfg.Bucket,
 		client: &http.Client{
 			Transport: &http.Transport{
 				Proxy:       http.ProxyFromEnvironment,
@@ -60,6 +99,7 @@ func newS3(cfg config.S3) (*s3, error) {
 // A s3Request is one request; key is the name of an object, or empty for the bucket.
 type s3Request struct {
 	method, key string
+	query       string // of a request about the bucket
 	header      map[string]string
 	body        func() io.Reader // may be nil
 	size        int64
@@ -87,6 +127,7 @@ func (s *s3) do(ctx context.Context, r s3Request, read func(io.Reader) error) (e
 func (s *s3) once(ctx context.Context, r s3Request, read func(io.Reader) error) (again bool, err error) {
 	u := s.base
 	u.Path += r.key
+	u.RawQuery = r.query
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), http.NoBody)
 	if err != nil {
 		return false, err
@@ -115,7 +156,9 @@ func (s *s3) once(ctx context.Context, r s3Request, read func(io.Reader) error) 
 	}
 	if res.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(res.Body, maxS3Error))
-		return res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests, fmt.Errorf("%s of an object: %s: %q", r.method, res.Status, text)
+		return res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests, &s3Error{
+			method: r.method, bucket: s.bucket, host: s.base.Host, status: res.Status, code: element(text, "Code"), message: cmp.Or(element(text, "Message"), strings.TrimSpace(string(text))),
+		}
 	}
 	if read != nil {
 		return true, read(res.Body)

@@ -107,6 +107,24 @@ func LockPostgres(ctx context.Context, address string, log *slog.Logger) (*Lock,
 	return l, nil
 }
 
+// CheckPostgres connects to an address once, and returns an error if a service could not work there: it cannot
+// be reached, has no schema, accepts no changes, or is behind a pooler that shares connections.
+func CheckPostgres(ctx context.Context, address string) error {
+	cfg, err := postgresConfig(address, nil)
+	if err != nil {
+		return err
+	}
+	d := &Direct{cfg: cfg}
+	if err := d.connected(ctx); err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.checkTarget(ctx, false); err != nil {
+		return err
+	}
+	return d.checkSession(ctx)
+}
+
 // unlock frees all locks, so that they are free on return and not a moment later, and
 // closes the connection.
 func (d *Direct) unlock() error {

@@ -14,6 +14,7 @@ package payment
 import (
 	"cmp"
 	"context"
+	"errors"
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
@@ -170,6 +171,19 @@ func (s *Sales) Notified(ctx context.Context, body []byte) error {
 	}
 	s.settle(ctx, p)
 	return nil
+}
+
+// Check returns an error if Stripe cannot be reached or refuses the key. It changes nothing: it reads a session
+// that does not exist.
+func (s *Sales) Check(ctx context.Context) error {
+	_, err := s.readSession(ctx, "cs_check")
+	if errors.Is(err, errAbsent) {
+		return nil
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		return cause
+	}
+	return err
 }
 
 // Run reads payments that are due until ctx ends: those whose notifications could not be processed or
