@@ -149,6 +149,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	if s.Sales != nil {
 		group.Go(func() error { return s.Sales.Run(settling) })
 	}
+	group.Go(func() error { s.tryNeighbours(settling); return nil })
 	err := s.Worker.Recover(ctx) // earlier sessions are in order before requests are accepted
 	if err == nil {
 		err = s.takeConfig(ctx)

@@ -5,9 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
+	"stoa/internal/agents/drive"
 	"stoa/internal/base/config"
+	"stoa/internal/base/db"
+	"stoa/internal/base/mail"
 	"stoa/internal/base/outbound"
+	"stoa/internal/base/stoa"
+	"stoa/internal/models/upstream"
 	"stoa/internal/operate/payment"
 	"stoa/internal/operate/signin"
 )
@@ -55,7 +61,19 @@ func newSales(p Parts, s *Service) (*payment.Sales, error) {
 	if !settings.Enabled() {
 		return nil, nil
 	}
-	u, err := url.Parse(settings.Stripe.BaseURL())
+	client, err := stripeClient(p)
+	if err != nil {
+		return nil, err
+	}
+	return &payment.Sales{
+		Store: s.Store, Ledger: s.Ledger, Client: client,
+		Settings: settings, PublicURL: p.Config.BaseURL(p.Address), Logger: s.log,
+	}, nil
+}
+
+// stripeClient returns the client of requests to Stripe.
+func stripeClient(p Parts) (*outbound.Client, error) {
+	u, err := url.Parse(p.Config.Payments.Stripe.BaseURL())
 	if err != nil {
 		return nil, fmt.Errorf("payments.stripe.api: %w", err)
 	}
@@ -63,26 +81,94 @@ func newSales(p Parts, s *Service) (*payment.Sales, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &payment.Sales{
-		Store: s.Store, Ledger: s.Ledger, Client: network.Client(outbound.Limits{Total: payment.RequestTime, Body: payment.MaxReply}),
-		Settings: settings, PublicURL: p.Config.BaseURL(p.Address), Logger: s.log,
-	}, nil
+	return network.Client(outbound.Limits{Total: payment.RequestTime, Body: payment.MaxReply}), nil
 }
 
-// CheckOnline returns errors of a configuration that only other servers know: issuers of identity
-// providers that differ from those in their discovery documents.
+// CheckOnline tries everything that the service will connect to, and returns an error for each that fails: the
+// database; the bucket, in which it stores and removes an object; the mail server up to the login; identity
+// providers; Stripe; and the lists of models of providers.
 func CheckOnline(ctx context.Context, cfg config.Config) error {
-	network, err := identityNetwork(Parts{Config: cfg, Address: cfg.Listen})
-	if err != nil {
-		return err
-	}
-	client := network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply})
 	var all []error
-	for i, idp := range cfg.SignIn.OIDC {
-		if err := signin.CheckIssuer(ctx, idp, client); err != nil {
-			path := fmt.Sprintf("signIn.oidc[%d].issuer", i)
-			all = append(all, &config.Problem{Where: cfg.Where(path), Path: path, Message: err.Error()})
+	add := func(path string, err error) {
+		if err != nil {
+			all = append(all, &config.Problem{Where: cfg.Where(path), Path: path, Message: strings.Join(strings.Fields(err.Error()), " ")})
 		}
 	}
+	if cfg.Database != "" {
+		add("database", db.CheckPostgres(ctx, string(cfg.Database)))
+	}
+	if cfg.DatabaseListen != "" {
+		add("databaseListen", db.CheckPostgres(ctx, string(cfg.DatabaseListen)))
+	}
+	for _, c := range neighbours(cfg) {
+		add(c.path, c.try(ctx))
+	}
+	pool := upstream.New(upstream.Config{})
+	for i, p := range cfg.Upstreams() {
+		if !stoa.WireNamed(p.Wire).Lists {
+			continue
+		}
+		_, _, err := pool.Models(ctx, p)
+		add(fmt.Sprintf("providers[%d]", i), err)
+	}
 	return errors.Join(all...)
+}
+
+// A neighbour is a server that a service works without until it needs it.
+type neighbour struct {
+	path string // of its settings
+	try  func(context.Context) error
+}
+
+// pathBucket is the path of the bucket's settings.
+const pathBucket = "drive.store.s3"
+
+// tryNeighbours logs which servers cannot be used. The service starts all the same, because they may come later. The
+// bucket was checked when the drives were opened.
+func (s *Service) tryNeighbours(ctx context.Context) {
+	for _, c := range neighbours(s.config) {
+		if c.path == pathBucket {
+			continue
+		}
+		if err := c.try(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("a server of the configuration cannot be used", "setting", c.path, "error", err)
+		}
+	}
+}
+
+// neighbours returns the servers of a configuration, except the database and the providers of models.
+func neighbours(cfg config.Config) (all []neighbour) {
+	add := func(path string, try func(context.Context) error) { all = append(all, neighbour{path, try}) }
+	if cfg.Drive.Store.S3.Endpoint != "" {
+		add(pathBucket, func(ctx context.Context) error {
+			bucket, err := drive.NewBucket(cfg.Drive.Store.S3)
+			if err != nil {
+				return err
+			}
+			return bucket.Try(ctx)
+		})
+	}
+	if sender := mail.New(cfg.Mail.SMTP, nil); sender != nil {
+		add("mail.smtp", sender.Check)
+	}
+	p := Parts{Config: cfg, Address: cfg.Listen}
+	for i, idp := range cfg.SignIn.OIDC {
+		add(fmt.Sprintf("signIn.oidc[%d].issuer", i), func(ctx context.Context) error {
+			network, err := identityNetwork(p)
+			if err != nil {
+				return err
+			}
+			return signin.Check(ctx, idp, cfg.BaseURL(cfg.Listen), network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}))
+		})
+	}
+	if cfg.Payments.Enabled() {
+		add("payments.stripe", func(ctx context.Context) error {
+			client, err := stripeClient(p)
+			if err != nil {
+				return err
+			}
+			return (&payment.Sales{Client: client, Settings: cfg.Payments}).Check(ctx)
+		})
+	}
+	return all
 }

@@ -94,7 +94,7 @@ func (e *env) config() *cobra.Command {
 		Example: "  stoa config check --config stoa.yaml\n  stoa config check --online",
 	}
 	examine := e.settingsBy(check, config.Examine)
-	online := check.Flags().Bool("online", false, "also read the discovery documents of identity providers")
+	online := check.Flags().Bool("online", false, "also try what the service connects to: the database, the bucket (an object is stored and removed), the mail server (up to the login), identity providers, Stripe and the lists of models")
 	check.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := examine()
 		if err = cfg.Together(err, app.Check(cfg)); err != nil {

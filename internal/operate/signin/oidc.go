@@ -98,13 +98,34 @@ func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	return doc, err
 }
 
-// CheckIssuer returns what is wrong with the issuer of an identity provider, according to its
-// discovery document.
-func CheckIssuer(ctx context.Context, p config.OIDC, client http.RoundTripper) error {
+// Check returns what is wrong with an identity provider: its issuer, according to its discovery document, or the
+// first request of a sign-in, with the client, the scopes and the redirect address. Nobody signs in.
+func Check(ctx context.Context, p config.OIDC, publicURL string, client http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
-	_, err := newProvider(p, "", client).discover(ctx)
-	return err
+	of := newProvider(p, publicURL, client)
+	doc, err := of.discover(ctx)
+	if err != nil {
+		return err
+	}
+	settings := of.oauth(doc)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, settings.AuthCodeURL("check", oidc.Nonce("check"), oauth2.S256ChallengeOption(oauth2.GenerateVerifier())), nil)
+	if err != nil {
+		return errors.New("its authorization endpoint is not an address")
+	}
+	res, err := client.RoundTrip(req)
+	if err != nil {
+		return nil // only browsers must reach it
+	}
+	defer res.Body.Close()
+	location, err := res.Location()
+	if err != nil || !strings.HasPrefix(location.String(), of.redirect) { // its page for the sign-in, or for errors
+		return nil
+	}
+	if code := location.Query().Get("error"); code != "" {
+		return fmt.Errorf("the provider refuses sign-ins with the scopes %q: %s %s", strings.Join(settings.Scopes, " "), clean(code, 100), clean(location.Query().Get("error_description"), 300))
+	}
+	return nil
 }
 
 // withoutReply returns an error that does not contain a reply of an identity provider: it could
