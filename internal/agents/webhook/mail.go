@@ -87,7 +87,7 @@ func (d *Dispatcher) mail(ctx context.Context, o outcome, address string, w stoa
 		return o
 	}
 	subject, text := mailText(w, of, d.cfg.Mail.PublicURL)
-	err := d.cfg.Mail.Sender.Send(ctx, mail.Message{To: address, Subject: subject, Text: text, ID: of.EventID + "." + of.WebhookID, At: o.attempt.At})
+	err := d.cfg.Mail.Sender.Send(ctx, mail.Message{To: address, Subject: subject, Text: text, ID: of.EventID + "." + of.WebhookID, At: o.attempt.At, List: w.ID})
 	if err == nil {
 		o.attempt.Status = mailStatus
 		return o

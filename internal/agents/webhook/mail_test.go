@@ -76,6 +76,9 @@ func TestAnEventIsSentByMail(t *testing.T) {
 	if subject != "Stoa: A budget has reached a threshold (bud_1)" || header.Get("Bcc") != "" || !strings.HasPrefix(header.Get("Message-Id"), "<"+d.EventID+".") {
 		t.Errorf("%v", header)
 	}
+	if id := header.Get("List-Id"); id != "<"+w.ID+".example.com>" {
+		t.Errorf("the list is %q", id)
+	}
 	for _, line := range []string{
 		"A budget has reached a threshold.", "Budget id: bud_1", "Subject: eve  Bcc: eve@example.com    hi", "Percent: 80", "Spent: 8.5 credits", "Limit: 10 credits", "Event: " + d.EventID,
 		"https://stoa.example.com/console#/budgets", "https://stoa.example.com/console#/webhooks/" + w.ID,

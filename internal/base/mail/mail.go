@@ -61,6 +61,7 @@ type Message struct {
 	To, Subject, Text string
 	ID                string // the same for each attempt to send the message
 	At                time.Time
+	List              string // what sends it, as a word, for the filters of recipients; may be empty
 }
 
 // The reasons why a message was not sent.
@@ -112,6 +113,9 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	msg.SetMessageIDWithValue(header(m.ID) + "@" + s.host)
 	msg.SetDateWithValue(m.At)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
+	if m.List != "" {
+		msg.SetGenHeader("List-Id", "<"+header(m.List)+"."+s.host+">")
+	}
 	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
 	return s.connected(ctx, func(c *gomail.Client, connection *smtp.Client) error {
 		local, _, _ := strings.Cut(m.To, "@")
