@@ -195,9 +195,12 @@ func (s *Sender) mechanisms(connection *smtp.Client) (offered []smtp.Auth) {
 		name string
 		auth smtp.Auth
 	}{
-		{"PLAIN", smtp.PlainAuth("", user, password, s.smtp.Host, local)}, {"LOGIN", smtp.LoginAuth(user, password, s.smtp.Host, local)},
-		{"SCRAM-SHA-256", smtp.ScramSHA256Auth(user, password)}, {"SCRAM-SHA-1", smtp.ScramSHA1Auth(user, password)},
-		{"CRAM-MD5", smtp.CRAMMD5Auth(user, password)}, {"NTLM", smtp.NTLMAuth(user, password, "")},
+		{"PLAIN", smtp.PlainAuth("", user, password, s.smtp.Host, local)},
+		{"LOGIN", smtp.LoginAuth(user, password, s.smtp.Host, local)},
+		{"SCRAM-SHA-256", smtp.ScramSHA256Auth(user, password)},
+		{"SCRAM-SHA-1", smtp.ScramSHA1Auth(user, password)},
+		{"CRAM-MD5", smtp.CRAMMD5Auth(user, password)},
+		{"NTLM", smtp.NTLMAuth(user, password, "")},
 	} {
 		if slices.Contains(names, m.name) {
 			offered = append(offered, m.auth)

@@ -118,8 +118,11 @@ providers: [{name: own, wire: chat, baseURL: %q}]
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for i, parts := range [][]string{
-		{"drive.store.s3", "InvalidAccessKeyId", "files", "drive.store.s3.accessKey"}, {"mail.smtp", "login", "535"}, {"signIn.oidc[0].issuer", "502"},
-		{"payments.stripe", "401"}, {"providers[0]", "403"},
+		{"drive.store.s3", "InvalidAccessKeyId", "files", "drive.store.s3.accessKey"},
+		{"mail.smtp", "login", "535"},
+		{"signIn.oidc[0].issuer", "502"},
+		{"payments.stripe", "401"},
+		{"providers[0]", "403"},
 	} {
 		for _, part := range parts {
 			if len(lines) != 5 || !strings.Contains(lines[i], part) {

@@ -14,9 +14,9 @@ package payment
 import (
 	"cmp"
 	"context"
-	"errors"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
