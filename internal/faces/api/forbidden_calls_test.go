@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -67,6 +68,48 @@ func TestACallOfAnotherToolIsOmitted(t *testing.T) {
 				}
 			}
 		}
+	}
+	quiet(t, h)
+}
+
+// TestACallWithoutANameIsOmitted has a vendor of the chat format call no tool by name, whole and
+// streamed, alone and beside a text.
+func TestACallWithoutANameIsOmitted(t *testing.T) {
+	t.Parallel()
+	text, n := "", 0
+	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n++
+		var in struct{ Stream bool }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			t.Error(err)
+		}
+		const usage = `"usage":{"prompt_tokens":500,"completion_tokens":9,"total_tokens":509}`
+		reply := `{"role":"assistant","content":"` + text + `","tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"","arguments":"{}"}}]}`
+		if !in.Stream {
+			fmt.Fprintf(w, `{"choices":[{"index":0,"message":%s,"finish_reason":"tool_calls"}],%s}`, reply, usage)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":%s}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}],%s}\n\ndata: [DONE]\n\n", reply, usage)
+	}))
+	t.Cleanup(vendor.Close)
+	h := start(t, apitest.Config{
+		Providers: []stoa.Provider{{Name: "vendor", Wire: "chat", BaseURL: vendor.URL, APIKey: "x"}},
+		Families:  map[string][]stoa.Route{"gamma": {{Provider: "vendor"}}},
+	})
+	for _, text = range []string{"", "Hello."} {
+		for _, stream := range []bool{false, true} {
+			r := replyOf(t, h.Client(t), body{"model": "gamma-6-luna", "stream": stream, "input": strings.Repeat("x", 3000), "tools": []body{{"type": "function", "name": "f"}}})
+			if r.Status != "completed" || len(calls(&r)) != 0 {
+				t.Errorf("%q, stream %v: %s with %+v", text, stream, r.Status, r.Output)
+			}
+			if got := receipts(t, h)[0]; got.Amount == 0 || got.Estimated || got.Adjustments&stoa.CallsDropped == 0 {
+				t.Errorf("%q, stream %v: charged %+v", text, stream, got.Charge)
+			}
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d requests, want one for each call", n)
 	}
 	quiet(t, h)
 }

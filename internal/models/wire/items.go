@@ -32,6 +32,10 @@ func (r *reply) inCall() bool { return r.items.open }
 // isCut reports whether a tool call has no end.
 func (r *reply) isCut() bool { return r.items.cut }
 
+// namelessCall is the name of a call without one, which servers read out of a text that a caller can
+// ask for. No tool has it, so the call is omitted, and charged, like each of another tool.
+const namelessCall = "call_without_a_name"
+
 // beginCall emits the beginning of a tool call. id is the vendor's; it is replaced if it
 // repeats or clients would reject it.
 func (r *reply) beginCall(id, name string) error {
@@ -39,7 +43,7 @@ func (r *reply) beginCall(id, name string) error {
 		return err
 	}
 	if name = strings.TrimSpace(name); name == "" {
-		return broken("a tool call without a name")
+		name = namelessCall
 	}
 	if r.calls++; r.calls > maxCalls {
 		return tooMuch("tool calls")
