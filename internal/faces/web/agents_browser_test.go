@@ -601,3 +601,37 @@ func TestATurnSaysThatHalfIsSpent(t *testing.T) {
 		})
 	}
 }
+
+// TestNewLeavesItsSession holds the replies that read a session back until New was pressed.
+func TestNewLeavesItsSession(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	st := newStage(t, onLoopback)
+	p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+strings.TrimPrefix(st.agent, "/api/v1/api-agents/")+"/settings", sizes()[0])
+	p.fill("#try-message", "Hello")
+	p.do(chromedp.Evaluate[chromedp.Void](`(() => {
+		const real = window.fetch, opened = new Promise((open) => { window.release = open; });
+		window.held = 0;
+		window.fetch = async (url, init) => {
+			if (init?.method !== "GET" || !/\/sessions\/[^/]+$/.test(String(url))) return real(url, init);
+			const reply = await real(url, { ...init, signal: undefined });
+			window.held++;
+			await opened;
+			return reply;
+		};
+	})()`))
+	p.press("Send")
+	p.see(`window.held > 0`)
+	p.press("New")
+	p.see(`!document.querySelector(".try").innerText.includes("Open the session")`)
+	p.do(chromedp.Evaluate[chromedp.Void](`window.release(); fetch("/api/v1/meta").then((r) => r.json()).then(() => { window.later = true; })`))
+	p.see(`window.later`)
+	p.fill("#try-message", "Hello again")
+	p.press("Send")
+	p.says("Open the session")
+	var list contract.SessionList
+	st.c.Want(200, "GET", st.agent+"/sessions", nil).JSON(&list)
+	if len(list.Data) != 2 {
+		t.Errorf("%d sessions, want one for each conversation", len(list.Data))
+	}
+}

@@ -33,6 +33,8 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
   const scroll = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
   const id = session?.id;
+  // What arrives after New does not bring its session back.
+  const update = (read: Session) => setSession((shown) => (shown?.id === read.id ? read : shown));
 
   useEffect(() => {
     setSaid([]);
@@ -46,7 +48,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
         setSaid((all) => events.reduce(applyEvent, all));
         if (!events.some((e) => e.type === "session.status" || e.type === "step.completed" || e.type.startsWith("input."))) return;
         try {
-          setSession(await api.get<Session>(`${base}/${id}`, undefined, stop.signal));
+          update(await api.get<Session>(`${base}/${id}`, undefined, stop.signal));
           refresh();
         } catch {
           // It is read again with the next event.
@@ -65,7 +67,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
   const post = (what: string, body?: unknown) =>
     run(async () => {
       const reply = await api.raw("POST", `${base}/${id}/${what}`, { body, headers: what === "cancel" ? {} : { "Idempotency-Key": onceKey() } });
-      setSession(await reply.json());
+      update(await reply.json());
     });
   const submit = async () => {
     const message = text.trim();
