@@ -138,30 +138,10 @@ func (l *Lineage) keep() {
 	if l.file == "" {
 		return
 	}
-	err := func() error {
-		content, err := json.Marshal(l.newest)
-		if err != nil {
-			return err
-		}
-		temp, err := os.CreateTemp(filepath.Dir(l.file), LineageFile+"-")
-		if err != nil {
-			return err
-		}
-		defer os.Remove(temp.Name()) // fails after the rename
-		_, err = temp.Write(append(content, '\n'))
-		if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
-			return err
-		}
-		if err := os.Rename(temp.Name(), l.file); err != nil {
-			return err
-		}
-		dir, err := os.Open(filepath.Dir(l.file))
-		if err != nil {
-			return err
-		}
-		_ = dir.Sync() // not every system can
-		return dir.Close()
-	}()
+	content, err := json.Marshal(l.newest)
+	if err == nil {
+		err = ReplaceFile(l.file, string(content)+"\n")
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		l.log.Info("the next start will not know this PostgreSQL server: there is no data directory", "file", l.file)
 	} else if err != nil {

@@ -52,26 +52,44 @@ const (
 	MaxFactor     = 10
 )
 
-// base returns the rates without the rules.
-func (t *Tariff) base() Price {
-	return Price{Input: t.Input, CachedInput: t.CachedInput, CacheWrite: t.CacheWrite, CacheWriteLong: t.CacheWriteLong, Output: t.Output, Version: t.Version}
+// forInput returns the price of a call with that input outside of all hours.
+func (t *Tariff) forInput(tokens int64) Price {
+	p := Price{Input: t.Input, CachedInput: t.CachedInput, CacheWrite: t.CacheWrite, CacheWriteLong: t.CacheWriteLong, Output: t.Output, Version: t.Version}
+	if a := t.Above; a != nil && tokens > a.Tokens {
+		p = p.times(a.Input, a.Output)
+		p.Band = fmt.Sprintf("above %d tokens", a.Tokens)
+	}
+	return p
+}
+
+// hoursAt returns the hours that contain an instant, or nil.
+func (t *Tariff) hoursAt(at time.Time) *PriceHours {
+	for i := range t.Hours {
+		if h := &t.Hours[i]; h.contain(at) {
+			return h
+		}
+	}
+	return nil
+}
+
+// factorAt returns the factor of the hours that contain an instant; 1 outside of all.
+func (t *Tariff) factorAt(at time.Time) float64 {
+	if h := t.hoursAt(at); h != nil {
+		return h.Factor
+	}
+	return 1
 }
 
 // At returns the price of a call with that input whose request to the vendor began at a time.
 func (t *Tariff) At(inputTokens int64, at time.Time) Price {
-	p := t.base()
-	var band []string
-	if t.Above != nil && inputTokens > t.Above.Tokens {
-		p = p.times(t.Above.Input, t.Above.Output)
-		band = append(band, fmt.Sprintf("above %d tokens", t.Above.Tokens))
-	}
-	for i := range t.Hours {
-		if h := &t.Hours[i]; h.contain(at) {
-			p = p.times(h.Factor, h.Factor)
-			band = append(band, h.From+"-"+h.To+" "+h.Zone)
+	p := t.forInput(inputTokens)
+	if h := t.hoursAt(at); h != nil {
+		p = p.times(h.Factor, h.Factor)
+		if p.Band != "" {
+			p.Band += ", "
 		}
+		p.Band += h.From + "-" + h.To + " " + h.Zone
 	}
-	p.Band = strings.Join(band, ", ")
 	return p
 }
 
@@ -88,18 +106,19 @@ func (t *Tariff) Highest(inputTokens int64, counted bool, from, deadline time.Ti
 	if counted {
 		longest = inputTokens + (inputTokens+49)/50
 	}
-	p := t.At(inputTokens, from).highest(t.At(longest, from))
+	p := t.forInput(inputTokens).highest(t.forInput(longest))
 	if len(t.Hours) == 0 {
 		return p
 	}
 	if last := from.Add(maxCallTime); deadline.After(last) {
 		deadline = last
 	}
+	factor := t.factorAt(from)
 	// Hours begin and end at whole minutes.
 	for at := from.Truncate(time.Minute).Add(time.Minute); !at.After(deadline); at = at.Add(time.Minute) {
-		p = p.highest(t.At(inputTokens, at)).highest(t.At(longest, at))
+		factor = max(factor, t.factorAt(at))
 	}
-	return p
+	return p.times(factor, factor)
 }
 
 // highest returns the higher rates of both prices.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"stoa/internal/base/db"
 )
@@ -20,19 +19,6 @@ const (
 	CoreFile  = "core.db"
 	DriveFile = "drive.db" // the tables of package drive
 )
-
-// SyncDir flushes a directory, so that the names in it survive a loss of power.
-func SyncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // a directory cannot be synced there
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
 
 // WriteSynced writes a small file and syncs it.
 func WriteSynced(path, text string) (err error) {

@@ -139,12 +139,5 @@ func writeIdentity(dir string, own identity) error {
 	if own.pending {
 		text = fmt.Sprintf("%08x pending\n", own.id)
 	}
-	path := filepath.Join(dir, IdFile)
-	if err := WriteSynced(path+".new", text); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	return SyncDir(dir)
+	return db.ReplaceFile(filepath.Join(dir, IdFile), text)
 }

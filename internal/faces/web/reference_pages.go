@@ -100,7 +100,8 @@ func (p *referencePages) search(query string) []operation {
 	var found []operation
 	for _, g := range p.Groups {
 		for _, o := range g.Operations {
-			missing := func(word string) bool { return !strings.Contains(o.Words(), word) }
+			text := o.Words()
+			missing := func(word string) bool { return !strings.Contains(text, word) }
 			if len(words) > 0 && len(found) < maxFound && !slices.ContainsFunc(words, missing) {
 				found = append(found, o)
 			}

@@ -375,7 +375,10 @@ const minCached = 4_096
 // broke returns why the call of a session was not read from the vendor's cache.
 func (s *Stream) broke(c *stoa.Charge) stoa.Broke {
 	model, route, known := strings.Cut(s.req.Before, " ")
-	nowModel, nowRoute, _ := strings.Cut(s.Place(), " ")
+	var nowModel, nowRoute string
+	if known {
+		nowModel, nowRoute, _ = strings.Cut(s.Place(), " ")
+	}
 	switch {
 	case known && model != nowModel:
 		return stoa.BrokeModel

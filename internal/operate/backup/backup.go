@@ -81,7 +81,7 @@ func Create(ctx context.Context, dir, file, version string, keys ...string) (m M
 	if err := publish(part, file); err != nil {
 		return m, err
 	}
-	return m, store.SyncDir(filepath.Dir(file))
+	return m, db.SyncDir(filepath.Dir(file))
 }
 
 // publish renames a finished file to its name, which must be free. It links instead of

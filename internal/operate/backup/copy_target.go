@@ -163,7 +163,7 @@ func (c *copier) markDir(ctx context.Context, s *side, source string) error {
 	if err := store.WriteSynced(mark, source+"\n"); err != nil {
 		return err
 	}
-	if err := store.SyncDir(dir); err != nil {
+	if err := db.SyncDir(dir); err != nil {
 		return err
 	}
 	work := filepath.Join(dir, copyingName)
@@ -209,11 +209,11 @@ func (s *side) publish(ctx context.Context, dir, work string) error {
 			return err
 		}
 	}
-	if err := errors.Join(os.RemoveAll(work), store.SyncDir(dir)); err != nil {
+	if err := errors.Join(os.RemoveAll(work), db.SyncDir(dir)); err != nil {
 		return err
 	}
 	if err := os.Remove(filepath.Join(dir, store.UnfinishedCopy)); err != nil {
 		return err
 	}
-	return store.SyncDir(dir)
+	return db.SyncDir(dir)
 }

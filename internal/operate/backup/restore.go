@@ -189,7 +189,7 @@ func replace(dir, work string) (kept string, err error) {
 	if err := store.WriteSynced(marker, "A restore was interrupted. Run \"stoa restore\" again, with --force.\n"); err != nil {
 		return "", err
 	}
-	if err := store.SyncDir(dir); err != nil {
+	if err := db.SyncDir(dir); err != nil {
 		return "", err
 	}
 	for _, name := range append(store.Files(), store.IdFile) {
@@ -214,11 +214,11 @@ func replace(dir, work string) (kept string, err error) {
 			return kept, err
 		}
 	}
-	if err := store.SyncDir(dir); err != nil {
+	if err := db.SyncDir(dir); err != nil {
 		return kept, err
 	}
 	if err := os.Remove(marker); err != nil {
 		return kept, err
 	}
-	return kept, store.SyncDir(dir)
+	return kept, db.SyncDir(dir)
 }

@@ -80,8 +80,8 @@ func (s *Server) depart(x *rest.Exchange, p *provider, link string) (location st
 		Provider: p.Name, State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
 		Link: link, ExpiresAt: time.Now().Add(attemptLife),
 	}
-	_, signedOut := x.HTTP.Cookie(rest.SignedOutCookie)
-	if location, err = p.address(x.Context(), a, signedOut == nil); err != nil {
+	_, unset := x.HTTP.Cookie(rest.SignedOutCookie)
+	if location, err = p.address(x.Context(), a, unset == nil); err != nil {
 		return "", err
 	}
 	text, err := jsonx.Marshal(a)
