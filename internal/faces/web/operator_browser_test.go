@@ -685,3 +685,24 @@ func TestTheEndOfCreditsIsSaid(t *testing.T) {
 		})
 	}
 }
+
+// TestProblemsOfRulesAreAtTheirFields opens a model whose price has wrong hours in the draft.
+func TestProblemsOfRulesAreAtTheirFields(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	st := newStage(t)
+	hours := map[string]any{"zone": "UTC", "from": "12:00", "to": "09:00", "days": []string{"noday"}, "factor": 2}
+	price := map[string]any{"input": 1_000_000, "output": 2_000_000, "cacheWriteLong": 1, "above": map[string]any{"tokens": 1000, "input": 2, "output": 11}, "hours": []any{hours}}
+	st.c.Want(200, "PUT", "/api/v1/config/draft", map[string]any{"settings": map[string]any{"models": map[string]any{"local-1": map[string]any{"family": "local", "price": price}}}})
+	p := signIn(t, browser, st.h.URL, st.h.Key, "providers", sizes()[0])
+	p.says("The draft is not in force.")
+	p.press("Models and prices")
+	p.says("Credits per million tokens.")
+	p.see(`(() => { const row = [...document.querySelectorAll("section[aria-labelledby=settings] tr")].find((r) => r.innerText.includes("local-1")); const edit = [...(row?.querySelectorAll("button") ?? [])].find((b) => b.innerText === "Edit"); edit?.click(); return !!edit; })()`)
+	for field, problem := range map[string]string{
+		"#model-above-output-problem": "11 is not a factor", "#model-hours-0-to-problem": "is not after", "#model-hours-0-days-problem": "is not a day", "#model-cacheWriteLong-problem": "use at least",
+	} {
+		p.see(`document.querySelector("` + field + `")?.innerText.includes("` + problem + `") && document.querySelector("` + field + `").checkVisibility()`)
+	}
+	p.see(`!document.querySelector("#model-hours-0-from-problem") && !document.querySelector("dialog .notice.failed")`)
+}

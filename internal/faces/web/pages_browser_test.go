@@ -93,6 +93,10 @@ func TestPagesInABrowser(t *testing.T) {
 		p.see(`document.querySelectorAll(".operation:not([hidden])").length === 1`)
 		p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#schema-Error"))
 		p.see(`location.pathname === "/docs/api-openapi/schemas/Error"`)
+		p.see(`(() => { const up = document.querySelector("main a[href*='/schemas#']"); up?.click(); return !!up; })()`)
+		p.see(`location.pathname === "/docs/api-openapi/schemas" && !!document.querySelector("li[id='schema-Error'] a")`)
+		p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi/schemas#%")) // a malformed address names nothing
+		p.see(`document.querySelector(".contents")?.open`)
 	})
 	t.Run("the reference needs no script", func(t *testing.T) {
 		p := open(t, browser, srv.URL, "/", desktop)

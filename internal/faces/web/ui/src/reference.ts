@@ -3,19 +3,21 @@
 // target of an address and linked schemas in place, and forms that call operations. All that one
 // reads is complete without it.
 
-import { callForm } from "./lib/call";
+import { callForm, element } from "./lib/call";
 import { copyText } from "./lib/copy";
 
 const narrow = matchMedia("(max-width: 860px)");
 
 // page loads another page of the site. Only an XMLHttpRequest has a parser that works with trusted types.
-function page(address: string, then: (page: Document) => void): XMLHttpRequest {
+function page(address: string, then: (page: Document) => void, failed = () => {}): XMLHttpRequest {
   const request = new XMLHttpRequest();
   request.open("GET", address);
   request.responseType = "document";
   request.onload = () => {
     if (request.status === 200 && request.response) then(request.response);
+    else failed();
   };
+  request.onerror = failed;
   request.send();
   return request;
 }
@@ -95,10 +97,18 @@ function copyButtons(at: ParentNode): void {
   }
 }
 
+// named returns the element that the address names. A malformed one names none.
+function named(): HTMLElement | null {
+  try {
+    return document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  } catch {
+    return null;
+  }
+}
+
 // openTarget expands the elements that hide the target of the address.
 function openTarget(): void {
-  const id = decodeURIComponent(location.hash.slice(1));
-  const target = id ? document.getElementById(id) : null;
+  const target = named();
   if (!target) return;
   if (target instanceof HTMLAnchorElement) return location.replace(target.href); // a section that has moved
   for (let at: Element | null = target; at; at = at.parentElement) {
@@ -119,18 +129,11 @@ function schemas(): void {
     if (open) return open.remove();
     page(link.href, (schema) => {
       if (at.querySelector(":scope > .filled")) return;
-      const filled = document.createElement("div");
-      filled.className = "filled";
-      filled.append(...[...schema.querySelector(".type-page")!.children].slice(1).map((part) => document.adoptNode(part)));
-      const own = document.createElement("p");
-      own.className = "own-page small";
-      const name = document.createElement("a");
+      const parts = [...schema.querySelector(".type-page")!.children].slice(1).map((part) => document.adoptNode(part));
+      const name = element("a", "", "Page of " + schema.querySelector("h1")!.textContent) as HTMLAnchorElement;
       name.href = link.href;
-      name.textContent = "Page of " + schema.querySelector("h1")!.textContent;
-      own.append(name);
-      filled.append(own);
-      at.append(filled);
-    });
+      at.append(element("div", "filled", ...parts, element("p", "own-page small", name)));
+    }, () => location.assign(link.href));
   });
 }
 
@@ -150,7 +153,7 @@ function explorer(main: HTMLElement): void {
     scrollTo(0, 0);
   };
   const show = () => {
-    const link = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const link = named();
     latest?.abort();
     document.querySelector(".side [aria-current]")?.removeAttribute("aria-current");
     if (!(link instanceof HTMLAnchorElement) || !link.closest("[data-words]")) return draw(title, ...first);
@@ -164,7 +167,7 @@ function explorer(main: HTMLElement): void {
       const heading = article.querySelector("h1")!;
       heading.tabIndex = -1;
       heading.focus({ preventScroll: true });
-    });
+    }, () => location.assign(link.href));
   };
   document.querySelector<HTMLElement>(".side")!.addEventListener("click", (event) => {
     const link = (event.target as Element).closest<HTMLAnchorElement>("li[data-words] a");

@@ -1,4 +1,5 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { VisitorAttachments } from "../lib/contract";
 import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../console/parts/attach";
 import { Button, Notice } from "../console/parts/basic";
 import { ReplyText, Spoken } from "../console/parts/reply";
@@ -82,7 +83,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
             ) : asks?.confirmation ? (
               <Confirmation key={asks.id} input={asks} of={asks.confirmation} visit={visit} />
             ) : asks ? (
-              <InputForm key={asks.id} input={asks} visit={visit} max={chat.maxMessageChars} types={chat.attachments?.types} />
+              <InputForm key={asks.id} input={asks} visit={visit} max={chat.maxMessageChars} attachments={chat.attachments} />
             ) : (
               <Composer visit={visit} state={state} busy={busy} name={name} />
             )}
@@ -290,7 +291,7 @@ function Composer({ visit, state, busy, name }: { visit: Visit; state: State; bu
       }}
     >
       <ChosenFiles files={files} say={say} />
-      {accepts && <AttachButton files={files} label={say("Attach files")} accept={chat.attachments!.accept ?? ""} disabled={busy} />}
+      {accepts && <AttachButton files={files} label={say("Attach files")} accept={chat.attachments!.accept} disabled={busy} />}
       <label class="unseen" for="message">
         {say("Message to {name}", { name })}
       </label>
@@ -337,7 +338,7 @@ function Composer({ visit, state, busy, name }: { visit: Visit; state: State; bu
 }
 
 // InputForm shows the agent's question with a text field, a choice, or yes and no.
-function InputForm({ input, visit, max, types }: { input: PendingInput; visit: Visit; max: number; types?: string[] }) {
+function InputForm({ input, visit, max, attachments }: { input: PendingInput; visit: Visit; max: number; attachments?: VisitorAttachments }) {
   const files = useFiles((file) => visit.upload(file));
   const [text, setText] = useState("");
   const first = useRef<HTMLElement>(null);
@@ -356,7 +357,7 @@ function InputForm({ input, visit, max, types }: { input: PendingInput; visit: V
     return (
       <form
         class="chat-input"
-        {...taking(types && files)}
+        {...taking(attachments ? files : undefined)}
         onSubmit={(e) => {
           e.preventDefault();
           if (ready) void answer(text.trim());
@@ -378,7 +379,7 @@ function InputForm({ input, visit, max, types }: { input: PendingInput; visit: V
         />
         <ChosenFiles files={files} say={say} />
         <div class="row">
-          {types && <AttachButton files={files} label={say("Attach files")} accept="" />}
+          {attachments && <AttachButton files={files} label={say("Attach files")} accept={attachments.accept} />}
           <Button kind="main" type="submit" disabled={!ready}>
             {say("Answer")}
           </Button>

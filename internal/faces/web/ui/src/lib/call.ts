@@ -1,5 +1,6 @@
 // Sends the request of an operation's form in the reference, and shows the reply as it arrives.
 
+import { duration, of, size } from "./format";
 import { saveFile } from "./save";
 import { readEvents } from "./sse";
 
@@ -9,7 +10,7 @@ const maxEvents = 1000; // that are shown at a time, so that a long stream does 
 // secrets has the keys of this page. They are in no storage, so that they are gone with the page.
 const secrets = new Map<string, string>();
 
-function element(name: string, className: string, ...content: (string | Node)[]): HTMLElement {
+export function element(name: string, className: string, ...content: (string | Node)[]): HTMLElement {
   const made = document.createElement(name);
   made.className = className;
   made.append(...content);
@@ -91,11 +92,11 @@ async function send([address, init]: [string, RequestInit], signal: AbortSignal,
   });
   const status = element("p", "row", element("span", response.ok ? "badge ok" : "badge failed", `${response.status} ${response.statusText}`));
   status.setAttribute("role", "status");
-  status.append(element("span", "muted small", `after ${Math.round(performance.now() - begun)} ms`));
+  status.append(element("span", "muted small", `after ${duration(performance.now() - begun)}`));
   const id = response.headers.get("x-request-id");
   if (id) status.append(element("span", "small", "x-request-id ", element("code", "", id)));
   const headers = [...response.headers].map(([name, value]) => element("li", "", `${name}: ${value}`));
-  reply.replaceChildren(status, element("details", "", element("summary", "small", `${headers.length} headers`), element("ul", "headers mono small", ...headers)));
+  reply.replaceChildren(status, element("details", "", element("summary", "small", of(headers.length, "header")), element("ul", "headers mono small", ...headers)));
   const kind = response.headers.get("Content-Type") ?? "";
   if (kind.startsWith("text/event-stream") && response.body) await showEvents(response.body, reply);
   else await showBody(await response.blob(), kind, reply);
@@ -123,7 +124,7 @@ async function showBody(body: Blob, kind: string, reply: HTMLElement): Promise<v
     reply.append(element("div", "code", pre));
     return;
   }
-  const save = element("button", "button", `Save ${body.size} bytes of ${kind || "an unknown type"}`) as HTMLButtonElement;
+  const save = element("button", "button", `Save ${size(body.size)} of ${kind || "an unknown type"}`) as HTMLButtonElement;
   save.type = "button";
   save.addEventListener("click", () => saveFile(body, "reply"));
   reply.append(save);

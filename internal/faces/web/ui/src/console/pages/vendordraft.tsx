@@ -14,7 +14,7 @@ import { type All, draftPath } from "../parts/settings";
 import { Table } from "../parts/table";
 
 const lines = (v: unknown) => (v === null ? "" : JSON.stringify(v, null, 2));
-const rates = (p: ConfigPrice | null) => (p ? `${credits(p.input)} / ${credits(p.output)}${rulesInWords(p) && `, ${rulesInWords(p)}`}` : "–");
+const rates = (p: ConfigPrice | null) => (p ? [`${credits(p.input)} / ${credits(p.output)}`, rulesInWords(p)].filter(Boolean).join(", ") : "–");
 
 // inCode shows the parts of a text between backticks as code.
 const inCode = (text: string) => text.split("`").map((part, i) => (i % 2 ? <code>{part}</code> : part));

@@ -7,7 +7,7 @@ import { ConfirmAction, FormDialog } from "../parts/form";
 import type { Ends } from "../parts/resource";
 import { Menu } from "../parts/menu";
 import { useSession } from "../parts/session";
-import { type All, type Document, edit, orderOf, type Route, type Setting, settingsOf, useDraftForm, type Value } from "../parts/settings";
+import { type All, type Document, edit, orderOf, Rest, type Route, type Setting, settingsOf, useDraftForm, type Value } from "../parts/settings";
 import { type Key, keyName, KeysFields, keysOf, keyValues, PriceRules, RoutesFields, routeValues, rulesOf, ruleValues } from "../parts/settingsfields";
 
 type Rates = NonNullable<ConfigPrice>;
@@ -141,7 +141,7 @@ export function ProviderForm({ all, of: setting, ...ends }: Form) {
       )}
       {!setting && serves !== "all" && serves !== "" && serves !== of.family && <TextField id="provider-model" label="Model" hint="The name of the model at this server." maxLength={512} value={model} onChange={setModel} />}
       {setting && <TextField id="provider-most" label="Calls at the same time" hint="Further calls go to the next provider. Empty: 16,384." type="number" min="1" step="1" problem={form.at("maxInFlight")} value={most} onChange={setMost} />}
-      {form.rest()}
+      <Rest of={form} />
     </FormDialog>
   );
 }
@@ -238,7 +238,7 @@ export function FamilyForm({ all, of: setting, ...ends }: Form) {
     <FormDialog id="family" wide title={setting ? `Routes of the ${setting.name} models` : "Add a family"} submit="Save to the draft" ready={name.trim() !== "" && routes.length > 0} action={form.action} onSubmit={submit} onClose={form.onClose}>
       {!setting && <TextField id="family-name" label="Name" hint="Any word. Models of your own belong to a family." maxLength={64} value={name} onChange={setName} />}
       <RoutesFields id="family" routes={routes} providers={namesOf(all, "provider")} at={form.at} onChange={setRoutes} />
-      {form.rest()}
+      <Rest of={form} />
     </FormDialog>
   );
 }
@@ -263,7 +263,7 @@ export function AliasForm({ all, of: setting, ...ends }: Form) {
     <FormDialog id="alias" title={setting ? `Edit the alias ${setting.name}` : "Add an alias"} submit="Save to the draft" ready={match.trim() !== ""} action={form.action} onSubmit={submit} onClose={form.onClose}>
       <TextField id="alias-match" label="Name" hint="As clients send it, such as gpt-4o. A * stands for any characters." code maxLength={128} problem={form.at("match")} value={match} onChange={setMatch} autofocus />
       <SelectField id="alias-model" label="Model" options={[...new Set([model, ...models])].map((m) => [m, m] as const)} problem={form.at("model")} value={model} onChange={setModel} />
-      {form.rest()}
+      <Rest of={form} />
     </FormDialog>
   );
 }
@@ -296,7 +296,7 @@ export function AutoForm({ all, of: setting, ...ends }: Form) {
           </Button>
         </div>
       )}
-      {form.rest()}
+      <Rest of={form} />
     </FormDialog>
   );
 }
@@ -373,11 +373,10 @@ export function ModelForm({ all, of: setting, ...ends }: Form) {
         {rate("output", "Output")}
       </div>
       <p class="small muted">Credits per million tokens. 0 is free. Cached input was read from the vendor's cache.</p>
-      {form.at("price") && <p class="problem">{form.at("price")}</p>}
       <PriceRules of={rules} at={(m) => form.at("price" + m)} onChange={setRules} />
       <RoutesFields id="model" routes={routes} providers={namesOf(all, "provider")} at={(m) => form.at("routes" + m)} onChange={setRoutes} />
       {routes.length === 0 && <p class="small muted">Without entries here, it uses the providers of the family {now.family}.</p>}
-      <details open={tokens.some((t) => form.at(t) !== undefined)}>
+      <details open={[...tokens, "price.cacheWrite", "price.cacheWriteLong", "gated", "aliases"].some((m) => form.at(m) !== undefined)}>
         <summary>Limits, names and cache prices</summary>
         <div class="stack">
           <div class="setting-row rates">
@@ -393,7 +392,7 @@ export function ModelForm({ all, of: setting, ...ends }: Form) {
           {field("aliases", "Further names", { hint: "Separated by commas.", problem: form.at("aliases") })}
         </div>
       </details>
-      {form.rest()}
+      <Rest of={form} />
     </FormDialog>
   );
 }
@@ -433,7 +432,7 @@ export function PlanForm({ of: setting, all: _, ...ends }: Form) {
       {planLimits.map(([l, words]) => (
         <TextField key={l} id={"plan-" + l} label={words} hint="0: no limit." type="number" min="0" step="1" problem={form.at(l)} value={limits[l]!} onChange={(text) => setLimits({ ...limits, [l]: text })} />
       ))}
-      {form.rest()}
+      <Rest of={form} />
     </FormDialog>
   );
 }

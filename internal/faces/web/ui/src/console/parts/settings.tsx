@@ -1,6 +1,5 @@
 // The managed settings and their draft, as forms change them: the settings in force and those of the
 // draft by name, and the result of the check of each. Start with useDraftForm.
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type Api, Problem } from "../../lib/api";
 import type { Config, ConfigCheck, ConfigDraft, ConfigItem, ConfigProblem, ConfigVersion, ConfigVersionList } from "../../lib/contract";
@@ -137,8 +136,9 @@ export interface DraftForm {
   name?: string; // of the setting in the draft; undefined before a new one is saved
   // at returns the problem of a member, for its field.
   at: (member: string) => string | undefined;
-  // rest shows the problems without a field; it is called after at.
-  rest: () => ComponentChildren;
+  // left returns the problems that at has not returned; see [Rest].
+  left: () => ConfigProblem[];
+  saved: boolean;
   // save changes the draft. change returns the kind and the name of the setting; the form stays open
   // while the check finds problems there.
   save: (change: (doc: Document) => [Kind, string]) => void;
@@ -185,23 +185,26 @@ export function useDraftForm(of: Setting | undefined, ends: Ends): DraftForm {
       texts.set(member, found.map((p) => sentence(p.message)).join(" ") || undefined);
       return texts.get(member);
     },
-    rest: () => {
-      const left = problems.filter((p) => !shown.has(p));
-      return (
-        <>
-          {left.map((p) => (
-            <Notice meaning="failed">
-              <p class="breaks">
-                {p.path && <code>{p.path}</code>} {sentence(p.message)}
-              </p>
-            </Notice>
-          ))}
-          {saved && <p class="small muted">It is saved in the draft, which cannot be applied before this is solved.</p>}
-        </>
-      );
-    },
+    left: () => problems.filter((p) => !shown.has(p)),
+    saved: saved !== "",
     onClose: saved ? () => ends.onDone() : ends.onClose,
   };
+}
+
+// Rest shows the problems without a field. It is the last part of a form, so that all fields have theirs before.
+export function Rest({ of }: { of: DraftForm }) {
+  return (
+    <>
+      {of.left().map((p) => (
+        <Notice meaning="failed">
+          <p class="breaks">
+            {p.path && <code>{p.path}</code>} {sentence(p.message)}
+          </p>
+        </Notice>
+      ))}
+      {of.saved && <p class="small muted">It is saved in the draft, which cannot be applied before this is solved.</p>}
+    </>
+  );
 }
 
 const move = <T,>(list: T[], from: number, to: number): T[] => list.toSpliced(from, 1).toSpliced(to, 0, list[from]!);

@@ -115,7 +115,7 @@ export const rulesOf = (p: Partial<Pick<NonNullable<ConfigPrice>, "above" | "hou
 // ruleValues returns the rules as settings have them; a price without them is flat.
 export function ruleValues(r: Rules): Value {
   const of: Value = {};
-  if (r.tokens !== "") of.above = { tokens: Math.round(Number(r.tokens)), input: Number(r.input || 1), output: Number(r.output || 1) };
+  if (r.tokens || r.input || r.output) of.above = { tokens: Math.round(Number(r.tokens)), input: Number(r.input || 1), output: Number(r.output || 1) };
   if (r.hours.length > 0) {
     of.hours = r.hours.map((h) => {
       const days = h.days.toLowerCase().split(/[\s,]+/).filter(Boolean);
@@ -129,8 +129,11 @@ export function ruleValues(r: Rules): Value {
 export function PriceRules({ of: r, at, onChange }: { of: Rules; at: (member: string) => string | undefined; onChange: (r: Rules) => void }) {
   const factor = { type: "number", min: "0", max: "10", step: "any" } as const;
   const hour = (i: number, part: Partial<Rules["hours"][number]>) => onChange({ ...r, hours: r.hours.with(i, { ...r.hours[i]!, ...part }) });
+  // The problems of members before those of their hours, which would contain them.
+  const members = [".above.tokens", ".above.input", ".above.output", ".hours[0].zone", ...r.hours.flatMap((_, i) => [".from", ".to", ".days", ".factor", ""].map((m) => `.hours[${i}]${m}`))];
+  const wrong = members.filter((m) => at(m));
   return (
-    <details open={at(".above.tokens") !== undefined || r.hours.some((_, i) => at(`.hours[${i}]`) !== undefined)}>
+    <details open={wrong.length > 0}>
       <summary>Long prompts and hours: {rulesInWords(ruleValues(r)) || "none"}</summary>
       <div class="stack">
         <div class="setting-row rates">
