@@ -733,7 +733,7 @@ type ConfigPrice struct {
 	CacheWriteLong int64     `json:"cacheWriteLong"`
 	CachedInput    int64     `json:"cachedInput"`
 
-	// Hours The hours with other rates. The start of the request to the provider decides. Absent if the rates do not depend on the hour; never in receipts.
+	// Hours The hours with other rates. The start of the request to the provider decides. Absent if the rates do not depend on the hour.
 	Hours  []PriceHours `json:"hours,omitempty,omitzero"`
 	Input  int64        `json:"input"`
 	Output int64        `json:"output"`
@@ -3866,7 +3866,7 @@ type PricesPreviewRow struct {
 
 // Provider defines model for Provider.
 type Provider struct {
-	// Disabled Whether the provider is switched off: it receives no new calls. The sandbox is when a provider is configured.
+	// Disabled Whether the provider is switched off and receives no new calls. The sandbox is switched off while a provider is configured.
 	Disabled bool `json:"disabled"`
 
 	// Failures The number of failures, including timeouts, without errors of the caller.
@@ -3878,7 +3878,7 @@ type Provider struct {
 	// LastFailure The latest failure of all its models; null before the first.
 	LastFailure nullable.Nullable[ProviderFailure] `json:"lastFailure"`
 
-	// ListProblem The reason why not all models that its server lists can be called, such as a list that cannot be read; null if there is none.
+	// ListProblem Why some of the models that its server lists cannot be called, for example because the list cannot be read; null if all can.
 	ListProblem nullable.Nullable[string] `json:"listProblem"`
 
 	// MaxInFlight The maximum number of concurrent requests.

@@ -143,7 +143,7 @@ func (l *Lineage) keep() {
 		err = ReplaceFile(l.file, string(content)+"\n")
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		l.log.Info("the next start will not know this PostgreSQL server: there is no data directory", "file", l.file)
+		l.log.Info("there is no data directory, so the next start does not know this PostgreSQL server", "file", l.file)
 	} else if err != nil {
 		l.log.Warn("the PostgreSQL server cannot be kept for the next start", "file", l.file, "error", err)
 	}

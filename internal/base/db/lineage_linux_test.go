@@ -19,7 +19,7 @@ import (
 	"stoa/internal/base/db"
 )
 
-// A cluster is a PostgreSQL server of its own.
+// A cluster is a separate PostgreSQL server.
 type cluster struct {
 	dir, port string
 	run       func(program string, args ...string)

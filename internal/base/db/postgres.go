@@ -106,7 +106,7 @@ func addressError(err error) error {
 	return errors.New("db: the PostgreSQL address is invalid; it has the form postgres://user@host/database")
 }
 
-// A target is what a start finds at an address.
+// A target describes the database at an address.
 type target struct {
 	schema, path      string // the first schema of the search path that exists; empty if none does
 	standby, readOnly bool

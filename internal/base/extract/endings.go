@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// An ending is what the ending of a name says of a file. It is the only table of endings of documents:
+// An ending describes the files whose names end with it. endings is the only table of endings of documents:
 // the drive, uploads and the chat's file dialog read it.
 type ending struct {
 	mediaType string   // for files without another; empty if their content decides

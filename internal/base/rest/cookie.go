@@ -107,8 +107,8 @@ func (b *Base) Outside(maxBody int64, h func(*Exchange) error) http.Handler {
 	})
 }
 
-// SignedOutCookie is the name of the cookie of a browser in which somebody has signed out: the identity
-// provider, which still knows them, is told to ask at the next sign-in.
+// SignedOutCookie is the name of a cookie that a sign-out sets. The next sign-in then tells the identity
+// provider, which may still have a session, to ask who the person is.
 const SignedOutCookie = "stoa-signed-out"
 
 // SignedOut returns that cookie, or the one that removes it.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// UnescapedAddress is what to do about an address for which [IsUnescaped] is true.
+// UnescapedAddress says how to correct an address for which [IsUnescaped] is true.
 const UnescapedAddress = "a character in its password (or its user or database) ends that part of the address; write @ as %40, : as %3A, / as %2F, ? as %3F, # as %23 and % as %25"
 
 var (

@@ -209,7 +209,7 @@ func (tx *Tx) InvitationByHash(ctx context.Context, hash string) (stoa.Invitatio
 }
 
 // UseInvitation marks the open invitation or sign-in link whose token has that hash as used, and
-// returns it; false if there is none. The hash, unlike the id, ends with a renewal.
+// returns it; false if there is none. A renewal replaces the hash, but not the id.
 func (tx *Tx) UseInvitation(ctx context.Context, hash string) (i stoa.Invitation, unused bool, err error) {
 	return first(ctx, tx, invitations.scan, `UPDATE invitations SET used_at = $2 WHERE hash = $1 AND used_at = 0 AND expires_at > $2 RETURNING `+invitations.columns, hash, db.Micros(tx.Now))
 }
