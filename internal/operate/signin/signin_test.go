@@ -450,7 +450,7 @@ func TestGroupsMoveAPerson(t *testing.T) {
 
 func TestInvitedByAnIdentityProvider(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(p *config.OIDC) { p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}} })
+	s := start(t, staff)
 	s.idp.Set(object{"groups": []string{}})
 	b := s.browser()
 	token := s.invite(object{"role": "member"})
@@ -553,8 +553,8 @@ func TestSignInCreatesAnAccount(t *testing.T) {
 func TestAFaultyIdentityProvider(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(p *config.OIDC) {
+		staff(p)
 		p.MaxAge = time.Hour
-		p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}}
 	})
 	s.idp.Set(object{"groups": []string{"staff"}})
 	for fault, want := range map[fakeidp.Fault]string{
@@ -609,7 +609,7 @@ func TestAnIdentityProviderThatIsAway(t *testing.T) {
 
 func TestACallbackIsUsedOnceInItsBrowser(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(p *config.OIDC) { p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}} })
+	s := start(t, staff)
 	s.idp.Set(object{"groups": []string{"staff"}})
 	b := s.browser()
 	depart := func(b browser) string {

@@ -87,7 +87,6 @@ type Provider struct {
 	granted map[string]string // scope by access token
 	key     *rsa.PrivateKey
 	kid     string
-	foreign *rsa.PrivateKey
 	codes   map[string]request // by code
 	served  map[string]int     // requests by path
 }
@@ -102,24 +101,27 @@ type request struct {
 func New(t testing.TB) *Provider {
 	p := &Provider{codes: map[string]request{}, served: map[string]int{}, granted: map[string]string{}, claims: map[string]any{"sub": "ada", "name": "Ada", "email": "ada@example.com", "email_verified": true}}
 	p.Rotate(t)
-	p.foreign = newKey(t)
 	server := httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(server.Close)
 	p.Issuer = server.URL + "/"
 	return p
 }
 
-func newKey(t testing.TB) *rsa.PrivateKey {
+// foreign returns a key that no provider publishes.
+var foreign = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
+// Rotate replaces the key.
+func (p *Provider) Rotate(t testing.TB) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key
-}
-
-// Rotate replaces the key.
-func (p *Provider) Rotate(t testing.TB) {
-	key := newKey(t)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.key, p.kid = key, rand.Text()
@@ -316,7 +318,7 @@ func (p *Provider) sign(asked request) string {
 	case NoSubject:
 		delete(claims, "sub")
 	case Foreign:
-		key = p.foreign
+		key = foreign()
 	case OldSignIn:
 		claims["auth_time"] = now.Add(-24 * time.Hour).Unix()
 	case Overage:

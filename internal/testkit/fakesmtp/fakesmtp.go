@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 )
 
 // User and Password are what the server accepts.
@@ -126,11 +128,19 @@ func (s *Server) accept() {
 	}
 }
 
+// notASCII refuses an address without the parameter SMTPUTF8, as RFC 6531 has it.
+const notASCII = "553 5.6.7 addresses outside of ASCII are not permitted"
+
+func ascii(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
+}
+
 // serve speaks SMTP on a connection.
 func (s *Server) serve(c net.Conn) {
 	in := bufio.NewReader(c)
 	say := func(format string, args ...any) { fmt.Fprintf(c, format+"\r\n", args...) }
 	var now Mail
+	international := false // MAIL had the parameter SMTPUTF8
 	say("220 fake ESMTP")
 	for {
 		line, err := in.ReadString('\n')
@@ -141,23 +151,26 @@ func (s *Server) serve(c net.Conn) {
 		verb, rest, _ := strings.Cut(line, " ")
 		verb = strings.ToUpper(verb)
 		s.mu.Lock()
-		refusal, hello := s.refuse[verb], "250-fake\r\n250 AUTH "+s.offers
-		if mechanism, _, _ := strings.Cut(rest, " "); refusal == "" && verb == "AUTH" {
+		refusal, offers, utf8 := s.refuse[verb], s.offers, s.utf8
+		mechanism, proof, _ := strings.Cut(rest, " ")
+		if refusal == "" && verb == "AUTH" {
 			refusal = s.refuse["AUTH "+mechanism]
 		}
-		if s.utf8 {
-			hello = "250-fake\r\n250-SMTPUTF8\r\n250 AUTH " + s.offers
-		}
 		s.mu.Unlock()
+		secured := now.TLS || s.noTLS // until then it offers STARTTLS only
 		switch {
 		case refusal != "":
 			say("%s", refusal)
 		case verb == "EHLO" || verb == "HELO":
 			now.Helo = rest
-			if !now.TLS && !s.noTLS {
-				say("250-fake\r\n250 STARTTLS")
+			say("250-fake")
+			if secured && utf8 {
+				say("250-SMTPUTF8")
+			}
+			if secured {
+				say("250 AUTH %s", offers)
 			} else {
-				say("%s", hello)
+				say("250 STARTTLS")
 			}
 		case verb == "STARTTLS" && !s.noTLS:
 			say("220 go ahead")
@@ -168,8 +181,9 @@ func (s *Server) serve(c net.Conn) {
 			c, in = secure, bufio.NewReader(secure)
 			say = func(format string, args ...any) { fmt.Fprintf(secure, format+"\r\n", args...) }
 			now = Mail{TLS: true}
+		case verb == "AUTH" && (!secured || !slices.Contains(strings.Fields(offers), mechanism)):
+			say("504 5.5.4 the mechanism is not offered")
 		case verb == "AUTH":
-			mechanism, proof, _ := strings.Cut(rest, " ")
 			text, _ := base64.StdEncoding.DecodeString(proof)
 			if mechanism == "LOGIN" {
 				text = nil
@@ -190,8 +204,15 @@ func (s *Server) serve(c net.Conn) {
 			now.User = User
 			say("235 welcome")
 		case verb == "MAIL":
+			international = secured && utf8 && slices.Contains(strings.Fields(rest), "SMTPUTF8")
+			if !international && !ascii(rest) {
+				say("%s", notASCII)
+				continue
+			}
 			now.From = rest
 			say("250 ok")
+		case verb == "RCPT" && !international && !ascii(rest):
+			say("%s", notASCII)
 		case verb == "RCPT":
 			now.To = strings.Trim(strings.TrimPrefix(rest, "TO:"), "<>")
 			say("250 ok")
