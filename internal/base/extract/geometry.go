@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/klippa-app/go-pdfium"
 	"github.com/klippa-app/go-pdfium/references"
@@ -24,6 +25,9 @@ type glyph struct {
 	atSpace                  bool    // a space precedes or follows it in PDFium's order
 }
 
+// nothing is the text of a glyph that is not shown.
+const nothing = "\u200b"
+
 func (g glyph) middle() float64 { return (g.left + g.right) / 2 }
 func (g glyph) height() float64 { return g.top - g.bottom }
 
@@ -40,19 +44,28 @@ func letterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(
 
 // glyphs returns the characters of a page, whose text is known, in PDFium's order.
 func glyphs(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count int, rtl bool) ([]glyph, error) {
-	runes := []rune(text)
+	units := utf16.Encode([]rune(text))
 	list := make([]glyph, count)
+	var high rune // the first half of a letter
 	for i := range list {
 		g := &list[i]
 		var r rune
-		if len(runes) == count {
-			r = runes[i]
+		if len(units) == count {
+			r = rune(units[i])
 		} else { // a character of the page has no text
 			c, err := p.FPDFText_GetUnicode(&requests.FPDFText_GetUnicode{TextPage: page, Index: i})
 			if err != nil {
 				return nil, err
 			}
 			r = rune(c.Unicode)
+		}
+		if utf16.IsSurrogate(r) { // a letter in two halves
+			if i > 0 && high != 0 {
+				list[i-1].text = string(utf16.DecodeRune(high, r))
+				*g, high = glyph{text: nothing, added: true}, 0
+				continue
+			}
+			high = r
 		}
 		g.text = string(r)
 		if isSpace(r) {
@@ -201,18 +214,26 @@ func texMarks(text string) bool {
 
 // composeTeX puts the letters of TeX together.
 func composeTeX(list []glyph) {
-	cork := slices.ContainsFunc(list, func(g glyph) bool {
+	inWord := func(i int) bool {
+		return i > 0 && list[i-1].is(unicode.IsLetter) || i+1 < len(list) && list[i+1].is(unicode.IsLetter)
+	}
+	// Some signs of Latin-1 are letters of Cork; only those that stand in words and are many, or beside others that are
+	// certain, are taken for them.
+	kinds, certain := map[rune]bool{}, false
+	for i, g := range list {
 		r := []rune(g.text)[0]
-		return r >= 0x1b && r <= 0x1f || r >= 0x80 && r < 0xa0
-	})
+		certain = certain || r >= 0x80 && r < 0xa0
+		if r >= 0xa0 && int(r-0x80) < len(corkLetters) && inWord(i) {
+			kinds[r] = true
+		}
+	}
 	for i := range list {
 		g := &list[i]
 		r := []rune(g.text)[0]
-		inWord := i > 0 && list[i-1].is(unicode.IsLetter) || i+1 < len(list) && list[i+1].is(unicode.IsLetter)
 		switch accent := texAccents[g.text]; {
-		case cork && r >= 0x1b && r <= 0x1f:
+		case r >= 0x1b && r <= 0x1f:
 			g.text = ligatures[r-0x1b]
-		case cork && r >= 0x80 && int(r-0x80) < len(corkLetters) && (r < 0xa0 || inWord):
+		case r >= 0x80 && r < 0xa0, accent == "" && kinds[r] && inWord(i) && (certain || len(kinds) >= 3):
 			g.text = string(corkLetters[r-0x80])
 		case accent != "":
 			best, nearest := -1, 0.0
@@ -228,7 +249,7 @@ func composeTeX(list []glyph) {
 			}
 			if best >= 0 {
 				list[best].text = composed(list[best].text, accent)
-				g.text, g.added = "\u200b", true // nothing is shown
+				g.text, g.added = nothing, true
 			}
 		}
 	}
@@ -253,6 +274,11 @@ func mend(list []glyph, tex bool) string {
 	for i := 0; i < len(list); i++ {
 		g := list[i]
 		line := &lines[len(lines)-1]
+		if (g.text == "\x02" || g.text == "\ufffe") && i+1 < len(list) {
+			if next := list[i+1]; !next.added && next.left >= g.left && math.Abs(next.base-g.base) < 0.3*next.height() { // no hyphen at a line end
+				continue
+			}
+		}
 		if g.text != "\r" && g.text != "\n" {
 			*line = append(*line, g)
 			continue
@@ -268,7 +294,7 @@ func mend(list []glyph, tex bool) string {
 	}
 	var b strings.Builder
 	for _, line := range lines {
-		b.WriteString(strings.TrimRight(mendedLine(line), " ") + "\r\n")
+		b.WriteString(mendedLine(line, tex) + "\r\n")
 	}
 	return b.String()
 }
@@ -303,10 +329,11 @@ func continues(line []glyph, next glyph) bool {
 
 // mendedLine returns the text of a line. Where letters stand apart, an added space stays if the gap at it is clearly wider than
 // that between them.
-func mendedLine(line []glyph) string {
+func mendedLine(line []glyph, tex bool) string {
 	var b strings.Builder
 	var gaps []float64
 	height, own := 0.0, false // whether the line has spaces of its own
+	shown, letters := 0, 0
 	var all strings.Builder
 	last := -1 // the last glyph on the page
 	for i, g := range line {
@@ -315,7 +342,10 @@ func mendedLine(line []glyph) string {
 			continue
 		}
 		own = own || g.is(isSpace)
-		if last >= 0 && !g.is(isSpace) && !line[last].is(isSpace) {
+		if shown++; g.is(unicode.IsLetter) || g.is(isSpace) {
+			letters++
+		}
+		if last >= 0 && g.is(letterOrDigit) && line[last].is(letterOrDigit) {
 			gaps = append(gaps, g.left-line[last].right)
 		}
 		height, last = max(height, g.height()), i
@@ -325,19 +355,21 @@ func mendedLine(line []glyph) string {
 	if len(gaps) >= 5 {
 		usual = max(0, gaps[len(gaps)/2])
 	}
-	apart := usual > 0.04*height || letterSpaced(all.String()) || own
+	// Numbers and letters with spaces between them look like a word whose letters stand apart, and TeX sets none so.
+	apart := !tex && (own || letters*5 >= shown*4 && (usual > 0.04*height || letterSpaced(all.String())))
 	last = -1
-	blank := true // nothing or a space is written last
+	blank, dropped := true, false // nothing or a space is written last; an accent has left the end
 	write := func(s string) {
 		b.WriteString(s)
 		blank = strings.HasSuffix(s, " ")
 	}
 	for i, g := range line {
 		switch {
-		case g.text == "\u200b":
+		case g.text == nothing:
+			dropped = true
 		case g.added && g.is(isSpace):
 			next := lastOf(line[i+1 : min(i+2, len(line))])
-			narrow := last >= 0 && next.text != "" && next.left >= line[last].left && next.left-line[last].right <= usual+0.15*height
+			narrow := last >= 0 && next.text != "" && next.left >= line[last].left && next.left-line[last].right <= usual+0.15*height && next.is(letterOrDigit) && line[last].is(letterOrDigit)
 			if !blank && !(apart && narrow) {
 				write(" ")
 			}
@@ -348,8 +380,11 @@ func mendedLine(line []glyph) string {
 				write(" ")
 			}
 			write(g.text)
-			last = i
+			last, dropped = i, false
 		}
+	}
+	if dropped {
+		return strings.TrimRight(b.String(), " ")
 	}
 	return b.String()
 }
@@ -387,7 +422,7 @@ func placed(list []glyph) string {
 			all[len(all)-1].atSpace = true
 		}
 		switch {
-		case g.added, unicode.IsControl(r), space && g.right-g.left < 0.01, r == 0xfffe:
+		case g.added, g.text == nothing, unicode.IsControl(r), space && g.right-g.left < 0.01, r == 0xfffe:
 			continue
 		case unicode.In(r, unicode.Mn) && len(all) > 0: // a vowel mark belongs to the letter at its place
 			at := len(all) - 1
