@@ -127,7 +127,10 @@ const (
 // frequentLetters are letters that are most of an ordinary text, by encoding.
 var frequentLetters = []struct{ label, letters string }{
 	{"shift_jis", kana + kanji},
-	{"windows-1251", cyrillic}, {"koi8-r", cyrillic}, {"ibm866", cyrillic}, {"iso-8859-5", cyrillic},
+	{"windows-1251", cyrillic},
+	{"koi8-r", cyrillic},
+	{"ibm866", cyrillic},
+	{"iso-8859-5", cyrillic},
 }
 
 // frequent returns the encoding in which most letters of a short text are frequent ones; "" if there is none, or more
