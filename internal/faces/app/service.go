@@ -233,7 +233,7 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 	s.useOAuth(p)
 	hooks := webhook.Config{
 		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
-		Mail:   webhook.Mail{Sender: mail.New(p.Config.Mail.SMTP, p.MailRoots), Addresses: p.Config.Mail.Addresses, PublicURL: p.Config.PublicURL},
+		Mail:   webhook.Mail{Sender: mail.New(p.Config.Mail.SMTP, p.MailRoots), Texts: p.Config.Mail.Texts, Addresses: p.Config.Mail.Addresses, PublicURL: p.Config.PublicURL},
 		Shared: s.shared(), KeysPauseAfter: p.Config.SignIn.KeysPauseAfter, Version: p.Version, Logger: s.log, Metrics: p.Metrics,
 	}
 	adjust(p.Hooks, &hooks)
