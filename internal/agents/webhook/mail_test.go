@@ -24,8 +24,8 @@ func (b *bench) withMail() (*fakesmtp.Server, stoa.Person) {
 	b.t.Helper()
 	s := fakesmtp.New(b.t, true)
 	b.cfg.Mail = Mail{
-		Sender:    mailer.New(config.SMTP{Host: s.Host, Port: s.Port, From: "stoa@example.com", TLS: config.MailPlain}, nil),
-		Texts: true, Addresses: []string{"Team@example.com"}, PublicURL: "https://stoa.example.com",
+		Sender: mailer.New(config.SMTP{Host: s.Host, Port: s.Port, From: "stoa@example.com", TLS: config.MailPlain}, nil),
+		Texts:  true, Addresses: []string{"Team@example.com"}, PublicURL: "https://stoa.example.com",
 	}
 	b.hooks.Mail = b.cfg.Mail
 	var p stoa.Person
@@ -127,7 +127,15 @@ func TestAMailSaysWhatAPersonKnows(t *testing.T) {
 		if err := tx.UpdateTurn(ctx, row.Turn); err != nil {
 			return err
 		}
-		return SessionStopped(ctx, tx, row.Session)
+		if err := SessionStopped(ctx, tx, row.Session); err != nil {
+			return err
+		}
+		next := row // it continues before the mail is sent
+		next.Turn = stoa.Turn{ID: "trn_2", SessionID: "ses_1", Number: 2, Status: stoa.SessionQueued, MessageID: "msg_4"}
+		if err := tx.InsertTurn(ctx, next.Turn); err != nil {
+			return err
+		}
+		return tx.SaveSession(ctx, &next)
 	})
 	b.drain()
 	subject, text, header := b.mail(s.Mails()[0])
