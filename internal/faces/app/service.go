@@ -268,7 +268,8 @@ func (s *Service) buildAPI(p Parts) error {
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, ListModels: s.pool.Models, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Managed: &managed.Manager{Store: s.Store, Vault: s.Vault, InForce: s.state.Load}, Prepare: s.pool.Prepare, Applied: s.applied,
-		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
+		Hooks:  &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail},
+		Mailer: &member.Mailer{Store: s.Store, Vault: s.Vault, Sender: s.mail.Sender, PublicURL: s.mail.PublicURL, Logger: s.log, Wake: make(chan struct{}, 1)}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
 	if s.Sales, err = newSales(p, s); err != nil {
 		return err
