@@ -165,6 +165,13 @@ func TestAMailSaysWhatAPersonKnows(t *testing.T) {
 			t.Errorf("the text has %q:\n%s", bad, text)
 		}
 	}
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		return ScheduledTaskPaused(ctx, tx, stoa.ScheduledTask{ID: "tsk_1", AccountID: b.account.ID, AgentID: row.AgentID, PauseReason: "invalid_key"})
+	})
+	b.drain()
+	if subject, text, _ = b.mail(s.Mails()[0]); subject != "Stoa: A schedule is paused" || !strings.Contains(text, "\n\nReason: invalid key\nAgent: Support Bcc: eve@example.com\nAccount: "+b.account.Name+"\nWhen: ") {
+		t.Errorf("a paused schedule: %q\n%s", subject, text)
+	}
 	b.cfg.Mail.Texts = false
 	row.Status, row.Turn.Status, row.Turn.Failure = stoa.SessionFailed, stoa.SessionFailed, &stoa.Failure{Code: stoa.CodeInternal, Message: "The turn took too long."}
 	b.write(func(ctx context.Context, tx *store.Tx) error {

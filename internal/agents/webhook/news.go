@@ -94,7 +94,7 @@ var facts = []struct{ member, label, unit string }{
 	{"percent", "Share", " %"},
 	{"spentMicro", "Spent", ""},
 	{"limitMicro", "Limit", ""},
-	{"startsAt", "Period", ""},
+	{"startsAt", "Period from", ""},
 	{"resetsAt", "Until", ""},
 	{"availableMicro", "Available", ""},
 	{"thresholdMicro", "Threshold", ""},
@@ -122,6 +122,7 @@ var facts = []struct{ member, label, unit string }{
 	{"setting", "Setting", ""},
 	{"where", "Place", ""},
 	{"externalUserId", "End user", ""},
+	{"agentId", "Agent", ""},
 	{"spaceId", "Space", ""},
 	{"accountId", "Account", ""},
 	{"time", "When", ""},
@@ -276,13 +277,16 @@ func (n *news) sentence() string {
 // mail returns the subject and the text of a mail. base is the origin of the console; without it there are no
 // links.
 func (n *news) mail(base string) (subject, text string) {
-	subject = "Stoa: " + n.sentence()
+	sentence := n.sentence()
+	subject = "Stoa: " + sentence
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s.\n\n", n.sentence())
+	fmt.Fprintf(&b, "%s.\n\n", sentence)
 	for _, f := range facts {
-		if v := n.value(f.member); v != "" {
-			fmt.Fprintf(&b, "%s: %s%s\n", f.label, v, f.unit)
+		v := n.value(f.member)
+		if v == "" || v == "0" || isID(f.member) && n.names[n.data[f.member]] == "" || strings.Contains(sentence, "“"+v+"”") {
+			continue
 		}
+		fmt.Fprintf(&b, "%s: %s%s\n", f.label, v, f.unit)
 	}
 	if q := mail.Line(n.data["question"], maxTopic); q != "" {
 		subject += ": " + q
@@ -292,7 +296,7 @@ func (n *news) mail(base string) (subject, text string) {
 	}
 	b.WriteString("\nIds:")
 	for _, name := range slices.Sorted(maps.Keys(n.data)) {
-		if strings.HasSuffix(name, "Id") && name != "externalUserId" && name != "auditId" {
+		if isID(name) {
 			b.WriteString(" " + mail.Line(n.data[name], maxName))
 		}
 	}
@@ -304,6 +308,12 @@ func (n *news) mail(base string) (subject, text string) {
 	}
 	b.WriteString("\n")
 	return subject, b.String()
+}
+
+// isID reports whether a member is the id of an object; an end user is named by the caller, and an audit log can
+// be that of the service.
+func isID(member string) bool {
+	return strings.HasSuffix(member, "Id") && member != "externalUserId" && member != "auditId"
 }
 
 // value returns a member for people.
