@@ -264,6 +264,18 @@ func TestMailsWithLinksAreLimited(t *testing.T) {
 	if all := mailed(t, h, s); len(all) != 1 { // the other links were replaced or revoked
 		t.Errorf("%d mails", len(all))
 	}
+	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		if _, err := tx.Exec(t.Context(), `UPDATE link_mails SET created_at = created_at - 604800000000 WHERE recipient <> 'eve@example.com'`); err != nil {
+			return err
+		}
+		n, err := tx.PurgeLinkMails(t.Context(), 1000)
+		if n != store.MaxLinkMails {
+			t.Errorf("%d mails are deleted after a week", n)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestLinksAreNotMailedWithoutAServer(t *testing.T) {
