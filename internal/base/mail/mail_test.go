@@ -37,7 +37,9 @@ var message = Message{To: "ada@example.com", Subject: "Hello", Text: "One line.\
 func TestAMessageIsSentWithTLSAndLogin(t *testing.T) {
 	t.Parallel()
 	s := fakesmtp.New(t, false)
-	sender := New(settings(t, s, config.MailStartTLS, fakesmtp.Password), s.Roots)
+	with := settings(t, s, config.MailStartTLS, fakesmtp.Password)
+	with.ReplyTo = "Help <help@example.com>"
+	sender := New(with, s.Roots)
 	if err := errors.Join(sender.Check(t.Context()), sender.Send(t.Context(), message)); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,7 @@ func TestAMessageIsSentWithTLSAndLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"From": `"Stoa" <stoa@example.com>`, "To": "<ada@example.com>", "Subject": "Hello", "Message-Id": "<evt_1@example.com>", "Auto-Submitted": "auto-generated", "Content-Type": "text/plain; charset=UTF-8",
+		"From": `"Stoa" <stoa@example.com>`, "To": "<ada@example.com>", "Reply-To": `"Help" <help@example.com>`, "Subject": "Hello", "Message-Id": "<evt_1@example.com>", "Auto-Submitted": "auto-generated", "Content-Type": "text/plain; charset=UTF-8",
 	} {
 		if got := m.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -77,7 +79,7 @@ func TestTextsAddNoHeaders(t *testing.T) {
 	if m.Header.Get("Bcc") != "" || m.Header.Get("X-Evil") != "" || len(m.Header["Subject"]) != 1 {
 		t.Errorf("%v", m.Header)
 	}
-	if got, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")); err != nil || got != "a  Bcc: eve@example.com    b c" {
+	if got, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")); err != nil || got != "a Bcc: eve@example.com b c" {
 		t.Errorf("the subject is %q, %v", got, err)
 	}
 	for _, to := range []string{"ada@example.com\r\nBcc: eve@example.com", "ada@example.com, eve@example.com", "ada@example.com>\r\nRCPT TO:<eve@example.com"} {
