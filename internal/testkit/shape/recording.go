@@ -55,7 +55,7 @@ func (r Recording) Compare(t *testing.T, fake []Reply) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, d := range Differences(Replies(recorded), fake) {
+	for _, d := range slices.Compact(slices.Sorted(slices.Values(Differences(Replies(recorded), fake)))) {
 		accepted := false
 		for pattern := range r.OnPurpose {
 			if regexp.MustCompile("^" + pattern + "$").MatchString(d) {
@@ -78,6 +78,9 @@ func (r Recording) again(t *testing.T, path string) *txtar.Archive {
 	version, all := r.Record(t, *record)
 	out := &txtar.Archive{Comment: []byte(version + ", recorded by .ci/record\n")}
 	for _, reply := range all {
+		if slices.ContainsFunc(out.Files, func(f txtar.File) bool { return f.Name == reply.Name }) {
+			continue // it was repeated
+		}
 		for _, pattern := range slices.Sorted(maps.Keys(r.Random)) {
 			reply.Text = regexp.MustCompile(pattern).ReplaceAllString(reply.Text, r.Random[pattern])
 		}

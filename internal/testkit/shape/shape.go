@@ -244,14 +244,24 @@ func (s *shape) walk(path string, values []any) {
 	}
 }
 
+// inside reports whether a path is below another.
+func inside(path, of string) bool {
+	return strings.HasPrefix(path, of+".") || strings.HasPrefix(path, of+"[")
+}
+
 // diff returns the differences between a real reply and that of a fake.
 func diff(name string, real, fake *shape) (all []string) {
 	say := func(format string, args ...any) { all = append(all, name+": "+fmt.Sprintf(format, args...)) }
 	var common [2][]string
+	without := "\n" // the last member that one of them lacks, whose members are not reported as well
 	for _, path := range real.order {
+		if inside(path, without) {
+			continue
+		}
 		switch want, got := real.kinds[path], fake.kinds[path]; {
 		case !slices.Contains(fake.order, path):
 			say("%s (%s) is missing", path, want)
+			without = path
 		case want != got:
 			say("%s is %s, not %s", path, got, want)
 			fallthrough
@@ -260,10 +270,12 @@ func diff(name string, real, fake *shape) (all []string) {
 		}
 	}
 	for _, path := range fake.order {
-		if slices.Contains(real.order, path) {
+		switch {
+		case slices.Contains(real.order, path):
 			common[1] = append(common[1], path)
-		} else {
+		case !inside(path, without):
 			say("%s (%s) is not in the real reply", path, fake.kinds[path])
+			without = path
 		}
 	}
 	for i, path := range common[0] {
