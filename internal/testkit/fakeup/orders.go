@@ -183,6 +183,9 @@ type plan struct {
 	chunks     string
 	phase      string
 	finish     string // of Gemini
+	turn       int    // the number of requests before; forms in which a vendor's replies differ are taken in turn
+	fresh      bool   // nothing was sent yet
+	thoughts   bool   // of Gemini: the thinking was requested
 	declared   []declared
 }
 
@@ -242,12 +245,13 @@ type ask struct {
 	usage     bool   // the usage was requested: chat's stream_options.include_usage
 	stops     []string
 	declared  []declared // of Responses: the tools
+	thoughts  bool       // of Gemini: the thinking was requested
 }
 
 func (o Orders) plan(id string, a ask) plan {
 	p := plan{id: id, model: a.model, stop: "end", noUsage: o.Usage == "none"}
 	p.thinking, p.thought, p.interleave, p.chunks = thinking(o.Think), o.Think, o.Interleave, o.Chunks
-	p.before, p.phase, p.finish, p.declared = a.before, o.Phase, o.Finish, a.declared
+	p.before, p.phase, p.finish, p.declared, p.thoughts = a.before, o.Phase, o.Finish, a.declared, a.thoughts
 	text := "The fake vendor heard: " + o.Rest
 	switch {
 	case o.HasSay:

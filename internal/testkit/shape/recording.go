@@ -53,23 +53,32 @@ func (r Recording) Compare(t *testing.T, fake []Reply) {
 	case err != nil:
 		t.Fatal(err)
 	}
+	for _, d := range Unexpected(Replies(recorded), fake, r.OnPurpose) {
+		t.Error(d)
+	}
+}
+
+// Unexpected returns the differences between real replies and those of a fake, except for those on purpose, and the
+// purposes without a difference.
+func Unexpected(real, fake []Reply, onPurpose map[string]string) (all []string) {
 	seen := map[string]bool{}
-	for _, d := range slices.Compact(slices.Sorted(slices.Values(Differences(Replies(recorded), fake)))) {
+	for _, d := range slices.Compact(slices.Sorted(slices.Values(Differences(real, fake)))) {
 		accepted := false
-		for pattern := range r.OnPurpose {
+		for pattern := range onPurpose {
 			if regexp.MustCompile("^" + pattern + "$").MatchString(d) {
 				accepted, seen[pattern] = true, true
 			}
 		}
 		if !accepted {
-			t.Error(d)
+			all = append(all, d)
 		}
 	}
-	for pattern, reason := range r.OnPurpose {
+	for pattern, reason := range onPurpose {
 		if !seen[pattern] {
-			t.Errorf("there is no difference like %q (%s) any more", pattern, reason)
+			all = append(all, fmt.Sprintf("there is no difference like %q (%s) any more", pattern, reason))
 		}
 	}
+	return all
 }
 
 // again writes the recording, and returns it.

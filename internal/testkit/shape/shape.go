@@ -102,7 +102,7 @@ func (s *shape) smtp(r Reply) {
 }
 
 // events adds the events of a stream. Those of one name are united, and their sequence is compared without
-// repetitions.
+// repetitions and without pings, which come at any place.
 func (s *shape) events(body string) {
 	var sequence []string
 	data := map[string][]any{}
@@ -124,13 +124,14 @@ func (s *shape) events(body string) {
 		if _, isText := value.(string); isText || value == nil { // an empty one, [DONE]
 			name = strings.TrimSpace(name + " without JSON")
 		}
-		if name += "(" + strings.Join(fields, " ") + ")"; len(sequence) == 0 || sequence[len(sequence)-1] != name {
+		ping := name == "ping"
+		if name += "(" + strings.Join(fields, " ") + ")"; !ping && (len(sequence) == 0 || sequence[len(sequence)-1] != name) {
 			sequence = append(sequence, name)
 		}
 		data[name] = append(data[name], value)
 	}
 	s.add("events", strings.Join(sequence, ", "))
-	for _, name := range sequence {
+	for _, name := range slices.Sorted(maps.Keys(data)) {
 		s.walk(name, data[name])
 	}
 }
