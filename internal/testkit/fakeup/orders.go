@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"stoa/internal/base/stoa"
 	"stoa/internal/models/sandbox"
 )
 
@@ -297,7 +298,7 @@ func (o Orders) plan(id string, a ask) plan {
 	if o.Stop != "" {
 		p.stop = string(o.Stop)
 	}
-	p.usage = Usage{Input: int64(a.bytes+3) / 4, Reasoning: int64(len(p.thinking))}
+	p.usage = Usage{Input: int64(a.bytes+3) / 4, Reasoning: stoa.EstimateTokens(o.Think)}
 	p.usage.Input = cmp.Or(o.Input, p.usage.Input)
 	p.usage.Cached = min(o.Cached, p.usage.Input)
 	p.usage.Written = min(o.Written, p.usage.Input-p.usage.Cached)
