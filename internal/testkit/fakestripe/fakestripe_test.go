@@ -85,7 +85,7 @@ func TestRecordedStripe(t *testing.T) {
 			port := shape.Run(t, programs, nil, filepath.Join(programs, "bin", "stripe-mock"), "-http-port", "PORT")
 			return shape.Go(t, programs, "stripe-mock"), replies(t, "http://127.0.0.1:"+port, "sk_test_123", func(string) {})
 		},
-		Random: map[string]string{`validator 0x[0-9a-f]+`: "validator 0x1"},
+		Random: map[string]string{`validator 0x[0-9a-f]+`: "validator 0x1", `"cs_test_\w+"`: `"cs_test_1"`},
 		OnPurpose: map[string]string{
 			`create: (null|object): no reply of the real program`:                                       "Stripe creates the payment intent with the session or when it is paid, depending on the version of its API",
 			`read expanded: string: no reply of the real program`:                                       "other servers with this API ignore expand[]",
