@@ -3,6 +3,7 @@ package signin_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -549,13 +550,23 @@ func TestSignInCreatesAnAccount(t *testing.T) {
 	}
 }
 
-// TestAFaultyIdentityProvider lets the identity provider misbehave in each way.
+// TestAFaultyIdentityProvider lets the identity provider misbehave in each way and style.
 func TestAFaultyIdentityProvider(t *testing.T) {
 	t.Parallel()
+	for _, style := range []fakeidp.Style{{}, {Thin: true}, {Zitadel: true}} {
+		t.Run(fmt.Sprintf("%+v", style), func(t *testing.T) {
+			t.Parallel()
+			faultyProvider(t, style)
+		})
+	}
+}
+
+func faultyProvider(t *testing.T, style fakeidp.Style) {
 	s := start(t, func(p *config.OIDC) {
 		staff(p)
 		p.MaxAge = time.Hour
 	})
+	s.idp.Behave(style)
 	s.idp.Set(object{"groups": []string{"staff"}})
 	for fault, want := range map[fakeidp.Fault]string{
 		fakeidp.WrongIssuer: "another issuer", fakeidp.WrongAudience: "another audience", fakeidp.MoreAudiences: "another client", fakeidp.WrongParty: "another client",
