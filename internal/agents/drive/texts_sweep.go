@@ -39,7 +39,8 @@ func (d *Drives) runTexts(ctx context.Context, failed func(error)) {
 }
 
 // readDue reads texts until none is due. Drives take turns, so that a large one does not delay
-// the others.
+// the others. Texts that older readers have read come last, one at a time and the newest of a drive first: they can
+// be used meanwhile.
 func (d *Drives) readDue(ctx context.Context) error {
 	var group errgroup.Group
 	group.SetLimit(readers)
@@ -49,8 +50,15 @@ func (d *Drives) readDue(ctx context.Context) error {
 		if err != nil || job == nil {
 			return errors.Join(err, group.Wait())
 		}
-		if last = job.drive; job.lease != 0 {
+		switch last = job.drive; {
+		case job.lease == 0:
+		case job.again:
+			err = errors.Join(group.Wait(), d.readJob(ctx, *job))
+		default:
 			group.Go(func() error { return d.readJob(ctx, *job) })
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -63,6 +71,7 @@ type textJob struct {
 	blob     blobRow
 	declared string
 	lease    int64 // its end; 0 if there is nothing to read
+	again    bool  // it has a text of an older reader
 }
 
 // claimText leases the next text that is due. It returns nil if none is.
@@ -74,9 +83,9 @@ func (d *Drives) claimText(ctx context.Context, last int64) (*textJob, error) {
 		for reader := int64(unread); reader < d.version; reader++ {
 			for _, after := range []int64{last, 0} {
 				found, err = tx.Get(ctx, `SELECT t.drive_id, t.blob_id, d.account_id, d.agent_id FROM drive_texts t JOIN drive_drives d ON d.id = t.drive_id
-					WHERE t.reader = $1 AND t.drive_id > $2 AND t.lease_until <= $3 ORDER BY t.drive_id, t.blob_id LIMIT 1`,
+					WHERE t.reader = $1 AND t.drive_id > $2 AND t.lease_until <= $3 ORDER BY t.drive_id, t.blob_id DESC LIMIT 1`,
 					[]any{reader, after, db.Micros(tx.Now)}, &job.drive, &job.blob.id, &job.who.AccountID, &job.who.AgentID)
-				if err != nil || found {
+				if job.again = reader >= 0; err != nil || found {
 					return err
 				}
 			}
@@ -193,4 +202,13 @@ func (w *writer) retry(job textJob, failure error) error {
 	_, err := w.tx.Exec(w.ctx, `UPDATE drive_texts SET tries = $1, lease_until = $2 WHERE drive_id = $3 AND blob_id = $4`,
 		tries, w.now+w.d.textPause.Microseconds()<<(4*max(0, tries-1)), w.drive.id, job.blob.id)
 	return err
+}
+
+// Outdated returns the number of texts that older readers have read and that are read again, at most limit.
+func (d *Drives) Outdated(ctx context.Context, limit int) (n int, err error) {
+	err = d.db.Read(ctx, func(tx *db.Tx) error {
+		_, err := tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM drive_texts WHERE reader >= 0 AND reader < $1 LIMIT $2) t`, []any{d.version, limit}, &n)
+		return err
+	})
+	return n, err
 }

@@ -305,7 +305,15 @@ func (s *Server) checkDocuments(ctx context.Context) (check, error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return check{status: checkUnknown, summary: "The reader of PDF files is being compiled."}, nil
 	}
-	return attentionIf(err != nil, fmt.Sprintf("Not all documents can be read: %v.", err), "All supported documents can be read."), nil
+	if err != nil {
+		return check{status: checkAttention, summary: fmt.Sprintf("Not all documents can be read: %v.", err)}, nil
+	}
+	summary := "All supported documents can be read."
+	outdated, err := s.Drives.Outdated(ctx, diagnosisRows)
+	if outdated > 0 {
+		summary += fmt.Sprintf(" %s read again by newer readers (at most %d are counted); their former texts are used until then.", counted(outdated, "text is", "texts are"), diagnosisRows)
+	}
+	return check{status: checkOK, summary: summary, count: outdated}, err
 }
 
 func (s *Server) checkMail(ctx context.Context) (check, error) {
