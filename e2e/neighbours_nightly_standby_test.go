@@ -110,11 +110,6 @@ func TestNightlyStandbyKeepsOneLedger(t *testing.T) {
 	var nodes []*server
 	for _, hosts := range []string{address(old) + "," + address(promoted), address(old) + "," + address(promoted), name.address} {
 		n := newServer(t, v.url, "")
-		// The highest timeline is kept there. Without the folder, a restarted node would write to the old primary.
-		if err := os.Mkdir(n.data, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		n.env = []string{"STOA_DATA=" + n.data}
 		n.postgres = "postgres://node@" + hosts + options
 		n.start()
 		nodes = append(nodes, n)
@@ -172,7 +167,7 @@ func TestNightlyStandbyKeepsOneLedger(t *testing.T) {
 	if code := nodes[1].stop(t); code != 0 {
 		t.Errorf("a node exits with %d", code)
 	}
-	nodes[1].start()
+	nodes[1].start() // it has no data directory that could name the newest timeline
 	all("after a restart")
 	stop()
 	callers.Wait()
