@@ -354,7 +354,7 @@ func TestNightlyPostfix(t *testing.T) {
 	}
 	await(t, "a refused attempt", func() bool { return last().AttemptCount > 0 })
 	if d := last(); d.Status != "pending" || d.LastStatus != 504 {
-		t.Errorf("a delivery whose HELO was refused is %+v", d)
+		t.Fatalf("a delivery whose HELO was refused is %+v", d)
 	}
 	h.stop(t)
 	configure(usual, "stoa.example.com")
