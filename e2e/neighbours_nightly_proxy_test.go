@@ -39,6 +39,7 @@ func TestNightlyProxiesPassCallsOn(t *testing.T) {
 // may be silent, and how large a body may be, without the settings of the page and with them.
 func TestNightlyProxyLimits(t *testing.T) {
 	t.Parallel()
+	onlyNightly(t)
 	page, err := os.ReadFile("../docs/proxy.md")
 	if err != nil {
 		t.Fatal(err)

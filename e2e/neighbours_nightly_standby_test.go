@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -94,9 +93,7 @@ func (a *answeredCalls) more(t *testing.T, what string, n int) {
 // were answered, and nothing is written to the old one.
 func TestNightlyStandbyKeepsOneLedger(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(neighboursVariable) == "" {
-		t.Skipf("set %s, or run .ci/check neighbours-nightly", neighboursVariable)
-	}
+	onlyNightly(t)
 	old := newDatabase(t, 100)
 	promoted := old.standby(t)
 	// A commit that was confirmed is on both servers; otherwise a failover loses the newest.

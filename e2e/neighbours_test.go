@@ -28,14 +28,19 @@ func installed(t *testing.T, program string) string {
 	return ""
 }
 
+// onlyNightly skips a test that is not run at night, and returns the folder with the compiled programs.
+func onlyNightly(t *testing.T) (folder string) {
+	t.Helper()
+	if folder = os.Getenv(neighboursVariable); folder == "" {
+		t.Skipf("set %s, or run .ci/check neighbours-nightly", neighboursVariable)
+	}
+	return folder
+}
+
 // nightly returns the path of a program, compiled or installed, and skips a test that is not run at night.
 func nightly(t *testing.T, program string) string {
 	t.Helper()
-	folder := os.Getenv(neighboursVariable)
-	if folder == "" {
-		t.Skipf("set %s, or run .ci/check neighbours-nightly", neighboursVariable)
-	}
-	if path, err := exec.LookPath(filepath.Join(folder, program)); err == nil {
+	if path, err := exec.LookPath(filepath.Join(onlyNightly(t), program)); err == nil {
 		return path
 	}
 	return installed(t, program)
