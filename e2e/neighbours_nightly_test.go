@@ -312,7 +312,10 @@ postlog unix-dgram n - n - 1 postlogd
 			t.Fatal(err)
 		}
 	}
-	beside(t, exec.Command(program, "-c", filepath.Join(dir, "config"), "start-fg"), fmt.Sprintf("127.0.0.1:%d", usual))
+	config := filepath.Join(dir, "config")
+	beside(t, exec.Command(program, "-c", config, "start-fg"), fmt.Sprintf("127.0.0.1:%d", usual))
+	// The program is a script, whose end does not end the server that it has started.
+	t.Cleanup(func() { _ = exec.Command(program, "-c", config, "stop").Run() })
 	return filepath.Join(dir, "mail", "team", "new", "*")
 }
 
