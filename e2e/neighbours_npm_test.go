@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -21,7 +23,7 @@ import (
 )
 
 // neighbour runs a script of e2e/neighbours until the test ends, and returns the lines that it prints
-// after the first.
+// after the one that means that it is ready. The channel is closed when the script ends.
 func neighbour(t *testing.T, script string, args ...string) <-chan string {
 	t.Helper()
 	node, err := exec.LookPath("node")
@@ -33,6 +35,8 @@ func neighbour(t *testing.T, script string, args ...string) <-chan string {
 	}
 	cmd := exec.Command(node, append([]string{script}, args...)...)
 	cmd.Dir = "neighbours"
+	var problems bytes.Buffer // complete when the script has ended
+	cmd.Stderr = &problems
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -40,26 +44,40 @@ func neighbour(t *testing.T, script string, args ...string) <-chan string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, ready, ended := make(chan string, 100), make(chan struct{}), make(chan struct{})
+	lines, ended := make(chan string, 100), make(chan struct{})
 	go func() {
 		defer close(ended)
 		in := bufio.NewScanner(out)
 		in.Buffer(nil, 1<<20)
-		for first := true; in.Scan(); first = false {
-			if first {
-				close(ready)
-				continue
-			}
+		for in.Scan() {
 			lines <- in.Text()
 		}
 		_ = cmd.Wait()
+		close(lines)
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-ended
 	})
-	wait(t, script+" is ready", ready)
-	return lines
+	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
+	defer cancel()
+	var said []string
+	for {
+		select {
+		case line, ok := <-lines:
+			if !ok {
+				t.Fatalf("%s ended before it was ready: %q\n%s", script, said, &problems)
+			}
+			if line == "ready" {
+				return lines
+			}
+			said = append(said, line)
+		case <-ctx.Done():
+			_ = cmd.Process.Kill()
+			<-ended
+			t.Fatalf("%s is not ready: %q\n%s", script, said, &problems)
+		}
+	}
 }
 
 var (
@@ -146,7 +164,11 @@ func TestNeighbourMailServer(t *testing.T) {
 		From, Text string
 		To         []string
 	}
-	if err := json.Unmarshal([]byte(<-mails), &mail); err != nil {
+	line, ok := <-mails
+	if !ok {
+		t.Fatal("the mail server ended without a mail")
+	}
+	if err := json.Unmarshal([]byte(line), &mail); err != nil {
 		t.Fatal(err)
 	}
 	if mail.From != "stoa@example.com" || len(mail.To) != 1 || mail.To[0] != "team@example.com" || !strings.Contains(mail.Text, "Auto-Submitted: auto-generated") {

@@ -175,6 +175,9 @@ func passesCallsOn(t *testing.T, p proxy) {
 		t.Fatal(err)
 	}
 	patient := strings.ReplaceAll(string(text), "apiKey: "+fakeup.Key+"}", "apiKey: "+fakeup.Key+", timeouts: {firstByte: 1h, idle: 1h, whole: 1h, total: 1h}}")
+	if patient == string(text) {
+		t.Fatalf("the settings have no provider to be patient with: %s", text)
+	}
 	if err := os.WriteFile(h.config, []byte(patient), 0o600); err != nil {
 		t.Fatal(err)
 	}

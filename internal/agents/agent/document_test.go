@@ -56,6 +56,9 @@ func TestDocumentsAreReadByPage(t *testing.T) {
 		call("drive_search", `{"query":"thread"}`),
 		call("drive_read", `{"path":"long.txt"}`),
 		call("drive_read", `{"path":"long.txt","fromByte":79990}`),
+		call("drive_read", `{"path":"t.csv","fromRow":301,"toRow":303}`),
+		call("drive_read", `{"path":"t.csv","sheet":"Other","fromRow":2}`),
+		call("drive_read", `{"path":"a.pdf","page":2,"image":true}`),
 	}}}
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(l.script))
 	h.Drives.UseReader(paged{picture(t, 3, 2, 0)})
@@ -77,6 +80,9 @@ func TestDocumentsAreReadByPage(t *testing.T) {
 		{`"path":"line.txt","lines":"1","fromByte":`},
 		{`The line is cut: it is too long to be given whole. Read on with fromLine 1 and fromByte `},
 		{`"text":"6701234567"}`},
+		{`"lines":"301-302","totalLines":302,"header":"name,amount","text":"somebody,12\nlast row,99\n"`},
+		{`"lines":"2-302"`},
+		{`"path":"a.pdf","page":2,"mimeType":"image/png"`},
 	} {
 		for _, part := range want {
 			if !strings.Contains(texts[i], part) {
@@ -84,7 +90,7 @@ func TestDocumentsAreReadByPage(t *testing.T) {
 			}
 		}
 	}
-	if images != 2 {
+	if images != 3 {
 		t.Errorf("%d images", images)
 	}
 }

@@ -47,7 +47,7 @@ func (p *prompt) tools() []stoa.Tool {
 			},
 			stoa.Tool{
 				Name: toolRead, Description: "Read lines of one text or document of your drive, or look at one image (PNG, JPEG, WebP, GIF) or scanned page if you can see images.",
-				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1},"fromByte":{"type":"integer","minimum":0},"page":{"type":"integer","minimum":1}` + attached + `},"required":["path"],"additionalProperties":false}`,
+				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1},"fromByte":{"type":"integer","minimum":0},"page":{"type":"integer","minimum":1},"image":{"type":"boolean","description":"true: a PDF page as an image"},"sheet":{"type":"string"},"fromRow":{"type":"integer","minimum":1},"toRow":{"type":"integer","minimum":1}` + attached + `},"required":["path"],"additionalProperties":false}`,
 			},
 			stoa.Tool{
 				Name: toolSearch, Description: "Search the texts of your drive for words; gives the passages that fit best, with path and lines.",
@@ -300,6 +300,10 @@ type readRequest struct {
 	ToLine   int64  `json:"toLine"`
 	FromByte int64  `json:"fromByte"`
 	Page     int64  `json:"page"`
+	Image    bool   `json:"image"` // of the page
+	Sheet    string `json:"sheet"`
+	FromRow  int64  `json:"fromRow"`
+	ToRow    int64  `json:"toRow"`
 	Attached bool   `json:"attached"`
 }
 
@@ -309,6 +313,7 @@ type readPassage struct {
 	Place string `json:"place,omitzero"`
 	Lines string `json:"lines"`
 	Total int64  `json:"totalLines"`
+	Head  string `json:"header,omitzero"` // of a table
 	Text  string `json:"text"`
 	Note  string `json:"note,omitzero"`
 }
@@ -321,7 +326,15 @@ func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, in r
 		return nil, err
 	}
 	from, to := max(in.FromLine, 1), in.ToLine
-	if in.Page > 0 {
+	switch {
+	case in.Image:
+		return w.readPage(ctx, p, who, at, max(in.Page, 1), out)
+	case in.Sheet != "" || in.FromRow > 0 || in.ToRow > 0:
+		if from, to, err = w.cfg.Drives.RowLines(ctx, who, at, in.Sheet, in.FromRow, in.ToRow); err != nil {
+			return nil, err
+		}
+		to = min(to, from+readLines-1)
+	case in.Page > 0:
 		first, last, err := w.cfg.Drives.PageLines(ctx, who, at, in.Page)
 		switch {
 		case err != nil:
@@ -346,7 +359,7 @@ func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, in r
 		return nil, err
 	}
 	text, last := fitLines(lines.Text, lines.FirstLine, lines.LastLine, w.textBudget())
-	got := readPassage{Path: lines.File.Path, Place: lines.Place, Lines: stoa.LineRange(lines.FirstLine, last), Total: lines.File.Lines, Text: text}
+	got := readPassage{Path: lines.File.Path, Place: lines.Place, Lines: stoa.LineRange(lines.FirstLine, last), Total: lines.File.Lines, Head: lines.Header, Text: text}
 	switch {
 	case lines.FirstLine == 0:
 		got.Note = "There are no lines in that range."

@@ -126,6 +126,9 @@ func bucketError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if e, ok := errors.AsType[*s3Error](err); ok && e.permanent() {
+		return stoa.Errorf(stoa.CodeOverloaded, "The storage for large files refuses the service. The operator has to correct its settings; the log has the reason.").Because(err)
+	}
 	return stoa.Errorf(stoa.CodeOverloaded, "The service cannot reach the storage for large files at the moment. Try again.").After(bucketRetry).Because(err)
 }
 

@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 
 // Maximum sizes in bytes of texts that a document determines.
 const (
-	maxHeader = 400 // of a header line that a hit repeats
+	maxHeader = 400 // of the head of a table that a hit repeats
 	maxPlace  = 280 // of the name of a place
 	maxNote   = 900 // of a note on a text
 )
@@ -93,33 +94,82 @@ func named(p *extract.Place, line int64) string {
 // rowOf returns the row of a sheet that a line has.
 func rowOf(p *extract.Place, line int64) int64 { return p.Row + max(0, line-p.Line) }
 
-// header returns the line that has the names of the columns in a table: the first line of a
-// sheet or of a file of comma- or tab-separated values; 0 for other texts.
-func (p places) header(f File, line int64) int64 {
-	if at := p.at(line); at != nil && at.Row > 0 {
-		return p.firstRow(at.Name).Line
+// maxHeadRows is the number of rows of a sheet among which the names of its columns are looked for.
+const maxHeadRows = 10
+
+// heads returns the names of the columns of the table that a line is in, if they stand in lines before it; a head of two
+// rows has a line end. It is empty for other texts.
+func heads(ctx context.Context, tx *db.Tx, drive int64, f File, p places, line int64) (string, error) {
+	lines := func(first, last int64) ([]string, error) {
+		if first > last {
+			return nil, nil
+		}
+		text, err := linesOf(ctx, tx, drive, f, first, last, 0)
+		return strings.Split(strings.TrimSuffix(text.Text, "\n"), "\n"), err
 	}
 	mime, _, _ := strings.Cut(f.MimeType, ";")
-	switch ending := strings.ToLower(path.Ext(f.Path)); {
+	ending := strings.ToLower(path.Ext(f.Path))
+	at := p.at(line)
+	switch {
+	case at != nil && at.Row > 0:
+		first := p.firstRow(at.Name).Line
+		rows, err := lines(first, min(line, first+maxHeadRows)-1)
+		return headOf(rows, " | "), err
 	case mime == "text/csv", mime == "text/tab-separated-values", ending == ".csv", ending == ".tsv":
-		return 1
+		rows, err := lines(1, min(line-1, 1))
+		return strings.Join(rows, ""), err
+	case f.textBlob == f.blob && ending != ".md" || line == 1:
+		return "", nil
 	}
-	return 0
+	rows, err := lines(max(1, line-maxTableRows), line) // a table of a document or of Markdown
+	if err != nil || !strings.HasPrefix(rows[len(rows)-1], "| ") {
+		return "", err
+	}
+	begin := len(rows) - 1
+	for begin > 0 && strings.HasPrefix(rows[begin-1], "|") {
+		begin--
+	}
+	return headOf(rows[begin:len(rows)-1], "|"), nil
 }
 
-// locate adds to hits their places and the header lines of tables.
+// maxTableRows is the number of lines before a hit among which the beginning of its table is looked for.
+const maxTableRows = 500
+
+// headOf returns the first row with at least two cells, because a title may precede it, and the row after it if a name
+// is that of several columns.
+func headOf(rows []string, separator string) string {
+	for i, row := range rows {
+		cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), separator)
+		filled, several := 0, false
+		for j, c := range cells {
+			if cells[j] = strings.TrimSpace(c); cells[j] != "" {
+				filled++
+			}
+			several = several || j > 0 && (cells[j] == "" || cells[j] == cells[j-1])
+		}
+		if filled < 2 {
+			continue
+		}
+		if several && i+1 < len(rows) {
+			row += "\n" + rows[i+1]
+		}
+		return row
+	}
+	return strings.Join(rows[:min(1, len(rows))], "")
+}
+
+// locate adds to hits their places and the heads of tables.
 func (s *searcher) locate(hits []Hit) error {
 	type source struct {
-		file    *File
-		places  places
-		headers map[int64]string
+		file   *File
+		places places
 	}
 	sources := map[string]*source{}
 	for i := range hits {
 		h := &hits[i]
 		src := sources[h.Path]
 		if src == nil {
-			src = &source{headers: map[int64]string{}}
+			src = &source{}
 			var err error
 			if src.file, err = fileAt(s.ctx, s.tx, s.drive.id, h.Path); err != nil || src.file == nil {
 				return err
@@ -133,18 +183,11 @@ func (s *searcher) locate(hits []Hit) error {
 			return err
 		}
 		h.Place = short(src.places.of(h.FirstLine, h.LastLine), maxPlace)
-		line := src.places.header(*src.file, h.FirstLine)
-		if line == 0 || line >= h.FirstLine {
-			continue
+		head, err := heads(s.ctx, s.tx, s.drive.id, *src.file, src.places, h.FirstLine)
+		if err != nil {
+			return err
 		}
-		if _, ok := src.headers[line]; !ok {
-			text, err := linesOf(s.ctx, s.tx, s.drive.id, *src.file, line, line, 0)
-			if err != nil {
-				return err
-			}
-			src.headers[line] = short(text.Text, maxHeader)
-		}
-		h.Header = src.headers[line]
+		h.Header = short(head, maxHeader)
 	}
 	return nil
 }
@@ -224,6 +267,71 @@ func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (
 			first, last = 0, 0
 		}
 		return err
+	})
+	return first, last, err
+}
+
+// RowLines returns the lines of some rows of a sheet, or of a file of comma- or tab-separated values; to 0 means up to the
+// last. sheet is the name of a sheet; empty means the first. A sheet or rows that the file does not have are
+// [stoa.CodeInvalidValue].
+func (d *Drives) RowLines(ctx context.Context, who Owner, p Path, sheet string, from, to int64) (first, last int64, err error) {
+	err = d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		f, err := fileAt(ctx, tx, row.id, p.text)
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			return notFound(p)
+		}
+		list, err := placesOf(ctx, tx, row.id, *f)
+		if err != nil {
+			return err
+		}
+		var names []string
+		first, last = 0, 0
+		for i, at := range list {
+			name, ok := strings.CutPrefix(at.Name, "sheet ")
+			if !ok || at.Row == 0 {
+				continue
+			}
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			if name != cmp.Or(sheet, names[0]) {
+				continue
+			}
+			end := f.Lines // the last line of these rows
+			if i+1 < len(list) {
+				end = list[i+1].Line - 1
+			}
+			begins, ends := max(at.Line, at.Line+from-at.Row), end
+			if to > 0 {
+				ends = min(end, at.Line+to-at.Row)
+			}
+			if begins > ends {
+				continue
+			}
+			if first == 0 {
+				first = begins
+			}
+			last = ends
+		}
+		switch ending := strings.ToLower(path.Ext(p.text)); {
+		case len(names) == 0 && (ending == ".csv" || ending == ".tsv"):
+			first, last = max(1, from), min(cmp.Or(to, f.Lines), f.Lines)
+		case len(names) == 0:
+			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no sheets; rows are those of spreadsheets and CSV files.", p.text).At("fromRow")
+		case sheet != "" && !slices.Contains(names, sheet):
+			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no sheet %q with rows; it has %s.", p.text, short(sheet, maxPlace), short(fmt.Sprintf("%q", names), maxNote)).At("sheet")
+		}
+		if first == 0 || first > last {
+			return stoa.Errorf(stoa.CodeInvalidValue, "The sheet has no row %d.", max(1, from)).At("fromRow")
+		}
+		return nil
 	})
 	return first, last, err
 }

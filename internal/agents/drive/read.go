@@ -125,6 +125,7 @@ type Lines struct {
 	LastLine  int64
 	Truncated bool   // the lines exceed MaxRead: LastLine is the last complete one or, if it is the only one, cut
 	Place     string // in a document, such as "p. 12–13"; may be empty
+	Header    string // the names of the columns, if the lines are in a table and do not have them
 }
 
 // Read returns the lines from first to last, inclusive, of a text; last 0 means to the end.
@@ -157,7 +158,12 @@ func (d *Drives) ReadFrom(ctx context.Context, who Owner, p Path, first, last, s
 			return err
 		}
 		list, err := placesOf(ctx, tx, row.id, *f)
+		if err != nil {
+			return err
+		}
 		out.Place = short(list.of(out.FirstLine, out.LastLine), maxPlace)
+		head, err := heads(ctx, tx, row.id, *f, list, out.FirstLine)
+		out.Header = short(head, maxHeader)
 		return err
 	})
 	return out, err

@@ -67,6 +67,11 @@ func (e *s3Error) Error() string {
 	return text
 }
 
+// permanent reports whether the same request fails again until the operator changes something.
+func (e *s3Error) permanent() bool {
+	return settings[e.code] != "" || e.code == "AccessDenied" || e.code == "RequestTimeTooSkewed"
+}
+
 // element returns the text of an element of a reply in XML, which may be cut.
 func element(reply []byte, name string) string {
 	_, rest, _ := strings.Cut(string(reply), "<"+name+">")

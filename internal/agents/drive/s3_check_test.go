@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/agents/drive"
 	"stoa/internal/base/config"
+	"stoa/internal/base/stoa"
 )
 
 // TestARefusedBucketSaysWhy has servers that refuse HEAD without a body, as the protocol has it.
@@ -57,4 +58,25 @@ func TestTryingABucketLeavesNothing(t *testing.T) {
 	if err := b.Try(t.Context()); err == nil {
 		t.Error("a bucket that refuses is accepted")
 	}
+}
+
+// TestAWrongKeyIsNotTriedAgain: no repeat helps until the operator has changed a setting.
+func TestAWrongKeyIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte("<Error><Code>InvalidAccessKeyId</Code></Error>"))
+	}))
+	t.Cleanup(server.Close)
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		b, err := drive.NewBucket(config.S3{Endpoint: server.URL, Bucket: "stoa-files", Region: "us-east-1", AccessKey: "key", SecretKey: "s3cret"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.UseBucket(b)
+		err = putBytes(t, d, "large.png", image(300_000))
+		if e := stoa.AsError(err); e.Code != stoa.CodeOverloaded || e.RetryAfter != 0 || !strings.Contains(e.Message, "The operator has to correct its settings") {
+			t.Errorf("%+v", e)
+		}
+	})
 }

@@ -26,9 +26,10 @@ type reader struct {
 	mu     sync.Mutex
 	reads  map[string]int // by content
 	seen   extract.Document
-	gate   chan struct{} // closed: "wait" reads on
-	during func()        // called by "wait" before it waits
-	suffix string        // of each text
+	gate   chan struct{}   // closed: "wait" reads on
+	during func()          // called by "wait" before it waits
+	suffix string          // of each text
+	sheets *extract.Result // of files of other kinds; nil: none
 }
 
 func newReader() *reader { return &reader{reads: map[string]int{}, gate: make(chan struct{})} }
@@ -44,6 +45,9 @@ func (r *reader) Read(ctx context.Context, d extract.Document) (extract.Result, 
 	r.seen = d
 	r.mu.Unlock()
 	content, isDocument := strings.CutPrefix(content, "%PDF-")
+	if !isDocument && r.sheets != nil {
+		return *r.sheets, nil
+	}
 	if !isDocument { // in an encoding
 		if d.Encoding == "" {
 			return extract.Result{Status: extract.UnknownEncoding}, nil
@@ -730,6 +734,10 @@ func TestTextOfATableIsFoundWithItsHeader(t *testing.T) {
 		put(t, d, "t.csv", "name,amount\n"+strings.Repeat("somebody,12\n", 300)+"needle,99\n")
 		hits, err := searchDrive(d, t.Context(), who, "needle", "", 0)
 		if err != nil || len(hits) != 1 || hits[0].Header != "name,amount" || hits[0].Place != "" {
+			t.Errorf("%+v, %v", hits, err)
+		}
+		put(t, d, "t.md", "# Prices\n\n| Name | 2025 |  |\n|  | Q1 | Q2 |\n"+strings.Repeat("| somebody | 12 | 13 |\n", 100)+"| willow | 99 | 98 |\n\nAfter the table comes the birch.\n")
+		if hits, err := searchDrive(d, t.Context(), who, "willow", "", 0); err != nil || len(hits) != 1 || hits[0].Header != "| Name | 2025 |  |\n|  | Q1 | Q2 |" {
 			t.Errorf("%+v, %v", hits, err)
 		}
 		put(t, d, "t.txt", "name,amount\n"+strings.Repeat("somebody,12\n", 300)+"thread,99\n")

@@ -260,9 +260,11 @@ func TestResultsAreReadInPart(t *testing.T) {
 			"int64":  `{"id":1915883588174806058,"x":1.0}`,
 			"block":  "before\n(A part of the kind \"hologram\", which this service does not know, was left out.)\n(A part of the result cannot be read.)\nafter",
 			"schema": "done\n{\"n\":\"seven\"}",
-			"link":   "(A link, which was not followed: secrets " + f.URL + "linked)",
-			"photo":  "before\n(image 1: image/png, 2 × 3 pixels)\nafter",
-			"image":  "(image/png, 1 kB, left out: this service passes text only.)",
+			"link":   "a link\n(A link, which was not followed: secrets " + f.URL + "linked)",
+			// The text of the recorded server is the structured content once more.
+			"structured": `{"temperature":33,"conditions":"Cloudy","humidity":82}`,
+			"photo":      "before\n(image 1: image/png, 2 × 3 pixels)\nafter",
+			"image":      "(image/png, 1 kB, left out: this service passes text only.)",
 		} {
 			result, failed := try(t.Context(), t, to(f), "cal_"+order, fakemcp.Act, order)
 			if failed != nil || result.Text != want || result.IsError != (order == "error") || f.Effects("cal_"+order) != 1 {

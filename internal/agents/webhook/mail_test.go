@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"mime"
+	"mime/quotedprintable"
 	"net/mail"
 	"slices"
 	"strings"
@@ -23,8 +24,8 @@ func (b *bench) withMail() (*fakesmtp.Server, stoa.Person) {
 	b.t.Helper()
 	s := fakesmtp.New(b.t, true)
 	b.cfg.Mail = Mail{
-		Sender:    mailer.New(config.SMTP{Host: s.Host, Port: s.Port, From: "stoa@example.com", TLS: config.MailPlain}, nil),
-		Addresses: []string{"Team@example.com"}, PublicURL: "https://stoa.example.com",
+		Sender: mailer.New(config.SMTP{Host: s.Host, Port: s.Port, From: "stoa@example.com", TLS: config.MailPlain}, nil),
+		Texts:  true, Addresses: []string{"Team@example.com"}, PublicURL: "https://stoa.example.com",
 	}
 	b.hooks.Mail = b.cfg.Mail
 	var p stoa.Person
@@ -40,19 +41,18 @@ func (b *bench) withMail() (*fakesmtp.Server, stoa.Person) {
 // mail returns a message whose body is decoded.
 func (b *bench) mail(m fakesmtp.Mail) (subject, text string, header mail.Header) {
 	b.t.Helper()
-	got, err := mail.ReadMessage(strings.NewReader(m.Data))
+	got, err := mail.ReadMessage(strings.NewReader(strings.ReplaceAll(m.Data, "\r\n..", "\r\n.")))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	body, err := io.ReadAll(got.Body)
+	body, err := io.ReadAll(quotedprintable.NewReader(got.Body))
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	if subject, err = new(mime.WordDecoder).DecodeHeader(got.Header.Get("Subject")); err != nil {
 		b.t.Fatal(err)
 	}
-	text = strings.NewReplacer("=\r\n", "", "=3D", "=", "\r\n", "\n").Replace(string(body))
-	return subject, text, got.Header
+	return subject, strings.ReplaceAll(string(body), "\r\n", "\n"), got.Header
 }
 
 func TestAnEventIsSentByMail(t *testing.T) {
@@ -73,19 +73,116 @@ func TestAnEventIsSentByMail(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	subject, text, header := b.mail(all[0])
-	if subject != "Stoa: A budget has reached a threshold (bud_1)" || header.Get("Bcc") != "" || !strings.HasPrefix(header.Get("Message-Id"), "<"+d.EventID+".") {
+	if subject != "Stoa: A budget has reached a threshold" || header.Get("Bcc") != "" || !strings.HasPrefix(header.Get("Message-Id"), "<"+d.EventID+".") {
 		t.Errorf("%v", header)
 	}
 	if id := header.Get("List-Id"); id != "<"+w.ID+".example.com>" {
 		t.Errorf("the list is %q", id)
 	}
 	for _, line := range []string{
-		"A budget has reached a threshold.", "Budget id: bud_1", "Subject: eve  Bcc: eve@example.com    hi", "Percent: 80", "Spent: 8.5 credits", "Limit: 10 credits", "Event: " + d.EventID,
+		"A budget has reached a threshold.", "Budget of: end user", "Name: eve Bcc: eve@example.com hi", "Share: 80 %", "Spent: 8.50 credits", "Limit: 10.00 credits",
+		"Account: " + b.account.Name, "Ids: " + b.account.ID + " bud_1 " + d.EventID,
 		"https://stoa.example.com/console#/budgets", "https://stoa.example.com/console#/webhooks/" + w.ID,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("the text has no line %q:\n%s", line, text)
 		}
+	}
+}
+
+// TestAMailSaysWhatAPersonKnows: who was asked what, what came of it, its price and when, whatever the texts
+// contain.
+func TestAMailSaysWhatAPersonKnows(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s, _ := b.withMail()
+	w, _ := b.hook(stoa.Webhook{URL: "mailto:ada@example.com"})
+	var row store.SessionRow
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		space, err := tx.InsertSpace(ctx, stoa.Space{AccountID: b.account.ID, Name: "Shop"})
+		if err != nil {
+			return err
+		}
+		a, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: b.account.ID, SpaceID: space.ID, Name: "Support\r\nBcc: eve@example.com", Timezone: "Asia/Tokyo"})
+		if err != nil {
+			return err
+		}
+		row.Session = stoa.Session{
+			ID: "ses_1", AccountID: b.account.ID, SpaceID: space.ID, AgentID: a.ID, Mode: stoa.ModeChat, Status: stoa.SessionCompleted, Trigger: stoa.Trigger{Type: "api"}, LastSeq: 12,
+			Turn: stoa.Turn{ID: "trn_1", SessionID: "ses_1", Number: 1, Status: stoa.SessionCompleted, MessageID: "msg_1", Spent: 1_250_000},
+		}
+		if err := tx.InsertSession(ctx, &row); err != nil {
+			return err
+		}
+		question := "Where is\x00 my\r\n.\r\nSubject: order \u202e4711? <b>" + strings.Repeat("I wait. ", 100)
+		for _, m := range []stoa.SessionMessage{
+			{ID: "msg_1", SessionID: "ses_1", Turn: 1, Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: strings.ReplaceAll(question, "\x00", "")},
+			{ID: "msg_2", SessionID: "ses_1", Turn: 1, Step: 1, Role: stoa.RoleAssistant, Kind: stoa.KindReply, Status: stoa.MessageCompleted, Text: "On its way.\nTomorrow."},
+			{ID: "msg_3", SessionID: "ses_1", Turn: 2, Step: 1, Role: stoa.RoleAssistant, Kind: stoa.KindReply, Status: stoa.MessageCompleted, Text: "Another turn."},
+		} {
+			if err := tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m}); err != nil {
+				return err
+			}
+		}
+		if err := tx.UpdateTurn(ctx, row.Turn); err != nil {
+			return err
+		}
+		if err := SessionStopped(ctx, tx, row.Session); err != nil {
+			return err
+		}
+		next := row // it continues before the mail is sent
+		next.Turn = stoa.Turn{ID: "trn_2", SessionID: "ses_1", Number: 2, Status: stoa.SessionQueued, MessageID: "msg_4"}
+		if err := tx.InsertTurn(ctx, next.Turn); err != nil {
+			return err
+		}
+		return tx.SaveSession(ctx, &next)
+	})
+	b.drain()
+	subject, text, header := b.mail(s.Mails()[0])
+	if header.Get("Bcc") != "" || subject != "Stoa: The agent “Support Bcc: eve@example.com” has answered: Where is my . Subject: order 4711? <b>I wait. I wait. I…" {
+		t.Errorf("%q", subject)
+	}
+	at := b.all(b.account.ID, w.ID)[0].CreatedAt
+	tokyo, err := time.LoadLocation("Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"The agent “Support Bcc: eve@example.com” has answered.", "Reply: On its way. Tomorrow.", "Cost: 1.25 credits", "Space: Shop", "Account: " + b.account.Name,
+		"When: " + at.UTC().Format("2006-01-02 15:04 UTC") + at.In(tokyo).Format(" (2006-01-02 15:04 Asia/Tokyo)"),
+		"https://stoa.example.com/console#/agents/" + row.AgentID + "/sessions/ses_1",
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") && !strings.HasPrefix(text, line+"\n") {
+			t.Errorf("the text has no line %q:\n%s", line, text)
+		}
+	}
+	question, _, _ := strings.Cut(text[strings.Index(text, "Question: "):], "\n")
+	if n := len([]rune(question)); n > maxText+len("Question: ") || n < maxText/2 || !strings.HasSuffix(question, "I…") {
+		t.Errorf("%d characters: %q", n, question)
+	}
+	for _, bad := range []string{"{", "seq", "\u202e", "Another turn"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the text has %q:\n%s", bad, text)
+		}
+	}
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		return ScheduledTaskPaused(ctx, tx, stoa.ScheduledTask{ID: "tsk_1", AccountID: b.account.ID, AgentID: row.AgentID, PauseReason: "invalid_key"})
+	})
+	b.drain()
+	if subject, text, _ = b.mail(s.Mails()[0]); subject != "Stoa: A schedule is paused" || !strings.Contains(text, "\n\nReason: invalid key\nAgent: Support Bcc: eve@example.com\nAccount: "+b.account.Name+"\nWhen: ") {
+		t.Errorf("a paused schedule: %q\n%s", subject, text)
+	}
+	b.cfg.Mail.Texts = false
+	row.Status, row.Turn.Status, row.Turn.Failure = stoa.SessionFailed, stoa.SessionFailed, &stoa.Failure{Code: stoa.CodeInternal, Message: "The turn took too long."}
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.UpdateTurn(ctx, row.Turn); err != nil {
+			return err
+		}
+		return SessionStopped(ctx, tx, row.Session)
+	})
+	b.drain()
+	if subject, text, _ = b.mail(s.Mails()[0]); subject != "Stoa: The agent “Support Bcc: eve@example.com” could not answer" || !strings.Contains(text, "\nError: The turn took too long.\n") || strings.Contains(text, "Question") {
+		t.Errorf("without texts: %q\n%s", subject, text)
 	}
 }
 
@@ -253,6 +350,11 @@ func TestEventsHaveSentences(t *testing.T) {
 	for _, kind := range schema.Enum {
 		if kind != "*" && sentences[kind.(string)] == "" {
 			t.Errorf("%s has no sentence", kind)
+		}
+		for _, found := range placeholder.FindAllStringSubmatch(sentences[kind.(string)], -1) {
+			if nouns[found[2]] == "" {
+				t.Errorf("%s names %q, which no member identifies", kind, found[2])
+			}
 		}
 	}
 }

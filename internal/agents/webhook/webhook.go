@@ -6,7 +6,7 @@
 // ([Emit]). The dispatcher sends the rows, and a process that dies leaves them to the next:
 // each arrives at least once, under the same id, in no guaranteed order. A failing webhook
 // delays no other and never affects the objects of its events. Bodies contain ids and words,
-// never texts of callers or models.
+// never texts of callers or models; mails have the beginnings of some, read when they are sent (news.go).
 //
 // Start at [Emit] for events, at [Hooks] for the operations of callers, at [Dispatcher.Run]
 // for sending.

@@ -386,7 +386,7 @@ func Defaults() Config {
 		},
 		Requests: RequestLog{Keep: 30 * 24 * time.Hour},
 		SignIn:   SignIn{Session: 12 * time.Hour},
-		Mail:     Mail{SMTP: SMTP{TLS: MailStartTLS}},
+		Mail:     Mail{SMTP: SMTP{TLS: MailStartTLS}, Texts: true},
 		Plans: map[string]Plan{
 			"free": {Name: "Free", GatedModels: new(false), RequestsPerMinute: new(60), RequestsPerMinutePerAccount: new(300), ConcurrentPerKey: new(8), ConcurrentPerAccount: new(16), ActiveSessions: new(20), IncludedMicro: new(0)},
 			"pro":  {Name: "Pro", GatedModels: new(true), RequestsPerMinute: new(0), RequestsPerMinutePerAccount: new(0), ConcurrentPerKey: new(0), ConcurrentPerAccount: new(0), ActiveSessions: new(20), IncludedMicro: new(0)},

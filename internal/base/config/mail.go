@@ -11,6 +11,8 @@ import (
 // Mail configures mail to people. Without a server no mail is sent.
 type Mail struct {
 	SMTP SMTP `yaml:"smtp"`
+	// Texts puts the beginnings of questions and replies into the mails of webhooks.
+	Texts bool `yaml:"texts"`
 	// Addresses are those that webhooks of the operator's account may use besides the verified
 	// ones of its members, such as one of a team.
 	Addresses []string `yaml:"addresses"`
@@ -24,6 +26,7 @@ type SMTP struct {
 	PasswordEnv  string `yaml:"passwordEnv,omitempty"`  // variable with the password; set one of these two
 	PasswordFile string `yaml:"passwordFile,omitempty"` // file with the password
 	From         string `yaml:"from"`                   // the sender, with or without a name
+	ReplyTo      string `yaml:"replyTo,omitempty"`      // the address to which people reply, with or without a name; empty means the sender
 	TLS          string `yaml:"tls"`                    // [MailStartTLS], [MailTLS] or [MailPlain]
 	Helo         string `yaml:"helo,omitempty"`         // the name that the service calls itself; see [SMTP.HeloName]
 
@@ -103,6 +106,11 @@ func (c *checker) mail() {
 	}
 	if _, err := mail.ParseAddress(s.From); err != nil {
 		c.problem("mail.smtp.from", "%q is not a sender; write one such as stoa@example.com, or Stoa <stoa@example.com>", s.From)
+	}
+	if s.ReplyTo != "" {
+		if _, err := mail.ParseAddress(s.ReplyTo); err != nil {
+			c.problem("mail.smtp.replyTo", "%q is not an address; write one such as help@example.com, or Help <help@example.com>", s.ReplyTo)
+		}
 	}
 	if s.Helo != "" && !isHelo(s.Helo) {
 		c.problem("mail.smtp.helo", "%q is not the name of a server; write one such as stoa.example.com, or leave it empty for the host of publicUrl", s.Helo)

@@ -33,3 +33,14 @@ func TestHeloIsANameWithADomain(t *testing.T) {
 		}
 	}
 }
+
+func TestReplyToIsAnAddress(t *testing.T) {
+	t.Parallel()
+	for address, problem := range map[string]string{"Help <help@example.com>": "", "help": "mail.smtp.replyTo"} {
+		file := "mail: {smtp: {host: smtp.example.com, from: stoa@example.com, replyTo: " + address + "}}"
+		_, err := Load(Flags{Config: "stoa.yaml"}, func(string) string { return "" }, func(string) ([]byte, error) { return []byte(file), nil })
+		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}

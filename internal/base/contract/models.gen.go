@@ -2503,7 +2503,10 @@ type Invitation struct {
 
 	// CreatedByName The name of that key, in lists; absent for keys of other accounts and removed ones.
 	CreatedByName string `json:"createdByName,omitempty,omitzero"`
-	ExpiresAt     Time   `json:"expiresAt"`
+
+	// Email The address to which the link is sent; null if there is none.
+	Email     nullable.Nullable[string] `json:"email"`
+	ExpiresAt Time                      `json:"expiresAt"`
 
 	// GrantMicro The first credits of that account.
 	GrantMicro int64 `json:"grantMicro,omitempty,omitzero"`
@@ -2535,6 +2538,9 @@ type InvitationWithLink struct {
 
 	// CreatedBy The id of the key that created the invitation.
 	CreatedBy nullable.Nullable[string] `json:"createdBy"`
+
+	// Email The address to which the link is sent; null if there is none.
+	Email     nullable.Nullable[string] `json:"email"`
 	ExpiresAt Time                      `json:"expiresAt"`
 
 	// GrantMicro The first credits of that account.
@@ -2546,8 +2552,14 @@ type InvitationWithLink struct {
 	// Link The link to send to the person. It is shown only once; without `publicUrl` it is a path.
 	//
 	// Example: https://stoa.example.com/join#inv_…
-	Link         string                    `json:"link"`
-	Name         nullable.Nullable[string] `json:"name"`
+	Link string `json:"link"`
+
+	// Mailed Whether the link will be sent by mail: the mail is stored with the invitation, and retried while the link is valid and the mail server cannot be reached.
+	Mailed bool                      `json:"mailed"`
+	Name   nullable.Nullable[string] `json:"name"`
+
+	// NotMailed The reason why a link with an address is not sent; absent otherwise. `mail_limit`: the account has sent 100 such mails, or 5 to this address, within a day.
+	NotMailed    string                    `json:"notMailed,omitempty,omitzero"`
 	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
 
 	// Plan The plan of the new account.
@@ -2558,8 +2570,11 @@ type InvitationWithLink struct {
 // InviteAccount defines model for InviteAccount.
 type InviteAccount struct {
 	// AccountName The name of the account that is created.
-	AccountName string                   `json:"accountName"`
-	GrantMicro  nullable.Nullable[int64] `json:"grantMicro,omitempty,omitzero"`
+	AccountName string `json:"accountName"`
+
+	// Email The person's address. If the service sends mail, the link is sent to it.
+	Email      nullable.Nullable[string] `json:"email,omitempty,omitzero"`
+	GrantMicro nullable.Nullable[int64]  `json:"grantMicro,omitempty,omitzero"`
 
 	// Name The person's name.
 	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
@@ -2570,6 +2585,9 @@ type InviteAccount struct {
 
 // InviteMember defines model for InviteMember.
 type InviteMember struct {
+	// Email The person's address. If the service sends mail, the link is sent to it.
+	Email nullable.Nullable[string] `json:"email,omitempty,omitzero"`
+
 	// Name The person's name.
 	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
 
@@ -3137,7 +3155,7 @@ type ManagedSettings = json.RawMessage
 type Member struct {
 	CreatedAt Time `json:"createdAt"`
 
-	// Email The address from the identity provider. Only for display: people are identified by issuer and subject.
+	// Email The address from the identity provider or, for sign-in links, of the invitation. It does not identify the person: issuer and subject do.
 	Email nullable.Nullable[string] `json:"email"`
 
 	// ID Example: per_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -5053,6 +5071,12 @@ type SignInLink struct {
 	//
 	// Example: https://stoa.example.com/join#inv_…
 	Link string `json:"link"`
+
+	// Mailed Whether the link will be sent by mail: the mail is stored with the link, and retried while the link is valid and the mail server cannot be reached.
+	Mailed bool `json:"mailed"`
+
+	// NotMailed The reason why a link with an address is not sent; absent otherwise. `mail_limit`: the account has sent 100 such mails, or 5 to this address, within a day.
+	NotMailed string `json:"notMailed,omitempty,omitzero"`
 }
 
 // Source defines model for Source.

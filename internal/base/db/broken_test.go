@@ -223,3 +223,18 @@ func TestUnreachableDatabaseRefusesWork(t *testing.T) {
 		t.Errorf("stored: %s", got)
 	}
 }
+
+// TestAReadOnlyServerIsNamed writes as to a standby.
+func TestAReadOnlyServerIsNamed(t *testing.T) {
+	t.Parallel()
+	d := open(t, committing(postgresSchema(t)))
+	err := d.Write(t.Context(), func(tx *db.Tx) error {
+		if _, err := tx.Exec(context.Background(), "SET TRANSACTION READ ONLY"); err != nil {
+			return err
+		}
+		return put(tx, "a", 1)
+	})
+	if e := stoa.AsError(err); e.Code != stoa.CodeOverloaded || !strings.Contains(e.Message, "read-only at the moment, as a standby is") {
+		t.Errorf("%v", err)
+	}
+}

@@ -84,8 +84,14 @@ func isDamage(err error) bool {
 	return false
 }
 
+// isReadOnly reports whether PostgreSQL accepts no change: a standby, or a role that is read-only by default.
+func isReadOnly(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "25006" // read_only_sql_transaction
+}
+
 // isUnwritable reports whether the file or the server refuses every write: an I/O
-// error, a read-only file system, a standby.
+// error, a read-only file system.
 func isUnwritable(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		switch e.Code() & 0xff {
@@ -95,7 +101,7 @@ func isUnwritable(err error) bool {
 		return false
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code == "25006" || e.Code == "58030" // read_only_sql_transaction, io_error
+		return e.Code == "58030" // io_error
 	}
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EIO)
 }

@@ -154,6 +154,8 @@ func commitFailure(err error) error {
 		return errFull(err)
 	case isDamage(err):
 		return errDamaged(err)
+	case isReadOnly(err):
+		return stoa.Errorf(stoa.CodeOverloaded, "The service's database is read-only at the moment, as a standby is. Try again later; if it stays so, the operator has to connect the service to the primary.").After(probeRetry).Because(err)
 	case isUnwritable(err):
 		return stoa.Errorf(stoa.CodeOverloaded, "The service cannot write to its database at the moment. Try again later.").After(probeRetry).Because(err)
 	case isBroken(err):

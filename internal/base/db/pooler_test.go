@@ -118,32 +118,33 @@ func TestSharedConnectionsAreRefused(t *testing.T) {
 	t.Parallel()
 	var one sync.Mutex
 	var lent net.Conn
+	connect := func() error {
+		one.Lock()
+		defer one.Unlock()
+		if lent != nil {
+			return nil
+		}
+		made, err := pgconn.Connect(context.Background(), os.Getenv("STOA_TEST_POSTGRES"))
+		if err != nil {
+			return err
+		}
+		raw, err := made.Hijack()
+		if err != nil {
+			return err
+		}
+		lent = raw.Conn
+		return nil
+	}
 	address := throughPool(t, url.Values{"default_query_exec_mode": {"exec"}}, func(c net.Conn, server string) {
 		defer c.Close()
 		client := pgproto3.NewBackend(c, c)
 		if _, err := client.ReceiveStartupMessage(); err != nil {
 			return
 		}
-		one.Lock()
-		if lent == nil {
-			u, err := url.Parse(os.Getenv("STOA_TEST_POSTGRES"))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			made, err := pgconn.Connect(context.Background(), u.String())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			raw, err := made.Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			lent = raw.Conn
+		if err := connect(); err != nil {
+			t.Error(err)
+			return
 		}
-		one.Unlock()
 		client.Send(&pgproto3.AuthenticationOk{})
 		client.Send(&pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"})
 		client.Send(&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"})

@@ -37,7 +37,7 @@ func (a *archive) readDOCX(main string) Result {
 			continue
 		}
 		var lines flow
-		one := &walker{f: &lines, styles: w.styles, numbers: w.numbers}
+		one := &walker{f: &lines, styles: w.styles, numbers: w.numbers, plain: true}
 		err = one.read(r)
 		if text := strings.TrimSpace(lines.b.String()); text != "" && !seen[text] {
 			seen[text], w.any = true, true
@@ -126,15 +126,17 @@ type walker struct {
 	styles  map[string]style
 	numbers *numbering // empty in presentations
 	title   int        // level of the paragraphs as headings; 0 outside of titles
+	plain   bool       // headings have no marks
 	note    string     // prefix of the numbers of notes: "f", "e" or "c"; "" in the body
 	any     bool       // there was a text
 	shape   func(e xml.StartElement) (skip bool)
 
-	path    []string // names of the open elements
-	paras   []*para  // open paragraphs: a text box is within one
-	tables  []*table // open tables: one may be within a cell of another
-	list    bool     // the last line is an item of a list
-	pending string   // before the next paragraph: the number of a note
+	path    []string        // names of the open elements
+	paras   []*para         // open paragraphs: a text box is within one
+	tables  []*table        // open tables: one may be within a cell of another
+	reading strings.Builder // of the letters before, as Japanese has it; it is written in brackets after them
+	list    bool            // the last line is an item of a list
+	pending string          // before the next paragraph: the number of a note
 }
 
 // A para is an open paragraph. A slice of them contains pointers, as one of tables does, because a
@@ -153,13 +155,14 @@ type para struct {
 type table struct {
 	row  []string
 	cell strings.Builder
+	span int // columns that the open cell covers
 }
 
 // skipped are the elements whose texts are not part of the document: deleted and moved texts,
 // earlier formats, instructions of fields, and the second form of a drawing.
 var skipped = []string{
 	"del", "moveFrom", "delText", "instrText", "delInstrText", "Fallback", "rPrChange", "pPrChange", "tblPrChange", "sectPrChange",
-	"sectPr", "tblPr", "tcPr", "trPr", "tabs", "tabLst",
+	"tcPrChange", "trPrChange", "sectPr", "tblPr", "tabs", "tabLst",
 }
 
 // maxDepth is the maximum depth of the elements of a part.
@@ -222,10 +225,26 @@ func (w *walker) current() *para {
 	return w.paras[len(w.paras)-1]
 }
 
-// add appends a text to the open paragraph.
+// add appends a text to the open paragraph. A reading waits until a text follows that has none, so that words stay
+// whole.
 func (w *walker) add(s string) {
-	if p := w.current(); p != nil && !p.quiet {
+	p := w.current()
+	switch {
+	case p == nil || p.quiet:
+	case slices.Contains(w.path, "rt"):
+		w.reading.WriteString(s)
+	case slices.Contains(w.path, "rubyBase"):
 		p.text.WriteString(s)
+	default:
+		w.endReading(p)
+		p.text.WriteString(s)
+	}
+}
+
+func (w *walker) endReading(p *para) {
+	if w.reading.Len() > 0 {
+		p.text.WriteString("(" + w.reading.String() + ")")
+		w.reading.Reset()
 	}
 }
 
@@ -244,6 +263,17 @@ func (w *walker) start(e xml.StartElement) {
 			w.list = false
 		}
 		w.tables = append(w.tables, &table{})
+	case "gridSpan", "gridBefore":
+		n, err := strconv.Atoi(attr(e, "val"))
+		if err != nil || n < 1 || len(w.tables) == 0 {
+			break
+		}
+		t := w.tables[len(w.tables)-1]
+		if name == "gridSpan" {
+			t.span = min(n, maxSpan)
+		} else {
+			t.row = append(t.row, make([]string, min(n, maxSpan))...)
+		}
 	case "footnote", "endnote":
 		if kind := attr(e, "type"); kind == "" || kind == "normal" {
 			w.pending = "[^" + w.note + attr(e, "id") + "]: "
@@ -303,12 +333,14 @@ func (w *walker) end(name string) {
 		w.current().quiet = false
 	case name == "p" && len(w.paras) > 0:
 		p := w.current()
+		w.endReading(p)
 		w.paragraph(p)
 		w.paras = w.paras[:len(w.paras)-1]
 	case name == "tc" && len(w.tables) > 0:
 		t := w.tables[len(w.tables)-1]
-		t.row = append(t.row, t.cell.String())
+		t.row = append(append(t.row, t.cell.String()), make([]string, max(1, t.span)-1)...)
 		t.cell.Reset()
+		t.span = 0
 	case name == "tr" && len(w.tables) > 0:
 		t := w.tables[len(w.tables)-1]
 		row := cells(t.row)
@@ -351,7 +383,7 @@ func (w *walker) paragraph(p *para) {
 	}
 	w.list = list
 	switch {
-	case p.level > 0:
+	case p.level > 0 && !w.plain:
 		text = strings.Repeat("#", min(p.level, 6)) + " " + oneLine(text)
 	case list:
 		if number == "" {

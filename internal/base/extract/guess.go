@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,20 +16,62 @@ const (
 	sure       = 0.8       // minimum confidence of a guess
 )
 
-// guessed returns the encoding of a text by the frequencies of its bytes; "" if it is not
-// certain. Encodings of the Latin alphabet are not guessed here, because the frequencies do
-// not distinguish them; see [western].
+// evidence returns what decides about the encoding of a text: the lines with bytes above ASCII, and of a long line the
+// parts around them. Of more than guessBytes it returns parts from the whole text.
+func evidence(data []byte) []byte {
+	size := 0
+	for part := range foreign(data) {
+		size += len(part)
+	}
+	every, n := size/guessBytes+1, 0
+	out := make([]byte, 0, size/every)
+	for part := range foreign(data) {
+		if n++; n%every == 0 {
+			out = append(append(out, part...), '\n')
+		}
+	}
+	return out
+}
+
+// foreign yields the parts of a text with bytes above ASCII. Each ends before a byte that is no second byte of a
+// letter in any encoding but GB 18030.
+func foreign(data []byte) iter.Seq[[]byte] {
+	const around, longest = 128, 4096
+	return func(yield func([]byte) bool) {
+		for end := 0; ; {
+			n := bytes.IndexFunc(data[end:], func(r rune) bool { return r >= utf8.RuneSelf })
+			if n < 0 {
+				return
+			}
+			first := end + n
+			from := max(end, first-around)
+			from += bytes.LastIndexByte(data[from:first], '\n') + 1
+			for end = first; end < min(len(data), from+longest) && data[end] != '\n' && (end < first+around || data[end] >= 0x40); {
+				end++
+			}
+			if !yield(data[from:end]) {
+				return
+			}
+		}
+	}
+}
+
+// guessed returns the encoding of the [evidence] of a text by the frequencies of its bytes; "" if it is not certain.
+// Encodings of the Latin alphabet are not guessed here, because the frequencies do not distinguish them; see
+// [western].
 func guessed(data []byte) string {
-	data = data[:min(len(data), guessBytes)]
 	r := chardet.Detect(data)
 	if r.Confidence < sure {
-		return ""
+		return frequent(data)
+	}
+	if r.Encoding == "ISO-8859-7" && bytes.IndexByte(data, 0xa2) >= 0 && bytes.IndexByte(data, 0xb6) < 0 {
+		r.Encoding = "windows-1253" // the two differ in one letter
 	}
 	if r.Encoding == "GB2312" || r.Encoding == "Big5" { // each is often taken for the other one
 		return chinese(data)
 	}
-	if _, ok := decodes(r.Encoding, data); !ok {
-		return ""
+	if _, ok := decodes(r.Encoding, data); !ok { // also MacCyrillic, which short texts of Windows-1251 are taken for
+		return frequent(data)
 	}
 	return r.Encoding
 }
@@ -73,6 +116,63 @@ func chinese(data []byte) string {
 	return best
 }
 
+// Frequent letters of Japanese and of the Cyrillic alphabet. Katakana of one byte are not among them: the letters of
+// other encodings look like them.
+const (
+	kana     = "ぁあぃいぅうぇえぉおかがきぎくぐけげこごさざしじすずせぜそぞただちっつづてでとどなにぬねのはばぱひびぴふぶぷへべぺほぼぽまみむめもゃやゅゆょよらりるれろわをんァアィイゥウェエォオカガキギクグケゲコゴサザシジスズセゼソゾタダチッツヅテデトドナニヌネノハバパヒビピフブプヘベペホボポマミムメモャヤュユョヨラリルレロワヲンヴー"
+	cyrillic = "оеаинтсрвлкмдупя"
+	kanji    = "日一国会人年大十二本中長出三同時政事自行社見月分議後前民生連五発間対上部東者党地合市業内相方四定今回新場金員九入選立開手米力学問高代明実円関決子動京全目表戦経通外最言氏現理調体化田当八六約主題下首意法不来作性的要用制治度務強気小七成期公野協取都和統以機平総加山思家話世受区領多県続進正安設保改数記院女初北午指権心界支第産結百派点教報済書府活原先共得解名交資予川向際査勝面委告軍文反元重近千考判認画海参売利組知案道信策集在件団別物側任引使求所次水半品昨論計死官増係感特情投示変打男基私各始島直両朝価式確村提運終果西勢減台広容必応電歳住争談能無再位置企真流格有口過局少放税検町常校料状工建語営空職証土急止送供可役構木割聞身費付施切由説転食比難防補車優夫研収断何南石足違消境神番規術展態導備宅害配副算視条独育席輸訪楽起万着乗店残想線率病農州声質念待試族象銀域助労例然早張限親額環験追商葉義伝働形落担退準辺造英被株頭技低毎医復仕去味負失移差個門写評課末守若種美影命含福量望整段型白深字夜製票況音申様財港識注達号庫単"
+)
+
+// frequentLetters are letters that are most of an ordinary text, by encoding.
+var frequentLetters = []struct{ label, letters string }{
+	{"shift_jis", kana + kanji},
+	{"windows-1251", cyrillic},
+	{"koi8-r", cyrillic},
+	{"ibm866", cyrillic},
+	{"iso-8859-5", cyrillic},
+}
+
+// frequent returns the encoding in which most letters of a short text are frequent ones; "" if there is none, or more
+// than one. A word with letters of ASCII, too, is of the Latin alphabet.
+func frequent(data []byte) string {
+	best, most, second := "", 0.0, 0.0
+	for _, c := range frequentLetters {
+		s, ok := decodes(c.label, data)
+		if !ok {
+			continue
+		}
+		letters, common, kinds := 0, 0, map[rune]bool{}
+		for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return r < utf8.RuneSelf && !unicode.IsLetter(r) || unicode.Is(unicode.Punct, r) }) {
+			mixed := strings.ContainsFunc(word, func(r rune) bool { return r < utf8.RuneSelf })
+			for i, r := range word {
+				if i == 0 {
+					r = unicode.ToLower(r)
+				}
+				if r >= utf8.RuneSelf {
+					letters++
+					if !mixed && strings.ContainsRune(c.letters, r) {
+						common++
+						kinds[r] = true
+					}
+				}
+			}
+		}
+		share := float64(common) / float64(letters)
+		switch {
+		case len(kinds) < 4:
+		case share > most:
+			best, most, second = c.label, share, most
+		case share > second:
+			second = share
+		}
+	}
+	if most < 0.5 || second > most*0.8 {
+		return ""
+	}
+	return best
+}
+
 // westernLetters are letters of Windows-1252 that other encodings of the Latin alphabet
 // replace by others. A text with them must have words of a western language.
 const westernLetters = "àèìòùÀÈÌÒÙãõÃÕñÑåÅæÆøØêûÊÛïÏœŒ¿¡"
@@ -87,13 +187,12 @@ const typography = "€‚„…†‡‰‹‘’“”•–—™›"
 // contain only letters of ASCII.
 const westernWords = "the and of that with der die und ist nicht mit den das ein eine le les et est une que pour dans des du il che per non una sono con el los las del por para como um uma em os dos na och att det som en har til er og ikke av het een van niet zijn"
 
-// western reports whether a text that is not UTF-8 is certainly in Windows-1252: its bytes
-// above ASCII are letters of words and typographic signs, and either they mean the same in all
+// western reports whether a text that is not UTF-8 is certainly in Windows-1252: the bytes above ASCII in its
+// [evidence] are letters of words and typographic signs, and either they mean the same in all
 // encodings of the Latin alphabet, or the words are western.
 func western(data []byte) bool {
-	data = data[:min(len(data), guessBytes)]
 	s, ok := decodes("windows-1252", data)
-	if !ok {
+	if !ok || s == "" {
 		return false
 	}
 	ascii, high, special := 0, 0, false

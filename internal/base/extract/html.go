@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -48,6 +49,8 @@ type page struct {
 	pre   int       // open elements whose white space counts
 	list  int       // open lists
 	cells *[]string // of the open row of a table
+	grid  []int     // of the open table: the rows in which a cell above still covers a column
+	table bool      // the open row is one of this table, and not of a table within a cell
 	space bool      // white space precedes the next text
 	empty int       // line ends at the end of b
 	item  int       // length of b after the mark of an item of a list
@@ -79,6 +82,11 @@ func (p *page) node(n *html.Node) {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Nav, atom.Template, atom.Noscript, atom.Svg, atom.Iframe, atom.Object, atom.Textarea:
 		return
+	case atom.Canvas, atom.Video, atom.Audio, atom.Noframes, atom.Noembed, atom.Annotation, atom.AnnotationXml: // browsers show none of the texts in them
+		return
+	case atom.Ruby:
+		p.ruby(n)
+		return
 	case atom.Title:
 		if t := content(n); t != "" {
 			p.lines(2)
@@ -101,8 +109,12 @@ func (p *page) node(n *html.Node) {
 		return
 	case atom.Td, atom.Th:
 		if p.cells != nil {
-			*p.cells = append(*p.cells, p.apart(n))
+			p.cell(n)
 			return
+		}
+	case atom.Table, atom.Thead, atom.Tbody, atom.Tfoot: // a cell covers none below its group of rows
+		if p.cells == nil {
+			p.grid = nil
 		}
 	}
 	for _, a := range n.Attr {
@@ -163,12 +175,90 @@ func (p *page) row(n *html.Node) {
 		return
 	}
 	var row []string
-	p.cells = &row
+	p.cells, p.table = &row, true
 	p.children(n)
-	p.cells = nil
+	p.cover()
+	for i := len(row); i < len(p.grid); i++ {
+		p.grid[i] = max(0, p.grid[i]-1)
+	}
+	p.cells, p.table = nil, false
 	if strings.Join(row, "") != "" {
 		p.write(cells(row))
 	}
+}
+
+// maxSpan is the number of columns and of rows that a cell covers at most.
+const maxSpan = 100
+
+// cell appends a cell to the open row, after the columns that cells above cover.
+func (p *page) cell(n *html.Node) {
+	if !p.table {
+		*p.cells = append(*p.cells, p.apart(n))
+		return
+	}
+	p.cover()
+	at := len(*p.cells)
+	*p.cells = append(*p.cells, p.apart(n))
+	rows := span(n, "rowspan")
+	for i := range span(n, "colspan") {
+		if i > 0 {
+			*p.cells = append(*p.cells, "")
+		}
+		for len(p.grid) <= at+i {
+			p.grid = append(p.grid, 0)
+		}
+		p.grid[at+i] = rows - 1
+	}
+}
+
+// cover appends empty cells for the next columns that cells above cover.
+func (p *page) cover() {
+	for i := len(*p.cells); i < len(p.grid) && p.grid[i] > 0; i++ {
+		*p.cells = append(*p.cells, "")
+		p.grid[i]--
+	}
+}
+
+// span returns the columns or rows that a cell covers.
+func span(n *html.Node, name string) int {
+	v, err := strconv.Atoi(strings.TrimSpace(htmlAttr(n, name)))
+	switch {
+	case err == nil && v == 0 && name == "rowspan": // up to the end of its group
+		return maxSpan
+	case err != nil || v < 1:
+		return 1
+	}
+	return min(v, maxSpan)
+}
+
+// ruby writes letters with their reading, and those of the elements that follow directly, so that a word stays whole:
+// the reading follows in brackets.
+func (p *page) ruby(n *html.Node) {
+	if before := n.PrevSibling; before != nil && before.DataAtom == atom.Ruby {
+		return
+	}
+	var base, reading strings.Builder
+	var read func(n *html.Node, into *strings.Builder)
+	read = func(n *html.Node, into *strings.Builder) {
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			switch {
+			case c.Type == html.TextNode:
+				into.WriteString(oneLine(c.Data))
+			case c.DataAtom == atom.Rp:
+			case c.DataAtom == atom.Rt || c.DataAtom == atom.Rtc:
+				read(c, &reading)
+			default:
+				read(c, into)
+			}
+		}
+	}
+	for ; n != nil && n.DataAtom == atom.Ruby; n = n.NextSibling {
+		read(n, &base)
+	}
+	if reading.Len() > 0 {
+		base.WriteString("(" + reading.String() + ")")
+	}
+	p.text(base.String())
 }
 
 // apart returns the text of an element in one line.

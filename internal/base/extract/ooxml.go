@@ -58,7 +58,7 @@ func readZip(data []byte) Result {
 	case dir == "ppt":
 		return a.readPPTX(main)
 	case dir == "xl":
-		return a.readXLSX(data)
+		return a.readXLSX(main)
 	}
 	return none()
 }

@@ -127,9 +127,9 @@ func broken(what string) Result {
 func readPDF(ctx context.Context, data []byte, dir string) Result {
 	return withPDF(ctx, data, dir, func(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, pages int) Result {
 		var f flow
-		empty, failed := true, 0
+		empty, failed, tex := true, 0, byTeX(p, doc)
 		for i := range min(pages, MaxPages) {
-			text, err := pageText(p, requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: i}})
+			text, err := pageText(p, requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: i}}, tex)
 			if err != nil {
 				failed++
 			}
@@ -166,8 +166,23 @@ func flatten(p pdfium.Pdfium, page requests.Page) {
 	_, _ = p.FPDFPage_Flatten(&requests.FPDFPage_Flatten{Page: page, Usage: requests.FPDFPage_FlattenUsageNormalDisplay})
 }
 
-// pageText returns the text of one page.
-func pageText(p pdfium.Pdfium, page requests.Page) (string, error) {
+// byTeX reports whether TeX has made a document.
+func byTeX(p pdfium.Pdfium, doc references.FPDF_DOCUMENT) bool {
+	for _, tag := range []string{"Producer", "Creator"} {
+		if m, err := p.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: doc, Tag: tag}); err == nil {
+			for _, name := range []string{"tex", "dvips", "dvipdf", "ghostscript"} {
+				if strings.Contains(strings.ToLower(m.Value), name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// pageText returns the text of one page. It is that of PDFium, unless that reads a page otherwise than people do: with
+// letters from right to left, torn lines or words, or accents beside their letters.
+func pageText(p pdfium.Pdfium, page requests.Page, tex bool) (string, error) {
 	flatten(p, page)
 	loaded, err := p.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
 	if err != nil {
@@ -182,7 +197,19 @@ func pageText(p pdfium.Pdfium, page requests.Page) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return cleanPDF(text.Text), nil
+	n := min(count.Count, MaxText)
+	rtl := rightToLeft(text.Text)
+	if !rtl && !torn(text.Text) && !(tex && texMarks(text.Text)) && !splits(p, loaded.TextPage, text.Text, n) {
+		return cleanPDF(text.Text), nil
+	}
+	list, err := glyphs(p, loaded.TextPage, text.Text, n, rtl)
+	switch {
+	case err != nil:
+		return "", err
+	case rtl:
+		return cleanPDF(placed(list)), nil
+	}
+	return cleanPDF(mend(list, tex)), nil
 }
 
 // pdfLetters writes line ends and ligatures as other texts do. PDFium marks a hyphen at a line

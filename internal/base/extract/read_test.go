@@ -228,13 +228,13 @@ func TestAttachmentsAreRead(t *testing.T) {
 		"--a\r\n"+attached("photo.png", "\x89PNG\r\n\x1a\n")+"--a\r\n"+part("message/rfc822", inner)+"--a--")
 	r := read(t, extract.Document{Name: "a.eml"}, mail)
 	want := "Subject: Outer\n\nHello\n\nAttachments: prices.xlsx, photo.png, message/rfc822\n" +
-		"\n[attachment prices.xlsx]\n[sheet A]\nCable, 4 EUR\n" +
+		"\n[attachment prices.xlsx]\n[sheet A]\n[row 3; columns: A text]\nCable, 4 EUR\n" +
 		"\n[attachment message/rfc822]\nSubject: Inner\n\nSee the file.\n\nAttachments: terms.txt\n\n[attachment terms.txt]\nNet 30 days.\n"
 	if r.Status != extract.Ready || string(r.Text) != want || r.Note != "Attachments that were not read: photo.png." {
 		t.Errorf("%s %q %q\nwant %q", r.Status, r.Note, r.Text, want)
 	}
 	places := fmt.Sprint(r.Places)
-	if want := "[{7 attachment prices.xlsx 1 0} {8 prices.xlsx, sheet A 1 0} {9 prices.xlsx, sheet A 1 3} {11 attachment message/rfc822 3 0} {18 message/rfc822, attachment terms.txt 1 0}]"; places != want {
+	if want := "[{7 attachment prices.xlsx 1 0} {8 prices.xlsx, sheet A 1 0} {10 prices.xlsx, sheet A 1 3} {12 attachment message/rfc822 3 0} {19 message/rfc822, attachment terms.txt 1 0}]"; places != want {
 		t.Errorf("the places are %s, want %s", places, want)
 	}
 }
@@ -265,7 +265,7 @@ func TestCommentsOfWorkbooksAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := read(t, extract.Document{Name: "a.xlsx"}, b.String())
-	if want := "[sheet Sheet1]\n | 120\nComment on B2: Too high?\n\n"; string(r.Text) != want {
+	if want := "[sheet Sheet1]\n[row 2; columns: B text]\n | 120\nComment on B2: Too high?\n\n"; string(r.Text) != want {
 		t.Errorf("the text is %q, want %q", r.Text, want)
 	}
 }

@@ -16,8 +16,9 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// A text has at most one damaged byte per damagedRate bytes.
-const damagedRate = 100
+// A text has at most one damaged byte per damagedRate bytes. If it is otherwise ASCII, at most strayBytes of them are
+// in words: more are letters of an encoding that is not known.
+const damagedRate, strayBytes = 100, 2
 
 // readText returns a text in UTF-8; HTML as Markdown, JSON with its letters.
 func readText(d Document, k textKind, data []byte) Result {
@@ -77,13 +78,16 @@ func decode(d Document, data []byte) (s, name string, r Result) {
 		return "", "", none()
 	case declared != "" && declared != "utf-8":
 		return decodeAs(declared, data)
-	case good <= bad && western(data):
-		return decodeAs("windows-1252", data)
-	case few:
-		return repaired(data, bad+nul)
 	}
-	if guess := guessed(data); guess != "" {
+	found := evidence(data)
+	if good <= bad && western(found) {
+		return decodeAs("windows-1252", data)
+	}
+	if guess := guessed(found); guess != "" {
 		return decodeAs(guess, data)
+	}
+	if few && (good > 0 || inWords(data) <= strayBytes) {
+		return repaired(data, bad+nul)
 	}
 	return "", "", unknownEncoding("The encoding of the text is not certain.")
 }
@@ -126,6 +130,19 @@ func damage(data []byte) (bad, good int) {
 		i += n
 	}
 	return bad, good
+}
+
+// inWords counts the bytes above ASCII that stand beside another one or a letter.
+func inWords(data []byte) (n int) {
+	letter := func(i int) bool {
+		return i >= 0 && i < len(data) && (data[i] >= utf8.RuneSelf || unicode.IsLetter(rune(data[i])))
+	}
+	for i, c := range data {
+		if c >= utf8.RuneSelf && (letter(i-1) || letter(i+1)) {
+			n++
+		}
+	}
+	return n
 }
 
 // decodeAs decodes a text.

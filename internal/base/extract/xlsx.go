@@ -1,12 +1,13 @@
 package extract
 
 import (
-	"bytes"
+	"cmp"
+	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
-
-	"github.com/xuri/excelize/v2"
 )
 
 const (
@@ -14,69 +15,60 @@ const (
 	maxPlaces = 10_000 // of a workbook
 )
 
-// readXLSX returns the text of a workbook: a line per row.
-func (a *archive) readXLSX(data []byte) Result {
-	for _, f := range a.files { // the sizes that excelize relies on may be wrong
-		r, err := a.open(f.Name)
-		if err == nil {
-			_, err = io.Copy(io.Discard, r)
-		}
-		if errors.Is(err, errTooMuch) {
-			return Result{Status: Timeout, Note: "The workbook unpacks to more than 64 MB."}
-		}
-	}
-	// With equal limits nothing is written to temporary files.
-	book, err := excelize.OpenReader(bytes.NewReader(data), excelize.Options{UnzipSizeLimit: 2 * maxInflated, UnzipXMLSizeLimit: 2 * maxInflated})
-	switch {
-	case errors.Is(err, excelize.ErrWorkbookFileFormat), errors.Is(err, excelize.ErrWorkbookPassword):
-		return encrypted()
-	case err != nil:
-		return broken("XLSX file")
+// readXLSX returns the text of a workbook: a line per row, after a line with the columns and their types.
+func (a *archive) readXLSX(main string) Result {
+	w, err := a.workbook(main)
+	if err != nil || len(w.sheets) == 0 {
+		return a.outcome(&flow{}, 0, true, cmp.Or(err, errNoSheets), "XLSX file")
 	}
 	var f flow
 	any, left := false, MaxCells
-	sheets := book.GetSheetList()
 	var failed error
-	for i, name := range sheets {
-		p := Place{Name: "sheet " + name, Page: int64(i + 1)}
+	for i, s := range w.sheets {
+		p := Place{Name: "sheet " + s.name, Page: int64(i + 1)}
 		f.place(p)
-		f.line("[sheet " + oneLine(name) + "]")
-		rows, err := book.Rows(name)
-		if err != nil { // such as a sheet with a chart only
-			if _, chart := errors.AsType[excelize.ErrSheetNotExist](err); !chart {
-				failed = err
+		f.line("[sheet " + oneLine(s.name) + "]")
+		var about summary
+		type line struct {
+			row  int64
+			text string
+		}
+		var lines []line
+		size := 0
+		err := w.rows(s.part, func(n int64, row []sheetCell) bool {
+			if left -= len(row); left < 0 || size > MaxText || len(f.places) > maxPlaces {
+				f.full = true
+				return false
 			}
-			continue
+			if text := sheetRow(row); text != "" {
+				about.add(n, row)
+				lines = append(lines, line{n, text})
+				size += len(text)
+			}
+			return true
+		})
+		if err != nil {
+			failed = err
+		}
+		full := f.full
+		f.full = false
+		if len(lines) > 0 {
+			any = true
+			f.line(about.line(w.from1904))
 		}
 		written := int64(0) // the number of the last written row
-		for n := int64(1); rows.Next() && !f.full; n++ {
-			row, err := rows.Columns()
-			if err != nil {
-				failed = err
-				break
-			}
-			if left -= len(row); left < 0 || len(f.places) > maxPlaces {
-				f.full = true
-				break
-			}
-			text := sheetRow(row)
-			if text == "" {
-				continue
-			}
-			any = true
-			if gap := n - written - 1; written == 0 || gap > maxGap {
-				p.Row = n
+		for _, l := range lines {
+			if gap := l.row - written - 1; written == 0 || gap > maxGap {
+				p.Row = l.row
 				f.place(p)
 			} else {
 				f.write(strings.Repeat("\n", int(gap)))
 			}
-			f.line(text)
-			written = n
+			f.line(l.text)
+			written = l.row
 		}
-		if err := errors.Join(rows.Error(), rows.Close()); err != nil {
-			failed = err
-		}
-		comments, err := book.GetComments(name)
+		f.full = f.full || full
+		comments, err := a.sheetComments(s.part)
 		if err != nil {
 			failed = err
 		}
@@ -84,28 +76,290 @@ func (a *archive) readXLSX(data []byte) Result {
 			if i == 0 {
 				f.place(Place{Name: p.Name + ", comments", Page: p.Page})
 			}
-			text := c.Text
-			for _, run := range c.Paragraph {
-				text += run.Text
-			}
 			any = true
-			f.line("Comment on " + c.Cell + ": " + oneLine(text))
+			f.line("Comment on " + c[0] + ": " + oneLine(c[1]))
 		}
 		f.line("")
 	}
-	if len(sheets) == 0 {
-		return broken("XLSX file")
+	r := a.outcome(&f, int64(len(w.sheets)), !any, failed, "XLSX file")
+	if w.unstored > 0 {
+		what := "1 formula has no stored result and is"
+		if w.unstored > 1 {
+			what = fmt.Sprintf("%d formulas have no stored results and are", w.unstored)
+		}
+		r.Note = strings.TrimSpace(r.Note + " " + what + " shown as written.")
 	}
-	return a.outcome(&f, int64(len(sheets)), !any, failed, "XLSX file")
+	return r
 }
 
+var errNoSheets = errors.New("the workbook has no sheets")
+
 // sheetRow returns a row as a line without its empty end; "" for an empty row.
-func sheetRow(row []string) string {
+func sheetRow(row []sheetCell) string {
+	var b strings.Builder
+	waiting := 0 // separators of empty cells
 	for i, c := range row {
-		row[i] = oneLine(c)
+		if i > 0 {
+			waiting++
+		}
+		if text := oneLine(c.shown); text != "" {
+			b.WriteString(strings.Repeat(" | ", waiting))
+			b.WriteString(text)
+			waiting = 0
+		}
 	}
-	for len(row) > 0 && row[len(row)-1] == "" {
-		row = row[:len(row)-1]
+	return b.String()
+}
+
+// A summary says what the rows of a sheet are.
+type summary struct {
+	first, last int64
+	kinds       [][cellKinds]int // by column
+}
+
+func (s *summary) add(n int64, row []sheetCell) {
+	if s.first == 0 {
+		s.first = n
 	}
-	return strings.Join(row, " | ")
+	s.last = n
+	for len(s.kinds) < len(row) {
+		s.kinds = append(s.kinds, [cellKinds]int{})
+	}
+	for i, c := range row {
+		s.kinds[i][c.kind]++
+	}
+}
+
+// maxTyped is the number of groups of columns whose types are named.
+const maxTyped = 40
+
+// line returns the summary. The type of a column is that of most cells.
+func (s *summary) line(from1904 bool) string {
+	kind := func(i int) cellKind {
+		best := cellEmpty
+		for k := cellText; k < cellKinds; k++ {
+			if n := s.kinds[i][k]; n > 0 && (best == cellEmpty || n > s.kinds[i][best] || n == s.kinds[i][best] && best == cellText) {
+				best = k
+			}
+		}
+		return best
+	}
+	var groups []string
+	dates := false
+	for i := 0; i < len(s.kinds); {
+		k, to := kind(i), i
+		for to+1 < len(s.kinds) && kind(to+1) == k {
+			to++
+		}
+		dates = dates || k == cellDate
+		if k != cellEmpty {
+			name := columnName(i)
+			if to > i {
+				name += "–" + columnName(to)
+			}
+			groups = append(groups, name+" "+cellNames[k])
+		}
+		i = to + 1
+	}
+	if len(groups) > maxTyped {
+		groups = append(groups[:maxTyped], "…")
+	}
+	rows := fmt.Sprintf("rows %d to %d", s.first, s.last)
+	if s.first == s.last {
+		rows = fmt.Sprintf("row %d", s.first)
+	}
+	text := "[" + rows + "; columns: " + strings.Join(groups, ", ")
+	if from1904 && dates {
+		text += "; the dates of this workbook count from 1904"
+	}
+	return text + "]"
+}
+
+// columnName returns the letters of a column, from 0.
+func columnName(i int) (name string) {
+	for i++; i > 0; i = (i - 1) / 26 {
+		name = string(rune('A'+(i-1)%26)) + name
+	}
+	return name
+}
+
+// A workbook is an XLSX file.
+type workbook struct {
+	a        *archive
+	sheets   []sheet
+	texts    []string       // that cells refer to
+	formats  []numberFormat // by the style of a cell; nil without one
+	from1904 bool
+	unstored int // formulas without a stored result
+}
+
+type sheet struct{ name, part string }
+
+// A sheetCell is a cell as a person sees it.
+type sheetCell struct {
+	shown string
+	kind  cellKind
+	value float64 // of a number or a date
+}
+
+type cellKind int
+
+const (
+	cellEmpty cellKind = iota
+	cellText
+	cellNumber
+	cellDate
+	cellLogical
+	cellKinds
+)
+
+var cellNames = [...]string{"empty", "text", "numbers", "dates", "true or false"}
+
+// workbook reads what the sheets have in common.
+func (a *archive) workbook(main string) (*workbook, error) {
+	w := &workbook{a: a}
+	target, texts, styles := map[string]string{}, "", ""
+	for _, r := range a.relations(main) {
+		switch {
+		case strings.HasSuffix(r.kind, "/worksheet"):
+			target[r.id] = r.target
+		case strings.HasSuffix(r.kind, "/sharedStrings"):
+			texts = r.target
+		case strings.HasSuffix(r.kind, "/styles"):
+			styles = r.target
+		}
+	}
+	err := a.walk(main, func(t xml.Token, _ []string) error {
+		e, ok := t.(xml.StartElement)
+		switch {
+		case ok && e.Name.Local == "workbookPr":
+			w.from1904 = isTrue(attr(e, "date1904"))
+		case ok && e.Name.Local == "sheet" && len(w.sheets) < MaxPages:
+			for _, at := range e.Attr {
+				if at.Name.Local == "id" && at.Name.Space != "" {
+					w.sheets = append(w.sheets, sheet{attr(e, "name"), target[at.Value]})
+				}
+			}
+		}
+		return nil
+	})
+	if err == nil && a.files[texts] != nil {
+		err = a.walk(texts, func(t xml.Token, within []string) error {
+			switch t := t.(type) {
+			case xml.StartElement:
+				if t.Name.Local == "si" {
+					w.texts = append(w.texts, "")
+				}
+			case xml.CharData:
+				if n := len(within); n > 2 && within[n-1] == "t" && within[n-2] != "rPh" && len(w.texts) > 0 { // rPh is the reading of a Japanese word
+					w.texts[len(w.texts)-1] += string(t)
+				}
+			}
+			return nil
+		})
+	}
+	if err == nil && a.files[styles] != nil {
+		err = w.readStyles(styles)
+	}
+	return w, err
+}
+
+func isTrue(s string) bool { return s == "1" || s == "true" }
+
+// walk calls do with the tokens of a part, and with the names of the elements around each, its own included.
+func (a *archive) walk(part string, do func(t xml.Token, within []string) error) error {
+	r, err := a.open(part)
+	if err != nil {
+		return err
+	}
+	return walkTokens(r, do)
+}
+
+func walkTokens(r io.Reader, do func(t xml.Token, within []string) error) error {
+	x := xml.NewDecoder(r)
+	var within []string
+	for {
+		t, err := x.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if e, ok := t.(xml.StartElement); ok {
+			if within = append(within, e.Name.Local); len(within) > maxDepth {
+				return errors.New("elements are nested too deeply")
+			}
+		}
+		if err := do(t, within); err != nil {
+			return err
+		}
+		if _, ok := t.(xml.EndElement); ok {
+			within = within[:len(within)-1]
+		}
+	}
+}
+
+// builtinFormats are the format codes that a workbook does not list. Those that a program shows as its reader's
+// country does are written as ISO 8601 has them.
+var builtinFormats = map[int]string{
+	1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 5: `"$"#,##0_);\("$"#,##0\)`, 6: `"$"#,##0_);\("$"#,##0\)`, 7: `"$"#,##0.00_);\("$"#,##0.00\)`,
+	8: `"$"#,##0.00_);\("$"#,##0.00\)`, 9: "0%", 10: "0.00%", 11: "0.00E+00", 12: "# ?/?", 13: "# ??/??", 14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy",
+	18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 22: "yyyy-mm-dd h:mm", 37: "#,##0_);(#,##0)", 38: "#,##0_);(#,##0)", 39: "#,##0.00_);(#,##0.00)",
+	40: "#,##0.00_);(#,##0.00)", 41: `_(* #,##0_);_(* \(#,##0\);_(* "-"_);_(@_)`, 42: `_("$"* #,##0_);_("$"* \(#,##0\);_("$"* "-"_);_(@_)`,
+	43: `_(* #,##0.00_);_(* \(#,##0.00\);_(* "-"??_);_(@_)`, 44: `_("$"* #,##0.00_);_("$"* \(#,##0.00\);_("$"* "-"??_);_(@_)`,
+	45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss.0", 48: "##0.0E+0", 49: "@",
+}
+
+// builtinFormat returns the code of a number that a workbook does not list.
+func builtinFormat(id int) string {
+	if id >= 27 && id <= 36 || id >= 50 && id <= 58 { // dates of East Asian editions
+		return "yyyy-mm-dd"
+	}
+	return builtinFormats[id]
+}
+
+// readStyles reads the formats of cells.
+func (w *workbook) readStyles(part string) error {
+	codes, parsed := map[int]string{}, map[string]numberFormat{}
+	return w.a.walk(part, func(t xml.Token, within []string) error {
+		e, ok := t.(xml.StartElement)
+		if !ok {
+			return nil
+		}
+		id, _ := strconv.Atoi(attr(e, "numFmtId"))
+		switch {
+		case e.Name.Local == "numFmt":
+			codes[id] = attr(e, "formatCode")
+		case e.Name.Local == "xf" && len(within) > 1 && within[len(within)-2] == "cellXfs":
+			code := cmp.Or(codes[id], builtinFormat(id))
+			if _, ok := parsed[code]; !ok && code != "" {
+				parsed[code] = parseFormat(code)
+			}
+			w.formats = append(w.formats, parsed[code])
+		}
+		return nil
+	})
+}
+
+// sheetComments returns the comments of a sheet, each with its cell.
+func (a *archive) sheetComments(part string) (list [][2]string, err error) {
+	for _, r := range a.relations(part) {
+		if !strings.HasSuffix(r.kind, "/comments") || a.files[r.target] == nil {
+			continue
+		}
+		err = a.walk(r.target, func(t xml.Token, within []string) error {
+			switch t := t.(type) {
+			case xml.StartElement:
+				if t.Name.Local == "comment" {
+					list = append(list, [2]string{attr(t, "ref")})
+				}
+			case xml.CharData:
+				if n := len(within); n > 2 && within[n-1] == "t" && within[n-2] != "rPh" && len(list) > 0 {
+					list[len(list)-1][1] += string(t)
+				}
+			}
+			return nil
+		})
+	}
+	return list, err
 }

@@ -119,6 +119,11 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	msg.Subject(header(m.Subject))
 	msg.SetMessageIDWithValue(header(m.ID) + "@" + s.host)
 	msg.SetDateWithValue(m.At)
+	if s.smtp.ReplyTo != "" {
+		if err := msg.ReplyTo(s.smtp.ReplyTo); err != nil {
+			return &Error{Reason: Refused, err: err}
+		}
+	}
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	if m.List != "" {
 		msg.SetGenHeader("List-Id", "<"+header(m.List)+"."+s.host+">")
@@ -277,21 +282,29 @@ func notConnected(err error) string {
 	return Unreachable
 }
 
-// OneLine replaces control characters with spaces, so that a text stays on its line.
-func OneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+// Line returns a text as one line of at most limit characters, without control characters and those that
+// change the direction of writing, with which a text can pretend to be another one. A longer text ends at a
+// word, with an ellipsis.
+func Line(text string, limit int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(text, ""))
+	}, strings.ToValidUTF8(text[:min(len(text), 8*limit)], ""))
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) <= limit {
+		return string(runes)
+	}
+	runes = runes[:limit-1]
+	for i := len(runes) - 1; i > limit/2; i-- {
+		if runes[i] == ' ' {
+			runes = runes[:i]
+			break
+		}
+	}
+	return string(runes) + "…"
 }
 
-// header returns a text that stays in its header, cut to maxSubject characters.
-func header(text string) string {
-	runes := []rune(OneLine(text))
-	if len(runes) > maxSubject {
-		runes = append(runes[:maxSubject-1], '…')
-	}
-	return string(runes)
-}
+// header returns a text that stays in its header.
+func header(text string) string { return Line(text, maxSubject) }

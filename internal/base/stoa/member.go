@@ -10,7 +10,7 @@ type Person struct {
 	ID        string    `db:"id"`
 	Issuer    string    `db:"issuer"`  // of the identity provider; empty for one who signs in with links
 	Subject   string    `db:"subject"` // at the issuer; the id for one who signs in with links
-	Email     string    `db:"email"`   // only for display
+	Email     string    `db:"email"`   // from the issuer, or the address of the invitation, to which sign-in links are sent; it does not identify the person
 	Name      string    `db:"name"`    // only for display
 	CreatedAt time.Time `db:"created_at"`
 }
@@ -42,6 +42,7 @@ type Invitation struct {
 	Role         string `db:"role"`
 	OperatorRole string `db:"operator_role"`
 	Name         string `db:"name"`    // of the invited person; may be empty
+	Email        string `db:"email"`   // to which the link is sent; may be empty
 	MadeBy       string `db:"made_by"` // id of a key
 
 	// AccountName, if set, is the name of an account that is created when the invitation is accepted, on Plan

@@ -85,21 +85,18 @@ func TestNoCallCostsMoreThanTheHighestPrice(t *testing.T) {
 		Hours: []PriceHours{{Zone: "Asia/Kathmandu", From: "09:00", To: "12:00", Factor: 2}, {Zone: "Asia/Kathmandu", From: "12:00", To: "12:15", Factor: 3}},
 	}
 	day := atTime(t, "2026-11-28T00:00:00Z")
-	for _, c := range []struct {
-		estimate, counted int64 // the least estimates that can reach the band
-	}{{667, 981}} {
-		if p := tariff.Highest(c.estimate-1, false, day, day); p.Input != 1_000 {
-			t.Errorf("an estimate of %d holds %d", c.estimate-1, p.Input)
-		}
-		if p := tariff.Highest(c.estimate, false, day, day); p.Input != 2_000 || p.Output != 9_000 || p.CacheWriteLong != 4_000 {
-			t.Errorf("an estimate of %d holds %+v", c.estimate, p)
-		}
-		if p := tariff.Highest(c.counted-1, true, day, day); p.Input != 1_000 {
-			t.Errorf("a count of %d holds %d", c.counted-1, p.Input)
-		}
-		if p := tariff.Highest(c.counted, true, day, day); p.Input != 2_000 {
-			t.Errorf("a count of %d holds %d", c.counted, p.Input)
-		}
+	const estimate, counted = 667, 981 // the least that can reach the band
+	if p := tariff.Highest(estimate-1, false, day, day); p.Input != 1_000 {
+		t.Errorf("an estimate of %d holds %d", estimate-1, p.Input)
+	}
+	if p := tariff.Highest(estimate, false, day, day); p.Input != 2_000 || p.Output != 9_000 || p.CacheWriteLong != 4_000 {
+		t.Errorf("an estimate of %d holds %+v", estimate, p)
+	}
+	if p := tariff.Highest(counted-1, true, day, day); p.Input != 1_000 {
+		t.Errorf("a count of %d holds %d", counted-1, p.Input)
+	}
+	if p := tariff.Highest(counted, true, day, day); p.Input != 2_000 {
+		t.Errorf("a count of %d holds %d", counted, p.Input)
 	}
 	for from := day; from.Before(day.Add(24 * time.Hour)); from = from.Add(97 * time.Second) {
 		deadline := from.Add(15 * time.Minute)

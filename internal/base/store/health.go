@@ -38,6 +38,15 @@ func (s *Store) Usable(ctx context.Context) error {
 // its node has not renewed its life. It makes no probe write.
 func (s *Store) Latched() bool { return s.suspended() != nil || s.db.Latched() }
 
+// CheckServer connects to PostgreSQL once more, and returns an error if a service could not begin there now; see
+// [db.CheckPostgres].
+func (s *Store) CheckServer(ctx context.Context) error {
+	if s.server == "" {
+		return nil
+	}
+	return db.CheckPostgres(ctx, s.server)
+}
+
 // Health returns the reason why the store cannot serve: the error of [Store.Usable], a
 // write transaction that does not end, or a query without an answer.
 func (s *Store) Health(ctx context.Context) error {

@@ -189,12 +189,12 @@ func openInvitation(now string) string {
 	return strings.ReplaceAll(`person_id = '' AND used_at = 0 AND expires_at > now`, "now", now)
 }
 
-// Invitations lists the open invitations to an account. A text in the name, the account that it creates, the
+// Invitations lists the open invitations to an account. A text in the name, the address, the account that it creates, the
 // roles or the id narrows it (see [Tx.Agents]).
 func (tx *Tx) Invitations(ctx context.Context, accountID, text string, p Page) ([]stoa.Invitation, Cursor, error) {
 	return invitations.search(ctx, tx, p, filtered{
 		from: `FROM invitations WHERE account_id = $1 AND ` + openInvitation("$2"), args: []any{accountID, db.Micros(tx.Now)},
-		search: textSearch{text, []string{"name", "account_name", "role", "operator_role", "id"}},
+		search: textSearch{text, []string{"name", "email", "account_name", "role", "operator_role", "id"}},
 	})
 }
 

@@ -39,6 +39,10 @@ var sealedTables = map[string]struct{ list, update string }{
 		list:   `SELECT account_id, id, 'oauth_state', '', 1, sealed FROM oauth_states WHERE id > $1 ORDER BY id LIMIT $2`,
 		update: `UPDATE oauth_states SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
 	},
+	"link_mails": {
+		list:   `SELECT account_id, id, 'link', '', 1, sealed FROM link_mails WHERE id > $1 AND sealed <> '' ORDER BY id LIMIT $2`,
+		update: `UPDATE link_mails SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
+	},
 	"webhooks": {
 		list:   `SELECT account_id, id, 'webhook', '', secret_version, sealed FROM webhooks WHERE id > $1 ORDER BY id LIMIT $2`,
 		update: `UPDATE webhooks SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,

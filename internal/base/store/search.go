@@ -121,6 +121,7 @@ const (
 	NamedKeys        = "keys"
 	NamedSpaces      = "spaces"
 	NamedConnections = "connections"
+	NamedTasks       = "tasks"
 	NamedMembers     = "members"
 	NamedAccounts    = "accounts"
 )
@@ -145,7 +146,7 @@ func (tx *Tx) Names(ctx context.Context, accountID, kind string, ids []string) (
 		case NamedMembers:
 			query = `SELECT p.id, COALESCE(NULLIF(p.name, ''), p.email) FROM people p WHERE p.id IN (` + in + `)
 				AND ($1 = '' OR EXISTS (SELECT 1 FROM members m WHERE m.account_id = $1 AND m.person_id = p.id))`
-		case NamedAgents, NamedKeys, NamedSpaces, NamedConnections:
+		case NamedAgents, NamedKeys, NamedSpaces, NamedConnections, NamedTasks:
 		default:
 			return nil, stoa.Errorf(stoa.CodeInternal, "There are no names of %q.", kind)
 		}

@@ -83,6 +83,11 @@ func (tx *Tx) StepMessage(ctx context.Context, sessionID string, turn, step int6
 	return tx.message(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND kind IN ('reply', 'comment')`, sessionID, turn, step)
 }
 
+// TurnReply returns the newest reply of a turn, if any.
+func (tx *Tx) TurnReply(ctx context.Context, sessionID string, turn int64) (MessageRow, bool, error) {
+	return tx.message(ctx, `session_id = $1 AND turn = $2 AND kind = 'reply' ORDER BY place DESC LIMIT 1`, sessionID, turn)
+}
+
 // OpenMessages returns the messages of a turn that are still being written.
 func (tx *Tx) OpenMessages(ctx context.Context, sessionID string, turn int64) ([]MessageRow, error) {
 	return tx.messages(ctx, `session_id = $1 AND turn = $2 AND status = 'in_progress' ORDER BY place`, sessionID, turn)

@@ -80,6 +80,7 @@ type Store struct {
 
 	toFree claimsToFree
 	outbox chan struct{}
+	server string // the address of PostgreSQL; empty for SQLite
 	log    *slog.Logger
 }
 
@@ -96,7 +97,7 @@ type Tx struct {
 // closed and their unfinished idempotency keys are freed. On PostgreSQL that happens to
 // nodes without a recent renewal; see [cluster.Times].
 func Open(ctx context.Context, cfg Config) (*Store, error) {
-	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota, outbox: make(chan struct{}, 1), log: cfg.Logger}
+	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota, outbox: make(chan struct{}, 1), server: cfg.PostgresURL, log: cfg.Logger}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

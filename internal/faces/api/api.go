@@ -100,6 +100,7 @@ type Server struct {
 	Documents func(context.Context) error
 
 	Requests *requestlog.Log
+	Mailer   *member.Mailer // of links
 
 	limits    limits
 	responses *responses.Service

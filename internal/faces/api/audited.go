@@ -178,7 +178,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 	records("id", func([]byte) any { return struct{}{} }, "POST /api/v1/connections/{id}/authorize")
 	records("sessionId", decisions, "POST /api/v1/api-agents/{id}/sessions/{sessionId}/input")
 	for _, p := range []string{"POST /api/v1/members", "POST /api/v1/accounts/invitations", "POST /api/v1/accounts/{id}/members", "DELETE /api/v1/invitations/{id}", "POST /api/v1/invitations/{id}/link"} {
-		rules[p].Personal = []string{"name"}
+		rules[p].Personal = []string{"name", "email"}
 	}
 	return rules
 }

@@ -116,11 +116,7 @@ func TestAnUnreadListIsShown(t *testing.T) {
 			t.Error("the sandbox serves nothing, and is not disabled")
 		}
 	}
-	var recent contract.RecentProviderList
-	for recent.Unserved.Day < 3 { // the rows are written soon after the replies
-		c.Want(200, "GET", "/api/v1/providers/recent", nil).JSON(&recent)
-	}
-	if recent.Unserved.Hour != 3 || recent.Unserved.Day != 3 {
+	if recent := recently(t, h); recent.Unserved.Hour != 3 || recent.Unserved.Day != 3 {
 		t.Errorf("%+v", recent.Unserved)
 	}
 	var d contract.Diagnosis

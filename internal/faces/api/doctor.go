@@ -103,7 +103,13 @@ func (s *Server) checkStores(ctx context.Context) (check, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
-	return attentionIf(err != nil, "A database is unavailable: "+stoa.AsError(err).Message, "The databases are available."), nil
+	if err != nil {
+		return check{status: checkAttention, summary: "A database is unavailable: " + stoa.AsError(err).Message}, nil
+	}
+	if err := s.Store.CheckServer(ctx); err != nil {
+		return check{status: checkAttention, summary: "A new connection to PostgreSQL cannot be used: " + err.Error() + "."}, nil
+	}
+	return check{status: checkOK, summary: "The databases are available."}, nil
 }
 
 func (s *Server) checkMembers(ctx context.Context) (c check, err error) {

@@ -1,10 +1,7 @@
 package api_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,21 +10,12 @@ import (
 	"stoa/internal/testkit/apitest"
 )
 
-// endingServer starts a compatible server whose replies, streamed or whole, end with a word.
-func endingServer(t *testing.T, text string, word *string) *httptest.Server {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var asked struct{ Stream bool }
-		_ = json.NewDecoder(r.Body).Decode(&asked)
-		const usage = `"usage":{"prompt_tokens":20,"completion_tokens":9,"total_tokens":29}`
-		if asked.Stream {
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":%q}],%s}\n\ndata: [DONE]\n\n", text, *word, usage)
-		} else {
-			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":%q}],%s}`, text, *word, usage)
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s
+// ending starts a compatible server whose replies end with a word.
+func ending(t *testing.T, name, text string, word *string) stoa.Provider {
+	t.Helper()
+	return chatVendor(t, name, func([]map[string]any) chatReply {
+		return chatReply{[]string{fmt.Sprintf(`"content":%q`, text)}, *word, 20, 9}
+	})
 }
 
 // TestWordsForAnEndReachTheCaller ends replies of a compatible server in each format.
@@ -37,7 +25,7 @@ func TestWordsForAnEndReachTheCaller(t *testing.T) {
 	logs, logger := capture()
 	h := start(t, apitest.Config{
 		Logger:    logger,
-		Providers: []stoa.Provider{{Name: "server", Wire: "chat", BaseURL: endingServer(t, "Half of the ans", &word).URL, APIKey: "x"}},
+		Providers: []stoa.Provider{ending(t, "server", "Half of the ans", &word)},
 		Families:  map[string][]stoa.Route{"delta": {{Provider: "server", Model: "glm"}}},
 	})
 	c := h.Client(t)
@@ -83,11 +71,8 @@ func TestAnErrorAsTheEndGoesElsewhere(t *testing.T) {
 	for _, text := range []string{"", "Half of the ans"} {
 		bad, good := "abort", "stop"
 		h := start(t, apitest.Config{
-			Providers: []stoa.Provider{
-				{Name: "bad", Wire: "chat", BaseURL: endingServer(t, text, &bad).URL, APIKey: "x"},
-				{Name: "good", Wire: "chat", BaseURL: endingServer(t, "Whole.", &good).URL, APIKey: "x"},
-			},
-			Families: map[string][]stoa.Route{"delta": {{Provider: "bad", Model: "m"}, {Provider: "good", Model: "m"}}},
+			Providers: []stoa.Provider{ending(t, "bad", text, &bad), ending(t, "good", "Whole.", &good)},
+			Families:  map[string][]stoa.Route{"delta": {{Provider: "bad", Model: "m"}, {Provider: "good", Model: "m"}}},
 		})
 		for _, stream := range []bool{false, true} {
 			r := h.Client(t).Want(200, "POST", responses, body{"model": "delta-v4-flash", "input": "Go.", "stream": stream})

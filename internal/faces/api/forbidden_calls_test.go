@@ -1,10 +1,7 @@
 package api_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -77,24 +74,12 @@ func TestACallOfAnotherToolIsOmitted(t *testing.T) {
 func TestACallWithoutANameIsOmitted(t *testing.T) {
 	t.Parallel()
 	text, n := "", 0
-	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	vendor := chatVendor(t, "vendor", func([]map[string]any) chatReply {
 		n++
-		var in struct{ Stream bool }
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-			t.Error(err)
-		}
-		const usage = `"usage":{"prompt_tokens":500,"completion_tokens":9,"total_tokens":509}`
-		reply := `{"role":"assistant","content":"` + text + `","tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"","arguments":"{}"}}]}`
-		if !in.Stream {
-			fmt.Fprintf(w, `{"choices":[{"index":0,"message":%s,"finish_reason":"tool_calls"}],%s}`, reply, usage)
-			return
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":%s}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}],%s}\n\ndata: [DONE]\n\n", reply, usage)
-	}))
-	t.Cleanup(vendor.Close)
+		return chatReply{[]string{`"content":"` + text + `","tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"","arguments":"{}"}}]`}, "tool_calls", 500, 9}
+	})
 	h := start(t, apitest.Config{
-		Providers: []stoa.Provider{{Name: "vendor", Wire: "chat", BaseURL: vendor.URL, APIKey: "x"}},
+		Providers: []stoa.Provider{vendor},
 		Families:  map[string][]stoa.Route{"gamma": {{Provider: "vendor"}}},
 	})
 	for _, text = range []string{"", "Hello."} {
@@ -138,19 +123,18 @@ func TestACallThatGeminiWithholdsIsCharged(t *testing.T) {
 func TestACompactionWithoutASummaryIsCharged(t *testing.T) {
 	t.Parallel()
 	message, n := "", 0
-	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	vendor := chatVendor(t, "vendor", func([]map[string]any) chatReply {
 		n++
-		fmt.Fprintf(w, `{"choices":[{"index":0,"message":%s,"finish_reason":"stop"}],"usage":{"prompt_tokens":500,"completion_tokens":9,"total_tokens":509}}`, message)
-	}))
-	t.Cleanup(vendor.Close)
+		return chatReply{[]string{message}, "stop", 500, 9}
+	})
 	h := start(t, apitest.Config{
-		Providers: []stoa.Provider{{Name: "vendor", Wire: "chat", BaseURL: vendor.URL, APIKey: "x"}},
+		Providers: []stoa.Provider{vendor},
 		Families:  map[string][]stoa.Route{"gamma": {{Provider: "vendor"}}},
 	})
 	for i, text := range []string{
-		`{"role":"assistant","content":""}`,
-		`{"role":"assistant","content":" \n"}`,
-		`{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
+		`"content":""`,
+		`"content":" \n"`,
+		`"content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]`,
 	} {
 		message = text
 		c := h.Client(t).With("Idempotency-Key", fmt.Sprint("k", i))

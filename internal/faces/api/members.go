@@ -44,15 +44,36 @@ func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accou
 			return reply, stoa.Errorf(stoa.CodeScope, "This account has an owner or a key that is in use. To invite people to it, use a key with the scope %q.", stoa.ScopeOperator).At("role")
 		}
 	}
-	return s.makeInvitation(ctx, tx, stoa.Invitation{AccountID: accountID, Role: b.Role, OperatorRole: operatorRole, Name: orZero(b.Name), MadeBy: by.Key.ID})
+	return s.makeInvitation(ctx, tx, by, stoa.Invitation{AccountID: accountID, Role: b.Role, OperatorRole: operatorRole, Name: orZero(b.Name), Email: orZero(b.Email)})
 }
 
 // makeInvitation creates an invitation and replies with its link.
-func (s *Server) makeInvitation(ctx context.Context, tx *store.Tx, i stoa.Invitation) (rest.Reply[contract.InvitationWithLink], error) {
+func (s *Server) makeInvitation(ctx context.Context, tx *store.Tx, by stoa.Caller, i stoa.Invitation) (rest.Reply[contract.InvitationWithLink], error) {
+	if i.Email != "" && !stoa.IsEmail(i.Email) {
+		return rest.Reply[contract.InvitationWithLink]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is not an email address. Send one such as ada@example.com, without a name.").At("email")
+	}
+	i.MadeBy = by.Key.ID
 	i, token, err := s.members.Invite(ctx, tx, i)
+	return s.withLink(ctx, tx, by, i, token, err)
+}
+
+// withLink replies with an invitation and its link, which is also sent by mail if there is an address.
+func (s *Server) withLink(ctx context.Context, tx *store.Tx, by stoa.Caller, i stoa.Invitation, token string, err error) (rest.Reply[contract.InvitationWithLink], error) {
 	body := extend[contract.InvitationWithLink](contractInvitation(i))
 	body.Link = s.joinLink(token)
+	if err == nil {
+		body.Mailed, body.NotMailed, err = s.mailLink(ctx, tx, by, i.Email, token)
+	}
 	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
+}
+
+// mailLink stores a mail with a link, if there is an address.
+func (s *Server) mailLink(ctx context.Context, tx *store.Tx, by stoa.Caller, to, token string) (mailed bool, reason string, err error) {
+	if to == "" {
+		return false, "", nil
+	}
+	reason, err = s.Mailer.Queue(ctx, tx, by.Account.ID, to, token)
+	return err == nil && reason == "", reason, err
 }
 
 // inviteAccount serves POST /api/v1/accounts/invitations.
@@ -61,8 +82,8 @@ func (s *Server) inviteAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 	if err := s.checkPlanExists(plan); err != nil {
 		return rest.Reply[contract.InvitationWithLink]{}, err
 	}
-	return s.makeInvitation(ctx, tx, stoa.Invitation{
-		AccountID: in.Caller.Account.ID, Role: stoa.RoleOwner, Name: orZero(b.Name), MadeBy: in.Caller.Key.ID,
+	return s.makeInvitation(ctx, tx, in.Caller, stoa.Invitation{
+		AccountID: in.Caller.Account.ID, Role: stoa.RoleOwner, Name: orZero(b.Name), Email: orZero(b.Email),
 		AccountName: b.AccountName, Plan: plan, Grant: stoa.Credits(orZero(b.GrantMicro)),
 	})
 }
@@ -132,11 +153,16 @@ func (s *Server) removeMember(ctx context.Context, in rest.Request[removeMemberP
 
 // createSignInLink serves POST /api/v1/members/{id}/link.
 func (s *Server) createSignInLink(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.SignInLink], error) {
-	i, token, err := s.members.Link(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
-	return rest.Reply[contract.SignInLink]{
-		Status: http.StatusCreated, Secret: true,
-		Body: contract.SignInLink{ID: in.Params.ID, Link: s.joinLink(token), ExpiresAt: contract.Time(i.ExpiresAt)},
-	}, err
+	accountID := in.Caller.Account.ID
+	i, token, err := s.members.Link(ctx, tx, in.Caller.Key, accountID, in.Params.ID)
+	body := contract.SignInLink{ID: in.Params.ID, Link: s.joinLink(token), ExpiresAt: contract.Time(i.ExpiresAt)}
+	if err == nil {
+		var m store.MemberRow
+		if m, err = tx.Member(ctx, accountID, in.Params.ID); err == nil {
+			body.Mailed, body.NotMailed, err = s.mailLink(ctx, tx, in.Caller, m.Person.Email, token)
+		}
+	}
+	return rest.Reply[contract.SignInLink]{Status: http.StatusCreated, Secret: true, Body: body}, err
 }
 
 // listInvitations serves GET /api/v1/invitations.
@@ -163,9 +189,7 @@ func (s *Server) listInvitations(ctx context.Context, in rest.Request[contract.L
 // renewInvitation serves POST /api/v1/invitations/{id}/link.
 func (s *Server) renewInvitation(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.InvitationWithLink], error) {
 	i, token, err := s.members.Renew(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
-	body := extend[contract.InvitationWithLink](contractInvitation(i))
-	body.Link = s.joinLink(token)
-	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
+	return s.withLink(ctx, tx, in.Caller, i, token, err)
 }
 
 // revokeInvitation serves DELETE /api/v1/invitations/{id}.
@@ -191,7 +215,7 @@ func auditedMember(m store.MemberRow) any {
 
 func contractInvitation(i stoa.Invitation) contract.Invitation {
 	return contract.Invitation{
-		ID: i.ID, Name: nullIfZero(i.Name), Role: i.Role, OperatorRole: nullIfZero(i.OperatorRole), CreatedBy: nullIfZero(i.MadeBy),
+		ID: i.ID, Name: nullIfZero(i.Name), Email: nullIfZero(i.Email), Role: i.Role, OperatorRole: nullIfZero(i.OperatorRole), CreatedBy: nullIfZero(i.MadeBy),
 		CreatedAt: contract.Time(i.CreatedAt), ExpiresAt: contract.Time(i.ExpiresAt),
 		AccountName: i.AccountName, Plan: i.Plan, GrantMicro: int64(i.Grant),
 	}

@@ -1,10 +1,7 @@
 package api_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -18,21 +15,12 @@ import (
 func TestAReplyThatIsNotTextIsCharged(t *testing.T) {
 	t.Parallel()
 	made := 0
-	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	vendor := chatVendor(t, "vendor", func([]map[string]any) chatReply {
 		made++
-		var asked struct{ Stream bool }
-		_ = json.NewDecoder(r.Body).Decode(&asked)
-		const image, usage = `"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]`, `"usage":{"prompt_tokens":20,"completion_tokens":1290,"total_tokens":1310}`
-		if asked.Stream {
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\",%s}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],%s}\n\ndata: [DONE]\n\n", image, usage)
-		} else {
-			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":"",%s},"finish_reason":"stop"}],%s}`, image, usage)
-		}
-	}))
-	t.Cleanup(vendor.Close)
+		return chatReply{[]string{`"content":"","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]`}, "stop", 20, 1290}
+	})
 	h := start(t, apitest.Config{
-		Providers: []stoa.Provider{{Name: "vendor", Wire: "chat", BaseURL: vendor.URL, APIKey: "x"}},
+		Providers: []stoa.Provider{vendor},
 		Families:  map[string][]stoa.Route{"gamma": {{Provider: "vendor"}}},
 	})
 	for _, path := range allFormats {

@@ -1,12 +1,7 @@
 package api_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 
@@ -18,7 +13,7 @@ import (
 // A chatServer is a compatible server that thinks, calls a tool, and then answers. It records the
 // messages of its requests.
 type chatServer struct {
-	*httptest.Server
+	stoa.Provider
 	member string // of the reasoning; empty: it sends none
 	id     string // of the call
 	tool   string
@@ -29,42 +24,24 @@ type chatServer struct {
 
 func startChatServer(t *testing.T, member, id, tool string) *chatServer {
 	s := &chatServer{member: member, id: id, tool: tool}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.answer))
-	t.Cleanup(s.Close)
+	s.Provider = chatVendor(t, "server", s.answer)
+	s.Dialect = "compatible"
 	return s
 }
 
-func (s *chatServer) answer(w http.ResponseWriter, r *http.Request) {
-	var asked struct {
-		Stream   bool
-		Messages []map[string]any
-	}
-	data, _ := io.ReadAll(r.Body)
-	_ = json.Unmarshal(data, &asked)
+func (s *chatServer) answer(messages []map[string]any) chatReply {
 	s.mu.Lock()
-	s.seen = append(s.seen, asked.Messages)
+	s.seen = append(s.seen, messages)
 	s.mu.Unlock()
-	usage := `"usage":{"prompt_tokens":20,"completion_tokens":9,"total_tokens":29}`
-	thought := ""
+	var message []string
 	if s.member != "" {
-		thought = fmt.Sprintf(`"%s":"I should look.",`, s.member)
+		message = append(message, fmt.Sprintf(`"%s":"I should look."`, s.member))
 	}
-	message, reason := thought+`"content":"Done."`, "stop"
-	if asked.Messages[len(asked.Messages)-1]["role"] != "tool" {
-		message, reason = fmt.Sprintf(`%s"content":"Look.","tool_calls":[{"index":0,"id":%q,"type":"function","function":{"name":%q,"arguments":"{}"}}]`, thought, s.id, s.tool), "tool_calls"
+	if messages[len(messages)-1]["role"] == "tool" {
+		return chatReply{append(message, `"content":"Done."`), "stop", 20, 9}
 	}
-	if !asked.Stream {
-		fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant",%s},"finish_reason":%q}],%s}`, message, reason, usage)
-		return
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	for _, delta := range strings.Split(message, `,"content":`) { // the reasoning comes before the text
-		if !strings.HasPrefix(delta, `"`) || delta[1] == 'L' || delta[1] == 'D' {
-			delta = `"content":` + delta
-		}
-		fmt.Fprintf(w, `data: {"choices":[{"index":0,"delta":{%s}}]}`+"\n\n", delta)
-	}
-	fmt.Fprintf(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":%q}],%s}`+"\n\ndata: [DONE]\n\n", reason, usage)
+	call := fmt.Sprintf(`"content":"Look.","tool_calls":[{"index":0,"id":%q,"type":"function","function":{"name":%q,"arguments":"{}"}}]`, s.id, s.tool)
+	return chatReply{append(message, call), "tool_calls", 20, 9}
 }
 
 // last returns the messages of the last request.
@@ -77,7 +54,7 @@ func (s *chatServer) last() []map[string]any {
 // service returns a service with this server behind delta-v4-flash.
 func (s *chatServer) service(t *testing.T, traits *stoa.Traits) *apitest.Service {
 	return start(t, apitest.Config{
-		Providers: []stoa.Provider{{Name: "server", Wire: "chat", Dialect: "compatible", BaseURL: s.URL, APIKey: "x"}},
+		Providers: []stoa.Provider{s.Provider},
 		Families:  map[string][]stoa.Route{"delta": {{Provider: "server", Model: "kimi", Override: traits}}},
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"stoa/internal/base/contract"
 	"stoa/internal/base/stoa"
 	"stoa/internal/testkit/apitest"
 )
@@ -62,10 +63,19 @@ func TestAnOperatorDoesNotChangeItsOwnAccountByAccident(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
-	keys := len(c.Want(200, "GET", "/api/v1/keys", nil).Body)
+	keys := func() (ids []string) {
+		t.Helper()
+		var list contract.KeyList
+		c.Want(200, "GET", "/api/v1/keys", nil).JSON(&list)
+		for _, k := range list.Data {
+			ids = append(ids, k.ID)
+		}
+		return ids
+	}
+	before := keys()
 	c.WantError(stoa.CodeUnknownParameter, "POST", "/api/v1/keys?accountId=acc_other", object{"name": "for a customer", "scopes": []string{"responses"}})
-	if now := len(c.Want(200, "GET", "/api/v1/keys", nil).Body); now != keys {
-		t.Error("a refused request created a key")
+	if now := keys(); len(before) == 0 || !slices.Equal(now, before) {
+		t.Errorf("after a refused request the keys are %q, before %q", now, before)
 	}
 	c.WantError(stoa.CodeInvalidValue, "GET", "/api/v1/credits?a=%zz", nil)
 	long := url.QueryEscape(strings.Repeat("é", 500))

@@ -84,13 +84,16 @@ func stripeClient(p Parts) (*outbound.Client, error) {
 	return network.Client(outbound.Limits{Total: payment.RequestTime, Body: payment.MaxReply}), nil
 }
 
-// CheckOnline tries everything that the service will connect to, and returns an error for each that fails: the
-// database; the bucket, in which it stores and removes an object; the mail server up to the login; identity
-// providers; Stripe; and the lists of models of providers.
-func CheckOnline(ctx context.Context, cfg config.Config) error {
+// CheckOnline tries everything that the service will connect to: the database; the bucket, in which it stores and
+// removes an object; the mail server up to the login; identity providers; Stripe; and the lists of models of
+// providers. It calls usable with the path of the setting for each that answers, and returns an error for each that
+// fails.
+func CheckOnline(ctx context.Context, cfg config.Config, usable func(path string)) error {
 	var all []error
 	add := func(path string, err error) {
-		if err != nil {
+		if err == nil {
+			usable(path)
+		} else {
 			all = append(all, &config.Problem{Where: cfg.Where(path), Path: path, Message: strings.Join(strings.Fields(err.Error()), " ")})
 		}
 	}

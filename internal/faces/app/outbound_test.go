@@ -55,7 +55,7 @@ func TestCheckOnlineNamesAFinalSlash(t *testing.T) {
 	check := func(issuer string) error {
 		cfg := config.Defaults()
 		cfg.SignIn.OIDC = []config.OIDC{{Name: "corp", Issuer: issuer, ClientID: fakeidp.ClientID}}
-		return CheckOnline(t.Context(), cfg)
+		return CheckOnline(t.Context(), cfg, func(string) {})
 	}
 	if err := check(idp.Issuer); err != nil {
 		t.Error(err)
@@ -106,15 +106,21 @@ providers: [{name: own, wire: chat, baseURL: %q}]
 		}
 		return cfg
 	}
-	if err := CheckOnline(t.Context(), load()); err != nil || requests.Load() != "PUT DELETE " || len(mails.Mails()) != 0 {
-		t.Errorf("%v; the bucket received %q", err, requests.Load())
+	var usable []string
+	noted := func(path string) { usable = append(usable, path) }
+	if err := CheckOnline(t.Context(), load(), noted); err != nil || strings.Join(usable, " ") != "drive.store.s3 mail.smtp signIn.oidc[0].issuer payments.stripe providers[0]" {
+		t.Errorf("%v; usable are %q", err, usable)
+	}
+	if requests.Load() != "PUT DELETE " || len(mails.Mails()) != 0 {
+		t.Errorf("the bucket received %q, the mail server %d mails", requests.Load(), len(mails.Mails()))
 	}
 	idp.Misbehave(fakeidp.Down)
 	refuses.Store(true)
 	variables["KEY"], variables["MAIL"] = "rk_test_other", "wrong"
-	err := CheckOnline(t.Context(), load())
-	if err == nil {
-		t.Fatal("nothing fails")
+	usable = nil
+	err := CheckOnline(t.Context(), load(), noted)
+	if err == nil || usable != nil {
+		t.Fatalf("%v; usable are %q", err, usable)
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for i, parts := range [][]string{
@@ -137,7 +143,7 @@ providers: [{name: own, wire: chat, baseURL: %q}]
 	}
 	cfg := config.Defaults()
 	cfg.Database = "postgres://u:p@127.0.0.1:1/d?connect_timeout=2"
-	if err := CheckOnline(t.Context(), cfg); err == nil || !strings.HasPrefix(err.Error(), "database: ") {
+	if err := CheckOnline(t.Context(), cfg, func(string) {}); err == nil || !strings.HasPrefix(err.Error(), "database: ") {
 		t.Errorf("a database that is down: %v", err)
 	}
 }
@@ -160,11 +166,11 @@ func TestCheckOnlineAsksForTheScopes(t *testing.T) {
 	defer server.Close()
 	cfg := config.Defaults()
 	cfg.SignIn.OIDC = []config.OIDC{{Name: "corp", Issuer: server.URL, ClientID: "c"}}
-	if err := CheckOnline(t.Context(), cfg); err != nil {
+	if err := CheckOnline(t.Context(), cfg, func(string) {}); err != nil {
 		t.Error(err)
 	}
 	cfg.SignIn.OIDC[0].Scopes = []string{"teams"}
-	if err := CheckOnline(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "openid email profile teams") || !strings.Contains(err.Error(), "invalid_scope no teams") {
+	if err := CheckOnline(t.Context(), cfg, func(string) {}); err == nil || !strings.Contains(err.Error(), "openid email profile teams") || !strings.Contains(err.Error(), "invalid_scope no teams") {
 		t.Errorf("an unknown scope: %v", err)
 	}
 }

@@ -233,7 +233,7 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 	s.useOAuth(p)
 	hooks := webhook.Config{
 		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
-		Mail:   webhook.Mail{Sender: mail.New(p.Config.Mail.SMTP, p.MailRoots), Addresses: p.Config.Mail.Addresses, PublicURL: p.Config.PublicURL},
+		Mail:   webhook.Mail{Sender: mail.New(p.Config.Mail.SMTP, p.MailRoots), Texts: p.Config.Mail.Texts, Addresses: p.Config.Mail.Addresses, PublicURL: p.Config.PublicURL},
 		Shared: s.shared(), KeysPauseAfter: p.Config.SignIn.KeysPauseAfter, Version: p.Version, Logger: s.log, Metrics: p.Metrics,
 	}
 	adjust(p.Hooks, &hooks)
@@ -268,7 +268,8 @@ func (s *Service) buildAPI(p Parts) error {
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, ListModels: s.pool.Models, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Managed: &managed.Manager{Store: s.Store, Vault: s.Vault, InForce: s.state.Load}, Prepare: s.pool.Prepare, Applied: s.applied,
-		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
+		Hooks:  &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail},
+		Mailer: &member.Mailer{Store: s.Store, Vault: s.Vault, Sender: s.mail.Sender, PublicURL: s.mail.PublicURL, Logger: s.log, Wake: make(chan struct{}, 1)}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
 	if s.Sales, err = newSales(p, s); err != nil {
 		return err

@@ -159,6 +159,7 @@ credits. Standard output contains only the link.`,
 				{"plan", "plan", asText, "the `id` of a plan; \"stoa plans\" lists them (default free)"},
 				{"grant", "grantMicro", asCredits, "initial `credits`"},
 				{"name", "name", asText, "the name of the person"},
+				emailField,
 			},
 		},
 		verb{

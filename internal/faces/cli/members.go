@@ -32,6 +32,7 @@ func viewInvitations() view {
 	return view{"Invitation", []column{
 		{"Id", "id", ident},
 		{"Name", "name", flexible},
+		{"Email", "email", flexible},
 		{"Role", "role", plain},
 		{"Operator", "operatorRole", plain},
 		{"Created", "createdAt", when},
@@ -45,8 +46,11 @@ func inviteFields() []field {
 		{"role", "role", asText, "the `role`: owner, member or viewer"},
 		{"operator", "operatorRole", asText, "also this operator `role`: admin, billing or support (only in the operator's account)"},
 		{"name", "name", asText, "the name of the person"},
+		emailField,
 	}
 }
+
+var emailField = field{"email", "email", asText, "also send the link to this `address`, if the service sends mail"}
 
 // noRole is the error message for an invitation without a role.
 const noRole = "an invitation requires a --role: owner, member or viewer"
@@ -69,13 +73,14 @@ func (e *env) members() *cobra.Command {
 		verb{
 			use: "invite", short: "Create an invitation and print its link",
 			long: `Invite a person. Standard output contains only the link. It works once, within 7 days, for anyone who has it: send
-it only to that person.`,
-			example: "  stoa members invite --role member --name Ada\n  stoa members invite --role viewer --operator support",
+it only to that person. With --email the service sends it, if it sends mail.`,
+			example: "  stoa members invite --role member --name Ada\n  stoa members invite --role member --email ada@example.com\n  stoa members invite --role viewer --operator support",
 			op:      "POST /members", fields: inviteFields(), needs: []string{"role"}, missing: noRole, print: e.joinLink,
 		},
 		verb{
 			use: "link PERSON", short: "Create a sign-in link and print it",
-			long:    "Create a link with which a member signs in. It works once, within 15 minutes; earlier links of the member stop working. Standard output contains only the link.",
+			long: `Create a link with which a member signs in. It works once, within 15 minutes; earlier links of the member stop working.
+Standard output contains only the link. It is also sent to the address of the member's invitation, if the service sends mail.`,
 			example: "  stoa members link Ada",
 			op:      "POST /members/{PERSON}/link", print: e.joinLink,
 		},
@@ -103,12 +108,12 @@ it only to that person.`,
 		verb{
 			use: "list", short: "List the open invitations",
 			long: "List the invitations that can still be accepted, newest first. Their links are shown only when they are created.", example: "  stoa members invitations list",
-			op: "GET /invitations", rows: viewInvitations(), fields: []field{searchField("name, role or id")}, none: "There are no open invitations.",
+			op: "GET /invitations", rows: viewInvitations(), fields: []field{searchField("name, email, role or id")}, none: "There are no open invitations.",
 		},
 		verb{
 			use: "link INVITATION", short: "Create a new link for an invitation and print it",
 			long: `Create a new link for an open invitation and print it, alone on standard output. The earlier link stops working, and
-the invitation is valid for 7 days from now.`,
+the invitation is valid for 7 days from now. It is also sent to the address of the invitation, if it has one.`,
 			example: "  stoa members invitations link inv_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op:      "POST /invitations/{INVITATION}/link", print: e.joinLink,
 		},
@@ -130,6 +135,8 @@ func (e *env) joinLink(o *output, raw jsonx.Value) error {
 	var made struct {
 		Link      string `json:"link"`
 		ExpiresAt string `json:"expiresAt"`
+		Mailed    bool   `json:"mailed"`
+		NotMailed string `json:"notMailed"`
 	}
 	if err := jsonx.Unmarshal(raw, &made); err != nil {
 		return fmt.Errorf("the reply does not match the contract: %w", err)
@@ -140,6 +147,11 @@ func (e *env) joinLink(o *output, raw jsonx.Value) error {
 			return err
 		}
 		made.Link = call.BaseURL() + made.Link
+	}
+	if made.Mailed {
+		e.say("The link is sent by mail.")
+	} else if made.NotMailed != "" {
+		e.say("The link is not sent by mail (%s): send it to the person.", made.NotMailed)
 	}
 	e.say("The link works once until %s; it is shown only once:", made.ExpiresAt)
 	_, err := fmt.Fprintln(e.out, made.Link)

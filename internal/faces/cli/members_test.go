@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"stoa/internal/base/config"
 	"stoa/internal/base/stoa"
 	"stoa/internal/testkit/apitest"
+	"stoa/internal/testkit/fakesmtp"
 	"stoa/internal/testkit/storetest"
 )
 
@@ -45,6 +47,24 @@ func TestMembersByCommands(t *testing.T) {
 	p.runs(0, "", "members", "remove", "ada.viewer", "--keys", "keep", "--yes")
 	if list := p.runs(0, "", "members", "list"); strings.Contains(list, viewer.PersonID) {
 		t.Errorf("the members are %s", list)
+	}
+}
+
+func TestCommandsSayWhetherALinkIsMailed(t *testing.T) {
+	t.Parallel()
+	smtp := fakesmtp.New(t, true)
+	for want, cfg := range map[string]config.Mail{
+		"not sent by mail (no_mail_server)": {},
+		"The link is sent by mail.":         {SMTP: config.SMTP{Host: smtp.Host, Port: smtp.Port, From: "stoa@example.com", TLS: config.MailPlain}},
+	} {
+		h := apitest.Start(t, apitest.Config{Idle: true, Mail: cfg, PublicURL: "https://stoa.example.com"})
+		p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
+		if said := p.runs(0, "", "members", "invite", "--role", "viewer", "--email", "ada@example.com"); !strings.Contains(said, want) || !strings.Contains(said, "\nhttps://stoa.example.com/join#inv_") {
+			t.Errorf("want %s: %s", want, said)
+		}
+		if said := p.runs(0, "", "members", "invitations", "list"); !strings.Contains(said, "ada@example.com") {
+			t.Error(said)
+		}
 	}
 }
 

@@ -101,7 +101,7 @@ func (e *env) config() *cobra.Command {
 			return err
 		}
 		if *online {
-			if err := app.CheckOnline(c.Context(), cfg); err != nil {
+			if err := app.CheckOnline(c.Context(), cfg, func(path string) { fmt.Fprintf(e.out, "usable: %s\n", path) }); err != nil {
 				return err
 			}
 		}

@@ -2,8 +2,9 @@
 // the keys through which members act. It alone writes their rows, except the sessions of the
 // console, which belong to package auth.
 //
-// It never checks how a person has signed in: package signin does. All functions run in the
-// transaction of their caller. Start at [Members.Invite] and [Members.Accept].
+// It never checks how a person has signed in: package signin does. The functions of [Members] run in
+// the transaction of their caller; [Mailer] sends links by mail in the background. Start at
+// [Members.Invite] and [Members.Accept].
 package member
 
 import (

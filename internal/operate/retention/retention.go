@@ -143,6 +143,9 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeInvitations(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("invitations: %w", err)
 	}
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeLinkMails(ctx, purgeBatch) }); err != nil {
+		return fmt.Errorf("mails with links: %w", err)
+	}
 	secrets, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeSecrets(ctx, purgeBatch) })
 	if err != nil {
 		return fmt.Errorf("deleted secrets: %w", err)

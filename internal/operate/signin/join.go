@@ -83,7 +83,7 @@ func (s *Server) join(x *rest.Exchange) error {
 		by := "link"
 		if i.PersonID == "" {
 			by = "invitation"
-			if p, err = tx.PersonOf(ctx, stoa.Person{Name: i.Name}); err != nil {
+			if p, err = tx.PersonOf(ctx, stoa.Person{Name: i.Name, Email: i.Email}); err != nil {
 				return err
 			}
 		}

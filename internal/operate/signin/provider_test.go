@@ -14,6 +14,7 @@ import (
 // TestTheErrorOfAProvider: the log has the code of a provider that refuses, and no other text of it.
 func TestTheErrorOfAProvider(t *testing.T) {
 	t.Parallel()
+	s := start(t, func(*config.OIDC) {})
 	for _, c := range []struct{ code, description, page, log string }{
 		{"access_denied", "", "refused at the identity provider", "the identity provider answered access_denied"},
 		{"invalid_scope", fakeidp.Secret, "has not confirmed", "the identity provider answered invalid_scope"},
@@ -21,12 +22,11 @@ func TestTheErrorOfAProvider(t *testing.T) {
 		{"invalid_request", "AADSTS50011: the redirect URI " + fakeidp.Secret, "has not confirmed", "answered invalid_request AADSTS50011"},
 		{"<" + fakeidp.Secret, "", "has not confirmed", "answered an unknown error"},
 	} {
-		s := start(t, func(*config.OIDC) {})
-		b := s.browser()
+		b, logged := s.browser(), len(s.log.String())
 		_, location, _ := b.do("GET", "/signin/corp", nil)
 		q := url.Values{"error": {c.code}, "error_description": {c.description}, "state": {mustParse(t, location).Query().Get("state")}}
 		status, _, page := b.do("GET", "/signin/corp/callback?"+q.Encode(), nil)
-		if log := s.log.String(); status != http.StatusUnauthorized || !strings.Contains(page, c.page) || !strings.Contains(log, c.log) || strings.Contains(page+log, fakeidp.Secret) {
+		if log := s.log.String()[logged:]; status != http.StatusUnauthorized || !strings.Contains(page, c.page) || !strings.Contains(log, c.log) || strings.Contains(page+log, fakeidp.Secret) {
 			t.Errorf("%s: %d\n%s\n%s", c.code, status, page, log)
 		}
 	}
@@ -36,7 +36,7 @@ func TestTheErrorOfAProvider(t *testing.T) {
 // most once a minute.
 func TestAProviderChangesItsAlgorithm(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(p *config.OIDC) { p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}} })
+	s := start(t, staff)
 	s.idp.Set(object{"groups": []string{"staff"}})
 	b := s.browser()
 	if status, page := b.signIn(); status != http.StatusSeeOther {
@@ -58,7 +58,7 @@ func TestAProviderChangesItsAlgorithm(t *testing.T) {
 // behind.
 func TestClocksDifferByAMinute(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(p *config.OIDC) { p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}} })
+	s := start(t, staff)
 	s.idp.Set(object{"groups": []string{"staff"}})
 	s.idp.Behave(fakeidp.Style{Behind: 90 * time.Second}) // its tokens live for a minute
 	if status, page := s.browser().signIn(); status != http.StatusSeeOther {
@@ -78,9 +78,7 @@ func TestGroupsInAnObject(t *testing.T) {
 		"a.b.c":                      {"a": object{"b": object{"c": []string{"staff"}}}},
 		"https://example.com/groups": {"https://example.com/groups": []string{"staff"}},
 	} {
-		s := start(t, func(p *config.OIDC) {
-			p.GroupsClaim, p.Groups = claim, []config.GroupRule{{Group: "staff", Role: "viewer"}}
-		})
+		s := start(t, func(p *config.OIDC) { staff(p); p.GroupsClaim = claim })
 		s.idp.Set(set)
 		if status, page := s.browser().signIn(); status != http.StatusSeeOther {
 			t.Errorf("%s: %d %s", claim, status, page)
@@ -96,7 +94,7 @@ func TestGroupsInAnObject(t *testing.T) {
 // has signed in.
 func TestTheNextSignInAsks(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(p *config.OIDC) { p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}} })
+	s := start(t, staff)
 	s.idp.Set(object{"groups": []string{"staff"}})
 	b := s.browser()
 	prompt := func() string {

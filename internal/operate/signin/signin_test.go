@@ -3,6 +3,7 @@ package signin_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -450,7 +451,7 @@ func TestGroupsMoveAPerson(t *testing.T) {
 
 func TestInvitedByAnIdentityProvider(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(p *config.OIDC) { p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}} })
+	s := start(t, staff)
 	s.idp.Set(object{"groups": []string{}})
 	b := s.browser()
 	token := s.invite(object{"role": "member"})
@@ -549,13 +550,23 @@ func TestSignInCreatesAnAccount(t *testing.T) {
 	}
 }
 
-// TestAFaultyIdentityProvider lets the identity provider misbehave in each way.
+// TestAFaultyIdentityProvider lets the identity provider misbehave in each way and style.
 func TestAFaultyIdentityProvider(t *testing.T) {
 	t.Parallel()
+	for _, style := range []fakeidp.Style{{}, {Thin: true}, {Zitadel: true}} {
+		t.Run(fmt.Sprintf("%+v", style), func(t *testing.T) {
+			t.Parallel()
+			faultyProvider(t, style)
+		})
+	}
+}
+
+func faultyProvider(t *testing.T, style fakeidp.Style) {
 	s := start(t, func(p *config.OIDC) {
+		staff(p)
 		p.MaxAge = time.Hour
-		p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}}
 	})
+	s.idp.Behave(style)
 	s.idp.Set(object{"groups": []string{"staff"}})
 	for fault, want := range map[fakeidp.Fault]string{
 		fakeidp.WrongIssuer: "another issuer", fakeidp.WrongAudience: "another audience", fakeidp.MoreAudiences: "another client", fakeidp.WrongParty: "another client",
@@ -609,7 +620,7 @@ func TestAnIdentityProviderThatIsAway(t *testing.T) {
 
 func TestACallbackIsUsedOnceInItsBrowser(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(p *config.OIDC) { p.Groups = []config.GroupRule{{Group: "staff", Role: "viewer"}} })
+	s := start(t, staff)
 	s.idp.Set(object{"groups": []string{"staff"}})
 	b := s.browser()
 	depart := func(b browser) string {

@@ -15,7 +15,9 @@ func staff(p *config.OIDC) { p.Groups = []config.GroupRule{{Group: "staff", Role
 // or without a scope for groups.
 func TestWhereProvidersPutClaims(t *testing.T) {
 	t.Parallel()
-	for _, style := range []fakeidp.Style{{}, {Thin: true}, {GroupsScope: "groups"}, {Thin: true, GroupsScope: "groups"}, {NoUserinfo: true}} {
+	for _, style := range []fakeidp.Style{
+		{}, {Thin: true}, {GroupsScope: "groups"}, {Thin: true, GroupsScope: "groups"}, {NoUserinfo: true}, {Zitadel: true}, {Zitadel: true, GroupsScope: "groups"},
+	} {
 		s := start(t, staff)
 		s.idp.Behave(style)
 		s.idp.Set(object{"groups": []string{"staff"}})
@@ -29,7 +31,7 @@ func TestWhereProvidersPutClaims(t *testing.T) {
 			t.Errorf("%+v: the member is %+v", style, m)
 		}
 		want := 0
-		if style.Thin {
+		if style.Thin || style.Zitadel {
 			want = 1
 		}
 		if n := s.idp.Served("/me"); n != want {

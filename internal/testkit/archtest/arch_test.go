@@ -39,7 +39,7 @@ var layers = map[string]int{
 
 // testPackages may be imported by tests and by the packages after them in this list, and may
 // import anything below api.
-var testPackages = []string{"sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "fakeidp", "fakesmtp", "fakestripe", "storetest", "browsertest"}
+var testPackages = []string{"shape", "sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "fakeidp", "fakesmtp", "fakestripe", "storetest", "browsertest"}
 
 // areas are the folders below internal/: a package may import packages of its own area and of
 // those before it. Tests may import testkit.

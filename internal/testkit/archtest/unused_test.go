@@ -19,7 +19,7 @@ var calledByOthers = map[string]bool{
 }
 
 // testKits are packages for tests alone.
-var testKits = map[string]bool{"apitest": true, "fakeup": true, "fakemcp": true, "fakeidp": true, "fakesmtp": true, "fakestripe": true, "bench": true}
+var testKits = map[string]bool{"apitest": true, "fakeup": true, "fakemcp": true, "fakeidp": true, "fakesmtp": true, "fakestripe": true, "shape": true, "bench": true}
 
 // TestExportedNamesAreUsed finds exported functions, methods and types that no program uses,
 // by their names: CI's check for dead code counts each method of a type that becomes an

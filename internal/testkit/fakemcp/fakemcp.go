@@ -3,11 +3,13 @@
 // ways of real servers when it is ordered to (see [Orders]), and counts the calls that it
 // carried out by their ids.
 //
-// It implements the protocol itself, without the SDK that the service uses. Only tests import
-// it. Start with [Start].
+// It implements the protocol itself, without the SDK that the service uses. In the legacy era it answers
+// in the form of the recorded reference server, and where servers differ in each form in turn. Only
+// tests import it. Start with [Start].
 package fakemcp
 
 import (
+	_ "embed"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -15,6 +17,9 @@ import (
 	"strings"
 	"sync"
 )
+
+//go:embed testdata/server-everything.txtar
+var recording []byte
 
 // The versions that a fake supports in its eras.
 const (
@@ -35,9 +40,9 @@ const (
 
 // Tools returns the definitions of the tools that a fake begins with.
 func Tools() []string {
-	schema := `"inputSchema":{"type":"object","properties":{"order":{"type":"string"},"key":{"type":"string"},"text":{"type":"string","maxLength":1.0}}}`
+	schema := `"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"order":{"type":"string"},"key":{"type":"string"},"text":{"type":"string","maxLength":1.0}}}`
 	return []string{
-		`{"name":"read","title":"Read","description":"Reads.",` + schema + `,"annotations":{"readOnlyHint":true}}`,
+		`{"name":"read","title":"Read","description":"Reads.",` + schema + `,"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false},"execution":{"taskSupport":"forbidden"}}`,
 		`{"name":"put","title":"Put","description":"Puts.",` + schema + `,"annotations":{"idempotentHint":true,"destructiveHint":false}}`,
 		`{"name":"act","title":"Act","description":"Acts.",` + schema + `}`,
 		`{"name":"echo","description":"Echoes.",` + schema + `,"annotations":{"readOnlyHint":true}}`,
@@ -76,6 +81,7 @@ type Handler struct {
 	changed  *sync.Cond
 	legacy   bool
 	stream   bool
+	turns    map[string]int // by place in which servers differ
 	tools    []string
 	ttl      string              // a member of the catalog; may be empty
 	next     map[string][]string // orders for the next requests, by method
@@ -115,7 +121,7 @@ type Options struct {
 func NewHandler(o Options) *Handler {
 	h := &Handler{
 		legacy: o.Legacy, stream: o.Stream, tools: Tools(), next: map[string][]string{}, always: map[string]string{},
-		sessions: map[string]bool{}, effects: map[string]int{}, free: make(chan struct{}), asked: map[string]bool{}, conns: map[net.Conn]bool{},
+		sessions: map[string]bool{}, effects: map[string]int{}, free: make(chan struct{}), asked: map[string]bool{}, turns: map[string]int{}, conns: map[net.Conn]bool{},
 	}
 	h.changed = sync.NewCond(&h.mu)
 	return h

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"stoa/internal/testkit/shape"
 )
 
 // maxBody is the maximum number of bytes that the fake reads of a request.
@@ -38,7 +40,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var m message
 	if len(data) > 0 && json.Unmarshal(data, &m) != nil {
-		http.Error(w, "no JSON", http.StatusBadRequest)
+		shape.Find(recording, "not JSON: 400").Answer(w, nil)
 		return
 	}
 	session, legacy := r.Header.Get("Mcp-Session-Id"), false
@@ -55,6 +57,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path != "/":
 		_, _ = io.WriteString(w, "You should not have come.")
 	case r.Method == http.MethodDelete && legacy:
+		if !h.has(session) {
+			h.unknownSession(w)
+			return
+		}
 		h.update(func() { delete(h.sessions, session) })
 	case r.Method != http.MethodPost:
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -97,19 +103,20 @@ func (h *Handler) wrong(r *http.Request, m message, session string, legacy bool)
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, code, text)
 		}
 	}
+	recorded := func(name string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) { shape.Find(recording, name).Answer(w, nil) }
+	}
 	accept, version := r.Header.Get("Accept"), r.Header.Get("Mcp-Protocol-Version")
 	switch {
 	case !strings.Contains(accept, "application/json") || !strings.Contains(accept, "text/event-stream"):
-		return refuse(406, -32000, "Accept both kinds of replies")
+		return recorded("wrong Accept: 406")
 	case legacy && m.Method == "initialize":
 		return nil
 	case legacy && session == "":
-		return refuse(400, -32000, "Bad Request: no session")
+		return recorded("no session: 400")
 	case legacy:
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if !h.sessions[session] {
-			return refuse(404, -32001, "Session not found")
+		if !h.has(session) {
+			return h.unknownSession
 		}
 		return nil
 	case m.Method == "initialize":
@@ -122,9 +129,34 @@ func (h *Handler) wrong(r *http.Request, m message, session string, legacy bool)
 	return nil
 }
 
+// has reports whether a session is open.
+func (h *Handler) has(session string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sessions[session]
+}
+
+// unknownSession refuses a session as the protocol defines, and as the reference server does, in turn.
+func (h *Handler) unknownSession(w http.ResponseWriter) {
+	s := shape.Find(recording, "unknown session: 400")
+	if h.turn("session", 2) == 0 {
+		s.Status = http.StatusNotFound
+		s.Body = []byte(`{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`)
+	}
+	s.Answer(w, nil)
+}
+
+// turn returns 0, 1, … up to n - 1, and then begins again, for each place in which servers differ.
+func (h *Handler) turn(place string, n int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turns[place]++
+	return (h.turns[place] - 1) % n
+}
+
 // answer answers a request. wrong is the refusal of a handshake; may be nil.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, session string, wrong func(http.ResponseWriter)) {
-	p := play{w: w, r: r, id: m.ID, method: m.Method}
+	p := play{w: w, r: r, id: m.ID, method: m.Method, session: session}
 	name := h.orderFor(m)
 	o, failing := orderOf(name)
 	if name == "501" && m.Method == "tools/list" {
@@ -132,7 +164,11 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, sess
 	}
 	if m.Method == "tools/call" {
 		if !h.called(r, m, session, name, name != "input" && (!failing || o.effect)) {
-			body("application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"unknown tool"}}`)(h, p)
+			if session != "" && h.turn("unknown tool", 4) < 2 {
+				h.result(p, `{"content":[{"type":"text","text":"MCP error -32602: Tool not found"}],"isError":true}`)
+			} else {
+				h.failure(p, `{"code":-32602,"message":"unknown tool"}`)
+			}
 			return
 		}
 	}
@@ -150,8 +186,10 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, sess
 	switch m.Method {
 	case "initialize":
 		id := h.open()
-		w.Header().Set("Mcp-Session-Id", id)
-		h.result(p, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"},"instructions":%q}`, Legacy, Instructions))
+		p.session = id
+		// The capabilities of the reference server, of which the fake has the tools.
+		const capabilities = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}},"completions":{}}`
+		h.result(p, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"fake","title":"Fake","version":"1"},"instructions":%q}`, Legacy, capabilities, Instructions))
 	case "server/discover":
 		h.result(p, fmt.Sprintf(`{"resultType":"complete","supportedVersions":[%q],"capabilities":{"tools":{}},"instructions":%q}`, Modern, Instructions))
 	case "tools/list":
@@ -165,7 +203,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, sess
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
-		body("application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no such method"}}`)(h, p)
+		h.failure(p, `{"code":-32601,"message":"no such method"}`)
 	}
 }
 
@@ -283,16 +321,36 @@ func said(text string) string {
 	return `{"resultType":"complete","content":[{"type":"text","text":` + string(quoted) + `}]}`
 }
 
-// result writes a result.
+// result answers with a result.
 func (h *Handler) result(p play, result string) {
+	if p.session != "" { // the legacy era has one type of results
+		result = strings.Replace(result, `"resultType":"complete",`, "", 1)
+	}
+	h.reply(p, `{"result":`+result+`,"jsonrpc":"2.0","id":ID}`)
+}
+
+// failure answers with an error of the protocol.
+func (h *Handler) failure(p play, e string) { h.reply(p, `{"jsonrpc":"2.0","id":ID,"error":`+e+`}`) }
+
+// reply answers with a message. Servers of the legacy era do so with JSON or a stream, here in turn.
+func (h *Handler) reply(p play, message string) {
 	h.mu.Lock()
 	stream := h.stream
 	h.mu.Unlock()
-	if stream {
-		body("text/event-stream", "id: 0\nretry: 10\ndata: \n\nid: 1\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":"+result+"}\n\n")(h, p)
+	if p.session != "" {
+		p.w.Header().Set("Mcp-Session-Id", p.session)
+	}
+	switch {
+	case stream: // one that can be resumed
+		message = "id: 0\nretry: 10\ndata: \n\nid: 1\nevent: message\ndata: " + message + "\n\n"
+	case p.session != "" && h.turn("stream", 2) == 0:
+		message = "id: 0\ndata: \n\nevent: message\nid: 1\ndata: " + message + "\n\n"
+		p.w.Header().Set("Cache-Control", "no-cache, no-transform")
+	default:
+		body("application/json", message)(h, p)
 		return
 	}
-	body("application/json", `{"jsonrpc":"2.0","id":ID,"result":`+result+`}`)(h, p)
+	body("text/event-stream", message)(h, p)
 }
 
 // ask requests a reply of the client's model and pings the client, and returns the result

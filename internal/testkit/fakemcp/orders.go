@@ -28,6 +28,8 @@ type play struct {
 	r      *http.Request
 	id     json.RawMessage
 	method string
+	// session is that of the legacy era; empty in the other.
+	session string
 }
 
 // large is one byte more than the maximum size of a reply.
@@ -53,7 +55,7 @@ const large = 4<<20 + 1
 //	endless, same       of a list: a new cursor each time, or the same one
 //	501                 of a list: 501 tools
 //	error               a result that says that the tool failed
-//	int64, link, block, schema, photo, image, input
+//	int64, structured, link, block, schema, photo, image, input
 //	                    results with a long number, a link, an unknown block, structured
 //	                    content against its schema, an image, a damaged one, a question to
 //	                    the client
@@ -84,14 +86,15 @@ var orders = map[string]order{
 
 // results are the orders of a call that returns something other than a text.
 var results = map[string]string{
-	"error":  `{"resultType":"complete","isError":true,"content":[{"type":"text","text":"it failed"}]}`,
-	"int64":  `{"resultType":"complete","content":[],"structuredContent":{"id":1915883588174806058,"x":1.0}}`,
-	"block":  `{"resultType":"complete","content":[{"type":"text","text":"before"},{"type":"hologram","data":7},null,{"type":"text","text":"after"}]}`,
-	"schema": `{"resultType":"complete","content":[{"type":"text","text":"done"}],"structuredContent":{"n":"seven"}}`,
-	"link":   `{"resultType":"complete","content":[{"type":"resource_link","name":"secrets","uri":"http://HOST/linked"}]}`,
-	"photo":  `{"resultType":"complete","content":[{"type":"text","text":"before"},{"type":"image","mimeType":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAAAAACcgYFdAAAAC0lEQVR4nGNggAIAAAkAAftSuKkAAAAASUVORK5CYII="},{"type":"text","text":"after"}]}`,
-	"image":  `{"resultType":"complete","content":[{"type":"image","mimeType":"image/png","data":"not base64!"}]}`,
-	"input":  `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}}`,
+	"error":      `{"resultType":"complete","content":[{"type":"text","text":"it failed"}],"isError":true}`,
+	"int64":      `{"resultType":"complete","content":[],"structuredContent":{"id":1915883588174806058,"x":1.0}}`,
+	"structured": `{"resultType":"complete","content":[{"type":"text","text":"{\"temperature\":33,\"conditions\":\"Cloudy\",\"humidity\":82}"}],"structuredContent":{"temperature":33,"conditions":"Cloudy","humidity":82}}`,
+	"block":      `{"resultType":"complete","content":[{"type":"text","text":"before"},{"type":"hologram","data":7},null,{"type":"text","text":"after"}]}`,
+	"schema":     `{"resultType":"complete","content":[{"type":"text","text":"done"}],"structuredContent":{"n":"seven"}}`,
+	"link":       `{"resultType":"complete","content":[{"type":"text","text":"a link"},{"name":"secrets","uri":"http://HOST/linked","description":"A link.","mimeType":"text/plain","type":"resource_link"}]}`,
+	"photo":      `{"resultType":"complete","content":[{"type":"text","text":"before"},{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAAAAACcgYFdAAAAC0lEQVR4nGNggAIAAAkAAftSuKkAAAAASUVORK5CYII=","mimeType":"image/png"},{"type":"text","text":"after"}]}`,
+	"image":      `{"resultType":"complete","content":[{"type":"image","data":"not base64!","mimeType":"image/png"}]}`,
+	"input":      `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}}`,
 }
 
 // refusals are the statuses and codes after which a call was not carried out.

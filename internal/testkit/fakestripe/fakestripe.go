@@ -1,5 +1,5 @@
 // Package fakestripe is a Stripe for tests: Checkout Sessions, refunds and disputes of the version of the API that
-// the service uses. It refuses what Stripe refuses: other keys and versions, unknown and missing parameters,
+// the service uses, with all members that Stripe's own stripe-mock gives them. It refuses what Stripe refuses: other keys and versions, unknown and missing parameters,
 // prices below the minimum, and an idempotency key with other parameters. Tests pay, refund and dispute, and
 // deliver the signed events in any order. It is for tests only; start with [New].
 package fakestripe
@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"stoa/internal/base/config"
+	"stoa/internal/testkit/shape"
 )
 
 // What the server accepts and signs with.
@@ -34,6 +36,26 @@ const (
 
 // object is a JSON object.
 type object = map[string]any
+
+//go:embed testdata/stripe-mock.txtar
+var recording []byte
+
+// recorded returns an object of a recorded reply: that of a list, or the reply itself.
+func recorded(name string) object {
+	body := shape.Find(recording, name).Body
+	var list struct{ Data []json.RawMessage }
+	if _ = json.Unmarshal(body, &list); len(list.Data) > 0 {
+		body = list.Data[0]
+	}
+	return shape.Members(body)
+}
+
+// like returns a recorded object with other members.
+func like(name string, members object) object {
+	o := recorded(name)
+	maps.Copy(o, members)
+	return o
+}
 
 // A Server is a running Stripe. Objects are in the test mode unless Live is set before the first request.
 type Server struct {
@@ -176,7 +198,9 @@ func (s *Server) answer(h func(r *http.Request) (int, []byte)) http.HandlerFunc 
 			panic(http.ErrAbortHandler)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Request-Id", "req_fake")
+		if status != http.StatusUnauthorized {
+			w.Header().Set("Request-Id", "req_fake")
+		}
 		w.WriteHeader(status)
 		_, _ = w.Write(body)
 	}
@@ -198,7 +222,14 @@ func encode(v any) []byte {
 }
 
 func failure(status int, kind, code, param, message string) (int, object) {
-	return status, object{"error": object{"type": kind, "code": code, "param": param, "message": message}}
+	e := object{"type": kind, "message": message}
+	if code != "" {
+		e["code"] = code
+	}
+	if param != "" {
+		e["param"] = param
+	}
+	return status, object{"error": e}
 }
 
 // id returns a new id with a prefix.
@@ -241,11 +272,12 @@ func (s *Server) createSession(r *http.Request) (int, object) {
 		}
 	}
 	id := s.id("cs")
-	session := object{
+	session := like("create: string", object{
 		"id": id, "object": "checkout.session", "livemode": s.Live, "mode": "payment", "status": "open", "payment_status": "unpaid",
 		"amount_total": amount, "currency": currency, "client_reference_id": form.Get("client_reference_id"), "metadata": metadata,
 		"payment_intent": nil, "url": "https://checkout.stripe.com/c/pay/" + id, "created": time.Now().Unix(), "expires_at": time.Now().Add(24 * time.Hour).Unix(),
-	}
+		"success_url": form.Get("success_url"),
+	})
 	s.sessions[id] = session
 	if s.turn("created", 3) > 0 { // older versions of the API create the intent with the session
 		session["payment_intent"] = s.createIntent(session, "requires_payment_method")
@@ -263,7 +295,7 @@ func (s *Server) turn(place string, n int) int {
 // createIntent creates the payment intent of a session, and returns its id.
 func (s *Server) createIntent(session object, status string) string {
 	id := s.id("pi")
-	s.intents[id] = object{"id": id, "object": "payment_intent", "status": status, "amount": session["amount_total"], "currency": session["currency"], "livemode": s.Live}
+	s.intents[id] = like("intent", object{"id": id, "status": status, "amount": session["amount_total"], "currency": session["currency"], "livemode": s.Live})
 	return id
 }
 
@@ -376,7 +408,7 @@ func (s *Server) Expire(id string) {
 func (s *Server) Refund(session string, amount int64) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	refund := object{"id": s.id("re"), "object": "refund", "amount": amount, "status": "succeeded", "payment_intent": s.sessions[session]["payment_intent"]}
+	refund := like("refunds", object{"id": s.id("re"), "amount": amount, "status": "succeeded", "payment_intent": s.sessions[session]["payment_intent"]})
 	s.refunds = append([]object{refund}, s.refunds...)
 	s.emit("refund.created", refund)
 	return refund["id"].(string)
@@ -389,7 +421,7 @@ func (s *Server) FailRefund(id string) { s.setStatus(s.refunds, id, "failed", "r
 func (s *Server) Dispute(session string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	dispute := object{"id": s.id("du"), "object": "dispute", "amount": s.sessions[session]["amount_total"], "status": "needs_response", "payment_intent": s.sessions[session]["payment_intent"]}
+	dispute := like("disputes", object{"id": s.id("du"), "amount": s.sessions[session]["amount_total"], "status": "needs_response", "payment_intent": s.sessions[session]["payment_intent"]})
 	s.disputes = append([]object{dispute}, s.disputes...)
 	s.emit("charge.dispute.created", dispute)
 	return dispute["id"].(string)

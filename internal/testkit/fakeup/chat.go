@@ -46,7 +46,9 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 			continue
 		}
 		if k == "max_tokens" && openai && reasons(a.model) {
-			return a, bad("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
+			no := bad("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
+			no.kind, no.param = "unsupported_parameter", k
+			return a, no
 		}
 		n, isNumber := v.(float64)
 		if !isNumber || n < 1 {
@@ -270,25 +272,55 @@ func (chat) usage(p plan) object {
 	}
 	if strings.HasPrefix(p.model, "deepseek") {
 		u["prompt_cache_hit_tokens"], u["prompt_cache_miss_tokens"] = p.usage.Cached, p.usage.Input-p.usage.Cached
+		if p.usage.Reasoning == 0 {
+			delete(u, "completion_tokens_details")
+		}
+	}
+	if sells(p) {
+		u["prompt_tokens_details"].(object)["audio_tokens"] = 0
+		for _, name := range []string{"audio_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens"} {
+			u["completion_tokens_details"].(object)[name] = 0
+		}
 	}
 	return u
 }
 
+// sells reports whether a reply has the members that OpenAI alone has. Servers that imitate it have some of them,
+// so that other models do so in turn.
+func sells(p plan) bool {
+	return strings.HasPrefix(p.model, "gpt-") || !strings.HasPrefix(p.model, "deepseek") && p.turn%2 == 0
+}
+
 func (chat) chunk(p plan, choices []any) object {
-	return object{"id": "chatcmpl-" + p.id, "object": "chat.completion.chunk", "created": 1_790_000_000, "model": p.model, "system_fingerprint": "fp_fake", "choices": choices}
+	c := object{"id": "chatcmpl-" + p.id, "object": "chat.completion.chunk", "created": 1_790_000_000, "model": p.model, "system_fingerprint": "fp_fake", "choices": choices}
+	if sells(p) {
+		c["service_tier"], c["obfuscation"] = "default", "x7"
+	}
+	if !p.noUsage && (sells(p) || strings.HasPrefix(p.model, "deepseek")) {
+		c["usage"] = nil
+	}
+	return c
 }
 
 func (f chat) frames(p plan) []frame {
 	var out []frame
 	add := func(c object, fr frame) {
-		fr.bytes = fmt.Appendf(nil, "data: %s\n\n", encode(c))
+		fr.bytes = fmt.Appendf(nil, "data: %s\n\n", chatOrder.encode(c))
 		out = append(out, fr)
 	}
 	choice := func(delta object, finish any) []any {
 		return []any{object{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}}
 	}
 	deepseek := strings.HasPrefix(p.model, "deepseek")
-	add(f.chunk(p, choice(object{"role": "assistant", "content": ""}, nil)), frame{})
+	first := object{"role": "assistant", "content": ""}
+	reasons := deepseek && len(p.thinking) > 0
+	switch {
+	case reasons:
+		first["content"], first["reasoning_content"] = nil, ""
+	case sells(p):
+		first["refusal"] = nil
+	}
+	add(f.chunk(p, choice(first, nil)), frame{})
 	for _, t := range p.thinking {
 		if deepseek {
 			add(f.chunk(p, choice(object{"content": nil, "reasoning_content": t}, nil)), frame{})
@@ -299,12 +331,20 @@ func (f chat) frames(p plan) []frame {
 		said = "refusal"
 	}
 	for _, t := range p.pieces {
-		add(f.chunk(p, choice(object{said: t}, nil)), frame{delta: true})
+		piece := object{said: t}
+		if reasons {
+			piece["reasoning_content"] = nil
+		}
+		add(f.chunk(p, choice(piece, nil)), frame{delta: true})
 	}
 	for _, pieces := range chatCalls(p) {
 		add(f.chunk(p, choice(object{"tool_calls": pieces}, nil)), frame{delta: true})
 	}
-	last := f.chunk(p, choice(object{}, f.finish(p)))
+	end := object{}
+	if reasons {
+		end["content"], end["reasoning_content"] = "", nil
+	}
+	last := f.chunk(p, choice(end, f.finish(p)))
 	if deepseek && !p.noUsage {
 		last["usage"] = f.usage(p)
 	}
@@ -369,6 +409,9 @@ func chatCalls(p plan) (chunks [][]any) {
 
 func (f chat) whole(p plan) []byte {
 	message := object{"role": "assistant", "content": strings.Join(p.pieces, "")}
+	if sells(p) {
+		message["refusal"], message["annotations"] = nil, []any{}
+	}
 	if p.refusal {
 		message["content"], message["refusal"] = nil, strings.Join(p.pieces, "")
 	}
@@ -386,10 +429,16 @@ func (f chat) whole(p plan) []byte {
 		"id": "chatcmpl-" + p.id, "object": "chat.completion", "created": 1_790_000_000, "model": p.model,
 		"choices": []any{object{"index": 0, "message": message, "logprobs": nil, "finish_reason": f.finish(p)}},
 	}
+	if sells(p) {
+		reply["service_tier"] = "default"
+	}
+	if sells(p) || strings.HasPrefix(p.model, "deepseek") {
+		reply["system_fingerprint"] = "fp_fake"
+	}
 	if !p.noUsage {
 		reply["usage"] = f.usage(p)
 	}
-	return encode(reply)
+	return chatOrder.encode(reply)
 }
 
 func (chat) failure(status int, no *refusal, id string) []byte { return openAIError(status, no) }

@@ -37,6 +37,7 @@ type refusal struct {
 	status     int
 	kind, text string
 	retryAfter string
+	param      string // of OpenAI's errors; may be empty
 }
 
 func bad(format string, args ...any) *refusal {

@@ -166,6 +166,7 @@ func geminiConfig(model string, config object, a *ask) *refusal {
 			}
 		case "thinkingConfig":
 			t, _ := v.(object)
+			a.thoughts, _ = t["includeThoughts"].(bool)
 			level, has := t["thinkingLevel"]
 			if has && t["thinkingBudget"] != nil {
 				return invalid("You can only set one of thinking budget and thinking level.")
@@ -235,7 +236,7 @@ func (gemini) chunk(p plan, parts []any, finish string, usage *Usage) object {
 	}
 	c := object{"candidates": []any{candidate}, "modelVersion": p.model, "responseId": p.id}
 	if usage != nil && !p.noUsage {
-		u := object{"promptTokenCount": usage.Input, "totalTokenCount": usage.Input + usage.Output}
+		u := object{"promptTokenCount": usage.Input, "totalTokenCount": usage.Input + usage.Output, "promptTokensDetails": []any{object{"modality": "TEXT", "tokenCount": usage.Input}}}
 		if out := usage.Output - usage.Reasoning; out != 0 {
 			u["candidatesTokenCount"] = out
 		}
@@ -264,6 +265,9 @@ func (f gemini) calls(p plan) []any {
 			break // calls arrive complete
 		}
 		part := object{"functionCall": object{"id": c.id, "name": c.name, "args": raw(c.arguments)}}
+		if p.turn%2 == 1 { // not of all models
+			delete(part["functionCall"].(object), "id")
+		}
 		if i == 0 {
 			part["thoughtSignature"] = geminiSignature
 		}
@@ -275,20 +279,25 @@ func (f gemini) calls(p plan) []any {
 func (f gemini) frames(p plan) []frame {
 	var out []frame
 	add := func(c object, fr frame) {
-		fr.bytes = fmt.Appendf(nil, "data: %s\r\n\r\n", encode(c))
+		fr.bytes = fmt.Appendf(nil, "data: %s\r\n\r\n", geminiOrder.encode(c))
 		out = append(out, fr)
 	}
-	early := Usage{Input: p.usage.Input, Cached: p.usage.Cached, Output: min(p.usage.Output, 0)}
-	for _, t := range p.thinking {
-		add(f.chunk(p, []any{object{"text": t, "thought": true}}, "", &early), frame{})
+	early := Usage{Input: p.usage.Input, Cached: p.usage.Cached, Output: min(p.usage.Output, p.usage.Reasoning), Reasoning: p.usage.Reasoning}
+	if p.thoughts {
+		for _, t := range p.thinking {
+			add(f.chunk(p, []any{object{"text": t, "thought": true}}, "", &early), frame{})
+		}
 	}
 	for _, t := range p.pieces {
+		early.Output = min(early.Output+1, p.usage.Output)
 		add(f.chunk(p, []any{object{"text": t}}, "", &early), frame{delta: true})
 	}
+	last := object{"text": "", "thoughtSignature": geminiSignature}
 	if calls := f.calls(p); calls != nil {
-		add(f.chunk(p, calls, "", &early), frame{})
+		add(f.chunk(p, calls, "", &p.usage), frame{})
+		delete(last, "thoughtSignature")
 	}
-	add(f.chunk(p, []any{object{"text": "", "thoughtSignature": geminiSignature}}, f.finish(p), &p.usage), frame{end: true})
+	add(f.chunk(p, []any{last}, f.finish(p), &p.usage), frame{end: true})
 	return out
 }
 
@@ -297,7 +306,7 @@ func (f gemini) whole(p plan) []byte {
 	if len(p.pieces) > 0 {
 		parts = append(parts, object{"text": strings.Join(p.pieces, ""), "thoughtSignature": geminiSignature})
 	}
-	return encode(f.chunk(p, append(parts, f.calls(p)...), f.finish(p), &p.usage))
+	return geminiOrder.encode(f.chunk(p, append(parts, f.calls(p)...), f.finish(p), &p.usage))
 }
 
 func (gemini) failure(status int, no *refusal, id string) []byte {
@@ -323,7 +332,7 @@ func (gemini) failure(status int, no *refusal, id string) []byte {
 	if details != nil {
 		e["details"] = details
 	}
-	return encode(object{"error": e})
+	return geminiOrder.encode(object{"error": e})
 }
 
 func (f gemini) failureEvent(status int, p plan) []byte {

@@ -338,12 +338,34 @@ func (f messages) stopReason(p plan) string {
 	return map[string]string{"end": "end_turn", "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use"}[p.stop]
 }
 
-func (messages) usage(p plan, output int64) object {
-	return object{
+// usage returns the usage of a reply. The events at its begin and its end have a part of the members each.
+func (messages) usage(p plan, output int64, begin, end bool) object {
+	u := object{
 		"input_tokens": p.usage.Input - p.usage.Cached - p.usage.Written, "cache_creation_input_tokens": p.usage.Written, "cache_read_input_tokens": p.usage.Cached,
-		"cache_creation": object{"ephemeral_5m_input_tokens": p.usage.Written - p.usage.Long, "ephemeral_1h_input_tokens": p.usage.Long},
-		"output_tokens":  output, "service_tier": "standard", "output_tokens_details": object{"thinking_tokens": p.usage.Reasoning},
+		"output_tokens": output,
 	}
+	if begin {
+		u["cache_creation"] = object{"ephemeral_5m_input_tokens": p.usage.Written - p.usage.Long, "ephemeral_1h_input_tokens": p.usage.Long}
+		u["service_tier"] = "standard"
+		if p.turn%2 == 0 {
+			u["inference_geo"] = "not_available"
+		}
+	}
+	if end && p.usage.Reasoning > 0 && !claude4.MatchString(p.model) {
+		u["output_tokens_details"] = object{"thinking_tokens": p.usage.Reasoning}
+	}
+	return u
+}
+
+// claude4 are the models that do not count thinking.
+var claude4 = regexp.MustCompile(`-4(-|$)`)
+
+// stopDetails returns the details of a refusal; nil for another reason to stop.
+func (f messages) stopDetails(p plan) any {
+	if f.stopReason(p) != "refusal" {
+		return nil
+	}
+	return object{"type": "refusal", "category": "cyber", "explanation": "This request was blocked.", "recommended_model": p.model}
 }
 
 // arguments returns the arguments of the call with an id.
@@ -354,6 +376,7 @@ func arguments(p plan, id any) string {
 
 // blocks returns the content of a reply. Thinking is signed for its position.
 func (f messages) blocks(p plan) (content []any) {
+	content = []any{}
 	before := p.before
 	before.values = append(slices.Clip(before.values), "assistant")
 	add := func(b object) {
@@ -420,23 +443,38 @@ func (f messages) frames(p plan) []frame {
 	var out []frame
 	event := func(kind string, members object) {
 		members["type"] = kind
-		out = append(out, frame{bytes: fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, encode(members))})
+		out = append(out, frame{bytes: fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, messagesOrder.encode(members))})
 	}
 	start := object{"id": "msg_" + p.id, "type": "message", "role": "assistant", "model": p.model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil}
 	if !p.noUsage {
-		start["usage"] = f.usage(p, min(p.usage.Output, 1))
+		start["usage"] = f.usage(p, min(p.usage.Output, 1), true, false)
 	}
 	event("message_start", object{"message": start})
 	index := 0
+	pinged := false
+	ping := func(turn int) { // once, at a place that differs from reply to reply
+		if !pinged && p.turn%3 == turn {
+			pinged = true
+			event("ping", object{})
+		}
+	}
 	block := func(kind object, deltas func()) {
 		event("content_block_start", object{"index": index, "content_block": kind})
+		ping(0)
 		deltas()
+		ping(2)
 		event("content_block_stop", object{"index": index})
 		index++
 	}
-	delta := func(d object) { event("content_block_delta", object{"index": index, "delta": d}) }
-	event("ping", object{})
-	for _, b := range f.blocks(p) {
+	delta := func(d object) {
+		event("content_block_delta", object{"index": index, "delta": d})
+		ping(1)
+	}
+	content := f.blocks(p)
+	if len(content) == 0 {
+		ping(p.turn % 3)
+	}
+	for _, b := range content {
 		switch o := b.(object); o["type"] {
 		case "thinking":
 			block(object{"type": "thinking", "thinking": "", "signature": ""}, func() {
@@ -448,8 +486,9 @@ func (f messages) frames(p plan) []frame {
 		case "text":
 			block(object{"type": "text", "text": ""}, func() {
 				for _, t := range p.pieces {
+					at := len(out)
 					delta(object{"type": "text_delta", "text": t})
-					out[len(out)-1].delta = true
+					out[at].delta = true
 				}
 			})
 		case "tool_use":
@@ -457,15 +496,20 @@ func (f messages) frames(p plan) []frame {
 			block(object{"type": "tool_use", "id": o["id"], "name": o["name"], "input": object{}}, func() {
 				half := len(arguments) / 2
 				for _, piece := range []string{"", arguments[:half], arguments[half:]} {
+					at := len(out)
 					delta(object{"type": "input_json_delta", "partial_json": piece})
-					out[len(out)-1].delta = true
+					out[at].delta = true
 				}
 			})
 		}
 	}
-	end := object{"delta": object{"stop_reason": f.stopReason(p), "stop_sequence": p.stopped}}
+	stop := object{"stop_reason": f.stopReason(p), "stop_sequence": p.stopped}
+	if details := f.stopDetails(p); details != nil {
+		stop["stop_details"] = details
+	}
+	end := object{"delta": stop}
 	if !p.noUsage {
-		end["usage"] = f.usage(p, p.usage.Output)
+		end["usage"] = f.usage(p, p.usage.Output, false, true)
 	}
 	event("message_delta", end)
 	out[len(out)-1].end = true
@@ -477,10 +521,13 @@ func (f messages) frames(p plan) []frame {
 func (f messages) whole(p plan) []byte {
 	content := f.blocks(p)
 	reply := object{"id": "msg_" + p.id, "type": "message", "role": "assistant", "model": p.model, "content": content, "stop_reason": f.stopReason(p), "stop_sequence": p.stopped}
-	if !p.noUsage {
-		reply["usage"] = f.usage(p, p.usage.Output)
+	if details := f.stopDetails(p); details != nil || !claude4.MatchString(p.model) {
+		reply["stop_details"] = details
 	}
-	return encode(reply)
+	if !p.noUsage {
+		reply["usage"] = f.usage(p, p.usage.Output, true, true)
+	}
+	return messagesOrder.encode(reply)
 }
 
 func (messages) failure(status int, no *refusal, id string) []byte {
@@ -491,7 +538,7 @@ func (messages) failure(status int, no *refusal, id string) []byte {
 	if kind == "" {
 		kind = "api_error"
 	}
-	return encode(object{"type": "error", "error": object{"type": kind, "message": text}, "request_id": "req_" + id})
+	return messagesOrder.encode(object{"type": "error", "error": object{"type": kind, "message": text}, "request_id": "req_" + id})
 }
 
 func (f messages) failureEvent(status int, p plan) []byte {

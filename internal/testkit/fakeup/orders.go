@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"stoa/internal/base/stoa"
 	"stoa/internal/models/sandbox"
 )
 
@@ -183,6 +184,9 @@ type plan struct {
 	chunks     string
 	phase      string
 	finish     string // of Gemini
+	turn       int    // the number of requests before; forms in which a vendor's replies differ are taken in turn
+	fresh      bool   // nothing was sent yet
+	thoughts   bool   // of Gemini: the thinking was requested
 	declared   []declared
 }
 
@@ -242,12 +246,13 @@ type ask struct {
 	usage     bool   // the usage was requested: chat's stream_options.include_usage
 	stops     []string
 	declared  []declared // of Responses: the tools
+	thoughts  bool       // of Gemini: the thinking was requested
 }
 
 func (o Orders) plan(id string, a ask) plan {
 	p := plan{id: id, model: a.model, stop: "end", noUsage: o.Usage == "none"}
 	p.thinking, p.thought, p.interleave, p.chunks = thinking(o.Think), o.Think, o.Interleave, o.Chunks
-	p.before, p.phase, p.finish, p.declared = a.before, o.Phase, o.Finish, a.declared
+	p.before, p.phase, p.finish, p.declared, p.thoughts = a.before, o.Phase, o.Finish, a.declared, a.thoughts
 	text := "The fake vendor heard: " + o.Rest
 	switch {
 	case o.HasSay:
@@ -293,7 +298,7 @@ func (o Orders) plan(id string, a ask) plan {
 	if o.Stop != "" {
 		p.stop = string(o.Stop)
 	}
-	p.usage = Usage{Input: int64(a.bytes+3) / 4, Reasoning: int64(len(p.thinking))}
+	p.usage = Usage{Input: int64(a.bytes+3) / 4, Reasoning: stoa.EstimateTokens(o.Think)}
 	p.usage.Input = cmp.Or(o.Input, p.usage.Input)
 	p.usage.Cached = min(o.Cached, p.usage.Input)
 	p.usage.Written = min(o.Written, p.usage.Input-p.usage.Cached)

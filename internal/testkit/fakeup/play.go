@@ -178,7 +178,7 @@ func (p *play) streamed() {
 	for i, fr := range frames {
 		// A fault "after 0" happens before the first event, one "after N" right after the Nth
 		// delta.
-		if (i == 0 || i > 0 && frames[i-1].delta) && deltas == o.FaultAfter && o.Fault != "" && !p.fault() {
+		if (i == 0 || i > 0 && frames[i-1].delta) && deltas == o.FaultAfter && o.Fault != "" && !p.fault(i == 0) {
 			return
 		}
 		if o.HasCut && (fr.delta || fr.end) && deltas == o.Cut {
@@ -201,8 +201,9 @@ func (p *play) streamed() {
 	}
 }
 
-// fault carries out the ordered fault and reports whether the reply continues.
-func (p *play) fault() bool {
+// fault carries out the ordered fault and reports whether the reply continues. fresh means that nothing was sent yet.
+func (p *play) fault(fresh bool) bool {
+	p.plan.fresh = fresh
 	switch p.orders.Fault {
 	case FaultHangBody:
 		p.hang()

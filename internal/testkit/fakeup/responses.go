@@ -71,7 +71,9 @@ func (responses) read(r *http.Request, body object, key string) (a ask, no *refu
 	}
 	for _, k := range []string{"temperature", "top_p"} {
 		if body[k] != nil && reasons(a.model) && effort != "none" {
-			return a, bad("Unsupported parameter: '%s' is not supported with this model.", k)
+			no := bad("Unsupported parameter: '%s' is not supported with this model.", k)
+			no.param = k
+			return a, no
 		}
 	}
 	if tools, has := body["tools"]; has {
@@ -230,6 +232,20 @@ func (responses) reply(p plan, status string, output []any) object {
 		"id": "resp_" + p.id, "object": "response", "created_at": 1_790_000_000, "status": status, "model": p.model, "output": output,
 		"error": nil, "incomplete_details": nil, "usage": nil, "store": false, "parallel_tool_calls": true, "metadata": object{},
 	}
+	if p.short() {
+		for _, name := range []string{"error", "incomplete_details", "store", "parallel_tool_calls", "metadata"} {
+			delete(r, name)
+		}
+		r["service_tier"] = "auto"
+	} else {
+		for _, name := range []string{"instructions", "max_output_tokens", "max_tool_calls", "previous_response_id", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "user"} {
+			r[name] = nil
+		}
+		maps.Copy(r, object{
+			"background": false, "reasoning": object{"effort": "medium", "summary": nil}, "service_tier": "auto", "temperature": 1, "text": object{"format": object{"type": "text"}, "verbosity": "medium"},
+			"tool_choice": "auto", "tools": []any{}, "top_logprobs": 0, "top_p": 1, "truncation": "disabled",
+		})
+	}
 	if status == "completed" || status == "incomplete" {
 		if !p.noUsage {
 			r["usage"] = object{
@@ -246,6 +262,17 @@ func (responses) reply(p plan, status string, output []any) object {
 		}
 	}
 	return r
+}
+
+// short reports whether a reply is as short as those for OpenAI's own agent, which lack what was not set.
+// Replies are so in turn.
+func (p plan) short() bool { return p.turn%2 == 1 }
+
+func (p plan) order() order {
+	if p.short() {
+		return shortOrder
+	}
+	return responsesOrder
 }
 
 func (responses) status(p plan) string {
@@ -295,7 +322,10 @@ func (f responses) frames(p plan) []frame {
 	var out []frame
 	event := func(kind string, members object) {
 		members["type"], members["sequence_number"] = kind, len(out)
-		out = append(out, frame{bytes: fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, encode(members))})
+		if _, isText := members["delta"].(string); isText && !p.short() {
+			members["obfuscation"] = "x7"
+		}
+		out = append(out, frame{bytes: fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, p.order().encode(members))})
 	}
 	event("response.created", object{"response": f.reply(p, "in_progress", []any{})})
 	event("response.in_progress", object{"response": f.reply(p, "in_progress", []any{})})
@@ -305,9 +335,18 @@ func (f responses) frames(p plan) []frame {
 		begun := object{"id": o["id"], "type": o["type"], "status": "in_progress"}
 		switch o["type"] {
 		case "reasoning":
-			event("response.output_item.added", object{"output_index": i, "item": object{"id": o["id"], "type": "reasoning", "summary": []any{}}})
-			for _, t := range p.thinking {
-				event("response.reasoning_summary_text.delta", object{"item_id": o["id"], "output_index": i, "summary_index": 0, "delta": t})
+			event("response.output_item.added", object{"output_index": i, "item": object{"id": o["id"], "type": "reasoning", "summary": []any{}, "encrypted_content": encryptedReasoning}})
+			at := func(members object) object {
+				members["item_id"], members["output_index"], members["summary_index"] = o["id"], i, 0
+				return members
+			}
+			if summary := o["summary"].([]any); len(summary) > 0 {
+				event("response.reasoning_summary_part.added", at(object{"part": object{"type": "summary_text", "text": ""}}))
+				for _, t := range p.thinking {
+					event("response.reasoning_summary_text.delta", at(object{"delta": t}))
+				}
+				event("response.reasoning_summary_text.done", at(object{"text": strings.Join(p.thinking, "")}))
+				event("response.reasoning_summary_part.done", at(object{"part": summary[0]}))
 			}
 		case "message":
 			begun["role"], begun["content"] = "assistant", []any{}
@@ -322,10 +361,13 @@ func (f responses) frames(p plan) []frame {
 				return members
 			}
 			for _, t := range p.pieces {
-				if p.refusal {
+				switch {
+				case p.refusal:
 					event("response.refusal.delta", at(object{"delta": t}))
-				} else {
-					event("response.output_text.delta", at(object{"delta": t, "logprobs": []any{}, "obfuscation": "x7"}))
+				case p.short():
+					event("response.output_text.delta", at(object{"delta": t}))
+				default:
+					event("response.output_text.delta", at(object{"delta": t, "logprobs": []any{}}))
 				}
 				out[len(out)-1].delta = true
 			}
@@ -358,7 +400,11 @@ func (f responses) frames(p plan) []frame {
 					out[len(out)-1].delta = true
 				}
 			}
-			event("response.function_call_arguments.done", object{"item_id": o["id"], "output_index": i, "arguments": o["arguments"], "name": o["name"]})
+			done := object{"item_id": o["id"], "output_index": i, "arguments": o["arguments"]}
+			if p.short() { // documented, but not always sent
+				done["name"] = o["name"]
+			}
+			event("response.function_call_arguments.done", done)
 		}
 		event("response.output_item.done", object{"output_index": i, "item": item})
 	}
@@ -367,7 +413,13 @@ func (f responses) frames(p plan) []frame {
 	return out
 }
 
-func (f responses) whole(p plan) []byte { return encode(f.reply(p, f.status(p), f.output(p))) }
+func (f responses) whole(p plan) []byte {
+	order := responsesOrder
+	if p.short() {
+		order = shortWholeOrder
+	}
+	return order.encode(f.reply(p, f.status(p), f.output(p)))
+}
 
 func (responses) failure(status int, no *refusal, id string) []byte {
 	return openAIError(status, no)
@@ -388,7 +440,11 @@ func openAIError(status int, no *refusal) []byte {
 			code = "server_is_overloaded"
 		}
 	}
-	return encode(object{"error": object{"message": no.text, "type": kind, "param": nil, "code": code}})
+	param := any(nil)
+	if no.param != "" {
+		param = no.param
+	}
+	return chatOrder.encode(object{"error": object{"message": no.text, "type": kind, "param": param, "code": code}})
 }
 
 func (f responses) failureEvent(status int, p plan) []byte {
@@ -398,9 +454,15 @@ func (f responses) failureEvent(status int, p plan) []byte {
 	}
 	failed := f.reply(p, "failed", []any{})
 	failed["error"] = object{"code": failure["code"], "message": failure["message"]}
-	return fmt.Appendf(nil, "event: error\ndata: %s\n\nevent: response.failed\ndata: %s\n\n",
-		encode(object{"type": "error", "sequence_number": 2, "error": failure}),
-		encode(object{"type": "response.failed", "sequence_number": 3, "response": failed}))
+	var out []byte
+	if p.fresh {
+		for _, fr := range f.frames(p)[:2] {
+			out = append(out, fr.bytes...)
+		}
+	}
+	return fmt.Appendf(out, "event: error\ndata: %s\n\nevent: response.failed\ndata: %s\n\n",
+		p.order().encode(object{"type": "error", "sequence_number": 2, "error": failure}),
+		p.order().encode(object{"type": "response.failed", "sequence_number": 3, "response": failed}))
 }
 
 func (responses) malformed() []byte {

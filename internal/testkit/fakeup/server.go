@@ -299,7 +299,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.opts.Brief {
 		s.Header, s.Body = r.Header.Clone(), text
 	}
+	turn := 0
 	h.update(func() {
+		turn = len(h.served)
 		h.served = append(h.served, s)
 		h.inFlight++
 		h.peak = max(h.peak, h.inFlight)
@@ -345,6 +347,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := &play{h: h, f: f, w: w, r: r, out: http.NewResponseController(w), s: s, stream: a.stream, left: r.Context().Done()}
 	p.orders = o.attempt(s.Attempt)
 	p.plan = p.orders.plan(s.ID, a)
+	p.plan.turn = turn
 	if f.name() == "chat" && !a.usage {
 		p.plan.noUsage = true
 	}

@@ -1637,6 +1637,7 @@ export interface Invitation {
   createdAt: string;
   createdBy: string | null;
   createdByName?: string;
+  email: string | null;
   expiresAt: string;
   grantMicro?: number;
   id: string;
@@ -1656,11 +1657,14 @@ export interface InvitationWithLink {
   accountName?: string;
   createdAt: string;
   createdBy: string | null;
+  email: string | null;
   expiresAt: string;
   grantMicro?: number;
   id: string;
   link: string;
+  mailed: boolean;
   name: string | null;
+  notMailed?: "no_mail_server" | "no_public_url" | "no_secrets_key" | "mail_limit";
   operatorRole: "admin" | "support" | "billing" | null;
   plan?: string;
   role: "owner" | "member" | "viewer";
@@ -1668,12 +1672,14 @@ export interface InvitationWithLink {
 
 export interface InviteAccount {
   accountName: string;
+  email?: string | null;
   grantMicro?: number | null;
   name?: string | null;
   plan?: string | null;
 }
 
 export interface InviteMember {
+  email?: string | null;
   name?: string | null;
   operatorRole?: "admin" | "support" | "billing" | null;
   role: "owner" | "member" | "viewer";
@@ -3214,6 +3220,8 @@ export interface SignInLink {
   expiresAt: string;
   id: string;
   link: string;
+  mailed: boolean;
+  notMailed?: "no_mail_server" | "no_public_url" | "no_secrets_key" | "mail_limit";
 }
 
 export interface Source {

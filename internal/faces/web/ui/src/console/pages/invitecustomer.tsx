@@ -6,7 +6,7 @@ import { TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
 import { PlanField, toMicro } from "../parts/plan";
 import { useSession } from "../parts/session";
-import { Link } from "./members";
+import { EmailField, Link } from "./members";
 
 // InviteCustomer is the button with its dialogs.
 export function InviteCustomer() {
@@ -24,7 +24,7 @@ export function InviteCustomer() {
           }}
         />
       )}
-      {made && <Link title="The invitation" link={made.link} expires={made.expiresAt} onClose={() => setMade(undefined)} />}
+      {made && <Link title="The invitation" made={made} onClose={() => setMade(undefined)} />}
     </>
   );
 }
@@ -33,6 +33,7 @@ function Invite({ onDone, onClose }: { onDone: (made: InvitationWithLink) => voi
   const { api } = useSession();
   const [account, setAccount] = useState("");
   const [name, setName] = useState("");
+  const [email, setEmail] = useState("");
   const [plan, setPlan] = useState("free");
   const [grant, setGrant] = useState("");
   const action = useAction();
@@ -40,6 +41,7 @@ function Invite({ onDone, onClose }: { onDone: (made: InvitationWithLink) => voi
     action.run(async (once) => {
       const body: InviteAccount = { accountName: account.trim(), plan };
       if (name.trim()) body.name = name.trim();
+      if (email.trim()) body.email = email.trim();
       if (grant) body.grantMicro = toMicro(grant);
       onDone(await api.create<InvitationWithLink>("/accounts/invitations", body, once));
     });
@@ -47,6 +49,7 @@ function Invite({ onDone, onClose }: { onDone: (made: InvitationWithLink) => voi
     <FormDialog id="invite-customer" title="Invite a customer" submit="Create the link" ready={!!account.trim()} action={action} onSubmit={submit} onClose={onClose}>
       <TextField id="invited-account" label="Name of the account" hint="It is created when the person opens the link and accepts." maxLength={200} value={account} onChange={setAccount} autofocus />
       <TextField id="invited-person" label="Name of the person" hint="The owner of the account. Optional." maxLength={200} value={name} onChange={setName} />
+      <EmailField value={email} onChange={setEmail} />
       <PlanField value={plan} onChange={setPlan} />
       <TextField id="invited-grant" label="Starting credits" hint="Empty: none." type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
     </FormDialog>

@@ -41,7 +41,7 @@ export function Members() {
   const open = useLoad((signal) => api.get<InvitationList>("/invitations", { q: filter.q, limit: most }, signal), [api, filter.q]);
   const ofMember = (when: (m: Member) => boolean) => (row: Row) => !invited(row) && when(row);
   const ofInvitation = (row: Row) => changes && invited(row);
-  const shows = (ends: Ends, title: string) => (link: { link: string; expiresAt: string }) => ends.onNext(({ onClose }) => <Link title={title} link={link.link} expires={link.expiresAt} onClose={onClose} />);
+  const shows = (ends: Ends, title: string) => (made: InvitationWithLink | SignInLink) => ends.onNext(({ onClose }) => <Link title={title} made={made} onClose={onClose} />);
   return (
     <>
       {open.problem && <Failure problem={open.problem} retry={open.reload} />}
@@ -63,9 +63,10 @@ export function Members() {
               invited(row) ? (
                 <div>
                   <div class="breaks">
-                    {row.name || <span class="muted">Anyone with the link</span>} <Badge meaning="waiting">invited</Badge>
+                    {row.name || row.email || <span class="muted">Anyone with the link</span>} <Badge meaning="waiting">invited</Badge>
                   </div>
                   <div class="small muted breaks">
+                    {row.name && row.email && `${row.email}, `}
                     {row.accountName && `becomes the owner of ${row.accountName}, `}
                     {row.createdByName && `by ${row.createdByName}, `}
                     expires <Time at={row.expiresAt} />
@@ -142,6 +143,7 @@ function RoleFields({ role, operatorRole, onRole, onOperatorRole }: { role: Role
 function Invite({ onDone, onClose }: { onDone: (made: InvitationWithLink) => void; onClose: () => void }) {
   const { api } = useSession();
   const [name, setName] = useState("");
+  const [email, setEmail] = useState("");
   const [role, setRole] = useState<Role>("member");
   const [operatorRole, setOperatorRole] = useState<OperatorRole>("");
   const action = useAction();
@@ -149,12 +151,14 @@ function Invite({ onDone, onClose }: { onDone: (made: InvitationWithLink) => voi
     action.run(async (once) => {
       const body: InviteMember = { role };
       if (name.trim()) body.name = name.trim();
+      if (email.trim()) body.email = email.trim();
       if (operatorRole) body.operatorRole = operatorRole;
       onDone(await api.create<InvitationWithLink>("/members", body, once));
     });
   return (
     <FormDialog id="invite" title="Invite" submit="Create the link" action={action} onSubmit={submit} onClose={onClose}>
       <TextField id="member-name" label="Name" hint="Of the person, as others see it." placeholder="as they give it" maxLength={200} value={name} onChange={setName} autofocus />
+      <EmailField value={email} onChange={setEmail} />
       <RoleFields role={role} operatorRole={operatorRole} onRole={setRole} onOperatorRole={setOperatorRole} />
     </FormDialog>
   );
@@ -194,10 +198,25 @@ function MakeLink({ of: m, onDone, onClose }: { of: Member; onDone: (made: SignI
   );
 }
 
-export function Link({ title, link, expires, onClose }: { title: string; link: string; expires: string; onClose: () => void }) {
+// EmailField is the address to which the link of an invitation is sent.
+export function EmailField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+  return <TextField id="invited-email" label="Email" hint="Optional. The link is also sent to it, if the service sends mail." maxLength={254} value={value} onChange={onChange} />;
+}
+
+const reasons = {
+  no_mail_server: "this service sends no mail",
+  no_public_url: "this service does not know its address (publicUrl)",
+  no_secrets_key: "this service has no key to store it with (secrets.keys)",
+  mail_limit: "this account has sent too many mails today",
+};
+
+export function Link({ title, made, onClose }: { title: string; made: InvitationWithLink | SignInLink; onClose: () => void }) {
   return (
-    <Secret title={title} text={link} onClose={onClose}>
-      Send it over a channel that only this person can read. It works once and expires <Time at={expires} />.
+    <Secret title={title} text={made.link} onClose={onClose}>
+      {made.mailed && "The link is sent by mail. "}
+      {made.notMailed && `The link is not sent by mail, because ${reasons[made.notMailed]}. `}
+      {!made.mailed && "Send it over a channel that only this person can read. "}
+      It works once and expires <Time at={made.expiresAt} />.
     </Secret>
   );
 }
