@@ -80,6 +80,41 @@ func neighbour(t *testing.T, script string, args ...string) <-chan string {
 	}
 }
 
+var (
+	formAction  = regexp.MustCompile(`<form[^>]*action="([^"]+)"`)
+	hiddenField = regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`)
+)
+
+// signIn goes through the pages of an identity provider on the port as a browser does, and returns the browser and
+// the final reply.
+func (h *server) signIn(t *testing.T, port int, person, password string) (browser *http.Client, status int, at string) {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser = &http.Client{Jar: jar}
+	res, err := browser.Get(h.url + "/signin/corp")
+	for range 5 {
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		action := formAction.FindSubmatch(page)
+		if action == nil || res.Request.URL.Port() != fmt.Sprint(port) {
+			break
+		}
+		values := url.Values{"login": {person}, "username": {person}, "password": {password}}
+		for _, f := range hiddenField.FindAllSubmatch(page, -1) {
+			values.Set(string(f[1]), html.UnescapeString(string(f[2])))
+		}
+		to, _ := res.Request.URL.Parse(html.UnescapeString(string(action[1])))
+		res, err = browser.PostForm(to.String(), values)
+	}
+	return browser, res.StatusCode, res.Request.URL.Path
+}
+
 // TestNeighbourIdentityProvider signs people in with panva's oidc-provider at its defaults, whose ID tokens
 // have neither name nor groups.
 func TestNeighbourIdentityProvider(t *testing.T) {
@@ -91,40 +126,10 @@ func TestNeighbourIdentityProvider(t *testing.T) {
 	h.env = []string{"OIDC_SECRET=the-secret-of-the-client"}
 	neighbour(t, "identity.mjs", fmt.Sprint(port), h.url+"/signin/corp/callback")
 	h.start()
-	form := regexp.MustCompile(`<form[^>]*action="([^"]+)"`)
-	hidden := regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`)
-	// signIn goes through the provider's pages as a browser does, and returns the final reply.
-	signIn := func(person string) (status int, at string) {
-		t.Helper()
-		jar, err := cookiejar.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		browser := &http.Client{Jar: jar}
-		res, err := browser.Get(h.url + "/signin/corp")
-		for range 5 {
-			if err != nil {
-				t.Fatal(err)
-			}
-			page, _ := io.ReadAll(res.Body)
-			res.Body.Close()
-			action := form.FindSubmatch(page)
-			if action == nil || res.Request.URL.Port() != fmt.Sprint(port) {
-				break
-			}
-			values := url.Values{"login": {person}, "password": {"any"}}
-			for _, f := range hidden.FindAllSubmatch(page, -1) {
-				values.Set(string(f[1]), html.UnescapeString(string(f[2])))
-			}
-			to, _ := res.Request.URL.Parse(html.UnescapeString(string(action[1])))
-			res, err = browser.PostForm(to.String(), values)
-		}
-		return res.StatusCode, res.Request.URL.Path
-	}
-	if status, at := signIn("ada"); status != http.StatusOK || at != "/console" {
+	if _, status, at := h.signIn(t, port, "ada", "any"); status != http.StatusOK || at != "/console" {
 		t.Errorf("ada of the group ends at %s with %d", at, status)
 	}
-	if status, _ := signIn("bob"); status != http.StatusForbidden {
+	if _, status, _ := h.signIn(t, port, "bob", "any"); status != http.StatusForbidden {
 		t.Errorf("bob without a group is answered %d", status)
 	}
 	var members struct {

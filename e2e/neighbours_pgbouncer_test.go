@@ -1,16 +1,14 @@
+//go:build linux
+
 package e2e
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"stoa/internal/testkit/fakeup"
 )
@@ -18,12 +16,7 @@ import (
 // pooler starts PgBouncer in front of a database and returns its address for the role node.
 func pooler(t *testing.T, d *database, mode, more string) string {
 	t.Helper()
-	program := "/usr/sbin/pgbouncer"
-	if found, err := exec.LookPath("pgbouncer"); err == nil {
-		program = found
-	} else if _, err := os.Stat(program); err != nil {
-		t.Skip("pgbouncer is not installed")
-	}
+	program := installed(t, "pgbouncer")
 	port, dir := freePort(t), filepath.Join(d.dir, "pgbouncer-"+mode)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -49,40 +42,9 @@ max_client_conn = 200
 	}
 	cmd := exec.Command(program, file) // in the foreground
 	cmd.SysProcAttr = d.owner
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-ended
-	})
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
-	defer cancel()
-	for {
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			return fmt.Sprintf("postgres://node@%s/stoa?sslmode=disable", address)
-		}
-		select {
-		case err := <-ended:
-			ended <- err
-			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("pgbouncer ended: %v\n%s", err, text)
-		case <-ctx.Done():
-			t.Fatal("pgbouncer does not answer")
-		default:
-			pass(ctx, 20*time.Millisecond)
-		}
-	}
+	beside(t, cmd, address)
+	return fmt.Sprintf("postgres://node@%s/stoa?sslmode=disable", address)
 }
 
 // TestNeighbourPgBouncer starts the service behind PgBouncer: its session mode serves, and what breaks the
@@ -124,11 +86,7 @@ func TestNeighbourPgBouncer(t *testing.T) {
 // TestNeighbourPrometheus checks the rules that the docs print with Prometheus' own tool.
 func TestNeighbourPrometheus(t *testing.T) {
 	t.Parallel()
-	program, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed")
-	}
-	out, err := exec.Command(program, "check", "rules", "../docs/prometheus-rules.yaml").CombinedOutput()
+	out, err := exec.Command(installed(t, "promtool"), "check", "rules", "../docs/prometheus-rules.yaml").CombinedOutput()
 	if t.Logf("%s", out); err != nil || !strings.Contains(string(out), "SUCCESS: 9 rules found") {
 		t.Errorf("promtool: %v", err)
 	}

@@ -30,6 +30,7 @@ type database struct {
 	port  int
 	owner *syscall.SysProcAttr // it must not run as root
 	most  int                  // max_connections
+	more  []string             // arguments of the next start
 
 	mu    sync.Mutex
 	shell *exec.Cmd
@@ -40,9 +41,35 @@ type database struct {
 // PostgreSQL is not installed.
 func newDatabase(t testing.TB, connections int) *database {
 	t.Helper()
+	d := stoppedDatabase(t, connections)
+	if out, err := d.command("initdb", "-D", filepath.Join(d.dir, "data"), "-U", "admin", "-A", "trust", "-E", "UTF8", "--locale=C").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	d.start()
+	t.Cleanup(d.stop)
+	d.admin("CREATE ROLE node LOGIN")
+	d.admin("CREATE DATABASE stoa OWNER node")
+	return d
+}
+
+// standby starts a server that follows d.
+func (d *database) standby(t testing.TB) *database {
+	t.Helper()
+	s := stoppedDatabase(t, d.most)
+	if out, err := s.command("pg_basebackup", "-D", filepath.Join(s.dir, "data"), "-R", "-c", "fast", "-d", d.url("admin", "postgres")).CombinedOutput(); err != nil {
+		t.Fatalf("pg_basebackup: %v\n%s", err, out)
+	}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+// stoppedDatabase returns a server without data.
+func stoppedDatabase(t testing.TB, connections int) *database {
+	t.Helper()
 	d := &database{t: t, port: freePort(t), most: connections}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if path, err := exec.LookPath("initdb"); err == nil {
+	if path, err := exec.LookPath("initdb"); err == nil && len(found) == 0 {
 		found = append(found, path)
 	}
 	if len(found) == 0 {
@@ -61,14 +88,6 @@ func newDatabase(t testing.TB, connections int) *database {
 			t.Fatal(err)
 		}
 	}
-	data := filepath.Join(d.dir, "data")
-	if out, err := d.command("initdb", "-D", data, "-U", "admin", "-A", "trust", "-E", "UTF8", "--locale=C").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	d.start()
-	t.Cleanup(d.stop)
-	d.admin("CREATE ROLE node LOGIN")
-	d.admin("CREATE DATABASE stoa OWNER node")
 	return d
 }
 
@@ -96,9 +115,11 @@ func (d *database) start() {
 		d.t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command("sh", "-c", `"$@" & server=$!; cat >/dev/null; kill -QUIT $server; wait $server`, "sh",
+	cmd := exec.Command("sh", append([]string{
+		"-c", `"$@" & server=$!; cat >/dev/null; kill -QUIT $server; wait $server`, "sh",
 		filepath.Join(d.bin, "postgres"), "-D", filepath.Join(d.dir, "data"), "-p", strconv.Itoa(d.port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "shared_buffers=64MB", "-c", "max_connections="+strconv.Itoa(d.most))
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "shared_buffers=64MB", "-c", "max_connections=" + strconv.Itoa(d.most),
+	}, d.more...)...)
 	cmd.Dir, cmd.SysProcAttr = d.dir, d.owner
 	cmd.Stdout, cmd.Stderr = log, log
 	stdin, err := cmd.StdinPipe()

@@ -45,6 +45,7 @@ type s3Error struct {
 var settings = map[string]string{
 	"NoSuchBucket": "bucket", "InvalidBucketName": "bucket", "PermanentRedirect": "endpoint", "TemporaryRedirect": "endpoint",
 	"InvalidAccessKeyId": "accessKey", "SignatureDoesNotMatch": "secretKey", "AuthorizationHeaderMalformed": "region", "InvalidRegion": "region",
+	"XAdminUserNotFound": "accessKey", // versitygw 1.8
 }
 
 func (e *s3Error) Error() string {

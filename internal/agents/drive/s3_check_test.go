@@ -19,7 +19,7 @@ func TestARefusedBucketSaysWhy(t *testing.T) {
 		status  int
 		setting string
 	}{
-		"NoSuchBucket": {404, "drive.store.s3.bucket"}, "InvalidAccessKeyId": {403, "drive.store.s3.accessKey"}, "SignatureDoesNotMatch": {403, "drive.store.s3.secretKey"},
+		"NoSuchBucket": {404, "drive.store.s3.bucket"}, "InvalidAccessKeyId": {403, "drive.store.s3.accessKey"}, "XAdminUserNotFound": {404, "drive.store.s3.accessKey"}, "SignatureDoesNotMatch": {403, "drive.store.s3.secretKey"},
 		"AuthorizationHeaderMalformed": {400, "drive.store.s3.region"}, "RequestTimeTooSkewed": {403, "clock"}, "AccessDenied": {403, "rights"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -47,6 +47,7 @@ func OpenDirect(ctx context.Context, address, suffix string, lineage *Lineage, l
 	}
 	cfg.RuntimeParams["application_name"] += suffix
 	cfg.AfterConnect = durable("off")
+	lineage.survey(ctx, cfg)
 	d := &Direct{cfg: cfg}
 	d.conn, err = connectPatiently(ctx, cfg, log)
 	return d, err

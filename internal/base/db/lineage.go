@@ -29,6 +29,7 @@ type Lineage struct {
 
 	mu      sync.Mutex
 	newest  server
+	kept    server    // in the file
 	begun   bool      // this process has accepted a connection
 	hidden  bool      // the server does not say which one it is
 	reports time.Time // when a refusal may be logged again
@@ -64,6 +65,7 @@ func NewLineage(dir string, log *slog.Logger) *Lineage {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		log.Warn("the last PostgreSQL server is not known", "file", l.file, "error", err)
 	}
+	l.kept = l.newest
 	return l
 }
 
@@ -71,18 +73,54 @@ func NewLineage(dir string, log *slog.Logger) *Lineage {
 // address may lead to the right server.
 var errRefused = errors.New("the connection was refused")
 
+// survey finds the highest timeline among the servers of an address, before the first connection. After a failover
+// two of them may accept writes. Without the file, only a comparison shows that the first one is an old primary.
+func (l *Lineage) survey(ctx context.Context, address *pgx.ConnConfig) {
+	if l == nil || oneHost(address) {
+		return
+	}
+	hosts := append([]*pgconn.FallbackConfig{{Host: address.Host, Port: address.Port, TLSConfig: address.TLSConfig}}, address.Fallbacks...)
+	var all sync.WaitGroup
+	for _, host := range hosts {
+		all.Go(func() {
+			one := address.Config.Copy()
+			one.Host, one.Port, one.TLSConfig, one.Fallbacks, one.ValidateConnect, one.AfterConnect = host.Host, host.Port, host.TLSConfig, nil, nil, nil
+			c, err := pgconn.ConnectConfig(ctx, one)
+			if err != nil {
+				return // it is not needed
+			}
+			defer c.Close(ctx)
+			found, err := identify(ctx, c)
+			if err != nil || found.Timeline == 0 {
+				return
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if !l.begun && (l.newest.System == "" || l.newest.System == found.System && l.newest.Timeline < found.Timeline) {
+				l.newest = found
+			}
+		})
+	}
+	all.Wait()
+}
+
+// identify returns the server of a connection.
+func identify(ctx context.Context, c *pgconn.PgConn) (found server, err error) {
+	found.System, err = ask(ctx, c, `SELECT system_identifier::text FROM pg_control_system()`)
+	if err != nil {
+		return found, err
+	}
+	// The timeline of the last checkpoint is that of before the promotion for some minutes.
+	segment, err := ask(ctx, c, `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE pg_walfile_name(pg_current_wal_lsn()) END`)
+	if err == nil && segment != "" {
+		found.Timeline, err = strconv.ParseUint(segment[:min(8, len(segment))], 16, 64)
+	}
+	return found, err
+}
+
 // check returns an error if a new connection leads to another server.
 func (l *Lineage) check(ctx context.Context, c *pgconn.PgConn) error {
-	var found server
-	system, err := ask(ctx, c, `SELECT system_identifier::text FROM pg_control_system()`)
-	if err == nil {
-		// The timeline of the last checkpoint is that of before the promotion for some minutes.
-		var segment string
-		if segment, err = ask(ctx, c, `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE pg_walfile_name(pg_current_wal_lsn()) END`); err == nil && segment != "" {
-			found.Timeline, err = strconv.ParseUint(segment[:min(8, len(segment))], 16, 64)
-		}
-		found.System = system
-	}
+	found, err := identify(ctx, c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
@@ -102,12 +140,15 @@ func (l *Lineage) check(ctx context.Context, c *pgconn.PgConn) error {
 		}
 		return err
 	}
-	if !l.begun && l.newest.System != "" && l.newest.System != found.System {
+	if !l.begun && l.kept.System != "" && l.kept.System != found.System {
 		l.log.Warn("the database is on another PostgreSQL server than at the last start", "file", l.file)
 	}
 	l.begun = true
 	if found.System != l.newest.System || found.Timeline > l.newest.Timeline {
 		l.newest = found
+	}
+	if l.kept != l.newest {
+		l.kept = l.newest
 		l.keep()
 	}
 	return nil

@@ -186,6 +186,13 @@ func TestOldPrimaryGetsNoWrites(t *testing.T) {
 		t.Error(err)
 	}
 
+	// Without the file, the servers of the address are compared.
+	forgetful := open(t, db.Config{PostgresURL: address(a, b), Lineage: db.NewLineage("", logger)})
+	exec(t, forgetful, "INSERT INTO things VALUES (200)")
+	if old, renewed := count(a), count(b); old != 1 || renewed != 12 {
+		t.Errorf("after a start without the file the old primary has %d rows, the new one %d; want 1 and 12", old, renewed)
+	}
+
 	// Another system is possible at a start, and impossible later.
 	c := newCluster(t, initialized)
 	c.start()

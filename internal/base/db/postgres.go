@@ -142,6 +142,7 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Lineage.survey(ctx, pc)
 	pool := sql.OpenDB(pgConnector{stdlib.GetConnector(*pc)})
 	n := cmp.Or(cfg.Connections, DefaultConnections)
 	pool.SetMaxOpenConns(n)

@@ -83,7 +83,14 @@ type Error struct {
 	err       error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("mail server: %s: %v", e.Reason, e.err) }
+func (e *Error) Error() string {
+	text := fmt.Sprintf("mail server: %s: %v", e.Reason, e.err)
+	if strings.HasSuffix(e.Reply, heloHint) {
+		text += heloHint // for the log and for those who check the configuration, who do not see the reply
+	}
+	return text
+}
+
 func (e *Error) Unwrap() error { return e.err }
 
 // client returns a client for one connection.

@@ -188,7 +188,7 @@ func TestARefusedHeloIsASetting(t *testing.T) {
 			s.Refuse(verb, reply)
 			s.Refuse("HELO", reply)
 			err := sender.Send(t.Context(), message)
-			if e, ok := errors.AsType[*Error](err); !ok || e.Permanent || e.Reason != Refused || e.Code != 504 || !strings.Contains(e.Reply, "need fully-qualified hostname") || !strings.Contains(e.Reply, "mail.smtp.helo") {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Permanent || e.Reason != Refused || e.Code != 504 || !strings.Contains(e.Reply, "need fully-qualified hostname") || !strings.Contains(e.Reply, "mail.smtp.helo") || !strings.Contains(err.Error(), "mail.smtp.helo") {
 				t.Errorf("%s: %+v", verb, err)
 			}
 			s.Refuse(verb, "")

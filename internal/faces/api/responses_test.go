@@ -529,6 +529,15 @@ func TestASlowVendorsStreamBeginsByItself(t *testing.T) {
 	}
 }
 
+func TestCommentsFillPausesBeforeHeaderWait(t *testing.T) {
+	t.Parallel()
+	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.HeaderWait, s.KeepAlive = time.Hour, 20*time.Millisecond }})
+	r := h.Client(t).Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "stream": true, "input": "slow: 200ms\ntokens: 2"})
+	if !strings.Contains(string(r.Body), ": keepalive\n\n") {
+		t.Errorf("%q: no comment between the deltas", r.Body)
+	}
+}
+
 func TestAutoPassesOverAModelThatFails(t *testing.T) {
 	t.Parallel()
 	f := fakeup.Start(t)

@@ -231,6 +231,9 @@ func (e *eventStream) begin() {
 		return
 	}
 	e.begun = true
+	if e.s.KeepAlive < e.s.HeaderWait {
+		e.timer.Reset(e.s.KeepAlive) // it was set for the headers
+	}
 	h := e.w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = eventStreamType, noCache, notBuffered
 	e.w.WriteHeader(http.StatusOK)
