@@ -73,12 +73,17 @@ func NewLineage(dir string, log *slog.Logger) *Lineage {
 // address may lead to the right server.
 var errRefused = errors.New("the connection was refused")
 
+// surveyTime is how long a start waits for the servers of an address.
+const surveyTime = 5 * time.Second
+
 // survey finds the highest timeline among the servers of an address, before the first connection. After a failover
 // two of them may accept writes. Without the file, only a comparison shows that the first one is an old primary.
 func (l *Lineage) survey(ctx context.Context, address *pgx.ConnConfig) {
 	if l == nil || oneHost(address) {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, surveyTime) // a server that is away delays a start
+	defer cancel()
 	hosts := append([]*pgconn.FallbackConfig{{Host: address.Host, Port: address.Port, TLSConfig: address.TLSConfig}}, address.Fallbacks...)
 	var all sync.WaitGroup
 	for _, host := range hosts {
