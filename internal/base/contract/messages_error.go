@@ -37,6 +37,9 @@ func AppendMessagesError(b []byte, e *MessagesError) []byte {
 	}
 	b = append(b, `,"code":`...)
 	b = jsonx.AppendString(b, e.Code)
+	if e.Param == "thread" { // Anthropic's SDK then goes on without threads
+		b = append(b, `,"details":{"error_code":"thread_unsupported_request","unsupported":["thread"]}`...)
+	}
 	b = append(b, `,"retryable":`...)
 	b = strconv.AppendBool(b, e.Retryable)
 	b = append(b, `},"request_id":`...)

@@ -22,7 +22,7 @@ func (c *chatRequest) write(o object) error {
 	if err := refuseOfChat(o); err != nil {
 		return err
 	}
-	c.copy(o, "model", "temperature", "top_p", "stream", "parallel_tool_calls", "metadata", "user", "store", "frequency_penalty", "presence_penalty", "top_logprobs", "prompt_cache_key", "safety_identifier", "service_tier", "strict_model")
+	c.copy(o, "model", "temperature", "top_p", "stream", "parallel_tool_calls", "metadata", "user", "store", "frequency_penalty", "presence_penalty", "top_logprobs", "prompt_cache_key", "prompt_cache_options", "moderation", "safety_identifier", "service_tier", "strict_model")
 	for _, limit := range []string{"max_completion_tokens", "max_tokens"} { // the newer one takes precedence
 		if o.get(limit) != nil {
 			c.move("", "max_output_tokens", o, limit)

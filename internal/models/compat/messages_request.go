@@ -21,6 +21,12 @@ type messagesRequest struct{ *translator }
 
 // write translates the body.
 func (m *messagesRequest) write(o object, counting bool) error {
+	if err := o.refuse(refusal{"thread", "Nothing is stored between calls. Send all earlier turns in \"messages\", without \"thread\"."}); err != nil {
+		return err
+	}
+	if v := o.get("inference_geo"); v != nil && string(v) != `"global"` {
+		return stoa.Errorf(stoa.CodeUnsupported, "Where a call is processed cannot be chosen in a request. Leave \"inference_geo\" out, or ask the operator for a provider in that place.").At("inference_geo")
+	}
 	m.copy(o, "model", "temperature", "top_p", "top_k", "stream", "strict_model")
 	m.move("", "stop", o, "stop_sequences")
 	switch {
@@ -301,20 +307,21 @@ func (m *messagesRequest) reasoning(o object) error {
 
 // format translates output_config.format.
 func (m *messagesRequest) format(o object) error {
-	v := o.get("output_config")
+	v, path := o.get("output_format"), "output_format" // its former place
+	if c := o.get("output_config"); c != nil {
+		config, err := readObject(c, "output_config")
+		if err != nil {
+			return err
+		}
+		if f := config.get("format"); f != nil {
+			v, path = f, config.at("format")
+		}
+		m.done(config, "effort")
+	}
 	if v == nil {
 		return nil
 	}
-	config, err := readObject(v, "output_config")
-	if err != nil {
-		return err
-	}
-	v = config.get("format")
-	m.done(config, "effort")
-	if v == nil {
-		return nil
-	}
-	format, err := readObject(v, config.at("format"))
+	format, err := readObject(v, path)
 	if err != nil {
 		return err
 	}

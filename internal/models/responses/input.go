@@ -304,6 +304,9 @@ func (p *parser) mark(path string) (mark stoa.Mark, err error) {
 	}
 	var mode, ttl string
 	err = p.object(path, func(name string) error {
+		if name == "prewarm" && p.dec.PeekKind() == 't' {
+			return unsupported(path+".prewarm", "A cache cannot be prepared without a reply. Leave \"prewarm\" out; a call with \"max_output_tokens\" of 16 does nearly the same.")
+		}
 		into := map[string]*string{"mode": &mode, "type": &mode, "ttl": &ttl}[name]
 		if into == nil || p.dec.PeekKind() != '"' {
 			return p.skip()

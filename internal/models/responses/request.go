@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -274,6 +275,17 @@ func (p *parser) member(name string) error {
 		s, err := p.short(name, maxLabel)
 		p.ignoreIf(s != "" && s != "auto" && s != "default", name)
 		return err
+	case "moderation":
+		v, err := p.dec.ReadValue()
+		if err != nil {
+			return badJSON(err)
+		}
+		var policy any
+		if jsonx.Unmarshal(jsonx.Value(v), &policy) == nil && blocks(policy) {
+			return unsupported(name, "Moderation that blocks is not offered, and leaving it out would change what is let through. Leave \"moderation\" out, or moderate in your program.")
+		}
+		p.ignoreIf(true, name)
+		return nil
 	case "prompt_cache_options": // its mode may be explicit, like that of a mark
 		mark, err := p.mark(name)
 		c.MarkedOnly = mark != stoa.MarkNone
@@ -292,6 +304,21 @@ func (p *parser) member(name string) error {
 	}
 	p.hasMessages = p.hasMessages || name == "messages"
 	return p.ignore("", name)
+}
+
+// blocks reports whether a part of a policy has the mode "block".
+func blocks(policy any) bool {
+	switch v := policy.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if name == "mode" && member == "block" || blocks(member) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, blocks)
+	}
+	return false
 }
 
 // endUser returns the end user of a request; empty if it names none.

@@ -1908,6 +1908,10 @@ export interface MessageError {
 
 export interface MessageErrorBody {
   code: string;
+  details?: {
+    error_code: "thread_unsupported_request";
+    unsupported: "thread"[];
+  };
   message: string;
   param: string | null;
   retryable: boolean;
