@@ -117,7 +117,8 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 		h := w.Header()
 		h.Set("x-request-id", x.Log.ID)
 		h["X-Content-Type-Options"] = noSniff
-		if x.messages = b.Extensions.Messages && Under(r.URL.Path, Prefix+"/messages"); x.messages {
+		// Anthropic's clients also get the error that the extension is off in their form.
+		if x.messages = (b.Extensions.Messages || r.Method == http.MethodPost) && Under(r.URL.Path, Prefix+"/messages"); x.messages {
 			h.Set("request-id", x.Log.ID) // for Anthropic's clients
 		}
 		defer b.ended(x)
@@ -265,7 +266,10 @@ func noRoute(mux *http.ServeMux, patterns []string) handler {
 				allow = append(allow, method)
 			}
 		}
-		if len(allow) == 0 {
+		switch {
+		case stoa.IsGemini(x.HTTP.URL.Path):
+			return stoa.NoGemini()
+		case len(allow) == 0:
 			return notFound(x.HTTP, patterns)
 		}
 		if x.HTTP.URL.Path == Prefix+"/responses" && isWebSocket(x.HTTP) {
@@ -298,8 +302,14 @@ func hasToken(lists []string, token string) bool {
 	return false
 }
 
+// formats are the extensions for paths of other vendors' formats. Clients take a 404 of these for an unknown model.
+var formats = map[string]string{Prefix + "/chat/completions": "chatCompletions", Prefix + "/messages": "messages", Prefix + "/messages/count_tokens": "messages"}
+
 // notFound returns the error for a path without a route, with the most similar path of the patterns.
 func notFound(r *http.Request, patterns []string) error {
+	if extension := formats[r.URL.Path]; extension != "" && r.Method == http.MethodPost {
+		return stoa.Errorf(stoa.CodeUnsupported, "This format is switched off: the operator can enable the extension %q. POST /api/v1/responses is served.", extension)
+	}
 	if r.URL.Path == Prefix+"/models" || strings.HasPrefix(r.URL.Path, Prefix+"/models/") {
 		return stoa.Errorf(stoa.CodeNotFound, "There is no list of models at this path. GET /api/v1/meta names the models; the operator can enable the extension \"models\".")
 	}

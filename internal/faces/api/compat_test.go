@@ -269,7 +269,7 @@ func TestOtherFormatsAreOffWithoutTheirSwitch(t *testing.T) {
 	h := start(t, apitest.Config{Version1: true})
 	for _, format := range otherFormats {
 		text, _ := json.Marshal(format.call("auto", "x", nil))
-		if status, reply := plainly(t, h, "POST", format.path, string(text)); status != 404 || !strings.Contains(reply, `"code":"not_found"`) {
+		if status, reply := plainly(t, h, "POST", format.path, string(text)); status != 400 || !strings.Contains(reply, `"code":"unsupported_parameter"`) {
 			t.Errorf("%s answers %d %s", format.path, status, reply)
 		}
 	}

@@ -51,6 +51,10 @@ func (s *Site) only(next http.HandlerFunc, more ...string) http.Handler {
 // client.
 func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if stoa.IsGemini(r.URL.Path) {
+		s.refuse(w, stoa.NoGemini())
+		return
+	}
 	if !reading || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		s.refuse(w, stoa.Errorf(stoa.CodeNotFound, "There is nothing at %s. The paths of the API begin with /api/v1.", r.URL.Path))
 		return

@@ -213,6 +213,7 @@ func TestNotFoundIsHTMLOrTheEnvelope(t *testing.T) {
 		{"GET", "/nowhere", "application/json", 404, "not_found"},
 		{"GET", "/static/none.js", "*/*", 404, "not_found"},
 		{"POST", "/nowhere", "text/html", 404, "not_found"},
+		{"POST", "/api/v1beta/models/gemini-3:generateContent", "", 404, "not_found"},
 		{"POST", "/console", "", 405, "method_not_allowed"},
 		{"DELETE", "/", "", 405, "method_not_allowed"},
 	} {

@@ -145,7 +145,7 @@ func (p *parser) tool(list *toolList, path string) error {
 // declaredMember parses a member of a tool.
 func (p *parser) declaredMember(d *declaration, path, member string) (err error) {
 	note := func(err error) error {
-		bad, fatal := soft(err)
+		bad, fatal := p.soft(err)
 		if d.refused == nil {
 			d.refused = bad
 		}

@@ -166,7 +166,7 @@ func (p *parser) messageItem(path string, it *inputItem) error {
 // parsing.
 func (p *parser) content(path string) (parts []stoa.Part, refused, err error) {
 	if bad := p.want(path, "a string or an array of text parts", '"', '['); bad != nil {
-		refused, err = soft(bad)
+		refused, err = p.soft(bad)
 		return nil, refused, err
 	}
 	if p.dec.PeekKind() == '"' {
@@ -219,7 +219,7 @@ const maxShared = 256
 // part parses one part of a message's content; it returns the same errors as content.
 func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 	if bad := p.want(path, "an object such as {\"type\":\"input_text\",\"text\":\"…\"}", '{'); bad != nil {
-		refused, err = soft(bad)
+		refused, err = p.soft(bad)
 		return part, refused, err
 	}
 	part.Kind = stoa.PartText
@@ -229,7 +229,7 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 	var unknown []string
 	read := func(name string, into *string) error {
 		s, bad := p.text(path + "." + name)
-		bad, fatal := soft(bad)
+		bad, fatal := p.soft(bad)
 		if refused == nil {
 			refused = bad
 		}
@@ -312,7 +312,7 @@ func (p *parser) mark(path string) (mark stoa.Mark, err error) {
 			return p.skip()
 		}
 		s, err := p.text(path + "." + name)
-		_, fatal := soft(err)
+		_, fatal := p.soft(err)
 		*into = s
 		return fatal
 	})
@@ -326,10 +326,16 @@ func (p *parser) mark(path string) (mark stoa.Mark, err error) {
 	return mark, err
 }
 
-// soft separates a semantic error from one that ends the parsing.
-func soft(err error) (refused, fatal error) {
+// soft separates a semantic error, after which the parsing goes on, from one that ends it.
+func (p *parser) soft(err error) (refused, fatal error) {
 	if stoa.CodeOf(err) == stoa.CodeInvalidJSON {
 		return nil, err
+	}
+	if p.unread {
+		p.unread = false
+		if fatal = p.skip(); fatal != nil {
+			return nil, fatal
+		}
 	}
 	return err, nil
 }

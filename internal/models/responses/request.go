@@ -149,6 +149,7 @@ type parser struct {
 	hasInput bool
 
 	hasMessages bool // a member of chat completions, instead of the input
+	unread      bool // the last value was refused before its end; see [parser.soft]
 }
 
 // member parses the value of one member of the body.

@@ -297,7 +297,7 @@ func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
 	case "is_error":
 		failed, err := p.boolean(path + ".is_error")
 		t.isError = failed
-		return t.note(name, err)
+		return t.note(p, name, err)
 	case "prompt_cache_breakpoint", "cache_control":
 		t.mark, err = p.mark(path + "." + name)
 		return err
@@ -311,12 +311,12 @@ func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
 	} else {
 		*into, err = p.text(path + "." + name)
 	}
-	return t.note(name, err)
+	return t.note(p, name, err)
 }
 
 // note stores a semantic error for the member, and returns an error that ends the parsing.
-func (t *toolItem) note(name string, err error) error {
-	bad, fatal := soft(err)
+func (t *toolItem) note(p *parser, name string, err error) error {
+	bad, fatal := p.soft(err)
 	if bad != nil && t.bad[name] == nil {
 		if t.bad == nil {
 			t.bad = map[string]error{}
@@ -332,7 +332,7 @@ func (p *parser) output(t *toolItem, path string) error {
 	if p.dec.PeekKind() == '"' {
 		s, err := p.short(path, maxToolOutput)
 		t.output = s
-		return t.note("output", err)
+		return t.note(p, "output", err)
 	}
 	before := len(p.req.media)
 	parts, bad, err := p.content(path)
@@ -347,7 +347,7 @@ func (p *parser) output(t *toolItem, path string) error {
 	} else {
 		t.parts = parts
 	}
-	return t.note("output", bad)
+	return t.note(p, "output", bad)
 }
 
 // need returns the error of the first of the named members that is missing or invalid.

@@ -53,13 +53,11 @@ func (p *parser) text(path string) (string, error) {
 	return s, nil
 }
 
-// short is text with at most the given number of characters. A much longer string is skipped
-// without decoding it.
+// short is text with at most the given number of characters. A much longer string is refused
+// without reading to its end; [parser.soft] does so for a caller that goes on.
 func (p *parser) short(path string, most int) (string, error) {
 	if p.dec.PeekKind() == '"' && endless(p.dec.UnreadBuffer(), most) {
-		if err := p.skip(); err != nil { // the caller may only note the error, and go on
-			return "", err
-		}
+		p.unread = true
 		return "", tooLong(path, most)
 	}
 	s, err := p.text(path)
