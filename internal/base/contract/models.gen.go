@@ -4022,7 +4022,7 @@ type Receipt struct {
 	// - `invalid_json`: a format was requested, and the text is not JSON.
 	// - `tools_left_out`: tools that the caller does not execute were omitted from the call.
 	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
-	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
+	// - `reply_broken`: only in older receipts. The provider stopped sending after the first text of the reply, and the output up to that point was charged.
 	// - `media_left_out`: images or files in the outputs of tools were replaced by a note, because this model does not support them, and the files have no readable text.
 	// - `stop_cut_here`: the provider does not support stop sequences, so the service cut the text at the first one. The whole output of the provider was charged.
 	// - `cache_marks_changed`: a mark of the request for the provider's cache was dropped, moved to another place or given a shorter life.

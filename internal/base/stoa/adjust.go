@@ -18,7 +18,7 @@ const (
 	InvalidJSON                               // JSON was requested, and the text is not JSON
 	ToolsLeftOut                              // tools that are not functions were left out
 	ReplyCut                                  // a limit of this service ended the reply, or its reader was too slow
-	ReplyBroken                               // the provider stalled, or what it sent became invalid, after the first text
+	ReplyBroken                               // of older receipts: the provider stalled after the first text
 	MediaLeftOut                              // images or files in the outputs of tools were left out, because the model does not support them
 	StopCutHere                               // the text was cut at a stop sequence by this service, and the provider ran to its end
 	CacheMarksChanged                         // a mark of the caller for the cache was dropped, moved or shortened

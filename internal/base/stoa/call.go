@@ -45,7 +45,7 @@ type Call struct {
 	Account      string // the account's id
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // the reply is not visible before Finished, so it may restart after its first text
-	KeepsParts   bool   // the reader keeps and pays the part of a reply whose content breaks after its first text
+	KeepsParts   bool   // the reader keeps and pays the part of a reply that ended because it read nothing
 	Whole        bool   // the reply is requested from the vendor whole instead of streamed
 	Thread       uint64 // hash of the account and the conversation: equal routes are chosen by it
 	Prefer       *State // without its data: its route is tried first; nil means the configured order
@@ -93,7 +93,7 @@ type Trail struct {
 	// reports whether another request may follow. Nil means that it always may.
 	Unpaid func() bool
 	// Cut is the reason why the part of the reply that was received is the whole reply:
-	// [ReplyCut] or [ReplyBroken]; 0 if its provider ended it.
+	// [ReplyCut]; 0 if its provider ended it.
 	Cut Adjustments
 	// EndUnknown means that the provider ended the reply with a reason that the service does not
 	// know.

@@ -63,8 +63,8 @@ type Request struct {
 	// after its first text is then repeated, and another Started means that everything before
 	// it is void.
 	Buffered bool
-	// KeepsParts is for a reader that keeps the part of a reply whose content breaks after its
-	// first text: it ends with StopLength and is charged. It has no effect on a Buffered call.
+	// KeepsParts is for a reader that keeps the part of a reply that ended because it read nothing:
+	// it ends with StopLength and is charged. It has no effect on a Buffered call.
 	KeepsParts bool
 	// StrictModel refuses a model that the plan does not include instead of serving another.
 	StrictModel bool

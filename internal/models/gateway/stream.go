@@ -98,9 +98,9 @@ func (s *Stream) Tried() (model, provider string, attempts int) {
 // Another Started means that the reply begins again, on another route or model; unless the
 // request is Buffered, that happens only before the first Delta or Called. A reply that far
 // exceeds the limit, because its vendor ignores it, ends with StopLength, and so does one
-// that a limit of this service, such as the total timeout, cuts after its first text, or
-// whose content breaks after it if the request KeepsParts. A call that ends with an error is
-// free.
+// that a limit of this service, such as the total timeout, cuts after its first text, or that
+// breaks because its reader was late if the request KeepsParts. A call that ends with an error
+// is free.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) {
 		for {

@@ -89,25 +89,23 @@ func (a *attempt) send() (*wire.Failure, error) {
 
 // keep determines whether the part of a failed reply that its reader has received is its
 // whole reply, which is charged: a limit of this service ended it, or, for a reader that
-// keeps such parts, its content is at fault or the reader was late.
+// keeps such parts, the reader was late. A vendor that stalls or breaks off has failed: its
+// reader is told so, and can try again.
 func (a *attempt) keep(fail *wire.Failure, late bool) {
 	if !a.answered {
 		fail.Cut = false
 		return
 	}
-	why := stoa.ReplyCut
 	switch {
 	case fail.Cut:
 		a.committed, fail.Neutral = true, true // the route is healthy
 	case a.committed && a.call.KeepsParts && late:
 		fail.Cut, fail.Neutral = true, true
-	case a.committed && a.call.KeepsParts && fail.Content:
-		fail.Cut, why = true, stoa.ReplyBroken
 	default:
 		return
 	}
 	if a.call.Trail != nil {
-		a.call.Trail.Cut = why
+		a.call.Trail.Cut = stoa.ReplyCut
 	}
 }
 

@@ -127,8 +127,8 @@ func TestWhichPartsOfRepliesAreKept(t *testing.T) {
 		kept, toLate stoa.Adjustments // 0 means that it is free
 	}{
 		"the total timeout": {"fault: hang-body after 2\ntokens: 9", shortTotal, stoa.ReplyCut, stoa.ReplyCut},
-		"the idle timeout":  {"fault: hang-body after 2\ntokens: 9", shortWaits, stoa.ReplyBroken, stoa.ReplyCut},
-		"an invalid event":  {"fault: malformed after 2\ntokens: 9", func(*Config) {}, stoa.ReplyBroken, stoa.ReplyCut},
+		"the idle timeout":  {"fault: hang-body after 2\ntokens: 9", shortWaits, 0, stoa.ReplyCut},
+		"an invalid event":  {"fault: malformed after 2\ntokens: 9", func(*Config) {}, 0, stoa.ReplyCut},
 		"no end":            {"cut: 2\ntokens: 9", func(*Config) {}, 0, stoa.ReplyCut},
 		"an error event":    {"fail: 529 after 2\ntokens: 9", func(*Config) {}, 0, stoa.ReplyCut},
 	} {
@@ -141,7 +141,7 @@ func TestWhichPartsOfRepliesAreKept(t *testing.T) {
 				for _, reader := range []struct {
 					keeps, late bool
 					want        stoa.Adjustments
-				}{{true, false, tt.kept}, {true, true, tt.toLate}, {false, true, tt.kept &^ stoa.ReplyBroken}} {
+				}{{true, false, tt.kept}, {true, true, tt.toLate}, {false, true, tt.kept}} {
 					var trail stoa.Trail
 					call := ask(tt.prompt)
 					call.Trail, call.KeepsParts = &trail, reader.keeps

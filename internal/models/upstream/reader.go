@@ -30,9 +30,7 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 	case firstByte:
 		return slow("no reply began within the first-byte timeout", t.FirstByte)
 	case idle:
-		f := slow("nothing arrived within the idle timeout", t.Idle)
-		f.Content = true
-		return f
+		return slow("nothing arrived within the idle timeout", t.Idle)
 	case inOnePiece:
 		return slow("nothing arrived within the timeout of whole replies", t.Whole)
 	}

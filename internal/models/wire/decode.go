@@ -356,10 +356,9 @@ func (u *counts) read(c *jsonx.Cursor, n *int64) bool {
 // broken returns the failure of a reply that violates its format.
 func broken(detail string) *Failure {
 	return &Failure{
-		Err:     stoa.Errorf(stoa.CodeUpstream, "The model's provider sent a broken reply. Try again."),
-		Retry:   true,
-		Content: true,
-		Detail:  detail,
+		Err:    stoa.Errorf(stoa.CodeUpstream, "The model's provider sent a broken reply. Try again."),
+		Retry:  true,
+		Detail: detail,
 	}
 }
 
@@ -373,7 +372,6 @@ func tooMuch(what string) *Failure {
 // truncated returns the failure of a reply that ended before its format's end.
 func truncated() *Failure {
 	f := broken("the reply ended early")
-	f.Content = false
 	f.Err.Message = "The model's provider ended its reply early. Try again."
 	return f
 }

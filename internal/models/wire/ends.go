@@ -75,7 +75,7 @@ func (r *reply) stopOf(word string) (stoa.Stop, error) {
 			return "", streamError([]byte(`{"error":{"type":"overloaded_error","message":"insufficient_system_resource"}}`))
 		}
 		f := broken("the reply ended with the reason " + word)
-		f.Content, f.Err.Message = false, "The model's provider failed. Try again."
+		f.Err.Message = "The model's provider failed. Try again."
 		return "", f
 	case endUnknown:
 		if r.want.Unknown != nil {

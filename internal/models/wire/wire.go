@@ -78,7 +78,6 @@ type Failure struct {
 	Ours       bool          // Stoa's credentials, account or configuration are at fault: logged as an alarm
 	Reasoning  bool          // the vendor refuses reasoning of earlier replies; without it the request may work
 	CallIDs    bool          // the vendor requires ids of nine letters and digits; see [stoa.Traits]
-	Content    bool          // the content of the reply is at fault, or was late; not its connection, and no error that the vendor reported
 	Cut        bool          // a limit of this service ended the reply, not a fault of the vendor: the output so far is kept and charged
 	RetryAfter time.Duration // as the vendor requested; 0 if it did not
 	Status     int           // the HTTP status; 0 inside a stream
