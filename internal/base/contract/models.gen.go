@@ -4029,6 +4029,7 @@ type Receipt struct {
 	// - `grammar_in_words`: the grammar of a custom tool became part of its description, because the provider has no such tools.
 	// - `items_left_out`: items of the input from another service, such as `web_search_call`, were omitted from the call.
 	// - `end_unknown`: the provider ended the reply with a reason that the service does not know. It counts as a normal end.
+	// - `limit_set_here`: the reply ended at a limit of output tokens that the request did not set.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 

@@ -25,13 +25,14 @@ const (
 	GrammarInWords                            // the grammar of a custom tool is part of its description, because the provider has no such tools
 	ItemsLeftOut                              // items of the input that another service made, such as searches, were left out
 	EndUnknown                                // the provider ended the reply with a reason that the service does not know; it counts as a normal end
+	LimitSetHere                              // the reply ended at a limit of output tokens that the caller did not set
 )
 
 var adjustmentNames = [...]string{
 	"tool_choice_auto", "strict_dropped", "schema_rewritten", "format_in_words", "reasoning_unread", "reasoning_left_out",
 	"media_estimated", "calls_dropped", "invalid_arguments", "invalid_json",
 	"tools_left_out", "reply_cut", "reply_broken", "media_left_out", "stop_cut_here", "cache_marks_changed", "grammar_in_words", "items_left_out",
-	"end_unknown",
+	"end_unknown", "limit_set_here",
 }
 
 // Names returns the names of the adjustments for receipts and the log, or nil.

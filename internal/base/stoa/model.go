@@ -17,7 +17,8 @@ type Model struct {
 	DeprecatedAliases []string `json:"deprecatedAliases"` // accepted, but a newer name is better
 	ContextTokens     int64    `json:"contextTokens"`     // input and output together; 0 if unknown
 	MaxOutput         int64    `json:"maxOutput"`         // upper limit of one reply in tokens; 0 if unknown
-	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0 means [DefaultOutput]
+	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0 means [DefaultOutput]. Credits may allow more
+	LimitSet          bool     `json:"-"`                 // the operator has set DefaultOutput: no call without a limit gets more
 	Price             Tariff   `json:"price"`
 	PriceAssumed      bool     `json:"priceAssumed"` // the shipped price is a guess at the vendor's
 	Traits            Traits   `json:"traits"`       // on the wire of its vendor

@@ -192,6 +192,38 @@ func errStopping() error {
 	return stoa.Errorf(stoa.CodeOverloaded, "The service is stopping. Try again.").After(time.Second)
 }
 
+// The parts of what is free that [Hold.Raise] leaves to other calls.
+const (
+	raiseShare = 8
+	raiseCalls = 30
+)
+
+// Raise reserves more for a call whose limit nobody has set, and reports whether it did: only if the whole is at most an
+// eighth of what is free to the call, in the account and in each budget, and thirty more calls could still reserve what
+// this one has so far. On several nodes a call with budgets is not raised.
+func (h *Hold) Raise(to stoa.Credits) bool {
+	h.a.mu.Lock()
+	defer h.a.mu.Unlock()
+	if h.state != holdOpen || h.l.shared != nil && len(h.claims) > 0 {
+		return false
+	}
+	more := max(to-h.amount, 0)
+	fits := func(free stoa.Credits) bool { // of everything but this call
+		return to <= (free+h.amount)/raiseShare && free-more >= raiseCalls*h.amount
+	}
+	if !fits(h.a.free()) {
+		return false
+	}
+	for i := range h.claims {
+		if !fits(leftInMemory(&h.claims[i])) {
+			return false
+		}
+	}
+	h.amount += more
+	h.addHeld(more)
+	return true
+}
+
 // Amount returns the reserved credits.
 func (h *Hold) Amount() stoa.Credits {
 	h.a.mu.Lock()

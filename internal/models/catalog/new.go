@@ -215,6 +215,7 @@ func (b *builder) change(m *entry, o stoa.ModelChange, path string) {
 		}
 		m.DefaultOutput = m.MaxOutput
 	}
+	m.LimitSet = m.LimitSet || o.DefaultOutput > 0
 	if o.Price != nil {
 		m.Price, m.PriceAssumed = b.price(*o.Price, path+".price"), false
 	}

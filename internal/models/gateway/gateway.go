@@ -254,13 +254,14 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	if err != nil {
 		return err
 	}
-	limit := min(cmp.Or(s.req.Call.MaxOutputTokens, m.DefaultOutput, stoa.DefaultOutput), stoa.MaxTokens)
+	possible := int64(stoa.MaxTokens)
 	if m.MaxOutput > 0 {
-		limit = min(limit, m.MaxOutput)
+		possible = min(possible, m.MaxOutput)
 	}
 	if m.ContextTokens > 0 { // the estimate may be too high, so an eighth is always left for the reply
-		limit = min(limit, max(m.ContextTokens-s.inputEstimate, m.ContextTokens/8, 1))
+		possible = min(possible, max(m.ContextTokens-s.inputEstimate, m.ContextTokens/8, 1))
 	}
+	limit := min(cmp.Or(s.req.Call.MaxOutputTokens, m.DefaultOutput, stoa.DefaultOutput), possible)
 	price := m.Price.Highest(s.inputEstimate, s.counted, s.clock(time.Now()), s.clock(time.Now().Add(s.g.Pool.Timeout(m))))
 	if _, long := call.Marks(); long {
 		price.CacheWrite = max(price.CacheWrite, price.CacheWriteLong)
@@ -282,6 +283,11 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	s.limit = min(limit, price.Affords(hold.Amount(), s.inputEstimate))
 	s.lowered = s.limit < limit
 	s.limitDefault = s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
+	// Agents write more than the default in one reply, and lose it at a limit that nobody set.
+	unset := s.req.Call.MaxOutputTokens == 0 && !m.LimitSet && m.MaxOutput > 0 && s.req.MaxCredits == 0
+	if unset && !s.lowered && possible > limit && hold.Raise(price.Most(s.inputEstimate, possible)) {
+		s.limit, s.limitDefault = possible, false
+	}
 	return nil
 }
 

@@ -83,9 +83,6 @@ func (s *Stream) Reason() string { return s.res.Reason }
 // Lowered reports whether the balance or a budget has lowered the limit of the output.
 func (s *Stream) Lowered() bool { return s.lowered }
 
-// InputEstimate returns the estimated number of input tokens.
-func (s *Stream) InputEstimate() int64 { return s.inputEstimate }
-
 // Tried returns the model and the provider that were tried last, and the total number of
 // requests sent to providers.
 func (s *Stream) Tried() (model, provider string, attempts int) {
@@ -416,6 +413,9 @@ func (s *Stream) adjustments(estimated bool) (a stoa.Adjustments) {
 	}
 	if estimated && s.media {
 		a |= stoa.MediaEstimated
+	}
+	if s.req.Call.MaxOutputTokens == 0 && s.finished && s.stop == stoa.StopLength && s.trail.Cut == 0 {
+		a |= stoa.LimitSetHere
 	}
 	return a
 }

@@ -94,7 +94,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, ask)
 	req.call.Forget() // the stream keeps the call as long as it needs it
 	if err == nil {
-		r.reply = &reply{id: r.ID, created: time.Now().Unix(), estimate: r.stream.InputEstimate(), request: r.RequestID}
+		r.reply = &reply{id: r.ID, created: time.Now().Unix(), request: r.RequestID}
 		r.format = req.format.newFormat()
 		if f, ok := r.format.(*compactFormat); ok {
 			f.seal = r.seal

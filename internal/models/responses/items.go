@@ -45,9 +45,8 @@ type reply struct {
 	id      string // resp_…, also the id of the charge
 	created int64  // Unix seconds
 	model   string // identifier of the serving model; set before the first byte
-	// estimate is the estimated input, in tokens; request is the id of the request.
-	estimate int64
-	request  string
+	// request is the id of the request.
+	request string
 	// enforced says which parts of the request the serving model enforces; set with model.
 	enforced enforced
 }

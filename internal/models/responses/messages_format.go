@@ -187,7 +187,7 @@ func (f *messagesFormat) start(b []byte, r *reply) []byte {
 	b = append(b, `,"message":`...)
 	b = appendMessage(b, r)
 	b = append(b, `],"stop_reason":null,"stop_sequence":null,"usage":`...)
-	b = appendMessageUsage(b, &stoa.Usage{InputTokens: r.estimate})
+	b = appendMessageUsage(b, nil) // clients add an estimate to the counts at the end, or keep it where they are 0
 	b = sse.AppendEnd(append(b, `}}`...))
 	return sse.AppendEnd(append(event(b, "ping"), '}'))
 }
@@ -328,6 +328,6 @@ func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {
 		}
 		o.items = append(o.items, it)
 	}
-	r := &reply{id: "resp_" + strings.TrimPrefix(was.ID, "msg_"), model: was.Model, estimate: o.usage.InputTokens}
+	r := &reply{id: "resp_" + strings.TrimPrefix(was.ID, "msg_"), model: was.Model}
 	return r, o, nil
 }

@@ -89,12 +89,41 @@ func TestShortRetryAfterIsHonoured(t *testing.T) {
 		inBubble(t, w.name, func(t *testing.T) {
 			fake := start(t, "fake.test")
 			pr := fake.Provider(w.name)
+			cfg := quick(pr)
+			cfg.Backoff = 2 * time.Second // the call's own pause
 			began := time.Now()
-			collect(t.Context(), openPipe(t, quick(pr), fake), at(w.model, pr), ask("flaky: 1\nfail: 429\nretry-after: 1")).expect(t, "")
+			collect(t.Context(), openPipe(t, cfg, fake), at(w.model, pr), ask("flaky: 1\nfail: 429\nretry-after: 1")).expect(t, "")
 			if d := time.Since(began); d < time.Second || d > 1100*time.Millisecond { // at most a tenth of jitter
 				t.Errorf("the retry came after %v", d)
 			}
 		})
+	}
+}
+
+// TestALongRetryAfterIsHandedOn: the caller repeats the call, too, so that a refusal repeated here reaches the provider
+// several times for each of its requests. Another route is tried first.
+func TestALongRetryAfterIsHandedOn(t *testing.T) {
+	t.Parallel()
+	for _, w := range wires {
+		for _, status := range []string{"429", "503"} {
+			inBubble(t, w.name+" "+status, func(t *testing.T) {
+				fake := start(t, "fake.test")
+				pr := fake.Provider(w.name)
+				pool := openPipe(t, quick(pr), fake)
+				began := time.Now()
+				r := collect(t.Context(), pool, at(w.model, pr), ask("fail: "+status+"\nretry-after: 2"))
+				r.expect(t, stoa.CodeOverloaded)
+				if f := failureOf(t, r.err); f.Err.RetryAfter != 2*time.Second || len(fake.Served()) != 1 || time.Since(began) != 0 {
+					t.Errorf("after %v: %d requests, Retry-After %v", time.Since(began), len(fake.Served()), f.Err.RetryAfter)
+				}
+			})
+		}
+	}
+	one, two := fakeup.Start(t), fakeup.Start(t)
+	a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
+	collect(t.Context(), open(t, quick(a, b)), at("claude-haiku-4-5", a, b), ask("fail: 429\nretry-after: 2")).expect(t, stoa.CodeOverloaded)
+	if len(one.Served()) != 1 || len(two.Served()) != 1 {
+		t.Errorf("%d and %d requests", len(one.Served()), len(two.Served()))
 	}
 }
 

@@ -200,15 +200,16 @@ func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, de
 // mayRetry reports whether the same route may be tried again, and the wait before. Retries
 // are counted per call, not per route: with three routes a call would otherwise make nine
 // attempts. A timeout is retried on the next route only, except for whole replies (see
-// [attempt.wantsWhole]). After the Retry-After of a key, the next key of the provider is tried. In the
+// [attempt.wantsWhole]). A Retry-After beyond the call's own pause is for the caller, who would repeat the call
+// besides. After the Retry-After of a key, the next key of the provider is tried. In the
 // whole pool, at most a fifth of the calls in progress may be retries, but three are always allowed. Failing over needs no budget: it uses the capacity
 // of another provider.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg
-	if !fail.Retry || fail.Caller || c.committed || c.over || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter || c.otherKey && fail.RetryAfter > 0 {
+	wait := cfg.Backoff << min(max(cfg.Retries-c.retries, 0), 4)
+	if !fail.Retry || fail.Caller || c.committed || c.over || c.retries == 0 || fail.RetryAfter > wait || c.otherKey && fail.RetryAfter > 0 {
 		return 0, false
 	}
-	wait := cfg.Backoff << min(max(cfg.Retries-c.retries, 0), 4)
 	wait = wait/2 + rand.N(wait/2+1)
 	if fail.RetryAfter > 0 { // not earlier, and with jitter
 		wait = fail.RetryAfter + rand.N(fail.RetryAfter/10+1)

@@ -37,7 +37,6 @@ type Config struct {
 
 	Retries        int           // of one call, on all its routes together; 0 means 2, negative means none
 	Backoff        time.Duration // before the first retry, doubled for each further one, with jitter; 0 means 250 ms
-	MaxRetryAfter  time.Duration // a longer Retry-After fails over to the next route; 0 means 5 s
 	MaxReplyBytes  int64         // of one reply; 0 means 64 MiB
 	RetryShare     float64       // retries in progress, as a share of calls in progress; 0 means 0.2
 	RetriesAnyway  int           // retries in progress that are allowed at any load; 0 means 3
@@ -57,7 +56,6 @@ func (c Config) withDefaults() Config {
 	}
 	setDefault(&c.Retries, 2)
 	setDefault(&c.Backoff, 250*time.Millisecond)
-	setDefault(&c.MaxRetryAfter, 5*time.Second)
 	setDefault(&c.MaxReplyBytes, 64<<20)
 	setDefault(&c.RetryShare, 0.2)
 	setDefault(&c.RetriesAnyway, 3)

@@ -247,6 +247,7 @@ const adjustments: Record<string, string> = {
   items_left_out: "Items of the input that another service made, such as web searches, were left out.",
   end_unknown: "The provider ended the reply with a reason that the service does not know. It counts as a normal end.",
   grammar_in_words: "The grammar of a custom tool became part of its description: the provider has no such tools.",
+  limit_set_here: "The reply ended at a limit of output tokens that the request did not set.",
   reply_broken: "The provider stopped sending the reply, or sent something invalid.",
 };
 
