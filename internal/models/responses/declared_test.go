@@ -91,7 +91,7 @@ func TestItemsOfOthersAreLeftOut(t *testing.T) {
 	for _, kind := range []string{
 		"web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "local_shell_call", "local_shell_call_output", "computer_call",
 		"computer_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_call", "tool_search_output",
-		"compaction_trigger", "server_tool_use", "web_search_tool_result", "mcp_tool_use", "mcp_tool_result",
+		"server_tool_use", "web_search_tool_result", "mcp_tool_use", "mcp_tool_result",
 	} {
 		body := `{"model":"m","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"a"},
 			{"type":"` + kind + `","id":"x","output":[{"type":"odd"}],"content":7,"action":{},"call_id":"1"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`
@@ -103,6 +103,15 @@ func TestItemsOfOthersAreLeftOut(t *testing.T) {
 		if got := outline(req.call.Messages); got != "u[a] a[b] u[c]" || req.adjusted != stoa.ItemsLeftOut || len(req.ignored.paths) > 0 {
 			t.Errorf("%s: %s, %v, %v", kind, got, req.adjusted.Names(), req.ignored.paths)
 		}
+	}
+}
+
+// TestARequestToCompactIsRefused: the vendor would answer the conversation instead, and the call be charged.
+func TestARequestToCompactIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := Parse([]byte(`{"model":"m","input":[{"role":"user","content":"a"},{"type":"compaction_trigger"}]}`), foreignIgnored)
+	if e := stoa.AsError(err); e.Code != stoa.CodeUnsupportedValue || e.Param != "input[1].type" || !strings.Contains(e.Message, "/responses/compact") || !strings.Contains(e.Message, "Codex") {
+		t.Errorf("%v at %q", err, e.Param)
 	}
 }
 

@@ -107,6 +107,8 @@ func (p *parser) otherItem(path string, it *inputItem) error {
 		return p.outputItem(path, it)
 	case kind == "additional_tools":
 		return p.addedTools(path, it)
+	case kind == "compaction_trigger": // it asks for work; what is left out are records only
+		return unsupportedValue(path+".type", "A call does not compact its conversation: send it to POST /responses/compact, or ask for a summary in a message. In Codex, give the provider a name other than \"OpenAI\"; it then compacts by itself.")
 	case p.leavesOut(kind):
 		p.req.adjusted |= stoa.ItemsLeftOut
 		return nil
@@ -120,7 +122,7 @@ func (p *parser) leavesOut(kind string) bool {
 	switch kind {
 	case "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output":
 		return false
-	case "compaction_trigger", "ghost_snapshot", "tool_search_output", "server_tool_use", "mcp_tool_use":
+	case "ghost_snapshot", "tool_search_output", "server_tool_use", "mcp_tool_use":
 		return p.opts.ForeignTools
 	}
 	return p.opts.ForeignTools && (strings.HasPrefix(kind, "mcp_") || strings.HasSuffix(kind, "_call") ||
