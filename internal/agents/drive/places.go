@@ -227,16 +227,10 @@ func short(line string, n int) string {
 // 0 if it has no text. A page that the document does not have is [stoa.CodeInvalidValue].
 func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (first, last int64, err error) {
 	err = d.db.Read(ctx, func(tx *db.Tx) error {
-		row, err := findDrive(ctx, tx, who)
-		if err != nil {
-			return err
-		}
-		f, err := fileAt(ctx, tx, row.id, p.text)
+		row, f, err := fileOf(ctx, tx, who, p)
 		switch {
 		case err != nil:
 			return err
-		case f == nil:
-			return notFound(p)
 		case f.Pages == 0:
 			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no pages.", p.text).At("page")
 		case page < 1 || page > f.Pages:
@@ -276,16 +270,9 @@ func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (
 // [stoa.CodeInvalidValue].
 func (d *Drives) RowLines(ctx context.Context, who Owner, p Path, sheet string, from, to int64) (first, last int64, err error) {
 	err = d.db.Read(ctx, func(tx *db.Tx) error {
-		row, err := findDrive(ctx, tx, who)
+		row, f, err := fileOf(ctx, tx, who, p)
 		if err != nil {
 			return err
-		}
-		f, err := fileAt(ctx, tx, row.id, p.text)
-		if err != nil {
-			return err
-		}
-		if f == nil {
-			return notFound(p)
 		}
 		list, err := placesOf(ctx, tx, row.id, *f)
 		if err != nil {

@@ -140,16 +140,9 @@ func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64)
 func (d *Drives) ReadFrom(ctx context.Context, who Owner, p Path, first, last, skip int64) (Lines, error) {
 	var out Lines
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
-		row, err := findDrive(ctx, tx, who)
+		row, f, err := fileOf(ctx, tx, who, p)
 		if err != nil {
 			return err
-		}
-		f, err := fileAt(ctx, tx, row.id, p.text)
-		if err != nil {
-			return err
-		}
-		if f == nil {
-			return notFound(p)
 		}
 		if !f.Text {
 			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no text to read (%s, %d bytes). %s", p.text, f.MimeType, f.Size, Why(f.TextStatus)).At("path")
@@ -167,6 +160,19 @@ func (d *Drives) ReadFrom(ctx context.Context, who Owner, p Path, first, last, s
 		return err
 	})
 	return out, err
+}
+
+// fileOf returns the drive of an owner and the file at a path of it.
+func fileOf(ctx context.Context, tx *db.Tx, who Owner, p Path) (driveRow, *File, error) {
+	row, err := findDrive(ctx, tx, who)
+	if err != nil {
+		return row, nil, err
+	}
+	f, err := fileAt(ctx, tx, row.id, p.text)
+	if err == nil && f == nil {
+		err = notFound(p)
+	}
+	return row, f, err
 }
 
 // linesOf is [Drives.ReadFrom] of a file.
