@@ -282,11 +282,11 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	s.model, s.call, s.dearest = m, call, price
 	s.limit = min(limit, price.Affords(hold.Amount(), s.inputEstimate))
 	s.lowered = s.limit < limit
-	s.limitDefault = s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
+	s.usual, s.limitDefault = 0, s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
 	// Agents write more than the default in one reply, and lose it at a limit that nobody set.
 	unset := s.req.Call.MaxOutputTokens == 0 && !m.LimitSet && m.MaxOutput > 0 && s.req.MaxCredits == 0
 	if unset && !s.lowered && possible > limit && hold.Raise(price.Most(s.inputEstimate, possible)) {
-		s.limit, s.limitDefault = possible, false
+		s.limit, s.usual, s.limitDefault = possible, s.limit, false
 	}
 	return nil
 }

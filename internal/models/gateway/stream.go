@@ -45,9 +45,10 @@ type Stream struct {
 	closed  bool
 	failure error // why the reply did not complete
 
-	lowered      bool // the credits allow only a lower limit than the call
-	limitDefault bool // limit is Stoa's default
-	media, files bool // whether the input has images or files, and files
+	lowered      bool  // the credits allow only a lower limit than the call
+	usual        int64 // the default, if limit was raised above it; else 0
+	limitDefault bool  // limit is Stoa's default
+	media, files bool  // whether the input has images or files, and files
 
 	// The output received in the current attempt.
 	accepted  bool
@@ -105,6 +106,10 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 			if err == nil {
 				return
 			}
+			if s.firstText == 0 && s.usual > 0 && refusesLimit(err) { // a route may take less than its model
+				s.limit, s.usual = s.usual, 0
+				continue
+			}
 			if ctx.Err() == nil && (s.firstText == 0 || s.req.Buffered) && retryable(err) && s.next(ctx) {
 				continue
 			}
@@ -115,13 +120,19 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	}
 }
 
+// refusesLimit reports whether the provider rejected the limit of output tokens.
+func refusesLimit(err error) bool {
+	f, ok := errors.AsType[*wire.Failure](err)
+	return ok && f.Err.Param == "max_output_tokens"
+}
+
 // explainLimit returns err or, if the provider rejected a limit that the caller did not set,
 // the corresponding error for the caller.
 func (s *Stream) explainLimit(err error) error {
-	f, ok := errors.AsType[*wire.Failure](err)
-	if !ok || f.Err.Param != "max_output_tokens" || s.req.Call.MaxOutputTokens > 0 {
+	if !refusesLimit(err) || s.req.Call.MaxOutputTokens > 0 {
 		return err
 	}
+	f, _ := errors.AsType[*wire.Failure](err)
 	same := *f
 	same.Err = stoa.Errorf(stoa.CodeContextLength, "The input leaves too few tokens of this model's context for a reply. Shorten it, set a lower max_output_tokens, or use a model with a larger context.").At("input")
 	return &same
@@ -355,7 +366,7 @@ func (s *Stream) Due() stoa.Charge {
 		c.Usage, c.Estimated = s.estimate(), true
 	}
 	c.Price = s.price(s.model, c.Usage.InputTokens)
-	c.Adjustments = s.adjustments(c.Estimated)
+	c.Adjustments = s.adjustments(&c)
 	c.MarkedBy = cmp.Or(s.trail.MarkedBy, stoa.MarkedByNone)
 	c.Broke = s.broke(&c)
 	if r := s.res.Requested; r.ID != "" && r.ID != s.model.ID {
@@ -398,7 +409,7 @@ func (s *Stream) Place() string {
 }
 
 // adjustments returns the changes made to the call.
-func (s *Stream) adjustments(estimated bool) (a stoa.Adjustments) {
+func (s *Stream) adjustments(c *stoa.Charge) (a stoa.Adjustments) {
 	if s.req.Adjusted != nil {
 		a = s.req.Adjusted()
 	}
@@ -411,10 +422,10 @@ func (s *Stream) adjustments(estimated bool) (a stoa.Adjustments) {
 	if s.trail.MarksChanged {
 		a |= stoa.CacheMarksChanged
 	}
-	if estimated && s.media {
+	if c.Estimated && s.media {
 		a |= stoa.MediaEstimated
 	}
-	if s.req.Call.MaxOutputTokens == 0 && s.finished && s.stop == stoa.StopLength && s.trail.Cut == 0 {
+	if s.req.Call.MaxOutputTokens == 0 && s.stop == stoa.StopLength && (s.cut || c.Usage.OutputTokens >= s.limit) {
 		a |= stoa.LimitSetHere
 	}
 	return a
