@@ -114,7 +114,7 @@ func (p *parser) plain(text string) {
 		}
 		group = nil
 	}
-	eachWord(text, func(w word) bool {
+	eachWord(strings.ReplaceAll(text, "\n", " "), func(w word) bool {
 		run := isDense(text[w.start:w.end])
 		if n := len(group); n > 0 {
 			gap := text[min(group[n-1].end, w.start):w.start]
@@ -378,13 +378,14 @@ func scripts(text string, begin, end int) []script {
 	return out
 }
 
-// dropSingle returns a phrase without the single character at the end of a run, since a text
-// only contains that if its run ends there too, and the pair before covers it. A character
-// that is alone becomes a prefix of pairs.
+// dropSingle returns a phrase without the single character at its end, since a text only
+// contains that if its run ends there too, and the pair before covers it. Before a word of
+// another script it stays: there the run of the text ends, too. A character that is alone
+// becomes a prefix of pairs.
 func dropSingle(words []word) phrase {
 	var out phrase
 	for i, w := range words {
-		if w.first && i > 0 && words[i-1].end == w.end && words[i-1].start < w.start {
+		if w.first && i > 0 && i == len(words)-1 && words[i-1].end == w.end && words[i-1].start < w.start {
 			continue
 		}
 		out.words = append(out.words, w.text)

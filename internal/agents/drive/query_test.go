@@ -28,6 +28,8 @@ func TestSearchFinds(t *testing.T) {
 	files := [][2]string{
 		{"zh/backup.md", "夜里三点运行备份脚本上传到对象存储。"},
 		{"zh/password.md", "管理员的密码可以在设置页面重置。"},
+		{"zh/units.md", "仓库收到了4101台X200并且全部登\n记入库。"},
+		{"de/speed.md", "Die Geschwindigkeits\u00adbegrenzung gilt nachts."},
 		{"zh/refund.md", "客户可以在十四天内申请退款。"},
 		{"ja/pipe.md", "名前付きパイプはプロセス間の通信に使います。"},
 		{"ja/warehouse.md", "東京にある新しい倉庫は日曜日に休みます。"},
@@ -62,7 +64,10 @@ func TestSearchFinds(t *testing.T) {
 			put(t, d, f[0], f[1])
 		}
 		for query, want := range map[string][]string{
-			"备份上传":                               {"zh/backup.md"},
+			"备份上传": {"zh/backup.md"},
+			`"收到了4101台X200并且全部登记入库"`: {"zh/units.md"},
+			"登记入库":                               {"zh/units.md"},
+			"geschwindigkeitsbegrenzung":         {"de/speed.md"},
 			"管理员密码":                              {"zh/password.md"},
 			"如何重置管理员密码":                          {"zh/password.md"},
 			"名前付きパイプとは何ですか":                      {"ja/pipe.md"},

@@ -22,7 +22,8 @@ type word struct {
 // eachWord splits a text into words and calls fn with each until it returns false. Words are
 // runs of letters and digits. Text in scripts without spaces (such as Han, kana, Thai)
 // becomes overlapping pairs of characters, and the last character alone, so that any part of
-// it can be found. One tokenizer serves both databases, for texts and for queries, since
+// it can be found; a pair also spans a line end, as documents wrap their lines within words.
+// One tokenizer serves both databases, for texts and for queries, since
 // those of FTS5 and tsvector differ and neither finds a part of a Chinese sentence. The
 // databases only split at spaces, so no text of a caller reaches a query language.
 func eachWord(text string, fn func(word) bool) {
@@ -32,11 +33,11 @@ func eachWord(text string, fn func(word) bool) {
 		case dense(r):
 			end := i
 			for end < len(text) {
-				r, n := utf8.DecodeRuneInString(text[end:])
-				if !dense(r) {
-					break
+				if n := denseLen(text[end:]); n > 0 {
+					end += n
+					continue
 				}
-				end += n
+				break
 			}
 			if !eachPair(text, i, end, fn) {
 				return
@@ -47,8 +48,8 @@ func eachWord(text string, fn func(word) bool) {
 			for end < len(text) {
 				r, n := utf8.DecodeRuneInString(text[end:])
 				if !inWord(r) || dense(r) {
-					// "don't" is one word, and so is "l’été".
-					if (r == '\'' || r == '’') && end > i && joins(text[end+n:]) {
+					// "don't" is one word, and so are "l’été" and a word with a soft hyphen.
+					if (r == '\'' || r == '’' || r == '\u00ad') && end > i && joins(text[end+n:]) {
 						ascii = ascii && r == '\''
 						end += n
 						continue
@@ -73,16 +74,29 @@ func joins(rest string) bool {
 	return unicode.IsLetter(r) && !dense(r)
 }
 
+// denseLen returns the length of the first character of a text and of a line end before it; 0
+// if its script separates words.
+func denseLen(text string) int {
+	rest, windows := strings.CutPrefix(text, "\r\n")
+	if !windows {
+		rest = strings.TrimPrefix(text, "\n")
+	}
+	if r, n := utf8.DecodeRuneInString(rest); dense(r) {
+		return len(text) - len(rest) + n
+	}
+	return 0
+}
+
 // eachPair calls fn for the overlapping pairs of characters in text[i:end], which is in a
 // script without spaces. A single character is a word by itself.
 func eachPair(text string, i, end int, fn func(word) bool) bool {
 	for i < end {
+		i += len(text[i:]) - len(strings.TrimLeft(text[i:], "\r\n"))
 		_, n := utf8.DecodeRuneInString(text[i:])
 		stop := i + n
 		single := stop == end
 		if !single {
-			_, m := utf8.DecodeRuneInString(text[stop:])
-			stop += m
+			stop += denseLen(text[stop:])
 		}
 		if w := fold(text[i:stop], false); w != "" && !fn(word{text: w, start: i, end: stop, first: single}) {
 			return false

@@ -259,23 +259,30 @@ func plain(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func dense(s string) string { return strings.Join(strings.Fields(s), "") }
 
+// textAt returns the text at a place, or all of it.
+func textAt(r extract.Result, place string) string {
+	text := string(r.Text)
+	if place == "" {
+		return text
+	}
+	lines := strings.SplitAfter(text, "\n")
+	text = ""
+	for i, at := range r.Places {
+		if at.Name != place {
+			continue
+		}
+		to := len(lines)
+		if i+1 < len(r.Places) {
+			to = int(r.Places[i+1].Line) - 1
+		}
+		text += strings.Join(lines[at.Line-1:to], "")
+	}
+	return text
+}
+
 // found reports whether a sentence is in a text at its place.
 func found(r extract.Result, p planted) bool {
-	text := string(r.Text)
-	if p.place != "" {
-		lines := strings.SplitAfter(text, "\n")
-		text = ""
-		for i, at := range r.Places {
-			if at.Name != p.place {
-				continue
-			}
-			to := len(lines)
-			if i+1 < len(r.Places) {
-				to = int(r.Places[i+1].Line) - 1
-			}
-			text += strings.Join(lines[at.Line-1:to], "")
-		}
-	}
+	text := textAt(r, p.place)
 	return strings.Contains(plain(text), plain(p.text)) || strings.ContainsAny(p.text, "中包倉") && strings.Contains(dense(text), dense(p.text))
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Version is the version of the readers. Stored texts of an older version are read again.
-const Version = 4
+const Version = 5
 
 // Limits of the text of one document. What exceeds them is left out, and the status is
 // [Partial].

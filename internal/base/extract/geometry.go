@@ -191,13 +191,13 @@ func bare(r rune) bool { return r >= 'b' && r <= 'z' && !strings.ContainsRune("e
 // of Unicode show ligatures and letters as control characters.
 var (
 	texAccents  = map[string]string{"¨": "\u0308", "´": "\u0301", "`": "\u0300", "ˆ": "\u0302", "˜": "\u0303", "¸": "\u0327", "˚": "\u030a", "ˇ": "\u030c", "˝": "\u030b", "¯": "\u0304", "˘": "\u0306", "˙": "\u0307"}
-	ligatures   = strings.Fields("ff fi fl ffi ffl")                                      // from U+001B
+	corkSigns   = strings.Fields("“ ” „ « » – — \u200b \u200b ı ȷ ff fi fl ffi ffl")      // from U+0010
 	corkLetters = []rune("ĂĄĆČĎĚĘĞĹĽŁŃŇŊŐŔŘŚŠŞŤŢŰŮŸŹŽŻĲİđ§ăąćčďěęğĺľłńňŋőŕřśšşťţűůÿźžżĳ") // from U+0080
 )
 
 // texMarks reports whether a text of TeX may have letters in pieces or torn lines.
 func texMarks(text string) bool {
-	if strings.ContainsAny(text, "¨´ˆ˜¸˚ˇ˝¯˘˙`\x1b\x1c\x1d\x1e\x1f") || strings.ContainsFunc(text, func(r rune) bool { return r >= 0x80 && r < 0xa0 }) {
+	if strings.ContainsAny(text, "¨´ˆ˜¸˚ˇ˝¯˘˙`") || strings.ContainsFunc(text, cork) {
 		return true
 	}
 	longest := 0
@@ -212,17 +212,21 @@ func texMarks(text string) bool {
 	return false
 }
 
+// cork reports whether a character is certainly not what it seems, but a sign or a letter of Cork.
+func cork(r rune) bool { return r >= 0x10 && r < 0x20 || r >= 0x80 && r < 0xa0 }
+
 // composeTeX puts the letters of TeX together.
 func composeTeX(list []glyph) {
+	certain := slices.ContainsFunc(list, func(g glyph) bool { return g.is(cork) })
+	letter := func(r rune) bool { return unicode.IsLetter(r) || certain && r >= 0x80 && r < 0xc0 }
 	inWord := func(i int) bool {
-		return i > 0 && list[i-1].is(unicode.IsLetter) || i+1 < len(list) && list[i+1].is(unicode.IsLetter)
+		return i > 0 && list[i-1].is(letter) || i+1 < len(list) && list[i+1].is(letter)
 	}
 	// Some signs of Latin-1 are letters of Cork; only those that stand in words and are many, or beside others that are
 	// certain, are taken for them.
-	kinds, certain := map[rune]bool{}, false
+	kinds := map[rune]bool{}
 	for i, g := range list {
 		r := []rune(g.text)[0]
-		certain = certain || r >= 0x80 && r < 0xa0
 		if r >= 0xa0 && int(r-0x80) < len(corkLetters) && inWord(i) {
 			kinds[r] = true
 		}
@@ -231,9 +235,11 @@ func composeTeX(list []glyph) {
 		g := &list[i]
 		r := []rune(g.text)[0]
 		switch accent := texAccents[g.text]; {
-		case r >= 0x1b && r <= 0x1f:
-			g.text = ligatures[r-0x1b]
-		case r >= 0x80 && r < 0xa0, accent == "" && kinds[r] && inWord(i) && (certain || len(kinds) >= 3):
+		case r >= 0x10 && r < 0x20:
+			g.text = corkSigns[r-0x10]
+		case r == 'ÿ' && certain:
+			g.text = "ß"
+		case r >= 0x80 && r < 0xa0, kinds[r] && inWord(i) && (certain || accent == "" && len(kinds) >= 3):
 			g.text = string(corkLetters[r-0x80])
 		case accent != "":
 			best, nearest := -1, 0.0
@@ -286,9 +292,13 @@ func mend(list []glyph, tex bool) string {
 		for i+1 < len(list) && (list[i+1].text == "\n" || list[i+1].text == "\r") {
 			i++
 		}
-		if i+1 == len(list) || !continues(*line, list[i+1]) {
+		at := i + 1
+		for at < len(list) && list[at].text == nothing { // an accent that has joined its letter
+			at++
+		}
+		if at == len(list) || !continues(*line, list[at]) {
 			lines = append(lines, nil)
-		} else if next := list[i+1]; !next.is(isSpace) && next.left-lastOf(*line).right > 0.12*next.height() {
+		} else if next := list[at]; !next.is(isSpace) && next.left-lastOf(*line).right > 0.12*next.height() {
 			*line = append(*line, glyph{text: " ", added: true})
 		}
 	}
@@ -422,7 +432,17 @@ func placed(list []glyph) string {
 			all[len(all)-1].atSpace = true
 		}
 		switch {
-		case g.added, g.text == nothing, unicode.IsControl(r), space && g.right-g.left < 0.01, r == 0xfffe:
+		case r == 0xfffe: // a hyphen at a line end
+			g.text = "\x02"
+		case g.added, g.text == nothing, unicode.IsControl(r) && r != 2, space && g.right-g.left < 0.01:
+			continue
+		case len(all) > 0 && rtlLetter(r) && g.left == all[len(all)-1].left && g.right == all[len(all)-1].right: // two letters in one
+			last := &all[len(all)-1]
+			if r == 'ل' && strings.Contains("اأإآ", last.text) { // PDFium may turn them round
+				last.text = g.text + last.text
+			} else {
+				last.text += g.text
+			}
 			continue
 		case unicode.In(r, unicode.Mn) && len(all) > 0: // a vowel mark belongs to the letter at its place
 			at := len(all) - 1
@@ -439,7 +459,7 @@ func placed(list []glyph) string {
 		}
 		all = append(all, g)
 	}
-	var b strings.Builder
+	var lines []string
 	rtl, ltr := 0, 0
 	left, right := math.Inf(1), math.Inf(-1)
 	for _, g := range all {
@@ -456,12 +476,15 @@ func placed(list []glyph) string {
 		for _, line := range linesOf(all[:n]) {
 			begins := right - 0.05*(right-left) // a line that begins at the right edge, and not at the left one
 			last := line[len(line)-1]
-			b.WriteString(readingOrder(line, rtl > ltr && (last.right > begins && line[0].left > left+0.05*(right-left) || line[0].is(unicode.IsPunct) && !last.is(unicode.IsPunct))))
-			b.WriteByte('\n')
+			text := readingOrder(line, rtl > ltr && (last.right > begins && line[0].left > left+0.05*(right-left) || line[0].is(unicode.IsPunct) && !last.is(unicode.IsPunct)))
+			if at := strings.IndexByte(text, 2); at >= 0 && at < len(text)-1 { // no hyphen at a line end
+				text = strings.ReplaceAll(text, "\x02", "-")
+			}
+			lines = append(lines, text)
 		}
 		all = all[n:]
 	}
-	return b.String()
+	return brackets(lines)
 }
 
 // block returns the number of characters before the page goes on further up: another column.
@@ -629,7 +652,7 @@ func readingOrder(line []glyph, rtl bool) string {
 			i = end
 		}
 	}
-	return brackets(textOf(out))
+	return textOf(out)
 }
 
 // spaced returns a line with a space at each gap.
@@ -647,6 +670,8 @@ func spaced(line []glyph) (out []glyph) {
 		least := 0.14
 		if len(out) > 0 && g.atSpace && out[len(out)-1].atSpace && g.is(letterOrDigit) && out[len(out)-1].is(letterOrDigit) {
 			least = 0.03
+		} else if len(out) > 0 && !g.atSpace && !out[len(out)-1].atSpace && g.is(rtlLetter) && out[len(out)-1].is(rtlLetter) {
+			least = 0.25 // joined letters end in narrow ones
 		}
 		if len(out) > 0 && (apart || g.left-right > least*height) {
 			out = append(out, glyph{text: " ", left: right, right: g.left})
@@ -665,23 +690,38 @@ func textOf(line []glyph) string {
 	return b.String()
 }
 
-// brackets makes each pair of brackets of a text from right to left open and close: in a file they may stand in the
-// form in which they are seen. They are marked with a NUL before them.
-func brackets(s string) string {
-	runes := []rune(s)
+// maxOpen is the number of lines after which a bracket is not closed any more.
+const maxOpen = 5
+
+// brackets returns lines in which each pair of brackets of a text from right to left opens and closes: in a file they
+// may stand in the form in which they are seen. They are marked with a NUL before them.
+func brackets(lines []string) string {
+	runes := []rune(strings.Join(lines, "\n"))
 	for _, pair := range []string{"()", "[]", "{}", "<>", "«»"} {
 		both := []rune(pair)
 		var places []int
-		for i, r := range runes {
-			if i > 0 && runes[i-1] == 0 && (r == both[0] || r == both[1]) {
+		open := 0 // line ends after an open bracket
+		for i, r := range append(runes, '\n') {
+			switch {
+			case i > 0 && i < len(runes) && runes[i-1] == 0 && (r == both[0] || r == both[1]):
 				places = append(places, i)
+				continue
+			case r != '\n':
+				continue
+			case len(places)%2 == 1 && open < maxOpen:
+				open++
+				continue
 			}
-		}
-		if len(places)%2 == 1 {
-			continue
-		}
-		for i, at := range places {
-			runes[at] = both[i%2]
+			paired := len(places)%2 == 0
+			for i := 1; i < len(places) && open > 0; i++ { // "1)" and "2)" in two lines are not a pair
+				paired = paired && runes[places[i]] != runes[places[i-1]]
+			}
+			for i, at := range places {
+				if paired {
+					runes[at] = both[i%2]
+				}
+			}
+			places, open = places[:0], 0
 		}
 	}
 	return strings.ReplaceAll(string(runes), "\x00", "")

@@ -113,7 +113,7 @@ func (p *page) node(n *html.Node) {
 			return
 		}
 	case atom.Table, atom.Thead, atom.Tbody, atom.Tfoot: // a cell covers none below its group of rows
-		if p.cells == nil {
+		if p.cells == nil && !p.headContinues(n) {
 			p.grid = nil
 		}
 	}
@@ -209,6 +209,32 @@ func (p *page) cell(n *html.Node) {
 		}
 		p.grid[at+i] = rows - 1
 	}
+}
+
+// headContinues reports whether a body begins with a row of the head, as LibreOffice writes a head of two rows: its cells
+// fit between those that the cells above cover. See findings/libreoffice-html-heads.sh.
+func (p *page) headContinues(body *html.Node) bool {
+	free := 0
+	for _, rows := range p.grid {
+		if rows == 0 {
+			free++
+		}
+	}
+	row := body.FirstChild
+	for row != nil && row.DataAtom != atom.Tr {
+		row = row.NextSibling
+	}
+	if row == nil || free == len(p.grid) {
+		return false
+	}
+	for c := row.FirstChild; c != nil; c = c.NextSibling {
+		if c.DataAtom == atom.Td {
+			return false
+		} else if c.DataAtom == atom.Th {
+			free -= span(c, "colspan")
+		}
+	}
+	return free == 0
 }
 
 // cover appends empty cells for the next columns that cells above cover.

@@ -127,9 +127,9 @@ func broken(what string) Result {
 func readPDF(ctx context.Context, data []byte, dir string) Result {
 	return withPDF(ctx, data, dir, func(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, pages int) Result {
 		var f flow
-		empty, failed, tex := true, 0, byTeX(p, doc)
+		empty, failed, by := true, 0, makerOf(p, doc)
 		for i := range min(pages, MaxPages) {
-			text, err := pageText(p, requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: i}}, tex)
+			text, err := pageText(p, requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: i}}, by)
 			if err != nil {
 				failed++
 			}
@@ -166,23 +166,37 @@ func flatten(p pdfium.Pdfium, page requests.Page) {
 	_, _ = p.FPDFPage_Flatten(&requests.FPDFPage_Flatten{Page: page, Usage: requests.FPDFPage_FlattenUsageNormalDisplay})
 }
 
-// byTeX reports whether TeX has made a document.
-func byTeX(p pdfium.Pdfium, doc references.FPDF_DOCUMENT) bool {
+// A maker is the kind of program that has made a document.
+type maker int
+
+const (
+	otherMaker maker = iota
+	texMaker
+	browserMaker // Chromium or wkhtmltopdf
+)
+
+// makerOf returns the kind of program that names itself in a document.
+func makerOf(p pdfium.Pdfium, doc references.FPDF_DOCUMENT) maker {
+	var names string
 	for _, tag := range []string{"Producer", "Creator"} {
 		if m, err := p.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: doc, Tag: tag}); err == nil {
-			for _, name := range []string{"tex", "dvips", "dvipdf", "ghostscript"} {
-				if strings.Contains(strings.ToLower(m.Value), name) {
-					return true
-				}
-			}
+			names += strings.ToLower(m.Value) + "\n"
 		}
 	}
-	return false
+	has := func(name string) bool { return strings.Contains(names, name) }
+	switch {
+	case has("skia/pdf"), has("wkhtmltopdf"):
+		return browserMaker
+	case has("tex"), has("dvips"), has("dvipdf"), has("ghostscript"):
+		return texMaker
+	}
+	return otherMaker
 }
 
 // pageText returns the text of one page. It is that of PDFium, unless that reads a page otherwise than people do: with
 // letters from right to left, torn lines or words, or accents beside their letters.
-func pageText(p pdfium.Pdfium, page requests.Page, tex bool) (string, error) {
+func pageText(p pdfium.Pdfium, page requests.Page, by maker) (string, error) {
+	tex := by == texMaker
 	flatten(p, page)
 	loaded, err := p.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
 	if err != nil {
@@ -200,41 +214,82 @@ func pageText(p pdfium.Pdfium, page requests.Page, tex bool) (string, error) {
 	n := min(count.Count, MaxText)
 	rtl := rightToLeft(text.Text)
 	if !rtl && !torn(text.Text) && !(tex && texMarks(text.Text)) && !splits(p, loaded.TextPage, text.Text, n) {
-		return cleanPDF(text.Text), nil
+		return cleanPDF(text.Text, by), nil
 	}
 	list, err := glyphs(p, loaded.TextPage, text.Text, n, rtl)
 	switch {
 	case err != nil:
 		return "", err
 	case rtl:
-		return cleanPDF(placed(list)), nil
+		return cleanPDF(placed(list), by), nil
 	}
-	return cleanPDF(mend(list, tex)), nil
+	return cleanPDF(mend(list, tex), by), nil
 }
 
 // pdfLetters writes line ends and ligatures as other texts do. PDFium marks a hyphen at a line
 // end with the control character 2, or with U+FFFE.
-var pdfLetters = strings.NewReplacer("\ufffe", "\x02", "\u00ad\r\n", "\x02", "\r\n", "\n", "\r", "\n",
+var pdfLetters = strings.NewReplacer("\ufffe", "\x02", "\u00ad\r\n", "‐\n", "\r\n", "\n", "\r", "\n",
 	"ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st",
 )
 
-func cleanPDF(s string) string {
-	parts := strings.Split(pdfLetters.Replace(s), "\x02")
-	for i, part := range parts[1:] {
-		part = strings.TrimLeft(part, " \n")
-		// A word in small letters continues; the hyphen of "COVID-19" stays.
-		if r, _ := utf8.DecodeRuneInString(part); !unicode.IsLower(r) {
-			part = "-" + part
-		}
-		parts[i+1] = part
-	}
+func cleanPDF(s string, by maker) string {
+	// A browser hyphenates with U+2010 if the font has it, which PDFium does not take for a hyphen; its other hyphens are
+	// those of the text. See findings/chromium-hyphens.sh.
+	s = joined(pdfLetters.Replace(s), "‐\n", false)
+	s = joined(s, "\x02", by == browserMaker)
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.IsControl(r) {
 			return -1
 		}
 		return r
-	}, strings.Join(parts, ""))
-	return strings.TrimSpace(s)
+	}, s)
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	for i, line := range lines {
+		lines[i] = unspaced(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// joined returns a text whose words continue after a hyphen at a line end. Before a capital or a digit, as in "COVID-19",
+// the hyphen stays, and before small letters if it is part of the text.
+func joined(s, mark string, kept bool) string {
+	parts := strings.Split(s, mark)
+	for i, part := range parts[1:] {
+		part = strings.TrimLeft(part, " \n")
+		if r, _ := utf8.DecodeRuneInString(part); kept || !unicode.IsLower(r) {
+			part = "-" + part
+		}
+		parts[i+1] = part
+	}
+	return strings.Join(parts, "")
+}
+
+// unspaced returns a line without the spaces between Chinese and Japanese letters that stand apart one by one, as in
+// justified lines and in headings.
+func unspaced(line string) string {
+	if !strings.ContainsFunc(line, ideographic) {
+		return line
+	}
+	words := strings.Split(line, " ")
+	single := func(i int) bool {
+		if i < 0 || i >= len(words) {
+			return false
+		}
+		r, n := utf8.DecodeRuneInString(words[i])
+		return ideographic(r) && !strings.ContainsFunc(words[i][n:], letterOrDigit)
+	}
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 && !(single(i-1) && single(i) && (single(i-2) || single(i+1))) {
+			b.WriteByte(' ')
+		}
+		b.WriteString(w)
+	}
+	return b.String()
+}
+
+func ideographic(r rune) bool {
+	return r >= 0x3000 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
 
 // RenderPage returns a page of a PDF file as a PNG image of at most [media.MaxImage] bytes, in

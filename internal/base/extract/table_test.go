@@ -33,6 +33,8 @@ func TestTablesKeepTheirColumns(t *testing.T) {
 	for name, c := range map[string]struct{ page, want string }{
 		"to the end of the group":  {`<table><tbody><tr><td rowspan=0>a<td>b<tr><td>c<tbody><tr><td>d<td>e</table>`, "| a | b |\n|  | c |\n| d | e |"},
 		"more rows than there are": {`<table><tr><td rowspan=3>a<td>b<tr><td>c</table><table><tr><td>d<td>e</table>`, "| a | b |\n|  | c |\n\n| d | e |"},
+		"a head cut in two":        {`<table><thead><tr><th rowspan=2>a<th colspan=2>b</thead><tbody><tr><th>c<th>d<tr><td>1<td>2<td>3</table>`, "| a | b |  |\n|  | c | d |\n| 1 | 2 | 3 |"},
+		"a head over a body":       {`<table><thead><tr><th rowspan=2>a<th>b</thead><tbody><tr><td>1<td>2</table>`, "| a | b |\n| 1 | 2 |"},
 		"covered in the middle":    {`<table><tr><td>a<td rowspan=2>b<td>c<tr><td>d<td>e</table>`, "| a | b | c |\n| d |  | e |"},
 		"too many columns":         {`<table><tr><td colspan=99999999>a<td>b</table>`, "| a |" + strings.Repeat("  |", 99) + " b |"},
 		"a table in a cell":        {`<table><tr><td>a<table><tr><td colspan=2>b<td>c</table><td>d</table>`, "| a b c | d |"},
