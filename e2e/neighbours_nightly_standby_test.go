@@ -71,7 +71,6 @@ func (m *movingName) relay(c net.Conn) {
 type answeredCalls struct {
 	mu    sync.Mutex
 	marks map[string]bool
-	news  chan struct{}
 }
 
 // more waits until n further calls are answered.

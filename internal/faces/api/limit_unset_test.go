@@ -35,8 +35,10 @@ func TestNoLimitThatNobodySet(t *testing.T) {
 	if n := sent(poor, "alpha-haiku-4-5", nil); n != 8_192 {
 		t.Errorf("%d tokens for a poor account", n)
 	}
-	set := start(t, apitest.Config{Providers: []stoa.Provider{f.Provider("messages")}, Families: map[string][]stoa.Route{"alpha": {{Provider: "messages"}}},
-		Models: map[string]stoa.ModelChange{"alpha-haiku-4-5": {DefaultOutput: 7_000}}})
+	set := start(t, apitest.Config{
+		Providers: []stoa.Provider{f.Provider("messages")}, Families: map[string][]stoa.Route{"alpha": {{Provider: "messages"}}},
+		Models: map[string]stoa.ModelChange{"alpha-haiku-4-5": {DefaultOutput: 7_000}},
+	})
 	if n := sent(set.ClientWith(t, keyOf(t, set, 10_000*stoa.Credit)), "alpha-haiku-4-5", nil); n != 7_000 {
 		t.Errorf("%d tokens, although the operator has set 7,000", n)
 	}
