@@ -294,7 +294,7 @@ func (d *database) explain(err error, limit time.Duration) string {
 	case code == sqlite3.SQLITE_TOOBIG:
 		return fmt.Sprintf("The query makes a text of more than %d MB and was ended.", maxSQLValue>>20)
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "SQL logic error: "), "sqlite: ")
+	return strings.TrimSuffix(strings.TrimPrefix(err.Error(), "SQL logic error: "), fmt.Sprintf(" (%d)", code))
 }
 
 // jsonCell writes a value of a result. Numbers have the 15 digits that a spreadsheet shows: more are those of binary
