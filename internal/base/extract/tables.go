@@ -63,7 +63,7 @@ type TableAnswer struct {
 // A Table is a sheet or a file of values as a table of SQL.
 type Table struct {
 	Name     string              `json:"table"`
-	Base     string              `json:"-"`
+	Base     string              `json:"base,omitempty"` // of its file
 	Sheet    string              `json:"sheet,omitempty"`
 	FirstRow int64               `json:"firstRow,omitempty"` // the first row with data
 	LastRow  int64               `json:"lastRow,omitempty"`
