@@ -256,7 +256,7 @@ func (d *database) run(ctx context.Context, task tableTask, columns []sqlite.Col
 	if cut > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Cut: %d texts are longer than %d bytes; use substr.", cut, maxCellOut))
 	}
-	clause := simpleClause(task.SQL)
+	only, clause := simpleClause(task.SQL)
 	for _, t := range a.Tables {
 		if !slices.ContainsFunc(t.Columns, func(c TableColumn) bool { return d.read[[2]string{t.Name, c.Name}] }) && !d.read[[2]string{t.Name, ""}] && !d.read[[2]string{t.Name, "row_"}] {
 			continue
@@ -264,7 +264,7 @@ func (d *database) run(ctx context.Context, task tableTask, columns []sqlite.Col
 		s, exact := seen[t.Name]
 		if !exact || more {
 			s = TableSource{FirstRow: t.FirstRow, LastRow: t.LastRow}
-			if clause != "" {
+			if t.Name == only {
 				var first, last sql.NullInt64
 				if err := d.conn.QueryRowContext(ctx, "SELECT min(row_), max(row_) "+clause).Scan(&first, &last); err == nil && first.Valid {
 					s.FirstRow, s.LastRow = first.Int64, last.Int64
@@ -397,18 +397,19 @@ func checkStatement(s string) string {
 	return ""
 }
 
-// simpleClause returns FROM and WHERE of a query of one table without subqueries beside it; empty for others. The rows
-// that match it are those on which the result rests.
-func simpleClause(s string) string {
+// simpleClause returns the table and the FROM and WHERE of a query that selects from one table; empty for others. The
+// rows of the table that match it are those on which the result rests.
+func simpleClause(s string) (table, clause string) {
 	list := tokens(s)
 	list = slices.DeleteFunc(list, func(t token) bool { return t.depth > 0 || t.text == ";" })
 	if list[0].text != "select" || slices.ContainsFunc(list, func(t token) bool { return t.text == "union" || t.text == "intersect" || t.text == "except" }) {
-		return ""
+		return "", ""
 	}
 	from := slices.IndexFunc(list, func(t token) bool { return t.text == "from" })
 	if from < 0 || from+1 >= len(list) || list[from+1].text == "(" {
-		return ""
+		return "", ""
 	}
+	table = strings.Trim(list[from+1].text, "\"`[]")
 	ends := []string{"where", "group", "order", "limit", "having", "window"}
 	rest := list[from+2:]
 	if len(rest) > 0 && rest[0].text == "as" {
@@ -418,14 +419,14 @@ func simpleClause(s string) string {
 		rest = rest[1:]
 	}
 	if len(rest) > 0 && !slices.Contains(ends, rest[0].text) {
-		return ""
+		return "", ""
 	}
 	for _, t := range rest {
 		if t.text != "where" && slices.Contains(ends, t.text) {
-			return s[list[from].at:t.at]
+			return table, s[list[from].at:t.at]
 		}
 	}
-	return strings.TrimRight(s[list[from].at:], "; \n\t")
+	return table, strings.TrimRight(s[list[from].at:], "; \n\t")
 }
 
 // maxMedian is the number of values that the medians of a process can have at once.

@@ -239,6 +239,9 @@ func tables(ctx context.Context, task tableTask, data []byte) (r Result) {
 			break
 		}
 	}
+	if l.more > 0 {
+		l.answer.Notes = append(l.answer.Notes, fmt.Sprintf("Cut: there are %d more tables. Use prefix.", l.more))
+	}
 	if task.SQL != "" && l.answer.Error == "" {
 		l.db.query(ctx, task, &l.answer)
 	}
@@ -261,6 +264,7 @@ type loader struct {
 	db     *database // nil for a list
 	left   int       // cells that may still be loaded
 	size   int       // of the list
+	more   int       // tables that the list leaves out
 	answer TableAnswer
 }
 
@@ -394,7 +398,8 @@ func (l *loader) list(t Table) {
 	if l.size += len(text); l.size > l.task.Output {
 		l.size -= len(text) - len(t.Name) - 20
 		if l.size > l.task.Output {
-			l.size = l.task.Output // only the note below says that there are more
+			l.size = l.task.Output
+			l.more++
 			return
 		}
 		t = Table{Name: t.Name, Base: t.Base, Sheet: t.Sheet}
