@@ -183,8 +183,10 @@ func (d *database) query(ctx context.Context, task tableTask, a *TableAnswer) {
 
 // compile limits the connection from then on, and returns the columns of the result.
 func (d *database) compile(ctx context.Context, statement string) (columns []sqlite.ColumnInfo, err error) {
-	for id, limit := range map[int]int{sqlite3.SQLITE_LIMIT_LENGTH: maxSQLValue, sqlite3.SQLITE_LIMIT_SQL_LENGTH: 2 * MaxQuery, sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-		sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200, sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50, sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 200, sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0} {
+	for id, limit := range map[int]int{
+		sqlite3.SQLITE_LIMIT_LENGTH: maxSQLValue, sqlite3.SQLITE_LIMIT_SQL_LENGTH: 2 * MaxQuery, sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+		sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200, sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50, sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 200, sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+	} {
 		if _, err := sqlite.Limit(d.conn, id, limit); err != nil {
 			return nil, err
 		}

@@ -127,8 +127,8 @@ func TestSourcesOfResults(t *testing.T) {
 	}
 	one, two := labelledTable{name: "one.csv", data: []byte(b.String())}, labelledTable{name: "two.csv", data: []byte("k,v\na,1\nb,2\n")}
 	for sql, want := range map[string]string{
-		`SELECT sum(n) FROM one`:                                                    "one rows 2–51",
-		`SELECT sum(n) FROM one WHERE k = 'b'`:                                      "one rows 12–21",
+		`SELECT sum(n) FROM one`:               "one rows 2–51",
+		`SELECT sum(n) FROM one WHERE k = 'b'`: "one rows 12–21",
 		`SELECT k, sum(n) FROM one AS o WHERE o.k IN ('b', 'c') GROUP BY k LIMIT 1`: "one rows 12–31",
 		`select N from ONE where n = 7;`:                                            "one row 9",
 		`SELECT row_, n FROM one ORDER BY n DESC LIMIT 2`:                           "one rows 50–51",
