@@ -218,9 +218,13 @@ func daysIn(year, month int) int {
 	return 31
 }
 
-// clockOf returns a time of day as hh:mm:ss; empty if it is not one. Parts of a second are left out.
+// clockOf returns a time of day as hh:mm:ss, with parts of a second if it has them; empty if it is not one. A Z, for UTC,
+// is left out.
 func clockOf(s string) string {
-	s, _, _ = strings.Cut(s, ".")
+	s, fraction, has := strings.Cut(strings.TrimSuffix(s, "Z"), ".")
+	if has && (!isDigits(fraction) || len(fraction) > 9) {
+		return ""
+	}
 	parts := strings.Split(s, ":")
 	if len(parts) == 2 {
 		parts = append(parts, "00")
@@ -234,6 +238,9 @@ func clockOf(s string) string {
 			return ""
 		}
 		parts[i] = fmt.Sprintf("%02d", n)
+	}
+	if has {
+		parts[2] += "." + fraction
 	}
 	return strings.Join(parts, ":")
 }
@@ -262,6 +269,7 @@ type scan struct {
 	sampleBlank    string
 	odd            string // the first text that is neither a number nor a date, with its row
 	numbers, dates int    // texts that are numbers, and dates
+	utc            int    // of the dates
 	logical        int
 }
 
@@ -311,6 +319,9 @@ func (g *grid) scan(at int) scan {
 					known = true
 				} else if orders, _, clock := momentOf(c.shown); orders != 0 {
 					s.dates++
+					if strings.HasSuffix(c.shown, "Z") {
+						s.utc++
+					}
 					s.orders &= orders
 					s.timed = s.timed || clock != "" && clock != "00:00:00"
 					known = true
@@ -516,6 +527,14 @@ func (g *grid) decideText(c *tableColumn, s scan, l locale, filled int) {
 		}
 		if orders == 0 || orders&(orders-1) != 0 {
 			c.note = "It is not certain which number is the day and which the month, so that they are texts."
+			return
+		}
+		switch s.utc {
+		case 0:
+		case filled:
+			c.note = "Times in UTC."
+		default:
+			c.note = "Only some times are in UTC, so that they are texts."
 			return
 		}
 		c.kind = typeDate

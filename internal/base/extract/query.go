@@ -28,6 +28,7 @@ type database struct {
 	tables  map[string]Table // by name
 	modules []string         // names of virtual tables
 	read    map[[2]string]bool
+	joined  bool   // rows of the result may stand for several rows of a table
 	denied  string // the operation that was refused
 }
 
@@ -121,6 +122,9 @@ func loadError(t Table, err error) error {
 // deniedFunctions reach outside of the query.
 var deniedFunctions = []string{"load_extension", "fts3_tokenizer", "fts5_source_id", "sqlite_log"}
 
+// aggregates are functions of several rows.
+var aggregates = []string{"avg", "count", "group_concat", "json_group_array", "json_group_object", "max", "median", "min", "string_agg", "sum", "total"}
+
 // authorize is called for each operation of a statement while SQLite compiles it. A query reads the tables that were
 // loaded, and nothing else.
 func (d *database) authorize(action sqlite.AuthorizerActionCode, arg1, arg2, schema, _ string) sqlite.AuthorizerReturnCode {
@@ -136,6 +140,8 @@ func (d *database) authorize(action sqlite.AuthorizerActionCode, arg1, arg2, sch
 	case sqlite.AuthFunction:
 		if name := strings.ToLower(arg2); slices.Contains(deniedFunctions, name) {
 			return refuse("the function " + name)
+		} else if slices.Contains(aggregates, name) {
+			d.joined = true
 		}
 		return sqlite.AuthorizerOK
 	case sqlite.AuthRead:
@@ -257,6 +263,9 @@ func (d *database) run(ctx context.Context, task tableTask, columns []sqlite.Col
 	}
 	if cut > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Cut: %d texts are longer than %d bytes; use substr.", cut, maxCellOut))
+	}
+	if d.joined || slices.ContainsFunc(tokens(task.SQL), func(t token) bool { return t.text == "group" }) {
+		seen = nil // row_ is that of one of the rows
 	}
 	only, clause := simpleClause(task.SQL)
 	for _, t := range a.Tables {
