@@ -162,22 +162,31 @@ func TestTablesAreOffIfTheAgentDoesNotSaySo(t *testing.T) {
 	}
 }
 
-// TestVisitorsQueryNoClosedDrive has an agent without access to its drive query the tables of a message only.
+// TestVisitorsQueryNoClosedDrive has an agent whose drive is closed, also only for a visitor, query the tables of a
+// message only.
 func TestVisitorsQueryNoClosedDrive(t *testing.T) {
 	t.Parallel()
-	l := &looker{steps: [][]stoa.ToolCall{{
-		tableCall("table_list", map[string]any{}),
-		query("SELECT * FROM secret"),
-		query("SELECT name FROM extra"),
-	}}}
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(l.script))
-	a, r := h.Agent(func(a *stoa.Agent) { a.Tables, a.DriveAccess = true, stoa.DriveNone }), h.Service(withTables)
-	h.File(a, "secret.csv", "name,salary\nAda,100\n")
-	sessiontest.Run(t, r)
-	extra := upload(t, h, a, "extra.csv", "", []byte("name,count\nHeft,3\n"))
-	h.Until(r, h.Begin(r, a, "look", func(req *session.StartRequest) { req.Uploads.IDs = []string{extra} }), stoa.SessionCompleted)
-	texts, _ := l.results()
-	if strings.Contains(strings.Join(texts, ""), "Ada") || strings.Contains(texts[0], "secret") || !strings.Contains(texts[1], "no such table: secret\nTables: extra") || !strings.Contains(texts[2], `[["Heft"]]`) {
-		t.Errorf("%q", texts)
+	own := func(*session.StartRequest) {}
+	for name, tt := range map[string]struct {
+		access   stoa.DriveAccess
+		visitors stoa.VisitorDrive
+		who      func(*session.StartRequest)
+		open     bool
+	}{
+		"the agent's own session": {stoa.DriveReadOnly, stoa.VisitorDriveNone, own, true},
+		"a visitor":               {stoa.DriveReadOnly, stoa.VisitorDriveNone, visitor, false},
+		"an agent without drive":  {stoa.DriveNone, stoa.VisitorDriveRead, own, false},
+	} {
+		l := &looker{steps: [][]stoa.ToolCall{{tableCall("table_list", map[string]any{}), query("SELECT name FROM secret"), query("SELECT name FROM extra")}}}
+		h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(l.script))
+		a, r := h.Agent(func(a *stoa.Agent) { a.Tables, a.DriveAccess, a.VisitorDrive = true, tt.access, tt.visitors }), h.Service(withTables)
+		h.File(a, "secret.csv", "name,salary\nAda,100\n")
+		sessiontest.Run(t, r)
+		extra := upload(t, h, a, "extra.csv", "", []byte("name,count\nHeft,3\n"))
+		h.Until(r, h.Begin(r, a, "look", tt.who, func(req *session.StartRequest) { req.Uploads.IDs = []string{extra} }), stoa.SessionCompleted)
+		texts, _ := l.results()
+		if strings.Contains(texts[0], "secret") != tt.open || strings.Contains(texts[1], `[["Ada"]]`) != tt.open || !strings.Contains(texts[2], `[["Heft"]]`) {
+			t.Errorf("%s: %q", name, texts)
+		}
 	}
 }

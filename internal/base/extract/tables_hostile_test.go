@@ -39,7 +39,7 @@ func TestHostileQueriesEnd(t *testing.T) {
 		{`SELECT x.b || y.b FROM t x, t y ORDER BY 1 DESC`, endless + "|" + memory},
 		{`SELECT DISTINCT x.a * 20000 + y.a FROM t x, t y ORDER BY 1`, endless + "|" + memory},
 		{`SELECT max(c) FROM (SELECT count(*) c FROM t x, t y GROUP BY x.a * 20000 + y.a)`, endless + "|" + memory},
-		{`SELECT median(x.a) FROM t x, t y`, "median of more than|" + endless},
+		{`SELECT median(x.a) FROM t x, t y`, "median of more than"},
 		{`SELECT count(*) FROM t x WHERE EXISTS (SELECT 1 FROM t y, t z WHERE y.a + z.a = -x.a)`, endless},
 		{`SELECT sum(n) OVER (ORDER BY n) FROM (SELECT x.a * y.a n FROM t x, t y) LIMIT 1 OFFSET 300000000`, endless + "|" + memory},
 		{`SELECT count(*) FROM t x, t y WHERE x.b LIKE '%' || y.b || '%t%e%x%t%'`, endless},
