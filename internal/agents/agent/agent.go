@@ -24,6 +24,7 @@ import (
 	"stoa/internal/agents/drive"
 	"stoa/internal/agents/session"
 	"stoa/internal/agents/tool"
+	"stoa/internal/base/extract"
 	"stoa/internal/base/ratelimit"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
@@ -39,6 +40,8 @@ type Config struct {
 	Drives   *drive.Drives
 	// Tools calls the tools of connections.
 	Tools *tool.Tools
+	// Tables answers the queries of agents [none: no agent has the tools for them].
+	Tables extract.TableReader
 	// Plans returns the plan with the given id. Calls of a session use the account's current
 	// plan. The plan's ActiveSessions limits the turns of an account that run at the same
 	// time.

@@ -36,14 +36,14 @@ func (w *Worker) executor(t *turn, place int) executor {
 	}
 }
 
-// ownTools executes the built-in tools: the drive, and the question to the user.
+// ownTools executes the built-in tools: the drive, the tables, and the question to the user.
 type ownTools struct{ w *Worker }
 
 func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
 	step := t.last()
 	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.readsResults() {
 		return o.w.readResult(ctx, t, call)
-	} else if ofDrive(call) {
+	} else if ofDrive(call) || ofTables(call) {
 		if err := o.w.limitDrive(ctx, t); err != nil {
 			return session.ToolEffect{}, err
 		}

@@ -36,6 +36,7 @@ type prompt struct {
 	shown        bool                       // the last request had images
 	refused      bool                       // a request with images was refused: later ones have no images
 	external     []stoa.OfferedTool
+	tables       bool                // the agent queries tables
 	cut          bool                // a result of the session was truncated
 	final        stoa.Code           // the limit that makes the next step the last; empty if it is not
 	actions      []stoa.ExternalCall // of earlier turns, the oldest first; those of turns that are left out are listed

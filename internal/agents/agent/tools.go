@@ -57,6 +57,11 @@ func (p *prompt) tools() []stoa.Tool {
 	if p.access == stoa.DriveReadWrite && !p.isExternal(toolWrite) {
 		tools = append(tools, writeTool)
 	}
+	for _, t := range tableTools {
+		if p.tables && !p.isExternal(t.Name) {
+			tools = append(tools, t)
+		}
+	}
 	if p.mode == stoa.ModeChat {
 		tools = append(tools, stoa.Tool{
 			Name: toolAsk, Description: "Ask the user something you cannot go on without, and wait for the answer.",
@@ -171,6 +176,22 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 			return wrong("The argument content is missing; nothing was written.")
 		}
 		content, err = w.driveWrite(ctx, who, step, ref, in.Path, *in.Content, &out)
+	case toolTableList:
+		var in struct {
+			Prefix string `json:"prefix"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		content, err = w.tableList(ctx, p, who, in.Prefix)
+	case toolTableQuery:
+		var in struct {
+			SQL string `json:"sql"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		content, err = w.tableQuery(ctx, p, who, in.SQL, &out)
 	case toolAsk:
 		in, bad := readQuestion(arguments)
 		if bad != "" {

@@ -95,6 +95,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			return err
 		}
 		p.instructions, p.model, p.access = c.Instructions, c.Model, accessWithout(row.Withheld, c.DriveAccess)
+		p.tables = c.Tables && w.cfg.Tables != nil
 		t.shown = c.VisitorDrive.Access(p.access)
 		t.window, t.compactAt = w.window(p.model, caller.Plan), w.cfg.CompactAt
 		if c.CompactAt != 0 {

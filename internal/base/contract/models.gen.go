@@ -174,6 +174,9 @@ type Agent struct {
 	// SpaceName The name of the space, in lists of agents.
 	SpaceName string `json:"spaceName,omitempty,omitzero"`
 
+	// Tables Whether the agent has the tools `table_list` and `table_query`.
+	Tables bool `json:"tables"`
+
 	// Timezone The IANA name of the time zone of times in prompts.
 	//
 	// Example: Europe/Berlin
@@ -183,7 +186,7 @@ type Agent struct {
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Version The number of the version, which increases with each change of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone` or `compactAt`.
+	// Version The number of the version, which increases with each change of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone`, `compactAt` or `tables`.
 	Version int64 `json:"version"`
 
 	// VisitorDrive The agent's access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
@@ -379,6 +382,9 @@ type AgentVersion struct {
 	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
 	Model  string     `json:"model"`
+
+	// Tables Whether the agent has the tools `table_list` and `table_query`.
+	Tables bool `json:"tables"`
 
 	// Timezone The IANA name of the time zone of times in prompts.
 	//
@@ -1156,6 +1162,9 @@ type CreateAgent struct {
 	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
+
+	// Tables Whether the agent has the tools `table_list` and `table_query`: SQL over the CSV and XLSX files of its drive and of the session. False by default.
+	Tables nullable.Nullable[bool] `json:"tables,omitempty,omitzero"`
 
 	// Timezone The IANA name of the time zone in which prompts contain the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
 	//
@@ -5599,6 +5608,9 @@ type UpdateAgent struct {
 
 	// SpaceID Moves the agent to this space.
 	SpaceID string `json:"spaceId,omitempty,omitzero"`
+
+	// Tables Whether the agent has the tools `table_list` and `table_query`: SQL over the CSV and XLSX files of its drive and of the session. False by default.
+	Tables nullable.Nullable[bool] `json:"tables,omitempty,omitzero"`
 
 	// Timezone The IANA name of the time zone in which prompts contain the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
 	//

@@ -19,6 +19,7 @@ const (
 	maxMemory   = 512 << 20 // bytes of data
 	softMemory  = 384 << 20 // bytes of Go's heap, above which garbage is collected more often
 	maxStack    = 64 << 20  // bytes of the stack of a goroutine
+	maxRequest  = 256 << 10 // bytes of the request
 
 	childThreads = 2
 )
@@ -44,7 +45,7 @@ func Child(in io.Reader, out io.Writer) error {
 }
 
 func serve(in io.Reader, out io.Writer) error {
-	r := bufio.NewReaderSize(in, 64<<10)
+	r := bufio.NewReaderSize(in, maxRequest)
 	line, err := r.ReadSlice('\n')
 	if err != nil {
 		return fmt.Errorf("read the request: %w", err)
@@ -68,6 +69,9 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 	if len(data) > maxDocument {
 		return answer(out, tooLarge())
+	}
+	if q.Task == "tables" && q.Tables != nil {
+		return answer(out, tables(context.Background(), *q.Tables, data))
 	}
 	if q.Task == "page" {
 		return answer(out, RenderPage(context.Background(), data, q.Page, q.Cache))

@@ -172,3 +172,46 @@ func TestAChildEndsWithItsParent(t *testing.T) {
 		t.Errorf("the child outlived its parent: %q, %v", rest, err)
 	}
 }
+
+// TestQueriesOfTablesCountAsDocuments has an account send queries while its document is read: one of them waits for it, the
+// others are refused, and another account is served meanwhile.
+func TestQueriesOfTablesCountAsDocuments(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, extract.Config{Children: 2, Waiting: 10})
+	a, b := s.read("a", 1, func(err error) { t.Error(err) }), s.pipe("b")
+	if got := s.next(); got != "a" {
+		t.Fatal(got)
+	}
+	ends := make(chan error, 4)
+	query := func(account string) {
+		_, err := s.service.Tables(t.Context(), extract.TableQuery{Account: account, SQL: "SELECT 1 FROM t", Files: []extract.TableFile{
+			{Base: "t", Document: extract.Document{Name: account, Content: strings.NewReader("")}},
+		}})
+		ends <- err
+	}
+	for range 3 {
+		go query("a")
+	}
+	for range 2 {
+		if err := <-ends; err != extract.ErrBusy {
+			t.Errorf("a query ended with %v", err)
+		}
+	}
+	go query("b")
+	if got := s.next(); got != "b" {
+		t.Errorf("%s started instead of b", got)
+	}
+	fmt.Fprintln(b)
+	if err := <-ends; err != nil {
+		t.Error(err)
+	}
+	fmt.Fprintln(a)
+	if got := s.next(); got != "a" {
+		t.Errorf("%s started after the document", got)
+	}
+	fmt.Fprintln(a)
+	if err := <-ends; err != nil {
+		t.Error(err)
+	}
+	s.reads.Wait()
+}

@@ -25,14 +25,14 @@ type archive struct {
 	left  int64 // bytes that may still be inflated
 }
 
-// readZip reads the document that a ZIP file contains.
-func readZip(data []byte) Result {
+// openZip opens a ZIP file. The Result has a status if that is not possible.
+func openZip(data []byte) (*archive, Result) {
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		return broken("document or an archive")
+		return nil, broken("document or an archive")
 	}
 	if len(z.File) > maxEntries {
-		return Result{Status: Timeout, Note: "The archive has too many entries."}
+		return nil, Result{Status: Timeout, Note: "The archive has too many entries."}
 	}
 	a := &archive{files: make(map[string]*zip.File, len(z.File)), left: maxInflated}
 	for _, f := range z.File {
@@ -40,6 +40,15 @@ func readZip(data []byte) Result {
 		if a.files[name] == nil {
 			a.files[name] = f
 		}
+	}
+	return a, Result{}
+}
+
+// readZip reads the document that a ZIP file contains.
+func readZip(data []byte) Result {
+	a, r := openZip(data)
+	if r.Status != "" {
+		return r
 	}
 	switch kind := string(a.start("mimetype", 100)); {
 	case strings.HasPrefix(kind, "application/epub"):

@@ -96,13 +96,23 @@ func New(cfg Config) *Service {
 
 // A request is the first line that a child reads. The document follows it.
 type request struct {
-	Task      string `json:"task"` // read, page or warm
+	Task      string `json:"task"` // read, page, tables or warm
 	Name      string `json:"name,omitempty"`
 	MediaType string `json:"mediaType,omitempty"`
 	Encoding  string `json:"encoding,omitempty"`
 	Page      int64  `json:"page,omitempty"`
 	Cache     string `json:"cache,omitempty"`
 	Seconds   int64  `json:"seconds"` // of processor time
+
+	Tables *tableTask `json:"tables,omitempty"`
+}
+
+// work names the task in notes.
+func (q request) work() string {
+	if q.Task == "tables" {
+		return "The query with its tables"
+	}
+	return "Reading the document"
 }
 
 // A reply is the first line that a child writes. Bytes of text or of an image follow it.
@@ -255,7 +265,7 @@ func (s *Service) run(ctx context.Context, account string, q request, content io
 	case err == nil:
 		return r, nil
 	case limited.Err() != nil || errors.Is(err, errTime):
-		return Result{Status: Timeout, Spent: spent, Note: fmt.Sprintf("Reading the document took longer than %v.", s.cfg.Timeout)}, nil
+		return Result{Status: Timeout, Spent: spent, Note: fmt.Sprintf("%s took longer than %v.", q.work(), s.cfg.Timeout)}, nil
 	}
 	var ended *childError
 	if !errors.As(err, &ended) {
@@ -263,7 +273,7 @@ func (s *Service) run(ctx context.Context, account string, q request, content io
 	}
 	if ended.memory() {
 		s.cfg.Logger.Warn("a document needs too much memory", "sha256", ended.sha256, "error", ended)
-		return Result{Status: Timeout, Spent: spent, Note: "Reading the document takes too much memory."}, nil
+		return Result{Status: Timeout, Spent: spent, Note: q.work() + " takes too much memory."}, nil
 	}
 	if stopped(ended.state) {
 		s.cfg.Logger.Warn("the reader of a document was stopped", "sha256", ended.sha256, "error", ended)

@@ -243,17 +243,18 @@ func (w *workbook) cell(kind, style, value string) sheetCell {
 		if strings.Trim(value, "0123456789") == "" { // a longer number than programs show
 			shown = value
 		}
-		return sheetCell{shown, cellNumber, v}
+		return sheetCell{shown: shown, kind: cellNumber, value: v}
 	}
 	shown, certain := format.show(v, w.from1904)
 	if !certain && oneLine(shown) != general(v) {
 		shown = oneLine(shown) + " [" + general(v) + "]"
 	}
-	k := cellNumber
+	c := sheetCell{shown: shown, kind: cellNumber, value: v}
 	if s, _ := format.section(v); s != nil && s.date {
-		k = cellDate
+		c.kind = cellDate
+		c.hours = slices.ContainsFunc(s.tokens, func(t formatToken) bool { return t.kind == fmtElapsed })
 	}
-	return sheetCell{shown, k, v}
+	return c
 }
 
 func textCell(text string) sheetCell {

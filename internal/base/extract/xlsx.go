@@ -200,6 +200,7 @@ type sheetCell struct {
 	shown string
 	kind  cellKind
 	value float64 // of a number or a date
+	hours bool    // the date is a duration, such as 36:30
 }
 
 type cellKind int

@@ -33,6 +33,7 @@ type Agent struct {
 	Limits       TurnLimits
 	Timezone     string            `db:"timezone"`   // in which it is told the time: an IANA name
 	CompactAt    int               `db:"compact_at"` // the part of a model's window, in percent, above which its sessions are summarized; 0 means the operator's, -1 never
+	Tables       bool              `db:"tables"`     // it has the tools that query tables
 	EmbedEnabled bool              `db:"embed_enabled"`
 	Metadata     map[string]string `db:"metadata,json"`
 	Version      int64             `db:"version"`
@@ -53,13 +54,14 @@ type AgentVersion struct {
 	Limits       TurnLimits
 	Timezone     string    `db:"timezone"`
 	CompactAt    int       `db:"compact_at"`
+	Tables       bool      `db:"tables"`
 	CreatedAt    time.Time `db:"created_at"`
 }
 
 // Restore sets the configuration of the agent to that of a version.
 func (a *Agent) Restore(v AgentVersion) {
 	a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive
-	a.Tools, a.Limits, a.Timezone, a.CompactAt = v.Tools, v.Limits, v.Timezone, v.CompactAt
+	a.Tools, a.Limits, a.Timezone, a.CompactAt, a.Tables = v.Tools, v.Limits, v.Timezone, v.CompactAt, v.Tables
 }
 
 // DriveAccess is an agent's permission for its drive.

@@ -46,7 +46,7 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
 	v := stoa.AgentVersion{
 		AgentID: a.ID, Version: a.Version, Instructions: a.Instructions, Model: a.Model, DriveAccess: a.DriveAccess, VisitorDrive: a.VisitorDrive,
-		Tools: a.Tools, Limits: a.Limits, Timezone: a.Timezone, CompactAt: a.CompactAt, CreatedAt: tx.Now,
+		Tools: a.Tools, Limits: a.Limits, Timezone: a.Timezone, CompactAt: a.CompactAt, Tables: a.Tables, CreatedAt: tx.Now,
 	}
 	if _, err := agentVersions.insert(ctx, tx, &v, ""); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 			return a, err
 		}
 	}
-	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Timezone != before.Timezone || a.CompactAt != before.CompactAt || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
+	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Timezone != before.Timezone || a.CompactAt != before.CompactAt || a.Tables != before.Tables || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
 		a.Version++
 		if err := tx.freeze(ctx, a); err != nil {
 			return a, err

@@ -46,6 +46,7 @@ type SessionConfig struct {
 	VisitorDrive stoa.VisitorDrive
 	Tools        []stoa.AgentTool
 	CompactAt    int // see [stoa.Agent]
+	Tables       bool
 }
 
 const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.agent_version, s.mode, s.status, s.reply_id, s.queued_messages,
@@ -160,7 +161,7 @@ func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (SessionConfig, error) {
 	if !r.Draft {
 		v, err := tx.PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
-		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess, VisitorDrive: v.VisitorDrive, Tools: v.Tools, CompactAt: v.CompactAt}, err
+		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess, VisitorDrive: v.VisitorDrive, Tools: v.Tools, CompactAt: v.CompactAt, Tables: v.Tables}, err
 	}
 	var text string
 	found, err := tx.Get(ctx, `SELECT draft FROM sessions WHERE account_id = $1 AND id = $2 LIMIT 1`, []any{r.AccountID, r.ID}, &text)

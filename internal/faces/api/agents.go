@@ -32,7 +32,7 @@ func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[
 	agent := stoa.Agent{
 		AccountID: in.Caller.Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
 		Instructions: b.Instructions, Model: valueOr(b.Model, defaultModel), DriveAccess: driveAccess(b.DriveAccess),
-		VisitorDrive: visitorDrive(b.VisitorDrive), EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Timezone: valueOr(b.Timezone, defaultTimezone), CompactAt: compactAt(b.CompactAt), Metadata: orZero(b.Metadata),
+		VisitorDrive: visitorDrive(b.VisitorDrive), EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Timezone: valueOr(b.Timezone, defaultTimezone), CompactAt: compactAt(b.CompactAt), Tables: valueOr(b.Tables, false), Metadata: orZero(b.Metadata),
 	}
 	err := s.mergeLimits(&agent.Limits, b.Limits)
 	if err == nil {
@@ -217,6 +217,9 @@ func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	if b.CompactAt.IsSpecified() {
 		a.CompactAt = compactAt(b.CompactAt)
 	}
+	if b.Tables.IsSpecified() {
+		a.Tables = valueOr(b.Tables, false)
+	}
 	if b.Timezone.IsSpecified() {
 		a.Timezone = valueOr(b.Timezone, defaultTimezone)
 	}
@@ -326,7 +329,7 @@ func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Reque
 func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: contractCompactAt(a.CompactAt), EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: contractCompactAt(a.CompactAt), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
 		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }
@@ -334,6 +337,6 @@ func contractAgent(a stoa.Agent) contract.Agent {
 func contractVersion(v stoa.AgentVersion) contract.AgentVersion {
 	return contract.AgentVersion{
 		AgentID: v.AgentID, Version: v.Version, Instructions: v.Instructions, Model: v.Model, DriveAccess: string(v.DriveAccess), VisitorDrive: string(v.VisitorDrive),
-		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), Timezone: v.Timezone, CompactAt: contractCompactAt(v.CompactAt), CreatedAt: contract.Time(v.CreatedAt),
+		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), Timezone: v.Timezone, CompactAt: contractCompactAt(v.CompactAt), Tables: v.Tables, CreatedAt: contract.Time(v.CreatedAt),
 	}
 }

@@ -356,6 +356,30 @@ func TestAnAgentSetsItsCompaction(t *testing.T) {
 	}
 }
 
+// TestAnAgentSetsItsTables turns the tools for tables on and off.
+func TestAnAgentSetsItsTables(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), object{})
+	want := func(reply *apitest.Reply, tables bool, version int64) {
+		t.Helper()
+		var agent contract.Agent
+		if reply.JSON(&agent); agent.Tables != tables || agent.Version != version {
+			t.Errorf("%v in version %d, want %v in %d", agent.Tables, agent.Version, tables, version)
+		}
+	}
+	want(a.Want(200, "GET", a.agent, nil), false, 1)
+	want(a.Want(200, "PATCH", a.agent, object{"tables": true}), true, 2)
+	want(a.Want(200, "PATCH", a.agent, object{"name": "Other"}), true, 2)
+	want(a.Want(201, "POST", a.agent+"/duplicate", nil), true, 1)
+	want(a.Want(200, "PATCH", a.agent, object{"tables": nil}), false, 3)
+	want(a.Want(200, "POST", a.agent+"/rollback", object{"version": 2}), true, 4)
+	var v contract.AgentVersion
+	if a.Want(200, "GET", a.agent+"/versions/3", nil).JSON(&v); v.Tables {
+		t.Error("version 3 has tables")
+	}
+}
+
 func TestADuplicateHasTheConfigurationAlone(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{})

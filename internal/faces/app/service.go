@@ -208,6 +208,7 @@ func (s *Service) buildSessions(p Parts) {
 	adjust(p.Sessions, &sessions)
 	s.Sessions = session.New(sessions)
 	worker := agent.Config{Sessions: s.Sessions, Gateway: s.Gateway, Drives: s.Drives, Tools: s.Tools, Plans: s.plan, Shared: shared, CompactAt: p.Config.Agents.CompactAt, Logger: s.log, Metrics: p.Metrics, Tracer: p.Tracer}
+	worker.Tables, _ = s.Extract.(extract.TableReader)
 	adjust(p.Worker, &worker)
 	s.Worker = agent.New(worker)
 	tasks := scheduler.Config{Sessions: s.Sessions, Shared: shared, PerAgent: l.SchedulesPerAgent, Interval: l.ScheduleInterval, Logger: s.log, Metrics: p.Metrics}

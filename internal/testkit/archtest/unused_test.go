@@ -16,6 +16,7 @@ var calledByOthers = map[string]bool{
 	"Describe": true, "Collect": true, "Enabled": true, "Handle": true, "WithAttrs": true, "WithGroup": true, "Scan": true, "Value": true,
 	"FlushError": true, "Deadline": true, "Done": true, "Err": true, "Len": true, "Less": true, "Swap": true, "Accept": true, "Addr": true,
 	"LocalAddr": true, "RemoteAddr": true, "SetDeadline": true, "SetReadDeadline": true, "SetWriteDeadline": true, "Set": true, "Type": true,
+	"WindowInverse": true, "WindowValue": true,
 }
 
 // testKits are packages for tests alone.

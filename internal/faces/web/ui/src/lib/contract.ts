@@ -73,6 +73,7 @@ export interface Agent {
   name: string;
   spaceId: string;
   spaceName?: string;
+  tables: boolean;
   timezone: string;
   tools: AgentTool[];
   updatedAt: string;
@@ -157,6 +158,7 @@ export interface AgentVersion {
   instructions: string;
   limits: TurnLimits;
   model: string;
+  tables: boolean;
   timezone: string;
   tools: AgentTool[];
   version: number;
@@ -713,6 +715,7 @@ export interface CreateAgent {
   model?: string | null;
   name: string;
   spaceId: string;
+  tables?: boolean | null;
   timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
@@ -3557,6 +3560,7 @@ export interface UpdateAgent {
   model?: string | null;
   name?: string;
   spaceId?: string;
+  tables?: boolean | null;
   timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;

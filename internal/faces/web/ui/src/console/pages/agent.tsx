@@ -94,7 +94,7 @@ function Lacking({ scope }: { scope: string }) {
 // The settings of a version, in the order in which changes of them are shown. Others follow under
 // their names in the contract.
 const settings: Record<string, string> = {
-  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at",
+  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables",
 };
 const notSettings = ["agentId", "version", "createdAt"];
 

@@ -32,7 +32,7 @@ const visitorDriveHints: Record<Agent["visitorDrive"], string> = {
 const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
 
 // The settings of which a change makes a new version.
-const versioned = [...drafted, "visitorDrive", "timezone", "compactAt"];
+const versioned = [...drafted, "visitorDrive", "timezone", "compactAt", "tables"];
 
 // toolsIn parses the list of tools; undefined if the text is not a list.
 function toolsIn(text: string): unknown[] | undefined {
@@ -59,7 +59,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;
-  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, externalId: was.externalId ?? "", spaceId: was.spaceId });
+  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, tables: was.tables, externalId: was.externalId ?? "", spaceId: was.spaceId });
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
   const [tools, setTools] = useState(() => textOf(was.tools));
   const [metadata, setMetadata] = useState(() => rowsOf(was.metadata));
@@ -179,6 +179,9 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
             </div>
           </fieldset>
           <h2>Other settings</h2>
+          <label class="check">
+            <input type="checkbox" checked={now.tables} onChange={(e) => change({ tables: e.currentTarget.checked })} /> Query CSV and XLSX files with SQL
+          </label>
           <TextField
             id="compact-at"
             label="Summarize above, in percent of the window"

@@ -1,0 +1,364 @@
+package extract
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of tables.
+const (
+	maxTableCells   = 2_000_000 // of the tables of one query
+	maxTableColumns = 1000
+	maxTableCell    = 64 << 10 // bytes of a text
+	maxColumnName   = 80       // bytes
+	headSample      = 100      // rows that decide how wide a table is
+	headBelow       = 5        // rows below a head that are compared with it
+)
+
+var errTooManyCells = errors.New("too many cells")
+
+// A grid is the rows of a sheet, or of a file whose values a character separates.
+type grid struct {
+	rows      []gridRow
+	texts     bool // all cells are texts: their contents decide the types
+	delimiter byte // of such a file
+	from1904  bool
+	notes     []string
+
+	head  int // rows up to the head of the table, which is the last one or two of them
+	lines int // rows of the head
+}
+
+type gridRow struct {
+	n     int64 // in the sheet, or the line of the file at which the row begins
+	cells []sheetCell
+}
+
+// add adds a row unless it is empty. left is the number of cells that may still be loaded.
+func (g *grid) add(n int64, cells []sheetCell, left *int) error {
+	filled := false
+	for i := range cells {
+		c := &cells[i]
+		if c.kind == cellText {
+			c.shown = strings.TrimSpace(c.shown)
+			if len(c.shown) > maxTableCell {
+				c.shown = cutText(c.shown, maxTableCell)
+				g.notes = append(g.notes, fmt.Sprintf("A text in row %d is cut.", n))
+			}
+			if c.shown == "" {
+				*c = sheetCell{}
+			}
+		}
+		filled = filled || c.kind != cellEmpty
+	}
+	if !filled {
+		return nil
+	}
+	if *left -= len(cells); *left < 0 {
+		return errTooManyCells
+	}
+	g.rows = append(g.rows, gridRow{n, cells})
+	return nil
+}
+
+func (g *grid) data() []gridRow { return g.rows[g.head:] }
+
+// cell returns a cell of the grid, which is empty outside of it.
+func (g *grid) cell(row, column int) sheetCell {
+	if row >= len(g.rows) || column >= len(g.rows[row].cells) {
+		return sheetCell{}
+	}
+	return g.rows[row].cells[column]
+}
+
+// typed reports whether a cell has a type other than text.
+func (g *grid) typed(c sheetCell) bool {
+	if c.kind != cellText {
+		return c.kind != cellEmpty
+	}
+	if !g.texts {
+		return false
+	}
+	orders, _, _ := momentOf(c.shown)
+	return orders != 0 || numeralOf(c.shown).styles != 0 || strings.EqualFold(c.shown, "true") || strings.EqualFold(c.shown, "false")
+}
+
+// period reports whether a cell is a year or a date, which can be the name of a column.
+func (g *grid) period(c sheetCell) bool {
+	if orders, _, _ := momentOf(c.shown); c.kind == cellDate || orders != 0 {
+		return true
+	}
+	year, err := strconv.Atoi(c.shown)
+	return err == nil && year >= 1900 && year <= 2100
+}
+
+// isHead reports whether all cells of a row can be names of columns, and how many of them are filled. At least one is a
+// text. A year or a date is a name only if the cells below it are something else.
+func (g *grid) isHead(row int) (ok bool, filled int) {
+	text := false
+	ok = true
+	for j, c := range g.rows[row].cells {
+		switch {
+		case c.kind == cellEmpty:
+			continue
+		case !g.typed(c):
+			text = true
+		case !g.period(c):
+			ok = false
+		default:
+			for below := row + 1; below <= row+headBelow; below++ {
+				ok = ok && !g.period(g.cell(below, j))
+			}
+		}
+		filled++
+	}
+	return ok && text, filled
+}
+
+// findHead finds the names of the columns: the first row that is as wide as most rows, if it has only names. Rows above it
+// are titles. A second row belongs to it if the first names several columns at once.
+func (g *grid) findHead() {
+	var widths []int
+	for i := range g.rows[:min(len(g.rows), headSample)] {
+		_, filled := g.isHead(i)
+		widths = append(widths, filled)
+	}
+	if len(widths) == 0 {
+		return
+	}
+	slices.Sort(widths)
+	least := 1
+	if widths[len(widths)-1] > 1 {
+		least = max(2, (widths[len(widths)/2]+1)/2)
+	}
+	for i := range g.rows[:min(len(g.rows), headSample)] {
+		ok, filled := g.isHead(i)
+		if filled < least {
+			continue
+		}
+		if !ok {
+			g.head = i // no names
+			if i > 0 && filled < widths[len(widths)-1] {
+				g.head = 0
+			}
+			return
+		}
+		g.head, g.lines = i+1, 1
+		if g.isSecond(i) {
+			g.head, g.lines = i+2, 2
+		}
+		return
+	}
+}
+
+// isSecond reports whether the row after a head belongs to it: the head has a name for several columns, which the row
+// tells apart, and the columns have types.
+func (g *grid) isSecond(head int) bool {
+	if head+2 >= len(g.rows) {
+		return false
+	}
+	several, told := false, false
+	for j, c := range g.rows[head+1].cells {
+		first := g.cell(head, j)
+		if c.kind == cellEmpty {
+			continue
+		}
+		if g.typed(c) {
+			return false
+		}
+		several = several || j > 0 && (first.kind == cellEmpty || first.shown == g.cell(head, j-1).shown)
+		for below := head + 2; below < head+2+headBelow; below++ {
+			told = told || g.typed(g.cell(below, j))
+		}
+	}
+	return several && told
+}
+
+// names returns the names of the columns. A column without one has an empty name.
+func (g *grid) names() []string {
+	width := 0
+	for _, r := range g.rows[g.head-g.lines:] {
+		width = max(width, len(r.cells))
+	}
+	if width > maxTableColumns {
+		g.notes = append(g.notes, fmt.Sprintf("Only the first %d of %d columns are loaded.", maxTableColumns, width))
+		width = maxTableColumns
+	}
+	names := make([]string, width)
+	before := ""
+	for j := range names {
+		if g.lines == 0 {
+			break
+		}
+		name := g.cell(g.head-g.lines, j).shown
+		if g.lines == 2 {
+			below := g.cell(g.head-1, j).shown
+			if name == "" && below != "" {
+				name = before
+			}
+			before = name
+			if below != name {
+				name += " " + below
+			}
+		}
+		names[j] = cutText(strings.ReplaceAll(oneLine(name), `"`, "'"), maxColumnName)
+	}
+	return names
+}
+
+// unique gives columns without a name that of their letters, and makes the names differ. Case does not count in SQL.
+func unique(list []tableColumn) {
+	used := map[string]bool{"row_": true}
+	for i := range list {
+		c := &list[i]
+		if c.name == "" {
+			c.name = "column " + columnName(c.at)
+		}
+		base := c.name
+		for n := 2; used[strings.ToLower(c.name)]; n++ {
+			c.name = base + "_" + strconv.Itoa(n)
+		}
+		used[strings.ToLower(c.name)] = true
+	}
+}
+
+// cutText returns the beginning of a text, at most n bytes and an ellipsis.
+func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// grid reads a sheet.
+func (w *workbook) grid(s sheet, left *int) (*grid, error) {
+	g := &grid{from1904: w.from1904}
+	unstored := w.unstored
+	var full error
+	err := w.rows(s.part, func(n int64, row []sheetCell) bool {
+		full = g.add(n, slices.Clone(row), left)
+		return full == nil
+	})
+	if err = errors.Join(err, full); err != nil {
+		return nil, err
+	}
+	if n := w.unstored - unstored; n > 0 {
+		g.notes = append(g.notes, fmt.Sprintf("%d formulas have no stored results and are texts.", n))
+	}
+	g.findHead()
+	return g, nil
+}
+
+// readValues reads a text whose values a character separates.
+func readValues(text string, left *int) (*grid, error) {
+	delimiter, skip := byte(0), int64(0)
+	if first, rest, ok := strings.Cut(text, "\n"); ok && len(first) >= 5 && strings.EqualFold(first[:4], "sep=") && len(strings.TrimRight(first, "\r")) == 5 {
+		delimiter, skip, text = first[4], 1, rest // as Excel writes
+	}
+	if delimiter == 0 {
+		delimiter = delimiterOf(text)
+	}
+	read := func(lazy bool, left *int) (*grid, error) {
+		g := &grid{texts: true, delimiter: delimiter}
+		r := csv.NewReader(strings.NewReader(text))
+		r.Comma, r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = rune(delimiter), -1, lazy, true
+		for {
+			record, err := r.Read()
+			if err == io.EOF {
+				return g, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			line, _ := r.FieldPos(0)
+			cells := make([]sheetCell, len(record))
+			for i, field := range record {
+				cells[i] = sheetCell{shown: field, kind: cellText}
+			}
+			if err := g.add(int64(line)+skip, cells, left); err != nil {
+				return nil, err
+			}
+		}
+	}
+	before := *left
+	g, err := read(false, left)
+	var wrong *csv.ParseError
+	if errors.As(err, &wrong) {
+		*left = before
+		if g, err = read(true, left); err == nil {
+			g.notes = append(g.notes, fmt.Sprintf("The quotes of line %d are not closed as CSV requires: compare the rows from there on with the file.", int64(wrong.Line)+skip))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.findHead()
+	return g, nil
+}
+
+// delimiters are the characters that may separate values. Of those that fit equally, the first is used: a comma may be
+// that of decimals.
+const delimiters = "\t;|,"
+
+// delimiterOf finds the character that separates the values of a text: the one that most rows have equally often.
+func delimiterOf(text string) byte {
+	var counts [len(delimiters)]map[int]int
+	for i := range counts {
+		counts[i] = map[int]int{}
+	}
+	var row [len(delimiters)]int
+	rows, quoted, empty := 0, false, true
+	end := func() {
+		if !empty {
+			rows++
+			for i, n := range row {
+				if n > 0 && (len(counts[i]) < 1000 || counts[i][n] > 0) {
+					counts[i][n]++
+				}
+			}
+		}
+		row, empty = [len(delimiters)]int{}, true
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"':
+			quoted, empty = !quoted, false
+		case quoted:
+		case c == '\n':
+			end()
+		default:
+			if k := bytes.IndexByte([]byte(delimiters), c); k >= 0 {
+				row[k]++
+			}
+			empty = empty && (c == ' ' || c == '\r')
+		}
+	}
+	end()
+	var shares [len(delimiters)]int
+	best := 0
+	for i := range counts {
+		for _, n := range counts[i] {
+			shares[i] = max(shares[i], n)
+		}
+		best = max(best, shares[i])
+	}
+	if best == 0 {
+		return ','
+	}
+	for i, n := range shares {
+		if n*20 >= best*19 {
+			return delimiters[i]
+		}
+	}
+	return ','
+}
