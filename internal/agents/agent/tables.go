@@ -103,9 +103,10 @@ func (w *Worker) askTables(ctx context.Context, who drive.Owner, files []tableFi
 	ctx, cancel := context.WithTimeout(ctx, tableWait)
 	defer cancel()
 	q.Account, q.Output = who.AccountID, w.textBudget()
+	mentioned := extract.Mentions(q.SQL)
 	for i := range files {
 		f := &files[i]
-		if q.SQL != "" && !extract.Mentions(q.SQL, f.base) || q.SQL == "" && !strings.HasPrefix(f.base, q.Prefix) && !strings.HasPrefix(q.Prefix, f.base) {
+		if q.SQL != "" && !mentioned(f.base) || q.SQL == "" && !strings.HasPrefix(f.base, q.Prefix) && !strings.HasPrefix(q.Prefix, f.base) {
 			continue
 		}
 		file, content, err := w.cfg.Drives.Open(ctx, f.who, f.path)

@@ -108,7 +108,7 @@ func TestAnAgentQueriesTables(t *testing.T) {
 			{`A query is one SELECT or WITH statement. It cannot begin with "drop".`},
 			{"The argument sql is empty"},
 			{`{"tables":[{"table":"extra"`},
-			{"no such table: q_sales\nTables: q_sales__sales, q_sales__targets, preise, extra"},
+			{"no such table: q_sales.\nTables: q_sales__sales, q_sales__targets, preise, extra"},
 		} {
 			for _, part := range want {
 				if !strings.Contains(texts[i], part) {

@@ -19,7 +19,7 @@ const (
 	maxMemory   = 512 << 20 // bytes of data
 	softMemory  = 384 << 20 // bytes of Go's heap, above which garbage is collected more often
 	maxStack    = 64 << 20  // bytes of the stack of a goroutine
-	maxRequest  = 256 << 10 // bytes of the request
+	maxRequest  = 1 << 20   // bytes of the request
 
 	childThreads = 2
 )

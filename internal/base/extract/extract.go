@@ -1,5 +1,5 @@
 // Package extract reads the text of documents: PDF, DOCX, PPTX, XLSX, HTML, EML, and texts in
-// encodings other than UTF-8.
+// encodings other than UTF-8. It also answers queries over the tables in CSV and XLSX files, with SQLite in memory.
 //
 // The readers of documents never run in the process of the service, because a document may be
 // damaged or hostile: [Service] starts the program again as a child for each document, with

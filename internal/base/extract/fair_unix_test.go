@@ -185,7 +185,7 @@ func TestQueriesOfTablesCountAsDocuments(t *testing.T) {
 	ends := make(chan error, 4)
 	query := func(account string) {
 		_, err := s.service.Tables(t.Context(), extract.TableQuery{Account: account, SQL: "SELECT 1 FROM t", Files: []extract.TableFile{
-			{Base: "t", Document: extract.Document{Name: account, Content: strings.NewReader("")}},
+			{Base: account, Document: extract.Document{Content: strings.NewReader("")}},
 		}})
 		ends <- err
 	}

@@ -116,7 +116,7 @@ func loadError(t Table, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("The table %s cannot be loaded: %w", t.Name, err) //nolint:staticcheck // a sentence for the model
+	return fmt.Errorf("the table %s cannot be loaded: %w", t.Name, err)
 }
 
 // deniedFunctions reach outside of the query.
@@ -185,6 +185,9 @@ func (d *database) query(ctx context.Context, task tableTask, a *TableAnswer) {
 			}
 		}
 	}
+	if len(a.Notes) > maxNotes {
+		a.Notes = append(a.Notes[:maxNotes], "Cut: there are more notes.")
+	}
 }
 
 // compile limits the connection from then on, and returns the columns of the result.
@@ -219,11 +222,19 @@ func (d *database) run(ctx context.Context, task tableTask, columns []sqlite.Col
 	if a.Columns, err = rows.Columns(); err != nil {
 		return err
 	}
+	size := 0
+	for i, name := range a.Columns {
+		a.Columns[i] = cutText(name, maxColumnName)
+		size += len(a.Columns[i]) + 3
+	}
+	if size > task.Output/2 {
+		return errors.New("the result has too many columns")
+	}
 	values, into := make([]any, len(columns)), make([]any, len(columns))
 	for i := range values {
 		into[i] = &values[i]
 	}
-	size, cut, more := 0, 0, false
+	cut, more := 0, false
 	seen := map[string]TableSource{} // by table
 	for rows.Next() {
 		if len(a.Rows) >= maxRowsOut || size > task.Output {
@@ -341,12 +352,14 @@ type token struct {
 	depth int // of parentheses
 }
 
+func unquoted(name string) string { return strings.Trim(name, "\"'`[]") }
+
 // tokens splits a statement, without its comments.
 func tokens(s string) (list []token) {
 	depth := 0
 	word := func(r rune) bool { return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	for i := 0; i < len(s); {
-		end := i + 1
+		var end int
 		r, size := utf8.DecodeRuneInString(s[i:])
 		skip := unicode.IsSpace(r)
 		find := func(text string, from int) int {
@@ -420,7 +433,7 @@ func simpleClause(s string) (table, clause string) {
 	if from < 0 || from+1 >= len(list) || list[from+1].text == "(" {
 		return "", ""
 	}
-	table = strings.Trim(list[from+1].text, "\"`[]")
+	table = unquoted(list[from+1].text)
 	ends := []string{"where", "group", "order", "limit", "having", "window"}
 	rest := list[from+2:]
 	if len(rest) > 0 && rest[0].text == "as" {

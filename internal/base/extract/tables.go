@@ -24,8 +24,11 @@ const (
 	maxSQLHeap  = 256 << 20
 	maxSQLValue = 1 << 20 // bytes of a text that a query makes
 	queryTime   = 10 * time.Second
-	shownRows   = 3 // of each table in a list
-	maxBase     = 60
+	shownRows   = 3   // of each table in a list
+	maxBase     = 60  // bytes
+	maxDeclared = 100 // bytes of the type or the encoding of a file
+	maxNotes    = 20  // of a result
+	maxListed   = 50  // columns of a table that has too many for the list
 )
 
 // A TableFile is a file whose sheets are tables of a query.
@@ -143,8 +146,16 @@ func sqlName(s string) string {
 	return name
 }
 
-// Mentions reports whether a statement may use a table whose name begins with base.
-func Mentions(sql, base string) bool { return strings.Contains(strings.ToLower(sql), base) }
+// Mentions returns a function that reports whether a statement may use a table of the file with a base.
+func Mentions(sql string) func(base string) bool {
+	words := tokens(sql)
+	for i := range words {
+		words[i].text = unquoted(words[i].text)
+	}
+	return func(base string) bool {
+		return slices.ContainsFunc(words, func(t token) bool { return t.text == base || strings.HasPrefix(t.text, base+"__") })
+	}
+}
 
 // tableTask is what the child needs of a [TableQuery].
 type tableTask struct {
@@ -156,8 +167,7 @@ type tableTask struct {
 }
 
 type tableFile struct {
-	Base      string `json:"base"`
-	Name      string `json:"name"`
+	Base      string `json:"name"`
 	MediaType string `json:"mediaType,omitempty"`
 	Encoding  string `json:"encoding,omitempty"`
 	Size      int64  `json:"size"`
@@ -186,7 +196,7 @@ func (s *Service) Tables(ctx context.Context, q TableQuery) (TableAnswer, error)
 			continue
 		}
 		left -= f.Size
-		task.Files = append(task.Files, tableFile{f.Base, f.Name, f.MediaType, f.Encoding, f.Size})
+		task.Files = append(task.Files, tableFile{f.Base, f.MediaType[:min(len(f.MediaType), maxDeclared)], f.Encoding[:min(len(f.Encoding), maxDeclared)], f.Size})
 		contents = append(contents, io.LimitReader(f.Content, f.Size))
 	}
 	r, err := s.run(ctx, q.Account, request{Task: "tables", Tables: task}, io.MultiReader(contents...), maxAnswer)
@@ -244,6 +254,9 @@ func tables(ctx context.Context, task tableTask, data []byte) (r Result) {
 	}
 	if task.SQL != "" && l.answer.Error == "" {
 		l.db.query(ctx, task, &l.answer)
+		if strings.HasPrefix(l.answer.Error, "no such table") {
+			l.answer.Error = strings.Join(append([]string{l.answer.Error + "."}, l.missing...), " ")
+		}
 	}
 	if l.answer.Error == "" && task.SQL != "" {
 		l.answer.Tables = nil
@@ -266,13 +279,15 @@ type loader struct {
 	size   int       // of the list
 	more   int       // tables that the list leaves out
 	answer TableAnswer
+
+	missing []string // files that cannot be read: a fault only if the statement uses them
 }
 
 // file reads the tables of a file that the query needs.
 func (l *loader) file(ctx context.Context, f tableFile, data []byte) error {
 	problem := func(r Result) error {
 		if l.db != nil {
-			l.answer.Error = fmt.Sprintf("The file of %s cannot be read: %s", f.Base, why(r))
+			l.missing = append(l.missing, fmt.Sprintf("The file of %s cannot be read: %s", f.Base, why(r)))
 			return nil
 		}
 		l.list(Table{Name: f.Base, Base: f.Base, Notes: []string{why(r)}})
@@ -282,7 +297,7 @@ func (l *loader) file(ctx context.Context, f tableFile, data []byte) error {
 		if binary(data) || bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) {
 			return problem(Result{Note: "It is neither CSV nor XLSX."})
 		}
-		text, encoding, r := decode(Document{Name: f.Name, MediaType: f.MediaType, Encoding: f.Encoding}, data)
+		text, encoding, r := decode(Document{MediaType: f.MediaType, Encoding: f.Encoding}, data)
 		if r.Status != "" {
 			return problem(r)
 		}
@@ -306,7 +321,7 @@ func (l *loader) file(ctx context.Context, f tableFile, data []byte) error {
 	if err != nil || len(w.sheets) == 0 {
 		return problem(broken("XLSX file"))
 	}
-	used := map[string]bool{}
+	used, mentioned := map[string]bool{}, Mentions(l.task.SQL)
 	for _, s := range w.sheets {
 		t := Table{Name: f.Base, Base: f.Base, Sheet: s.name}
 		if len(w.sheets) > 1 {
@@ -317,7 +332,7 @@ func (l *loader) file(ctx context.Context, f tableFile, data []byte) error {
 			}
 			used[t.Name] = true
 		}
-		if l.db != nil && !Mentions(l.task.SQL, t.Name) || !strings.HasPrefix(t.Name, l.task.Prefix) {
+		if l.db != nil && !mentioned(t.Name) || !strings.HasPrefix(t.Name, l.task.Prefix) {
 			if l.db != nil {
 				l.answer.Tables = append(l.answer.Tables, Table{Name: t.Name, Base: t.Base, Sheet: t.Sheet})
 			}
@@ -333,7 +348,7 @@ func (l *loader) file(ctx context.Context, f tableFile, data []byte) error {
 				note = "The file unpacks to more than 64 MB."
 			}
 			if l.db != nil {
-				return fmt.Errorf("The table %s cannot be read: %s", t.Name, note) //nolint:staticcheck // a sentence for the model
+				return fmt.Errorf("the table %s cannot be read: %s", t.Name, note)
 			}
 			t.Notes = append(t.Notes, note)
 			l.list(t)
@@ -358,7 +373,7 @@ func why(r Result) string {
 func (l *loader) table(ctx context.Context, t Table, g *grid) error {
 	columns := g.columns()
 	rows := g.data()
-	t.Notes, t.Rows = append(t.Notes, g.notes[:min(len(g.notes), 5)]...), len(rows)
+	t.Notes, t.Rows = g.notes[:min(len(g.notes), maxNotes)], len(rows)
 	if len(rows) > 0 {
 		t.FirstRow, t.LastRow = rows[0].n, rows[len(rows)-1].n
 	}
@@ -366,7 +381,6 @@ func (l *loader) table(ctx context.Context, t Table, g *grid) error {
 		t.Columns = append(t.Columns, TableColumn{c.name, c.kind, c.note})
 	}
 	if l.db != nil {
-		t.Notes = g.notes
 		l.answer.Tables = append(l.answer.Tables, t)
 		return l.db.load(ctx, t, columns, rows)
 	}
@@ -392,11 +406,19 @@ func (l *loader) list(t Table) {
 		return
 	}
 	text, err := json.Marshal(t)
+	if n := len(t.Columns); err == nil && n > maxListed && len(text) > l.task.Output/2 {
+		t.Columns = t.Columns[:maxListed]
+		for i := range t.First {
+			t.First[i] = t.First[i][:maxListed]
+		}
+		t.Notes = append(t.Notes, fmt.Sprintf("Cut: there are %d columns.", n))
+		text, err = json.Marshal(t)
+	}
 	if err != nil {
 		return
 	}
-	if l.size += len(text); l.size > l.task.Output {
-		l.size -= len(text) - len(t.Name) - 20
+	if l.size += len(text) + 100; l.size > l.task.Output { // 100: what the list adds to it
+		l.size -= len(text) - len(t.Name) - len(t.Base)
 		if l.size > l.task.Output {
 			l.size = l.task.Output
 			l.more++

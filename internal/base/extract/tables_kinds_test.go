@@ -175,13 +175,31 @@ func TestTooMuchForAQuery(t *testing.T) {
 			t.Errorf("%q: %+v, %v", sql, a, err)
 		}
 	}
+	columns := make([]string, 800)
+	for i := range columns {
+		columns[i] = fmt.Sprintf("name of column %d", i)
+	}
+	broad := labelledTable{name: "broad.csv", data: []byte(strings.Join(columns, ",") + "\n" + strings.Repeat("1,", 799) + "1\n")}
+	if a := ask(t, s, "", broad); len(a.Tables) != 1 || len(a.Tables[0].Columns) != 50 || len(a.Tables[0].First[0]) != 50 || a.Tables[0].Notes[0] != "Cut: there are 801 columns." {
+		t.Errorf("%+v", a.Tables)
+	}
+	if a := ask(t, s, "SELECT * FROM broad", broad); a.Error != "the result has too many columns" {
+		t.Errorf("%q", a.Error)
+	}
+	// A table that is not mentioned is not loaded, whatever its name.
+	if a := ask(t, s, "SELECT n AS wid FROM a", small, labelledTable{name: "wi.csv", data: wide.data}, labelledTable{name: "n.csv", data: []byte("PK\x03\x04")}); a.Error != "" || len(a.Rows) != 1 {
+		t.Errorf("%q", a.Error)
+	}
+	if a := ask(t, s, "SELECT * FROM n", labelledTable{name: "n.csv", data: []byte("PK\x03\x04")}); a.Error != "no such table: n. The file of n cannot be read: The content is damaged: it cannot be read as a document or an archive." {
+		t.Errorf("%q", a.Error)
+	}
 	var many []labelledTable
 	for i := range 300 {
 		many = append(many, labelledTable{name: fmt.Sprintf("dir/table %03d.csv", i), data: []byte("a,b,c\n1,2,3\n")})
 	}
 	a := ask(t, s, "", many...)
 	text, _ := json.Marshal(a.Tables)
-	if len(text) > 30<<10 || len(a.Tables) < 60 || len(a.Tables[0].Columns) != 4 || len(a.Notes) == 0 {
+	if len(text) > 30<<10 || len(a.Tables) < 40 || len(a.Tables[0].Columns) != 4 || len(a.Notes) == 0 {
 		t.Errorf("%d tables in %d bytes, %q", len(a.Tables), len(text), a.Notes)
 	}
 }

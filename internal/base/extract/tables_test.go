@@ -665,7 +665,7 @@ func ask(t *testing.T, s *extract.Service, sql string, files ...labelledTable) e
 	}
 	q := extract.TableQuery{Account: "acc", SQL: sql, Output: 16 << 10}
 	for i, base := range extract.TableBases(paths) {
-		if sql == "" || extract.Mentions(sql, base) {
+		if sql == "" || extract.Mentions(sql)(base) {
 			q.Files = append(q.Files, extract.TableFile{Base: base, Document: extract.Document{Name: paths[i], Size: int64(len(files[i].data)), Content: bytes.NewReader(files[i].data)}})
 		}
 	}
