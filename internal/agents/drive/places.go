@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -112,9 +114,13 @@ func heads(ctx context.Context, tx *db.Tx, drive int64, f File, p places, line i
 	at := p.at(line)
 	switch {
 	case at != nil && at.Row > 0:
-		first := p.firstRow(at.Name).Line
-		rows, err := lines(first, min(line, first+maxHeadRows)-1)
-		return headOf(rows, " | "), err
+		for _, first := range []int64{at.Line, p.firstRow(at.Name).Line} { // many empty rows may separate it from another table
+			rows, err := lines(first, min(line, first+maxHeadRows)-1)
+			if head := headOf(rows, " | "); head != "" || err != nil {
+				return head, err
+			}
+		}
+		return "", nil
 	case mime == "text/csv", mime == "text/tab-separated-values", ending == ".csv", ending == ".tsv":
 		rows, err := lines(1, min(line-1, 1))
 		return strings.Join(rows, ""), err
@@ -135,19 +141,21 @@ func heads(ctx context.Context, tx *db.Tx, drive int64, f File, p places, line i
 // maxTableRows is the number of lines before a hit among which the beginning of its table is looked for.
 const maxTableRows = 500
 
-// headOf returns the first row with at least two cells, because a title may precede it, and the row after it if a name
-// is that of several columns.
+// headOf returns the first row with at least two cells and without numbers except years, because a title may precede it,
+// and the row after it if a name is that of several columns; "" if there is none.
 func headOf(rows []string, separator string) string {
 	for i, row := range rows {
 		cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), separator)
-		filled, several := 0, false
+		filled, several, number := 0, false, false
 		for j, c := range cells {
 			if cells[j] = strings.TrimSpace(c); cells[j] != "" {
 				filled++
 			}
+			v, err := strconv.ParseFloat(strings.ReplaceAll(cells[j], ",", ""), 64)
+			number = number || err == nil && (v != math.Trunc(v) || v < 1900 || v > 2100)
 			several = several || j > 0 && (cells[j] == "" || cells[j] == cells[j-1])
 		}
-		if filled < 2 {
+		if filled < 2 || number {
 			continue
 		}
 		if several && i+1 < len(rows) {
@@ -155,7 +163,7 @@ func headOf(rows []string, separator string) string {
 		}
 		return row
 	}
-	return strings.Join(rows[:min(1, len(rows))], "")
+	return ""
 }
 
 // locate adds to hits their places and the heads of tables.

@@ -217,11 +217,15 @@ func cork(r rune) bool { return r >= 0x10 && r < 0x20 || r >= 0x80 && r < 0xa0 }
 
 // composeTeX puts the letters of TeX together.
 func composeTeX(list []glyph) {
-	certain := slices.ContainsFunc(list, func(g glyph) bool { return g.is(cork) })
-	letter := func(r rune) bool { return unicode.IsLetter(r) || certain && r >= 0x80 && r < 0xc0 }
-	inWord := func(i int) bool {
-		return i > 0 && list[i-1].is(letter) || i+1 < len(list) && list[i+1].is(letter)
+	beside := func(i int, class func(rune) bool) bool {
+		return i > 0 && list[i-1].is(class) || i+1 < len(list) && list[i+1].is(class)
 	}
+	certain := false // a sign apart from words may be of another font, such as the bullet of a list
+	for i, g := range list {
+		certain = certain || g.is(cork) && ([]rune(g.text)[0] < 0x20 || beside(i, unicode.IsLetter))
+	}
+	letter := func(r rune) bool { return unicode.IsLetter(r) || certain && r >= 0x80 && r < 0xc0 }
+	inWord := func(i int) bool { return beside(i, letter) }
 	// Some signs of Latin-1 are letters of Cork; only those that stand in words and are many, or beside others that are
 	// certain, are taken for them.
 	kinds := map[rune]bool{}
@@ -234,31 +238,49 @@ func composeTeX(list []glyph) {
 	for i := range list {
 		g := &list[i]
 		r := []rune(g.text)[0]
-		switch accent := texAccents[g.text]; {
+		accent := texAccents[g.text]
+		if accent != "" && compose(list, i, accent) {
+			continue
+		}
+		switch {
 		case r >= 0x10 && r < 0x20:
 			g.text = corkSigns[r-0x10]
 		case r == 'ÿ' && certain:
 			g.text = "ß"
-		case r >= 0x80 && r < 0xa0, kinds[r] && inWord(i) && (certain || accent == "" && len(kinds) >= 3):
+		case r == texBullet && !inWord(i):
+			g.text = "•"
+		case r >= 0x80 && r < 0xa0 && inWord(i), kinds[r] && inWord(i) && (certain || accent == "" && len(kinds) >= 3):
 			g.text = string(corkLetters[r-0x80])
-		case accent != "":
-			best, nearest := -1, 0.0
-			for j := max(0, i-200); j < min(len(list), i+200); j++ { // the accent of a capital stands elsewhere in the text
-				l := list[j]
-				off := math.Abs(l.middle() - g.middle())
-				if j == i || off > 0.35*max(l.right-l.left, g.right-g.left) || math.Abs(l.base-g.base) > 0.6*l.height() || composed(l.text, accent) == "" {
-					continue
-				}
-				if best < 0 || off < nearest {
-					best, nearest = j, off
-				}
-			}
-			if best >= 0 {
-				list[best].text = composed(list[best].text, accent)
-				g.text, g.added = nothing, true
-			}
 		}
 	}
+}
+
+// texBullet is the bullet in the encoding TS1.
+const texBullet = 0x88
+
+// compose puts the accent at i on the letter that it stands at, and reports whether there is one.
+func compose(list []glyph, i int, accent string) bool {
+	g := &list[i]
+	if g.right <= g.left {
+		return false
+	}
+	best, nearest := -1, 0.0
+	for j := max(0, i-200); j < min(len(list), i+200); j++ { // the accent of a capital stands elsewhere in the text
+		l := list[j]
+		off := math.Abs(l.middle() - g.middle())
+		if j == i || off > 0.35*max(l.right-l.left, g.right-g.left) || math.Abs(l.base-g.base) > 0.6*l.height() || composed(l.text, accent) == "" {
+			continue
+		}
+		if best < 0 || off < nearest {
+			best, nearest = j, off
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	list[best].text = composed(list[best].text, accent)
+	g.text, g.added = nothing, true
+	return true
 }
 
 // composed returns a letter with an accent; "" if there is no such letter.

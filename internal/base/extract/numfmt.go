@@ -3,6 +3,7 @@ package extract
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -188,6 +189,9 @@ func (s *formatSection) meets(v float64) bool {
 // its sign, as sections of negative numbers do.
 func (f numberFormat) section(v float64) (s *formatSection, plain bool) {
 	n := min(len(f), 3) // the fourth is for texts
+	if f.texts() == len(f)-1 && len(f) > 1 {
+		n = min(n, len(f)-1)
+	}
 	first, second := &f[0], &f[min(1, n-1)]
 	negative := func(s *formatSection) bool { return s.limit == 0 && (s.op == "<" || s.op == "<=") }
 	switch {
@@ -247,13 +251,24 @@ func (f numberFormat) show(v float64, from1904 bool) (string, bool) {
 	return sign + text, !s.unsure
 }
 
+// texts returns the number of the section for texts: the last one, if it has their sign, or the fourth; -1 if the code
+// has none.
+func (f numberFormat) texts() int {
+	last := len(f) - 1
+	if last == 3 || last >= 0 && slices.ContainsFunc(f[last].tokens, func(t formatToken) bool { return t.kind == fmtText }) {
+		return last
+	}
+	return -1
+}
+
 // showText returns what is shown of a text.
 func (f numberFormat) showText(text string) string {
-	if len(f) < 4 {
+	section := f.texts()
+	if section < 0 {
 		return text
 	}
 	var b strings.Builder
-	for _, t := range f[3].tokens {
+	for _, t := range f[section].tokens {
 		switch t.kind {
 		case fmtText, fmtGeneral:
 			b.WriteString(text)

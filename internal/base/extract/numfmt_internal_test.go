@@ -56,6 +56,8 @@ func TestNumbersAreShownAsByTheFormat(t *testing.T) {
 	}{
 		{formatCase: formatCase{-5, "[=1]0;0.0", "-5.0"}}, // LibreOffice drops the sign
 		{formatCase: formatCase{1.2345, "0.0%", "123.5%"}},
+		{formatCase: formatCase{-5.5, "0.00;@", "-5.50"}},
+		{formatCase: formatCase{-0.25, "[h]:mm;@", "-6:00"}},
 		{formatCase: formatCase{0.52, "h:mm A/P", "12:28 P"}},
 		{formatCase: formatCase{60, "yyyy-mm-dd", "1900-02-29"}}, // a day of Excel's calendar
 		{formatCase: formatCase{59, "yyyy-mm-dd", "1900-02-28"}},

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ func (w *workbook) rows(part string, row func(n int64, cells []sheetCell) bool) 
 				n++
 				if r := attr(t, "r"); r != "" {
 					at, err := strconv.Atoi(r)
-					if err != nil || at <= n || at > maxRows {
+					if err != nil || at < 1 || at > maxRows {
 						return errCell
 					}
 					n = at - 1
@@ -72,7 +73,7 @@ func (w *workbook) rows(part string, row func(n int64, cells []sheetCell) bool) 
 				column++
 				if r := attr(t, "r"); r != "" {
 					_, at, ok := cellPlace(r)
-					if !ok || at < column {
+					if !ok {
 						return errCell
 					}
 					column = at
@@ -114,10 +115,10 @@ func (w *workbook) rows(part string, row func(n int64, cells []sheetCell) bool) 
 					w.unstored++
 					c = sheetCell{shown: "=" + text, kind: cellText}
 				}
-				for len(cells) < column {
+				for len(cells) <= column {
 					cells = append(cells, sheetCell{})
 				}
-				cells = append(cells, c)
+				cells[column] = c
 			case "row":
 				for len(merges) > 0 && merges[0].top <= n {
 					active = append(active, &merges[0])
@@ -224,9 +225,9 @@ func (w *workbook) cell(kind, style, value string) sheetCell {
 		if err != nil || i < 0 || i >= len(w.texts) {
 			return sheetCell{}
 		}
-		return textCell(format.showText(w.texts[i]))
+		return textCell(format.showText(unescaped(w.texts[i])))
 	case "str", "inlineStr":
-		return textCell(format.showText(value))
+		return textCell(format.showText(unescaped(value)))
 	case "b":
 		return sheetCell{shown: map[bool]string{true: "TRUE", false: "FALSE"}[isTrue(value)], kind: cellLogical}
 	case "e":
@@ -235,7 +236,7 @@ func (w *workbook) cell(kind, style, value string) sheetCell {
 		return sheetCell{shown: value, kind: cellDate}
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-	if err != nil {
+	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
 		return textCell(value)
 	}
 	if format == nil {
@@ -255,6 +256,27 @@ func (w *workbook) cell(kind, style, value string) sheetCell {
 		c.hours = slices.ContainsFunc(s.tokens, func(t formatToken) bool { return t.kind == fmtElapsed })
 	}
 	return c
+}
+
+// unescaped returns a text with the characters that a workbook writes by their numbers, such as _x000D_ (ECMA-376 part
+// 1, 22.9.2.19).
+func unescaped(s string) string {
+	if !strings.Contains(s, "_x") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		if i+7 <= len(s) && s[i:i+2] == "_x" && s[i+6] == '_' {
+			if n, err := strconv.ParseUint(s[i+2:i+6], 16, 16); err == nil {
+				b.WriteRune(rune(n))
+				i += 7
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+		i++
+	}
+	return b.String()
 }
 
 func textCell(text string) sheetCell {

@@ -63,6 +63,23 @@ func TestFormulasWithoutResults(t *testing.T) {
 	}
 }
 
+// TestWhatProgramsWriteIsRead: cells and rows in any order, characters by their numbers, another encoding, numbers that
+// are none, many empty cells.
+func TestWhatProgramsWriteIsRead(t *testing.T) {
+	t.Parallel()
+	rows := `<row r="2">` + inline("B2", "second") + inline("A2", "first_x000D_ and_x0041_nd") + `</row><row r="1">` + inline("A1", "head") + `<c r="C1"><v>inf</v></c></row>`
+	if r := read(t, extract.Document{Name: "a.xlsx"}, bookOf(rows, "", false)); !strings.Contains(string(r.Text), "\nhead |  | inf\nfirst andAnd | second\n") || r.Status != extract.Ready {
+		t.Errorf("%s %q", r.Status, r.Text)
+	}
+	var many strings.Builder
+	for range 20_000 {
+		many.WriteString(`<row>` + `<c><v>1</v></c>` + strings.Repeat(`<c s="0"/>`, 60) + `</row>`)
+	}
+	if r := read(t, extract.Document{Name: "a.xlsx"}, bookOf(many.String(), "", false)); r.Status != extract.Ready || strings.Count(string(r.Text), "\n1") != 20_000 {
+		t.Errorf("%s %s, %d rows", r.Status, r.Note, strings.Count(string(r.Text), "\n1"))
+	}
+}
+
 // TestCellsAreShownByTheirFormat: a status is never its opposite, a long number stays whole, and the dates of a
 // workbook count from its first day.
 func TestCellsAreShownByTheirFormat(t *testing.T) {

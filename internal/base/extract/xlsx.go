@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/text/encoding/htmlindex"
 )
 
 const (
@@ -36,7 +39,13 @@ func (a *archive) readXLSX(main string) Result {
 		var lines []line
 		size := 0
 		err := w.rows(s.part, func(n int64, row []sheetCell) bool {
-			if left -= len(row); left < 0 || size > MaxText || len(f.places) > maxPlaces {
+			filled := len(row) / 100 // empty cells cost little
+			for _, c := range row {
+				if c.kind != cellEmpty {
+					filled++
+				}
+			}
+			if left -= filled; left < 0 || size > MaxText || len(f.places) > maxPlaces {
 				f.full = true
 				return false
 			}
@@ -56,9 +65,10 @@ func (a *archive) readXLSX(main string) Result {
 			any = true
 			f.line(about.line(w.from1904))
 		}
-		written := int64(0) // the number of the last written row
+		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.row, b.row) }) // programs may write them in any order
+		written := int64(0)                                                                    // the number of the last written row
 		for _, l := range lines {
-			if gap := l.row - written - 1; written == 0 || gap > maxGap {
+			if gap := l.row - written - 1; written == 0 || gap > maxGap || gap < 0 {
 				p.Row = l.row
 				f.place(p)
 			} else {
@@ -278,6 +288,13 @@ func (a *archive) walk(part string, do func(t xml.Token, within []string) error)
 
 func walkTokens(r io.Reader, do func(t xml.Token, within []string) error) error {
 	x := xml.NewDecoder(r)
+	x.CharsetReader = func(label string, r io.Reader) (io.Reader, error) {
+		e, err := htmlindex.Get(label)
+		if err != nil {
+			return nil, err
+		}
+		return e.NewDecoder().Reader(r), nil
+	}
 	var within []string
 	for {
 		t, err := x.Token()
