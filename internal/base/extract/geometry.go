@@ -482,6 +482,7 @@ func placed(list []glyph) string {
 		all = append(all, g)
 	}
 	var lines []string
+	spaces := slices.ContainsFunc(all, func(g glyph) bool { return g.is(isSpace) }) // the file has spaces between words
 	rtl, ltr := 0, 0
 	left, right := math.Inf(1), math.Inf(-1)
 	for _, g := range all {
@@ -498,7 +499,7 @@ func placed(list []glyph) string {
 		for _, line := range linesOf(all[:n]) {
 			begins := right - 0.05*(right-left) // a line that begins at the right edge, and not at the left one
 			last := line[len(line)-1]
-			text := readingOrder(line, rtl > ltr && (last.right > begins && line[0].left > left+0.05*(right-left) || line[0].is(unicode.IsPunct) && !last.is(unicode.IsPunct)))
+			text := readingOrder(line, rtl > ltr && (last.right > begins && line[0].left > left+0.05*(right-left) || line[0].is(unicode.IsPunct) && !last.is(unicode.IsPunct)), spaces)
 			if at := strings.IndexByte(text, 2); at >= 0 && at < len(text)-1 { // no hyphen at a line end
 				text = strings.ReplaceAll(text, "\x02", "-")
 			}
@@ -565,15 +566,25 @@ const (
 	leftward
 	rightward
 	number // from left to right, in texts of both directions
+	wall   // a gap between cells of a table
 )
 
 // readingOrder returns a line in the order in which it is read, with spaces at its gaps. rtl is set if it seems to
-// begin at the right, whatever most of its letters are.
-func readingOrder(line []glyph, rtl bool) string {
+// begin at the right, whatever most of its letters are. spaces is set if the file has spaces: a gap without one then
+// separates cells, whose order is that of the line.
+func readingOrder(line []glyph, rtl, spaces bool) string {
 	line = spaced(line)
+	height := 0.0
+	for _, g := range line {
+		height = max(height, g.height())
+	}
 	dir := make([]direction, len(line))
 	l, r, arabic := 0, 0, false
 	for i, g := range line {
+		if spaces && g.added && g.text == " " && g.right-g.left > 0.25*height && !(line[i-1].is(rtlLetter) && line[i+1].is(rtlLetter)) {
+			dir[i] = wall
+			continue
+		}
 		switch classOf([]rune(g.text)[0]) {
 		case bidi.L:
 			dir[i] = rightward
@@ -696,7 +707,7 @@ func spaced(line []glyph) (out []glyph) {
 			least = 0.25 // joined letters end in narrow ones
 		}
 		if len(out) > 0 && (apart || g.left-right > least*height) {
-			out = append(out, glyph{text: " ", left: right, right: g.left})
+			out = append(out, glyph{text: " ", left: right, right: g.left, added: !apart})
 		}
 		out = append(out, g)
 		right = max(right, g.right)

@@ -30,6 +30,8 @@ func TestMembersThatChangeTheMeaningAreRefused(t *testing.T) {
 		{messages, "inference_geo", "us"},
 		{responses, "moderation", blocks},
 		{chat, "moderation", blocks},
+		{responses, "moderation", "block"},
+		{chat, "moderation", body{"mode": "BLOCK"}},
 		{responses, "prompt_cache_options.prewarm", true},
 		{chat, "prompt_cache_options.prewarm", true},
 	} {

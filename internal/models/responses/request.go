@@ -312,12 +312,14 @@ func blocks(policy any) bool {
 	switch v := policy.(type) {
 	case map[string]any:
 		for name, member := range v {
-			if name == "mode" && member == "block" || blocks(member) {
+			if mode, ok := member.(string); ok && name == "mode" && strings.EqualFold(mode, "block") || blocks(member) {
 				return true
 			}
 		}
 	case []any:
 		return slices.ContainsFunc(v, blocks)
+	case string:
+		return strings.EqualFold(v, "block")
 	}
 	return false
 }
