@@ -24,6 +24,7 @@ type receipt struct {
 	Price struct {
 		InputMicroPerMillion, CachedInputMicroPerMillion, OutputMicroPerMillion int64
 		Version                                                                 string
+		Band                                                                    *string // the hours that set it
 	}
 	CreditsMicro               int64
 	Estimated, Clamped, Capped bool
@@ -167,7 +168,7 @@ type audit struct {
 	records  map[string]*record
 	receipts map[*account][]receipt
 	served   map[string][]fakeup.Served // by mark
-	prices   map[string][3]int64        // by model: input, cached input, output
+	prices   map[string][3]int64        // by model, or model and hours: input, cached input, output
 }
 
 // markOf returns the text after "mark:" in a prompt.
@@ -189,12 +190,22 @@ func (h *server) newAudit(t testing.TB, records map[string]*record, served []fak
 	var meta struct {
 		Models []struct {
 			ID    string
-			Price struct{ InputMicroPerMillion, CachedInputMicroPerMillion, OutputMicroPerMillion int64 }
+			Price struct {
+				InputMicroPerMillion, CachedInputMicroPerMillion, OutputMicroPerMillion int64
+				Hours                                                                   []struct {
+					Zone, From, To string
+					Factor         int64
+				}
+			}
 		}
 	}
 	h.get(t, "", "/meta", &meta)
 	for _, m := range meta.Models {
-		a.prices[m.ID] = [3]int64{m.Price.InputMicroPerMillion, m.Price.CachedInputMicroPerMillion, m.Price.OutputMicroPerMillion}
+		p := [3]int64{m.Price.InputMicroPerMillion, m.Price.CachedInputMicroPerMillion, m.Price.OutputMicroPerMillion}
+		a.prices[m.ID] = p
+		for _, h := range m.Price.Hours {
+			a.prices[m.ID+" "+h.From+"-"+h.To+" "+h.Zone] = [3]int64{p[0] * h.Factor, p[1] * h.Factor, p[2] * h.Factor}
+		}
 	}
 	return a
 }
@@ -294,9 +305,13 @@ func (a *audit) checkReceipt(acc *account, r receipt) error {
 	if rec := a.records[r.mark()]; rec != nil && rec.account != acc {
 		return fmt.Errorf("it is charged to %s; the call was made by %s", acc.id, rec.account.id)
 	}
-	price := a.prices[r.Model.Served]
+	priced := r.Model.Served
+	if r.Price.Band != nil {
+		priced += " " + *r.Price.Band
+	}
+	price := a.prices[priced]
 	if got := [3]int64{r.Price.InputMicroPerMillion, r.Price.CachedInputMicroPerMillion, r.Price.OutputMicroPerMillion}; got != price {
-		return fmt.Errorf("its price is %v, that of %s is %v", got, r.Model.Served, price)
+		return fmt.Errorf("its price is %v, that of %s is %v", got, priced, price)
 	}
 	full := r.CreditsMicro + r.WrittenOffMicro
 	switch {

@@ -337,12 +337,12 @@ func TestAGatedModelFallsBackAndTheSessionSaysSo(t *testing.T) {
 func TestATurnWithoutACapHasTheDefault(t *testing.T) {
 	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
-	r := h.Service(func(cfg *sessiontest.Config) { cfg.Limits.TurnCredits = 3_000 })
+	r := h.Service(func(cfg *sessiontest.Config) { cfg.Limits.TurnCredits = 5_000 })
 	sessiontest.Run(t, r)
 	work := func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite }
 	a := h.Agent(work)
 	got := h.Until(r, h.Begin(r, a, "repeat\ncall: drive_list {}"), stoa.SessionFailed)
-	if got.Turn.Failure.Code != session.CodeCreditLimit || got.Spent > 3_000 || got.Steps == 0 {
+	if got.Turn.Failure.Code != session.CodeCreditLimit || got.Spent > 5_000 || got.Steps == 0 {
 		t.Errorf("%+v after %d steps and %d", got.Turn.Failure, got.Steps, got.Spent)
 	}
 	higher := stoa.TurnLimits{MaxCredits: stoa.Credit, MaxSteps: 20}
@@ -351,7 +351,7 @@ func TestATurnWithoutACapHasTheDefault(t *testing.T) {
 		"the agent's":   h.Begin(r, own, "repeat\ncall: drive_list {}"),
 		"the session's": h.Begin(r, a, "repeat\ncall: drive_list {}", func(req *session.StartRequest) { req.Limits = higher }),
 	} {
-		if got := h.Until(r, s, stoa.SessionFailed); got.Turn.Failure.Code != session.CodeStepLimit || got.Spent <= 3_000 {
+		if got := h.Until(r, s, stoa.SessionFailed); got.Turn.Failure.Code != session.CodeStepLimit || got.Spent <= 5_000 {
 			t.Errorf("with %s cap: %+v after %d", name, got.Turn.Failure, got.Spent)
 		}
 	}
@@ -365,7 +365,7 @@ func TestLimitsOfATurnEndIt(t *testing.T) {
 		steps  int
 	}{
 		"steps":   {stoa.TurnLimits{MaxSteps: 3}, "step_limit_reached", 3},
-		"credits": {stoa.TurnLimits{MaxCredits: 3_000}, "credit_limit_reached", -1},
+		"credits": {stoa.TurnLimits{MaxCredits: 5_000}, "credit_limit_reached", -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := sessiontest.Build(t, storetest.New(t), nil)
