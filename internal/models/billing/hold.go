@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -202,34 +201,27 @@ const (
 // Raise reserves more for a call whose limit nobody has set, and reports whether it did: only if the whole is at most an
 // eighth of what is free to the call, in the account and in each budget, and thirty more calls could still reserve what
 // this one has so far. On several nodes a call with budgets is not raised.
-func (h *Hold) Raise(ctx context.Context, to stoa.Credits) bool {
-	raised := false
-	try := func() (verdict, stoa.Credits) { // with a.mu held
-		more := max(to-h.amount, 0)
-		fits := func(free stoa.Credits) bool { // of everything but this call
-			return to <= (free+h.amount)/raiseShare && free-more >= raiseCalls*h.amount
-		}
-		free := h.a.free()
-		switch {
-		case h.state != holdOpen, h.l.shared != nil && len(h.claims) > 0, !fits(free + h.a.shared.rest):
-			return refused, 0
-		case slices.ContainsFunc(h.claims, func(c claim) bool { return !fits(leftInMemory(&c)) }):
-			return refused, 0
-		case free < more:
-			return tooFew, more
-		}
-		raised = true
-		h.amount += more
-		h.addHeld(more)
-		return taken, 0
-	}
+func (h *Hold) Raise(to stoa.Credits) bool {
 	h.a.mu.Lock()
-	v, _ := try()
-	h.a.mu.Unlock()
-	if v == tooFew && h.l.shared != nil {
-		_, _ = h.l.extendShared(ctx, h.a, try) // without it the call has its default
+	defer h.a.mu.Unlock()
+	if h.state != holdOpen || h.l.shared != nil && len(h.claims) > 0 {
+		return false
 	}
-	return raised
+	more := max(to-h.amount, 0)
+	fits := func(free stoa.Credits) bool { // of everything but this call
+		return to <= (free+h.amount)/raiseShare && free-more >= raiseCalls*h.amount
+	}
+	if !fits(h.a.free()) {
+		return false
+	}
+	for i := range h.claims {
+		if !fits(leftInMemory(&h.claims[i])) {
+			return false
+		}
+	}
+	h.amount += more
+	h.addHeld(more)
+	return true
 }
 
 // Amount returns the reserved credits.

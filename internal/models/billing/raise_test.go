@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"stoa/internal/base/stoa"
-	"stoa/internal/base/store"
 	"stoa/internal/models/billing"
 	"stoa/internal/testkit/storetest"
 )
@@ -14,22 +13,6 @@ import (
 // and in each budget, and thirty more calls still fit.
 func TestAHoldIsRaisedOnlyOutOfPlenty(t *testing.T) {
 	t.Parallel()
-	t.Run("one node", func(t *testing.T) {
-		raises(t, func() (*billing.Ledger, *store.Store) {
-			st := storetest.New(t).Open()
-			l, _ := start(t, st, billing.Config{})
-			return l, st
-		}, true)
-	})
-	t.Run("nodes", func(t *testing.T) {
-		raises(t, func() (*billing.Ledger, *store.Store) {
-			list, stores := nodes(t, 2, false)
-			return list[0], stores[0]
-		}, false)
-	})
-}
-
-func raises(t *testing.T, open func() (*billing.Ledger, *store.Store), budgets bool) {
 	for _, c := range []struct {
 		granted, budget, to stoa.Credits
 		raised              bool
@@ -45,10 +28,8 @@ func raises(t *testing.T, open func() (*billing.Ledger, *store.Store), budgets b
 		{100_000, 339, 40, false},
 		{1000, 0, 5, true}, // it has more already
 	} {
-		if c.budget > 0 && !budgets {
-			continue
-		}
-		l, st := open()
+		st := storetest.New(t).Open()
+		l, _ := start(t, st, billing.Config{})
 		a := storetest.Account(t, st, c.granted)
 		if c.budget > 0 {
 			budget(t, st, stoa.Budget{AccountID: a.ID, Scope: stoa.BudgetOfAccount, Limit: c.budget})
@@ -61,13 +42,13 @@ func raises(t *testing.T, open func() (*billing.Ledger, *store.Store), budgets b
 		if c.raised {
 			want = max(want, c.to)
 		}
-		if raised := h.Raise(context.Background(), c.to); raised != c.raised || h.Amount() != want {
+		if raised := h.Raise(c.to); raised != c.raised || h.Amount() != want {
 			t.Errorf("%+v: raised %t to %d", c, raised, h.Amount())
 		}
 		wantBalance(t, l, a.ID, stoa.Balance{Available: c.granted - want, Held: want, Granted: c.granted})
 		h.Release()
 		wantBalance(t, l, a.ID, stoa.Balance{Available: c.granted, Granted: c.granted})
-		if h.Raise(context.Background(), c.to) {
+		if h.Raise(c.to) {
 			t.Error("an ended hold was raised")
 		}
 	}

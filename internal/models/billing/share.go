@@ -57,7 +57,6 @@ type sharing struct {
 // account.mu.
 type shared struct {
 	chunk       stoa.Credits // amount leased ahead at the next extension
-	rest        stoa.Credits // of the account that no node had leased at the last extension
 	extended    time.Time    // when the lease was extended last
 	scarceUntil time.Time    // nothing is leased ahead until then
 
@@ -187,7 +186,7 @@ func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdi
 		l.shared.mu.Unlock()
 		a.mu.Lock()
 		a.adopt(lease)
-		a.shared.extended, a.shared.chunk, a.shared.rest = l.shared.now(), chunk, left
+		a.shared.extended, a.shared.chunk = l.shared.now(), chunk
 		a.empty, a.emptyAt, a.emptyUntil = left == 0, grants, l.shared.now().Add(recheckShared)
 		v, _ = try()
 		a.mu.Unlock()

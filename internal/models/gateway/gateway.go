@@ -285,7 +285,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	s.usual, s.limitDefault = 0, s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
 	// Agents write more than the default in one reply, and lose it at a limit that nobody set.
 	unset := s.req.Call.MaxOutputTokens == 0 && !m.LimitSet && m.MaxOutput > 0 && s.req.MaxCredits == 0
-	if unset && !s.lowered && possible > limit && hold.Raise(ctx, price.Most(s.inputEstimate, possible)) {
+	if unset && !s.lowered && possible > limit && hold.Raise(price.Most(s.inputEstimate, possible)) {
 		s.limit, s.usual, s.limitDefault = possible, s.limit, false
 	}
 	return nil
