@@ -31,8 +31,10 @@ func block(t *testing.T, h *apitest.Service) (release func()) {
 	writer.Go(func() {
 		err := h.Store.Write(ctx, func(tx *store.Tx) error {
 			if tx.Postgres() { // on SQLite there is one writer
-				if _, err := tx.Exec(ctx, `LOCK TABLE charges, leases, idempotency IN SHARE MODE`); err != nil {
-					return err
+				for _, q := range []string{`SET LOCAL idle_in_transaction_session_timeout = 0`, `LOCK TABLE charges, leases, idempotency IN SHARE MODE`} {
+					if _, err := tx.Exec(ctx, q); err != nil {
+						return err
+					}
 				}
 			}
 			blocked <- nil
