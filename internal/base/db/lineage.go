@@ -79,7 +79,7 @@ const surveyTime = 5 * time.Second
 // survey finds the highest timeline among the servers of an address, before the first connection. After a failover
 // two of them may accept writes. Without the file, only a comparison shows that the first one is an old primary.
 func (l *Lineage) survey(ctx context.Context, address *pgx.ConnConfig) {
-	if l == nil || oneHost(address) {
+	if l == nil || oneHost(address) || l.hasBegun() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, surveyTime) // a server that is away delays a start
@@ -107,6 +107,12 @@ func (l *Lineage) survey(ctx context.Context, address *pgx.ConnConfig) {
 		})
 	}
 	all.Wait()
+}
+
+func (l *Lineage) hasBegun() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begun
 }
 
 // identify returns the server of a connection.
