@@ -127,15 +127,19 @@ func heads(ctx context.Context, tx *db.Tx, drive int64, f File, p places, line i
 	case f.textBlob == f.blob && ending != ".md" || line == 1:
 		return "", nil
 	}
-	rows, err := lines(max(1, line-maxTableRows), line) // a table of a document or of Markdown
-	if err != nil || !strings.HasPrefix(rows[len(rows)-1], "| ") {
+	rows, err := lines(line, line) // a table of a document or of Markdown; most lines are in none
+	if err != nil || !strings.HasPrefix(rows[0], "| ") {
 		return "", err
 	}
-	begin := len(rows) - 1
+	first := max(1, line-maxTableRows)
+	if rows, err = lines(first, line-1); err != nil || int64(len(rows)) < line-first { // too long to be read at once
+		return "", err
+	}
+	begin := len(rows)
 	for begin > 0 && strings.HasPrefix(rows[begin-1], "|") {
 		begin--
 	}
-	return headOf(rows[begin:len(rows)-1], "|"), nil
+	return headOf(rows[begin:], "|"), nil
 }
 
 // maxTableRows is the number of lines before a hit among which the beginning of its table is looked for.
