@@ -106,7 +106,7 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 			if err == nil {
 				return
 			}
-			if s.firstText == 0 && s.usual > 0 && refusesLimit(err) { // a route may take less than its model
+			if s.firstText == 0 && s.usual > 0 && refusedLimit(err) != nil { // a route may take less than its model
 				s.limit, s.usual = s.usual, 0
 				continue
 			}
@@ -120,19 +120,21 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	}
 }
 
-// refusesLimit reports whether the provider rejected the limit of output tokens.
-func refusesLimit(err error) bool {
-	f, ok := errors.AsType[*wire.Failure](err)
-	return ok && f.Err.Param == "max_output_tokens"
+// refusedLimit returns the failure of a call whose limit of output tokens the provider rejected, or nil.
+func refusedLimit(err error) *wire.Failure {
+	if f, ok := errors.AsType[*wire.Failure](err); ok && f.Err.Param == "max_output_tokens" {
+		return f
+	}
+	return nil
 }
 
 // explainLimit returns err or, if the provider rejected a limit that the caller did not set,
 // the corresponding error for the caller.
 func (s *Stream) explainLimit(err error) error {
-	if !refusesLimit(err) || s.req.Call.MaxOutputTokens > 0 {
+	f := refusedLimit(err)
+	if f == nil || s.req.Call.MaxOutputTokens > 0 {
 		return err
 	}
-	f, _ := errors.AsType[*wire.Failure](err)
 	same := *f
 	same.Err = stoa.Errorf(stoa.CodeContextLength, "The input leaves too few tokens of this model's context for a reply. Shorten it, set a lower max_output_tokens, or use a model with a larger context.").At("input")
 	return &same
