@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The types of columns of a [Table]. SQLite has neither dates nor booleans: the first are texts in the order of time, the
@@ -189,7 +190,7 @@ func momentOf(s string) (orders int, dates [3]string, clock string) {
 				y += 100
 			}
 		}
-		if m >= 1 && m <= 12 && d >= 1 && d <= daysIn(y, m) {
+		if m >= 1 && m <= 12 && d >= 1 && d <= time.Date(y, time.Month(m)+1, 0, 0, 0, 0, 0, time.UTC).Day() {
 			orders |= order
 			dates[order/2] = fmt.Sprintf("%04d-%02d-%02d", y, m, d)
 		}
@@ -204,18 +205,6 @@ func momentOf(s string) (orders int, dates [3]string, clock string) {
 		}
 	}
 	return orders, dates, clock
-}
-
-func daysIn(year, month int) int {
-	switch {
-	case month == 2 && (year%4 != 0 || year%100 == 0 && year%400 != 0):
-		return 28
-	case month == 2:
-		return 29
-	case month == 4, month == 6, month == 9, month == 11:
-		return 30
-	}
-	return 31
 }
 
 // clockOf returns a time of day as hh:mm:ss, with parts of a second if it has them; empty if it is not one. A Z, for UTC,

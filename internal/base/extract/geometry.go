@@ -532,11 +532,11 @@ func linesOf(list []glyph) (lines [][]glyph) {
 		glyphs       []glyph
 	}
 	var all []*line
-	tallest := list[0].height()
+	most := list[0].height()
 	for _, g := range list { // the tallest first, so that small ones find their line
 		var best *line
 		for _, l := range all {
-			within := 0.25 * min(l.height, tallest)
+			within := 0.25 * min(l.height, most)
 			if g.height() < 0.8*l.height {
 				within = 0.45 * l.height
 			}
@@ -574,10 +574,7 @@ const (
 // separates cells, whose order is that of the line.
 func readingOrder(line []glyph, rtl, spaces bool) string {
 	line = spaced(line)
-	height := 0.0
-	for _, g := range line {
-		height = max(height, g.height())
-	}
+	height := tallest(line)
 	dir := make([]direction, len(line))
 	l, r, arabic := 0, 0, false
 	for i, g := range line {
@@ -619,7 +616,7 @@ func readingOrder(line []glyph, rtl, spaces bool) string {
 		}
 	}
 	// What stands between two characters of the other direction has theirs; so do numbers beside Latin letters.
-	other, inner := rightward, []direction{number}
+	other := rightward
 	if !rtl {
 		other = leftward
 	}
@@ -628,7 +625,7 @@ func readingOrder(line []glyph, rtl, spaces bool) string {
 			continue
 		}
 		end := i
-		for j := i + 1; j < len(dir) && (dir[j] == other || dir[j] == neutral || slices.Contains(inner, dir[j])); j++ {
+		for j := i + 1; j < len(dir) && (dir[j] == other || dir[j] == neutral || dir[j] == number); j++ {
 			if dir[j] == other || rtl && dir[j] == number {
 				end = j
 			}
@@ -690,10 +687,7 @@ func readingOrder(line []glyph, rtl, spaces bool) string {
 
 // spaced returns a line with a space at each gap.
 func spaced(line []glyph) (out []glyph) {
-	height := 0.0
-	for _, g := range line {
-		height = max(height, g.height())
-	}
+	height := tallest(line)
 	right := math.Inf(-1)
 	for i, g := range line {
 		if g.is(isSpace) {
@@ -713,6 +707,13 @@ func spaced(line []glyph) (out []glyph) {
 		right = max(right, g.right)
 	}
 	return out
+}
+
+func tallest(line []glyph) (height float64) {
+	for _, g := range line {
+		height = max(height, g.height())
+	}
+	return height
 }
 
 func textOf(line []glyph) string {

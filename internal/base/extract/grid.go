@@ -125,27 +125,26 @@ func (g *grid) isHead(row int) (ok bool, filled int) {
 // findHead finds the names of the columns: the first row that is as wide as most rows, if it has only names. Rows above it
 // are titles. A second row belongs to it if the first names several columns at once.
 func (g *grid) findHead() {
-	var widths []int
-	for i := range g.rows[:min(len(g.rows), headSample)] {
-		_, filled := g.isHead(i)
-		widths = append(widths, filled)
-	}
-	if len(widths) == 0 {
+	n := min(len(g.rows), headSample)
+	if n == 0 {
 		return
 	}
-	slices.Sort(widths)
-	least := 1
-	if widths[len(widths)-1] > 1 {
-		least = max(2, (widths[len(widths)/2]+1)/2)
+	names, filled := make([]bool, n), make([]int, n)
+	for i := range n {
+		names[i], filled[i] = g.isHead(i)
 	}
-	for i := range g.rows[:min(len(g.rows), headSample)] {
-		ok, filled := g.isHead(i)
-		if filled < least {
+	widths := slices.Sorted(slices.Values(filled))
+	least, widest := 1, widths[n-1]
+	if widest > 1 {
+		least = max(2, (widths[n/2]+1)/2)
+	}
+	for i := range n {
+		if filled[i] < least {
 			continue
 		}
-		if !ok {
+		if !names[i] {
 			g.head = i // no names
-			if i > 0 && filled < widths[len(widths)-1] {
+			if i > 0 && filled[i] < widest {
 				g.head = 0
 			}
 			return

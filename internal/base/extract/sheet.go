@@ -39,10 +39,7 @@ func (w *workbook) rows(part string, row func(n int64, cells []sheetCell) bool) 
 	if err != nil {
 		return err
 	}
-	merges, err := mergesOf(data)
-	if err != nil {
-		return err
-	}
+	merges := mergesOf(data)
 	var (
 		active         []*merge
 		cells          []sheetCell
@@ -172,10 +169,10 @@ func carry(cells []sheetCell, active []*merge, n int) []sheetCell {
 
 // mergesOf returns the merged cells of a sheet by their first row. They stand after the rows, so that they are read
 // apart.
-func mergesOf(sheet []byte) (list []merge, err error) {
+func mergesOf(sheet []byte) (list []merge) {
 	end := bytes.LastIndex(sheet, []byte("sheetData>"))
 	if end < 0 || !bytes.Contains(sheet[end:], []byte("mergeCell")) {
-		return nil, nil
+		return nil
 	}
 	// The element around the rows is not closed in this part: the error of its end comes after all merged cells.
 	_ = walkTokens(bytes.NewReader(sheet[end+len("sheetData>"):]), func(t xml.Token, _ []string) error {
@@ -190,7 +187,7 @@ func mergesOf(sheet []byte) (list []merge, err error) {
 		return nil
 	})
 	slices.SortStableFunc(list, func(a, b merge) int { return a.top - b.top })
-	return list, nil
+	return list
 }
 
 // cellPlace returns the row and the column of a cell by its name, from 0.

@@ -255,24 +255,31 @@ func (a *archive) workbook(main string) (*workbook, error) {
 		return nil
 	})
 	if err == nil && a.files[texts] != nil {
-		err = a.walk(texts, func(t xml.Token, within []string) error {
-			switch t := t.(type) {
-			case xml.StartElement:
-				if t.Name.Local == "si" {
-					w.texts = append(w.texts, "")
-				}
-			case xml.CharData:
-				if n := len(within); n > 2 && within[n-1] == "t" && within[n-2] != "rPh" && len(w.texts) > 0 { // rPh is the reading of a Japanese word
-					w.texts[len(w.texts)-1] += string(t)
-				}
-			}
-			return nil
-		})
+		err = a.richTexts(texts, "si", func(xml.StartElement) { w.texts = append(w.texts, "") }, func(part string) { w.texts[len(w.texts)-1] += part })
 	}
 	if err == nil && a.files[styles] != nil {
 		err = w.readStyles(styles)
 	}
 	return w, err
+}
+
+// richTexts calls begin at each element with a name, and add with the parts of the texts in it.
+func (a *archive) richTexts(part, element string, begin func(xml.StartElement), add func(text string)) error {
+	begun := false
+	return a.walk(part, func(t xml.Token, within []string) error {
+		switch t := t.(type) {
+		case xml.StartElement:
+			if t.Name.Local == element {
+				begin(t)
+				begun = true
+			}
+		case xml.CharData:
+			if n := len(within); n > 2 && within[n-1] == "t" && within[n-2] != "rPh" && begun { // rPh is the reading of a Japanese word
+				add(string(t))
+			}
+		}
+		return nil
+	})
 }
 
 func isTrue(s string) bool { return s == "1" || s == "true" }
@@ -365,19 +372,7 @@ func (a *archive) sheetComments(part string) (list [][2]string, err error) {
 		if !strings.HasSuffix(r.kind, "/comments") || a.files[r.target] == nil {
 			continue
 		}
-		err = a.walk(r.target, func(t xml.Token, within []string) error {
-			switch t := t.(type) {
-			case xml.StartElement:
-				if t.Name.Local == "comment" {
-					list = append(list, [2]string{attr(t, "ref")})
-				}
-			case xml.CharData:
-				if n := len(within); n > 2 && within[n-1] == "t" && within[n-2] != "rPh" && len(list) > 0 {
-					list[len(list)-1][1] += string(t)
-				}
-			}
-			return nil
-		})
+		err = a.richTexts(r.target, "comment", func(e xml.StartElement) { list = append(list, [2]string{attr(e, "ref")}) }, func(part string) { list[len(list)-1][1] += part })
 	}
 	return list, err
 }
