@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -96,18 +95,7 @@ func TestNightlyBucket(t *testing.T) {
 	if says := h.online(t); says != "" {
 		t.Errorf("config check --online: %s", says)
 	}
-	h.start()
-	a := h.newAccount(t, "pro", 1_000_000)
-	h.newAgent(t, a)
-	large := "\x00" + strings.Repeat("bytes", 200_000)
-	h.put(t, a, "large.bin", large)
-	if got := h.text(t, a.key, contentOf(a, "large.bin")); got != large {
-		t.Errorf("the file has %d bytes of %d", len(got), len(large))
-	}
-	stored, err := filepath.Glob(filepath.Join(dir, "stoa-files", "stoa", fmt.Sprintf("%x-*", sha256.Sum256([]byte(large)))))
-	if err != nil || len(stored) == 0 {
-		t.Errorf("the bucket has %v, %v", stored, err)
-	}
+	h.storesLarge(t, dir)
 	for name, c := range map[string]struct {
 		h    *server
 		says string

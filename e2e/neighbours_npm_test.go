@@ -176,12 +176,9 @@ func TestNeighbourMailServer(t *testing.T) {
 	}
 }
 
-// TestNeighbourBucket stores a large file in s3rver and reads it back.
-func TestNeighbourBucket(t *testing.T) {
-	t.Parallel()
-	vendor, port, dir := fakeup.Start(t), freePort(t), t.TempDir()
-	neighbour(t, "bucket.mjs", fmt.Sprint(port), dir)
-	h := newServer(t, vendor.URL, fmt.Sprintf("drive: {store: {s3: {endpoint: \"http://127.0.0.1:%d\", bucket: stoa-files, prefix: stoa/, accessKey: S3RVER, secretKey: S3RVER}}}\n", port))
+// storesLarge starts the server, and stores a file in its bucket, which is in a directory, and reads it back.
+func (h *server) storesLarge(t *testing.T, dir string) {
+	t.Helper()
 	h.start()
 	a := h.newAccount(t, "pro", 1_000_000)
 	h.newAgent(t, a)
@@ -194,4 +191,13 @@ func TestNeighbourBucket(t *testing.T) {
 	if err != nil || len(stored) == 0 {
 		t.Errorf("the bucket has %v, %v", stored, err)
 	}
+}
+
+// TestNeighbourBucket stores a large file in s3rver and reads it back.
+func TestNeighbourBucket(t *testing.T) {
+	t.Parallel()
+	vendor, port, dir := fakeup.Start(t), freePort(t), t.TempDir()
+	neighbour(t, "bucket.mjs", fmt.Sprint(port), dir)
+	h := newServer(t, vendor.URL, fmt.Sprintf("drive: {store: {s3: {endpoint: \"http://127.0.0.1:%d\", bucket: stoa-files, prefix: stoa/, accessKey: S3RVER, secretKey: S3RVER}}}\n", port))
+	h.storesLarge(t, dir)
 }
