@@ -107,7 +107,7 @@ func TestLowBalanceShortensTheReply(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		v := newVendor(t, nil)
-		// A price of its own: that of the list depends on the hour.
+		// The shipped price depends on the hour.
 		h := newServer(t, v.url, "models: {delta-v4-pro: {price: {input: 660000, cachedInput: 22000, output: 1980000}}}\n")
 		h.postgres = database.Config.PostgresURL
 		h.start()

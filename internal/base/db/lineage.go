@@ -73,7 +73,7 @@ func NewLineage(dir string, log *slog.Logger) *Lineage {
 // address may lead to the right server.
 var errRefused = errors.New("the connection was refused")
 
-// surveyTime is how long a start waits for the servers of an address.
+// surveyTime limits the time in which a start looks at the servers of an address.
 const surveyTime = 5 * time.Second
 
 // survey finds the highest timeline among the servers of an address, before the first connection. After a failover

@@ -245,7 +245,7 @@ func dated(date, clock, kind string) string {
 	return date + " " + clock
 }
 
-// A scan is what the cells of a column have in common.
+// A scan counts the cells of a column by what they can be.
 type scan struct {
 	kinds          [cellKinds]int
 	hours          int // of the dates

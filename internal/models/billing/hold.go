@@ -200,7 +200,7 @@ const (
 
 // Raise reserves more for a call whose limit nobody has set, and reports whether it did: only if the whole is at most an
 // eighth of what is free to the call, in the account and in each budget, and thirty more calls could still reserve what
-// this one has so far. On several nodes only what the node has leased is free, since the call does not wait for the
+// this one has so far. With PostgreSQL only what the node has leased is free, since the call does not wait for the
 // database for this, and a call with budgets is not raised.
 func (h *Hold) Raise(to stoa.Credits) bool {
 	h.a.mu.Lock()
