@@ -112,17 +112,21 @@ func TestADisconnectIsPaidOnce(t *testing.T) {
 	}
 }
 
-// failures reports each failed request to a provider.
+// failures reports the first failed request to a provider, and keeps the call until its caller has left.
 type failures struct {
 	slog.Handler
-	seen chan struct{}
+	seen, left chan struct{}
 }
 
 func (f failures) Enabled(context.Context, slog.Level) bool { return true }
 
 func (f failures) Handle(_ context.Context, r slog.Record) error {
 	if r.Message == "an upstream call failed" {
-		f.seen <- struct{}{}
+		select {
+		case f.seen <- struct{}{}:
+		default:
+		}
+		<-f.left
 	}
 	return nil
 }
@@ -131,9 +135,10 @@ func (f failures) Handle(_ context.Context, r slog.Record) error {
 func TestADisconnectAfterAnErrorIsFree(t *testing.T) {
 	t.Parallel()
 	for _, model := range allWires {
-		told := failures{slog.DiscardHandler, make(chan struct{}, 1)}
+		told := failures{slog.DiscardHandler, make(chan struct{}, 1), make(chan struct{})}
 		h, _ := vendors(t, apitest.Config{Logger: slog.New(told)})
-		breakOff(t, h, responses, "", body{"model": model, "stream": true, "input": "fail: 429\nretry-after: 5"}, func() { <-told.seen })
+		breakOff(t, h, responses, "", body{"model": model, "stream": true, "input": "fail: 429"}, func() { <-told.seen })
+		close(told.left)
 		h.HTTP.Close()
 		if n := len(receipts(t, h)); n != 0 {
 			t.Errorf("%s: %d receipts", model, n)
