@@ -228,7 +228,7 @@ func BenchmarkBudgets(b *testing.B) {
 				wg.Go(func() {
 					for n := left.Add(-1); n >= 0; n = left.Add(-1) {
 						of := billing.Source{AgentID: "agt_1", EndUser: fmt.Sprint("user ", n%4)}
-						h, err := l.HoldFor(context.Background(), caller(accounts[i]), of, 5, 50)
+						h, err := l.HoldFor(context.Background(), caller(accounts[i]), of, 5, 50, 0)
 						if err != nil {
 							b.Error(err)
 							return

@@ -349,10 +349,13 @@ func (l *Ledger) addWindows(ctx context.Context, a *account, missing []*claim, r
 	return err
 }
 
-// claimed returns the amount that the windows of a call allow between least and most; left
+// claimed returns the amount that the windows of a call allow between least and most, or its wish; left
 // returns the credits that a window has left. A refusal is the error of the tightest window.
 func claimed(claims []claim, n need, left func(c *claim) stoa.Credits) (want stoa.Credits, err error) {
 	want = n.most
+	if n.wish > 0 && !slices.ContainsFunc(claims, func(c claim) bool { return !n.plenty(left(&c)) }) {
+		return n.wish, nil
+	}
 	var tightest *claim
 	for i := range claims {
 		c := &claims[i]

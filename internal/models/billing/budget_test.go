@@ -54,7 +54,7 @@ func budget(t *testing.T, st *store.Store, b stoa.Budget) stoa.Budget {
 
 // spend makes a call of a source.
 func spend(l *billing.Ledger, a stoa.Account, of billing.Source, id string, least, most, amount stoa.Credits) (stoa.Charge, error) {
-	h, err := l.HoldFor(context.Background(), caller(a), of, least, most)
+	h, err := l.HoldFor(context.Background(), caller(a), of, least, most, 0)
 	if err != nil {
 		return stoa.Charge{}, err
 	}
@@ -155,7 +155,7 @@ func TestAHoldTakesFromAllOrNone(t *testing.T) {
 			t.Errorf("more than the end user has: %v", err)
 		}
 		clean("a refusal", 0)
-		h, err := first.HoldFor(context.Background(), caller(a), of, 5, 50)
+		h, err := first.HoldFor(context.Background(), caller(a), of, 5, 50, 0)
 		if err != nil || h.Amount() != 20 {
 			t.Fatalf("held %v, want the 20 of the end user", err)
 		}
@@ -257,7 +257,7 @@ func TestANamedBudgetReplacesTheOneOfEach(t *testing.T) {
 		}
 		for i, user := range []string{"ann", "bob"} {
 			want := stoa.Credits(35 + 15*i)
-			h, err := second.HoldFor(context.Background(), caller(a), of(user), 1, 100)
+			h, err := second.HoldFor(context.Background(), caller(a), of(user), 1, 100, 0)
 			if err != nil || h.Amount() != want {
 				t.Fatalf("%s may spend %v, want %d", user, h.Amount(), want)
 			}

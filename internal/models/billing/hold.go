@@ -48,11 +48,14 @@ const (
 // CodeBudget, or CodeKeyBudget for the daily limit of a key; a store that cannot commit is as
 // [store.Store.Usable] says.
 func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credits) (*Hold, error) {
-	return l.HoldFor(ctx, c, Source{}, least, most)
+	return l.HoldFor(ctx, c, Source{}, least, most, 0)
 }
 
-// HoldFor is [Ledger.Hold] for a call whose source may have budgets.
-func (l *Ledger) HoldFor(ctx context.Context, c stoa.Caller, of Source, least, most stoa.Credits) (*Hold, error) {
+// HoldFor is [Ledger.Hold] for a call whose source may have budgets. It reserves wish if that is more than most and
+// there is plenty: if it is at most an eighth of what is free to the call, in the account and in each budget, and thirty
+// more calls could still reserve most. Leasing the wish on several nodes is no reason to wait for the database longer
+// than wishTime.
+func (l *Ledger) HoldFor(ctx context.Context, c stoa.Caller, of Source, least, most, wish stoa.Credits) (*Hold, error) {
 	if least < 0 {
 		return nil, fmt.Errorf("billing: a hold of %d", least)
 	}
@@ -67,7 +70,7 @@ func (l *Ledger) HoldFor(ctx context.Context, c stoa.Caller, of Source, least, m
 	if err != nil {
 		return nil, err
 	}
-	n := need{least: least, most: max(most, least)}
+	n := need{least: least, most: max(most, least), wish: wish}
 	h := &Hold{l: l, a: a, key: c.Key.ID, member: c.Key.MemberID}
 	if root := c.Key.Root(); root != c.Key.ID {
 		h.root = root
@@ -107,7 +110,10 @@ func (l *Ledger) claim(ctx context.Context, h *Hold, budgets *budgetList, key st
 		h.drop()
 		return err
 	}
-	h.reserved, n.most = got, got
+	if n.wish == 0 || got != n.wish {
+		n.most, n.wish = got, 0
+	}
+	h.reserved = got
 	return nil
 }
 
@@ -123,6 +129,7 @@ func (h *Hold) drop() {
 
 // take reserves the credits of the account for a hold.
 func (l *Ledger) take(ctx context.Context, h *Hold, n need) error {
+	l.leaseWish(ctx, h.a, n)
 	for {
 		h.a.mu.Lock()
 		v, _, err := h.reserveNeed(n)
@@ -136,10 +143,21 @@ func (l *Ledger) take(ctx context.Context, h *Hold, n need) error {
 	}
 }
 
-// A need is the amount for a call: between least and most. With any, whatever is left suffices.
+// A need is the amount for a call: between least and most, or wish out of plenty. With any, whatever is left suffices.
 type need struct {
-	least, most stoa.Credits
-	any         bool
+	least, most, wish stoa.Credits
+	any               bool
+}
+
+// The parts of what is free that a wish leaves to other calls.
+const (
+	wishShare = 8
+	wishCalls = 30
+)
+
+// plenty reports whether the need may be its wish.
+func (n need) plenty(free stoa.Credits) bool {
+	return n.wish > n.most && n.wish <= free/wishShare && free-n.wish >= wishCalls*n.most
 }
 
 // more extends the account's lease for a hold, and may also reserve it.
@@ -148,7 +166,7 @@ func (l *Ledger) more(ctx context.Context, h *Hold, n need) (v verdict, err erro
 		return tooFew, l.extend(ctx, h.a)
 	}
 	var refusal error
-	v, err = l.gather(ctx, h.a, func() (v verdict, want stoa.Credits) {
+	v, err = l.gather(ctx, h.a, n.wish, func() (v verdict, want stoa.Credits) {
 		v, want, refusal = h.reserveNeed(n)
 		return v, want
 	})
@@ -162,13 +180,16 @@ func (l *Ledger) more(ctx context.Context, h *Hold, n need) (v verdict, err erro
 // the account and, with refused, the reason. The caller must hold a.mu.
 func (h *Hold) reserveNeed(n need) (v verdict, want stoa.Credits, err error) {
 	l, a := h.l, h.a
-	want = n.most
+	free := a.free()
+	if !n.plenty(free+a.shared.rest) || free < n.wish {
+		n.wish = 0
+	}
+	want = max(n.most, n.wish)
 	if l.shared == nil && len(h.claims) > 0 { // otherwise they are reserved
 		if want, err = h.fits(n); err != nil {
 			return refused, want, err
 		}
 	}
-	free := a.free()
 	if free < want && !l.exhausted(a, n.least) {
 		return tooFew, want, nil
 	}
@@ -190,39 +211,6 @@ func (h *Hold) reserveNeed(n need) (v verdict, want stoa.Credits, err error) {
 
 func errStopping() error {
 	return stoa.Errorf(stoa.CodeOverloaded, "The service is stopping. Try again.").After(time.Second)
-}
-
-// The parts of what is free that [Hold.Raise] leaves to other calls.
-const (
-	raiseShare = 8
-	raiseCalls = 30
-)
-
-// Raise reserves more for a call whose limit nobody has set, and reports whether it did: only if the whole is at most an
-// eighth of what is free to the call, in the account and in each budget, and thirty more calls could still reserve what
-// this one has so far. With PostgreSQL only what the node has leased is free, since the call does not wait for the
-// database for this, and a call with budgets is not raised.
-func (h *Hold) Raise(to stoa.Credits) bool {
-	h.a.mu.Lock()
-	defer h.a.mu.Unlock()
-	if h.state != holdOpen || h.l.shared != nil && len(h.claims) > 0 {
-		return false
-	}
-	more := max(to-h.amount, 0)
-	fits := func(free stoa.Credits) bool { // of everything but this call
-		return to <= (free+h.amount)/raiseShare && free-more >= raiseCalls*h.amount
-	}
-	if !fits(h.a.free()) {
-		return false
-	}
-	for i := range h.claims {
-		if !fits(leftInMemory(&h.claims[i])) {
-			return false
-		}
-	}
-	h.amount += more
-	h.addHeld(more)
-	return true
 }
 
 // Amount returns the reserved credits.
@@ -385,7 +373,7 @@ func (l *Ledger) moreFor(ctx context.Context, h *Hold, c *stoa.Charge) (v verdic
 	}
 	var refusal error
 	charge := *c // so that only this path allocates on the heap
-	v, err = l.gather(ctx, h.a, func() (v verdict, want stoa.Credits) {
+	v, err = l.gather(ctx, h.a, 0, func() (v verdict, want stoa.Credits) {
 		v, want, refusal = h.reserve(&charge)
 		return v, want
 	})

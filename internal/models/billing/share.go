@@ -37,6 +37,10 @@ const (
 	// scarce is the time during which an account requested by another node leases nothing
 	// ahead.
 	scarce = time.Second
+	// wishTime is the time that a call waits for a lease that only its wish needs; if the database needs longer, no
+	// call of the account waits so in the next wishPause.
+	wishTime  = 100 * time.Millisecond
+	wishPause = 10 * time.Second
 )
 
 // sharing is the state of a ledger that shares its store with ledgers of other nodes.
@@ -57,6 +61,8 @@ type sharing struct {
 // account.mu.
 type shared struct {
 	chunk       stoa.Credits // amount leased ahead at the next extension
+	rest        stoa.Credits // what no node had leased after the last extension
+	noWishUntil time.Time    // no call waits for its wish until then
 	extended    time.Time    // when the lease was extended last
 	scarceUntil time.Time    // nothing is leased ahead until then
 
@@ -127,11 +133,11 @@ const (
 
 // gather extends an account's lease until try no longer returns tooFew, and asks the other
 // nodes before that leads to a refusal. try is called with mu held; with tooFew it returns
-// the credits that it needs.
-func (l *Ledger) gather(ctx context.Context, a *account, try func() (verdict, stoa.Credits)) (verdict, error) {
+// the credits that it needs. wish is leased ahead, if the balance is at least three times as much.
+func (l *Ledger) gather(ctx context.Context, a *account, wish stoa.Credits, try func() (verdict, stoa.Credits)) (verdict, error) {
 	ctx, cancel := context.WithTimeout(store.Promptly(ctx), gatherTime)
 	defer cancel()
-	v, err := l.extendShared(ctx, a, try)
+	v, err := l.extendShared(ctx, a, wish, try)
 	if err != nil || v != tooFew {
 		return v, err
 	}
@@ -139,7 +145,7 @@ func (l *Ledger) gather(ctx context.Context, a *account, try func() (verdict, st
 	if err != nil {
 		return v, err
 	}
-	if v, err = l.extendShared(ctx, a, try); err != nil || v != tooFew {
+	if v, err = l.extendShared(ctx, a, 0, try); err != nil || v != tooFew {
 		return v, err
 	}
 	a.mu.Lock()
@@ -149,9 +155,36 @@ func (l *Ledger) gather(ctx context.Context, a *account, try func() (verdict, st
 	return v, nil
 }
 
-// extendShared leases the amount that try needs, and some more, and calls try. The leased
+// leaseWish leases what the account has plenty of and a call wishes.
+func (l *Ledger) leaseWish(ctx context.Context, a *account, n need) {
+	if l.shared == nil || n.wish == 0 {
+		return
+	}
+	now := l.shared.now()
+	a.mu.Lock()
+	free := a.free()
+	leased := free >= n.wish || free < n.most || !n.plenty(free+a.shared.rest) || now.Before(a.shared.noWishUntil) || now.Before(a.shared.scarceUntil)
+	a.mu.Unlock()
+	if leased { // or not to be leased, or only with the need
+		return
+	}
+	ctx, cancel := context.WithTimeout(store.Promptly(ctx), wishTime)
+	defer cancel()
+	if _, err := l.extendShared(ctx, a, 0, func() (verdict, stoa.Credits) {
+		if a.free() >= n.wish {
+			return taken, 0
+		}
+		return tooFew, n.wish
+	}); err != nil {
+		a.mu.Lock()
+		a.shared.noWishUntil = now.Add(wishPause)
+		a.mu.Unlock()
+	}
+}
+
+// extendShared leases the amount that try needs, and some more, at least ahead, and calls try. The leased
 // amount cannot be returned to another node in between.
-func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdict, stoa.Credits)) (verdict, error) {
+func (l *Ledger) extendShared(ctx context.Context, a *account, ahead stoa.Credits, try func() (verdict, stoa.Credits)) (verdict, error) {
 	if err := a.leasing.lockWithin(ctx); err != nil {
 		return tooFew, err
 	}
@@ -162,6 +195,9 @@ func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdi
 		v, want := try()
 		need := want - a.free()
 		chunk := a.nextChunk(l.shared.now(), want)
+		if chunk == 0 { // it is scarce
+			ahead = 0
+		}
 		a.mu.Unlock()
 		if v != tooFew {
 			return v, nil
@@ -169,7 +205,7 @@ func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdi
 		var lease store.Lease
 		var left stoa.Credits
 		err := l.st.Write(ctx, func(tx *store.Tx) (err error) {
-			lease, left, err = tx.LeaseMore(ctx, a.id, l.st.Node(), need, chunk)
+			lease, left, err = tx.LeaseMore(ctx, a.id, l.st.Node(), need, max(chunk, need+ahead))
 			return err
 		})
 		if db.IsUnique(err) { // a first lease whose commit was in doubt exists now
@@ -186,7 +222,7 @@ func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdi
 		l.shared.mu.Unlock()
 		a.mu.Lock()
 		a.adopt(lease)
-		a.shared.extended, a.shared.chunk = l.shared.now(), chunk
+		a.shared.extended, a.shared.chunk, a.shared.rest = l.shared.now(), chunk, left
 		a.empty, a.emptyAt, a.emptyUntil = left == 0, grants, l.shared.now().Add(recheckShared)
 		v, _ = try()
 		a.mu.Unlock()

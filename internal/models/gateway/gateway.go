@@ -273,8 +273,14 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 		}
 		most = min(most, s.req.MaxCredits)
 	}
+	// Agents write more than the default in one reply, and lose it at a limit that nobody set.
+	unset := s.req.Call.MaxOutputTokens == 0 && !m.LimitSet && m.MaxOutput > 0 && s.req.MaxCredits == 0 && possible > limit
+	wish := stoa.Credits(0)
+	if unset {
+		wish = price.Most(s.inputEstimate, possible)
+	}
 	of := billing.Source{AgentID: s.req.AgentID, EmbedID: s.req.EmbedID, EndUser: s.req.EndUser, StartedAt: s.started}
-	hold, err := s.g.Ledger.HoldFor(ctx, s.caller, of, least, most)
+	hold, err := s.g.Ledger.HoldFor(ctx, s.caller, of, least, most, wish)
 	if err != nil {
 		return err
 	}
@@ -283,9 +289,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	s.limit = min(limit, price.Affords(hold.Amount(), s.inputEstimate))
 	s.lowered = s.limit < limit
 	s.usual, s.limitDefault = 0, s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
-	// Agents write more than the default in one reply, and lose it at a limit that nobody set.
-	unset := s.req.Call.MaxOutputTokens == 0 && !m.LimitSet && m.MaxOutput > 0 && s.req.MaxCredits == 0
-	if unset && !s.lowered && possible > limit && hold.Raise(price.Most(s.inputEstimate, possible)) {
+	if unset && hold.Amount() >= wish {
 		s.limit, s.usual, s.limitDefault = possible, s.limit, false
 	}
 	return nil

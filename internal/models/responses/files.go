@@ -91,7 +91,7 @@ func (r *run) reserve(ctx context.Context, m *stoa.Model) error {
 	if m.Price.Input+m.Price.CacheWrite+m.Price.Output == 0 {
 		return nil
 	}
-	hold, err := r.s.Gateway.Ledger.HoldFor(ctx, r.Caller, billing.Source{EndUser: r.Request.endUser()}, 1, readSecond)
+	hold, err := r.s.Gateway.Ledger.HoldFor(ctx, r.Caller, billing.Source{EndUser: r.Request.endUser()}, 1, readSecond, 0)
 	if err != nil {
 		return err
 	}
