@@ -91,7 +91,7 @@ type ResponseError struct {
 	Message string `json:"message"`
 }
 
-// IncompleteDetails is the reason why a reply is incomplete: max_output_tokens or
+// IncompleteDetails is the reason why a reply is incomplete: max_output_tokens, calls_dropped or
 // content_filter.
 type IncompleteDetails struct {
 	Reason string `json:"reason"`

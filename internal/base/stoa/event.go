@@ -60,4 +60,10 @@ const (
 	StopLength        Stop = "length"         // a token limit was reached
 	StopContentFilter Stop = "content_filter" // the provider withheld the rest
 	StopToolCalls     Stop = "tool_calls"     // the model waits for tool results
+	StopCallsDropped  Stop = "calls_dropped"  // the provider withheld tool calls that it could not read or does not allow
 )
+
+// Cuts reports whether the reply lacks a part: its status is incomplete.
+func (s Stop) Cuts() bool {
+	return s == StopLength || s == StopContentFilter || s == StopCallsDropped
+}

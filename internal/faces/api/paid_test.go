@@ -110,7 +110,7 @@ func TestACallThatCannotBeReadEndsItsReply(t *testing.T) {
 		for _, stream := range []bool{true, false} {
 			prompt := "finish: " + reason + "\nsay: " + longText
 			r := replyOf(t, c, with(body{"model": model, "stream": stream, "input": prompt}, tools))
-			if r.Status != "incomplete" || r.OutputText() != longText {
+			if r.Status != "incomplete" || r.IncompleteDetails.Reason != "calls_dropped" || r.OutputText() != longText {
 				t.Errorf("%s, stream %v: %s with %+v", reason, stream, r.Status, r.Output)
 			}
 			if got := paidFor(t, h, r, "incomplete", stoa.CallsDropped); got.Estimated {

@@ -437,7 +437,7 @@ func (s *Stream) state() string {
 	switch {
 	case !s.finished:
 		return "cancelled"
-	case s.stop == stoa.StopLength || s.stop == stoa.StopContentFilter:
+	case s.stop.Cuts():
 		return "incomplete"
 	}
 	return "completed"

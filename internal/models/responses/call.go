@@ -319,6 +319,8 @@ func outcomeOf(stop stoa.Stop) *outcome {
 		return &outcome{status: statusIncomplete, reason: "max_output_tokens"}
 	case stoa.StopContentFilter:
 		return &outcome{status: statusIncomplete, reason: "content_filter"}
+	case stoa.StopCallsDropped:
+		return &outcome{status: statusIncomplete, reason: "calls_dropped"}
 	}
 	return &outcome{status: statusCompleted, completedAt: time.Now().Unix()}
 }

@@ -180,7 +180,7 @@ func finishReason(o *outcome) string {
 	switch {
 	case o.reason == "max_output_tokens":
 		return "length"
-	case o.reason == "content_filter":
+	case o.reason != "": // libraries fail at a word that they do not know; the provider withheld a part of the reply
 		return "content_filter"
 	case o.called():
 		return "tool_calls"

@@ -433,7 +433,7 @@ func (b *builder) finishOpen(status string) {
 func (b *builder) finish(stop stoa.Stop) *outcome {
 	if b.waiting { // a limit cut it
 		b.dropped++
-		if stop != stoa.StopContentFilter {
+		if stop != stoa.StopContentFilter && stop != stoa.StopCallsDropped {
 			stop = stoa.StopLength
 		}
 	}
@@ -441,7 +441,7 @@ func (b *builder) finish(stop stoa.Stop) *outcome {
 		b.items = append(b.items, &item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress})
 		b.open = b.items[0]
 	}
-	if b.open != nil && b.open.kind == itemCall && stop != stoa.StopContentFilter {
+	if b.open != nil && b.open.kind == itemCall && stop != stoa.StopContentFilter && stop != stoa.StopCallsDropped {
 		stop = stoa.StopLength // only a limit can cut a call off
 	}
 	if b.cut.reached != "" && stop != stoa.StopContentFilter {

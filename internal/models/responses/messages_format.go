@@ -126,6 +126,8 @@ func stopReason(o *outcome) string {
 		return "max_tokens"
 	case o.reason == "content_filter":
 		return "refusal"
+	case o.reason != "":
+		return o.reason
 	case o.called():
 		return "tool_use"
 	case o.stopped != "":
@@ -310,6 +312,8 @@ func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {
 		o.status, o.reason = statusIncomplete, "max_output_tokens"
 	case "refusal":
 		o.status, o.reason = statusIncomplete, "content_filter"
+	case "calls_dropped":
+		o.status, o.reason = statusIncomplete, "calls_dropped"
 	}
 	for _, block := range was.Content {
 		it := &item{index: len(o.items)}

@@ -266,7 +266,7 @@ func (f *chatReply) endCalls(stop stoa.Stop) error {
 				return err
 			}
 		}
-		if last && f.closes() && (stop == stoa.StopLength || stop == stoa.StopContentFilter) {
+		if last && f.closes() && stop.Cuts() {
 			p.arguments = []byte(opened(string(p.arguments)))
 		}
 		if err := f.flushArguments(p); err != nil {

@@ -388,7 +388,7 @@ func (f *geminiReply) end() error {
 			return err
 		}
 		if f.open, stop = nil, stoa.StopEnd; f.want.Tools {
-			stop = stoa.StopLength
+			stop = stoa.StopCallsDropped
 		}
 	default:
 		return broken("finishReason " + bounded(f.stop))

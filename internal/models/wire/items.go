@@ -147,7 +147,7 @@ func (r *reply) cutCall() error {
 
 // stopCall ends the open call, or cuts it if the reply stopped inside it.
 func (r *reply) stopCall(stop stoa.Stop) error {
-	if r.inCall() && (stop == stoa.StopLength || stop == stoa.StopContentFilter) && !isWholeObject(r.items.arguments) {
+	if r.inCall() && stop.Cuts() && !isWholeObject(r.items.arguments) {
 		return r.cutCall()
 	}
 	return r.endCall()

@@ -441,7 +441,7 @@ func (f *messagesReply) done() error {
 	if stop == stoa.StopContentFilter && f.refused() {
 		stop = stoa.StopEnd
 	}
-	if err := f.wholeInput(stop == stoa.StopLength || stop == stoa.StopContentFilter); err != nil {
+	if err := f.wholeInput(stop.Cuts()); err != nil {
 		return err
 	}
 	if err := f.freeText(); err != nil {

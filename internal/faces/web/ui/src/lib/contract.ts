@@ -1950,7 +1950,7 @@ export interface MessageReply {
   id: string;
   model: string;
   role: "assistant";
-  stop_reason: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal" | null;
+  stop_reason: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal" | "calls_dropped" | null;
   stop_sequence: string | null;
   type: "message";
   usage: MessageUsage;
@@ -1961,7 +1961,7 @@ export interface MessageStreamEvent {
   delta?: {
     partial_json?: string;
     signature?: string;
-    stop_reason?: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal" | null;
+    stop_reason?: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal" | "calls_dropped" | null;
     stop_sequence?: string | null;
     text?: string;
     thinking?: string;
@@ -2633,7 +2633,7 @@ export interface Response {
   frequency_penalty: number;
   id: string;
   incomplete_details: {
-    reason: "max_output_tokens" | "content_filter";
+    reason: "max_output_tokens" | "content_filter" | "calls_dropped";
   } | null;
   instructions: string | null;
   max_output_tokens: number | null;
