@@ -2,9 +2,12 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
+	"stoa/internal/base/contract"
 	"stoa/internal/base/stoa"
 	"stoa/internal/testkit/apitest"
 )
@@ -127,5 +130,69 @@ func TestCompactionsAreChecked(t *testing.T) {
 	c.WantError(stoa.CodeUpstream, "POST", compactPath, body{"model": "alpha-haiku-4-5", "input": "stray\ncall: look {}\n"})
 	if all := receipts(t, h); len(all) != 1 || all[0].Amount == 0 {
 		t.Errorf("a call without a summary was not charged: %+v", all)
+	}
+}
+
+// TestATriggerIsACompaction ends the input with compaction_trigger: the reply has one item, whole, as a stream and
+// again under its key, and every other model continues from it.
+func TestATriggerIsACompaction(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	said := []any{
+		body{"role": "user", "content": "Plan a trip to Oslo."},
+		body{"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+		body{"type": "function_call_output", "call_id": "c1", "output": "drizzle"},
+		body{"role": "user", "content": "say: the summary"},
+	}
+	trigger := body{"type": "compaction_trigger"}
+	response := func(r *apitest.Reply) (got contract.Response) {
+		if n := len(r.Events); n > 0 {
+			return *r.Events[n-1].Response
+		}
+		r.JSON(&got)
+		return got
+	}
+	for _, model := range allWires {
+		for _, stream := range []bool{true, false} {
+			ask := body{"model": model, "stream": stream, "max_output_tokens": 5, "tools": []body{{"type": "function", "name": "look", "parameters": body{"type": "object"}}}, "input": append(said[:4:4], trigger)}
+			key := c.With("Idempotency-Key", fmt.Sprint(model, stream))
+			before := len(f.Served())
+			first := key.Want(200, "POST", responses, ask)
+			if asked := string(f.Served()[before].Body); !strings.Contains(asked, "Summarize the conversation up to here.") || !strings.Contains(asked, "4096") {
+				t.Errorf("%s was asked %s", model, asked)
+			}
+			if stream {
+				added, done := strings.Count(string(first.Body), "event: response.output_item.added"), strings.Count(string(first.Body), "event: response.output_item.done")
+				if added != 1 || done != 1 || strings.Contains(string(first.Body), "output_text.delta") {
+					t.Errorf("%s: %d items added, %d done: %s", model, added, done, first.Body)
+				}
+			}
+			r := response(first)
+			if r.Status != "completed" || len(r.Output) != 1 || r.Output[0].Type != "compaction" || r.Output[0].EncryptedContent == "" || r.Usage.OutputTokens == 0 {
+				t.Fatalf("%s: %+v", model, r)
+			}
+			if again := key.Want(200, "POST", responses, ask); !reflect.DeepEqual(response(again), r) || len(f.Served()) != before+1 {
+				t.Errorf("%s was repeated as %s with %d calls", first.Body, again.Body, len(f.Served())-before)
+			}
+			for _, next := range allWires {
+				c.Want(200, "POST", responses, body{"model": next, "input": []any{body{"type": "compaction", "encrypted_content": r.Output[0].EncryptedContent}, body{"role": "user", "content": "say: fine"}}})
+				served := f.Served()
+				if asked := string(served[len(served)-1].Body); !strings.Contains(asked, "the summary") || strings.Contains(asked, "drizzle") {
+					t.Errorf("%s was asked %s", next, asked)
+				}
+			}
+		}
+		if e := c.WantError(stoa.CodeInvalidValue, "POST", responses, body{"model": model, "input": []any{said[0], trigger, said[3]}}); *e.Param != "input[1]" {
+			t.Errorf("refused at %s", *e.Param)
+		}
+		c.WantError(stoa.CodeInvalidValue, "POST", responses, body{"model": model, "input": []any{trigger}})
+	}
+	for _, stream := range []bool{true, false} { // no summary
+		made := len(receipts(t, h))
+		c.WantError(stoa.CodeUpstream, "POST", responses, body{"model": "alpha-haiku-4-5", "stream": stream, "input": []any{body{"role": "user", "content": "stray\ncall: look {}\n"}, trigger}})
+		if len(receipts(t, h)) != made+1 {
+			t.Error("a compaction without a summary is not charged")
+		}
 	}
 }

@@ -96,7 +96,10 @@ func (r *run) begin(ctx context.Context) (err error) {
 	if err == nil {
 		r.reply = &reply{id: r.ID, created: time.Now().Unix(), request: r.RequestID}
 		r.format = req.format.newFormat()
-		if f, ok := r.format.(*compactFormat); ok {
+		switch f := r.format.(type) {
+		case *compactFormat:
+			f.seal = r.seal
+		case *triggeredFormat:
 			f.seal = r.seal
 		}
 	}

@@ -4,16 +4,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
+	"stoa/internal/base/sse"
 	"stoa/internal/base/stoa"
 	"stoa/internal/models/gateway"
 )
 
 // A compaction item stands in for a conversation: its summary, sealed for the account. It is made
-// by POST /responses/compact, which is a call that ends with an order to summarize, and is an item
-// of input of later calls.
+// by a call that ends with an order to summarize, and is an item of input of later calls. POST
+// /responses/compact is such a call, and so is a call whose last item is a compaction_trigger: its
+// only item is the compaction.
 
 // compactionState is the wire of a sealed summary, which is not the state of a provider.
 const compactionState = "compaction"
@@ -31,13 +34,22 @@ func ParseCompact(body []byte, o Options) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &req.call
-	req.format = &compactMaker{kept: userTexts(c.Messages)}
+	if m, ok := req.format.(*compactMaker); ok {
+		m.echo = nil
+	} else {
+		req.compact(&compactMaker{})
+	}
+	req.Stream = false
+	return req, nil
+}
+
+// compact makes the call a compaction.
+func (r *Request) compact(m *compactMaker) {
+	c := &r.call
+	m.kept, r.format = userTexts(c.Messages), m
 	c.Messages = append(c.Messages, stoa.TextMessage(stoa.RoleUser, stoa.SummarizeText))
 	c.MaxOutputTokens, c.Format, c.Stops = stoa.SummaryTokens, nil, nil
-	req.Stream = false
-	req.wanted = wanted{itemized: req.wanted.itemized, noTools: true}
-	return req, nil
+	r.wanted = wanted{itemized: r.wanted.itemized, noTools: true}
 }
 
 // unusable returns the error of an outcome that is charged and of no use to the caller: a
@@ -84,9 +96,73 @@ func (p *parser) compactionItem(path string, it *inputItem) error {
 }
 
 // A compactMaker makes the format of a compaction.
-type compactMaker struct{ kept []string }
+type compactMaker struct {
+	kept []string
+	echo *echo // of a call; nil for POST /responses/compact
+}
 
-func (m *compactMaker) newFormat() format { return &compactFormat{kept: m.kept} }
+func (m *compactMaker) newFormat() format {
+	if m.echo != nil {
+		return &triggeredFormat{responsesFormat: responsesFormat{echo: m.echo}}
+	}
+	return &compactFormat{kept: m.kept}
+}
+
+// A triggeredFormat is the format of a call whose only item is a compaction.
+type triggeredFormat struct {
+	responsesFormat
+	seal func(stoa.State) string
+	made *item // a seal is never the same twice
+}
+
+// The text of the model is not shown.
+func (f *triggeredFormat) open(b []byte, _ *reply, _ *item) []byte { return b }
+
+func (f *triggeredFormat) piece(b []byte, _ *reply, _ *item, _ pieceKind, _ string) []byte { return b }
+
+func (f *triggeredFormat) close(b []byte, _ *reply, _ *item) []byte { return b }
+
+// object appends the response with the compaction in place of the text.
+func (f *triggeredFormat) object(b []byte, r *reply, o *outcome) []byte {
+	return f.responsesFormat.object(b, r, f.compacted(o))
+}
+
+// end appends the events of the compaction.
+func (f *triggeredFormat) end(b []byte, r *reply, o *outcome) []byte {
+	o = f.compacted(o)
+	for _, event := range []string{"response.output_item.added", "response.output_item.done"} {
+		b = f.head(b, event)
+		b = appendIndex(b, o.items[0])
+		b = append(b, `,"item":`...)
+		b = sse.AppendEnd(append(appendItem(b, o.items[0]), '}'))
+	}
+	return f.responsesFormat.end(b, r, o)
+}
+
+// fail ends a stream that has begun.
+func (f *triggeredFormat) fail(b []byte, r *reply, o *outcome) []byte {
+	return f.responsesFormat.fail(b, r, f.compacted(o))
+}
+
+// compacted returns the outcome with the compaction in place of the text. A summary that a limit cut
+// is one, too.
+func (f *triggeredFormat) compacted(o *outcome) *outcome {
+	if o.failure != nil || o.status == statusInProgress {
+		return &outcome{status: o.status, failure: o.failure, usage: o.usage}
+	}
+	if f.made == nil {
+		if f.made = o.items[0]; f.made.kind != itemCompaction { // it is, if it was stored
+			f.made = &item{kind: itemCompaction, id: stoa.NewID("cmp"), sealed: f.seal(stoa.State{Wire: compactionState, Data: o.text()})}
+		}
+	}
+	same := *o
+	same.items, same.last = []*item{f.made}, nil
+	same.status, same.reason = statusCompleted, ""
+	if same.completedAt == 0 {
+		same.completedAt = time.Now().Unix()
+	}
+	return &same
+}
 
 // A compactFormat is the format of POST /responses/compact, which has no streams.
 type compactFormat struct {

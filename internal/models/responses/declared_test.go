@@ -110,7 +110,7 @@ func TestItemsOfOthersAreLeftOut(t *testing.T) {
 func TestARequestToCompactIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := Parse([]byte(`{"model":"m","input":[{"role":"user","content":"a"},{"type":"compaction_trigger"}]}`), foreignIgnored)
-	if e := stoa.AsError(err); e.Code != stoa.CodeUnsupportedValue || e.Param != "input[1].type" || !strings.Contains(e.Message, "/responses/compact") || !strings.Contains(e.Message, "Codex") {
+	if e := stoa.AsError(err); e.Code != stoa.CodeUnsupportedValue || e.Param != "input[1].type" || !strings.Contains(e.Message, "\"compact\"") || !strings.Contains(e.Message, "Codex") {
 		t.Errorf("%v at %q", err, e.Param)
 	}
 }

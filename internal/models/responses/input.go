@@ -20,7 +20,12 @@ func (p *parser) input() error {
 		p.message(stoa.RoleUser, p.one(stoa.Part{Kind: stoa.PartText, Text: s}))
 		return err
 	}
-	if err := p.array(name, maxItems, func(i int) error { return p.item(at(name, i)) }); err != nil {
+	if err := p.array(name, maxItems, func(i int) error {
+		if p.compacts {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q asks for a compaction of what comes before it. Send it as the last item.", at(name, i-1)).At(at(name, i-1))
+		}
+		return p.item(at(name, i))
+	}); err != nil {
 		return err
 	}
 	if len(p.req.call.Messages) == 0 && !p.ext.hasItems() {
@@ -92,6 +97,9 @@ func (p *parser) item(path string) error {
 	if p.opts.Compact && (it.kind == "compaction" || it.kind == "compaction_summary") {
 		return p.compactionItem(path, &it)
 	}
+	if p.compacts = p.opts.Compact && it.kind == "compaction_trigger"; p.compacts {
+		return nil
+	}
 	if p.opts.Tools {
 		return p.otherItem(path, &it)
 	}
@@ -108,7 +116,7 @@ func (p *parser) otherItem(path string, it *inputItem) error {
 	case kind == "additional_tools":
 		return p.addedTools(path, it)
 	case kind == "compaction_trigger": // it asks for work; what is left out are records only
-		return unsupportedValue(path+".type", "A call does not compact its conversation: send it to POST /responses/compact, or ask for a summary in a message. In Codex, give the provider a name other than \"OpenAI\"; it then compacts by itself.")
+		return unsupportedValue(path+".type", "The extension \"compact\", which the operator can enable, is off. Ask for a summary in a message; in Codex, give the provider a name other than \"OpenAI\", so that it summarizes by itself.")
 	case p.leavesOut(kind):
 		p.req.adjusted |= stoa.ItemsLeftOut
 		return nil

@@ -102,9 +102,10 @@ type itemKind uint8
 
 // The kinds of items.
 const (
-	itemMessage   itemKind = iota + 1 // text, a refusal, or a text and a refusal
-	itemReasoning                     // a segment of reasoning: a summary, data to send back, or both
-	itemCall                          // a tool call
+	itemMessage    itemKind = iota + 1 // text, a refusal, or a text and a refusal
+	itemReasoning                      // a segment of reasoning: a summary, data to send back, or both
+	itemCall                           // a tool call
+	itemCompaction                     // a sealed summary; see compact.go
 )
 
 // A pieceKind is the part of an item that a piece belongs to.

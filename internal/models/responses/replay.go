@@ -74,6 +74,8 @@ func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
 			for _, part := range out.Summary {
 				it.add(pieceSummary, part.Text)
 			}
+		case "compaction":
+			it.kind = itemCompaction
 		case "function_call":
 			it.kind = itemCall
 			it.add(pieceArguments, out.Arguments)

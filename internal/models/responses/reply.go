@@ -85,6 +85,8 @@ func appendItem(b []byte, it *item) []byte {
 		}
 	case itemCall:
 		b = appendText(b, it.text.String())
+	case itemCompaction:
+		b = appendText(b, it.sealed)
 	default:
 		if it.has(pieceText) {
 			b = appendPart(b, pieceText, it.text.String())
@@ -109,6 +111,8 @@ func appendItemHead(b []byte, it *item, status string) []byte {
 	switch it.kind {
 	case itemReasoning:
 		return append(b, `","type":"reasoning","summary":[`...)
+	case itemCompaction:
+		return append(b, `","type":"compaction","encrypted_content":`...)
 	case itemCall:
 		kind, text := "function_call", `,"arguments":`
 		if it.custom {

@@ -133,6 +133,9 @@ func Parse(body []byte, o Options) (*Request, error) {
 	if err := p.complete(); err != nil {
 		return nil, err
 	}
+	if p.compacts {
+		p.req.compact(&compactMaker{echo: &p.req.echo})
+	}
 	p.dec, p.ext, p.parts, p.first = nil, nil, nil, nil // the request is a part of the parser and would keep the body alive
 	return &p.req, nil
 }
@@ -149,6 +152,7 @@ type parser struct {
 	hasInput bool
 
 	hasMessages bool // a member of chat completions, instead of the input
+	compacts    bool // the last item is a compaction_trigger
 	unread      bool // the last value was refused before its end; see [parser.soft]
 }
 

@@ -121,7 +121,7 @@ func checkStory(events []contract.ResponseEvent) error {
 			if ev.Item.Arguments+ev.Item.Input != "" || len(ev.Item.Content)+len(ev.Item.Summary) > 0 {
 				return fmt.Errorf("event %d adds an item that is not empty", i)
 			}
-			if ev.Item.Status != "in_progress" && ev.Item.Type != "reasoning" {
+			if ev.Item.Status != "in_progress" && ev.Item.Type != "reasoning" && ev.Item.Type != "compaction" {
 				return fmt.Errorf("event %d adds an item that is %s", i, ev.Item.Status)
 			}
 			continue
@@ -175,7 +175,7 @@ func checkEnd(ev contract.ResponseEvent, items []contract.OutputItem) error {
 		return fmt.Errorf("the output is %+v, the items were %+v", r.Output, items)
 	}
 	plain := len(r.Tools) == 0 && r.Text.Format.Type == "text" && r.Reasoning.Summary == nil
-	if plain && (len(items) == 0 || len(items) == 1 && items[0].Type != "message") {
+	if plain && (len(items) == 0 || len(items) == 1 && items[0].Type != "message" && items[0].Type != "compaction") {
 		return fmt.Errorf("a plain reply has the items %+v, not one message", items)
 	}
 	if u := r.Usage; u == nil || u.TotalTokens != u.InputTokens+u.OutputTokens {

@@ -1537,6 +1537,10 @@ export interface InputCompaction {
   type: "compaction" | "compaction_summary";
 }
 
+export interface InputCompactionTrigger {
+  type: "compaction_trigger";
+}
+
 export interface InputCustomToolCall {
   call_id: string;
   input: string;
@@ -1599,7 +1603,7 @@ export interface InputImage {
   type: "input_image";
 }
 
-export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput | InputCustomToolCall | InputAdditionalTools | InputOtherItem | InputCompaction;
+export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput | InputCustomToolCall | InputAdditionalTools | InputOtherItem | InputCompaction | InputCompactionTrigger;
 
 export interface InputList {
   data: OpenInput[];
@@ -1614,7 +1618,7 @@ export interface InputMessage {
 }
 
 export interface InputOtherItem {
-  type: "web_search_call" | "file_search_call" | "computer_call" | "computer_call_output" | "code_interpreter_call" | "image_generation_call" | "local_shell_call" | "local_shell_call_output" | "shell_call" | "shell_call_output" | "apply_patch_call" | "apply_patch_call_output" | "tool_search_call" | "tool_search_output" | "mcp_call" | "mcp_list_tools" | "mcp_approval_request" | "mcp_approval_response" | "compaction_trigger";
+  type: "web_search_call" | "file_search_call" | "computer_call" | "computer_call_output" | "code_interpreter_call" | "image_generation_call" | "local_shell_call" | "local_shell_call_output" | "shell_call" | "shell_call_output" | "apply_patch_call" | "apply_patch_call_output" | "tool_search_call" | "tool_search_output" | "mcp_call" | "mcp_list_tools" | "mcp_approval_request" | "mcp_approval_response";
 }
 
 export type InputPart = {
@@ -2169,7 +2173,7 @@ export interface OutputFunctionCall {
   type: "function_call";
 }
 
-export type OutputItem = OutputMessage | OutputReasoning | OutputFunctionCall | OutputCustomToolCall;
+export type OutputItem = OutputMessage | OutputReasoning | OutputFunctionCall | OutputCustomToolCall | Compaction;
 
 export interface OutputMessage {
   content: OutputPart[];
