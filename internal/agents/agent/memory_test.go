@@ -29,8 +29,12 @@ func TestManySessionsWaitWithLittleMemory(t *testing.T) {
 	}
 	const sessions, most = 200, 40 << 10
 	begun, goOn := make(chan struct{}), make(chan struct{})
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
-		begun <- struct{}{}
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
+		select {
+		case begun <- struct{}{}:
+		case <-ctx.Done(): // the test has failed
+			return
+		}
 		<-goOn
 		sessiontest.Say(yield, "yes")
 	}))
