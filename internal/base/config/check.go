@@ -199,6 +199,9 @@ func (c *checker) words() {
 			c.problem(w.path, "%q is not one of %s", w.word, strings.Join(w.allowed, ", "))
 		}
 	}
+	if n := c.ExtensionOptions.ChatCompletions.NoCredits; n != 402 && n != 429 {
+		c.problem("extensionOptions.chatCompletions.noCredits", "%d is not one of 402, 429", n)
+	}
 }
 
 // MinReceipts is the shortest retention of receipts. It is far longer than a

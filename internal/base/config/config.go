@@ -343,7 +343,7 @@ func Defaults() Config {
 		HeaderWait:       10 * time.Second,
 		KeepAlive:        15 * time.Second,
 		FirstGrant:       100 * stoa.Credit,
-		ExtensionOptions: ExtensionOptions{Tools: ToolsOptions{Forced: "refuse", Foreign: "ignore"}, Images: ImagesOptions{URL: "pass"}, Files: FilesOptions{URL: "pass"}},
+		ExtensionOptions: ExtensionOptions{Tools: ToolsOptions{Forced: "refuse", Foreign: "ignore"}, Images: ImagesOptions{URL: "pass"}, Files: FilesOptions{URL: "pass"}, ChatCompletions: ChatCompletionsOptions{NoCredits: 429}},
 		Drive:            Drive{Store: DriveStore{S3: S3{Region: "us-east-1", Keep: 7 * 24 * time.Hour}}},
 		Agents:           Agents{CompactAt: 70},
 		Limits: Limits{

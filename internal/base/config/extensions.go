@@ -31,6 +31,15 @@ type ExtensionOptions struct {
 	Formats FormatsOptions `yaml:"formats"`
 	Images  ImagesOptions  `yaml:"images"`
 	Files   FilesOptions   `yaml:"files"`
+
+	ChatCompletions ChatCompletionsOptions `yaml:"chatCompletions"`
+}
+
+// ChatCompletionsOptions are settings of the extension chatCompletions.
+type ChatCompletionsOptions struct {
+	// NoCredits is the status of a call that credits or a budget do not cover: 429, as of OpenAI, or 402, because some
+	// clients repeat every 429 for ever.
+	NoCredits int `yaml:"noCredits" env:"STOA_CHAT_NO_CREDITS"`
 }
 
 // ImagesOptions are settings of the extension images.

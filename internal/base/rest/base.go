@@ -39,6 +39,9 @@ type Base struct {
 	Extensions config.Extensions // offered in addition to version 1 of the API
 	Proxies    stoa.Proxies      // trusted to name their clients
 
+	// ChatNoCredits is the status of chat completions that credits or a budget do not cover; 0: 429.
+	ChatNoCredits int
+
 	// PublicURL is the scheme and host for links; if empty, links are paths. With https the
 	// cookie of the console is sent over TLS only, and pages of this origin are not foreign.
 	PublicURL string

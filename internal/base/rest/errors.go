@@ -38,7 +38,7 @@ func (b *Base) fail(x *Exchange, err error) {
 // writeError sends an error in the format of the operation.
 func (x *Exchange) writeError(err error) {
 	if !x.messages {
-		writeError(x, x.Log.ID, err)
+		writeError(x, x.Log.ID, err, x.noCredits)
 		return
 	}
 	e := stoa.AsError(err)
@@ -68,10 +68,13 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// writeError sends the envelope of an error, with the headers that go with it.
-func writeError(w http.ResponseWriter, requestID string, err error) {
+// writeError sends the envelope of an error, with the headers that go with it. noCredits is as in [Exchange].
+func writeError(w http.ResponseWriter, requestID string, err error, noCredits int) {
 	e := stoa.AsError(err)
 	info := contract.Code(e.Code)
+	if info.Type == contract.TypeQuota {
+		info.Status = cmp.Or(noCredits, info.Status)
+	}
 	body := contract.ErrorBody{
 		Message: e.Message, Type: info.Type, Code: string(info.Code), RequestID: requestID,
 		Retryable: retryable(e, info),

@@ -28,7 +28,8 @@ type Exchange struct {
 	Log  Fields
 	body []byte // the bearer token or key, after the input is read
 
-	messages bool // errors have the format of Anthropic's Messages
+	messages  bool // errors have the format of Anthropic's Messages
+	noCredits int  // status of errors of the type insufficient_quota; 0: that of the code
 
 	change *change // for the audit log; nil if it does not record the operation
 
@@ -121,6 +122,9 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 		if x.messages = (b.Extensions.Messages || r.Method == http.MethodPost) && Under(r.URL.Path, Prefix+"/messages"); x.messages {
 			h.Set("request-id", x.Log.ID) // for Anthropic's clients
 		}
+		if Under(r.URL.Path, Prefix+"/chat/completions") {
+			x.noCredits = b.ChatNoCredits
+		}
 		defer b.ended(x)
 		defer b.leaveRequest(x)
 		defer func() { b.bodies.release(x.Log.Caller.Account.ID, x.held) }()
@@ -184,7 +188,7 @@ func RefuseConnection(ofAddress bool) []byte {
 	out := &bufferedReply{header: http.Header{}}
 	id := stoa.NewID("req")
 	out.header.Set("x-request-id", id)
-	writeError(out, id, err)
+	writeError(out, id, err, 0)
 	res := http.Response{
 		StatusCode: out.status, ProtoMajor: 1, ProtoMinor: 1, Header: out.header, Close: true,
 		ContentLength: int64(out.body.Len()), Body: io.NopCloser(&out.body),

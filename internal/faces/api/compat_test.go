@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"stoa/internal/base/config"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
@@ -390,4 +391,30 @@ func TestTopKReachesThoseThatHaveIt(t *testing.T) {
 		}
 	}
 	h.Client(t).WantError(stoa.CodeInvalidType, "POST", format.path, format.call("auto", "x", body{"top_k": "many"}))
+}
+
+// TestNoCreditsCanBe402: some clients repeat each 429. Only chat completions that credits or budgets refuse change.
+func TestNoCreditsCanBe402(t *testing.T) {
+	t.Parallel()
+	file := config.Defaults()
+	file.ExtensionOptions.ChatCompletions.NoCredits = 402
+	h := start(t, apitest.Config{File: &file})
+	var poor contract.AccountWithKey
+	h.Client(t).Want(201, "POST", "/api/v1/accounts", body{"name": "poor"}).JSON(&poor)
+	secret, _ := h.NewKey(h.Account.ID, stoa.ScopeAll, stoa.ScopeAccountWrite)
+	capped := h.ClientWith(t, secret)
+	newBudget(t, capped, object{"scope": "account", "period": "day", "limitMicro": 1})
+	for path, status := range map[string]int{"/api/v1/chat/completions": 402, responses: 429, "/api/v1/messages": 402} {
+		for code, c := range map[string]*apitest.Client{"insufficient_quota": h.ClientWith(t, poor.Key.Secret), "budget_exceeded": capped} {
+			for _, stream := range []bool{true, false} {
+				call := body{"model": "alpha-haiku-4-5", "max_tokens": 100, "stream": stream, "messages": []body{{"role": "user", "content": "x"}}}
+				if path == responses {
+					call = body{"model": "alpha-haiku-4-5", "stream": stream, "input": "x"}
+				}
+				if e := c.Want(status, "POST", path, call).Error(); e.Code != code {
+					t.Errorf("%s: %+v", path, e)
+				}
+			}
+		}
+	}
 }

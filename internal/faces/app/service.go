@@ -259,8 +259,8 @@ func (s *Service) buildAPI(p Parts) error {
 	s.API = &api.Server{
 		Base: rest.Base{
 			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
-			PublicURL: p.Config.BaseURL(p.Address),
-			Proxies:   p.Config.Proxies(), Hosts: serviceHosts(p.Config),
+			PublicURL:     p.Config.BaseURL(p.Address),
+			ChatNoCredits: p.Config.ExtensionOptions.ChatCompletions.NoCredits, Proxies: p.Config.Proxies(), Hosts: serviceHosts(p.Config),
 			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer,
 		},
 		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
