@@ -363,7 +363,7 @@ func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, in r
 		case first == 0:
 			return w.readPage(ctx, p, who, at, in.Page, out)
 		case from > last:
-			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d has the lines %d to %d.", in.Page, first, last)
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d has the lines %d to %d, which are before fromLine %d. Leave fromLine out to read the page.", in.Page, first, last, from)
 		case to == 0 || to > last:
 			to = last
 		}

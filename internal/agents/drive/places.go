@@ -85,6 +85,17 @@ func (p places) firstRow(sheet string) *extract.Place {
 	return &p[slices.IndexFunc(p, func(at extract.Place) bool { return at.Name == sheet && at.Row > 0 })]
 }
 
+// table returns the place at which the table of a line begins, or that of the first row of its sheet.
+func (p places) table(line int64) *extract.Place {
+	at := p.at(line)
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i].Line <= line && p[i].Name == at.Name && p[i].Table {
+			return &p[i]
+		}
+	}
+	return p.firstRow(at.Name)
+}
+
 // named returns the name of the place of a line, with the row of a sheet.
 func named(p *extract.Place, line int64) string {
 	if p.Row == 0 {
@@ -114,7 +125,7 @@ func heads(ctx context.Context, tx *db.Tx, drive int64, f File, p places, line i
 	at := p.at(line)
 	switch {
 	case at != nil && at.Row > 0:
-		for _, first := range []int64{at.Line, p.firstRow(at.Name).Line} { // many empty rows may separate it from another table
+		for _, first := range []int64{at.Line, p.table(line).Line} { // many empty rows may divide a table
 			rows, err := lines(first, min(line, first+maxHeadRows)-1)
 			if head := headOf(rows, " | "); head != "" || err != nil {
 				return head, err
@@ -122,8 +133,28 @@ func heads(ctx context.Context, tx *db.Tx, drive int64, f File, p places, line i
 		}
 		return "", nil
 	case mime == "text/csv", mime == "text/tab-separated-values", ending == ".csv", ending == ".tsv":
-		rows, err := lines(1, min(line-1, 1))
-		return strings.Join(rows, ""), err
+		from := max(1, line-maxTableRows)
+		rows, err := lines(from, line+maxHeadRows)
+		if err != nil {
+			return "", err
+		}
+		if from > 1 { // another table begins after an empty row
+			above := rows[:min(len(rows), maxTableRows)]
+			empty := slices.IndexFunc(above, func(row string) bool { return strings.Trim(row, ",;\t| \r") == "" })
+			if empty < 0 {
+				empty = len(rows) - 1
+			}
+			rows, from = rows[empty+1:], from+int64(empty)+1
+		}
+		switch first, last := extract.HeadOf(strings.Join(rows, "\n"), line-from+1); {
+		case first > 0 && from+last-1 < line:
+			return strings.Join(rows[first-1:last], "\n"), nil
+		case first > 0 || from == 1:
+			return "", nil
+		}
+		rows, err = lines(1, maxHeadRows)
+		first, last := extract.HeadOf(strings.Join(rows, "\n"), int64(len(rows)))
+		return strings.Join(rows[max(1, first)-1:last], "\n"), err
 	case f.textBlob == f.blob && ending != ".md" || line == 1:
 		return "", nil
 	}
@@ -244,9 +275,9 @@ func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (
 		case err != nil:
 			return err
 		case f.Pages == 0:
-			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no pages.", p.text).At("page")
+			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no pages. Leave page out; use fromLine and toLine for a part of its %d lines.", p.text, f.Lines).At("page")
 		case page < 1 || page > f.Pages:
-			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has %d pages; there is no page %d.", p.text, f.Pages, page).At("page")
+			return noPage(*f, page)
 		}
 		list, err := placesOf(ctx, tx, row.id, *f)
 		if err != nil {
@@ -291,6 +322,7 @@ func (d *Drives) RowLines(ctx context.Context, who Owner, p Path, sheet string, 
 			return err
 		}
 		var names []string
+		var begin, end int64 // the rows of the sheet
 		first, last = 0, 0
 		for i, at := range list {
 			name, ok := strings.CutPrefix(at.Name, "sheet ")
@@ -303,13 +335,14 @@ func (d *Drives) RowLines(ctx context.Context, who Owner, p Path, sheet string, 
 			if name != cmp.Or(sheet, names[0]) {
 				continue
 			}
-			end := f.Lines // the last line of these rows
+			until := f.Lines // the last line of these rows
 			if i+1 < len(list) {
-				end = list[i+1].Line - 1
+				until = list[i+1].Line - 1
 			}
-			begins, ends := max(at.Line, at.Line+from-at.Row), end
+			begin, end = cmp.Or(begin, at.Row), rowOf(&at, until)
+			begins, ends := max(at.Line, at.Line+from-at.Row), until
 			if to > 0 {
-				ends = min(end, at.Line+to-at.Row)
+				ends = min(until, at.Line+to-at.Row)
 			}
 			if begins > ends {
 				continue
@@ -321,14 +354,29 @@ func (d *Drives) RowLines(ctx context.Context, who Owner, p Path, sheet string, 
 		}
 		switch ending := strings.ToLower(path.Ext(p.text)); {
 		case len(names) == 0 && (ending == ".csv" || ending == ".tsv"):
-			first, last = max(1, from), min(cmp.Or(to, f.Lines), f.Lines)
+			text := &pieces{size: f.textBytes(), fetch: func(n int64) ([]byte, error) { return fetchPiece(ctx, tx, row.id, f.textBlob, n) }}
+			begin = 1
+			if first, last, end, err = extract.RecordLines(text, max(1, from), to); err != nil {
+				return err
+			}
 		case len(names) == 0:
-			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no sheets; rows are those of spreadsheets and CSV files.", p.text).At("fromRow")
+			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no sheets, and only spreadsheets and CSV files have rows. Use fromLine and toLine; it has %d lines.", p.text, f.Lines).At("fromRow")
 		case sheet != "" && !slices.Contains(names, sheet):
-			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no sheet %q with rows; it has %s.", p.text, short(sheet, maxPlace), short(fmt.Sprintf("%q", names), maxNote)).At("sheet")
+			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no sheet %q with rows. Its sheets are %s.", p.text, short(sheet, maxPlace), short(fmt.Sprintf("%q", names), maxNote)).At("sheet")
 		}
-		if first == 0 || first > last {
-			return stoa.Errorf(stoa.CodeInvalidValue, "The sheet has no row %d.", max(1, from)).At("fromRow")
+		switch {
+		case to > 0 && from > to:
+			return stoa.Errorf(stoa.CodeInvalidValue, "Row %d is after row %d. Use a toRow that is not less than fromRow.", from, to).At("toRow")
+		case first == 0 || first > last:
+			what := "The file has"
+			if len(names) > 0 {
+				what = fmt.Sprintf("The sheet %q has", short(cmp.Or(sheet, names[0]), maxPlace))
+			}
+			asked := fmt.Sprintf("no row %d", max(1, from))
+			if to > from && from <= end {
+				asked = fmt.Sprintf("none from %d to %d", max(1, from), to)
+			}
+			return stoa.Errorf(stoa.CodeInvalidValue, "%s the rows %d to %d, and %s.", what, begin, end, asked).At("fromRow")
 		}
 		return nil
 	})

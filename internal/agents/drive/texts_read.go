@@ -161,9 +161,14 @@ func (d *Drives) Page(ctx context.Context, who Owner, p Path, page int64) (File,
 	if png := d.pages.get(key); png != nil {
 		return f, png, nil
 	}
-	if d.reader == nil || page < 1 || page > f.Pages {
-		err = errors.New("there is no reader, or no such page")
-	} else {
+	switch {
+	case f.Pages == 0:
+		return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no pages to show: only those of PDF files are shown as images.", p.text).At("page")
+	case page < 1 || page > f.Pages:
+		return f, nil, noPage(f, page)
+	case d.reader == nil:
+		err = errors.New("there is no reader")
+	default:
 		within, cancel := context.WithTimeout(ctx, 2*d.limits.ReadTime)
 		defer cancel()
 		var png []byte
@@ -179,7 +184,11 @@ func (d *Drives) Page(ctx context.Context, who Owner, p Path, page int64) (File,
 	if errors.Is(err, extract.ErrBusy) || errors.Is(err, extract.ErrStopped) {
 		return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q cannot be shown at the moment: its reader is busy or was stopped. Try again.", page, p.text).At("page").Because(err)
 	}
-	return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q has no text and cannot be shown.", page, p.text).At("page").Because(err)
+	return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q has no text, or cannot be shown as an image: only those of intact PDF files can.", page, p.text).At("page").Because(err)
+}
+
+func noPage(f File, page int64) error {
+	return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has %d pages; there is no page %d. Use one from 1 to %d.", f.Path, f.Pages, page, f.Pages).At("page")
 }
 
 // maxPages is the maximum total size of the page images that [pages] caches, in bytes.

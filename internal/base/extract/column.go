@@ -164,6 +164,17 @@ const (
 
 // momentOf reads a date, with or without a time, in each order in which it is one. The texts are as SQLite has them.
 func momentOf(s string) (orders int, dates [3]string, clock string) {
+	if date, rest := namedDate(s); date != "" {
+		if rest != "" {
+			if clock = clockOf(rest); clock == "" {
+				return 0, dates, ""
+			}
+		}
+		return orderYMD | orderDMY | orderMDY, [3]string{date, date, date}, clock
+	}
+	if strings.ContainsAny(s, "年년") {
+		s = strings.TrimSpace(eastAsianDate.Replace(s))
+	}
 	date, clock, timed := strings.Cut(strings.Replace(s, "T", " ", 1), " ")
 	if len(date) < 8 || len(date) > 10 || date[0] < '0' || date[0] > '9' {
 		return 0, dates, ""
@@ -185,14 +196,9 @@ func momentOf(s string) (orders int, dates [3]string, clock string) {
 		y, _ := strconv.Atoi(parts[year])
 		m, _ := strconv.Atoi(parts[month])
 		d, _ := strconv.Atoi(parts[day])
-		if len(parts[year]) == 2 {
-			if y += 1900; y < 1970 {
-				y += 100
-			}
-		}
-		if m >= 1 && m <= 12 && d >= 1 && d <= time.Date(y, time.Month(m)+1, 0, 0, 0, 0, 0, time.UTC).Day() {
+		if date := dateOf(y, m, d, len(parts[year])); date != "" {
 			orders |= order
-			dates[order/2] = fmt.Sprintf("%04d-%02d-%02d", y, m, d)
+			dates[order/2] = date
 		}
 	}
 	switch short := len(date) == 8 && sign[0] == '.' && len(parts[0]) == 2 && len(parts[1]) == 2; {
@@ -205,6 +211,19 @@ func momentOf(s string) (orders int, dates [3]string, clock string) {
 		}
 	}
 	return orders, dates, clock
+}
+
+// dateOf returns a date as SQLite has it, with a year of two or four digits; empty if there is no such day.
+func dateOf(year, month, day, digits int) string {
+	if digits == 2 {
+		if year += 1900; year < 1970 {
+			year += 100
+		}
+	}
+	if month < 1 || month > 12 || day < 1 || day > time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day() {
+		return ""
+	}
+	return fmt.Sprintf("%04d-%02d-%02d", year, month, day)
 }
 
 // clockOf returns a time of day as hh:mm:ss, with parts of a second if it has them; empty if it is not one. A Z, for UTC,
@@ -511,7 +530,9 @@ func (g *grid) decideText(c *tableColumn, s scan, l locale, filled int) {
 		c.value = func(v sheetCell) any { return numeralOf(v.shown).value(style, integer) }
 	case s.dates:
 		orders := s.orders
-		if orders&(orders-1) != 0 && l.orders != 0 {
+		if orders == orderYMD|orderDMY|orderMDY { // all months have names
+			orders = orderYMD
+		} else if orders&(orders-1) != 0 && l.orders != 0 {
 			orders &= l.orders
 		}
 		if orders == 0 || orders&(orders-1) != 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // Version is the version of the readers. Stored texts of an older version are read again.
-const Version = 5
+const Version = 6
 
 // Limits of the text of one document. What exceeds them is left out, and the status is
 // [Partial].
@@ -78,6 +78,8 @@ type Place struct {
 	Name string `json:"name"`          // "p. 3", "slide 4", "sheet Sales"
 	Page int64  `json:"page"`          // its number, from 1
 	Row  int64  `json:"row,omitempty"` // of a sheet: the row at Line; the next lines are the next rows
+	// Table is set if a table of a sheet begins here.
+	Table bool `json:"table,omitempty"`
 }
 
 // A Reader reads documents. [Service] is the one of the running service.

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"errors"
@@ -37,12 +38,13 @@ type grid struct {
 }
 
 type gridRow struct {
-	n     int64 // in the sheet, or the line of the file at which the row begins
+	n     int64 // in the sheet, or of the file, in which empty lines are rows
+	line  int64 // of the file
 	cells []sheetCell
 }
 
 // add adds a row unless it is empty. left is the number of cells that may still be loaded.
-func (g *grid) add(n int64, cells []sheetCell, left *int) error {
+func (g *grid) add(n, line int64, cells []sheetCell, left *int) error {
 	filled := false
 	for i := range cells {
 		c := &cells[i]
@@ -64,7 +66,7 @@ func (g *grid) add(n int64, cells []sheetCell, left *int) error {
 	if *left -= len(cells); *left < 0 {
 		return errTooManyCells
 	}
-	g.rows = append(g.rows, gridRow{n, cells})
+	g.rows = append(g.rows, gridRow{n, line, cells})
 	return nil
 }
 
@@ -245,7 +247,7 @@ func (w *workbook) grid(s sheet, left *int) (*grid, error) {
 	unstored := w.unstored
 	var full error
 	err := w.rows(s.part, func(n int64, row []sheetCell) bool {
-		full = g.add(n, slices.Clone(row), left)
+		full = g.add(n, 0, slices.Clone(row), left)
 		return full == nil
 	})
 	if err = errors.Join(err, full); err != nil {
@@ -254,24 +256,29 @@ func (w *workbook) grid(s sheet, left *int) (*grid, error) {
 	if n := w.unstored - unstored; n > 0 {
 		g.notes = append(g.notes, fmt.Sprintf("%d formulas have no stored results and are texts.", n))
 	}
-	g.findHead()
 	return g, nil
 }
 
 // readValues reads a text whose values a character separates.
 func readValues(text string, left *int) (*grid, error) {
-	delimiter, skip := byte(0), int64(0)
-	if first, rest, ok := strings.Cut(text, "\n"); ok && len(first) >= 5 && strings.EqualFold(first[:4], "sep=") && len(strings.TrimRight(first, "\r")) == 5 {
-		delimiter, skip, text = first[4], 1, rest // as Excel writes
-	}
-	if delimiter == 0 {
-		delimiter = delimiterOf(text)
+	skip := int64(0)
+	delimiter, declared := delimiterOf(text)
+	if declared {
+		_, text, _ = strings.Cut(text, "\n")
+		skip = 1
 	}
 	read := func(lazy bool, left *int) (*grid, error) {
 		g := &grid{texts: true, delimiter: delimiter}
 		r := csv.NewReader(strings.NewReader(text))
 		r.Comma, r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = rune(delimiter), -1, lazy, true
-		for {
+		for n := skip + 1; ; n++ {
+			for at := int(r.InputOffset()); at < len(text); at++ { // the reader skips empty lines
+				if text[at] == '\n' {
+					n++
+				} else if text[at] != '\r' || at+1 == len(text) || text[at+1] != '\n' {
+					break
+				}
+			}
 			record, err := r.Read()
 			if err == io.EOF {
 				return g, nil
@@ -279,12 +286,12 @@ func readValues(text string, left *int) (*grid, error) {
 			if err != nil {
 				return nil, err
 			}
-			line, _ := r.FieldPos(0)
 			cells := make([]sheetCell, len(record))
 			for i, field := range record {
 				cells[i] = sheetCell{shown: field, kind: cellText}
 			}
-			if err := g.add(int64(line)+skip, cells, left); err != nil {
+			line, _ := r.FieldPos(0)
+			if err := g.add(n, int64(line)+skip, cells, left); err != nil {
 				return nil, err
 			}
 		}
@@ -298,19 +305,19 @@ func readValues(text string, left *int) (*grid, error) {
 			g.notes = append(g.notes, fmt.Sprintf("The quotes of line %d are not closed as CSV requires: compare the rows from there on with the file.", int64(wrong.Line)+skip))
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	g.findHead()
-	return g, nil
+	return g, err
 }
 
 // delimiters are the characters that may separate values. Of those that fit equally, the first is used: a comma may be
 // that of decimals.
 const delimiters = "\t;|,"
 
-// delimiterOf finds the character that separates the values of a text: the one that most rows have equally often.
-func delimiterOf(text string) byte {
+// delimiterOf finds the character that separates the values of a text: the one that its first line declares, as Excel
+// writes it, or that most rows have equally often.
+func delimiterOf(text string) (delimiter byte, declared bool) {
+	if first, _, ok := strings.Cut(text, "\n"); ok && len(first) >= 5 && strings.EqualFold(first[:4], "sep=") && len(strings.TrimRight(first, "\r")) == 5 {
+		return first[4], true
+	}
 	var counts [len(delimiters)]map[int]int
 	for i := range counts {
 		counts[i] = map[int]int{}
@@ -352,12 +359,74 @@ func delimiterOf(text string) byte {
 		best = max(best, shares[i])
 	}
 	if best == 0 {
-		return ','
+		return ',', false
 	}
 	for i, n := range shares {
 		if n*20 >= best*19 {
-			return delimiters[i]
+			return delimiters[i], false
 		}
 	}
-	return ','
+	return ',', false
+}
+
+// delimiterSample is the size of the beginning of a text that decides which character separates its values, in bytes.
+const delimiterSample = 64 << 10
+
+// RecordLines returns the first and the last line of some rows of a file of values, and the number of its rows up to the
+// last of them; to 0 means up to the last. A row has several lines if a cell has line ends in quotes.
+func RecordLines(r io.Reader, from, to int64) (first, last, rows int64, err error) {
+	in := bufio.NewReaderSize(r, delimiterSample)
+	head, err := in.Peek(delimiterSample)
+	if err != nil && err != io.EOF {
+		return 0, 0, 0, err
+	}
+	delimiter, declared := delimiterOf(string(head))
+	line, within, open := int64(0), false, false // the line is not at its beginning
+	begin := true                                // of a value
+	end := func() {
+		line++
+		if open = false; within {
+			return
+		}
+		if rows++; rows >= from {
+			last = line
+		}
+		begin = true
+	}
+	for to == 0 || rows < to {
+		c, err := in.ReadByte()
+		if err == io.EOF {
+			if open || within {
+				within = false
+				end()
+			}
+			break
+		} else if err != nil {
+			return 0, 0, 0, err
+		}
+		if first == 0 && rows+1 >= from {
+			first = line + 1
+		}
+		if c == '\n' {
+			end()
+			continue
+		}
+		open = true
+		switch {
+		case within && c == '"':
+			next, _ := in.Peek(2)
+			if len(next) > 0 && next[0] == '"' {
+				_, _ = in.Discard(1)
+			} else {
+				within = len(next) > 0 && next[0] != delimiter && next[0] != '\n' && (next[0] != '\r' || len(next) > 1 && next[1] != '\n')
+			}
+		case within:
+		case declared && rows == 0:
+			begin = false
+		default:
+			within = begin && c == '"'
+			begin = c == delimiter
+		}
+	}
+	return first, last, rows, nil
 }

@@ -173,7 +173,7 @@ func (d *database) query(ctx context.Context, task tableTask, a *TableAnswer) {
 		return
 	}
 	for _, t := range a.Tables {
-		if !slices.ContainsFunc(a.Sources, func(s TableSource) bool { return s.Base == t.Base && s.Sheet == t.Sheet }) {
+		if !slices.ContainsFunc(a.Sources, func(s TableSource) bool { return s.Table == t.Name }) {
 			continue
 		}
 		for _, note := range t.Notes {
@@ -293,7 +293,7 @@ func (d *database) run(ctx context.Context, task tableTask, columns []sqlite.Col
 				}
 			}
 		}
-		s.Base, s.Sheet = t.Base, t.Sheet
+		s.Base, s.Sheet, s.Table = t.Base, t.Sheet, t.Name
 		a.Sources = append(a.Sources, s)
 	}
 	return nil

@@ -234,7 +234,7 @@ func TestAttachmentsAreRead(t *testing.T) {
 		t.Errorf("%s %q %q\nwant %q", r.Status, r.Note, r.Text, want)
 	}
 	places := fmt.Sprint(r.Places)
-	if want := "[{7 attachment prices.xlsx 1 0} {8 prices.xlsx, sheet A 1 0} {10 prices.xlsx, sheet A 1 3} {12 attachment message/rfc822 3 0} {19 message/rfc822, attachment terms.txt 1 0}]"; places != want {
+	if want := "[{7 attachment prices.xlsx 1 0 false} {8 prices.xlsx, sheet A 1 0 false} {10 prices.xlsx, sheet A 1 3 true} {12 attachment message/rfc822 3 0 false} {19 message/rfc822, attachment terms.txt 1 0 false}]"; places != want {
 		t.Errorf("the places are %s, want %s", places, want)
 	}
 }

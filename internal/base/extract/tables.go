@@ -86,6 +86,7 @@ type TableColumn struct {
 // A TableSource is the rows of a file on which a result rests.
 type TableSource struct {
 	Base, Sheet       string // Sheet is empty for a file of values
+	Table             string // its name
 	FirstRow, LastRow int64
 }
 
@@ -311,7 +312,7 @@ func (l *loader) file(ctx context.Context, f tableFile, data []byte) error {
 		if r.Note != "" {
 			g.notes = append(g.notes, r.Note)
 		}
-		return l.table(ctx, Table{Name: f.Base, Base: f.Base}, g)
+		return l.tables(ctx, Table{Name: f.Base, Base: f.Base}, g)
 	}
 	a, r := openZip(data)
 	if r.Status != "" {
@@ -332,7 +333,7 @@ func (l *loader) file(ctx context.Context, f tableFile, data []byte) error {
 			}
 			used[t.Name] = true
 		}
-		if l.db != nil && !mentioned(t.Name) || !strings.HasPrefix(t.Name, l.task.Prefix) {
+		if l.db != nil && !mentioned(t.Name) || !strings.HasPrefix(t.Name, l.task.Prefix) && !strings.HasPrefix(l.task.Prefix, t.Name+"__") {
 			if l.db != nil {
 				l.answer.Tables = append(l.answer.Tables, Table{Name: t.Name, Base: t.Base, Sheet: t.Sheet})
 			}
@@ -354,7 +355,7 @@ func (l *loader) file(ctx context.Context, f tableFile, data []byte) error {
 			l.list(t)
 			continue
 		}
-		if err := l.table(ctx, t, g); err != nil {
+		if err := l.tables(ctx, t, g); err != nil {
 			return err
 		}
 	}
@@ -367,6 +368,24 @@ func why(r Result) string {
 		return r.Note
 	}
 	return "It is neither CSV nor XLSX."
+}
+
+// tables adds the tables of a sheet. One has the name of the sheet, and the others their number behind it.
+func (l *loader) tables(ctx context.Context, t Table, g *grid) error {
+	list, first := g.tables()
+	for i, part := range list {
+		t := t
+		if i != first {
+			t.Name += "__" + strconv.Itoa(i+1)
+		}
+		if len(list) > 1 && l.db == nil {
+			part.notes = append(part.notes, fmt.Sprintf("Table %d of %d in this sheet.", i+1, len(list)))
+		}
+		if err := l.table(ctx, t, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // table adds a table to the database or to the list.

@@ -33,8 +33,9 @@ func (a *archive) readXLSX(main string) Result {
 		f.line("[sheet " + oneLine(s.name) + "]")
 		var about summary
 		type line struct {
-			row  int64
-			text string
+			row   int64
+			text  string
+			shape []shape
 		}
 		var lines []line
 		size := 0
@@ -51,7 +52,11 @@ func (a *archive) readXLSX(main string) Result {
 			}
 			if text := sheetRow(row); text != "" {
 				about.add(n, row)
-				lines = append(lines, line{n, text})
+				shapes := make([]shape, len(row))
+				for i, c := range row {
+					shapes[i] = (&grid{}).shape(c)
+				}
+				lines = append(lines, line{n, text, shapes})
 				size += len(text)
 			}
 			return true
@@ -61,18 +66,29 @@ func (a *archive) readXLSX(main string) Result {
 		}
 		full := f.full
 		f.full = false
+		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.row, b.row) }) // programs may write them in any order
+		shapes := make([]rowShape, len(lines))
+		for i, l := range lines {
+			shapes[i] = rowShape{l.row, l.shape}
+		}
+		starts := tableStarts(shapes)
 		if len(lines) > 0 {
 			any = true
+			for _, i := range starts {
+				about.tables = append(about.tables, lines[i].row)
+			}
 			f.line(about.line(w.from1904))
 		}
-		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.row, b.row) }) // programs may write them in any order
-		written := int64(0)                                                                    // the number of the last written row
-		for _, l := range lines {
-			if gap := l.row - written - 1; written == 0 || gap > maxGap || gap < 0 {
+		written := int64(0) // the number of the last written row
+		for i, l := range lines {
+			gap := l.row - written - 1
+			far := written == 0 || gap > maxGap || gap < 0
+			if !far {
+				f.write(strings.Repeat("\n", int(gap)))
+			}
+			if p.Table = slices.Contains(starts, i); far || p.Table {
 				p.Row = l.row
 				f.place(p)
-			} else {
-				f.write(strings.Repeat("\n", int(gap)))
 			}
 			f.line(l.text)
 			written = l.row
@@ -125,6 +141,7 @@ func sheetRow(row []sheetCell) string {
 type summary struct {
 	first, last int64
 	kinds       [][cellKinds]int // by column
+	tables      []int64          // their first rows
 }
 
 func (s *summary) add(n int64, row []sheetCell) {
@@ -179,6 +196,12 @@ func (s *summary) line(from1904 bool) string {
 		rows = fmt.Sprintf("row %d", s.first)
 	}
 	text := "[" + rows + "; columns: " + strings.Join(groups, ", ")
+	if n := len(s.tables); n > 1 {
+		text += fmt.Sprintf("; %d tables, from the rows %d", n, s.tables[0])
+		for _, row := range s.tables[1:min(n, maxTyped)] {
+			text += fmt.Sprintf(", %d", row)
+		}
+	}
 	if from1904 && dates {
 		text += "; the dates of this workbook count from 1904"
 	}
