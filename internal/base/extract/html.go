@@ -15,7 +15,8 @@ func htmlText(s string) string {
 	if err != nil { // its elements are nested too deeply
 		return htmlWords(s)
 	}
-	var p page
+	p := page{layout: map[*html.Node]bool{}}
+	p.findLayout(root)
 	p.node(root)
 	return strings.TrimSpace(p.b.String())
 }
@@ -54,6 +55,8 @@ type page struct {
 	space bool      // white space precedes the next text
 	empty int       // line ends at the end of b
 	item  int       // length of b after the mark of an item of a list
+
+	layout map[*html.Node]bool // rows whose cells are parts of the page, and not of a table
 }
 
 // blocks are the elements that begin and end a line; those with true have an empty line around
@@ -108,8 +111,12 @@ func (p *page) node(n *html.Node) {
 		p.text(htmlAttr(n, "alt"))
 		return
 	case atom.Td, atom.Th:
-		if p.cells != nil {
+		if p.cells != nil && p.table {
 			p.cell(n)
+			return
+		} else if p.cells != nil { // of a table within a cell
+			p.children(n)
+			p.text(" | ")
 			return
 		}
 	case atom.Table, atom.Thead, atom.Tbody, atom.Tfoot: // a cell covers none below its group of rows
@@ -126,12 +133,19 @@ func (p *page) node(n *html.Node) {
 	p.around(block, wide)
 	switch n.DataAtom {
 	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
-		if t := p.apart(n); t != "" {
+		if p.cells != nil {
+			p.children(n)
+		} else if t := p.apart(n); t != "" {
 			p.write(strings.Repeat("#", int(n.Data[1]-'0')) + " " + t)
 		}
 	case atom.Tr:
 		p.row(n)
 	case atom.Li:
+		if p.cells != nil {
+			p.text(" - ")
+			p.children(n)
+			break
+		}
 		p.write(strings.Repeat("  ", max(p.list-1, 0)) + "- ")
 		p.item = p.b.Len()
 		p.children(n)
@@ -171,7 +185,18 @@ func (p *page) around(block, wide bool) {
 // row writes a row of a table as one line.
 func (p *page) row(n *html.Node) {
 	if p.cells != nil { // of a table within a cell
+		p.text(" | ")
 		p.children(n)
+		return
+	}
+	if p.layout[n] {
+		grid := p.grid
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			p.lines(2)
+			p.children(c)
+		}
+		p.lines(2)
+		p.grid = grid
 		return
 	}
 	var row []string
@@ -187,15 +212,82 @@ func (p *page) row(n *html.Node) {
 	}
 }
 
+// findLayout finds the rows that arrange parts of a page, and returns the most rows of a table of values within a node. A
+// row is one if it contains a table with more rows than its own table has, or beside empty cells, or if its table has one
+// column of blocks.
+func (p *page) findLayout(n *html.Node) (most int) {
+	inner := map[*html.Node]int{} // by row
+	var rows []*html.Node
+	narrow, wide := true, 0
+	var walk func(c *html.Node)
+	walk = func(c *html.Node) {
+		switch c.DataAtom {
+		case atom.Tr:
+			rows = append(rows, c)
+			inner[c] = p.findLayout(c)
+			most = max(most, inner[c])
+			if cells := cellsOf(c); len(cells) > 1 {
+				narrow = false
+				wide++
+			}
+		case atom.Tbody, atom.Thead, atom.Tfoot:
+			for c = c.FirstChild; c != nil; c = c.NextSibling {
+				walk(c)
+			}
+		default:
+			most = max(most, p.findLayout(c))
+		}
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if n.DataAtom != atom.Table {
+			most = max(most, p.findLayout(c))
+			continue
+		}
+		walk(c)
+	}
+	for _, row := range rows {
+		full, block := 0, false
+		for _, c := range cellsOf(row) {
+			if within(c, func(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSpace(n.Data) != "" }) {
+				full++
+			}
+			block = block || within(c, func(n *html.Node) bool { _, ok := blocks[n.DataAtom]; return ok })
+		}
+		if inner[row] > 0 && (full < 2 || inner[row] > len(rows)) || narrow && block {
+			p.layout[row] = true
+		}
+	}
+	if wide > 1 {
+		most = max(most, len(rows))
+	}
+	return most
+}
+
+// cellsOf returns the cells of a row.
+func cellsOf(row *html.Node) (list []*html.Node) {
+	for c := row.FirstChild; c != nil; c = c.NextSibling {
+		if c.DataAtom == atom.Td || c.DataAtom == atom.Th {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// within reports whether a node below another one is as asked.
+func within(n *html.Node, is func(*html.Node) bool) bool {
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if is(c) || within(c, is) {
+			return true
+		}
+	}
+	return false
+}
+
 // maxSpan is the number of columns and of rows that a cell covers at most.
 const maxSpan = 100
 
 // cell appends a cell to the open row, after the columns that cells above cover.
 func (p *page) cell(n *html.Node) {
-	if !p.table {
-		*p.cells = append(*p.cells, p.apart(n))
-		return
-	}
 	p.cover()
 	at := len(*p.cells)
 	*p.cells = append(*p.cells, p.apart(n))
@@ -291,9 +383,6 @@ func (p *page) ruby(n *html.Node) {
 func (p *page) apart(n *html.Node) string {
 	inner := page{cells: &[]string{}}
 	inner.children(n)
-	for _, c := range *inner.cells {
-		inner.b.WriteString(" " + c)
-	}
 	return oneLine(inner.b.String())
 }
 

@@ -37,7 +37,12 @@ func TestTablesKeepTheirColumns(t *testing.T) {
 		"a head over a body":       {`<table><thead><tr><th rowspan=2>a<th>b</thead><tbody><tr><td>1<td>2</table>`, "| a | b |\n| 1 | 2 |"},
 		"covered in the middle":    {`<table><tr><td>a<td rowspan=2>b<td>c<tr><td>d<td>e</table>`, "| a | b | c |\n| d |  | e |"},
 		"too many columns":         {`<table><tr><td colspan=99999999>a<td>b</table>`, "| a |" + strings.Repeat("  |", 99) + " b |"},
-		"a table in a cell":        {`<table><tr><td>a<table><tr><td colspan=2>b<td>c</table><td>d</table>`, "| a b c | d |"},
+		"a table in a cell":        {`<table><tr><td>a<table><tr><td colspan=2>b<td>c</table><td>d</table>`, `| a \| b \| c \| | d |`},
+		"blocks in cells":          {`<table><tr><th>a<th>b<th>c<tr><td><div>1</div><div>2</div><td><h3>h</h3><ul><li>x<li>y</ul><td>3</table>`, "| a | b | c |\n| 1 2 | h - x - y | 3 |"},
+		"rows in a cell":           {`<table><tr><td>a<td>x<table><tr><td>1<td>2<tr><td>3<td>4</table>y<td>5<tr><td>b<td>c<td>6</table>`, "| a | x \\| 1 \\| 2 \\| \\| 3 \\| 4 \\| y | 5 |\n| b | c | 6 |"},
+		"a page in a cell":         {`<table><tr><td><h2>h</h2><p>p</p><table><tr><th>a<th>b<tr><td>1<td>2</table><ul><li>x</ul></table>`, "## h\n\np\n\n| a | b |\n| 1 | 2 |\n\n- x"},
+		"a page beside a margin":   {`<table><tr><td>&nbsp;<td>t<table><tr><th>a<th>b<tr><td>1<td>2</table><td></table>`, "t\n\n| a | b |\n| 1 | 2 |"},
+		"parts of a page":          {`<table><tr><td>menu<td><table><tr><th>a<th>b<tr><td>1<td>2</table></table>`, "menu\n\n| a | b |\n| 1 | 2 |"},
 	} {
 		if r := read(t, extract.Document{Name: "a.html"}, c.page); string(r.Text) != c.want {
 			t.Errorf("%s: %s\n%s\nwant\n%s", name, r.Status, r.Text, c.want)
