@@ -139,7 +139,7 @@ func Why(s extract.Status) string {
 	case extract.Broken:
 		return "It is damaged, or not of the kind that its name says."
 	case extract.Timeout:
-		return "Reading it exceeds the limits of time or memory."
+		return "It is too large, or reading it exceeds the limits of time or memory."
 	case extract.Unsupported:
 		return "Files of this kind cannot be read."
 	case extract.Failed:

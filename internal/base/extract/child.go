@@ -80,7 +80,7 @@ func serve(in io.Reader, out io.Writer) error {
 }
 
 func tooLarge() Result {
-	return Result{Status: Unsupported, Note: fmt.Sprintf("Documents of more than %d MB are not read.", maxDocument>>20)}
+	return Result{Status: Timeout, Note: fmt.Sprintf("Documents of more than %d MB are not read.", maxDocument>>20)}
 }
 
 // outcome is the result of a task without a text.

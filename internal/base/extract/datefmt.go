@@ -3,6 +3,7 @@ package extract
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,11 +15,13 @@ const (
 	lastSerial = 2_958_465 // 9999-12-31
 
 	// Languages of Windows (MS-LCID).
-	chineseID  = 0x04
-	germanID   = 0x07
-	japaneseID = 0x11
-	koreanID   = 0x12
-	taiwan     = -1 // Chinese with the calendar of the Republic of China
+	chineseID    = 0x04
+	germanID     = 0x07
+	japaneseID   = 0x11
+	koreanID     = 0x12
+	thaiID       = 0x1e
+	vietnameseID = 0x2a
+	taiwan       = -1 // Chinese with the calendar of the Republic of China
 )
 
 // moment returns a date, a time or a duration; sign is that of the number. It is not certain where no program shows
@@ -41,12 +44,12 @@ func (s *formatSection) moment(v float64, sign string, from1904 bool) (string, b
 		return sign + general(v), false
 	}
 	precision := 1e5 // of a second; the error of a serial number is smaller
-	if smallest > 0 {
+	if smallest > 0 || elapsed && s.seconds() {
 		precision = math.Pow10(min(smallest, 5))
 	}
 	seconds := math.Round(v*86400*precision) / precision
 	days := int(math.Floor(seconds / 86400))
-	rest := seconds - float64(days)*86400
+	rest := math.Round((seconds-float64(days)*86400)*precision) / precision
 	year, month, day, weekday := civil(days, from1904)
 	hour, minute, second := int(rest)/3600, int(rest)/60%60, int(rest)%60
 	if s.long {
@@ -75,9 +78,9 @@ func (s *formatSection) moment(v float64, sign string, from1904 bool) (string, b
 		case fmtDate:
 			switch letter := strings.ToLower(t.text[:1]); {
 			case letter == "y" && n <= 2:
-				fmt.Fprintf(&b, "%02d", year%100)
+				fmt.Fprintf(&b, "%02d", (year+s.years)%100)
 			case letter == "y":
-				fmt.Fprintf(&b, "%04d", year)
+				fmt.Fprintf(&b, "%04d", year+s.years)
 			case letter == "b":
 				fmt.Fprintf(&b, "%d", year+543)
 			case letter == "g" || letter == "e":
@@ -87,11 +90,21 @@ func (s *formatSection) moment(v float64, sign string, from1904 bool) (string, b
 			case letter == "m" && n <= 2:
 				fmt.Fprintf(&b, "%0*d", n, month)
 			case letter == "m":
-				b.WriteString(name(months(s.language)[month-1], n, s.language))
+				names := monthsAlone(s.language)
+				if n != 3 && s.dayOfMonth() {
+					names = months(s.language)
+				}
+				text := nameOf(names, month-1, n, s.language)
+				if n == 3 && aloneNames[s.language] != "" {
+					text = strings.ToLower(text)
+				}
+				b.WriteString(text)
 			case letter == "d" && n <= 2:
 				fmt.Fprintf(&b, "%0*d", n, day)
 			case letter == "d":
-				b.WriteString(name(weekdays(s.language)[weekday], n, s.language))
+				b.WriteString(nameOf(weekdays(s.language), weekday, n, s.language))
+			case letter == "a": // as d, in East Asian editions
+				b.WriteString(strings.TrimPrefix(nameOf(weekdays(s.language), weekday, n, s.language), "周"))
 			case letter == "h":
 				h := hour
 				if noon {
@@ -108,6 +121,20 @@ func (s *formatSection) moment(v float64, sign string, from1904 bool) (string, b
 		}
 	}
 	return b.String(), true
+}
+
+// dayOfMonth reports whether the section shows the day of the month.
+func (s *formatSection) dayOfMonth() bool {
+	return slices.ContainsFunc(s.tokens, func(t formatToken) bool {
+		return t.kind == fmtDate && len(t.text) <= 2 && (t.text[0] == 'd' || t.text[0] == 'D')
+	})
+}
+
+// seconds reports whether the section shows seconds.
+func (s *formatSection) seconds() bool {
+	return slices.ContainsFunc(s.tokens, func(t formatToken) bool {
+		return (t.kind == fmtDate || t.kind == fmtElapsed) && strings.HasPrefix(strings.ToLower(t.text), "s")
+	})
 }
 
 // minutes reports whether the m at a place are minutes: after hours or before seconds.
@@ -169,8 +196,8 @@ var eras = []struct {
 func (s *formatSection) era(letter string, n, year, month, day int) string {
 	switch s.language {
 	case taiwan:
-		if letter == "e" && year > 1911 {
-			return strconv.Itoa(year - 1911)
+		if letter == "e" {
+			return strconv.Itoa(max(year-1911, 1912-year))
 		}
 		return ""
 	case japaneseID:
@@ -212,9 +239,45 @@ var dateNames = map[int]string{
 	0x19:       "января февраля марта апреля мая июня июля августа сентября октября ноября декабря воскресенье понедельник вторник среда четверг пятница суббота",
 	0x1d:       "januari februari mars april maj juni juli augusti september oktober november december söndag måndag tisdag onsdag torsdag fredag lördag",
 	0x1f:       "Ocak Şubat Mart Nisan Mayıs Haziran Temmuz Ağustos Eylül Ekim Kasım Aralık Pazar Pazartesi Salı Çarşamba Perşembe Cuma Cumartesi",
+	0x01:       "يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر الأحد الاثنين الثلاثاء الأربعاء الخميس الجمعة السبت",
+	0x02:       "януари февруари март април май юни юли август септември октомври ноември декември неделя понеделник вторник сряда четвъртък петък събота",
+	0x03:       "gener febrer març abril maig juny juliol agost setembre octubre novembre desembre diumenge dilluns dimarts dimecres dijous divendres dissabte",
+	0x08:       "Ιανουαρίου Φεβρουαρίου Μαρτίου Απριλίου Μαΐου Ιουνίου Ιουλίου Αυγούστου Σεπτεμβρίου Οκτωβρίου Νοεμβρίου Δεκεμβρίου Κυριακή Δευτέρα Τρίτη Τετάρτη Πέμπτη Παρασκευή Σάββατο",
+	0x0d:       "ינואר פברואר מרץ אפריל מאי יוני יולי אוגוסט ספטמבר אוקטובר נובמבר דצמבר ראשון שני שלישי רביעי חמישי שישי שבת",
+	0x0e:       "január február március április május június július augusztus szeptember október november december vasárnap hétfő kedd szerda csütörtök péntek szombat",
+	0x18:       "ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie decembrie duminică luni marți miercuri joi vineri sâmbătă",
+	0x1b:       "januára februára marca apríla mája júna júla augusta septembra októbra novembra decembra Nedeľa Pondelok Utorok Streda Štvrtok Piatok Sobota",
+	0x1e:       "มกราคม กุมภาพันธ์ มีนาคม เมษายน พฤษภาคม มิถุนายน กรกฎาคม สิงหาคม กันยายน ตุลาคม พฤศจิกายน ธันวาคม อาทิตย์ จันทร์ อังคาร พุธ พฤหัสบดี ศุกร์ เสาร์",
+	0x21:       "Januari Februari Maret April Mei Juni Juli Agustus September Oktober November Desember Minggu Senin Selasa Rabu Kamis Jumat Sabtu",
+	0x22:       "січня лютого березня квітня травня червня липня серпня вересня жовтня листопада грудня неділя понеділок вівторок середа четвер п'ятниця субота",
+	0x24:       "januar februar marec april maj junij julij avgust september oktober november december nedelja ponedeljek torek sreda četrtek petek sobota",
+	0x25:       "jaanuar veebruar märts aprill mai juuni juuli august september oktoober november detsember pühapäev esmaspäev teisipäev kolmapäev neljapäev reede laupäev",
+	0x26:       "janvāris februāris marts aprīlis maijs jūnijs jūlijs augusts septembris oktobris novembris decembris svētdiena pirmdiena otrdiena trešdiena ceturtdiena piektdiena sestdiena",
+	0x27:       "sausio vasario kovo balandžio gegužės birželio liepos rugpjūčio rugsėjo spalio lapkričio gruodžio sekmadienis pirmadienis antradienis trečiadienis ketvirtadienis penktadienis šeštadienis",
+	0x2a:       "Tháng_01 Tháng_02 Tháng_03 Tháng_04 Tháng_05 Tháng_06 Tháng_07 Tháng_08 Tháng_09 Tháng_10 Tháng_11 Tháng_12 Chủ_Nhật Thứ_Hai Thứ_Ba Thứ_Tư Thứ_Năm Thứ_Sáu Thứ_Bảy",
+	0x39:       "जनवरी फरवरी मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर रविवार सोमवार मंगलवार बुधवार गुरुवार शुक्रवार शनिवार",
 	chineseID:  "一月 二月 三月 四月 五月 六月 七月 八月 九月 十月 十一月 十二月 星期日 星期一 星期二 星期三 星期四 星期五 星期六",
 	japaneseID: "1月 2月 3月 4月 5月 6月 7月 8月 9月 10月 11月 12月 日曜日 月曜日 火曜日 水曜日 木曜日 金曜日 土曜日",
 	koreanID:   "1월 2월 3월 4월 5월 6월 7월 8월 9월 10월 11월 12월 일요일 월요일 화요일 수요일 목요일 금요일 토요일",
+}
+
+// aloneNames are the months in the form that stands without a day, where that is another one.
+var aloneNames = map[int]string{
+	0x05: "leden únor březen duben květen červen červenec srpen září říjen listopad prosinec",
+	0x0b: "tammikuu helmikuu maaliskuu huhtikuu toukokuu kesäkuu heinäkuu elokuu syyskuu lokakuu marraskuu joulukuu",
+	0x15: "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień",
+	0x19: "Январь Февраль Март Апрель Май Июнь Июль Август Сентябрь Октябрь Ноябрь Декабрь",
+	0x1b: "január február marec apríl máj jún júl august september október november december",
+	0x22: "Січень Лютий Березень Квітень Травень Червень Липень Серпень Вересень Жовтень Листопад Грудень",
+	0x27: "sausis vasaris kovas balandis gegužė birželis liepa rugpjūtis rugsėjis spalis lapkritis gruodis",
+}
+
+// languageTags are the languages whose names are known, by their tags.
+var languageTags = map[string]int{
+	"ar": 0x01, "bg": 0x02, "ca": 0x03, "zh": chineseID, "cs": 0x05, "da": 0x06, "de": germanID, "el": 0x08, "es": 0x0a, "fi": 0x0b, "fr": 0x0c,
+	"he": 0x0d, "hu": 0x0e, "it": 0x10, "ja": japaneseID, "ko": koreanID, "nl": 0x13, "nb": 0x14, "no": 0x14, "pl": 0x15, "pt": 0x16, "ro": 0x18,
+	"ru": 0x19, "sk": 0x1b, "sv": 0x1d, "th": thaiID, "tr": 0x1f, "id": 0x21, "uk": 0x22, "sl": 0x24, "et": 0x25, "lv": 0x26, "lt": 0x27,
+	"vi": vietnameseID, "hi": 0x39,
 }
 
 func namesOf(language int) []string {
@@ -225,32 +288,51 @@ func namesOf(language int) []string {
 	if list == "" {
 		list = dateNames[0x09]
 	}
-	return strings.Fields(list)
+	names := strings.Fields(list)
+	for i := range names {
+		names[i] = strings.ReplaceAll(names[i], "_", " ")
+	}
+	return names
 }
 
 func months(language int) []string   { return namesOf(language)[:12] }
 func weekdays(language int) []string { return namesOf(language)[12:] }
 
-// name returns a name of a month or a day in as many letters as a format has: three are a short form, five its first
-// letter.
-func name(full string, letters, language int) string {
+// monthsAlone returns the months as they stand without a day.
+func monthsAlone(language int) []string {
+	if list := aloneNames[language]; list != "" {
+		return strings.Fields(list)
+	}
+	return months(language)
+}
+
+// nameOf returns a name of a month or a day in as many letters as a format has: three are a short form, five its first
+// letter. A short form has the letters that tell it from the other names.
+func nameOf(names []string, at, letters, language int) string {
+	full := names[at]
 	runes := []rune(full)
 	switch {
-	case letters == 4:
 	case letters == 5:
 		return string(runes[:1])
-	case letters > 5:
+	case letters != 3:
+		return full
 	case language == chineseID || language == taiwan:
 		return strings.Replace(full, "星期", "周", 1)
-	case language == germanID && strings.HasSuffix(full, "g") || full == "Mittwoch": // a day
+	case language == germanID && len(names) == 7:
 		return string(runes[:2])
 	case language == japaneseID || language == koreanID:
 		if unicode.IsDigit(runes[0]) {
 			return full
 		}
 		return string(runes[:1])
-	default:
-		return string(runes[:min(3, len(runes))])
+	case strings.ContainsFunc(full, unicode.IsMark) || language == vietnameseID || unicode.Is(unicode.Arabic, runes[0]):
+		return full
+	}
+	for n := 3; n < len(runes); n++ {
+		begin := string(runes[:n])
+		if !slices.ContainsFunc(names, func(other string) bool { return other != full && strings.HasPrefix(other, begin) }) {
+			return begin
+		}
 	}
 	return full
 }

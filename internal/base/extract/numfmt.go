@@ -22,6 +22,8 @@ type formatSection struct {
 	long     bool // the long date of the reader's system
 	unsure   bool // it has something that is not known here
 	date     bool
+	years    int  // of the calendar, more than those of the Gregorian one
+	bare     bool // it has something in brackets
 }
 
 // A formatToken is a part of a section.
@@ -118,7 +120,7 @@ func parseFormat(code string) numberFormat {
 			add(fmtText, 1)
 		case strings.HasPrefix(rest, "e+"), strings.HasPrefix(rest, "e-"):
 			add(fmtExponent, 2)
-		case strings.IndexByte("ymdhsegb", c) >= 0:
+		case strings.IndexByte("ymdhsegb", c) >= 0, strings.HasPrefix(rest, "aaa"):
 			s.date = true
 			add(fmtDate, len(rest)-len(strings.TrimLeft(rest, string(c))))
 		default:
@@ -139,6 +141,7 @@ func (s *formatSection) afterSeconds() bool {
 
 // bracket reads what stands in brackets.
 func (s *formatSection) bracket(text string) {
+	s.bare = true
 	lower := strings.ToLower(text)
 	switch m := formatCondition().FindStringSubmatch(text); {
 	case m != nil:
@@ -147,11 +150,22 @@ func (s *formatSection) bracket(text string) {
 	case strings.HasPrefix(text, "$"):
 		sign, code, _ := strings.Cut(text[1:], "-")
 		s.tokens = append(s.tokens, formatToken{fmtLiteral, sign})
-		id, _ := strconv.ParseUint(code, 16, 64)
-		s.long = id&0xffff == 0xf800
+		id, err := strconv.ParseUint(code, 16, 64)
+		s.long = id&0xffff == 0xf800 || strings.HasPrefix(lower, "$-x-sysdate")
 		s.language = int(id & 0x3ff)
-		if id&0xffff == 0x404 {
+		switch tag, _, _ := strings.Cut(strings.ToLower(code), "-"); {
+		case id&0xffff == 0x404 || strings.EqualFold(code, "zh-TW"):
 			s.language = taiwan
+		case err != nil:
+			s.language = languageTags[tag]
+		}
+		switch id >> 16 & 0xff { // the calendar
+		case 0x05: // of Korea, from Dangun
+			s.years = 2333
+		case 0x07: // of Buddhism
+			s.years = 543
+		case 0x03, 0x04, 0x06, 0x08, 0x17: // eras, of Islam, of Judaism
+			s.unsure = true
 		}
 	case lower != "" && strings.Trim(lower, lower[:1]) == "" && strings.IndexByte("hms", lower[0]) >= 0:
 		s.date = true
@@ -363,6 +377,9 @@ func (s *formatSection) number(v float64) (shown string, digits bool) {
 	case exponent >= 0:
 		return s.scientific(d, point, exponent), true
 	case last < 0: // no digits
+		if s.bare && !slices.ContainsFunc(s.tokens, func(t formatToken) bool { return t.text != "" }) { // only a color or a language
+			return general(v), true
+		}
 		for _, t := range s.tokens {
 			switch t.kind {
 			case fmtGeneral, fmtText:
@@ -467,7 +484,7 @@ func (s *formatSection) digits(b *strings.Builder, tokens []formatToken, d decim
 			}
 			b.WriteString(digit)
 			i++
-		case fmtLiteral, fmtPercent:
+		case fmtLiteral, fmtPercent, fmtPoint:
 			b.WriteString(t.text)
 		}
 	}
@@ -540,11 +557,20 @@ func (s *formatSection) fraction(v float64, slash int) string {
 		whole, n = whole+1, 0
 	}
 	var b strings.Builder
-	if integer && (whole > 0 || n == 0) {
-		b.WriteString(general(whole))
+	before := s.tokens[:from]
+	if integer {
+		last := from - 1
+		for before[last].kind != fmtDigit {
+			last--
+		}
+		s.digits(&b, before[:last+1], newDecimal(whole), slices.ContainsFunc(before, func(t formatToken) bool { return t.kind == fmtComma }))
+		if n == 0 && whole == 0 && !strings.ContainsAny(b.String(), "0123456789") {
+			b.WriteByte('0')
+		}
+		before = before[last+1:]
 	}
-	for i, t := range s.tokens[:from] {
-		if t.kind == fmtLiteral && (i == 0 || strings.TrimSpace(t.text) != "" || b.Len() > 0) {
+	for i, t := range before {
+		if t.kind == fmtLiteral && (i == 0 && !integer || strings.TrimSpace(t.text) != "" || b.Len() > 0) {
 			b.WriteString(t.text)
 		}
 	}

@@ -73,6 +73,16 @@ func TestNumbersAreShownAsByTheFormat(t *testing.T) {
 		{formatCase{5, "[DBNum1]0", "5"}, false, true},
 		{formatCase: formatCase{45000, "[$-404]e/m/d", "112/3/15"}},
 		{formatCase: formatCase{32516, "[$-411]ggge", "平成1"}},
+		{formatCase: formatCase{45084, "[$-40C]d mmm", "7 juin"}}, // three letters are of July, too
+		{formatCase: formatCase{45114, "[$-40C]d mmm", "7 juil"}},
+		{formatCase: formatCase{45004, "[$-41F]ddd", "Pazar"}}, // three letters are of Monday, too
+		{formatCase: formatCase{45005, "[$-41F]ddd", "Pazart"}},
+		{formatCase: formatCase{45000, "[$-de-DE]d. mmmm yyyy", "15. März 2023"}},
+		{formatCase: formatCase{45000, "[$-x-sysdate]dddd, mmmm dd, yyyy", "Wednesday, March 15, 2023"}},
+		{formatCase: formatCase{45000, "[$-41E]d/m/bbbb", "15/3/2566"}},
+		{formatCase{45000, "[$-1060401]d/m/yyyy", "15/3/2023"}, false, true}, // the calendar of Islam
+		{formatCase: formatCase{1234567.891, "h:mm:ss.00", "21:23:02.40"}},
+		{formatCase: formatCase{-5, "[Red]", "-5"}},
 	} {
 		if shown, certain := parseFormat(f.code).show(f.value, f.from1904); oneLine(shown) != f.shown || certain == f.uncertain {
 			t.Errorf("%v as %s is %q (certain: %t), want %q", f.value, f.code, oneLine(shown), certain, f.shown)

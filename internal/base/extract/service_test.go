@@ -325,3 +325,22 @@ func TestPageImage(t *testing.T) {
 		t.Errorf("%v %+v", err, c)
 	}
 }
+
+// TestDocumentsThatAreTooLarge: a smaller document helps, and not another format.
+func TestDocumentsThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	s := service(extract.Config{})
+	for size, want := range map[int64]extract.Status{64 << 20: extract.None, 64<<20 + 1: extract.Timeout} {
+		r, err := s.Read(t.Context(), extract.Document{Name: "a.csv", Size: size, Content: io.LimitReader(zeros{}, size)})
+		if err != nil || r.Status != want || (want == extract.Timeout) != (r.Note == "Documents of more than 64 MB are not read.") {
+			t.Errorf("%d bytes: %s %q, %v", size, r.Status, r.Note, err)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
