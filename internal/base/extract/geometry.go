@@ -140,6 +140,29 @@ func letterSpaced(line string) bool {
 // maxChecked is the number of pieces of words of a page at which gaps are measured.
 const maxChecked = 6
 
+// raises reports whether PDFium set a raised or lowered letter on a line of its own: the next line begins in the same
+// place of the page, or at it, with another height.
+func raises(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count int) bool {
+	checked, at := 0, 0 // characters before the line
+	before := 0         // length of the line before
+	for line := range strings.Lines(text) {
+		n := len(utf16.Encode([]rune(line)))
+		shown := len(strings.TrimSpace(line))
+		if at > 2 && before > 0 && (shown > 0 && shown <= 4 || before <= 4) && at+1 < count {
+			if checked++; checked > maxChecked {
+				return false
+			}
+			a, err := looseBox(p, page, at-3) // CR and LF are between
+			b, fault := looseBox(p, page, at)
+			if gap := b.left - a.right; err == nil && fault == nil && min(a.height(), b.height()) > 0 && math.Abs(gap) < 0.3*max(a.height(), b.height()) && min(a.height(), b.height()) < 0.9*max(a.height(), b.height()) && a.bottom < b.top && b.bottom < a.top {
+				return true
+			}
+		}
+		before, at = shown, at+n
+	}
+	return false
+}
+
 // splits reports whether PDFium split words of a page with small print whose letters stand apart: a piece without a
 // vowel has a gap beside it that is too narrow for a space.
 func splits(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count int) bool {
@@ -475,6 +498,9 @@ func placed(list []glyph) string {
 				}
 			}
 			all[at].text += g.text
+			if complexScript(all[at]) { // PDFium shares a box among the letters of a cluster
+				all[at].right = max(all[at].right, g.right)
+			}
 			continue
 		case r >= 0xfb50 && r <= 0xfdff, r >= 0xfe70 && r <= 0xfeff: // the forms of Arabic letters
 			g.text = norm.NFKC.String(g.text)
@@ -496,10 +522,12 @@ func placed(list []glyph) string {
 	}
 	for len(all) > 0 {
 		n := block(all)
-		for _, line := range linesOf(all[:n]) {
+		rows := linesOf(all[:n])
+		tables := rowsFromRight(rows, spaces)
+		for i, line := range rows {
 			begins := right - 0.05*(right-left) // a line that begins at the right edge, and not at the left one
 			last := line[len(line)-1]
-			text := readingOrder(line, rtl > ltr && (last.right > begins && line[0].left > left+0.05*(right-left) || line[0].is(unicode.IsPunct) && !last.is(unicode.IsPunct)), spaces)
+			text := readingOrder(line, rtl > ltr && (last.right > begins && line[0].left > left+0.05*(right-left) || line[0].is(unicode.IsPunct) && !last.is(unicode.IsPunct)), spaces, tables[i])
 			if at := strings.IndexByte(text, 2); at >= 0 && at < len(text)-1 { // no hyphen at a line end
 				text = strings.ReplaceAll(text, "\x02", "-")
 			}
@@ -510,16 +538,80 @@ func placed(list []glyph) string {
 	return brackets(lines)
 }
 
+// rowsFromRight returns which lines are rows of a table whose cells follow each other from right to left: most letters of
+// the rows around each are.
+func rowsFromRight(lines [][]glyph, spaces bool) []bool {
+	list := make([]bool, len(lines))
+	begin, count := 0, 0 // letters from right to left less the others
+	for i := range len(lines) + 1 {
+		row := false
+		if i < len(lines) {
+			line := spaced(lines[i])
+			height := tallest(line)
+			for j := range line {
+				row = row || spaces && isWall(line, j, height) && line[j].right-line[j].left > height // wider than at a sign of Chinese
+			}
+			for _, g := range line {
+				if row && g.is(rtlLetter) {
+					count++
+				} else if row && g.is(unicode.IsLetter) {
+					count--
+				}
+			}
+		}
+		if row {
+			continue
+		}
+		for j := begin; j < i; j++ {
+			list[j] = count > 0
+		}
+		begin, count = i+1, 0
+	}
+	return list
+}
+
+// isWall reports whether a glyph of a line with spaces at its gaps is a gap between cells.
+func isWall(line []glyph, i int, height float64) bool {
+	g := line[i]
+	return g.added && g.text == " " && g.right-g.left > 0.25*height && !(line[i-1].is(rtlLetter) && line[i+1].is(rtlLetter))
+}
+
 // block returns the number of characters before the page goes on further up: another column.
 func block(list []glyph) int {
 	lowest := math.Inf(1)
 	for i, g := range list {
-		if h := g.height(); h > 0 && g.base > lowest+4*h && i > 0 {
+		if h := g.height(); h > 0 && i > 0 && (g.base > lowest+4*h || g.base > lowest+1.8*h && nextColumn(list, i)) {
 			return i
 		}
 		lowest = min(lowest, g.base)
 	}
 	return len(list)
+}
+
+// nextColumn reports whether a column begins at a character: it and those that follow stand beside all before it that are
+// not above, and both are lines of a text.
+func nextColumn(list []glyph, at int) bool {
+	first := list[at]
+	left, right := math.Inf(1), math.Inf(-1)
+	text := func(list []glyph) bool {
+		lines, base := 0, math.Inf(1)
+		for _, g := range list {
+			if base-g.base > 0.5*g.height() {
+				lines, base = lines+1, g.base
+			}
+		}
+		return lines >= 3 && len(list) >= 15*lines
+	}
+	from := at
+	for from > 0 && list[from-1].base < first.base+0.5*first.height() {
+		from--
+		left, right = min(left, list[from].left), max(right, list[from].right)
+	}
+	end := at
+	for end < len(list) && (first.left >= right && list[end].left >= right || first.right <= left && list[end].right <= left) {
+		end++
+	}
+	return text(list[from:at]) && text(list[at:end])
 }
 
 // linesOf returns the lines of characters from above, each from left to right. What is raised or lowered belongs to the
@@ -537,7 +629,7 @@ func linesOf(list []glyph) (lines [][]glyph) {
 		var best *line
 		for _, l := range all {
 			within := 0.25 * min(l.height, most)
-			if g.height() < 0.8*l.height {
+			if g.height() < 0.9*l.height {
 				within = 0.45 * l.height
 			}
 			if d := math.Abs(l.base - g.base); d <= within && (best == nil || d < math.Abs(best.base-g.base)) {
@@ -571,14 +663,14 @@ const (
 
 // readingOrder returns a line in the order in which it is read, with spaces at its gaps. rtl is set if it seems to
 // begin at the right, whatever most of its letters are. spaces is set if the file has spaces: a gap without one then
-// separates cells, whose order is that of the line.
-func readingOrder(line []glyph, rtl, spaces bool) string {
+// separates cells, whose order is that of the line. table is set for a row of cells from right to left.
+func readingOrder(line []glyph, rtl, spaces, table bool) string {
 	line = spaced(line)
 	height := tallest(line)
 	dir := make([]direction, len(line))
 	l, r, arabic := 0, 0, false
 	for i, g := range line {
-		if spaces && g.added && g.text == " " && g.right-g.left > 0.25*height && !(line[i-1].is(rtlLetter) && line[i+1].is(rtlLetter)) {
+		if spaces && isWall(line, i, height) {
 			dir[i] = wall
 			continue
 		}
@@ -596,8 +688,8 @@ func readingOrder(line []glyph, rtl, spaces bool) string {
 			dir[i] = number
 		}
 	}
-	rtl = r > 0 && (r >= l || rtl)
-	if r == 0 {
+	rtl = table || r > 0 && (r >= l || rtl)
+	if r == 0 && !table {
 		return textOf(line)
 	}
 	at := func(i int) direction {
@@ -689,24 +781,61 @@ func readingOrder(line []glyph, rtl, spaces bool) string {
 func spaced(line []glyph) (out []glyph) {
 	height := tallest(line)
 	right := math.Inf(-1)
+	usual := letterGap(line)
 	for i, g := range line {
 		if g.is(isSpace) {
 			continue
 		}
 		apart := i > 0 && line[i-1].is(isSpace)
-		least := 0.14
-		if len(out) > 0 && g.atSpace && out[len(out)-1].atSpace && g.is(letterOrDigit) && out[len(out)-1].is(letterOrDigit) {
+		least := 0.14 + usual/height
+		if len(out) > 0 && complexScript(g) && complexScript(out[len(out)-1]) {
+			// PDFium adds spaces at vowel signs
+		} else if usual > 0 {
+			// PDFium adds spaces between letters that stand apart
+		} else if len(out) > 0 && g.atSpace && out[len(out)-1].atSpace && g.is(letterOrDigit) && out[len(out)-1].is(letterOrDigit) {
 			least = 0.03
 		} else if len(out) > 0 && !g.atSpace && !out[len(out)-1].atSpace && g.is(rtlLetter) && out[len(out)-1].is(rtlLetter) {
 			least = 0.25 // joined letters end in narrow ones
 		}
-		if len(out) > 0 && (apart || g.left-right > least*height) {
+		if len(out) > 0 && (apart || g.left-right > least*height || raised(out, len(out)-1, g)) {
 			out = append(out, glyph{text: " ", left: right, right: g.left, added: !apart})
 		}
 		out = append(out, g)
 		right = max(right, g.right)
 	}
 	return out
+}
+
+// letterGap returns the gap between the letters of a line whose letters all stand apart equally, as those of a heading
+// may; 0 for other lines.
+func letterGap(line []glyph) float64 {
+	var gaps []float64
+	letters, shown := 0, 0
+	for i, g := range line {
+		if g.is(isSpace) {
+			continue
+		}
+		if shown++; g.is(unicode.IsLetter) {
+			letters++
+		}
+		if i > 0 && g.is(letterOrDigit) && line[i-1].is(letterOrDigit) {
+			gaps = append(gaps, g.left-line[i-1].right)
+		}
+	}
+	if len(gaps) < 4 || letters*5 < shown*4 {
+		return 0
+	}
+	slices.Sort(gaps)
+	usual, height := gaps[len(gaps)/2], tallest(line)
+	if usual < 0.05*height || usual > 0.8*height || gaps[len(gaps)*3/4]-gaps[len(gaps)/4] > 0.1*height {
+		return 0
+	}
+	return usual
+}
+
+// complexScript reports whether a letter is of a script whose vowel signs stand around their letters.
+func complexScript(g glyph) bool {
+	return g.is(func(r rune) bool { return r >= 0x900 && r < 0x1100 || r >= 0x1780 && r < 0x1800 })
 }
 
 func tallest(line []glyph) (height float64) {

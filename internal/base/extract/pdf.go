@@ -213,7 +213,7 @@ func pageText(p pdfium.Pdfium, page requests.Page, by maker) (string, error) {
 	}
 	n := min(count.Count, MaxText)
 	rtl := rightToLeft(text.Text)
-	if !rtl && !torn(text.Text) && !(tex && texMarks(text.Text)) && !splits(p, loaded.TextPage, text.Text, n) {
+	if !rtl && !torn(text.Text) && !(tex && texMarks(text.Text)) && !splits(p, loaded.TextPage, text.Text, n) && !raises(p, loaded.TextPage, text.Text, n) {
 		return cleanPDF(text.Text, by), nil
 	}
 	list, err := glyphs(p, loaded.TextPage, text.Text, n, rtl)
