@@ -2,6 +2,7 @@ package extract_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -58,6 +59,16 @@ func TestTablesOfASheetAreQueried(t *testing.T) {
 		setRow(f, "Sheet1", 8, "Ada", 7.5)
 		setRow(f, "Sheet1", 9, "Bob", 8)
 	})
+	hidden := workbookOf(t, func(f *excelize.File) {
+		_, err := f.NewSheet("Notes")
+		if err = errors.Join(err, f.SetSheetVisible("Notes", false)); err != nil {
+			t.Fatal(err)
+		}
+		setRow(f, "Notes", 1, "draft")
+	})
+	if r := read(t, extract.Document{Name: "h.xlsx"}, string(hidden)); !strings.Contains(string(r.Text), "[sheet Notes]\n[row 1; columns: A text; a hidden sheet]\ndraft\n") {
+		t.Errorf("%q", r.Text)
+	}
 	file := labelledTable{name: "b.xlsx", data: book}
 	s := service(extract.Config{})
 	a := ask(t, s, "SELECT sum(Hours) FROM b__2", file)

@@ -140,27 +140,34 @@ func letterSpaced(line string) bool {
 // maxChecked is the number of pieces of words of a page at which gaps are measured.
 const maxChecked = 6
 
-// raises reports whether PDFium set a raised or lowered letter on a line of its own: the next line begins in the same
-// place of the page, or at it, with another height.
+// raises reports whether PDFium ended a line at a raised or lowered letter: the next line begins where it ends, a little
+// higher or lower.
 func raises(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count int) bool {
 	checked, at := 0, 0 // characters before the line
-	before := 0         // length of the line before
+	before := ""
 	for line := range strings.Lines(text) {
-		n := len(utf16.Encode([]rune(line)))
-		shown := len(strings.TrimSpace(line))
-		if at > 2 && before > 0 && (shown > 0 && shown <= 4 || before <= 4) && at+1 < count {
+		shown := strings.TrimSpace(line)
+		if before != "" && shown != "" && (len(shown) <= 4 || len(before) <= 4 || endsInIndex(before)) && at > 2 && at < count {
 			if checked++; checked > maxChecked {
 				return false
 			}
 			a, err := looseBox(p, page, at-3) // CR and LF are between
 			b, fault := looseBox(p, page, at)
-			if gap := b.left - a.right; err == nil && fault == nil && min(a.height(), b.height()) > 0 && math.Abs(gap) < 0.3*max(a.height(), b.height()) && min(a.height(), b.height()) < 0.9*max(a.height(), b.height()) && a.bottom < b.top && b.bottom < a.top {
+			height, off := max(a.height(), b.height()), math.Abs(a.bottom-b.bottom)
+			if err == nil && fault == nil && math.Abs(b.left-a.right) < 0.3*height && off > 0.02*height && off < 0.6*height {
 				return true
 			}
 		}
-		before, at = shown, at+n
+		before, at = shown, at+len(utf16.Encode([]rune(line)))
 	}
 	return false
+}
+
+// endsInIndex reports whether a line ends in a number of one or two digits behind a letter or a digit, such as H2 or 106.
+func endsInIndex(line string) bool {
+	runes := []rune(line)
+	n := len(runes)
+	return n > 1 && unicode.IsDigit(runes[n-1]) && letterOrDigit(runes[n-2]) && (n < 5 || !unicode.IsDigit(runes[n-4]))
 }
 
 // splits reports whether PDFium split words of a page with small print whose letters stand apart: a piece without a

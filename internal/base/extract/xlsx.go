@@ -77,7 +77,11 @@ func (a *archive) readXLSX(main string) Result {
 			for _, i := range starts {
 				about.tables = append(about.tables, lines[i].row)
 			}
-			f.line(about.line(w.from1904))
+			text := about.line(w.from1904)
+			if s.hidden {
+				text = strings.TrimSuffix(text, "]") + "; a hidden sheet]"
+			}
+			f.line(text)
 		}
 		written := int64(0) // the number of the last written row
 		for i, l := range lines {
@@ -226,7 +230,10 @@ type workbook struct {
 	unstored int // formulas without a stored result
 }
 
-type sheet struct{ name, part string }
+type sheet struct {
+	name, part string
+	hidden     bool
+}
 
 // A sheetCell is a cell as a person sees it.
 type sheetCell struct {
@@ -271,7 +278,7 @@ func (a *archive) workbook(main string) (*workbook, error) {
 		case ok && e.Name.Local == "sheet" && len(w.sheets) < MaxPages:
 			for _, at := range e.Attr {
 				if at.Name.Local == "id" && at.Name.Space != "" {
-					w.sheets = append(w.sheets, sheet{attr(e, "name"), target[at.Value]})
+					w.sheets = append(w.sheets, sheet{attr(e, "name"), target[at.Value], strings.HasSuffix(strings.ToLower(attr(e, "state")), "hidden")})
 				}
 			}
 		}
