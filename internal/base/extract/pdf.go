@@ -213,7 +213,7 @@ func pageText(p pdfium.Pdfium, page requests.Page, by maker) (string, error) {
 	}
 	n := min(count.Count, MaxText)
 	rtl := rightToLeft(text.Text)
-	if !rtl && !torn(text.Text) && !(tex && texMarks(text.Text)) && !splits(p, loaded.TextPage, text.Text, n) && !raises(p, loaded.TextPage, text.Text, n) {
+	if !rtl && !misread(p, loaded.TextPage, text.Text, n, tex) {
 		return cleanPDF(text.Text, by), nil
 	}
 	list, err := glyphs(p, loaded.TextPage, text.Text, n, rtl)
@@ -224,6 +224,11 @@ func pageText(p pdfium.Pdfium, page requests.Page, by maker) (string, error) {
 		return cleanPDF(placed(list), by), nil
 	}
 	return cleanPDF(mend(list, tex), by), nil
+}
+
+// misread reports whether PDFium may read a page from left to right otherwise than people do.
+func misread(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count int, tex bool) bool {
+	return torn(text) || tex && texMarks(text) || splits(p, page, text, count) || raises(p, page, text, count)
 }
 
 // pdfLetters writes line ends and ligatures as other texts do. PDFium marks a hyphen at a line
