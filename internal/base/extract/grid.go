@@ -94,6 +94,9 @@ func (g *grid) typed(c sheetCell) bool {
 
 // period reports whether a cell is a year or a date, which can be the name of a column.
 func (g *grid) period(c sheetCell) bool {
+	if !g.texts && c.kind == cellNumber && len(c.shown) != len("2026") {
+		return false
+	}
 	if orders, _, _ := momentOf(c.shown); c.kind == cellDate || orders != 0 {
 		return true
 	}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"iter"
 	"strconv"
 	"strings"
 
@@ -216,44 +217,54 @@ func (p *page) row(n *html.Node) {
 // row is one if it contains a table with more rows than its own table has, or beside empty cells, or if its table has one
 // column of blocks.
 func (p *page) findLayout(n *html.Node) (most int) {
-	inner := map[*html.Node]int{} // by row
+	if n.DataAtom == atom.Table {
+		return p.findRows(n)
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		most = max(most, p.findLayout(c))
+	}
+	return most
+}
+
+// findRows is findLayout of a table.
+func (p *page) findRows(table *html.Node) (most int) {
 	var rows []*html.Node
-	narrow, wide := true, 0
-	var walk func(c *html.Node)
-	walk = func(c *html.Node) {
+	for c := table.FirstChild; c != nil; c = c.NextSibling {
 		switch c.DataAtom {
-		case atom.Tr:
-			rows = append(rows, c)
-			inner[c] = p.findLayout(c)
-			most = max(most, inner[c])
-			if cells := cellsOf(c); len(cells) > 1 {
-				narrow = false
-				wide++
-			}
 		case atom.Tbody, atom.Thead, atom.Tfoot:
-			for c = c.FirstChild; c != nil; c = c.NextSibling {
-				walk(c)
+			for r := c.FirstChild; r != nil; r = r.NextSibling {
+				if r.DataAtom == atom.Tr {
+					rows = append(rows, r)
+				}
 			}
 		default:
 			most = max(most, p.findLayout(c))
 		}
 	}
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		if n.DataAtom != atom.Table {
-			most = max(most, p.findLayout(c))
+	wide := 0
+	for _, row := range rows {
+		cells := 0
+		for range cellsOf(row) {
+			cells++
+		}
+		if cells > 1 {
+			wide++
+		}
+	}
+	narrow := wide == 0
+	for _, row := range rows {
+		inner := p.findLayout(row)
+		if most = max(most, inner); inner == 0 && !narrow {
 			continue
 		}
-		walk(c)
-	}
-	for _, row := range rows {
 		full, block := 0, false
-		for _, c := range cellsOf(row) {
+		for c := range cellsOf(row) {
 			if within(c, func(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSpace(n.Data) != "" }) {
 				full++
 			}
 			block = block || within(c, func(n *html.Node) bool { _, ok := blocks[n.DataAtom]; return ok })
 		}
-		if inner[row] > 0 && (full < 2 || inner[row] > len(rows)) || narrow && block {
+		if inner > 0 && (full < 2 || inner > len(rows)) || narrow && block {
 			p.layout[row] = true
 		}
 	}
@@ -263,14 +274,15 @@ func (p *page) findLayout(n *html.Node) (most int) {
 	return most
 }
 
-// cellsOf returns the cells of a row.
-func cellsOf(row *html.Node) (list []*html.Node) {
-	for c := row.FirstChild; c != nil; c = c.NextSibling {
-		if c.DataAtom == atom.Td || c.DataAtom == atom.Th {
-			list = append(list, c)
+// cellsOf yields the cells of a row.
+func cellsOf(row *html.Node) iter.Seq[*html.Node] {
+	return func(yield func(*html.Node) bool) {
+		for c := row.FirstChild; c != nil; c = c.NextSibling {
+			if (c.DataAtom == atom.Td || c.DataAtom == atom.Th) && !yield(c) {
+				return
+			}
 		}
 	}
-	return list
 }
 
 // within reports whether a node below another one is as asked.
