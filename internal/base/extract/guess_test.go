@@ -23,7 +23,9 @@ func TestForeignTextAnywhere(t *testing.T) {
 		{"euc-kr", "창고는 정오 전에 소포를 받았고 모두 등록되었습니다.", "euc-kr"},
 		{"windows-1253", "Άρα η αποθήκη παρέλαβε τα δέματα πριν από το μεσημέρι.", "windows-1253"},
 		{"windows-1252", "Das Lager hat die Pakete für München vor dem Mittag erhalten, und die Größe ist geprüft.", "windows-1252"},
+		{"windows-1256", "استلم المستودع الطرود قبل الظهر وكان الجميع متعبين.", "windows-1256"},
 		{"windows-1250", "Magazyn w Łodzi potwierdził odbiór paczek przed południem.", ""},
+		{"macintosh", "Le café près de la forêt a été vendu à midi.", ""},
 	} {
 		e, err := htmlindex.Get(c.encoding)
 		if err != nil {
@@ -78,6 +80,10 @@ func TestShortTables(t *testing.T) {
 		{"windows-1250", "Imię;Miasto\nŁucja;Łódź\n", ""},
 		{"iso-8859-2", "Příjmení;Město\nŠťastný;Plzeň\n", ""},
 		{"windows-1254", "Adı;Şehir\nAyşe;İstanbul\n", ""},
+		{"windows-1256", "الاسم;المدينة\nأحمد;القاهرة\n", "windows-1256"},
+		{"windows-1255", "שם;עיר\nדוד;חיפה\nרות;ירושלים\n", ""},
+		{"windows-1253", "Όνομα;Πόλη\nΆννα;Αθήνα\n", ""},
+		{"windows-874", "ชื่อ;เมือง\nสมชาย;กรุงเทพ\n", ""},
 	} {
 		e, err := htmlindex.Get(c.encoding)
 		if err != nil {

@@ -22,7 +22,7 @@ func Sniff(name, mediaType string, head []byte, text bool) Kind {
 		return Readable
 	case binary(head):
 		return Unreadable
-	case kind != kindText, text && isHTML(name, head):
+	case kind != kindText, text && isHTML(name, head), bytes.Contains(head, []byte("\x1b$B")): // ISO-2022-JP is of ASCII characters
 		return Readable
 	case text:
 		return Plain

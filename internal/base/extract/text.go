@@ -60,8 +60,8 @@ func decode(d Document, data []byte) (s, name string, r Result) {
 		return decodeAs("utf-16be", data[2:])
 	}
 	nul, declared := bytes.Count(data, []byte{0}), declaredCharset(d.MediaType, data)
-	if declared == "iso-2022-jp" { // of ASCII characters only
-		return decodeAs(declared, data)
+	if declared == "iso-2022-jp" || bytes.Contains(data, []byte("\x1b$B")) && bytes.Contains(data, []byte("\x1b(B")) { // of ASCII characters only
+		return decodeAs("iso-2022-jp", data)
 	}
 	if utf8.Valid(data) && nul == 0 {
 		return string(data), "", Result{}
@@ -86,7 +86,7 @@ func decode(d Document, data []byte) (s, name string, r Result) {
 	if guess := guessed(found); guess != "" {
 		return decodeAs(guess, data)
 	}
-	if few && (good > 0 || inWords(data) <= strayBytes) {
+	if few && inWords(data) <= strayBytes {
 		return repaired(data, bad+nul)
 	}
 	return "", "", unknownEncoding("The encoding of the text is not certain.")
