@@ -54,7 +54,8 @@ func TestNumbersAreShownAsByTheFormat(t *testing.T) {
 		formatCase
 		from1904, uncertain bool
 	}{
-		{formatCase: formatCase{-5, "[=1]0;0.0", "-5.0"}}, // LibreOffice drops the sign
+		{formatCase: formatCase{-5, "[=1]0;0.0", "-5.0"}},                                                     // LibreOffice drops the sign
+		{formatCase: formatCase{-2500, `[>=10000000]##\,##\,##\,##0;[>=100000]##\,##\,##0;##,##0`, "-2,500"}}, // see findings/libreoffice-condition-sign.sh
 		{formatCase: formatCase{1.2345, "0.0%", "123.5%"}},
 		{formatCase: formatCase{-5.5, "0.00;@", "-5.50"}},
 		{formatCase: formatCase{-0.25, "[h]:mm;@", "-6:00"}},
