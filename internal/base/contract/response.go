@@ -1,5 +1,10 @@
 package contract
 
+import (
+	"encoding/json"
+	"strings"
+)
+
 // The objects of POST /api/v1/responses. They are written by hand: the route is
 // excluded from generation, and its writer encodes them without reflection.
 // Tests check both against the schemas of openapi.yaml.
@@ -133,9 +138,47 @@ type OutputItem struct {
 	Name      string `json:"name,omitzero"`
 	Arguments string `json:"arguments,omitzero"` // of a function
 	Input     string `json:"input,omitzero"`     // of a custom tool
+	// Members, of a call of a tool that a vendor has defined, such as shell_call, are the members
+	// besides its id, type, status and call id, as a JSON object. Other items have none.
+	Members string `json:"-"`
 
 	Summary          []SummaryText `json:"summary,omitzero"` // of reasoning
 	EncryptedContent string        `json:"encrypted_content,omitzero"`
+}
+
+// UnmarshalJSON reads an item of any type.
+func (it *OutputItem) UnmarshalJSON(data []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return err
+	}
+	var kind string
+	_ = json.Unmarshal(members["type"], &kind)
+	type plain OutputItem
+	if !strings.HasSuffix(kind, "_call") || kind == "function_call" || kind == "custom_tool_call" {
+		return json.Unmarshal(data, (*plain)(it))
+	}
+	for name, into := range map[string]*string{"id": &it.ID, "type": &it.Type, "status": &it.Status, "call_id": &it.CallID} {
+		if members[name] != nil {
+			if err := json.Unmarshal(members[name], into); err != nil {
+				return err
+			}
+		}
+		delete(members, name)
+	}
+	rest, err := json.Marshal(members)
+	it.Members = string(rest)
+	return err
+}
+
+// MarshalJSON writes what [OutputItem.UnmarshalJSON] has read.
+func (it OutputItem) MarshalJSON() ([]byte, error) {
+	type plain OutputItem
+	b, err := json.Marshal(plain(it))
+	if err != nil || it.Members == "" || it.Members == "{}" {
+		return b, err
+	}
+	return append(append(b[:len(b)-1], ','), it.Members[1:]...), nil
 }
 
 // An OutputText is a part of a message: a text, or with an extension a refusal.

@@ -24,6 +24,9 @@ type Call struct {
 	Stops           []string // the text ends before the first of them; a wire that cannot pass one omits it
 	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty if not set
 	Verbosity       string   // low, medium, high; empty if not set
+	// ReasoningContext, ReasoningMode and ContextManagement are settings of one vendor: strings of
+	// OpenAI, and Anthropic's object as JSON. They have no effect at other vendors.
+	ReasoningContext, ReasoningMode, ContextManagement string
 	// Stateful means that the reply is sent back in later calls, with its reasoning. Then
 	// the vendor is asked for the data that it needs to continue, and earlier messages are
 	// sent again unchanged, each separately and in its place.
@@ -323,12 +326,14 @@ type Tool struct {
 	Form *ToolForm
 }
 
-// A ToolForm is a form of tools that only OpenAI's Responses format has. All other formats
-// use the function that the fields of the [Tool] or [ToolCall] describe.
+// A ToolForm is a form of tools that only one vendor's format has. All other formats use the
+// function that the fields of the [Tool] or [ToolCall] describe.
 type ToolForm struct {
 	Namespace string // may be empty
 	Name      string // in the namespace; see [FlatName]
 	Custom    bool   // the input is a text; the function has it as {"input": …}
+	Kind      string // the type of a tool that a vendor has defined and the caller runs, such as apply_patch; empty for others
+	Native    string // of a tool or a call with a Kind: the members that the vendor's format has besides its type and id, a JSON object
 
 	// What follows is about declared tools, not about calls.
 
@@ -336,6 +341,7 @@ type ToolForm struct {
 	Format      string // of a custom tool, as JSON; empty for any text
 	About       string // the description of the namespace
 	Added       bool   // an item of the input declares the tool; see [Message]
+	Deferred    bool   // the model finds the tool by a search that the caller runs
 }
 
 // A ToolCall is a tool invocation requested by the model.
@@ -355,6 +361,8 @@ type ToolResult struct {
 	Images  []ResultImage
 	IsError bool
 	Custom  bool `json:",omitzero"` // of a custom tool; see [ToolForm]
+	// Kind and Native are those of the call's [ToolForm], with the members of the output's item.
+	Kind, Native string `json:",omitzero"`
 }
 
 // A ResultImage is an image in the stored result of a tool, without its content.

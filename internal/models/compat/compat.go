@@ -62,8 +62,11 @@ func (t *Translation) Error(err error) error {
 }
 
 // Source returns the path of the client's member that became the one at path: the source of
-// the longest renamed prefix, followed by the rest.
+// the longest renamed prefix, followed by the rest. For nil it returns path.
 func (t *Translation) Source(path string) string {
+	if t == nil {
+		return path
+	}
 	for end := len(path); end > 0; end = strings.LastIndexAny(path[:end], ".[") {
 		prefix := path[:end]
 		at := sort.Search(len(t.renames), func(i int) bool { return t.renames[i].from >= prefix })

@@ -2,6 +2,7 @@ package compat
 
 import (
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,13 +22,16 @@ type messagesRequest struct{ *translator }
 
 // write translates the body.
 func (m *messagesRequest) write(o object, counting bool) error {
-	if err := o.refuse(refusal{"thread", "Nothing is stored between calls. Send all earlier turns in \"messages\", without \"thread\"."}); err != nil {
+	if err := o.refuse(
+		refusal{"thread", "Nothing is stored between calls. Send all earlier turns in \"messages\", without \"thread\"."},
+		refusal{"compaction", "A call does not compact its conversation. Leave \"compaction\" out, and ask for a summary in a message, or use POST /responses/compact."},
+	); err != nil {
 		return err
 	}
 	if v := o.get("inference_geo"); v != nil && string(v) != `"global"` {
 		return stoa.Errorf(stoa.CodeUnsupported, "Where a call is processed cannot be chosen in a request. Leave \"inference_geo\" out, or ask the operator for a provider in that place.").At("inference_geo")
 	}
-	m.copy(o, "model", "temperature", "top_p", "top_k", "stream", "strict_model")
+	m.copy(o, "model", "temperature", "top_p", "top_k", "stream", "strict_model", "cache_control", "context_management")
 	m.move("", "stop", o, "stop_sequences")
 	switch {
 	case o.get("max_tokens") != nil:
@@ -129,8 +133,8 @@ func (m *messagesRequest) system(o object) error {
 // it may change with every request.
 const attribution = "x-anthropic-billing-header:"
 
-// tools translates the tools. Those that the vendor runs are copied without their settings, so
-// that the parser leaves them out or refuses them.
+// tools translates the tools. Those with a type of the vendor's are copied: the parser knows which
+// of them the caller runs, and leaves the others out or refuses them.
 func (m *messagesRequest) tools(o object) error {
 	v := o.get("tools")
 	others, err := m.otherTools(o)
@@ -143,20 +147,16 @@ func (m *messagesRequest) tools(o object) error {
 		m.from("tools", others[0].path)
 	} else if err := eachIn(v, "tools", func(_ int, tool object) error {
 		n++
-		m.element().raw("{").key("type")
-		kind := tool.get("type")
-		own := kind == nil || string(kind) == `"custom"`
-		if own {
-			m.raw(`"function"`)
-		} else {
-			m.value(kind)
+		m.element()
+		if kind := tool.get("type"); kind != nil && string(kind) != `"custom"` {
+			m.value(tool.value)
+			return nil
 		}
+		m.raw(`{"type":"function"`)
 		m.copy(tool, "name", "description", "strict", "defer_loading", "allowed_callers", "cache_control")
 		m.move(tool.path, "parameters", tool, "input_schema")
 		m.raw("}")
-		if own {
-			m.done(tool)
-		}
+		m.done(tool)
 		return nil
 	}); err != nil {
 		return err
@@ -419,7 +419,7 @@ func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string
 
 // isVendorBlock reports whether a block records a tool that the vendor has run.
 func isVendorBlock(kind string) bool {
-	return kind == "server_tool_use" || kind == "mcp_tool_use" || strings.HasSuffix(kind, "_tool_result")
+	return kind == "server_tool_use" || kind == "mcp_tool_use" || strings.HasSuffix(kind, "_tool_result") // the parser knows them
 }
 
 // ownItem translates a block that becomes a separate item.
@@ -493,7 +493,7 @@ func (m *messagesRequest) part(block object, kind, path string) error {
 		m.raw("}")
 		m.done(block, "type", "citations")
 		return nil
-	case "image", "document":
+	case "image", "document", "search_result":
 	default:
 		m.value(block.value)
 		return nil
@@ -506,6 +506,9 @@ func (m *messagesRequest) part(block object, kind, path string) error {
 		if on := o.get("enabled"); on != nil && on.Kind() == 't' {
 			return stoa.Errorf(stoa.CodeUnsupported, "Citations are not supported. Leave \"citations\" out.").At(o.at("enabled"))
 		}
+	}
+	if kind == "search_result" {
+		return m.searchResult(block)
 	}
 	from := block.get("source")
 	if from == nil {
@@ -538,6 +541,34 @@ func (m *messagesRequest) part(block object, kind, path string) error {
 	m.key(member).text(value).raw("}")
 	m.done(source)
 	m.done(block, "citations")
+	return nil
+}
+
+// searchResult translates a result of a search into a text: its title, its source and its texts.
+func (m *messagesRequest) searchResult(block object) error {
+	var lines []string
+	for _, name := range []string{"title", "source"} {
+		text, err := block.word(name)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, text)
+	}
+	content := block.get("content")
+	if content == nil {
+		return missing(block.at("content"), "Send an array of blocks of text.")
+	}
+	if err := eachIn(content, block.at("content"), func(_ int, inner object) error {
+		text, err := inner.word("text")
+		lines = append(lines, text)
+		return err
+	}); err != nil {
+		return err
+	}
+	m.raw(`{"type":"input_text"`).key("text").text(strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n"))
+	m.copy(block, "cache_control")
+	m.raw("}")
+	m.done(block, "type", "citations")
 	return nil
 }
 

@@ -75,8 +75,9 @@ type Request struct {
 	// Adjusted returns the changes that the caller's side made to the call and its reply,
 	// which the charge records. It may be nil.
 	Adjusted func() stoa.Adjustments
-	// Ignored is the list of the request's ignored members; see [stoa.Charge].
-	Ignored string
+	// Ignored returns the list of the request's ignored members on the route that served; see
+	// [stoa.Charge]. It may be nil.
+	Ignored func(stoa.Route) string
 	// CacheKey is the caller's key of calls that share a prefix; see [stoa.Call.CacheKey]. The
 	// calls of an agent have its id as their key.
 	CacheKey string

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -362,7 +363,7 @@ func (s *Stream) Due() stoa.Charge {
 		Asked: s.req.Model, Served: s.model.ID, Reason: s.res.Reason, Provider: s.provider, Route: s.trail.Reason, RouteKey: s.trail.Key,
 		Usage: s.usage, State: s.state(),
 		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID, EmbedID: s.req.EmbedID,
-		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started), Ignored: s.req.Ignored,
+		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started), Ignored: s.ignored(),
 	}
 	if !s.hasUsage || !s.plausible() || s.uncounted() {
 		c.Usage, c.Estimated = s.estimate(), true
@@ -377,6 +378,18 @@ func (s *Stream) Due() stoa.Charge {
 		c.Amount = c.Price.Cost(c.Usage)
 	}
 	return c
+}
+
+// ignored returns the members of the request that had no effect on the route that serves.
+func (s *Stream) ignored() string {
+	if s.req.Ignored == nil {
+		return ""
+	}
+	i := slices.IndexFunc(s.model.Routes, func(r stoa.Route) bool { return r.Provider == s.provider })
+	if i < 0 {
+		return s.req.Ignored(stoa.Route{})
+	}
+	return s.req.Ignored(s.model.Routes[i])
 }
 
 // minCached is the number of tokens from which every vendor with a cache uses it.

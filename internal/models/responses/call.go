@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"stoa/internal/base/extract"
@@ -82,7 +81,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	req := r.Request
 	ask := gateway.Request{
 		ID: r.ID, Model: req.Model, Call: req.call, EndUser: req.endUser(), Buffered: !req.Stream, KeepsParts: req.Stream, StrictModel: req.Strict,
-		Adjusted: r.adjusted, CacheKey: deref(req.echo.promptCacheKey), ClientSession: r.ClientSession, Ignored: strings.Join(req.ignored.paths, "\n"),
+		Adjusted: r.adjusted, CacheKey: deref(req.echo.promptCacheKey), ClientSession: r.ClientSession, Ignored: req.ignoredOn,
 	}
 	if err := r.fetch(ctx); err != nil {
 		return err

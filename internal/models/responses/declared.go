@@ -44,10 +44,6 @@ func (p *parser) checkForeign() error {
 	if len(p.req.call.Tools) == 0 {
 		return unsupportedValue(x.foreign[0].path+".type", "No supported tool remains: "+x.foreign[0].String()+" is not a function that the caller runs, and is not passed on. Send at least one function, or leave \"tools\" out.")
 	}
-	searches := func(t foreignTool) bool { return strings.HasPrefix(t.kind, "tool_search") }
-	if x.deferred != "" && slices.ContainsFunc(x.foreign, searches) {
-		return unsupported(x.deferred, "Tool search is not supported: the model receives all tools. Leave out \"defer_loading\" and the search tool.")
-	}
 	p.req.adjusted |= stoa.ToolsLeftOut
 	return nil
 }
@@ -70,6 +66,7 @@ type declaration struct {
 	refused       error  // an error only if the kind of the tool is supported
 	hasName       bool
 	deferred      bool
+	who, native   []byte // JSON of environment or execution, and of the whole tool
 	unknown       []string
 }
 
@@ -79,11 +76,20 @@ func (p *parser) tool(list *toolList, path string) error {
 		return err
 	}
 	var d declaration
+	begin := p.dec.InputOffset()
 	if err := p.object(path, func(member string) error { return p.declaredMember(&d, path, member) }); err != nil {
 		return err
 	}
 	t := &d.tool
-	supported := d.kind == "function" || d.kind == "custom" || d.kind == "namespace" && list.namespace == nil
+	vendors := p.vendorTool(&d)
+	if vendors != nil {
+		d.native = bytes.TrimLeft(p.src[begin:p.dec.InputOffset()], ", \t\r\n")
+		d.hasName = true
+		if t.Name == "" || !p.opts.translated { // OpenAI's tools have none
+			t.Name = vendors.Name
+		}
+	}
+	supported := d.kind == "function" || d.kind == "custom" || (d.kind == "namespace" || vendors != nil) && list.namespace == nil
 	switch {
 	case d.kind == "":
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"type\". Send \"function\".").At(path + ".type")
@@ -98,6 +104,9 @@ func (p *parser) tool(list *toolList, path string) error {
 	case !d.hasName:
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
 	}
+	if vendors != nil {
+		d.unknown = nil // the vendor knows them
+	}
 	if d.format != nil && d.kind != "custom" {
 		d.unknown = append(d.unknown, "format")
 	}
@@ -110,11 +119,6 @@ func (p *parser) tool(list *toolList, path string) error {
 	}
 	if !stoa.IsName(t.Name) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
-	}
-	if d.deferred {
-		if x := p.extra(); x.deferred == "" {
-			x.deferred = path + ".defer_loading"
-		}
 	}
 	d.echo.name = t.Name
 	if list.namespace != nil {
@@ -130,13 +134,22 @@ func (p *parser) tool(list *toolList, path string) error {
 		list.seen[t.Name] = true
 	}
 	var err error
-	if d.kind == "custom" {
+	switch {
+	case vendors != nil:
+		err = p.declareVendorTool(&d, vendors, path)
+	case d.kind == "custom":
 		err = p.custom(&d, path)
-	} else {
+	default:
 		t.Parameters, err = objectSchema(d.echo.parameters, path+".parameters")
 	}
 	if err != nil {
 		return err
+	}
+	if d.deferred && vendors == nil {
+		if t.Form == nil {
+			t.Form = &stoa.ToolForm{Name: t.Name, Description: t.Description}
+		}
+		t.Form.Deferred = true
 	}
 	list.tools, list.echo = append(list.tools, *t), append(list.echo, d.echo)
 	return nil
@@ -184,8 +197,16 @@ func (p *parser) declaredMember(d *declaration, path, member string) (err error)
 	case member == "defer_loading":
 		d.deferred, err = p.boolean(path + "." + member)
 		return note(err)
-	case member == "allowed_callers" || member == "output_schema":
-		return note(p.refuse(path+"."+member, "Calls by programs of a model are not supported here. Leave \""+member+"\" out."))
+	case member == "allowed_callers":
+		callers, err := p.later()
+		var list []string
+		if err == nil && (jsonx.Unmarshal(callers, &list) != nil || slices.ContainsFunc(list, func(s string) bool { return s != "direct" })) {
+			err = unsupported(path+"."+member, "Calls by programs of a model are not supported here. Send [\"direct\"], or leave \"allowed_callers\" out.")
+		}
+		return note(err)
+	case member == "execution" || member == "environment":
+		d.who, err = p.later()
+		return err
 	default:
 		d.unknown = append(d.unknown, member)
 	}
@@ -204,9 +225,9 @@ func (p *parser) later() ([]byte, error) {
 
 // within parses a value that [parser.later] returned.
 func (p *parser) within(v []byte, parse func() error) error {
-	outer := p.dec
-	p.dec = jsonx.NewDecoder(v)
-	defer func() { p.dec = outer }()
+	outer, src := p.dec, p.src
+	p.dec, p.src = jsonx.NewDecoder(v), v
+	defer func() { p.dec, p.src = outer, src }()
 	return parse()
 }
 
@@ -384,6 +405,7 @@ func (p *parser) addTools() error {
 	for _, t := range p.ext.added {
 		i, have := at[t.Name]
 		switch {
+		case have && i < own && t.Form.Deferred: // a search has found it
 		case have && i < own:
 			return stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with the name %q.", t.Name).At(p.ext.addedAt)
 		case have:

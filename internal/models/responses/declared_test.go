@@ -89,8 +89,8 @@ func TestMalformedToolsAndItemsAreNamed(t *testing.T) {
 func TestItemsOfOthersAreLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
-		"web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "local_shell_call", "local_shell_call_output", "computer_call",
-		"computer_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_call", "tool_search_output",
+		"web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call",
+		"mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_call", "tool_search_output", // of a search of the vendor
 		"server_tool_use", "web_search_tool_result", "mcp_tool_use", "mcp_tool_result",
 	} {
 		body := `{"model":"m","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"a"},
@@ -199,13 +199,17 @@ func TestIgnoredMembersAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"client_metadata", "store", "truncation", "presence_penalty", "service_tier", "stream_options.include_obfuscation", "include[1]", "reasoning.context",
+		"client_metadata", "store", "truncation", "presence_penalty", "service_tier", "stream_options.include_obfuscation", "include[1]",
 		"text.style", "max_tool_calls", "tools[0].eager", "tool_choice.x", "input[0].content[0].odd", "input[1].weird", "input[1].eager",
 	}
 	if diff := cmp.Diff(want, req.ignored.paths); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if req, err := Parse([]byte(strings.ReplaceAll(body, `"input":[`, `"extra":1,"input":[`)), foreignIgnored); err != nil || len(req.ignored.paths) != maxIgnored {
+	openAI := stoa.Route{Wire: "responses", Traits: stoa.Traits{CustomTools: true, Efforts: []string{"low"}}}
+	if own, others := req.ignoredOn(openAI), req.ignoredOn(stoa.Route{Wire: "gemini"}); strings.Contains(own, "reasoning.context") || !strings.HasSuffix(others, "\nreasoning.context") {
+		t.Errorf("a setting of one vendor is ignored there: %q, elsewhere: %q", own, others)
+	}
+	if req, err := Parse([]byte(strings.ReplaceAll(body, `"input":[`, `"extra":1,"more":1,"input":[`)), foreignIgnored); err != nil || len(req.ignored.paths) != maxIgnored {
 		t.Errorf("%v %q", err, req.ignored.paths)
 	}
 	plain, err := Parse([]byte(`{"model":"m","input":"q","odd":1}`), Options{})

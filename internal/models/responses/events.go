@@ -21,9 +21,12 @@ func (f *responsesFormat) open(b []byte, _ *reply, it *item) []byte {
 	b = appendIndex(b, it)
 	b = append(b, `,"item":`...)
 	b = appendItemHead(b, it, statusInProgress)
-	if it.kind == itemCall {
+	switch {
+	case it.vendors != "":
+		b = append(b, `}}`...)
+	case it.kind == itemCall:
 		b = append(b, `""}}`...)
-	} else {
+	default:
 		b = append(b, `]}}`...)
 	}
 	return sse.AppendEnd(b)
@@ -124,7 +127,7 @@ func (f *responsesFormat) close(b []byte, _ *reply, it *item) []byte {
 	if f.part != 0 {
 		b = f.closePart(b, it)
 	}
-	if it.kind == itemCall && it.status == statusCompleted {
+	if it.kind == itemCall && it.vendors == "" && it.status == statusCompleted {
 		event, text := "response.function_call_arguments.done", `,"arguments":`
 		if it.custom {
 			event, text = "response.custom_tool_call_input.done", `,"input":`

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"stoa/internal/base/stoa"
 	"stoa/internal/models/compat"
 )
 
@@ -26,6 +27,17 @@ func (l *ignored) add(path string) {
 	if !slices.Contains(l.kinds, kind) {
 		l.paths, l.kinds = append(l.paths, path), append(l.kinds, kind)
 	}
+}
+
+// ignoredOn returns the paths of members that had no effect on a route, one per line.
+func (r *Request) ignoredOn(route stoa.Route) string {
+	l := ignored{slices.Clone(r.ignored.paths), slices.Clone(r.ignored.kinds)}
+	for _, s := range r.settings {
+		if !s.has(route) {
+			l.add(r.from.Source(s.path))
+		}
+	}
+	return strings.Join(l.paths, "\n")
 }
 
 // withoutIndexes returns a path without the numbers in its brackets.

@@ -1,9 +1,11 @@
 package responses
 
 import (
-	"strings"
+	"bytes"
+	"slices"
 
 	"stoa/internal/base/stoa"
+	"stoa/internal/models/wire"
 )
 
 // input parses the input member: a text, or messages.
@@ -45,6 +47,7 @@ type inputItem struct {
 
 	tool    *toolItem // members of tool items; nil if none so far
 	unknown []string  // names of other members
+	raw     []byte    // the item as sent
 }
 
 // item parses one element of input. In version 1 only messages are used; reasoning
@@ -54,6 +57,7 @@ func (p *parser) item(path string) error {
 		return err
 	}
 	var it inputItem
+	begin, paths, media := p.dec.InputOffset(), p.req.ignored, len(p.req.media)
 	err := p.object(path, func(name string) (err error) {
 		switch {
 		case p.dec.PeekKind() == 'n':
@@ -80,7 +84,12 @@ func (p *parser) item(path string) error {
 	if err != nil {
 		return err
 	}
-	if !p.leavesOut(it.kind) {
+	_, vendors, _ := wire.ToolOfItem(it.kind)
+	switch {
+	case vendors != nil: // its members are read again, in their own form
+		p.req.ignored, p.req.media = paths, p.req.media[:media]
+		it.raw = bytes.TrimLeft(p.src[begin:p.dec.InputOffset()], ", \t\r\n")
+	case !p.leavesOut(it.kind):
 		p.ignoreAll(path, it.unknown)
 	}
 	switch it.kind {
@@ -108,7 +117,12 @@ func (p *parser) item(path string) error {
 
 // otherItem adds an item of the extension tools.
 func (p *parser) otherItem(path string, it *inputItem) error {
+	_, vendors, output := wire.ToolOfItem(it.kind)
 	switch kind := it.kind; {
+	case vendors != nil && output:
+		return p.vendorOutput(path, it)
+	case vendors != nil:
+		return p.vendorCall(path, it)
 	case kind == "function_call", kind == "custom_tool_call":
 		return p.callItem(path, it)
 	case kind == "function_call_output", kind == "custom_tool_call_output":
@@ -121,20 +135,25 @@ func (p *parser) otherItem(path string, it *inputItem) error {
 		p.req.adjusted |= stoa.ItemsLeftOut
 		return nil
 	}
-	return unsupportedValue(path+".type", "Only messages, reasoning, calls of functions and of custom tools, and their outputs are supported here; other items are not.")
+	if slices.Contains(vendorItems, it.kind) {
+		return unsupportedValue(path+".type", "The item records a tool that a vendor has run, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
+	}
+	return unsupportedValue(path+".type", "Only messages, reasoning, calls of tools that the caller runs, and their outputs are supported here; other items are not.")
 }
 
-// leavesOut reports whether items of that type are left out: records of tools that other
-// services have run, and notes of clients. An item of another type could be the conversation.
+// vendorItems are the types of items that record tools which vendors have run, and of notes of
+// clients. In the format Messages they are the types of blocks. An item of another type could be
+// the conversation: the form of a name does not say who has run a tool.
+var vendorItems = []string{
+	"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call",
+	"mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "ghost_snapshot",
+	"server_tool_use", "mcp_tool_use", "mcp_tool_result", "web_search_tool_result", "web_fetch_tool_result", "tool_search_tool_result", "advisor_tool_result",
+	"code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result",
+}
+
+// leavesOut reports whether items of that type are left out.
 func (p *parser) leavesOut(kind string) bool {
-	switch kind {
-	case "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output":
-		return false
-	case "ghost_snapshot", "tool_search_output", "server_tool_use", "mcp_tool_use":
-		return p.opts.ForeignTools
-	}
-	return p.opts.ForeignTools && (strings.HasPrefix(kind, "mcp_") || strings.HasSuffix(kind, "_call") ||
-		strings.HasSuffix(kind, "_call_output") || strings.HasSuffix(kind, "_tool_result"))
+	return p.opts.ForeignTools && slices.Contains(vendorItems, kind)
 }
 
 // messageItem adds a message.

@@ -133,6 +133,8 @@ type item struct {
 	name      string // of the tool
 	namespace string // of the tool; may be empty
 	custom    bool   // the call is of a custom tool, whose input is text
+	vendors   string // of a call of a tool that a vendor has defined: the type of its item; empty for others
+	members   string // of such an item: those that others do not have, a JSON object. Known when it is opened
 	sealed    string // of reasoning: the state that the caller sends back; may be empty. Known when the item is closed
 	announced bool   // it was opened
 }
@@ -259,7 +261,7 @@ func (b *builder) apply(ev *stoa.Event) (content bool, err error) {
 		// Some clients run a call that a limit cut: they take its arguments for whole, or complete
 		// them by a guess. Only a stream shows a call before its end, and not if the limit is
 		// one that its caller cannot foresee.
-		if b.waiting = b.stream == nil || b.lowered != nil && b.lowered(); b.waiting {
+		if b.waiting = b.stream == nil || b.lowered != nil && b.lowered() || b.vendorTool(ev.Call.Name) != nil; b.waiting {
 			return true, b.catchUp(ev)
 		}
 		return b.call(ev.Call), nil
@@ -335,9 +337,28 @@ func (b *builder) call(c stoa.ToolCall) bool {
 			prefix = "ctc"
 		}
 	}
+	if t := b.vendorTool(c.Name); t != nil {
+		it.vendors, prefix = t.Call, strings.ReplaceAll(t.Call, "_", "")
+		var ok bool
+		if it.members, ok = t.Members(c.Arguments); !ok {
+			b.badCalls++
+		}
+		if c.Form != nil { // its vendor has made the call
+			it.members = c.Form.Native
+		}
+	}
 	it.id = stoa.NewID(prefix)
 	b.begin(it)
 	return true
+}
+
+// vendorTool returns the tool of OpenAI's format with that name; nil for other tools. Its calls are
+// items whose members clients require from the beginning.
+func (b *builder) vendorTool(name string) *wire.VendorTool {
+	if form := b.forms[name]; form != nil {
+		return wire.OpenAITool(form.Kind)
+	}
+	return nil
 }
 
 // called completes a tool call. If its arguments did not arrive in pieces, ev contains them.
@@ -351,6 +372,7 @@ func (b *builder) called(ev *stoa.Event) (content bool, err error) {
 		return false, nil
 	}
 	switch {
+	case b.open.vendors != "":
 	case b.open.custom:
 		err = b.input(ev.Call)
 	case b.open.text.empty():
@@ -360,7 +382,7 @@ func (b *builder) called(ev *stoa.Event) (content bool, err error) {
 		}
 		err = b.send(pieceArguments, text, true)
 	}
-	if !b.open.custom && !isObject(ev.Call.Arguments) {
+	if !b.open.custom && b.open.vendors == "" && !isObject(ev.Call.Arguments) {
 		b.badCalls++
 	}
 	b.finishOpen(statusCompleted)

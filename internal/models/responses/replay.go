@@ -9,6 +9,7 @@ import (
 	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
+	"stoa/internal/models/wire"
 )
 
 // Replay answers a request with the stored reply of an earlier call: the same object, or a
@@ -37,7 +38,7 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	out := s.stream(w, f, rep, func(*reply) {})
 	defer out.release()
 	for i, was := range o.items {
-		it := &item{kind: was.kind, index: i, id: was.id, status: was.status, phase: was.phase, callID: was.callID, name: was.name, namespace: was.namespace, custom: was.custom}
+		it := &item{kind: was.kind, index: i, id: was.id, status: was.status, phase: was.phase, callID: was.callID, name: was.name, namespace: was.namespace, custom: was.custom, vendors: was.vendors, members: was.members}
 		out.opened(it)
 		for _, p := range was.pieces() {
 			_ = out.piece(it, p.kind, p.text, true)
@@ -82,6 +83,10 @@ func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
 		case "custom_tool_call":
 			it.kind, it.custom = itemCall, true
 			it.add(pieceArguments, out.Input)
+		default:
+			if _, t, _ := wire.ToolOfItem(out.Type); t != nil {
+				it.kind, it.vendors, it.members = itemCall, out.Type, out.Members
+			}
 		}
 		for _, part := range out.Content {
 			it.add(pieceText, part.Text)

@@ -84,7 +84,9 @@ func appendItem(b []byte, it *item) []byte {
 			b = appendText(b, it.sealed)
 		}
 	case itemCall:
-		b = appendText(b, it.text.String())
+		if it.members == "" {
+			b = appendText(b, it.text.String())
+		}
 	case itemCompaction:
 		b = appendText(b, it.sealed)
 	default:
@@ -108,6 +110,12 @@ func appendItem(b []byte, it *item) []byte {
 func appendItemHead(b []byte, it *item, status string) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, it.id...)
+	if it.members != "" { // of a call, all of them
+		b = append(append(b, `","type":"`...), it.vendors...)
+		b = append(append(b, `","status":"`...), status...)
+		b = appendText(append(b, `","call_id":`...), it.callID)
+		return append(append(b, ','), it.members[1:len(it.members)-1]...)
+	}
 	switch it.kind {
 	case itemReasoning:
 		return append(b, `","type":"reasoning","summary":[`...)
@@ -263,6 +271,9 @@ func appendTools(b []byte, tools []echoTool, in *enforced) []byte {
 
 // appendTool appends one tool.
 func appendTool(b []byte, t *echoTool, in *enforced) []byte {
+	if t.native != "" {
+		return append(b, t.native...)
+	}
 	b = append(b, `{"type":"`...)
 	b = append(b, cmp.Or(t.kind, "function")...)
 	b = append(b, `","name":`...)

@@ -13,6 +13,7 @@ import (
 	"stoa/internal/base/media"
 	"stoa/internal/base/stoa"
 	"stoa/internal/models/compat"
+	"stoa/internal/models/wire"
 )
 
 // A Request is the parsed and checked body of POST /responses.
@@ -31,6 +32,13 @@ type Request struct {
 	// adjusted are the changes that parsing made to the call.
 	adjusted stoa.Adjustments
 	ignored  ignored
+	settings []setting // that one vendor has; for others they are ignored
+}
+
+// A setting is a member of a request that only routes of one vendor have.
+type setting struct {
+	path string
+	has  func(stoa.Route) bool
 }
 
 // Options enable extensions of version 1 of the API, which is their zero value.
@@ -86,6 +94,7 @@ type echoTool struct {
 	description *string
 	parameters  string     // as sent, JSON; empty means null; of a custom tool, its format
 	tools       []echoTool // of a namespace
+	native      string     // of a tool that a vendor has defined: all of it, as JSON
 }
 
 // Limits of a request, which the contract publishes. Values that only the size of the body
@@ -105,7 +114,7 @@ const (
 // ignored and null counts as absent, as clients of the format expect; an error
 // names the refused member by its path.
 func Parse(body []byte, o Options) (*Request, error) {
-	p := &parser{dec: jsonx.NewDecoder(body), opts: o}
+	p := &parser{dec: jsonx.NewDecoder(body), src: body, opts: o}
 	p.req.echo.maxToolCalls = -1
 	p.req.format = &p.req.echo
 	if k := p.dec.PeekKind(); k != '{' {
@@ -133,16 +142,18 @@ func Parse(body []byte, o Options) (*Request, error) {
 	if err := p.complete(); err != nil {
 		return nil, err
 	}
+	p.markEnd()
 	if p.compacts {
 		p.req.compact(&compactMaker{echo: &p.req.echo})
 	}
-	p.dec, p.ext, p.parts, p.first = nil, nil, nil, nil // the request is a part of the parser and would keep the body alive
+	p.dec, p.src, p.ext, p.parts, p.first = nil, nil, nil, nil, nil // the request is a part of the parser and would keep the body alive
 	return &p.req, nil
 }
 
 // A parser reads one body. Its semantic errors contain the path of the value.
 type parser struct {
 	dec      *jsonx.Decoder
+	src      []byte // that dec reads
 	opts     Options
 	req      Request
 	ext      *extended   // members of extensions; nil if none so far
@@ -151,9 +162,10 @@ type parser struct {
 	hasModel bool
 	hasInput bool
 
-	hasMessages bool // a member of chat completions, instead of the input
-	compacts    bool // the last item is a compaction_trigger
-	unread      bool // the last value was refused before its end; see [parser.soft]
+	last        stoa.Mark // of the end of the input
+	hasMessages bool      // a member of chat completions, instead of the input
+	compacts    bool      // the last item is a compaction_trigger
+	unread      bool      // the last value was refused before its end; see [parser.soft]
 }
 
 // member parses the value of one member of the body.
@@ -280,6 +292,15 @@ func (p *parser) member(name string) error {
 		s, err := p.short(name, maxLabel)
 		p.ignoreIf(s != "" && s != "auto" && s != "default", name)
 		return err
+	case "cache_control": // of Messages; it marks the end of the input
+		if !p.opts.translated {
+			return p.ignore("", name)
+		}
+		mark, err := p.mark(name)
+		p.last = mark
+		return err
+	case "context_management":
+		return p.contextManagement()
 	case "moderation":
 		v, err := p.dec.ReadValue()
 		if err != nil {
@@ -422,6 +443,12 @@ func (p *parser) reasoning() error {
 		if name == "summary" && p.opts.Tools && p.dec.PeekKind() != 'n' {
 			s, err := p.choice("reasoning.summary", "auto", "concise", "detailed")
 			p.req.call.Summary, p.req.echo.summary = true, s
+			return err
+		}
+		if into := map[string]*string{"context": &p.req.call.ReasoningContext, "mode": &p.req.call.ReasoningMode}[name]; into != nil && p.dec.PeekKind() == '"' {
+			s, err := p.short("reasoning."+name, maxLabel)
+			*into = s
+			p.req.settings = append(p.req.settings, setting{"reasoning." + name, wire.TakesReasoningSettings})
 			return err
 		}
 		if name != "effort" && name != "summary" && p.dec.PeekKind() != 'n' {

@@ -28,9 +28,9 @@ type extended struct {
 	reasoning    int           // items
 	textFile     bool          // a part is a text file, which must not be joined with other texts
 	foreign      []foreignTool
-	deferred     string      // the path of the first defer_loading of a function; empty if none
-	added        []stoa.Tool // by items of the input
-	addedAt      string      // the path of the first of them
+	leftOut      map[string]bool // ids of calls that were left out, whose outputs are too
+	added        []stoa.Tool     // by items of the input
+	addedAt      string          // the path of the first of them
 }
 
 // A foreignTool is a tool that the caller does not run.
@@ -76,6 +76,9 @@ type named struct{ kind, namespace, name string }
 // append appends the tool as a reply repeats it.
 func (n named) append(b []byte) []byte {
 	b = append(append(append(b, `{"type":"`...), n.kind...), '"')
+	if wire.OpenAITool(n.kind) != nil {
+		return append(b, '}')
+	}
 	if n.namespace != "" {
 		b = appendText(append(b, `,"namespace":`...), n.namespace)
 	}
@@ -151,15 +154,18 @@ func (p *parser) functionChoice() error {
 	if err != nil {
 		return err
 	}
-	switch tool.kind {
-	case "function", "custom":
+	if t := p.openAITool(tool.kind); t != nil {
+		tool.name = t.Name
+	}
+	switch kind := tool.kind; {
+	case kind == "function", kind == "custom", p.openAITool(kind) != nil:
 		if tool.name == "" {
 			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" names no function.").At(name + ".name")
 		}
 		c.add(tool, name+".name")
 		c.Mode, c.Named = stoa.ChoiceRequired, true
 		p.req.echo.toolChoice = string(tool.append(nil))
-	case "allowed_tools":
+	case kind == "allowed_tools":
 		if mode == "" {
 			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice.mode\" is missing. Send auto or required.").At(name + ".mode")
 		}
@@ -178,7 +184,7 @@ func (p *parser) functionChoice() error {
 			e = n.append(e)
 		}
 		p.req.echo.toolChoice = string(append(e, `]}`...))
-	case "":
+	case kind == "":
 		return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" has no \"type\".").At(name + ".type")
 	default:
 		return unsupportedValue(name+".type", notForced(foreignTool{kind: tool.kind, name: tool.name}))
@@ -210,6 +216,9 @@ func (p *parser) allowed(c *toolChoice, path string) error {
 		return p.skip()
 	})
 	supported := tool.kind == "function" || tool.kind == "custom"
+	if t := p.openAITool(tool.kind); t != nil {
+		tool.name, supported = t.Name, true
+	}
 	switch {
 	case err != nil:
 		return err
@@ -236,7 +245,7 @@ func (p *parser) checkChoice() error {
 	}
 	for i, name := range c.Only {
 		n := c.named[i]
-		if slices.ContainsFunc(tools, func(t stoa.Tool) bool { return t.Name == name && isCustom(t.Form) == (n.kind == "custom") }) {
+		if slices.ContainsFunc(tools, func(t stoa.Tool) bool { return t.Name == name && choiceKind(t.Form) == n.kind }) {
 			continue
 		}
 		if f := slices.IndexFunc(p.ext.foreign, func(t foreignTool) bool { return t.name == n.name }); f >= 0 {
@@ -247,6 +256,17 @@ func (p *parser) checkChoice() error {
 	p.req.call.Choice = &c.Choice
 	p.req.wanted.only = c.Only
 	return nil
+}
+
+// choiceKind returns the type by which a choice names a tool.
+func choiceKind(f *stoa.ToolForm) string {
+	switch {
+	case isCustom(f):
+		return "custom"
+	case f != nil && wire.OpenAITool(f.Kind) != nil:
+		return f.Kind
+	}
+	return "function"
 }
 
 func isCustom(f *stoa.ToolForm) bool { return f != nil && f.Custom }
@@ -529,6 +549,16 @@ func (p *parser) complete() error {
 		call.Messages[i].Parts = oneText(call.Messages[i].Parts)
 	}
 	return nil
+}
+
+// markEnd marks the end of the input, unless it is marked.
+func (p *parser) markEnd() {
+	if list := p.req.call.Messages; p.last != stoa.MarkNone && len(list) > 0 {
+		if parts := list[len(list)-1].Parts; len(parts) > 0 {
+			last := &parts[len(parts)-1]
+			last.Mark = max(last.Mark, p.last)
+		}
+	}
 }
 
 // hasMedia reports whether a message contains an image or a file, or a text that must not be

@@ -148,7 +148,7 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 		param string
 	}{
 		`{"type":"web_search"}`:            {stoa.CodeUnsupportedValue, "tools[0].type"},
-		`{"type":"shell","name":1}`:        {stoa.CodeUnsupportedValue, "tools[0].type"},
+		`{"type":"x","name":1}`:            {stoa.CodeUnsupportedValue, "tools[0].type"},
 		`{"name":"f"}`:                     {stoa.CodeMissingParameter, "tools[0].type"},
 		`{"type":"function"}`:              {stoa.CodeMissingParameter, "tools[0].name"},
 		`{"type":"function","name":""}`:    {stoa.CodeInvalidValue, "tools[0].name"},
@@ -158,7 +158,7 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 		`{"type":"function","name":"f","parameters":[]}`:                                      {stoa.CodeInvalidType, "tools[0].parameters"},
 		`{"type":"function","name":"f","parameters":{"type":"string"}}`:                       {stoa.CodeInvalidType, "tools[0].parameters"},
 		`{"type":"function","name":"f","defer_loading":1}`:                                    {stoa.CodeInvalidType, "tools[0].defer_loading"},
-		`{"type":"function","name":"f","output_schema":{}}`:                                   {stoa.CodeUnsupported, "tools[0].output_schema"},
+		`{"type":"function","name":"f","allowed_callers":["direct","programmatic"]}`:          {stoa.CodeUnsupported, "tools[0].allowed_callers"},
 		`{"type":"function","name":"f","description":"` + strings.Repeat("x", 512<<10) + `"}`: {stoa.CodeInvalidValue, "tools"},
 		manyTools(129): {stoa.CodeInvalidValue, "tools"},
 	} {
@@ -197,8 +197,8 @@ func TestForeignToolsAreRefusedByName(t *testing.T) {
 		{ignore, f + `,{"type":"mcp","name":"docs"}`, `,"tool_choice":{"type":"mcp","name":"docs"}`, stoa.CodeUnsupportedValue, "tool_choice.type", `"mcp" "docs"`},
 		{ignore, f + `,{"type":"web_search_20250305","name":"web_search"}`, `,"tool_choice":{"type":"function","name":"web_search"}`, stoa.CodeUnsupportedValue, "tool_choice.name", `"web_search_20250305" "web_search"`},
 		{ignore, f + `,{"type":"web_search"}`, `,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"web_search"}]}`, stoa.CodeInvalidValue, "tool_choice.tools", "names no function"},
-		{ignore, `{"type":"function","name":"f","defer_loading":true},{"type":"tool_search"}`, "", stoa.CodeUnsupported, "tools[0].defer_loading", "Tool search"},
-		{ignore, `{"type":"tool_search_tool_regex_20251119","name":"s"},` + f + `,{"type":"function","name":"g","defer_loading":true}`, "", stoa.CodeUnsupported, "tools[2].defer_loading", "Tool search"},
+		{ignore, `{"type":"shell","environment":{"type":"container_auto"}}`, "", stoa.CodeUnsupportedValue, "tools[0].type", `"shell"`},
+		{ignore, `{"type":"tool_search"}`, "", stoa.CodeUnsupportedValue, "tools[0].type", `"tool_search"`},
 	} {
 		_, err := Parse([]byte(`{"model":"m","input":"q","tools":[`+c.tools+`]`+c.more+`}`), c.options)
 		if e := stoa.AsError(err); err == nil || e.Code != c.code || e.Param != c.param || !strings.Contains(e.Message, c.says) {
@@ -211,7 +211,7 @@ func TestForeignToolsAreRefusedByName(t *testing.T) {
 func TestForeignToolsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, choice := range []string{`"auto"`, `"required"`, `{"type":"function","name":"f"}`, `{"type":"allowed_tools","mode":"required","tools":[{"type":"web_search"},{"type":"function","name":"f"}]}`} {
-		req, err := Parse([]byte(`{"model":"m","input":"q","tool_choice":`+choice+`,"tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"shell","name":"bash"}]}`), Options{Tools: true, ForeignTools: true})
+		req, err := Parse([]byte(`{"model":"m","input":"q","tool_choice":`+choice+`,"tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"tool_search"},{"type":"shell","environment":{"type":"container_reference","container_id":"c"}}]}`), Options{Tools: true, ForeignTools: true})
 		if err != nil {
 			t.Fatal(choice, err)
 		}

@@ -9,7 +9,10 @@ import (
 const customCall = "custom_tool_call"
 
 // isCall reports whether an output item of that type is a call that the caller runs.
-func isCall(kind string) bool { return kind == "function_call" || kind == customCall }
+func isCall(kind string) bool {
+	_, t, output := ToolOfItem(kind)
+	return kind == "function_call" || kind == customCall || t != nil && !output
+}
 
 // customBegin begins the arguments of a function that stands for a custom tool.
 const customBegin = `{"input":"`

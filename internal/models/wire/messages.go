@@ -46,12 +46,11 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if err := encodeMessagesTools(w, call, route); err != nil {
 		return Request{}, err
 	}
-	w.close('}')
-	beta := ""
-	if bound {
-		beta = bindingBeta
+	if call.ContextManagement != "" {
+		w.key("context_management").raw(call.ContextManagement)
 	}
-	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", beta})
+	w.close('}')
+	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", messagesBetas(&call, bound)})
 	return w.marked(Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning}, &call), nil
 }
 
@@ -71,7 +70,7 @@ func (messages) vendor(stoa.Route) schema.Vendor { return schema.Anthropic }
 // count implements [counter].
 func (messages) count(req *Request, _ stoa.Route) {
 	req.Path += "/count_tokens"
-	req.Body = only(req.Body, "model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
+	req.Body = only(req.Body, "model", "system", "messages", "tools", "tool_choice", "thinking", "output_config", "context_management")
 }
 
 func (messages) counted() string { return "input_tokens" }

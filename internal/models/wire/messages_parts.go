@@ -401,6 +401,15 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	w.key("tools").open('[')
 	for i, t := range tools {
 		w.open('{')
+		if isAnthropics(t.Form) {
+			w.member("type", t.Form.Kind)
+			w.members(t.Form.Native)
+			if i == len(tools)-1 {
+				w.mark(w.tools)
+			}
+			w.close('}')
+			continue
+		}
 		w.member("name", t.Name)
 		w.member("description", t.Description)
 		if enforced == limit { // the vendor rejects a request with more

@@ -309,7 +309,7 @@ func (f *responsesReply) added(raw []byte, index int64) error {
 	if o.kind == "message" && !f.inCall() {
 		return f.phased(o.phase)
 	}
-	if !isCall(o.kind) || f.inCall() || len(o.id) == 0 || strings.TrimSpace(o.call.Name) == "" {
+	if !isCall(o.kind) || f.inCall() || len(o.id) == 0 || strings.TrimSpace(o.call.Name) == "" || o.call.Form != nil {
 		return nil
 	}
 	if err := f.beginCall(o.call.ID, o.call.Name); err != nil {
@@ -420,6 +420,10 @@ func readOutput(raw []byte) (o output) {
 	if custom && o.kind == customCall {
 		o.call.Arguments = CustomArguments(input)
 	}
+	if kind, t, output := ToolOfItem(o.kind); t != nil && !output { // it is complete at its end only
+		native := Without(string(raw), "type", "id", "call_id", "status")
+		o.call.Name, o.call.Arguments, o.call.Form = t.Name, t.Arguments(native), &stoa.ToolForm{Kind: kind, Native: native}
+	}
 	return o
 }
 
@@ -474,9 +478,10 @@ func (f *responsesReply) item(it outputItem) error {
 		if o.encrypted { // without encrypted content the vendor could not find it again, because it stores nothing
 			return f.reasoned(f.route, string(raw), 0)
 		}
-	case "function_call", customCall:
-		return f.wholeCall(o)
 	default:
+		if isCall(o.kind) {
+			return f.wholeCall(o)
+		}
 		f.other = o.kind
 	}
 	return nil
@@ -530,6 +535,7 @@ func (f *responsesReply) wholeCall(o output) error {
 		if err := f.beginCall(o.call.ID, o.call.Name); err != nil {
 			return err
 		}
+		f.items.call.Form = o.call.Form
 	}
 	cut := string(o.status) == "incomplete"
 	if cut && len(f.items.arguments) == 0 {

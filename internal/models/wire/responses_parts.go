@@ -150,6 +150,13 @@ func encodeResponsesOutput(w *builder, p piece, custom bool) {
 			name = own.Name
 		}
 		w.open('{')
+		if t := OpenAITool(own.Kind); t != nil {
+			w.member("type", t.Call)
+			w.member("call_id", p.id)
+			w.members(own.Native)
+			w.close('}')
+			return
+		}
 		if own.Custom {
 			w.member("type", customCall)
 		} else {
@@ -173,6 +180,20 @@ func encodeResponsesOutput(w *builder, p piece, custom bool) {
 func encodeResponsesResult(w *builder, p piece, custom bool) {
 	text, media := resultText(p.Result)
 	w.open('{')
+	if t := OpenAITool(p.Result.Kind); custom && t != nil {
+		w.member("type", t.Output)
+		w.member("call_id", p.id)
+		w.members(p.Result.Native)
+		if len(media) > 0 { // a screenshot
+			w.key("output").open('{')
+			w.member("type", "computer_screenshot")
+			w.member("image_url", addressOf(media[0].Media))
+			w.optional("detail", media[0].Media.Detail)
+			w.close('}')
+		}
+		w.close('}')
+		return
+	}
 	if custom && p.Result.Custom {
 		w.member("type", "custom_tool_call_output")
 	} else {
@@ -230,13 +251,16 @@ func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error 
 		effort = "none"
 	}
 	summary := call.Summary && len(route.Traits.Efforts) > 0 // other models do not reason
-	if effort != "" || summary {
+	own := call.ReasoningContext+call.ReasoningMode != "" && TakesReasoningSettings(route)
+	if effort != "" || summary || own {
 		w.key("reasoning").open('{')
-		if effort != "" {
-			w.member("effort", effort)
-		}
+		w.optional("effort", effort)
 		if summary {
 			w.member("summary", "auto")
+		}
+		if own {
+			w.optional("context", call.ReasoningContext)
+			w.optional("mode", call.ReasoningMode)
 		}
 		w.close('}')
 	}
@@ -258,6 +282,12 @@ func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error 
 	}
 	w.close('}')
 	return nil
+}
+
+// TakesReasoningSettings reports whether a route is one of OpenAI's models that reason, which have
+// [stoa.Call.ReasoningContext] and [stoa.Call.ReasoningMode].
+func TakesReasoningSettings(route stoa.Route) bool {
+	return route.Wire == "responses" && hasCustomTools(route) && len(route.Traits.Efforts) > 0
 }
 
 // formatKind returns the kind of a format: without a schema it is an object.
@@ -320,12 +350,13 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 // encodeResponsesToolList writes a member with tools.
 func encodeResponsesToolList(w *builder, tools []stoa.Tool, route stoa.Route) error {
 	w.key("tools").open('[')
-	within := ""
+	within, search := "", searches(tools)
 	for _, t := range tools {
 		own := stoa.ToolForm{Name: t.Name, Description: t.Description}
 		if t.Form != nil && hasCustomTools(route) {
 			own = *t.Form
 		}
+		own.Deferred = own.Deferred && search
 		if own.Namespace != within {
 			w.endNamespace(within)
 			if within = own.Namespace; within != "" {
@@ -358,6 +389,14 @@ func (w *builder) endNamespace(name string) {
 func encodeResponsesTool(w *builder, t stoa.Tool, own stoa.ToolForm, route stoa.Route) error {
 	w.open('{')
 	defer w.close('}')
+	if OpenAITool(own.Kind) != nil {
+		w.member("type", own.Kind)
+		w.members(own.Native)
+		return nil
+	}
+	if own.Deferred {
+		w.key("defer_loading").raw("true")
+	}
 	if own.Custom {
 		w.member("type", "custom")
 		w.member("name", t.Name)
@@ -385,14 +424,18 @@ func encodeResponsesName(w *builder, call stoa.Call, name string, route stoa.Rou
 		own = *call.Tools[i].Form
 	}
 	w.open('{')
-	if own.Custom {
+	defer w.close('}')
+	switch {
+	case OpenAITool(own.Kind) != nil:
+		w.member("type", own.Kind)
+		return
+	case own.Custom:
 		w.member("type", "custom")
-	} else {
+	default:
 		w.member("type", "function")
 	}
 	w.optional("namespace", own.Namespace)
 	w.member("name", own.Name)
-	w.close('}')
 }
 
 func encodeResponsesChoice(w *builder, call stoa.Call, route stoa.Route) {

@@ -2,6 +2,7 @@ package fakeup
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,12 +12,23 @@ import (
 // A declared is a tool of OpenAI's Responses format.
 type declared struct {
 	namespace, name string
-	custom          bool // its input is a text
+	custom          bool   // its input is a text
+	kind            string // the type of one of OpenAI's own tools
+}
+
+// ownTools are OpenAI's tools that callers run: the names, the types of their calls and the members
+// of these that have the arguments.
+var ownTools = map[any][3]string{
+	"apply_patch": {"apply_patch", "apply_patch_call", "operation"}, "shell": {"shell", "shell_call", "action"}, "local_shell": {"local_shell", "local_shell_call", "action"},
+	"computer": {"computer", "computer_call"}, "computer_use_preview": {"computer", "computer_call"}, "tool_search": {"tool_search", "tool_search_call", "arguments"},
 }
 
 // matches reports whether an object of the request names the tool.
 func (d declared) matches(o object) bool {
 	namespace, _ := o["namespace"].(string)
+	if d.kind != "" {
+		return o["type"] == d.kind
+	}
 	return namespace == d.namespace && o["name"] == d.name && (o["type"] == "custom") == d.custom
 }
 
@@ -29,10 +41,18 @@ func (a *ask) declare(path string, list any, namespace string) *refusal {
 	for i, t := range tools {
 		o, _ := t.(object)
 		name, _ := o["name"].(string)
+		d := declared{namespace: namespace, name: name, custom: o["type"] == "custom"}
+		if own, is := ownTools[o["type"]]; is {
+			if name != "" {
+				return bad("Unknown parameter: '%s[%d].name'.", path, i)
+			}
+			d.name, d.kind = own[0], o["type"].(string)
+			a.declared = append(a.declared, d)
+			continue
+		}
 		if name == "" {
 			return bad("Missing required parameter: '%s[%d].name'.", path, i)
 		}
-		d := declared{namespace, name, o["type"] == "custom"}
 		switch o["type"] {
 		case "function":
 			if o["parameters"] == nil {
@@ -72,6 +92,18 @@ func (c toolCall) item(tools []declared, status string) object {
 			continue
 		}
 		item := object{"id": "fc_" + c.id, "type": "function_call", "status": status, "call_id": c.id, "name": d.name, "arguments": c.arguments}
+		if own := ownTools[d.kind]; d.kind != "" {
+			members, _ := raw(c.arguments).(json.RawMessage)
+			item = object{"id": "own_" + c.id, "type": own[1], "status": status, "call_id": c.id, own[2]: members, "created_by": "model"}
+			if d.kind == "tool_search" {
+				item["execution"] = "client"
+			}
+			if own[2] == "" {
+				delete(item, "")
+				maps.Copy(item, readObject(members))
+			}
+			return item
+		}
 		if d.namespace != "" {
 			item["namespace"] = d.namespace
 		}
@@ -88,4 +120,9 @@ func (c toolCall) item(tools []declared, status string) object {
 		return item
 	}
 	return object{"id": "fc_" + c.id, "type": "function_call", "status": status, "call_id": c.id, "name": c.name, "arguments": c.arguments}
+}
+
+func readObject(text json.RawMessage) (o object) {
+	_ = json.Unmarshal(text, &o)
+	return o
 }

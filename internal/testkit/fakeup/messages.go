@@ -30,6 +30,9 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 		return a, bad("anthropic-version: header is required")
 	}
 	known := []string{"model", "max_tokens", "system", "messages", "stream", "temperature", "top_p", "top_k", "stop_sequences", "metadata", "thinking", "output_config", "tools", "tool_choice", "service_tier", "cache_control"}
+	if strings.Contains(r.Header.Get("Anthropic-Beta"), "context-management-2025-06-27") {
+		known = append(known, "context_management")
+	}
 	for k := range body {
 		if !slices.Contains(known, k) {
 			return a, bad("%s: Extra inputs are not permitted", k)
@@ -60,7 +63,7 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 	if no := a.messagesBlocks(body); no != nil {
 		return a, no
 	}
-	names, no := a.messagesTools(body)
+	names, no := a.messagesTools(r, body)
 	if no != nil {
 		return a, no
 	}
@@ -139,12 +142,22 @@ func (a *ask) messagesThinking(body object, newer bool) *refusal {
 	return nil
 }
 
+// ownDated are the types of Anthropic's own tools that callers run.
+var ownDated = regexp.MustCompile(`^(bash|text_editor|memory|computer)_[0-9]{8}$`)
+
 // messagesTools checks the tools and returns their names.
-func (a *ask) messagesTools(body object) (names []any, no *refusal) {
+func (a *ask) messagesTools(r *http.Request, body object) (names []any, no *refusal) {
 	tools, _ := body["tools"].([]any)
 	a.tools = len(tools) > 0
 	for i, t := range tools {
 		o, _ := t.(object)
+		if kind, _ := o["type"].(string); ownDated.MatchString(kind) {
+			if beta := map[string]string{"computer_20251124": "computer-use-2025-11-24", "computer_20250124": "computer-use-2025-01-24"}[kind]; o["name"] == nil || !strings.Contains(r.Header.Get("Anthropic-Beta"), beta) {
+				return nil, bad("tools.%d: Input tag '%s' found using 'type' does not match any of the expected tags", i, kind)
+			}
+			names = append(names, o["name"])
+			continue
+		}
 		schema, ok := o["input_schema"].(object)
 		if !ok || schema["type"] != "object" || o["name"] == "" {
 			return nil, bad("tools.%d.custom.input_schema.type: Field required", i)

@@ -149,6 +149,30 @@ func (a *ask) responsesChoice(body object) *refusal {
 
 func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 	o, _ := item.(object)
+	if kind, _ := o["type"].(string); a.ownItem(kind) {
+		id := o["call_id"]
+		if id == nil || o["id"] != nil && !strings.HasPrefix(kind, "local_shell_") {
+			return bad("Missing required parameter: 'input[%d].call_id'.", i)
+		}
+		if strings.HasSuffix(kind, "_call") {
+			calls[id] = true
+			return nil
+		}
+		if !calls[id] {
+			return bad("No tool call found for %s with call_id %v.", kind, id)
+		}
+		if calls[id], a.results = false, true; !slices.Contains(slices.Collect(maps.Values(calls)), true) {
+			a.rounds++
+		}
+		if kind == "tool_search_output" {
+			before := a.declared // among them tools that were deferred, which the search has found
+			a.declared = nil
+			no := a.declare(fmt.Sprintf("input[%d].tools", i), o["tools"], "")
+			a.declared = append(a.declared, before...)
+			return no
+		}
+		return nil
+	}
 	switch kind := o["type"]; kind {
 	case nil, "message":
 		role, _ := o["role"].(string)
@@ -215,6 +239,16 @@ func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 		return bad("Invalid value: '%v'. Supported values for input[%d].type are: 'message', 'function_call', 'function_call_output', 'reasoning'.", kind, i)
 	}
 	return nil
+}
+
+// ownItem reports whether an item is a call of one of OpenAI's own tools, or its output.
+func (a *ask) ownItem(kind string) bool {
+	for _, own := range ownTools {
+		if kind == own[1] || kind == own[1]+"_output" || kind == "tool_search_output" {
+			return true
+		}
+	}
+	return false
 }
 
 // customMark precedes the ids of calls of custom tools in a set.
@@ -388,6 +422,14 @@ func (f responses) frames(p plan) []frame {
 				out[len(out)-1].delta = true
 			}
 			event("response.custom_tool_call_input.done", object{"item_id": o["id"], "output_index": i, "input": o["input"]})
+		case "shell_call", "apply_patch_call", "local_shell_call", "computer_call", "tool_search_call":
+			begun["call_id"] = o["call_id"] // the vendor adds the rest as it comes
+			event("response.output_item.added", object{"output_index": i, "item": begun})
+			if o["type"] == "shell_call" {
+				event("response.shell_call_command.added", object{"output_index": i, "command_index": 0, "command": ""})
+				event("response.shell_call_command.delta", object{"output_index": i, "command_index": 0, "delta": "ls"})
+				event("response.shell_call_command.done", object{"output_index": i, "command_index": 0, "command": "ls"})
+			}
 		case "function_call":
 			begun["call_id"], begun["name"], begun["arguments"] = o["call_id"], o["name"], ""
 			if o["namespace"] != nil {

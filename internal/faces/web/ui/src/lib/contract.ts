@@ -874,7 +874,9 @@ export interface CreateResponse {
   prompt?: null;
   prompt_cache_key?: string | null;
   reasoning?: {
+    context?: string | null;
     effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
+    mode?: string | null;
     summary?: "auto" | "concise" | "detailed" | null;
   } | null;
   safety_identifier?: string | null;
@@ -895,7 +897,7 @@ export interface CreateResponse {
     verbosity?: "low" | "medium" | "high" | null;
   } | null;
   tool_choice?: "auto" | "none" | "required" | ToolChoice | null;
-  tools?: (FunctionTool | CustomTool | NamespaceTool | OtherTool)[] | null;
+  tools?: (FunctionTool | CustomTool | NamespaceTool | VendorTool | OtherTool)[] | null;
   top_logprobs?: number | null;
   top_p?: number | null;
   truncation?: "auto" | "disabled" | null;
@@ -1528,7 +1530,7 @@ export interface Health {
 }
 
 export interface InputAdditionalTools {
-  tools: (FunctionTool | CustomTool | NamespaceTool | OtherTool)[];
+  tools: (FunctionTool | CustomTool | NamespaceTool | VendorTool | OtherTool)[];
   type: "additional_tools";
 }
 
@@ -1603,7 +1605,7 @@ export interface InputImage {
   type: "input_image";
 }
 
-export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput | InputCustomToolCall | InputAdditionalTools | InputOtherItem | InputCompaction | InputCompactionTrigger;
+export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput | InputCustomToolCall | InputVendorToolCall | InputVendorToolCallOutput | InputAdditionalTools | InputOtherItem | InputCompaction | InputCompactionTrigger;
 
 export interface InputList {
   data: OpenInput[];
@@ -1618,7 +1620,7 @@ export interface InputMessage {
 }
 
 export interface InputOtherItem {
-  type: "web_search_call" | "file_search_call" | "computer_call" | "computer_call_output" | "code_interpreter_call" | "image_generation_call" | "local_shell_call" | "local_shell_call_output" | "shell_call" | "shell_call_output" | "apply_patch_call" | "apply_patch_call_output" | "tool_search_call" | "tool_search_output" | "mcp_call" | "mcp_list_tools" | "mcp_approval_request" | "mcp_approval_response";
+  type: "web_search_call" | "file_search_call" | "code_interpreter_call" | "image_generation_call" | "mcp_call" | "mcp_list_tools" | "mcp_approval_request" | "mcp_approval_response";
 }
 
 export type InputPart = {
@@ -1637,6 +1639,20 @@ export interface InputReasoning {
 export interface InputTokens {
   input_tokens: number;
   object: "response.input_tokens";
+}
+
+export interface InputVendorToolCall {
+  action?: Record<string, unknown> | null;
+  call_id?: string | null;
+  operation?: Record<string, unknown> | null;
+  status?: "in_progress" | "completed" | "incomplete" | null;
+  type: "apply_patch_call" | "shell_call" | "local_shell_call" | "computer_call" | "tool_search_call";
+}
+
+export interface InputVendorToolCallOutput {
+  call_id?: string | null;
+  status?: "in_progress" | "completed" | "incomplete" | "failed" | null;
+  type: "apply_patch_call_output" | "shell_call_output" | "local_shell_call_output" | "computer_call_output" | "tool_search_output";
 }
 
 export interface Invitation {
@@ -2173,7 +2189,7 @@ export interface OutputFunctionCall {
   type: "function_call";
 }
 
-export type OutputItem = OutputMessage | OutputReasoning | OutputFunctionCall | OutputCustomToolCall | Compaction;
+export type OutputItem = OutputMessage | OutputReasoning | OutputFunctionCall | OutputCustomToolCall | OutputVendorToolCall | Compaction;
 
 export interface OutputMessage {
   content: OutputPart[];
@@ -2203,6 +2219,17 @@ export interface OutputText {
   logprobs: unknown[];
   text: string;
   type: "output_text";
+}
+
+export interface OutputVendorToolCall {
+  action?: Record<string, unknown>;
+  actions?: Record<string, unknown>[];
+  call_id: string;
+  execution?: string;
+  id: string;
+  operation?: Record<string, unknown>;
+  status: "in_progress" | "completed";
+  type: "apply_patch_call" | "shell_call" | "local_shell_call" | "computer_call" | "tool_search_call";
 }
 
 export interface Pack {
@@ -2670,7 +2697,7 @@ export interface Response {
     verbosity?: "low" | "medium" | "high";
   };
   tool_choice: "auto" | "none" | "required" | ToolChoice;
-  tools: (ResponseFunctionTool | ResponseCustomTool | ResponseNamespaceTool)[];
+  tools: (ResponseFunctionTool | ResponseCustomTool | ResponseNamespaceTool | VendorTool)[];
   top_logprobs: 0;
   top_p: number;
   truncation: "auto" | "disabled";
@@ -3435,11 +3462,11 @@ export interface ToolChoice {
   name?: string | null;
   namespace?: string | null;
   tools?: ({
-    name: string;
+    name?: string;
     namespace?: string | null;
-    type: "function" | "custom";
+    type: "function" | "custom" | "apply_patch" | "shell" | "local_shell" | "computer" | "computer_use_preview" | "tool_search";
   })[] | null;
-  type: "function" | "custom" | "allowed_tools";
+  type: "function" | "custom" | "allowed_tools" | "apply_patch" | "shell" | "local_shell" | "computer" | "computer_use_preview" | "tool_search";
 }
 
 export interface ToolConfirmation {
@@ -3733,6 +3760,10 @@ export interface User {
   key: KeyOfCaller;
   name: string;
   plan: Plan;
+}
+
+export interface VendorTool {
+  type: "apply_patch" | "shell" | "local_shell" | "computer" | "computer_use_preview" | "tool_search";
 }
 
 export type VisitorAttachments = {
