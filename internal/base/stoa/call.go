@@ -109,6 +109,9 @@ type Trail struct {
 	// moved or shortened.
 	MarkedBy     MarkedBy
 	MarksChanged bool
+	// Described means that a part of a tool's schema was put into a description, because the
+	// provider does not accept it.
+	Described bool
 }
 
 // Forget releases the input of a call that will not be repeated: it may be megabytes, and

@@ -46,27 +46,32 @@ func TestReceiptsSayWhatWasDone(t *testing.T) {
 		return body{"text": body{"format": body{"type": "json_schema", "name": "n", "strict": strict, "schema": json.RawMessage(schema)}}}
 	}
 	tools := body{"tools": []body{{"type": "function", "name": "f"}, {"type": "function", "name": "g"}}}
+	either := body{"tools": []body{{"type": "function", "name": "f", "parameters": json.RawMessage(`{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}`)}}}
 	for name, tc := range map[string]struct {
 		model, input string
 		more         body
 		want         string
 	}{
-		"a plain call":              {"alpha-sonnet-5-5", "Hi", nil, ""},
-		"tools that are as asked":   {"alpha-sonnet-5-5", "call: f {}\ncall: g {}", tools, ""},
-		"a tool of a vendor":        {"alpha-sonnet-5-5", "call: f {}", body{"tools": []body{{"type": "web_search"}, {"type": "function", "name": "f"}}}, "tools_left_out"},
-		"a forced choice":           {"alpha-sonnet-5-5", "call: f {}", with(body{"tool_choice": "required"}, tools), "tool_choice_auto"},
-		"a schema that fits":        {"gamma-6-luna", "say: x", strict(closed), ""},
-		"a schema that is open":     {"gamma-6-luna", "say: x", strict(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`), "schema_rewritten"},
-		"a schema that cannot fit":  {"alpha-sonnet-5-5", "say: x", strict(`{"type":"object","properties":{"a":{"type":"string","minLength":3}},"required":["a"],"additionalProperties":false}`), "strict_dropped"},
-		"a model without strict":    {"delta-v4-flash", "say: x", strict(closed), "strict_dropped"},
-		"a format that fits":        {"gamma-6-luna", `say: {"a":"b"}`, format(closed, true), ""},
-		"a format that does not":    {"alpha-haiku-4-5", `say: {"a":"b"}`, format(`{"type":"object","properties":{"a":{"type":"string","minLength":3}},"required":["a"],"additionalProperties":false}`, false), "schema_rewritten"},
-		"a format in words":         {"delta-v4-flash", `say: {"a":"b"}`, format(closed, true), "format_in_words"},
-		"an object in words":        {"alpha-haiku-4-5", `say: {"a":"b"}`, body{"text": body{"format": body{"type": "json_object"}}}, "format_in_words"},
-		"no JSON":                   {"gamma-6-luna", "say: ```json\n{}\n```", format(closed, true), "invalid_json"},
-		"half of the JSON":          {"gamma-6-luna", "stop: length\nsay: {\"a\":", format(closed, true), ""},
-		"a second call":             {"delta-v4-flash", "call: f {}\ncall: g {}", with(body{"parallel_tool_calls": false}, tools), "calls_dropped"},
-		"arguments that are broken": {"delta-v4-flash", "call: f {a}\ncall: g {}", tools, "invalid_arguments"},
+		"a plain call":                              {"alpha-sonnet-5-5", "Hi", nil, ""},
+		"tools that are as asked":                   {"alpha-sonnet-5-5", "call: f {}\ncall: g {}", tools, ""},
+		"a tool of a vendor":                        {"alpha-sonnet-5-5", "call: f {}", body{"tools": []body{{"type": "web_search"}, {"type": "function", "name": "f"}}}, "tools_left_out"},
+		"a forced choice":                           {"alpha-sonnet-5-5", "call: f {}", with(body{"tool_choice": "required"}, tools), "tool_choice_auto"},
+		"a schema that fits":                        {"gamma-6-luna", "say: x", strict(closed), ""},
+		"a schema that is open":                     {"gamma-6-luna", "say: x", strict(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`), "schema_rewritten"},
+		"a schema that cannot fit":                  {"alpha-sonnet-5-5", "say: x", strict(`{"type":"object","properties":{"a":{"type":"string","minLength":3}},"required":["a"],"additionalProperties":false}`), "strict_dropped"},
+		"a schema in the description":               {"alpha-sonnet-5-5", "say: x", either, "schema_rewritten"},
+		"a schema in the description, for Gemini":   {"beta-3.8-flash", "say: x", either, "schema_rewritten"},
+		"a schema in the description, for OpenAI":   {"gamma-6-luna", "say: x", either, "schema_rewritten"},
+		"a schema in the description, for DeepSeek": {"delta-v4-flash", "say: x", either, "schema_rewritten"},
+		"a model without strict":                    {"delta-v4-flash", "say: x", strict(closed), "strict_dropped"},
+		"a format that fits":                        {"gamma-6-luna", `say: {"a":"b"}`, format(closed, true), ""},
+		"a format that does not":                    {"alpha-haiku-4-5", `say: {"a":"b"}`, format(`{"type":"object","properties":{"a":{"type":"string","minLength":3}},"required":["a"],"additionalProperties":false}`, false), "schema_rewritten"},
+		"a format in words":                         {"delta-v4-flash", `say: {"a":"b"}`, format(closed, true), "format_in_words"},
+		"an object in words":                        {"alpha-haiku-4-5", `say: {"a":"b"}`, body{"text": body{"format": body{"type": "json_object"}}}, "format_in_words"},
+		"no JSON":                                   {"gamma-6-luna", "say: ```json\n{}\n```", format(closed, true), "invalid_json"},
+		"half of the JSON":                          {"gamma-6-luna", "stop: length\nsay: {\"a\":", format(closed, true), ""},
+		"a second call":                             {"delta-v4-flash", "call: f {}\ncall: g {}", with(body{"parallel_tool_calls": false}, tools), "calls_dropped"},
+		"arguments that are broken":                 {"delta-v4-flash", "call: f {a}\ncall: g {}", tools, "invalid_arguments"},
 		"sealed by another": {"alpha-sonnet-5-5", "", with(body{"input": []body{
 			{"role": "user", "content": "say: x"},
 			{"type": "reasoning", "summary": []body{}, "encrypted_content": "stoa1.AAAA"},

@@ -434,6 +434,9 @@ func (s *Stream) adjustments(c *stoa.Charge) (a stoa.Adjustments) {
 	if s.trail.EndUnknown {
 		a |= stoa.EndUnknown
 	}
+	if s.trail.Described {
+		a |= stoa.SchemaRewritten
+	}
 	if s.trail.MarksChanged {
 		a |= stoa.CacheMarksChanged
 	}

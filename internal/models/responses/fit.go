@@ -65,7 +65,7 @@ func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 			e.adjusted |= stoa.GrammarInWords
 		}
 		if t.Strict == nil || !*t.Strict {
-			continue
+			continue // whether a part went into its description is known when the call is encoded
 		}
 		if sandbox {
 			e.strict = append(e.strict, t.Name)

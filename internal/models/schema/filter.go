@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// Moved begins the part of a description that has the keywords which the vendor does not accept.
+const Moved = "It also has to fit this schema: "
+
 // filter removes the keywords that the vendor refuses from a schema, and notes them in the
 // description.
 func (f *fitter) filter(n *node, root bool) {
@@ -50,7 +53,7 @@ func (f *fitter) note(notes []byte, key string, value *node) []byte {
 		return notes
 	}
 	if len(notes) == 0 {
-		notes = append(notes, "It also has to fit this schema: {"...)
+		notes = append(append(notes, Moved...), '{')
 	} else {
 		notes = append(notes, ',')
 	}

@@ -307,6 +307,7 @@ func (a *attempt) encode() *wire.Failure {
 	if call.Trail != nil {
 		call.Trail.LeftOut = a.plain || request.Reasoning < call.Reasoning()
 		call.Trail.MarkedBy, call.Trail.MarksChanged = cmp.Or(request.MarkedBy, stoa.MarkedByVendor), request.MarksChanged
+		call.Trail.Described = request.Described
 		if marks, _ := call.Marks(); request.MarkedBy == "" && marks > 0 {
 			call.Trail.MarksChanged = true
 		}

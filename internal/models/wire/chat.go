@@ -73,7 +73,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 		return Request{}, err
 	}
 	w.close('}')
-	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
+	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning, Described: w.described}, nil
 }
 
 // vendor implements [fitting].

@@ -22,6 +22,7 @@ type builder struct {
 	b         []byte
 	reasoning int       // number of reasoning segments in it
 	tools     stoa.Mark // of the tools, which follow the messages
+	described bool      // a part of a tool's schema is in its description
 	lists     bool      // of Responses: texts are parts, which can be marked
 	marks     int       // number of marks in it
 	long      bool      // one of them is long

@@ -31,7 +31,7 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 	if call.Whole {
 		method = "generateContent"
 	}
-	return Request{Path: geminiPath(route, method), Header: h, Body: w.b, Reasoning: w.reasoning}, nil
+	return Request{Path: geminiPath(route, method), Header: h, Body: w.b, Reasoning: w.reasoning, Described: w.described}, nil
 }
 
 // geminiPath returns the path of a method of the route's model.

@@ -291,7 +291,7 @@ func encodeGeminiTools(w *builder, call stoa.Call, route stoa.Route) error {
 		w.open('{')
 		w.member("name", geminiName(t.Name))
 		w.member("description", t.Description)
-		parameters, strict, err := FitTool(t, route)
+		parameters, strict, err := w.fit(t, route)
 		if err != nil {
 			return err
 		}

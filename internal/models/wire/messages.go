@@ -51,7 +51,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	}
 	w.close('}')
 	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", messagesBetas(&call, bound)})
-	return w.marked(Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning}, &call), nil
+	return w.marked(Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning, Described: w.described}, &call), nil
 }
 
 // visible returns the sequences that are not only white space, which the vendor refuses.

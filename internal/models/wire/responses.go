@@ -52,7 +52,7 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 		return Request{}, err
 	}
 	w.close('}')
-	req := Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}
+	req := Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning, Described: w.described}
 	if takesBreakpoints(&call, route) {
 		if req = w.marked(req, &call); req.MarkedBy == stoa.MarkedByNone && !explicit {
 			req.MarkedBy = stoa.MarkedByVendor

@@ -68,10 +68,17 @@ func withProperties(parameters string) string {
 	return parameters + `"properties":{}}`
 }
 
+// fit is [FitTool]; it records whether a part of the schema went into a description.
+func (w *builder) fit(t stoa.Tool, route stoa.Route) (parameters string, strict bool, err error) {
+	parameters, strict, err = FitTool(t, route)
+	w.described = w.described || strings.Count(parameters, schema.Moved) > strings.Count(t.Parameters, schema.Moved)
+	return parameters, strict, err
+}
+
 // fitted writes a tool's parameters in the form that the vendor of the route accepts, and
 // returns whether the vendor enforces them.
 func (w *builder) fitted(t stoa.Tool, route stoa.Route) (strict bool, err error) {
-	parameters, strict, err := FitTool(t, route)
+	parameters, strict, err := w.fit(t, route)
 	w.raw(parameters)
 	return strict, err
 }

@@ -66,6 +66,7 @@ type Request struct {
 	MarkedBy     stoa.MarkedBy
 	MarksChanged bool
 	Long         bool // the body has a long mark
+	Described    bool // a part of a tool's schema is in a description, because the vendor does not accept it
 }
 
 // A Failure describes the failure of an upstream call: the error for the caller, and the

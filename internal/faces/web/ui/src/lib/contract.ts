@@ -1642,9 +1642,7 @@ export interface InputTokens {
 }
 
 export interface InputVendorToolCall {
-  action?: Record<string, unknown> | null;
   call_id?: string | null;
-  operation?: Record<string, unknown> | null;
   status?: "in_progress" | "completed" | "incomplete" | null;
   type: "apply_patch_call" | "shell_call" | "local_shell_call" | "computer_call" | "tool_search_call";
 }
@@ -3462,10 +3460,10 @@ export interface ToolChoice {
   name?: string | null;
   namespace?: string | null;
   tools?: ({
-    name?: string;
+    name: string;
     namespace?: string | null;
-    type: "function" | "custom" | "apply_patch" | "shell" | "local_shell" | "computer" | "computer_use_preview" | "tool_search";
-  })[] | null;
+    type: "function" | "custom";
+  } | VendorTool)[] | null;
   type: "function" | "custom" | "allowed_tools" | "apply_patch" | "shell" | "local_shell" | "computer" | "computer_use_preview" | "tool_search";
 }
 
