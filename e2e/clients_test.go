@@ -21,6 +21,9 @@ func TestClientsCallTools(t *testing.T) { drive(t, "extensions.test.mjs", allExt
 // Clients of chat completions and of Messages.
 func TestClientsOfOtherFormats(t *testing.T) { drive(t, "compat.test.mjs", allExtensions) }
 
+// Clients that run tools which a vendor has defined.
+func TestClientsRunVendorTools(t *testing.T) { drive(t, "vendortools.test.mjs", allExtensions) }
+
 // drive runs a test file of openai-js against a server with these settings. It requires Node,
 // and packages that "npm ci" in e2e/openai-js installs.
 func drive(t *testing.T, file, settings string) {
