@@ -185,14 +185,15 @@ models:
   %s: {routes: [{provider: v-%s, model: %s}]}
 `, a.model, wire, upstreamNames[wire]))
 	h.start()
+	url := recorded(t, h.url, a.name, wire, home, dir)
 	if a.config != "" {
-		write(filepath.Join(home, a.config), strings.ReplaceAll(a.settings, "http://127.0.0.1:8080", h.url))
+		write(filepath.Join(home, a.config), strings.ReplaceAll(a.settings, "http://127.0.0.1:8080", url))
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, a.command[0]), append(a.command[1:], "Run sh test.sh and repair add.sh.")...)
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"HOME=" + home, "PATH=" + os.Getenv("PATH"),
-		"STOA_API_KEY=" + ownerKey, "ANTHROPIC_BASE_URL=" + h.url + "/api", "ANTHROPIC_AUTH_TOKEN=" + ownerKey,
+		"STOA_API_KEY=" + ownerKey, "ANTHROPIC_BASE_URL=" + url + "/api", "ANTHROPIC_AUTH_TOKEN=" + ownerKey,
 		// They do without the network.
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
 	}

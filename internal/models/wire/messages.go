@@ -40,6 +40,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	w.stops("stop_sequences", visible(call.Stops))
 	off, _ := thinking(call, route.Traits)
 	bound := reasoning && route.Traits.Binding && !off
+	call.ContextManagement = contextEdits(call.ContextManagement, !off && len(route.Traits.Efforts) > 0)
 	if err := encodeMessagesOptions(w, call, route, bound); err != nil {
 		return Request{}, err
 	}

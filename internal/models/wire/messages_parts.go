@@ -352,7 +352,7 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 		w.key("thinking").open('{')
 		w.member("type", route.Traits.ThinkingOff)
 		w.close('}')
-	case bound || call.Summary && len(route.Traits.Efforts) > 0: // other models do not reason without a budget
+	case bound || (call.Summary || strings.Contains(call.ContextManagement, clearThinking)) && len(route.Traits.Efforts) > 0: // other models do not reason without a budget
 		w.key("thinking").open('{')
 		w.member("type", "adaptive")
 		if call.Summary {
@@ -449,6 +449,29 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	}
 	w.close('}')
 	return nil
+}
+
+// clearThinking begins the types of edits of the context that concern thinking.
+const clearThinking = `"clear_thinking_`
+
+// contextEdits returns the edits of the context that the vendor accepts: it refuses those that
+// concern thinking if the request does not ask for thinking. It returns an empty text if none remain.
+func contextEdits(text string, thinks bool) string {
+	if thinks || !strings.Contains(text, clearThinking) {
+		return text
+	}
+	w := builder{b: []byte(`{"edits":[`)}
+	before := len(w.b)
+	c := jsonx.NewReplyCursor([]byte(Member(text, "edits")))
+	for ok := c.Array(); ok && c.Element(); {
+		if edit := string(c.Raw()); !strings.HasPrefix(Member(edit, "type"), clearThinking) {
+			w.raw(edit)
+		}
+	}
+	if len(w.b) == before {
+		return ""
+	}
+	return string(append(w.b, "]}"...))
 }
 
 // messagesState reads the data of a segment of reasoning: the vendor's block, empty if the

@@ -126,6 +126,14 @@ func (a *ask) messagesThinking(body object, newer bool) *refusal {
 			}
 		}
 	}
+	context, _ := body["context_management"].(object)
+	edits, _ := context["edits"].([]any)
+	thinks, _ := body["thinking"].(object)
+	for _, e := range edits {
+		if kind, _ := e.(object)["type"].(string); strings.HasPrefix(kind, "clear_thinking_") && thinks["type"] != "enabled" && thinks["type"] != "adaptive" {
+			return bad("`%s` strategy requires `thinking` to be enabled or adaptive", kind)
+		}
+	}
 	if oc, ok := body["output_config"].(object); ok {
 		if e, ok := oc["effort"]; ok && !slices.Contains([]any{"low", "medium", "high", "xhigh", "max"}, e) {
 			return bad("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
