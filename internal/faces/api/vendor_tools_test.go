@@ -186,8 +186,8 @@ func TestHistoriesOfVendorToolsStay(t *testing.T) {
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
 		r := h.Client(t).Want(200, "POST", responses, json.RawMessage(`{"model":"`+model+`","input":[{"role":"user","content":"hi"},
 			{"type":"shell_call","id":"sh_1","call_id":"mine","status":"completed","action":{"commands":["run-mine"]}},{"type":"shell_call_output","call_id":"mine","output":[{"stdout":"out-mine"}]},
-			{"type":"local_shell_call","id":"lsh_1","call_id":"lsh_1","status":"completed","action":{"type":"exec","command":["run-local"],"env":{}}},{"type":"local_shell_call_output","id":"lsh_1","output":"out-local"},
-			{"type":"apply_patch_call","call_id":"p1","status":"completed","operation":{"type":"delete_file","path":"patched"}},{"type":"apply_patch_call_output","call_id":"p1","status":"failed"},
+			{"type":"local_shell_call","id":"lsh_1","call_id":"other","status":"completed","action":{"type":"exec","command":["run-local"],"env":{}}},{"type":"local_shell_call_output","id":"lsh_1","output":"out-local"},
+			{"type":"apply_patch_call","call_id":"p1","status":"completed","operation":{"type":"delete_file","path":"patched \\u0000"}},{"type":"apply_patch_call_output","call_id":"p1","status":"failed"},
 			{"type":"shell_call","id":"sh_2","call_id":"theirs","status":"completed","environment":{"type":"container_reference","container_id":"c"},"action":{"commands":["run-theirs"]}},{"type":"shell_call_output","call_id":"theirs","output":[{"stdout":"out-theirs"}]},
 			{"type":"web_search_call","id":"ws"},{"role":"user","content":"more"}],"tools":[{"type":"shell"}]}`))
 		sent := lastBody(f)
@@ -203,6 +203,7 @@ func TestHistoriesOfVendorToolsStay(t *testing.T) {
 	for _, c := range []struct{ items, param, says string }{
 		{`{"type":"brand_new_call","call_id":"x"}`, "input[1].type", "other items are not"},
 		{`{"type":"shell_call","call_id":"x"}`, "input[1].action", "missing"},
+		{`{"type":"shell_call","call_id":"x","action":{"commands":["\u0000"]}}`, "input[1]", "NUL"},
 		{`{"type":"shell_call","action":{}}`, "input[1].call_id", "missing"},
 		{`{"type":"shell_call","call_id":7,"action":{}}`, "input[1].call_id", "must be a string"},
 		{`{"type":"shell_call","call_id":"","action":{}}`, "input[1].call_id", "is empty"},

@@ -28,9 +28,10 @@ type extended struct {
 	reasoning    int           // items
 	textFile     bool          // a part is a text file, which must not be joined with other texts
 	foreign      []foreignTool
-	leftOut      map[string]bool // ids of calls that were left out, whose outputs are too
-	added        []stoa.Tool     // by items of the input
-	addedAt      string          // the path of the first of them
+	shells       map[string]string // ids of calls of a local shell, by those of their items
+	leftOut      map[string]bool   // ids of calls that were left out, whose outputs are too
+	added        []stoa.Tool       // by items of the input
+	addedAt      string            // the path of the first of them
 }
 
 // A foreignTool is a tool that the caller does not run.

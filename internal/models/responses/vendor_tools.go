@@ -89,6 +89,9 @@ func (p *parser) vendorItem(path string, it *inputItem) (members, callID string,
 	execution, environment := wire.Member(raw, "execution"), wire.Member(wire.Member(raw, "environment"), "type")
 	hosted := strings.HasPrefix(it.kind, "tool_search_") && execution != `"client"` || environment != "" && environment != `"local"`
 	if id.Kind() == '"' {
+		if call := p.extra().shells[string(id)]; call != "" && at == path+".id" { // it is the id of the call's item
+			id = jsonx.Value(appendText(nil, call))
+		}
 		if err := jsonx.Unmarshal(id, &callID); err != nil {
 			return "", "", false, badJSON(err)
 		}
@@ -114,10 +117,33 @@ func (p *parser) vendorItem(path string, it *inputItem) (members, callID string,
 		return "", "", false, stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", at).At(at)
 	case len(callID) > maxCallID && len([]rune(callID)) > maxCallID:
 		return "", "", false, tooLong(at, maxCallID)
-	case strings.Contains(raw, `\u0000`):
+	case hasNUL(raw):
 		return "", "", false, stoa.Errorf(stoa.CodeInvalidValue, "%q must not contain a NUL character.", path).At(path)
 	}
+	if item := known.ID; it.kind == "local_shell_call" && item.Kind() == '"' {
+		if x.shells == nil {
+			x.shells = map[string]string{}
+		}
+		x.shells[string(item)] = callID
+	}
 	return wire.Without(raw, drop...), callID, false, nil
+}
+
+// hasNUL reports whether a string in JSON has a NUL character.
+func hasNUL(raw string) bool {
+	const nul = `\u0000`
+	for i := strings.Index(raw, nul); i >= 0; {
+		before := strings.TrimRight(raw[:i], `\`)
+		if (i-len(before))%2 == 0 { // the backslash is not escaped itself
+			return true
+		}
+		next := strings.Index(raw[i+1:], nul)
+		if next < 0 {
+			return false
+		}
+		i += 1 + next
+	}
+	return false
 }
 
 // vendorCall adds a call of a tool that a vendor has defined.
