@@ -22,6 +22,7 @@ type Extensions struct {
 
 	ChatCompletions bool `yaml:"chatCompletions"` // POST /chat/completions
 	Messages        bool `yaml:"messages"`        // POST /messages
+	Gemini          bool `yaml:"gemini"`          // POST /models/{model}:generateContent and its siblings
 }
 
 // ExtensionOptions are settings of extensions; they have no effect while the extension is

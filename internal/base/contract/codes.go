@@ -210,5 +210,40 @@ func (c CodeInfo) MessagesForm() (status int, kind string) {
 	return c.Status, kind
 }
 
+// GeminiForm returns the HTTP status and the word of an error in the format of Google's APIs. Missing
+// credits are not 429, which clients of that format retry automatically. An unknown model is not
+// found, because it is a part of the path.
+func (c CodeInfo) GeminiForm() (status int, word string) {
+	switch {
+	case c.Type == TypeQuota:
+		return http.StatusPaymentRequired, "RESOURCE_EXHAUSTED"
+	case c.Code == stoa.CodeModelNotFound:
+		return http.StatusNotFound, "NOT_FOUND"
+	}
+	switch c.Status {
+	case http.StatusUnauthorized:
+		word = "UNAUTHENTICATED"
+	case http.StatusForbidden:
+		word = "PERMISSION_DENIED"
+	case http.StatusNotFound:
+		word = "NOT_FOUND"
+	case http.StatusMethodNotAllowed:
+		word = "UNIMPLEMENTED"
+	case http.StatusConflict:
+		word = "ABORTED"
+	case http.StatusTooManyRequests, http.StatusInsufficientStorage:
+		word = "RESOURCE_EXHAUSTED"
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		word = "UNAVAILABLE"
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		word = "DEADLINE_EXCEEDED"
+	default:
+		if word = "INTERNAL"; c.Status < 500 {
+			word = "INVALID_ARGUMENT"
+		}
+	}
+	return c.Status, word
+}
+
 // StatusOverloaded is the status of [CodeInfo.MessagesForm] for too much load.
 const StatusOverloaded = 529

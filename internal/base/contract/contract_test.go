@@ -185,6 +185,8 @@ func TestTheDocumentAndTheTableOfCodesAgree(t *testing.T) {
 					want := c.Status
 					if op.Extensions["x-error-form"] == "messages" {
 						want, _ = c.MessagesForm()
+					} else if op.Extensions["x-error-form"] == "gemini" {
+						want, _ = c.GeminiForm()
 					}
 					if n == 402 && c.Type == contract.TypeQuota { // of chat completions, as the operator says
 						want = n

@@ -289,8 +289,14 @@ func (e *editor) edited() []byte {
 	var out []byte
 	from := 0
 	for _, c := range e.edits {
-		if c.from < from {
+		if c.to <= from {
 			continue
+		}
+		if c.from < from { // the cut before it took the comma between them
+			c.from = from
+			if e.text[c.to] == ',' {
+				c.to++
+			}
 		}
 		out = append(append(out, e.text[from:c.from]...), c.with...)
 		from = c.to

@@ -2442,6 +2442,26 @@ type ExchangeEmbedURL struct {
 	Ticket     string `json:"ticket"`
 }
 
+// GeminiModelInfo defines model for GeminiModelInfo.
+type GeminiModelInfo struct {
+	// DisplayName Example: beta-3.8-flash
+	DisplayName     string `json:"displayName"`
+	InputTokenLimit int64  `json:"inputTokenLimit,omitempty,omitzero"`
+
+	// Name Example: models/beta-3.8-flash
+	Name             string `json:"name"`
+	OutputTokenLimit int64  `json:"outputTokenLimit,omitempty,omitzero"`
+
+	// SupportedGenerationMethods Example: ["generateContent","countTokens"]
+	SupportedGenerationMethods []string `json:"supportedGenerationMethods"`
+	Version                    string   `json:"version"`
+}
+
+// GeminiModelList defines model for GeminiModelList.
+type GeminiModelList struct {
+	Models []GeminiModelInfo `json:"models"`
+}
+
 // Grant defines model for Grant.
 type Grant struct {
 	AccountID   string                    `json:"accountId"`

@@ -40,7 +40,11 @@ const (
 // Keeps reports whether the requests of an operation are stored: those that call a model, in
 // any format.
 func Keeps(route string) bool {
-	return route == "POST /api/v1/responses" || route == "POST /api/v1/chat/completions" || route == "POST /api/v1/messages"
+	switch route {
+	case "POST /api/v1/responses", "POST /api/v1/chat/completions", "POST /api/v1/messages", "POST /api/v1/models/{model}:generateContent", "POST /api/v1/models/{model}:streamGenerateContent":
+		return true
+	}
+	return false
 }
 
 // A Log is the request log of a process. It is safe for concurrent use.

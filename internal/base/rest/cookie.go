@@ -48,7 +48,7 @@ func (b *Base) Session(r *http.Request) string {
 // key that they send.
 func (b *Base) accountOfSession(r *http.Request) (session, account string) {
 	accounts := r.Header[accountHeader]
-	if len(r.Header["Authorization"]) > 0 || len(r.Header["X-Api-Key"]) > 0 || len(accounts) != 1 {
+	if len(r.Header["Authorization"]) > 0 || len(r.Header["X-Api-Key"]) > 0 || len(r.Header["X-Goog-Api-Key"]) > 0 || len(accounts) != 1 {
 		return "", ""
 	}
 	return b.Session(r), accounts[0]
@@ -67,6 +67,14 @@ func (b *Base) Verify(r *http.Request) (stoa.Caller, error) {
 	headers := r.Header["Authorization"]
 	if keys := r.Header["X-Api-Key"]; len(headers) == 0 && len(keys) == 1 && b.takesBareKey(r.URL.Path) {
 		headers = []string{"Bearer " + keys[0]} // as Anthropic's clients send it
+	}
+	if b.takesGoogleKey(r.URL.Path) && len(headers) == 0 {
+		switch keys := r.Header["X-Goog-Api-Key"]; {
+		case len(keys) == 1:
+			headers = []string{"Bearer " + keys[0]} // as Google's clients send it
+		case len(keys) == 0 && r.URL.Query().Has("key"):
+			return stoa.Caller{}, stoa.Errorf(stoa.CodeUnauthorized, "A key in the address (?key=) is not accepted, because proxies log addresses. Send it in the header x-goog-api-key, and rotate it.")
+		}
 	}
 	if len(headers) != 1 { // two keys are rejected like none
 		headers = []string{""}

@@ -37,19 +37,25 @@ func (b *Base) fail(x *Exchange, err error) {
 
 // writeError sends an error in the format of the operation.
 func (x *Exchange) writeError(err error) {
-	if !x.messages {
+	if !x.messages && !x.gemini {
 		writeError(x, x.Log.ID, err, x.noCredits)
 		return
 	}
 	e := stoa.AsError(err)
 	info := contract.Code(e.Code)
-	status, _ := info.MessagesForm()
 	prepareError(x.Header(), e, info)
-	x.WriteHeader(status)
-	text := contract.AppendMessagesError(nil, &contract.MessagesError{
+	form := &contract.FormatError{
 		Code: string(info.Code), Param: cut(e.Param, maxParam), Message: cut(cmp.Or(e.Message, info.Meaning), maxMessage),
-		Retryable: retryable(e, info), RequestID: x.Log.ID,
-	})
+		Retryable: retryable(e, info), RequestID: x.Log.ID, RetryAfter: x.Header().Get("Retry-After"),
+	}
+	status, _ := info.MessagesForm()
+	write := contract.AppendMessagesError
+	if x.gemini {
+		status, _ = info.GeminiForm()
+		write = contract.AppendGeminiError
+	}
+	x.WriteHeader(status)
+	text := write(nil, form)
 	_, _ = x.Write(append(text, '\n')) // the caller may have disconnected
 }
 

@@ -20,6 +20,9 @@ import (
 
 const Prefix = "/api/v1"
 
+// betaPrefix is the prefix under which clients of Gemini's API also expect the models and their operations.
+const betaPrefix = "/api/v1beta"
+
 // An Exchange is one request on its way to its reply. It is the [http.ResponseWriter]
 // of all inner handlers.
 type Exchange struct {
@@ -29,6 +32,7 @@ type Exchange struct {
 	body []byte // the bearer token or key, after the input is read
 
 	messages  bool // errors have the format of Anthropic's Messages
+	gemini    bool // errors have the format of Gemini's API
 	noCredits int  // status of errors of the type insufficient_quota; 0: that of the code
 
 	change *change // for the audit log; nil if it does not record the operation
@@ -122,6 +126,7 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 		if x.messages = (b.Extensions.Messages || r.Method == http.MethodPost) && Under(r.URL.Path, Prefix+"/messages"); x.messages {
 			h.Set("request-id", x.Log.ID) // for Anthropic's clients
 		}
+		x.gemini = Under(r.URL.Path, betaPrefix) || Under(r.URL.Path, Prefix) && stoa.IsGemini(r.URL.Path)
 		if Under(r.URL.Path, Prefix+"/chat/completions") {
 			x.noCredits = b.ChatNoCredits
 		}
@@ -215,7 +220,7 @@ func (b *Base) isForWeb(r *http.Request) bool {
 		return false
 	}
 	p := r.URL.Path
-	return !Under(p, Prefix) || Under(p, Prefix+"/doc")
+	return !Under(p, Prefix) && !Under(p, betaPrefix) || Under(p, Prefix+"/doc")
 }
 
 // Under reports whether p is dir or below it.
@@ -260,19 +265,17 @@ func (b *Base) served(op *operation, h handler) http.Handler {
 
 // noRoute answers if no route matches: with the methods of the path if it has any,
 // instead of the plain text of the mux.
-func noRoute(mux *http.ServeMux, patterns []string) handler {
+func noRoute(mux *http.ServeMux, patterns []string, custom customMethods) handler {
 	return func(x *Exchange) error {
 		var allow []string
 		for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut} {
 			other := *x.HTTP
 			other.Method = method
-			if _, pattern := mux.Handler(&other); pattern != "/" {
+			if _, pattern := mux.Handler(&other); pattern != "/" && custom.have(pattern, x.HTTP.URL.Path) {
 				allow = append(allow, method)
 			}
 		}
 		switch {
-		case stoa.IsGemini(x.HTTP.URL.Path):
-			return stoa.NoGemini()
 		case len(allow) == 0:
 			return notFound(x.HTTP, patterns)
 		}
@@ -311,8 +314,15 @@ var formats = map[string]string{Prefix + "/chat/completions": "chatCompletions",
 
 // notFound returns the error for a path without a route, with the most similar path of the patterns.
 func notFound(r *http.Request, patterns []string) error {
-	if extension := formats[r.URL.Path]; extension != "" && r.Method == http.MethodPost {
+	extension := formats[r.URL.Path]
+	if stoa.IsGemini(r.URL.Path) && (Under(r.URL.Path, Prefix+"/models") || Under(r.URL.Path, betaPrefix)) {
+		extension = "gemini"
+	}
+	if extension != "" && r.Method == http.MethodPost {
 		return stoa.Errorf(stoa.CodeUnsupported, "This format is switched off: the operator can enable the extension %q. POST /api/v1/responses is served.", extension)
+	}
+	if Under(r.URL.Path, betaPrefix) {
+		return stoa.Errorf(stoa.CodeNotFound, "This path does not exist. Below %s are only models and their operations, with the extension \"gemini\", which the operator can enable.", betaPrefix)
 	}
 	if r.URL.Path == Prefix+"/models" || strings.HasPrefix(r.URL.Path, Prefix+"/models/") {
 		return stoa.Errorf(stoa.CodeNotFound, "There is no list of models at this path. GET /api/v1/meta names the models; the operator can enable the extension \"models\".")
@@ -371,6 +381,12 @@ func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) 
 		return c, stoa.Errorf(stoa.CodeScope, "This key does not have the scope %q, which the request requires. Use another key, or create one with that scope.", scope)
 	}
 	return c, b.admit(r, c)
+}
+
+// takesGoogleKey reports whether an operation for clients of Gemini's API accepts the key in
+// x-goog-api-key.
+func (b *Base) takesGoogleKey(path string) bool {
+	return b.Extensions.Gemini && (Under(path, Prefix+"/models") || Under(path, betaPrefix))
 }
 
 // takesBareKey reports whether an operation for Anthropic's clients accepts the key in

@@ -280,7 +280,7 @@ const largestBody = 16 << 20
 // would have found.
 func NewMux[S Host](s S, doc *openapi3.T, table []Route[S]) *http.ServeMux {
 	b := s.base()
-	mux, patterns := http.NewServeMux(), []string(nil)
+	mux, patterns, methods := http.NewServeMux(), []string(nil), customMethods{}
 	for _, rt := range table {
 		if _, path, _ := strings.Cut(rt.Pattern, " "); doc.Paths.Value(path) == nil {
 			continue // of a disabled extension
@@ -291,8 +291,67 @@ func NewMux[S Host](s S, doc *openapi3.T, table []Route[S]) *http.ServeMux {
 		}
 		op.maxBody = min(op.maxBody, b.MaxBody)
 		patterns = append(patterns, rt.Pattern)
-		mux.Handle(rt.Pattern, b.served(op, rt.bind(s, op)))
+		prefixes := []string{Prefix}
+		if b.Extensions.Gemini && strings.Contains(rt.Pattern, " "+Prefix+"/models") {
+			prefixes = append(prefixes, betaPrefix)
+		}
+		for _, prefix := range prefixes {
+			methods.handle(mux, strings.Replace(rt.Pattern, Prefix, prefix, 1), b.served(op, rt.bind(s, op)))
+		}
 	}
-	mux.Handle("/", b.served(&operation{}, noRoute(mux, patterns)))
+	none := b.served(&operation{}, noRoute(mux, patterns, methods))
+	for pattern := range methods {
+		mux.Handle(pattern, methods.handler(pattern, none))
+	}
+	mux.Handle("/", none)
 	return mux
+}
+
+// customMethods are the handlers of patterns that end with a method after the last parameter, as
+// Google's APIs write it: POST /models/{model}:countTokens. The mux has no such patterns, so that
+// they share one without the method, under which this map has their handlers by method.
+type customMethods map[string]map[string]http.Handler
+
+// handle registers a handler; in the mux itself if its pattern has no method.
+func (m customMethods) handle(mux *http.ServeMux, pattern string, h http.Handler) {
+	shared, method, ok := strings.Cut(pattern, "}:")
+	if !ok {
+		mux.Handle(pattern, h)
+		return
+	}
+	shared += "}"
+	if m[shared] == nil {
+		m[shared] = map[string]http.Handler{}
+	}
+	m[shared][method] = h
+}
+
+// handler returns the handler of a shared pattern; none serves unknown methods.
+func (m customMethods) handler(pattern string, none http.Handler) http.Handler {
+	name := strings.TrimSuffix(pattern[strings.LastIndexByte(pattern, '{')+1:], "}")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		value, method, _ := cutLast(r.PathValue(name))
+		h := m[pattern][method]
+		if h == nil {
+			none.ServeHTTP(w, r)
+			return
+		}
+		r.SetPathValue(name, value)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// have reports whether a pattern of the mux has a handler for a path.
+func (m customMethods) have(pattern, path string) bool {
+	_, method, _ := cutLast(path)
+	return m[pattern] == nil || m[pattern][method] != nil
+}
+
+// cutLast cuts a text at its last colon.
+func cutLast(s string) (before, after string, found bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
 }

@@ -16,6 +16,16 @@ import (
 func (s *Server) listModels(_ context.Context, in rest.Request[contract.ListModelsParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	ids := offered(cat, in.Caller, cat.Offered(in.Caller.Plan))
+	if s.wantsGemini(in.HTTP) {
+		list := contract.GeminiModelList{Models: []contract.GeminiModelInfo{}}
+		for _, id := range ids {
+			list.Models = append(list.Models, geminiModel(cat, id))
+		}
+		return rest.Reply[any]{Body: list}, nil
+	}
+	if !s.Extensions.Models {
+		return rest.Reply[any]{}, noModels()
+	}
 	if in.Params.AnthropicVersion == "" {
 		list := contract.ModelObjectList{Object: "list", Data: []contract.ModelObject{}}
 		for _, id := range ids {
@@ -52,6 +62,10 @@ func (s *Server) getModel(_ context.Context, in rest.Request[getModelParams, res
 	switch {
 	case !slices.Contains(offered(cat, in.Caller, cat.Offered(in.Caller.Plan)), id):
 		return rest.Reply[any]{}, stoa.Errorf(stoa.CodeNotFound, "This account has no such model. GET /api/v1/models lists the models.").At("id")
+	case s.wantsGemini(in.HTTP):
+		return rest.Reply[any]{Body: geminiModel(cat, id)}, nil
+	case !s.Extensions.Models:
+		return rest.Reply[any]{}, noModels()
 	case in.Params.AnthropicVersion == "":
 		return rest.Reply[any]{Body: s.modelObject(cat, id)}, nil
 	}
@@ -88,7 +102,7 @@ func (s *Server) accepted(m stoa.Model) (modalities, parameters []string) {
 	has := func(is func(r stoa.Route) bool) bool { return slices.ContainsFunc(m.Routes, is) }
 	samples := func(r stoa.Route) bool { return r.Traits.Sampling != "none" }
 	ext := s.Extensions
-	formats := ext.ChatCompletions || ext.Messages
+	formats := ext.ChatCompletions || ext.Messages || ext.Gemini
 	add := func(list *[]string, on bool, names ...string) {
 		if on {
 			*list = append(*list, names...)
@@ -100,7 +114,7 @@ func (s *Server) accepted(m stoa.Model) (modalities, parameters []string) {
 	add(&parameters, true, "max_tokens")
 	add(&parameters, formats, "stop")
 	add(&parameters, has(samples), "temperature", "top_p")
-	add(&parameters, ext.Messages && has(func(r stoa.Route) bool { return samples(r) && (r.Wire == "messages" || r.Wire == "gemini") }), "top_k")
+	add(&parameters, (ext.Messages || ext.Gemini) && has(func(r stoa.Route) bool { return samples(r) && (r.Wire == "messages" || r.Wire == "gemini") }), "top_k")
 	add(&parameters, has(func(r stoa.Route) bool { return len(r.Traits.Efforts) > 0 || r.Traits.ThinkingOff != "" }), "reasoning")
 	add(&parameters, has(func(r stoa.Route) bool { return r.Traits.Verbosity }), "verbosity")
 	add(&parameters, ext.Tools && has(func(r stoa.Route) bool { return !r.Traits.NoTools }), "tools", "tool_choice", "parallel_tool_calls")

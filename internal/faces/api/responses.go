@@ -57,21 +57,26 @@ func modelCall(parse callParser) func(*Server, http.ResponseWriter, *rest.Reques
 // object is the member object of its reply, if the format has it.
 func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
 	return func(s *Server, w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
-		req, _, err := s.parseCall(w, in, parse)
-		if err != nil {
-			return err
-		}
-		leave, err := s.enterCall(&in.Caller)
-		if err != nil {
-			return err
-		}
-		defer leave()
-		tokens, err := s.responses.CountInput(in.HTTP.Context(), in.Caller, req)
+		tokens, err := s.countInput(w, in, parse)
 		if err != nil {
 			return err
 		}
 		return rest.Answer(w, rest.Reply[inputTokens]{Body: inputTokens{Object: object, InputTokens: tokens}}, nil)
 	}
+}
+
+// countInput returns the number of input tokens of a call.
+func (s *Server) countInput(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (int64, error) {
+	req, _, err := s.parseCall(w, in, parse)
+	if err != nil {
+		return 0, err
+	}
+	leave, err := s.enterCall(&in.Caller)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	return s.responses.CountInput(in.HTTP.Context(), in.Caller, req)
 }
 
 // inputTokens is the reply of [countTokens].

@@ -52,7 +52,7 @@ func (s *Site) only(next http.HandlerFunc, more ...string) http.Handler {
 func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if stoa.IsGemini(r.URL.Path) {
-		s.refuse(w, stoa.NoGemini())
+		s.refuse(w, stoa.Errorf(stoa.CodeNotFound, "There is nothing at %s. Set the base URL of a client of Gemini's API to this address followed by /api; the operator can enable the extension \"gemini\".", r.URL.Path))
 		return
 	}
 	if !reading || !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -1,5 +1,5 @@
-// Package compat lets clients of two more formats call models: OpenAI's chat completions and
-// Anthropic's Messages. It translates a request into one of the Responses format, which
+// Package compat lets clients of three more formats call models: OpenAI's chat completions,
+// Anthropic's Messages and Gemini's generateContent. It translates a request into one of the Responses format, which
 // package responses parses and checks like any other, and writes the reply in the client's
 // format.
 //
@@ -7,7 +7,7 @@
 // error of the parser about the translated request is translated back with
 // [Translation.Error].
 //
-// Start at [Chat] and [Messages]. See
+// Start at [Chat], [Messages] and [Gemini]. See
 // docs/decisions/0044-translate-other-formats-into-responses-requests.md.
 package compat
 
@@ -225,8 +225,9 @@ type object struct {
 	path    string // empty for the body
 	value   jsonx.Value
 	members map[string]jsonx.Value
-	order   []string        // names of the members
-	read    map[string]bool // names of those that were read
+	order   []string          // names of the members
+	read    map[string]bool   // names of those that were read
+	written map[string]string // names as the client wrote them, where they were changed
 }
 
 // get returns a member; nil if none exists or if it is null.
@@ -239,7 +240,12 @@ func (o object) get(name string) jsonx.Value {
 }
 
 // at returns the path of a member.
-func (o object) at(name string) string { return join(o.path, name) }
+func (o object) at(name string) string {
+	if as := o.written[name]; as != "" {
+		name = as
+	}
+	return join(o.path, name)
+}
 
 // readObject decomposes an object.
 func readObject(v jsonx.Value, path string) (object, error) {

@@ -239,6 +239,17 @@ const (
 	highBudget   = 16 << 10
 )
 
+// effortOf returns the effort for a budget.
+func effortOf(budget int64) string {
+	switch {
+	case budget < mediumBudget:
+		return "low"
+	case budget < highBudget:
+		return "medium"
+	}
+	return "high"
+}
+
 // reasoning translates thinking and the effort of output_config.
 func (m *messagesRequest) reasoning(o object) error {
 	effort, summary := "", false
@@ -265,14 +276,7 @@ func (m *messagesRequest) reasoning(o object) error {
 			if err != nil || budget < 1 {
 				return stoa.Errorf(stoa.CodeInvalidValue, "%q must be a number of tokens.", thinking.at("budget_tokens")).At(thinking.at("budget_tokens"))
 			}
-			switch {
-			case budget < mediumBudget:
-				effort = "low"
-			case budget < highBudget:
-				effort = "medium"
-			default:
-				effort = "high"
-			}
+			effort = effortOf(budget)
 		default:
 			return stoa.Errorf(stoa.CodeInvalidValue, "%q must be enabled, adaptive or disabled.", thinking.at("type")).At(thinking.at("type"))
 		}
@@ -442,11 +446,10 @@ func (m *messagesRequest) ownItem(block object, kind string) error {
 			if v.Kind() != '{' {
 				return wrongType(block.at("input"), "an object")
 			}
-			v = v.Clone() // Compact changes it
-			if err := v.Compact(); err != nil {
-				return notJSON(err)
+			var err error
+			if arguments, err = compact(v); err != nil {
+				return err
 			}
-			arguments = string(v)
 		}
 		m.key("arguments").text(arguments).raw("}")
 		return nil

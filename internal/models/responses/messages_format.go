@@ -271,7 +271,7 @@ func (f *messagesFormat) fail(b []byte, r *reply, o *outcome) []byte {
 	e := o.failure.of(f.translation)
 	b = sse.AppendHead(b, "error")
 	info := contract.Code(stoa.Code(e.code))
-	b = contract.AppendMessagesError(b, &contract.MessagesError{Code: e.code, Param: e.param, Message: e.message, Retryable: info.Retryable && !e.charged, RequestID: r.request})
+	b = contract.AppendMessagesError(b, &contract.FormatError{Code: e.code, Param: e.param, Message: e.message, Retryable: info.Retryable && !e.charged, RequestID: r.request})
 	return sse.AppendEnd(b)
 }
 

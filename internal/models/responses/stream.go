@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"stoa/internal/base/contract"
-	"stoa/internal/base/sse"
 	"stoa/internal/base/stoa"
 	"stoa/internal/models/compat"
 )
@@ -25,6 +24,9 @@ type eventStream struct {
 	format format
 	reply  *reply
 	pin    func(*reply) // fixes the model that serves, and completes the reply
+
+	contentType []string
+	silence     string // sent after each silence of KeepAlive
 
 	mu       sync.Mutex
 	timer    *time.Timer
@@ -51,7 +53,10 @@ const (
 
 // stream returns the stream of a reply with its timer running. It must be released.
 func (s *Service) stream(w http.ResponseWriter, f format, rep *reply, pin func(*reply)) *eventStream {
-	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), format: f, reply: rep, pin: pin}
+	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), format: f, reply: rep, pin: pin, contentType: eventStreamType, silence: keepAlive}
+	if f, ok := f.(framed); ok {
+		e.contentType, e.silence = f.framing()
+	}
 	e.mu.Lock() // the timer may fire before it is stored
 	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(s.HeaderWait, e.tick)
@@ -84,7 +89,7 @@ func (e *eventStream) tick() {
 		e.flush()
 	case idle >= e.s.KeepAlive:
 		e.borrow()
-		e.buf = sse.AppendComment(e.buf, "keepalive")
+		e.buf = append(e.buf, e.silence...)
 		e.flush()
 	default:
 		next = e.s.KeepAlive - idle
@@ -124,9 +129,20 @@ func (e *eventStream) closed(it *item) {
 	}
 }
 
-// Header fields that all streams share.
+// keepAlive is the comment that keeps a connection open.
+const keepAlive = ": keepalive\n\n"
+
+// framed is implemented by formats whose streams may be another sequence of objects than
+// server-sent events.
+type framed interface {
+	// framing returns the content type of a stream, and the bytes that may come between two objects.
+	framing() (contentType []string, silence string)
+}
+
+// Header fields of streams.
 var (
 	eventStreamType = []string{"text/event-stream; charset=utf-8"}
+	jsonType        = []string{"application/json"}
 	noCache         = []string{"no-cache"}
 	notBuffered     = []string{"no"}
 )
@@ -235,7 +251,7 @@ func (e *eventStream) begin() {
 		e.timer.Reset(e.s.KeepAlive) // it was set for the headers
 	}
 	h := e.w.Header()
-	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = eventStreamType, noCache, notBuffered
+	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = e.contentType, noCache, notBuffered
 	e.w.WriteHeader(http.StatusOK)
 	e.pinned()
 	e.borrow()
@@ -295,7 +311,7 @@ func (e *eventStream) giveBack() {
 // WriteTimeout, or for the timeout of its connection, counts as disconnected.
 func (e *eventStream) flush() {
 	defer e.giveBack()
-	if e.err != nil {
+	if e.err != nil || len(e.buf) == 0 && e.flushed { // what waits for its end must not delay the next comment
 		return
 	}
 	e.wrote, e.flushed = time.Now(), true

@@ -175,6 +175,9 @@ func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 	if r.Header.Get("X-Content-Type-Options") != "nosniff" {
 		return fmt.Errorf("%d: nosniff is missing", r.Status)
 	}
+	if rest, ok := strings.CutPrefix(path, "/api/v1beta/models"); ok { // the same operations
+		path = "/api/v1/models" + rest
+	}
 	op := find(Document(), strings.Replace(method, http.MethodHead, http.MethodGet, 1), path)
 	if op == nil {
 		if r.Status != http.StatusNotFound && r.Status != http.StatusMethodNotAllowed && r.Status != http.StatusUpgradeRequired && r.Status < 500 {
@@ -206,6 +209,9 @@ func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 		codes, _ := documented.Value.Extensions["x-codes"].([]any)
 		if op.Extensions["x-error-form"] == "messages" {
 			return c.checkMessagesError(r, codes)
+		}
+		if op.Extensions["x-error-form"] == "gemini" {
+			return c.checkGeminiError(r, codes)
 		}
 		return c.checkEnvelope(r, codes)
 	}
@@ -245,6 +251,9 @@ func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 		}
 		if op.OperationID == "createMessage" {
 			return r.checkBlocks(content.Schema.Value)
+		}
+		if op.OperationID == "streamGenerateContent" {
+			return r.checkObjects(content.Schema.Value)
 		}
 		return r.checkStream()
 	case "application/json":
@@ -349,6 +358,9 @@ func (r *Reply) Error() contract.ErrorBody {
 	var e struct {
 		contract.ErrorEnvelope
 		RequestID string `json:"request_id"` // in the Messages format
+	}
+	if g := geminiErrorOf(r.Body); g.Code != "" {
+		return g
 	}
 	_ = json.Unmarshal(r.Body, &e) // an invalid body leaves the fields empty
 	if e.RequestID != "" {

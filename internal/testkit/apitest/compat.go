@@ -156,3 +156,87 @@ func (c *Client) checkMessagesError(r *Reply, documented []any) error {
 	}
 	return nil
 }
+
+// checkObjects reads a stream of Gemini's objects strictly: framing, the schema of each, and one
+// end, which has the usage.
+func (r *Reply) checkObjects(schema *openapi3.Schema) error {
+	text := string(r.Body)
+	if !strings.HasSuffix(text, "\n\n") {
+		return fmt.Errorf("the stream ends within an event: …%s", tail(text))
+	}
+	ended := false
+	for i, block := range strings.Split(strings.TrimSuffix(text, "\n\n"), "\n\n") {
+		if strings.HasPrefix(block, ":") {
+			continue
+		}
+		data, ok := strings.CutPrefix(block, "data: ")
+		if !ok || ended || strings.ContainsAny(data, "\n\r") {
+			return fmt.Errorf("block %d is no event of one line, or comes after the end: %q", i, block)
+		}
+		var v map[string]any
+		if err := json.Unmarshal([]byte(data), &v); err != nil {
+			return fmt.Errorf("block %d: not JSON: %w", i, err)
+		}
+		if v["error"] != nil {
+			schema = Document().Components.Schemas["GeminiError"].Value
+			ended = true
+		}
+		if err := visit(schema, v); err != nil {
+			return fmt.Errorf("block %d: %w in %.600s", i, err, data)
+		}
+		ended = ended || v["usageMetadata"] != nil
+	}
+	if !ended {
+		return fmt.Errorf("the stream has no end: …%s", tail(text))
+	}
+	return nil
+}
+
+// geminiErrorOf reads an error in the format of Google's APIs; its fields are empty if it is not one.
+func geminiErrorOf(body []byte) contract.ErrorBody {
+	var e struct {
+		Error struct {
+			Message string `json:"message"`
+			Status  string `json:"status"`
+			Details []struct {
+				Metadata struct {
+					Code      string `json:"code"`
+					Param     string `json:"param"`
+					RequestID string `json:"requestId"`
+					Retryable string `json:"retryable"`
+				} `json:"metadata"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &e) != nil || len(e.Error.Details) == 0 {
+		return contract.ErrorBody{}
+	}
+	of := e.Error.Details[0].Metadata
+	out := contract.ErrorBody{Message: e.Error.Message, Type: e.Error.Status, Code: of.Code, RequestID: of.RequestID, Retryable: of.Retryable == "true"}
+	if of.Param != "" {
+		out.Param = &of.Param
+	}
+	return out
+}
+
+// checkGeminiError checks an error in the format of Google's APIs.
+func (c *Client) checkGeminiError(r *Reply, documented []any) error {
+	if got := r.Header.Get("Content-Type"); got != "application/json" {
+		return fmt.Errorf("%d: an error of the type %q: %.200s", r.Status, got, r.Body)
+	}
+	var v any
+	if err := json.Unmarshal(r.Body, &v); err != nil {
+		return fmt.Errorf("%d: an error that is not JSON: %.200s", r.Status, r.Body)
+	}
+	if err := visit(Document().Components.Schemas["GeminiError"].Value, v); err != nil {
+		return fmt.Errorf("%d: %w: %s", r.Status, err, r.Body)
+	}
+	e := geminiErrorOf(r.Body)
+	if e.RequestID != r.Header.Get("x-request-id") {
+		return fmt.Errorf("%d: the body has the request id %s", r.Status, e.RequestID)
+	}
+	if status, word := contract.Code(stoa.Code(e.Code)).GeminiForm(); status != r.Status || word != e.Type || !slices.Contains(documented, any(e.Code)) {
+		return fmt.Errorf("%q came as %d %s, the table says %d %s, documented are %v", e.Code, r.Status, e.Type, status, word, documented)
+	}
+	return nil
+}

@@ -89,6 +89,9 @@ func fits(template, path string) (literal int, ok bool) {
 		case !strings.HasPrefix(want[i], "{") || got[i] == "":
 			return 0, false
 		}
+		if _, method, ok := strings.Cut(want[i], "}:"); ok && !strings.HasSuffix(got[i], ":"+method) {
+			return 0, false
+		}
 	}
 	return literal, true
 }

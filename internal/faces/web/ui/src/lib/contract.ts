@@ -691,6 +691,20 @@ export interface Contact {
   url: string | null;
 }
 
+export interface Content {
+  parts: Record<string, unknown>[];
+  role?: "user" | "model" | "function" | null;
+}
+
+export interface ContentTokens {
+  totalTokens: number;
+}
+
+export interface CountContentTokens {
+  contents?: Content[] | null;
+  generateContentRequest?: Record<string, unknown> | null;
+}
+
 export interface CountMessageTokens {
   messages: MessageInput[];
   model: string;
@@ -1507,6 +1521,78 @@ export interface FunctionTool {
   parameters?: Record<string, unknown> | null;
   strict?: boolean | null;
   type: "function";
+}
+
+export interface GeminiError {
+  error: {
+    code: number;
+    details: {
+      "@type": string;
+      domain?: string;
+      metadata?: Record<string, string>;
+      reason?: string;
+      retryDelay?: string;
+    }[];
+    message: string;
+    status: "INVALID_ARGUMENT" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_FOUND" | "ABORTED" | "RESOURCE_EXHAUSTED" | "UNIMPLEMENTED" | "INTERNAL" | "UNAVAILABLE" | "DEADLINE_EXCEEDED";
+  };
+}
+
+export interface GeminiModelInfo {
+  displayName: string;
+  inputTokenLimit?: number;
+  name: string;
+  outputTokenLimit?: number;
+  supportedGenerationMethods: string[];
+  version: string;
+}
+
+export interface GeminiModelList {
+  models: GeminiModelInfo[];
+}
+
+export interface GenerateContent {
+  contents: Content[];
+  generationConfig?: Record<string, unknown> | null;
+  safetySettings?: Record<string, unknown>[] | null;
+  strictModel?: boolean | null;
+  systemInstruction?: Record<string, unknown> | null;
+  toolConfig?: Record<string, unknown> | null;
+  tools?: Record<string, unknown>[] | null;
+}
+
+export interface GeneratedContent {
+  candidates?: ({
+    content?: {
+      parts: GeneratedPart[];
+      role: "model";
+    };
+    finishReason?: "STOP" | "MAX_TOKENS" | "SAFETY";
+    index: 0;
+  })[];
+  modelVersion: string;
+  promptFeedback?: {
+    blockReason: "SAFETY";
+  };
+  responseId: string;
+  usageMetadata?: {
+    cachedContentTokenCount?: number;
+    candidatesTokenCount: number;
+    promptTokenCount: number;
+    thoughtsTokenCount?: number;
+    totalTokenCount: number;
+  };
+}
+
+export interface GeneratedPart {
+  functionCall?: {
+    args: Record<string, unknown>;
+    id: string;
+    name: string;
+  };
+  text?: string;
+  thought?: true;
+  thoughtSignature?: string;
 }
 
 export interface GrammarToolFormat {
