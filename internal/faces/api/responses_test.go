@@ -396,7 +396,7 @@ func disconnectFrom(t *testing.T, h *apitest.Service, f *fakeup.Server, path, he
 	}
 	defer res.Body.Close()
 	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		for _, delta := range []string{"output_text.delta", `"text_delta"`, `"delta":{"content"`} {
+		for _, delta := range []string{"output_text.delta", `"text_delta"`, `"delta":{"content"`, `"parts":[{"text"`} {
 			if strings.Contains(lines.Text(), delta) {
 				return
 			}

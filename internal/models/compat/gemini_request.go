@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
@@ -38,6 +39,13 @@ func GeminiCount(body []byte, model string) (*Translation, error) {
 	})
 }
 
+// Limits of a request, which the contract publishes. Package responses has those of functions.
+const (
+	maxModel  = 128 // characters
+	maxTools  = 128 // lists of functions
+	maxSafety = 100 // settings
+)
+
 // geminiRequest translates one request.
 type geminiRequest struct {
 	*translator
@@ -71,6 +79,9 @@ func (g *geminiRequest) each(v jsonx.Value, path string, do func(o object) error
 func (g *geminiRequest) write(o object, model string, stream bool) error {
 	if err := o.refuse(refusal{"cachedContent", "Caches are not stored here. Send the whole conversation in \"contents\", without \"cachedContent\"."}); err != nil {
 		return err
+	}
+	if model == "" || utf8.RuneCountInString(model) > maxModel {
+		return stoa.Errorf(stoa.CodeModelNotFound, "The path names no model. Send one with 1 to %d characters, or \"auto\".", maxModel).At("model")
 	}
 	o.get("model") // the path has it
 	g.key("model").text(model)
@@ -111,7 +122,11 @@ func (g *geminiRequest) safety(o object) error {
 	if v == nil {
 		return nil
 	}
+	n := 0
 	return g.each(v, o.at("safetySettings"), func(setting object) error {
+		if n++; n > maxSafety {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d elements.", o.at("safetySettings"), maxSafety).At(o.at("safetySettings"))
+		}
 		threshold, err := setting.word("threshold")
 		if err == nil && strings.HasPrefix(threshold, "BLOCK_") && threshold != "BLOCK_NONE" {
 			err = stoa.Errorf(stoa.CodeUnsupported, "Thresholds that block are not offered, and leaving one out would change what is let through. Send BLOCK_NONE, or leave \"safetySettings\" out.").At(setting.at("threshold"))
@@ -270,10 +285,13 @@ func (g *geminiRequest) tools(o object) error {
 	if v == nil {
 		return nil
 	}
-	n := 0
+	n, lists := 0, 0
 	g.key("tools").raw("[")
 	g.from("tools", o.at("tools"))
 	err := g.each(v, o.at("tools"), func(tool object) error {
+		if lists++; lists > maxTools {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d elements.", o.at("tools"), maxTools).At(o.at("tools"))
+		}
 		if v := tool.get("functionDeclarations"); v != nil {
 			if err := g.each(v, tool.at("functionDeclarations"), func(f object) error {
 				g.from(at("tools", n), f.path)

@@ -103,7 +103,8 @@ func (op Operation) PathParameters() []string {
 	var list []string
 	for _, segment := range strings.Split(op.Path, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
-			list = append(list, strings.TrimSuffix(name, "}"))
+			name, _, _ = strings.Cut(name, "}")
+			list = append(list, name)
 		}
 	}
 	return list
