@@ -96,6 +96,28 @@ supports_websockets = false
 				{shell("bash", "command", "sh test.sh")},
 			}
 		},
+	}, {
+		name: "GeminiCLI", model: "beta-3.8-flash",
+		command:  []string{"gemini", "-m", "beta-3.8-flash", "--approval-mode", "yolo", "--skip-trust", "-p"},
+		config:   ".gemini/settings.json",
+		settings: `{"security": {"auth": {"selectedType": "gemini-api-key"}}}`,
+		steps: func(file string) [][]string {
+			return [][]string{
+				{call("read_file", map[string]any{"file_path": file}), shell("run_shell_command", "command", "sh test.sh")},
+				{call("replace", map[string]any{"file_path": file, "instruction": "Add.", "old_string": "$1 - $2", "new_string": "$1 + $2"})},
+				{shell("run_shell_command", "command", "sh test.sh")},
+			}
+		},
+	}, {
+		name: "QwenCode", model: "beta-3.8-flash",
+		command: []string{"qwen", "--auth-type", "gemini", "-m", "beta-3.8-flash", "--approval-mode", "yolo", "-p"},
+		steps: func(file string) [][]string {
+			return [][]string{
+				{call("read_file", map[string]any{"file_path": file}), shell("run_shell_command", "command", "sh test.sh")},
+				{call("edit", map[string]any{"file_path": file, "old_string": "$1 - $2", "new_string": "$1 + $2"})},
+				{shell("run_shell_command", "command", "sh test.sh")},
+			}
+		},
 	}}
 }
 
@@ -178,7 +200,7 @@ func repair(t *testing.T, a codingAgent, bin, wire string) {
 	write(filepath.Join(dir, "test.sh"), `[ "$(sh add.sh 2 3)" = 5 ] && echo ok`+"\n")
 	vendor := fakeup.Start(t, fakeup.Options{Cache: true, Script: script(a.steps(filepath.Join(dir, "add.sh")))})
 	h := newServer(t, vendor.URL, fmt.Sprintf(`
-extensions: {models: true, inputTokens: true, chatCompletions: true, messages: true, tools: true, formats: true, images: true, files: true}
+extensions: {models: true, inputTokens: true, chatCompletions: true, messages: true, gemini: true, tools: true, formats: true, images: true, files: true}
 aliasSets: [anthropic, openai]
 auto: [beta-3.8-flash]
 models:
@@ -192,8 +214,9 @@ models:
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, a.command[0]), append(a.command[1:], "Run sh test.sh and repair add.sh.")...)
 	cmd.Dir = dir
 	cmd.Env = []string{
-		"HOME=" + home, "PATH=" + os.Getenv("PATH"),
-		"STOA_API_KEY=" + ownerKey, "ANTHROPIC_BASE_URL=" + url + "/api", "ANTHROPIC_AUTH_TOKEN=" + ownerKey,
+		"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"),
+		"STOA_API_KEY=" + ownerKey, "ANTHROPIC_BASE_URL=" + h.url + "/api", "ANTHROPIC_AUTH_TOKEN=" + ownerKey,
+		"GEMINI_API_KEY=" + ownerKey, "GOOGLE_GEMINI_BASE_URL=" + h.url + "/api",
 		// They do without the network.
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
 	}

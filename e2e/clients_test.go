@@ -13,7 +13,7 @@ import (
 func TestTheOfficialJavaScriptClient(t *testing.T) { drive(t, "client.test.mjs", "") }
 
 // allExtensions are settings that switch all of them on.
-const allExtensions = "extensions: {tools: true, formats: true, images: true, files: true, models: true, inputTokens: true, v1Alias: true, chatCompletions: true, messages: true}\n"
+const allExtensions = "extensions: {tools: true, formats: true, images: true, files: true, models: true, inputTokens: true, v1Alias: true, chatCompletions: true, messages: true, gemini: true}\n"
 
 // Clients of the Responses format that call tools and request JSON.
 func TestClientsCallTools(t *testing.T) { drive(t, "extensions.test.mjs", allExtensions) }
@@ -24,6 +24,9 @@ func TestClientsOfOtherFormats(t *testing.T) { drive(t, "compat.test.mjs", allEx
 // Clients that run tools which a vendor has defined.
 func TestClientsRunVendorTools(t *testing.T) { drive(t, "vendortools.test.mjs", allExtensions) }
 
+// Google's library, with Gemini's format.
+func TestTheOfficialGoogleClient(t *testing.T) { drive(t, "gemini.test.mjs", allExtensions) }
+
 // drive runs a test file of openai-js against a server with these settings. It requires Node,
 // and packages that "npm ci" in e2e/openai-js installs.
 func drive(t *testing.T, file, settings string) {
@@ -32,7 +35,7 @@ func drive(t *testing.T, file, settings string) {
 	if err != nil {
 		t.Skip("node is not installed")
 	}
-	if _, err := os.Stat("openai-js/node_modules/@anthropic-ai/sdk"); err != nil {
+	if _, err := os.Stat("openai-js/node_modules/@google/genai"); err != nil {
 		t.Skip("run npm ci in e2e/openai-js first")
 	}
 	f := fakeup.Start(t)
