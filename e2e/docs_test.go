@@ -167,7 +167,11 @@ func TestDocsClients(t *testing.T) {
 			name += " with " + lib[1]
 		}
 		t.Run(name, func(t *testing.T) {
-			d := sandboxShell(t)
+			var flags []string
+			if strings.Contains(s.text, "@google/genai") { // the section names it
+				flags = []string{"--extensions", "gemini"}
+			}
+			d := sandboxShell(t, flags...)
 			var out string
 			switch s.language {
 			case "sh":
@@ -348,6 +352,7 @@ func TestDocsExtensions(t *testing.T) {
 		"picture.png":             "image/png",
 		"chat/completions":        `"chat.completion"`,
 		"/api/v1/messages\"":      `"type":"message"`,
+		"auto:generateContent":    `"finishReason":"STOP"`,
 		"client.responses.create": "sunny",
 	}
 	for _, s := range snippets(t, "docs/extensions.md") {

@@ -190,6 +190,8 @@ func geminiReason(o *outcome) string {
 		return "MAX_TOKENS"
 	case o.reason == "content_filter":
 		return "SAFETY"
+	case o.reason != "": // the provider withheld calls
+		return "MALFORMED_FUNCTION_CALL"
 	}
 	for _, it := range o.items {
 		if it.kind == itemMessage && !it.refusal.empty() {
@@ -324,6 +326,8 @@ func (f *geminiFormat) restore(stored []byte) (*reply, *outcome, error) {
 		o.status, o.reason = statusIncomplete, "max_output_tokens"
 	case "SAFETY":
 		o.status, o.reason = statusIncomplete, "content_filter"
+	case "MALFORMED_FUNCTION_CALL":
+		o.status, o.reason = statusIncomplete, "calls_dropped"
 	}
 	for _, part := range was.Candidates[0].Content.Parts {
 		if part.Signature != "" {

@@ -1567,7 +1567,7 @@ export interface GeneratedContent {
       parts: GeneratedPart[];
       role: "model";
     };
-    finishReason?: "STOP" | "MAX_TOKENS" | "SAFETY";
+    finishReason?: "STOP" | "MAX_TOKENS" | "SAFETY" | "MALFORMED_FUNCTION_CALL";
     index: 0;
   })[];
   modelVersion: string;
