@@ -168,7 +168,7 @@ func TestBodiesAreCheckedAlikeEverywhere(t *testing.T) {
 				t.Errorf("%s: answered %s, want %s", test.name, got, test.want)
 			}
 		}
-		if !slices.Contains([]string{"createResponse", "compactResponse", "countInputTokens", "createChatCompletion", "createMessage", "countMessageTokens"}, op.OperationID) {
+		if !slices.Contains([]string{"createResponse", "compactResponse", "countInputTokens", "createChatCompletion", "createMessage", "countMessageTokens", "generateContent", "streamGenerateContent", "countContentTokens"}, op.OperationID) {
 			e := c.WantError(stoa.CodeUnknownField, op.Method, path, `{"nmae":"typo"}`)
 			if e.Param == nil || *e.Param != "nmae" {
 				t.Errorf("param is %v, want the unknown member", e.Param)
@@ -373,7 +373,7 @@ func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
 		}
 		client := h.Client(t)
 		switch op.OperationID {
-		case "listProviders", "testProvider", "listModels", "getModel", "countInputTokens", "countMessageTokens", "listPacks", // what they tell is in memory, but a key must be looked up
+		case "listProviders", "testProvider", "listModels", "getModel", "countInputTokens", "countMessageTokens", "countContentTokens", "listPacks", // what they tell is in memory, but a key must be looked up
 			"getDiagnosis": // which says that the store is gone: TestTheDoctorSeesAStoreThatIsGone
 			client = h.ClientWith(t, "sk_0123456789abcdefghijklmnopqrstuvwxyzABCD")
 		}

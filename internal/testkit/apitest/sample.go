@@ -16,12 +16,14 @@ type Request struct {
 }
 
 // Sample returns a request of the operation with everything that it requires: the contract's
-// example for the body, or else the smallest valid one. Every parameter of the path is id.
+// example for the body, or else the smallest valid one. Every parameter of the path without an example is id.
 func (op Operation) Sample(id string) Request {
 	r := Request{Method: op.Method, Path: op.Path, Header: map[string]string{}}
 	query := url.Values{}
 	for _, p := range op.parameters() {
 		switch {
+		case p.In == openapi3.ParameterInPath && p.Example != nil: // it names no object of an account
+			r.Path = strings.ReplaceAll(r.Path, "{"+p.Name+"}", plain(p.Example))
 		case p.In == openapi3.ParameterInPath:
 			r.Path = strings.ReplaceAll(r.Path, "{"+p.Name+"}", id)
 		case !p.Required:
