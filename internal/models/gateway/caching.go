@@ -2,10 +2,7 @@ package gateway
 
 import (
 	"cmp"
-	"hash/maphash"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"stoa/internal/base/stoa"
@@ -34,19 +31,12 @@ func (g *Gateway) cache(account string, req *Request) {
 	}
 }
 
-const (
-	prefixLife  = 5 * time.Minute // the shortest life of a vendor's cache
-	maxPrefixes = 1 << 17
-)
+// prefixLife is the shortest life of a vendor's cache.
+const prefixLife = 5 * time.Minute
 
 // prefixes remembers the instructions and tools of the calls of this process, by account. The
 // zero value is ready to use.
-type prefixes struct {
-	mu sync.Mutex
-	at map[uint64]time.Time
-}
-
-var prefixSeed = maphash.MakeSeed()
+type prefixes struct{ recent }
 
 // seen reports whether a call of the account had the same instructions and tools within
 // prefixLife, and remembers this one.
@@ -55,35 +45,10 @@ func (p *prefixes) seen(account string, call *stoa.Call, now time.Time) bool {
 	if system == "" && len(call.Tools) == 0 {
 		return false
 	}
-	var h maphash.Hash
-	h.SetSeed(prefixSeed)
-	write := func(parts ...string) {
-		for _, part := range parts {
-			h.WriteString(part)
-			h.WriteByte(0)
-		}
-	}
-	write(account, system)
+	parts := []string{account, system}
 	for _, t := range call.Tools {
-		write(t.Name, t.Description, t.Parameters)
+		parts = append(parts, t.Name, t.Description, t.Parameters)
 	}
-	return p.add(h.Sum64(), now)
-}
-
-// add remembers a hash, and reports whether it was added within prefixLife.
-func (p *prefixes) add(key uint64, now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	before, found := p.at[key]
-	if !found && len(p.at) >= maxPrefixes {
-		maps.DeleteFunc(p.at, func(_ uint64, at time.Time) bool { return now.Sub(at) > prefixLife })
-		if len(p.at) >= maxPrefixes {
-			clear(p.at)
-		}
-	}
-	if p.at == nil {
-		p.at = map[uint64]time.Time{}
-	}
-	p.at[key] = now
-	return found && now.Sub(before) <= prefixLife
+	_, found := p.put(0, prefixLife, now, parts...)
+	return found
 }

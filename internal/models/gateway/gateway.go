@@ -50,6 +50,7 @@ type Gateway struct {
 
 	active   atomic.Int64 // number of open streams
 	prefixes prefixes
+	cuts     recent // limits of replies that the credits cut, by key, end user and agent
 }
 
 // A Request is one call to make.
@@ -289,11 +290,23 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	s.model, s.call, s.dearest = m, call, price
 	s.limit = min(limit, price.Affords(hold.Amount(), s.inputEstimate))
 	s.lowered = s.limit < limit
+	if s.lowered && s.req.MaxCredits == 0 && s.limit < s.g.cuts.get(time.Now(), s.spender()...) {
+		s.holding.Release()
+		return stoa.Errorf(stoa.CodeQuota, "The last reply was cut, because the credits or a budget covered no more of it, and now they cover only %d output tokens. Top up the account, raise the budget, or request no more than these.", s.limit)
+	}
 	s.usual, s.limitDefault = 0, s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
 	if unset && hold.Amount() >= wish {
 		s.limit, s.usual, s.limitDefault = possible, s.limit, false
 	}
 	return nil
+}
+
+// cutLife is the time for which a client that was cut by the credits is not cut again.
+const cutLife = 10 * time.Minute
+
+// spender returns the names of those whose credits and budgets a call uses.
+func (s *Stream) spender() []string {
+	return []string{s.caller.Key.ID, s.req.EndUser, s.req.AgentID}
 }
 
 // clock returns an instant of this process's time on the clock of prices.

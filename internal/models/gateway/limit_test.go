@@ -213,3 +213,56 @@ func TestBufferedReplyBeginsAgain(t *testing.T) {
 		}
 	}
 }
+
+// Agents answer a cut reply by a call with a higher limit. If the credits cut it, they cover even less of that one.
+func TestAfterACutByCreditsLessIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := poolFunc(func(call stoa.Call, yield func(*stoa.Event, error) bool) {
+		usage := stoa.Usage{InputTokens: 5, OutputTokens: call.MaxOutputTokens / 2} // the credits cover some more
+		for _, ev := range []stoa.Event{
+			{Kind: stoa.Started, Provider: "p"}, {Kind: stoa.Delta, Text: strings.Repeat(" word", int(usage.OutputTokens))},
+			{Kind: stoa.Finished, Stop: stoa.StopLength, Usage: usage, HasUsage: true},
+		} {
+			yield(&ev, nil)
+		}
+	})
+	models := map[string]stoa.ModelChange{"small": {Family: "local", Price: &stoa.Tariff{Input: 1_000_000, Output: 1_000_000}, ContextTokens: 100_000}}
+	h := open(t, pool, catalog.Options{Models: models, Sandbox: "always"}, 2_005)
+	for i, step := range []struct {
+		endUser string
+		limit   int64
+		topUp   stoa.Credits
+		output  int64 // 0: refused
+	}{
+		{"", 0, 0, 1000}, // of 8192
+		{"", 8192, 0, 0},
+		{"", 0, 0, 0},
+		{"", 400, 0, 200}, // covered
+		{"", 8192, 0, 0},
+		{"another", 8192, 0, 395},
+		{"another", 8192, 0, 0},
+		{"another", 8192, 20_000, 4096},
+	} {
+		if step.topUp > 0 {
+			if _, _, err := h.ledger.Grant(t.Context(), stoa.Grant{AccountID: h.account.ID, Amount: step.topUp, Reason: "test"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := h.Respond(t.Context(), h.caller(true), Request{ID: stoa.NewID("resp"), Model: "small", EndUser: step.endUser, Call: hello(step.limit)})
+		if step.output == 0 {
+			if stoa.CodeOf(err) != stoa.CodeQuota || !strings.Contains(err.Error(), "was cut") {
+				t.Errorf("step %d: %v", i, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		for range s.Events(t.Context()) {
+		}
+		if c, err := s.Settle(t.Context()); err != nil || c.Usage.OutputTokens != step.output {
+			t.Errorf("step %d: charged %+v, %v", i, c.Usage, err)
+		}
+		s.Close()
+	}
+}

@@ -205,6 +205,9 @@ func (s *Stream) record(ev *stoa.Event) {
 		s.markFirstText() // its pieces were counted
 	case stoa.Finished:
 		s.finished, s.stop = true, ev.Stop
+		if s.lowered && ev.Stop == stoa.StopLength && s.req.MaxCredits == 0 {
+			s.g.cuts.put(s.limit, cutLife, time.Now(), s.spender()...)
+		}
 		if ev.HasUsage {
 			s.usage, s.hasUsage = ev.Usage, true
 			if s.usageAt = 0; ev.Usage.OutputTokens > 0 {
