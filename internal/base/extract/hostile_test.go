@@ -230,9 +230,12 @@ func TestHostile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector has no limit of memory")
 	}
-	s := service(extract.Config{Timeout: 3 * time.Second})
-	if err := s.Warm(t.Context()); err != nil {
-		t.Fatal(err)
+	// What never ends gets three seconds; what ends may take long on a busy machine.
+	hasty, s := service(extract.Config{Timeout: 3 * time.Second}), service(extract.Config{Timeout: time.Minute})
+	for _, s := range []*extract.Service{hasty, s} {
+		if err := s.Warm(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	list := threats(t)
 	if len(list) < 40 {
@@ -243,7 +246,11 @@ func TestHostile(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		r, err := s.Read(t.Context(), extract.Document{Name: d.name, Content: d.content})
+		by := s
+		if strings.Contains(d.want, string(extract.Timeout)) {
+			by = hasty
+		}
+		r, err := by.Read(t.Context(), extract.Document{Name: d.name, Content: d.content})
 		runtime.ReadMemStats(&after)
 		grown := after.TotalAlloc - before.TotalAlloc
 		t.Logf("%-30s %-10s %5d ms %5d kB %s", d.name, r.Status, time.Since(start).Milliseconds(), grown/1024, r.Note)

@@ -13,20 +13,18 @@ type Call struct {
 	Instructions    string    // system text before all messages
 	Messages        []Message // in order
 	Tools           []Tool
-	Choice          *Choice  // of the tools; nil means the model decides. See [Call.ToolChoice].
-	NoParallel      bool     // at most one tool call in a reply
-	Format          *Format  // of the reply's text; nil means plain text. See [Call.TextFormat].
-	Summary         bool     // a summary of the reasoning is requested
-	MaxOutputTokens int64    // reasoning included; 0 means the default of the wire
-	Temperature     *float64 // 0 to 2; nil if not set
-	TopP            *float64 // 0 to 1; nil if not set
-	TopK            int64    // the number of most likely tokens to choose from; 0 if not set
-	Stops           []string // the text ends before the first of them; a wire that cannot pass one omits it
-	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty if not set
-	Verbosity       string   // low, medium, high; empty if not set
-	// ReasoningContext, ReasoningMode and ContextManagement are settings of one vendor: strings of
-	// OpenAI, and Anthropic's object as JSON. They have no effect at other vendors.
-	ReasoningContext, ReasoningMode, ContextManagement string
+	Choice          *Choice         // of the tools; nil means the model decides. See [Call.ToolChoice].
+	NoParallel      bool            // at most one tool call in a reply
+	Format          *Format         // of the reply's text; nil means plain text. See [Call.TextFormat].
+	Summary         bool            // a summary of the reasoning is requested
+	MaxOutputTokens int64           // reasoning included; 0 means the default of the wire
+	Temperature     *float64        // 0 to 2; nil if not set
+	TopP            *float64        // 0 to 1; nil if not set
+	TopK            int64           // the number of most likely tokens to choose from; 0 if not set
+	Stops           []string        // the text ends before the first of them; a wire that cannot pass one omits it
+	Effort          string          // none, minimal, low, medium, high, xhigh, max; empty if not set
+	Verbosity       string          // low, medium, high; empty if not set
+	Vendor          *VendorSettings // nil: none. See [Call.VendorSettings].
 	// Stateful means that the reply is sent back in later calls, with its reasoning. Then
 	// the vendor is asked for the data that it needs to continue, and earlier messages are
 	// sent again unchanged, each separately and in its place.
@@ -53,6 +51,20 @@ type Call struct {
 	Thread       uint64 // hash of the account and the conversation: equal routes are chosen by it
 	Prefer       *State // without its data: its route is tried first; nil means the configured order
 	Trail        *Trail // records the attempts of the call; may be nil
+}
+
+// VendorSettings are settings that only one vendor has: strings of OpenAI, and Anthropic's object
+// as JSON. They have no effect at other vendors.
+type VendorSettings struct {
+	ReasoningContext, ReasoningMode, ContextManagement string
+}
+
+// VendorSettings returns the settings that only one vendor has.
+func (c *Call) VendorSettings() VendorSettings {
+	if c.Vendor == nil {
+		return VendorSettings{}
+	}
+	return *c.Vendor
 }
 
 // ToolChoice returns the choice of the tools, or the zero value if the model decides.

@@ -84,10 +84,10 @@ func read(t *testing.T, lines *bufio.Scanner, event string) {
 }
 
 // pacedVendor speaks the chat format. To a prompt with "wait" it sends a word for each
-// element of more until its client leaves, to others one word, and for the next element another and the end.
-func pacedVendor(t *testing.T) (p stoa.Provider, more chan struct{}, left chan struct{}) {
+// element of more until its client leaves, to others one word, and for an element of end another and the end.
+func pacedVendor(t *testing.T) (p stoa.Provider, more, end, left chan struct{}) {
 	t.Helper()
-	more, left = make(chan struct{}), make(chan struct{})
+	more, end, left = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -104,11 +104,11 @@ func pacedVendor(t *testing.T) (p stoa.Provider, more chan struct{}, left chan s
 		}
 		fmt.Fprintf(w, event, "null")
 		http.NewResponseController(w).Flush()
-		<-more // the end, which would take the text with it
+		<-end // it would take the text with it
 		fmt.Fprintf(w, event+"data: [DONE]\n\n", `"stop"`)
 	}))
 	t.Cleanup(server.Close)
-	return stoa.Provider{Name: "paced", Wire: "chat", BaseURL: server.URL + "/v1", MaxInFlight: 100}, more, left
+	return stoa.Provider{Name: "paced", Wire: "chat", BaseURL: server.URL + "/v1", MaxInFlight: 100}, more, end, left
 }
 
 // TestASlowDiskStopsCommitsAlone makes calls while nothing is committed. Only what
@@ -116,11 +116,11 @@ func pacedVendor(t *testing.T) (p stoa.Provider, more chan struct{}, left chan s
 func TestASlowDiskStopsCommitsAlone(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		vendor, more, left := pacedVendor(t)
+		vendor, more, end, left := pacedVendor(t)
 		h := start(t, apitest.Config{Home: &home, Providers: []stoa.Provider{vendor}, Families: map[string][]stoa.Route{"alpha": {{Provider: "paced", Model: "m"}}}})
 		c := h.Client(t)
 		first := stream(t, h, t.Context(), "x")
-		more <- struct{}{}
+		end <- struct{}{}
 		read(t, first, contract.EventCompleted) // from now on there are credits in memory
 
 		leaving, leave := context.WithCancel(t.Context())
@@ -131,12 +131,12 @@ func TestASlowDiskStopsCommitsAlone(t *testing.T) {
 		read(t, lines, contract.EventOutputTextDelta)
 		release := block(t, h)
 		var released atomic.Bool
+		begun := stream(t, h, t.Context(), "x") // at once: after five seconds no call begins
+		read(t, begun, contract.EventOutputTextDelta)
 		for range 20 {
 			more <- struct{}{}
 			read(t, lines, contract.EventOutputTextDelta)
 		}
-		begun := stream(t, h, t.Context(), "x")
-		read(t, begun, contract.EventOutputTextDelta)
 		leave()
 		<-left
 
@@ -150,7 +150,7 @@ func TestASlowDiskStopsCommitsAlone(t *testing.T) {
 		c.Want(200, "GET", "/api/v1/credits", nil)
 		c.Want(400, "POST", responses, body{"model": "nope", "input": "x"})
 
-		more <- struct{}{}
+		end <- struct{}{}
 		read(t, begun, contract.EventOutputTextDelta) // it came with the end, and does not wait for the charge
 		completed := make(chan bool)
 		go func() {

@@ -438,6 +438,14 @@ func (p *parser) textOptions() error {
 	})
 }
 
+// vendor returns the settings of one vendor, to be set.
+func (p *parser) vendor() *stoa.VendorSettings {
+	if p.req.call.Vendor == nil {
+		p.req.call.Vendor = &stoa.VendorSettings{}
+	}
+	return p.req.call.Vendor
+}
+
 func (p *parser) reasoning() error {
 	return p.object("reasoning", func(name string) error {
 		if name == "summary" && p.opts.Tools && p.dec.PeekKind() != 'n' {
@@ -445,9 +453,13 @@ func (p *parser) reasoning() error {
 			p.req.call.Summary, p.req.echo.summary = true, s
 			return err
 		}
-		if into := map[string]*string{"context": &p.req.call.ReasoningContext, "mode": &p.req.call.ReasoningMode}[name]; into != nil && p.dec.PeekKind() == '"' {
+		if (name == "context" || name == "mode") && p.dec.PeekKind() == '"' {
 			s, err := p.short("reasoning."+name, maxLabel)
-			*into = s
+			if name == "context" {
+				p.vendor().ReasoningContext = s
+			} else {
+				p.vendor().ReasoningMode = s
+			}
 			p.req.settings = append(p.req.settings, setting{"reasoning." + name, wire.TakesReasoningSettings})
 			return err
 		}

@@ -265,7 +265,7 @@ func (p *parser) contextManagement() error {
 	}); i >= 0 {
 		return unsupportedValue(fmt.Sprintf("%s.edits[%d].type", name, i), "A call does not compact its conversation: the vendor bills that as a separate reply. Leave the edit out; POST /responses/compact and many clients compact by themselves.")
 	}
-	p.req.call.ContextManagement = text
+	p.vendor().ContextManagement = text
 	p.req.settings = append(p.req.settings, setting{name, func(r stoa.Route) bool { return r.Wire == "messages" }})
 	return nil
 }

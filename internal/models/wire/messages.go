@@ -40,15 +40,17 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	w.stops("stop_sequences", visible(call.Stops))
 	off, _ := thinking(call, route.Traits)
 	bound := reasoning && route.Traits.Binding && !off
-	call.ContextManagement = contextEdits(call.ContextManagement, !off && len(route.Traits.Efforts) > 0)
+	if call.Vendor != nil {
+		call.Vendor = &stoa.VendorSettings{ContextManagement: contextEdits(call.Vendor.ContextManagement, !off && len(route.Traits.Efforts) > 0)}
+	}
 	if err := encodeMessagesOptions(w, call, route, bound); err != nil {
 		return Request{}, err
 	}
 	if err := encodeMessagesTools(w, call, route); err != nil {
 		return Request{}, err
 	}
-	if call.ContextManagement != "" {
-		w.key("context_management").raw(call.ContextManagement)
+	if edits := call.VendorSettings().ContextManagement; edits != "" {
+		w.key("context_management").raw(edits)
 	}
 	w.close('}')
 	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", messagesBetas(&call, bound)})

@@ -352,7 +352,7 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 		w.key("thinking").open('{')
 		w.member("type", route.Traits.ThinkingOff)
 		w.close('}')
-	case bound || (call.Summary || strings.Contains(call.ContextManagement, clearThinking)) && len(route.Traits.Efforts) > 0: // other models do not reason without a budget
+	case bound || (call.Summary || strings.Contains(call.VendorSettings().ContextManagement, clearThinking)) && len(route.Traits.Efforts) > 0: // other models do not reason without a budget
 		w.key("thinking").open('{')
 		w.member("type", "adaptive")
 		if call.Summary {

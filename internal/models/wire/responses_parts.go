@@ -251,7 +251,8 @@ func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error 
 		effort = "none"
 	}
 	summary := call.Summary && len(route.Traits.Efforts) > 0 // other models do not reason
-	own := call.ReasoningContext+call.ReasoningMode != "" && TakesReasoningSettings(route)
+	vendor := call.VendorSettings()
+	own := vendor.ReasoningContext+vendor.ReasoningMode != "" && TakesReasoningSettings(route)
 	if effort != "" || summary || own {
 		w.key("reasoning").open('{')
 		w.optional("effort", effort)
@@ -259,8 +260,8 @@ func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error 
 			w.member("summary", "auto")
 		}
 		if own {
-			w.optional("context", call.ReasoningContext)
-			w.optional("mode", call.ReasoningMode)
+			w.optional("context", vendor.ReasoningContext)
+			w.optional("mode", vendor.ReasoningMode)
 		}
 		w.close('}')
 	}
@@ -285,7 +286,7 @@ func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error 
 }
 
 // TakesReasoningSettings reports whether a route is one of OpenAI's models that reason, which have
-// [stoa.Call.ReasoningContext] and [stoa.Call.ReasoningMode].
+// [stoa.VendorSettings].
 func TakesReasoningSettings(route stoa.Route) bool {
 	return route.Wire == "responses" && hasCustomTools(route) && len(route.Traits.Efforts) > 0
 }

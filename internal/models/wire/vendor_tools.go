@@ -227,7 +227,7 @@ func messagesBetas(call *stoa.Call, bound bool) string {
 	if bound {
 		add(bindingBeta)
 	}
-	if call.ContextManagement != "" {
+	if call.VendorSettings().ContextManagement != "" {
 		add(contextBeta)
 	}
 	for i := range call.Tools {
