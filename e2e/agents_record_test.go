@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,11 +22,22 @@ import (
 // model that has their own format, for the tests of internal/faces/api, which replay them.
 var recordAgents = flag.String("record-agents", "", "write the requests of the coding agents to this folder")
 
+// compareAgents is a folder with such requests. Other members, tools and headers fail the test: a
+// newer version of the agent sends them.
+var compareAgents = flag.String("compare-agents", "", "compare the requests of the coding agents with those in this folder")
+
+// A recordedRequest is a line of a recording.
+type recordedRequest struct {
+	Path    string   `json:"path"`
+	Headers []string `json:"headers"` // the names, and of a list of beta features the features
+	Body    any      `json:"body"`
+}
+
 // recorded returns the address of a proxy in front of the service that records an agent's requests;
-// without -record-agents, the address of the service.
+// without -record-agents and -compare-agents, the address of the service.
 func recorded(t *testing.T, service, agent, wire, home, dir string) string {
-	own := map[string]string{"Codex": "responses", "CodexDefault": "responses", "ClaudeCode": "messages", "opencode": "chat"}
-	if *recordAgents == "" || own[agent] != wire {
+	own := map[string]string{"Codex": "responses", "CodexDefault": "responses", "ClaudeCode": "messages", "opencode": "chat", "GeminiCLI": "gemini", "QwenCode": "gemini"}
+	if *recordAgents+*compareAgents == "" || own[agent] != wire {
 		return service
 	}
 	target, err := url.Parse(service)
@@ -34,7 +46,7 @@ func recorded(t *testing.T, service, agent, wire, home, dir string) string {
 	}
 	var mu sync.Mutex
 	var lines bytes.Buffer
-	seen := map[string]bool{}
+	sent := map[string]bool{}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.FlushInterval = -1
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,10 +54,10 @@ func recorded(t *testing.T, service, agent, wire, home, dir string) string {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		var v any
 		if r.Method == "POST" && json.Unmarshal(body, &v) == nil {
-			text, _ := json.Marshal(map[string]any{"path": r.URL.Path, "body": anonymous(v, strings.NewReplacer(home, "/home/user", dir, "/work/project"))})
+			request := recordedRequest{r.URL.Path, headersOf(r.Header), anonymous(v, strings.NewReplacer(home, "/home/user", dir, "/work/project"))}
+			text, _ := json.Marshal(request)
 			mu.Lock()
-			if shape := shapeOf(v); !seen[shape] { // a request of each form
-				seen[shape] = true
+			if before := len(sent); addFeatures(sent, request) > before { // one with something new
 				lines.Write(append(text, '\n'))
 			}
 			mu.Unlock()
@@ -54,11 +66,100 @@ func recorded(t *testing.T, service, agent, wire, home, dir string) string {
 	}))
 	t.Cleanup(func() {
 		server.Close()
+		if *compareAgents != "" {
+			compareFeatures(t, filepath.Join(*compareAgents, agent+".jsonl"), sent)
+		}
+		if *recordAgents == "" {
+			return
+		}
 		if err := os.WriteFile(filepath.Join(*recordAgents, agent+".jsonl"), lines.Bytes(), 0o600); err != nil {
 			t.Error(err)
 		}
 	})
 	return server.URL
+}
+
+// headersOf returns the names of the headers that a program chooses.
+func headersOf(h http.Header) (list []string) {
+	for name, values := range h {
+		switch name {
+		case "Content-Length", "Accept-Encoding", "Connection":
+		case "Anthropic-Beta":
+			for feature := range strings.SplitSeq(strings.Join(values, ","), ",") {
+				list = append(list, name+": "+strings.TrimSpace(feature))
+			}
+		default:
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// addFeatures adds what a request has, its headers, members, types and tools, and returns the number of all.
+func addFeatures(to map[string]bool, r recordedRequest) int {
+	for _, h := range r.Headers {
+		to["header "+h] = true
+	}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(path+"[]", e)
+			}
+		case map[string]any:
+			if kind, ok := v["type"].(string); ok {
+				to["type "+path+" "+kind] = true
+			}
+			if name, ok := v["name"].(string); ok && (strings.HasSuffix(path, "ools[]") || strings.HasSuffix(path, ".function") || strings.HasSuffix(path, "eclarations[]")) {
+				to["tool "+name] = true
+			}
+			for name, e := range v {
+				to["member "+path+"."+name] = true
+				switch name {
+				case "parameters", "parametersJsonSchema", "input_schema", "schema", "input", "args", "response", "metadata", "client_metadata": // what tools and servers choose
+					if path != "" || name != "input" {
+						continue
+					}
+				}
+				walk(path+"."+name, e)
+			}
+		}
+	}
+	walk("", r.Body)
+	return len(to)
+}
+
+// compareFeatures reports what is in a recording and was not sent, and the opposite.
+func compareFeatures(t *testing.T, file string, sent map[string]bool) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	before := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		var r recordedRequest
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Error(err)
+		}
+		addFeatures(before, r)
+	}
+	var changes []string
+	for feature := range sent {
+		if !before[feature] {
+			changes = append(changes, "+ "+feature)
+		}
+	}
+	for feature := range before {
+		if !sent[feature] {
+			changes = append(changes, "- "+feature)
+		}
+	}
+	if slices.Sort(changes); len(changes) > 0 {
+		t.Errorf("the requests differ from %s:\n%s", filepath.Base(file), strings.Join(changes, "\n"))
+	}
 }
 
 // longText is the length from which the texts of a recording are cut: a replay checks the form.
@@ -85,35 +186,4 @@ func anonymous(v any, paths *strings.Replacer) any {
 		}
 	}
 	return v
-}
-
-// shapeOf returns the members of a request and the types of its items, blocks and tools, each once.
-func shapeOf(v any) string {
-	kinds := map[string]bool{}
-	var walk func(any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case []any:
-			for _, e := range v {
-				walk(e)
-			}
-		case map[string]any:
-			if kind, ok := v["type"].(string); ok {
-				kinds[kind] = true
-			}
-			for name, e := range v {
-				if name != "parameters" && name != "input_schema" {
-					walk(e)
-				}
-			}
-		}
-	}
-	walk(v)
-	if o, ok := v.(map[string]any); ok {
-		for name := range o {
-			kinds["."+name] = true
-		}
-	}
-	text, _ := json.Marshal(kinds) // sorted
-	return string(text)
 }

@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +25,8 @@ type codingAgent struct {
 	model            string                       // of this service, which its model is an alias of
 	config, settings string                       // a file in its home
 	command          []string                     // a task is to follow
+	mcp              string                       // settings of an MCP server, in the same file
+	searches         int                          // requests that add a tool, which was found by a search, to those that the cache has
 	steps            func(file string) [][]string // calls of the model; then it answers
 }
 
@@ -45,33 +49,43 @@ env_key = "STOA_API_KEY"
 wire_api = "responses"
 supports_websockets = false
 `
+	const mcp = `
+[mcp_servers.everything]
+command = "mcp-server-everything"
+`
+	echo := map[string]any{"message": heard}
 	program := func(text string) string { return call("functions__exec", map[string]any{"input": text}) }
 	return []codingAgent{{
-		name: "Codex", model: "beta-3.8-flash", command: codex, config: ".codex/config.toml", settings: "model = \"auto\"\n" + provider,
+		name: "Codex", model: "beta-3.8-flash", command: codex, config: ".codex/config.toml", settings: "model = \"auto\"\n" + provider, mcp: mcp,
 		steps: func(string) [][]string {
 			return [][]string{
 				{shell("exec_command", "cmd", "cat add.sh"), shell("exec_command", "cmd", "sh test.sh")},
-				{shell("exec_command", "cmd", "sed -i s/-/+/ add.sh")},
+				{shell("exec_command", "cmd", "sed -i s/-/+/ add.sh"), call("mcp__everything__echo", echo)},
 				{shell("exec_command", "cmd", "sh test.sh")},
 			}
 		},
 	}, {
 		// With its default model, its tools are programs in JavaScript, in a namespace.
-		name: "CodexDefault", model: "gamma-6.1-sol", command: codex, config: ".codex/config.toml", settings: provider,
+		name: "CodexDefault", model: "gamma-6.1-sol", command: codex, config: ".codex/config.toml", settings: provider, mcp: mcp,
 		steps: func(string) [][]string {
 			return [][]string{
 				{program(`text((await tools.exec_command({cmd: "cat add.sh"})).output)`), program(`text((await tools.exec_command({cmd: "sh test.sh"})).output)`)},
 				{program(`text(await tools.apply_patch("*** Begin Patch\n*** Update File: add.sh\n@@\n-echo $(($1 - $2))\n+echo $(($1 + $2))\n*** End Patch\n"))`)},
+				{program(`text((await tools.mcp__everything__echo({message: "` + heard + `"})).content[0].text)`)},
 				{program(`text((await tools.exec_command({cmd: "sh test.sh"})).output)`)},
 			}
 		},
 	}, {
 		name: "ClaudeCode", model: "alpha-opus-5-5",
-		command: []string{"claude", "-p", "--allowedTools", "Read,Edit,Bash", "--"},
+		command: []string{
+			"claude", "-p", "--allowedTools", "Read,Edit,Bash,mcp__everything__echo",
+			"--mcp-config", `{"mcpServers": {"everything": {"command": "mcp-server-everything"}}}`, "--",
+		},
+		searches: 1,
 		steps: func(file string) [][]string {
 			return [][]string{
-				{call("Read", map[string]any{"file_path": file}), shell("Bash", "command", "sh test.sh")},
-				{call("Edit", map[string]any{"file_path": file, "old_string": "$1 - $2", "new_string": "$1 + $2"})},
+				{call("Read", map[string]any{"file_path": file}), shell("Bash", "command", "sh test.sh"), call("ToolSearch", map[string]any{"query": "select:mcp__everything__echo", "max_results": 5})},
+				{call("Edit", map[string]any{"file_path": file, "old_string": "$1 - $2", "new_string": "$1 + $2"}), call("mcp__everything__echo", echo)},
 				{shell("Bash", "command", "sh test.sh")},
 			}
 		},
@@ -161,6 +175,9 @@ var upstreamNames = map[string]string{"messages": "claude-opus-5-5", "responses"
 // resultMarks begin a tool's result in each format.
 var resultMarks = []string{`"type":"tool_result"`, `"type":"function_call_output"`, `"type":"custom_tool_call_output"`, `"functionResponse":`, `"role":"tool"`}
 
+// heard is what an agent sends to the tool echo of an MCP server.
+const heard = "is the server there?"
+
 const fixed = "The test passes."
 
 // script returns the orders of a request of an agent: the calls of the first step without
@@ -204,21 +221,22 @@ extensions: {models: true, inputTokens: true, chatCompletions: true, messages: t
 aliasSets: [anthropic, openai]
 auto: [beta-3.8-flash]
 models:
-  %s: {routes: [{provider: v-%s, model: %s}]}
+  %s: {maxOutput: 65536, routes: [{provider: v-%s, model: %s}]}
 `, a.model, wire, upstreamNames[wire]))
 	h.start()
 	url := recorded(t, h.url, a.name, wire, home, dir)
 	if a.config != "" {
-		write(filepath.Join(home, a.config), strings.ReplaceAll(a.settings, "http://127.0.0.1:8080", url))
+		write(filepath.Join(home, a.config), strings.ReplaceAll(a.settings, "http://127.0.0.1:8080", url)+a.mcp)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, a.command[0]), append(a.command[1:], "Run sh test.sh and repair add.sh.")...)
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"),
-		"STOA_API_KEY=" + ownerKey, "ANTHROPIC_BASE_URL=" + h.url + "/api", "ANTHROPIC_AUTH_TOKEN=" + ownerKey,
-		"GEMINI_API_KEY=" + ownerKey, "GOOGLE_GEMINI_BASE_URL=" + h.url + "/api",
+		"STOA_API_KEY=" + ownerKey, "ANTHROPIC_BASE_URL=" + url + "/api", "ANTHROPIC_AUTH_TOKEN=" + ownerKey,
+		"GEMINI_API_KEY=" + ownerKey, "GOOGLE_GEMINI_BASE_URL=" + url + "/api",
 		// They do without the network.
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+		"MCP_CONNECTION_NONBLOCKING=0", // the script calls the MCP server at once
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte(fixed)) {
@@ -229,18 +247,27 @@ models:
 	if err := test.Run(); err != nil {
 		t.Errorf("the test still fails: %v", err)
 	}
-	var input, cached int64
-	first := true
+	var repeated []fakeup.Usage
+	first, echoed := true, false
 	for i, s := range vendor.Served() {
 		if s.Status != 200 || s.Model != upstreamNames[wire] {
 			t.Errorf("the vendor answered request %d for %s with %d: %s", i, s.Model, s.Status, s.Refused)
 		}
+		echoed = echoed || bytes.Contains(s.Body, []byte("Echo: "+heard))
 		if u := s.Usage; u.Input > 4096 { // not the title
 			if !first {
-				input, cached = input+u.Input, cached+u.Cached
+				repeated = append(repeated, u)
 			}
 			first = false
 		}
+	}
+	if usesMCP := bytes.Contains(fmt.Append(nil, a.mcp, a.command), []byte("mcp-server-everything")); echoed != usesMCP {
+		t.Errorf("the MCP server was called: %v", echoed)
+	}
+	slices.SortFunc(repeated, func(a, b fakeup.Usage) int { return cmp.Compare(a.Cached*b.Input, b.Cached*a.Input) })
+	var input, cached int64
+	for _, u := range repeated[min(a.searches, len(repeated)):] {
+		input, cached = input+u.Input, cached+u.Cached
 	}
 	if 100*cached < 85*input {
 		t.Errorf("from the second request on, %d of %d input tokens were read from the cache", cached, input)
