@@ -220,7 +220,8 @@ func TestAfterACutByCreditsLessIsRefused(t *testing.T) {
 	pool := poolFunc(func(call stoa.Call, yield func(*stoa.Event, error) bool) {
 		usage := stoa.Usage{InputTokens: 5, OutputTokens: call.MaxOutputTokens / 2} // the credits cover some more
 		for _, ev := range []stoa.Event{
-			{Kind: stoa.Started, Provider: "p"}, {Kind: stoa.Delta, Text: strings.Repeat(" word", int(usage.OutputTokens))},
+			{Kind: stoa.Started, Provider: "p"},
+			{Kind: stoa.Delta, Text: strings.Repeat(" word", int(usage.OutputTokens))},
 			{Kind: stoa.Finished, Stop: stoa.StopLength, Usage: usage, HasUsage: true},
 		} {
 			yield(&ev, nil)
