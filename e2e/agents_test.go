@@ -202,19 +202,43 @@ func script(steps [][]string) func(body []byte) string {
 	}
 }
 
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// broken writes a program whose test fails.
+func broken(t *testing.T, dir string) {
+	writeFile(t, filepath.Join(dir, "add.sh"), "echo $(($1 - $2))\n")
+	writeFile(t, filepath.Join(dir, "test.sh"), `[ "$(sh add.sh 2 3)" = 5 ] && echo ok`+"\n")
+}
+
+// run returns the agent's program with its task, not started.
+func (a codingAgent) run(t *testing.T, bin, home, dir, url, key string) *exec.Cmd {
+	if a.config != "" {
+		writeFile(t, filepath.Join(home, a.config), strings.ReplaceAll(a.settings, "http://127.0.0.1:8080", url)+a.mcp)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, a.command[0]), append(slices.Clone(a.command[1:]), "Run sh test.sh and repair add.sh.")...)
+	cmd.Dir = dir
+	cmd.Env = []string{
+		"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"),
+		"STOA_API_KEY=" + key, "ANTHROPIC_BASE_URL=" + url + "/api", "ANTHROPIC_AUTH_TOKEN=" + key,
+		"GEMINI_API_KEY=" + key, "GOOGLE_GEMINI_BASE_URL=" + url + "/api",
+		// They do without the network.
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+		"MCP_CONNECTION_NONBLOCKING=0", // the script calls the MCP server at once
+	}
+	return cmd
+}
+
 func repair(t *testing.T, a codingAgent, bin, wire string) {
 	home, dir := t.TempDir(), t.TempDir()
-	write := func(path, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(filepath.Join(dir, "add.sh"), "echo $(($1 - $2))\n")
-	write(filepath.Join(dir, "test.sh"), `[ "$(sh add.sh 2 3)" = 5 ] && echo ok`+"\n")
+	broken(t, dir)
 	vendor := fakeup.Start(t, fakeup.Options{Cache: true, Script: script(a.steps(filepath.Join(dir, "add.sh")))})
 	h := newServer(t, vendor.URL, fmt.Sprintf(`
 extensions: {models: true, inputTokens: true, chatCompletions: true, messages: true, gemini: true, tools: true, formats: true, images: true, files: true}
@@ -225,20 +249,7 @@ models:
 `, a.model, wire, upstreamNames[wire]))
 	h.start()
 	url := recorded(t, h.url, a.name, wire, home, dir)
-	if a.config != "" {
-		write(filepath.Join(home, a.config), strings.ReplaceAll(a.settings, "http://127.0.0.1:8080", url)+a.mcp)
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, a.command[0]), append(a.command[1:], "Run sh test.sh and repair add.sh.")...)
-	cmd.Dir = dir
-	cmd.Env = []string{
-		"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"),
-		"STOA_API_KEY=" + ownerKey, "ANTHROPIC_BASE_URL=" + url + "/api", "ANTHROPIC_AUTH_TOKEN=" + ownerKey,
-		"GEMINI_API_KEY=" + ownerKey, "GOOGLE_GEMINI_BASE_URL=" + url + "/api",
-		// They do without the network.
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
-		"MCP_CONNECTION_NONBLOCKING=0", // the script calls the MCP server at once
-	}
-	out, err := cmd.CombinedOutput()
+	out, err := a.run(t, bin, home, dir, url, ownerKey).CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte(fixed)) {
 		t.Errorf("%v; it wrote\n%s", err, out)
 	}

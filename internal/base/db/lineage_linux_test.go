@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"stoa/internal/base/db"
 )
 
@@ -95,6 +97,21 @@ func address(clusters ...cluster) string {
 	return "postgres://stoa@" + strings.Join(hosts, ",") + "/postgres?sslmode=disable&target_session_attrs=read-write"
 }
 
+// caughtUp waits until a standby has the first row of things.
+func caughtUp(t *testing.T, standby cluster) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), "postgres://stoa@127.0.0.1:"+standby.port+"/postgres?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	for n := 0; n == 0; {
+		if err := c.QueryRow(t.Context(), "SELECT count(*) FROM things").Scan(&n); err != nil && !strings.Contains(err.Error(), "does not exist") {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestOldPrimaryGetsNoWrites promotes a standby and starts the old primary again, as a machine does that
 // reboots. The old primary is the first host of the address, so new connections reach it first.
 func TestOldPrimaryGetsNoWrites(t *testing.T) {
@@ -117,6 +134,7 @@ func TestOldPrimaryGetsNoWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer direct.Close()
+	caughtUp(t, b)
 	a.stop()
 	b.run("pg_ctl", "-D", b.dir, "-w", "promote")
 	exec(t, d, "INSERT INTO things VALUES (2)")

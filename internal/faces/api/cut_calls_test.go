@@ -150,7 +150,6 @@ func TestACutCallHasNoEffect(t *testing.T) {
 					cfg.Grant, most = 14_000, body{"max_tokens": 60_000}
 				}
 				h, _ := vendorsAsking(t, cfg, asks)
-				c := h.Client(t)
 				for _, model := range allWires {
 					for _, path := range allFormats {
 						for _, stream := range []bool{false, true} {
@@ -161,7 +160,8 @@ func TestACutCallHasNoEffect(t *testing.T) {
 							}
 							name := fmt.Sprintf("%s at %s, stream %v", model, path, stream)
 							prompt := "call: f {\"a\":1}\ncall: g {\"text\":\"Deliver on Monday\"}\ncut-call: 20"
-							r := c.Want(200, "POST", path, callTools(path, model, prompt, more))
+							secret, _ := h.NewKey(h.Account.ID, stoa.ScopeAll) // after a cut a key gets no less
+							r := h.ClientWith(t, secret).Want(200, "POST", path, callTools(path, model, prompt, more))
 							has := checkCut(t, name, path, r, 1, stream && limit == "the vendor's")
 							got := receipts(t, h)[0]
 							comes := model != "beta-3.8-flash" // its calls come whole, or not at all

@@ -160,13 +160,21 @@ func (n need) plenty(free stoa.Credits) bool {
 	return n.wish > n.most && n.wish <= free/wishShare && free-n.wish >= wishCalls*n.most
 }
 
+// wished is what a node must have for a wish, so that the next call does not wait for the database because of it.
+func (n need) wished() stoa.Credits {
+	if n.wish == 0 {
+		return 0
+	}
+	return n.wish + n.most
+}
+
 // more extends the account's lease for a hold, and may also reserve it.
 func (l *Ledger) more(ctx context.Context, h *Hold, n need) (v verdict, err error) {
 	if l.shared == nil {
 		return tooFew, l.extend(ctx, h.a)
 	}
 	var refusal error
-	v, err = l.gather(ctx, h.a, n.wish, func() (v verdict, want stoa.Credits) {
+	v, err = l.gather(ctx, h.a, n.wished(), func() (v verdict, want stoa.Credits) {
 		v, want, refusal = h.reserveNeed(n)
 		return v, want
 	})
@@ -181,7 +189,7 @@ func (l *Ledger) more(ctx context.Context, h *Hold, n need) (v verdict, err erro
 func (h *Hold) reserveNeed(n need) (v verdict, want stoa.Credits, err error) {
 	l, a := h.l, h.a
 	free := a.free()
-	if !n.plenty(free+a.shared.rest) || free < n.wish {
+	if !n.plenty(free+a.shared.rest) || free < n.wished() {
 		n.wish = 0
 	}
 	want = max(n.most, n.wish)

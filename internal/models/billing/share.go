@@ -163,7 +163,7 @@ func (l *Ledger) leaseWish(ctx context.Context, a *account, n need) {
 	now := l.shared.now()
 	a.mu.Lock()
 	free := a.free()
-	leased := free >= n.wish || free < n.most || !n.plenty(free+a.shared.rest) || now.Before(a.shared.noWishUntil) || now.Before(a.shared.scarceUntil)
+	leased := free >= n.wished() || free < n.most || !n.plenty(free+a.shared.rest) || now.Before(a.shared.noWishUntil) || now.Before(a.shared.scarceUntil)
 	a.mu.Unlock()
 	if leased { // or not to be leased, or only with the need
 		return
@@ -171,10 +171,10 @@ func (l *Ledger) leaseWish(ctx context.Context, a *account, n need) {
 	ctx, cancel := context.WithTimeout(store.Promptly(ctx), wishTime)
 	defer cancel()
 	if _, err := l.extendShared(ctx, a, 0, func() (verdict, stoa.Credits) {
-		if a.free() >= n.wish {
+		if a.free() >= n.wished() {
 			return taken, 0
 		}
-		return tooFew, n.wish
+		return tooFew, n.wished()
 	}); err != nil {
 		a.mu.Lock()
 		a.shared.noWishUntil = now.Add(wishPause)
