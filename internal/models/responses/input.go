@@ -136,9 +136,13 @@ func (p *parser) otherItem(path string, it *inputItem) error {
 		return nil
 	}
 	if slices.Contains(vendorItems, it.kind) {
-		return unsupportedValue(path+".type", "The item records a tool that a vendor has run, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
+		return errVendorItem(path)
 	}
 	return unsupportedValue(path+".type", "Only messages, reasoning, calls of tools that the caller runs, and their outputs are supported here; other items are not.")
+}
+
+func errVendorItem(path string) error {
+	return unsupportedValue(path+".type", "The item records a tool that a vendor has run, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
 }
 
 // vendorItems are the types of items that record tools which vendors have run, and of notes of

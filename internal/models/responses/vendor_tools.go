@@ -99,7 +99,7 @@ func (p *parser) vendorItem(path string, it *inputItem) (members, callID string,
 	x := p.extra()
 	if hosted || x.leftOut[callID] {
 		if !p.opts.ForeignTools {
-			return "", "", false, unsupportedValue(path+".type", "The item records a tool that a vendor has run, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
+			return "", "", false, errVendorItem(path)
 		}
 		if x.leftOut == nil {
 			x.leftOut = map[string]bool{}
