@@ -404,6 +404,8 @@ func TestNoCreditsCanBe402(t *testing.T) {
 	secret, _ := h.NewKey(h.Account.ID, stoa.ScopeAll, stoa.ScopeAccountWrite)
 	capped := h.ClientWith(t, secret)
 	newBudget(t, capped, object{"scope": "account", "period": "day", "limitMicro": 1})
+	for capped.Do("POST", responses, body{"model": "alpha-haiku-4-5", "input": "x"}).Status != 429 { // on PostgreSQL it takes effect after two seconds
+	}
 	for path, status := range map[string]int{"/api/v1/chat/completions": 402, responses: 429, "/api/v1/messages": 402} {
 		for code, c := range map[string]*apitest.Client{"insufficient_quota": h.ClientWith(t, poor.Key.Secret), "budget_exceeded": capped} {
 			for _, stream := range []bool{true, false} {
