@@ -53,7 +53,9 @@ func (d *Drives) Stage(r io.Reader) (*Content, error) {
 		}
 		return nil, fmt.Errorf("read the upload: %w", err)
 	}
-	return in.done(), nil
+	in.content.sha256 = hex.EncodeToString(in.hash.Sum(nil))
+	in.content.utf8 = in.valid && len(in.tail) == 0
+	return in.content, nil
 }
 
 // An intake is a writer that collects Content.
@@ -127,12 +129,6 @@ func (in *intake) check(p []byte) {
 	}
 	in.valid = in.valid && utf8.Valid(p[:cut])
 	in.tail = append(in.tail, p[cut:]...)
-}
-
-func (in *intake) done() *Content {
-	in.content.sha256 = hex.EncodeToString(in.hash.Sum(nil))
-	in.content.utf8 = in.valid && len(in.tail) == 0
-	return in.content
 }
 
 func spoolError(err error) error {

@@ -30,17 +30,6 @@ func (p Path) IsZero() bool { return p.text == "" }
 // Base returns the last segment.
 func (p Path) Base() string { return p.text[strings.LastIndexByte(p.text, '/')+1:] }
 
-// folders returns the paths of the folders that contain the file, outermost first.
-func (p Path) folders() []string {
-	var out []string
-	for i := range len(p.text) {
-		if p.text[i] == '/' {
-			out = append(out, p.text[:i])
-		}
-	}
-	return out
-}
-
 // ParsePath parses the text of a caller; its error is [stoa.CodeInvalidPath] and says what is
 // wrong. Text is normalized to NFC, so that the two encodings of é are one name. Nothing else
 // is repaired.

@@ -60,7 +60,10 @@ func (s *searcher) ranked(terms []term) ([]Hit, error) {
 		order = append(order, *c)
 	}
 	slices.SortFunc(order, better)
-	n := worthScoring(order)
+	n := min(len(order), minScored)
+	for n < min(len(order), maxScored) && (order[n].all || 2*order[n].score >= order[0].score) {
+		n++
+	}
 	order, rest := order[:n], order[n:]
 	if err := s.score(order, postings); err != nil {
 		return nil, err
@@ -75,16 +78,6 @@ func (s *searcher) ranked(terms []term) ([]Hit, error) {
 		chosen = s.choose(append(order, rest...))
 	}
 	return s.hits(chosen, terms), nil
-}
-
-// worthScoring returns the number of candidates to score. Scoring changes the order of those
-// with similar parts; a few follow with less than half of the weight of the first one.
-func worthScoring(order []candidate) int {
-	n := min(len(order), minScored)
-	for n < min(len(order), maxScored) && (order[n].all || 2*order[n].score >= order[0].score) {
-		n++
-	}
-	return n
 }
 
 // better orders candidates: those with all terms first, then by score, then as written.

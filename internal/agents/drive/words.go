@@ -133,7 +133,7 @@ func fold(w string, ascii bool) string {
 	}
 	w = strings.ToLower(norm.NFKD.String(strings.ToLower(w)))
 	w = strings.Map(func(r rune) rune {
-		if 0x0300 <= r && r <= 0x036f || isArabicMark(r) || !inWord(r) && r != 'ー' {
+		if 0x0300 <= r && r <= 0x036f || 0x064b <= r && r <= 0x0652 || r == 0x0670 || r == 0x0640 || !inWord(r) && r != 'ー' {
 			return -1
 		}
 		return r
@@ -150,12 +150,6 @@ func fold(w string, ascii bool) string {
 		w = singular(w)
 	}
 	return w
-}
-
-// isArabicMark reports whether a character is a vowel mark or a sign of doubling, which texts
-// may omit, or lengthens a word. The hamza and the madda are parts of letters.
-func isArabicMark(r rune) bool {
-	return 0x064b <= r && r <= 0x0652 || r == 0x0670 || r == 0x0640
 }
 
 func isASCII(s string) bool {

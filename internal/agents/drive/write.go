@@ -349,7 +349,9 @@ func (w *writer) storeEntry(p Path, cur *File, e entry) (Change, error) {
 	indexed := false // the index already has this text
 	var err error
 	if cur == nil {
-		err = w.insert(&f)
+		_, err = w.tx.Get(w.ctx, `INSERT INTO drive_files (drive_id, path, id, version, blob_id, sha256, size, mime, is_text, lines, text_blob_id, text_size, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING rid`,
+			[]any{w.drive.id, f.Path, f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines, f.textBlob, f.textSize, db.Micros(f.CreatedAt), w.now}, &f.rid)
 	} else {
 		change.Outcome = Replaced
 		indexed = cur.textBlob == f.textBlob
@@ -440,14 +442,6 @@ func (w *writer) newFile(p Path, cur *File, e entry) File {
 	return f
 }
 
-// insert adds the row of a new file and sets its rid.
-func (w *writer) insert(f *File) error {
-	_, err := w.tx.Get(w.ctx, `INSERT INTO drive_files (drive_id, path, id, version, blob_id, sha256, size, mime, is_text, lines, text_blob_id, text_size, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING rid`,
-		[]any{w.drive.id, f.Path, f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines, f.textBlob, f.textSize, db.Micros(f.CreatedAt), w.now}, &f.rid)
-	return err
-}
-
 // replace moves cur to the history and stores f in the same row. indexed means that the index
 // of cur's text stays.
 func (w *writer) replace(cur *File, f File, indexed bool) error {
@@ -480,7 +474,11 @@ func (w *writer) free(p Path) error {
 	if found {
 		return stoa.Errorf(stoa.CodePathConflict, "%q is a folder, which contains %q. A file cannot also be a folder.", p.text, below).At("path")
 	}
-	for _, folder := range p.folders() {
+	for i := range len(p.text) {
+		if p.text[i] != '/' {
+			continue
+		}
+		folder := p.text[:i]
 		var there string
 		found, err := w.tx.Get(w.ctx, `SELECT path FROM drive_files WHERE drive_id = $1 AND path = $2`, []any{w.drive.id, folder}, &there)
 		if err != nil {

@@ -62,7 +62,16 @@ func (r *operationReader) swaggerParameters(all []map[string]any, operation map[
 				required = append(required, name)
 			}
 		default:
-			if err := r.parameter(swaggerParameter(q)); err != nil {
+			out := map[string]any{"name": q["name"], "in": q["in"], "required": q["required"], "description": q["description"], "schema": swaggerSchema(q)}
+			switch format := texts(q["collectionFormat"]); format {
+			case "multi":
+				out["explode"] = true
+			case "", "csv":
+				out["explode"] = false
+			default:
+				out["style"] = format
+			}
+			if err := r.parameter(out); err != nil {
 				return err
 			}
 		}
@@ -81,20 +90,6 @@ func (r *operationReader) swaggerParameters(all []map[string]any, operation map[
 		schema["required"] = required
 	}
 	return r.addBody(schema, len(required) > 0, formType, lists)
-}
-
-// swaggerParameter returns a parameter in the form of OpenAPI 3.
-func swaggerParameter(q map[string]any) map[string]any {
-	out := map[string]any{"name": q["name"], "in": q["in"], "required": q["required"], "description": q["description"], "schema": swaggerSchema(q)}
-	switch format := texts(q["collectionFormat"]); format {
-	case "multi":
-		out["explode"] = true
-	case "", "csv":
-		out["explode"] = false
-	default:
-		out["style"] = format
-	}
-	return out
 }
 
 // swaggerSchema returns the schema of a parameter that is not in a JSON body.

@@ -208,7 +208,7 @@ const emptyCursor = "\x00empty"
 
 // list reads one page of the catalog; the first one without a cursor.
 func (c *connected) list(ctx context.Context, cursor *string) (page listing, err error) {
-	c.wire.asked.begin()
+	c.wire.asked.keep(exchange{})
 	params := &sdk.ListToolsParams{}
 	if cursor != nil {
 		params.Cursor = cmp.Or(*cursor, emptyCursor)

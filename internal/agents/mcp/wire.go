@@ -75,9 +75,6 @@ type exchange struct {
 	begun     bool  // the request may have been sent, and nothing else is known
 }
 
-// begin resets the exchange.
-func (s *slot) begin() { s.keep(exchange{}) }
-
 // last returns the last exchange of a request that expects a reply.
 func (s *slot) last() exchange {
 	s.mu.Lock()

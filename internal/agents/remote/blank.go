@@ -146,7 +146,11 @@ func (b *blanking) without(data []byte) []byte {
 		switch {
 		case before == 0 && forms > 0:
 			from := i
-			if escaped(data[kept:from]) { // the backslash is removed with the character it escapes
+			text, n := data[kept:from], 0
+			for n < len(text) && text[len(text)-1-n] == '\\' {
+				n++
+			}
+			if n%2 == 1 { // the backslash is removed with the character it escapes
 				from--
 			}
 			out = append(append(out, data[kept:from]...), blankedAs...)
@@ -155,15 +159,6 @@ func (b *blanking) without(data []byte) []byte {
 		}
 	}
 	return append(out, data[kept:]...)
-}
-
-// escaped reports whether the end of a text escapes the next character.
-func escaped(text []byte) bool {
-	n := 0
-	for n < len(text) && text[len(text)-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
 }
 
 // unescape sets next to the layer below l, where the byte with begins an escape. It reports

@@ -46,9 +46,11 @@ type Client struct {
 // https://stoa.example; a path of /api/v1 at its end is removed. An empty key
 // is not sent.
 func New(base, key string) (*Client, error) {
-	at, err := origin(base)
-	if err != nil {
-		return nil, err
+	short := strings.TrimRight(strings.TrimSpace(base), "/")
+	short = strings.TrimRight(strings.TrimSuffix(short, Prefix), "/")
+	at, err := url.Parse(short)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
+		return nil, fmt.Errorf("the base URL %q is not an address such as https://stoa.example or http://127.0.0.1:8080", base)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
@@ -60,17 +62,6 @@ func New(base, key string) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
-}
-
-// origin parses a base URL.
-func origin(text string) (*url.URL, error) {
-	short := strings.TrimRight(strings.TrimSpace(text), "/")
-	short = strings.TrimRight(strings.TrimSuffix(short, Prefix), "/")
-	u, err := url.Parse(short)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("the base URL %q is not an address such as https://stoa.example or http://127.0.0.1:8080", text)
-	}
-	return u, nil
 }
 
 // BaseURL returns the origin of the service.

@@ -260,7 +260,12 @@ func (m *Member) renew(ctx context.Context) error {
 		return errDeclaredDead
 	}
 	m.renewed.Store(int64(sent))
-	m.resume()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.suspended != nil {
+		close(m.suspended)
+	}
+	m.suspended, m.expired = nil, false
 	return nil
 }
 
@@ -305,15 +310,6 @@ func (m *Member) suspend() {
 	if m.suspended == nil {
 		m.suspended = make(chan struct{})
 	}
-}
-
-func (m *Member) resume() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.suspended != nil {
-		close(m.suspended)
-	}
-	m.suspended, m.expired = nil, false
 }
 
 // expire ends running work: waiting writers receive an error.

@@ -151,7 +151,7 @@ func (d *DB) Health(ctx context.Context) error {
 func commitFailure(err error) error {
 	switch {
 	case isFull(err):
-		return errFull(err)
+		return stoa.Errorf(stoa.CodeStorageFull, "The service has run out of storage. The operator has to free some.").After(probeRetry).Because(err)
 	case isDamage(err):
 		return errDamaged(err)
 	case isReadOnly(err):
@@ -166,10 +166,6 @@ func commitFailure(err error) error {
 
 // probeRetry is the Retry-After of refused work.
 const probeRetry = 5 * time.Second
-
-func errFull(err error) error {
-	return stoa.Errorf(stoa.CodeStorageFull, "The service has run out of storage. The operator has to free some.").After(probeRetry).Because(err)
-}
 
 func errDamaged(err error) error {
 	return stoa.Errorf(stoa.CodeOverloaded, "The service's database seems to be damaged. If it does not recover within minutes, the operator has to restart the service and run \"stoa ledger verify\", and restore a backup if that fails.").Because(err)

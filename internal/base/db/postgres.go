@@ -308,7 +308,12 @@ func (p *postgresDB) within(ctx, inside context.Context, begin string, fence *Fe
 		err = func() error {
 			defer c.Close()
 			defer func() { unused = pg.unused }() // the connection is another's once it is closed here
-			pg.start(inside, begin, fence)
+			pg.ctx, pg.begun, pg.unused, pg.fenced = inside, false, false, false
+			pg.pending = append(pg.pending[:0], statement{query: begin})
+			if fence != nil {
+				pg.pending = append(pg.pending, statement{fence.Query, fence.Args})
+			}
+			pg.opening = len(pg.pending)
 			defer pg.finish()
 			tx := &Tx{Now: now(), on: &pgRunner{c, pg}, pg: pg, postgres: true}
 			if p.trace != nil {

@@ -52,17 +52,6 @@ type statement struct {
 	args  []any
 }
 
-// start begins a transaction whose statements run under ctx. BEGIN is sent with the
-// first of them, and so is the fence, if there is one.
-func (c *pgConn) start(ctx context.Context, begin string, fence *Fence) {
-	c.ctx, c.begun, c.unused, c.fenced = ctx, false, false, false
-	c.pending = append(c.pending[:0], statement{query: begin})
-	if fence != nil {
-		c.pending = append(c.pending, statement{fence.Query, fence.Args})
-	}
-	c.opening = len(c.pending)
-}
-
 // later keeps a statement for the next one that is sent.
 func (c *pgConn) later(query string, args []any) error {
 	values := make([]any, len(args))
@@ -209,7 +198,7 @@ type pgRunner struct {
 	pg *pgConn
 }
 
-// The statements run under the context of the transaction, see [pgConn.start].
+// The statements run under the context of the transaction, see [postgresDB.within].
 
 func (r *pgRunner) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
 	rows, err := r.pg.exec(query, args)

@@ -104,11 +104,6 @@ func (p *pin) hold(ctx context.Context) error {
 	return classify(p.reader.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_master").Scan(&n))
 }
 
-func (p *pin) letGo(ctx context.Context) error {
-	_, err := p.reader.ExecContext(ctx, "ROLLBACK")
-	return classify(err)
-}
-
 // version changes whenever another connection has committed.
 func (p *pin) version(ctx context.Context) (n int64, err error) {
 	err = p.watch.QueryRowContext(ctx, "PRAGMA data_version").Scan(&n)
@@ -147,8 +142,8 @@ func pinTogether(ctx context.Context, pins []*pin) error {
 			return nil
 		}
 		for _, p := range pins {
-			if err := p.letGo(ctx); err != nil {
-				return err
+			if _, err := p.reader.ExecContext(ctx, "ROLLBACK"); err != nil {
+				return classify(err)
 			}
 		}
 	}

@@ -68,7 +68,7 @@ func serve(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("read the document: %w", err)
 	}
 	if len(data) > maxDocument {
-		return answer(out, tooLarge())
+		return answer(out, Result{Status: Timeout, Note: fmt.Sprintf("Documents of more than %d MB are not read.", maxDocument>>20)})
 	}
 	if q.Task == "tables" && q.Tables != nil {
 		return answer(out, tables(context.Background(), *q.Tables, data))
@@ -77,10 +77,6 @@ func serve(in io.Reader, out io.Writer) error {
 		return answer(out, RenderPage(context.Background(), data, q.Page, q.Cache))
 	}
 	return answer(out, Parse(context.Background(), Document{Name: q.Name, MediaType: q.MediaType, Encoding: q.Encoding}, data, q.Cache))
-}
-
-func tooLarge() Result {
-	return Result{Status: Timeout, Note: fmt.Sprintf("Documents of more than %d MB are not read.", maxDocument>>20)}
 }
 
 // outcome is the result of a task without a text.

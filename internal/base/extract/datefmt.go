@@ -44,7 +44,9 @@ func (s *formatSection) moment(v float64, sign string, from1904 bool) (string, b
 		return sign + general(v), false
 	}
 	precision := 1e5 // of a second; the error of a serial number is smaller
-	if smallest > 0 || elapsed && s.seconds() {
+	if smallest > 0 || elapsed && slices.ContainsFunc(s.tokens, func(t formatToken) bool {
+		return (t.kind == fmtDate || t.kind == fmtElapsed) && strings.HasPrefix(strings.ToLower(t.text), "s")
+	}) {
 		precision = math.Pow10(min(smallest, 5))
 	}
 	seconds := math.Round(v*86400*precision) / precision
@@ -91,7 +93,9 @@ func (s *formatSection) moment(v float64, sign string, from1904 bool) (string, b
 				fmt.Fprintf(&b, "%0*d", n, month)
 			case letter == "m":
 				names := monthsAlone(s.language)
-				if n != 3 && s.dayOfMonth() {
+				if n != 3 && slices.ContainsFunc(s.tokens, func(t formatToken) bool {
+					return t.kind == fmtDate && len(t.text) <= 2 && (t.text[0] == 'd' || t.text[0] == 'D')
+				}) {
 					names = months(s.language)
 				}
 				text := nameOf(names, month-1, n, s.language)
@@ -121,20 +125,6 @@ func (s *formatSection) moment(v float64, sign string, from1904 bool) (string, b
 		}
 	}
 	return b.String(), true
-}
-
-// dayOfMonth reports whether the section shows the day of the month.
-func (s *formatSection) dayOfMonth() bool {
-	return slices.ContainsFunc(s.tokens, func(t formatToken) bool {
-		return t.kind == fmtDate && len(t.text) <= 2 && (t.text[0] == 'd' || t.text[0] == 'D')
-	})
-}
-
-// seconds reports whether the section shows seconds.
-func (s *formatSection) seconds() bool {
-	return slices.ContainsFunc(s.tokens, func(t formatToken) bool {
-		return (t.kind == fmtDate || t.kind == fmtElapsed) && strings.HasPrefix(strings.ToLower(t.text), "s")
-	})
 }
 
 // minutes reports whether the m at a place are minutes: after hours or before seconds.

@@ -78,11 +78,8 @@ func (c *Cursor) Kind() byte {
 	if c.bad || !c.pending {
 		return 0
 	}
-	return kindOf(c.peek())
-}
+	first := c.peek()
 
-// kindOf returns the kind of the value with that first byte; see [Cursor.Kind].
-func kindOf(first byte) byte {
 	if first == '-' || '0' <= first && first <= '9' {
 		return '0'
 	}

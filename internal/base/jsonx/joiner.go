@@ -28,7 +28,17 @@ func (j *Joiner) Next(c *Cursor) string {
 		return ""
 	}
 	if len(j.held) == 0 && !escaped && utf8.Valid(raw) {
-		return j.text(raw)
+		// Providers send a few bytes at a time: an allocation for each of them would be a third of the allocations of a stream.
+		if len(raw) > short {
+			return string(raw)
+		}
+		if j.slab.Cap()-j.slab.Len() < len(raw) {
+			j.slab.Reset()
+			j.slab.Grow(slabSize)
+		}
+		from := j.slab.Len()
+		j.slab.Write(raw)
+		return j.slab.String()[from:]
 	}
 	j.work = append(j.work[:0], j.held...)
 	if escaped {
@@ -50,21 +60,6 @@ func (j *Joiner) whole() string {
 	whole := len(j.work) - unfinished(j.work)
 	j.held = append(j.held[:0], j.work[whole:]...)
 	return string(Mend(j.work[:whole]))
-}
-
-// text returns b as a string. Providers send a few bytes at a time: an allocation for each of
-// them would be a third of the allocations of a stream.
-func (j *Joiner) text(b []byte) string {
-	if len(b) > short {
-		return string(b)
-	}
-	if j.slab.Cap()-j.slab.Len() < len(b) {
-		j.slab.Reset()
-		j.slab.Grow(slabSize)
-	}
-	from := j.slab.Len()
-	j.slab.Write(b)
-	return j.slab.String()[from:]
 }
 
 // Rest returns U+FFFD for an incomplete character; usually it is "".

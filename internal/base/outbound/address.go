@@ -78,13 +78,6 @@ func matches(list []Destination, host, port string, a netip.Addr) bool {
 	})
 }
 
-// mayMatch is [matches] for an unknown address: any block could match.
-func mayMatch(list []Destination, host, port string) bool {
-	return slices.ContainsFunc(list, func(d Destination) bool {
-		return (d.port == "" || d.port == port) && (d.addresses.IsValid() || d.host == canonical(host))
-	})
-}
-
 // canonical returns a host in the form in which names are compared.
 func canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 

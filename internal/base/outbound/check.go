@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -21,7 +22,9 @@ func (n *Network) Check(ctx context.Context, u *url.URL) error {
 	if err != nil {
 		return nil
 	}
-	if t.plain && !mayMatch(n.s.Allow, host, port) {
+	if t.plain && !slices.ContainsFunc(n.s.Allow, func(d Destination) bool {
+		return (d.port == "" || d.port == port) && (d.addresses.IsValid() || d.host == canonical(host))
+	}) {
 		return &Error{Reason: NotAllowed, cause: errNotAllowed}
 	}
 	if n.s.Proxy != nil {

@@ -59,7 +59,12 @@ func (r *Rates) allow(name string, perMinute int, now time.Time, count int) (wai
 		r.rates = map[string]*rate{}
 	}
 	if second-r.swept >= window {
-		r.sweep(second)
+		r.swept = second
+		for name, q := range r.rates {
+			if q.advance(second); q.sum == 0 {
+				delete(r.rates, name)
+			}
+		}
 	}
 	q := r.rates[name]
 	if q == nil {
@@ -75,7 +80,11 @@ func (r *Rates) allow(name string, perMinute int, now time.Time, count int) (wai
 		return 0, true
 	}
 	if peers > 0 {
-		return q.waitShared(peers, perMinute), false
+		// When the other nodes counted theirs is unknown: they are treated as evenly distributed over the window.
+		all := q.sum + peers
+		excess := all - perMinute + 1
+		seconds := (excess*window + all - 1) / all
+		return time.Duration(min(max(seconds, 1), window)) * time.Second, false
 	}
 	// From the oldest second on, find the one whose end frees a request.
 	left := q.sum
@@ -101,16 +110,6 @@ func (q *rate) advance(second int64) {
 		q.second++
 		q.sum -= int(q.counts[slot(q.second)])
 		q.counts[slot(q.second)] = 0
-	}
-}
-
-// sweep drops the names without a request in the last window.
-func (r *Rates) sweep(second int64) {
-	r.swept = second
-	for name, q := range r.rates {
-		if q.advance(second); q.sum == 0 {
-			delete(r.rates, name)
-		}
 	}
 }
 

@@ -95,15 +95,6 @@ func (r *Rates) SetPeers(byNode map[string]map[string]int64) {
 	r.peers = sum
 }
 
-// waitShared returns the time to wait if other nodes have counted requests too. The exact
-// times of those are unknown: they are treated as evenly distributed over the window.
-func (q *rate) waitShared(peers, perMinute int) time.Duration {
-	all := q.sum + peers
-	excess := all - perMinute + 1
-	seconds := (excess*window + all - 1) / all
-	return time.Duration(min(max(seconds, 1), window)) * time.Second
-}
-
 // Counts returns the slots in use by name: at most most names that have a limit, those
 // closest to it.
 func (s *Slots) Counts(_ time.Time, most int) []Count {

@@ -18,7 +18,11 @@ import (
 // peer, and a client can forge only the addresses before it.
 func (b *Base) ClientAddress(r *http.Request) string {
 	if a := b.clientAddr(r); a.IsValid() {
-		return network(a)
+		p := stoa.NetworkOf(a)
+		if p.IsSingleIP() {
+			return p.Addr().String()
+		}
+		return p.String()
 	}
 	return ""
 }
@@ -63,11 +67,3 @@ func (b *Base) LoggedAddress(r *http.Request) string {
 
 // UnreadForwarded reports whether an address in X-Forwarded-For could not be read.
 func (b *Base) UnreadForwarded() bool { return b.unread.Load() }
-
-func network(a netip.Addr) string {
-	p := stoa.NetworkOf(a)
-	if p.IsSingleIP() {
-		return p.Addr().String()
-	}
-	return p.String()
-}

@@ -115,7 +115,14 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 		started := time.Now()
 		defer b.activity.enter()()
 		if b.Extensions.V1Alias && Under(r.URL.Path, "/v1") {
-			r = aliased(r)
+			aliased := *r
+			u := *r.URL
+			u.Path = "/api" + u.Path
+			if u.RawPath != "" {
+				u.RawPath = "/api" + u.RawPath
+			}
+			aliased.URL = &u
+			r = &aliased
 		}
 		x := &Exchange{responseRecorder: responseRecorder{ResponseWriter: w}, HTTP: r}
 		x.Log.ID, x.Log.StartedAt = stoa.NewID("req"), started
@@ -136,7 +143,16 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 		defer func() { x.in.linger(x.status, func() (func(), bool) { return b.enterLinger(r.RemoteAddr) }) }()
 		defer func() {
 			if v := recover(); v != nil {
-				b.panicked(x, v)
+				// Once a part was sent, only a cut connection tells the caller that the reply is incomplete.
+				if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					panic(v)
+				}
+				x.Log.Failed(fmt.Errorf("panic: %v", v))
+				x.Log.stack = debug.Stack()
+				if x.status != 0 {
+					panic(http.ErrAbortHandler)
+				}
+				x.writeError(x.Log.cause)
 			}
 		}()
 		x.takeBody(b.BodyIdle)
@@ -156,18 +172,6 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 			panic(http.ErrAbortHandler) // net/http would answer with 200
 		}
 	}))
-}
-
-// aliased returns a request for /v1/… as a request for /api/v1/….
-func aliased(r *http.Request) *http.Request {
-	r2 := *r
-	u := *r.URL
-	u.Path = "/api" + u.Path
-	if u.RawPath != "" {
-		u.RawPath = "/api" + u.RawPath
-	}
-	r2.URL = &u
-	return &r2
 }
 
 // ended writes the request's log line and reports its outcome to [Base.Ended].
@@ -393,18 +397,4 @@ func (b *Base) takesGoogleKey(path string) bool {
 // x-api-key.
 func (b *Base) takesBareKey(path string) bool {
 	return b.Extensions.Models && Under(path, Prefix+"/models") || b.Extensions.Messages && Under(path, Prefix+"/messages")
-}
-
-// panicked ends a request whose handler panicked: with 500 if nothing was sent, and by
-// cutting the connection otherwise.
-func (b *Base) panicked(x *Exchange, v any) {
-	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-		panic(v)
-	}
-	x.Log.Failed(fmt.Errorf("panic: %v", v))
-	x.Log.stack = debug.Stack()
-	if x.status != 0 {
-		panic(http.ErrAbortHandler)
-	}
-	x.writeError(x.Log.cause)
 }

@@ -317,9 +317,20 @@ func (r *Reader) fill() error {
 	}
 	switch {
 	case r.end == 0 && !r.busy:
-		r.shrink()
+		r.giveBack()
+		if r.small == nil {
+			r.small = smallBuffers.Get().(*[]byte)
+		}
+		r.buf = *r.small
 	case r.end == len(r.buf) || r.busy && r.lent == nil:
-		r.grow()
+		size := max(bigBuffer, 2*len(r.buf))
+		larger := buffers.Get().(*[]byte)
+		if len(*larger) < size {
+			*larger = make([]byte, size)
+		}
+		copy(*larger, r.buf[:r.end])
+		r.giveBack()
+		r.lent, r.buf = larger, *larger
 	}
 	for range 100 {
 		n, err := r.src.Read(r.buf[r.end:])
@@ -350,27 +361,6 @@ var (
 	buffers      = sync.Pool{New: func() any { return new(make([]byte, bigBuffer)) }}
 	smallBuffers = sync.Pool{New: func() any { return new(make([]byte, smallBuffer)) }}
 )
-
-// shrink returns an empty reader to its small buffer.
-func (r *Reader) shrink() {
-	r.giveBack()
-	if r.small == nil {
-		r.small = smallBuffers.Get().(*[]byte)
-	}
-	r.buf = *r.small
-}
-
-// grow moves the data to a larger buffer.
-func (r *Reader) grow() {
-	size := max(bigBuffer, 2*len(r.buf))
-	larger := buffers.Get().(*[]byte)
-	if len(*larger) < size {
-		*larger = make([]byte, size)
-	}
-	copy(*larger, r.buf[:r.end])
-	r.giveBack()
-	r.lent, r.buf = larger, *larger
-}
 
 func (r *Reader) giveBack() {
 	if r.lent != nil && len(*r.lent) <= keepBuffer {

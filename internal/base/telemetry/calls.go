@@ -155,16 +155,6 @@ type accountMeters struct {
 
 type accountMeter struct{ calls, charged prometheus.Counter }
 
-func newAccountMeters(m *Metrics, most int) *accountMeters {
-	a := &accountMeters{
-		calls:   m.counters("stoa_account_calls_total", "Model calls of an account.", "account"),
-		charged: m.counters("stoa_account_charged_microcredits_total", "Micro-credits charged to an account.", "account"),
-		most:    most, of: map[string]*accountMeter{},
-	}
-	a.rest = a.bind(Other)
-	return a
-}
-
 func (a *accountMeters) bind(id string) *accountMeter {
 	return &accountMeter{a.calls.WithLabelValues(id), a.charged.WithLabelValues(id)}
 }

@@ -108,9 +108,20 @@ func NewMetrics(cfg MetricsConfig) *Metrics {
 	m.addRequests(cfg)
 	m.addCalls()
 	m.addSessions(cfg)
-	m.addHooks()
+	attempts := m.counters("stoa_webhook_attempts_total", "Requests to webhooks, by outcome.", "outcome")
+	m.hooks = [hookResults]prometheus.Counter{}
+	for i, name := range hookNames {
+		m.hooks[i] = attempts.WithLabelValues(name)
+	}
+	m.hookTime = m.histogram("stoa_webhook_attempt_duration_seconds", "Time of a request to a webhook.", secondsBuckets)
 	if cfg.Accounts > 0 {
-		m.accounts = newAccountMeters(m, cfg.Accounts)
+		a := &accountMeters{
+			calls:   m.counters("stoa_account_calls_total", "Model calls of an account.", "account"),
+			charged: m.counters("stoa_account_charged_microcredits_total", "Micro-credits charged to an account.", "account"),
+			most:    cfg.Accounts, of: map[string]*accountMeter{},
+		}
+		a.rest = a.bind(Other)
+		m.accounts = a
 	}
 	m.batchSize = m.histogram("stoa_commit_charges", "Charges in one commit.", batchBuckets)
 	m.batchTime = m.histogram("stoa_commit_duration_seconds", "Time of one commit of charges, its retries included.", commitBuckets)

@@ -57,11 +57,8 @@ func writeSynced(path string, text []byte) error {
 	if err := os.Rename(part, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
+	dir := filepath.Dir(path)
 
-// syncDir makes the names in a directory durable, if the system supports it.
-func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

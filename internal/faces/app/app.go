@@ -174,7 +174,9 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Proxies: s.config.Proxies(), Refusal: rest.RefuseConnection,
 	})
 	s.listener.Store(bounded)
-	s.admin.ready(s)
+	if s.admin != nil {
+		s.admin.service.Store(s)
+	}
 	if opts.Ready != nil {
 		opts.Ready(s.API.PublicURL)
 	}

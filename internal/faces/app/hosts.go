@@ -2,7 +2,6 @@ package app
 
 import (
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -41,16 +40,4 @@ func serviceHosts(cfg config.Config) func(host string) bool {
 		return nil
 	}
 	return knownHost(cfg)
-}
-
-// onlyKnownHosts refuses requests under the names of others.
-func onlyKnownHosts(cfg config.Config, next http.Handler) http.Handler {
-	known := knownHost(cfg)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !known(r.Host) {
-			http.Error(w, "This service is not known under that name. Use its address, or set publicUrl.", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

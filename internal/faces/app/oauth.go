@@ -2,21 +2,10 @@ package app
 
 import (
 	"net/http"
-	"net/url"
 
-	"stoa/internal/agents/oauth"
 	"stoa/internal/agents/tool"
 	"stoa/internal/faces/web"
 )
-
-// useOAuth enables the authorization of connections if the service has an address that people
-// can return to: the public one, or, on this machine, that of the listener.
-func (s *Service) useOAuth(p Parts) {
-	base := p.Config.BaseURL(p.Address)
-	if u, err := url.Parse(base); p.Config.PublicURL != "" || err == nil && oauth.Loopback(u) {
-		s.Tools.PublicURL = base
-	}
-}
 
 // land processes a person's return from an authorization server.
 func (s *Service) land(r *http.Request) web.LandingPage {

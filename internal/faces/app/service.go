@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"stoa/internal/agents/agent"
 	"stoa/internal/agents/drive"
+	"stoa/internal/agents/oauth"
 	"stoa/internal/agents/scheduler"
 	"stoa/internal/agents/session"
 	"stoa/internal/agents/tool"
@@ -148,7 +150,13 @@ func New(p Parts) (*Service, error) {
 	s.pool = upstream.New(calls)
 	s.Discovery = newDiscovery(s.pool, p.Catalog, s.log, func(cat *catalog.Catalog) {
 		s.catalog.Store(cat)
-		learn(p.Metrics, cat)
+		var routes []telemetry.Route
+		for _, model := range cat.Models() {
+			for _, r := range model.Routes {
+				routes = append(routes, telemetry.Route{Model: model.ID, Provider: r.Provider})
+			}
+		}
+		p.Metrics.Learn(routes)
 	})
 	s.Alerts = alert.New(alert.Config{Store: s.Store, Providers: s.pool.Stats, Logger: s.log})
 	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Discover: s.Discovery.Find, Ledger: s.Ledger, Pool: s.pool, Counter: s.pool, Logger: s.log, Metrics: p.Metrics}
@@ -166,7 +174,11 @@ func New(p Parts) (*Service, error) {
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
 	}
-	s.buildPeers()
+	s.Peers = peers.New(s.Store, s.log)
+	s.Peers.Share("holds", s.Ledger.Holds())
+	for name, counter := range s.API.Shared() {
+		s.Peers.Share(name, counter)
+	}
 	s.Store.CountCalls(s.Gateway.Active)
 	s.Store.OnExpiry(func() {
 		s.API.Interrupt()
@@ -178,15 +190,6 @@ func New(p Parts) (*Service, error) {
 
 // shared reports whether other nodes may serve the same database.
 func (s *Service) shared() bool { return s.Store.Postgres() }
-
-// buildPeers sets up the exchange of in-memory counts with other nodes.
-func (s *Service) buildPeers() {
-	s.Peers = peers.New(s.Store, s.log)
-	s.Peers.Share("holds", s.Ledger.Holds())
-	for name, counter := range s.API.Shared() {
-		s.Peers.Share(name, counter)
-	}
-}
 
 // runPeers receives hints of other nodes and exchanges counts with them until ctx
 // ends.
@@ -231,7 +234,10 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 		s.log.Error("the keys of stored secrets cannot be read", "error", err)
 	}
 	s.Tools = &tool.Tools{Store: s.Store, Vault: s.Vault, Network: s.network, Version: p.Version, Logger: s.log, Emit: webhook.OfConnection}
-	s.useOAuth(p)
+	base := p.Config.BaseURL(p.Address)
+	if u, err := url.Parse(base); p.Config.PublicURL != "" || err == nil && oauth.Loopback(u) {
+		s.Tools.PublicURL = base
+	}
 	hooks := webhook.Config{
 		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
 		Mail:   webhook.Mail{Sender: mail.New(p.Config.Mail.SMTP, p.MailRoots), Texts: p.Config.Mail.Texts, Addresses: p.Config.Mail.Addresses, PublicURL: p.Config.PublicURL},

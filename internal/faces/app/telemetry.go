@@ -17,7 +17,6 @@ import (
 	"stoa/internal/base/store"
 	"stoa/internal/base/telemetry"
 	"stoa/internal/faces/api"
-	"stoa/internal/models/catalog"
 )
 
 // newMetrics returns the metrics of a service.
@@ -58,7 +57,14 @@ func openAdmin(opts Options) (*admin, error) {
 	}
 	a := &admin{address: l.Addr().String(), metrics: newMetrics(opts.Config, opts.Version, opts.Commit), ended: make(chan struct{})}
 	a.server = telemetry.Admin(a.metrics, a.readiness, opts.Config.Telemetry.Profiles)
-	a.server.Handler = onlyKnownHosts(opts.Config, a.server.Handler)
+	next, known := a.server.Handler, knownHost(opts.Config)
+	a.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !known(r.Host) {
+			http.Error(w, "This service is not known under that name. Use its address, or set publicUrl.", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 	a.server.ErrorLog = slog.NewLogLogger(opts.Logger.Handler(), slog.LevelWarn)
 	if opts.AdminReady != nil {
 		opts.AdminReady("http://" + l.Addr().String())
@@ -87,13 +93,6 @@ func (a *admin) counts() *telemetry.Metrics {
 		return nil
 	}
 	return a.metrics
-}
-
-// ready records that the service accepts requests.
-func (a *admin) ready(s *Service) {
-	if a != nil {
-		a.service.Store(s)
-	}
 }
 
 func (a *admin) close() {
@@ -160,17 +159,6 @@ func newTracer(opts Options, node string) (*telemetry.Tracer, func(), error) {
 		defer cancel()
 		_ = tracer.Shutdown(ctx) // the exporter has logged lost spans
 	}, nil
-}
-
-// learn registers the models and providers of a catalog in the metrics.
-func learn(m *telemetry.Metrics, cat *catalog.Catalog) {
-	var routes []telemetry.Route
-	for _, model := range cat.Models() {
-		for _, r := range model.Routes {
-			routes = append(routes, telemetry.Route{Model: model.ID, Provider: r.Provider})
-		}
-	}
-	m.Learn(routes)
 }
 
 // ended returns the function that receives each finished request: for the request log, the alerts,

@@ -40,16 +40,6 @@ func embedPolicy(origins []string, logo string) string {
 		"require-trusted-types-for 'script'; trusted-types dompurify"
 }
 
-// guardEmbed sets the headers of the chat page. Those of [guard] would forbid
-// every frame.
-func guardEmbed(w http.ResponseWriter, origins []string, logo string) {
-	guard(w, embedPolicy(origins, logo))
-	h := w.Header()
-	h.Del("X-Frame-Options") // it does not support lists; frame-ancestors does
-	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
-	h.Set("Cache-Control", "no-store")
-}
-
 // embed serves the chat page of an embed URL. The page is the same for unused, used and
 // expired links: its script determines the state, so that only origins that may frame
 // the page can see it.
@@ -60,7 +50,10 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 	}
 	id := r.PathValue("id")
 	if stoa.IsID("pub", id) {
-		s.preview(w, r, id)
+		s.write(w, r, "preview", struct{ ID string }{id}, func() {
+			guard(w, previewPolicy)
+			w.Header().Set("Cache-Control", "no-store")
+		})
 		return
 	}
 	if !stoa.IsID("emu", id) {
@@ -86,7 +79,13 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, "embed", struct {
 		ChatPage
 		ID, Listed string
-	}{page, id, strings.Join(page.Origins, " ")}, func() { guardEmbed(w, framers, page.Logo) })
+	}{page, id, strings.Join(page.Origins, " ")}, func() {
+		guard(w, embedPolicy(framers, page.Logo))
+		h := w.Header()
+		h.Del("X-Frame-Options") // it does not support lists; frame-ancestors does
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+		h.Set("Cache-Control", "no-store")
+	})
 }
 
 // write executes a separate template and sends it with the headers that guard sets.
@@ -107,15 +106,6 @@ func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, with a
 // previewPolicy is the content policy of the preview: our launcher and our chat page.
 const previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-
-// preview serves a page that shows the launcher of a script tag, like a page of its
-// owner. It is the same for every id: the launcher checks whether the tag exists.
-func (s *Site) preview(w http.ResponseWriter, r *http.Request, id string) {
-	s.write(w, r, "preview", struct{ ID string }{id}, func() {
-		guard(w, previewPolicy)
-		w.Header().Set("Cache-Control", "no-store")
-	})
-}
 
 // launcher serves the script that pages of any origin include.
 func (s *Site) launcher(w http.ResponseWriter, r *http.Request) {

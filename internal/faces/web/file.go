@@ -36,7 +36,7 @@ type file struct {
 func newFile(name string, read func() []byte) *file {
 	content := sync.OnceValue(read)
 	f := &file{
-		kind: kindOf(name), digest: digestOf(read),
+		kind: kindOf(name), digest: sync.OnceValue(func() string { sum := sha256.Sum256(read()); return hex.EncodeToString(sum[:6]) }),
 		plain: content,
 	}
 	if path.Ext(name) != fontExtension {
@@ -49,14 +49,6 @@ func newFile(name string, read func() []byte) *file {
 		})
 	}
 	return f
-}
-
-// digestOf computes a digest without retaining the content.
-func digestOf(read func() []byte) func() string {
-	return sync.OnceValue(func() string {
-		sum := sha256.Sum256(read())
-		return hex.EncodeToString(sum[:6])
-	})
 }
 
 // kindOf returns the media type of a file by the extension of its name.

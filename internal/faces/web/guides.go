@@ -174,7 +174,10 @@ func redirectLinks(root ast.Node, source []byte, titles map[string]string) error
 			link.Destination = []byte("/docs/" + name)
 			if fragment != "" {
 				link.Destination = []byte("/docs/" + name + "#" + fragment)
-				if isTopic(link) {
+				// A link that is all of a list item gets the section's id, so that addresses of sections that have moved
+				// lead to it; reference.ts follows it.
+				block := link.Parent()
+				if block.ChildCount() == 1 && block.Parent() != nil && block.Parent().Kind() == ast.KindListItem {
 					link.SetAttributeString("id", []byte(fragment))
 				}
 			}
@@ -190,13 +193,6 @@ func redirectLinks(root ast.Node, source []byte, titles map[string]string) error
 		}
 	}
 	return err
-}
-
-// isTopic reports whether a link is all of a list item. Such a link to a section of another page has the
-// section's id, so that addresses of sections that have moved lead to it; reference.ts follows it.
-func isTopic(link *ast.Link) bool {
-	block := link.Parent()
-	return block.ChildCount() == 1 && block.Parent() != nil && block.Parent().Kind() == ast.KindListItem
 }
 
 // guideTitles returns the titles of all pages of docs.

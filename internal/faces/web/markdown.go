@@ -35,13 +35,3 @@ func (p prose) html(text string) (template.HTML, error) {
 	html := strings.NewReplacer("<table>", tableBegin, "</table>", tableEnd).Replace(out.String())
 	return template.HTML(html), nil // goldmark escaped it
 }
-
-// line renders one paragraph without its <p>, for a table's cell.
-func (p prose) line(text string) (template.HTML, error) {
-	html, err := p.html(text)
-	s := strings.TrimSpace(string(html))
-	if inner, ok := strings.CutPrefix(s, "<p>"); ok && strings.Count(s, "<p>") == 1 && strings.HasSuffix(inner, "</p>") {
-		s = strings.TrimSuffix(inner, "</p>")
-	}
-	return template.HTML(s), err
-}

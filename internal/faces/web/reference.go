@@ -167,7 +167,12 @@ func (b *builder) html(text string) template.HTML {
 }
 
 func (b *builder) line(text string) template.HTML {
-	out, err := b.prose.line(text)
+	html, err := b.prose.html(text)
+	s := strings.TrimSpace(string(html))
+	if inner, ok := strings.CutPrefix(s, "<p>"); ok && strings.Count(s, "<p>") == 1 && strings.HasSuffix(inner, "</p>") {
+		s = strings.TrimSuffix(inner, "</p>")
+	}
+	out := template.HTML(s)
 	b.fail(err)
 	return out
 }
@@ -366,32 +371,14 @@ func (b *builder) stream(ref string) string {
 	name := ref[strings.LastIndexByte(ref, '/')+1:]
 	id := "events-" + name
 	if !slices.ContainsFunc(b.streams, func(t eventTable) bool { return t.ID == id }) {
-		b.streams = append(b.streams, b.events(id, name, v))
+		t := eventTable{ID: id, Title: name, Of: b.summary}
+		for _, m := range v.all("discriminator", "mapping") {
+			ref, _ := m.value.scalar.(string)
+			target, err := b.root.at(ref)
+			b.fail(err)
+			t.Rows = append(t.Rows, eventRow{Name: m.name, Note: b.line(target.str("description")), Schema: b.schema(target, 0)})
+		}
+		b.streams = append(b.streams, t)
 	}
 	return referenceRoot + "/events#" + id
-}
-
-func (b *builder) events(id, name string, v *value) eventTable {
-	t := eventTable{ID: id, Title: name, Of: b.summary}
-	for _, m := range v.all("discriminator", "mapping") {
-		ref, _ := m.value.scalar.(string)
-		target, err := b.root.at(ref)
-		b.fail(err)
-		t.Rows = append(t.Rows, eventRow{Name: m.name, Note: b.line(target.str("description")), Schema: b.schema(target, 0)})
-	}
-	return t
-}
-
-// operations returns the ids of the contract's operations, for pages that show only the
-// features of the service.
-func operations(doc *value) []string {
-	var out []string
-	for _, path := range doc.all("paths") {
-		for _, m := range path.value.members {
-			if id := m.value.str("operationId"); id != "" {
-				out = append(out, id)
-			}
-		}
-	}
-	return out
 }

@@ -133,7 +133,16 @@ func (s *Site) renderConsole() (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.render("console", pageData{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(operations(doc), " ")})
+	// The console shows only features whose operations the contract of this service has.
+	var out []string
+	for _, path := range doc.all("paths") {
+		for _, m := range path.value.members {
+			if id := m.value.str("operationId"); id != "" {
+				out = append(out, id)
+			}
+		}
+	}
+	return s.render("console", pageData{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(out, " ")})
 }
 
 // firstCall returns a call to paste, with the key in STOA_API_KEY.

@@ -99,7 +99,16 @@ func (a *account) left() stoa.Credits { return a.amount - a.spent - a.held }
 // least least. The caller must hold mu.
 func (l *Ledger) exhausted(a *account, least stoa.Credits) bool {
 	if l.shared != nil {
-		return l.usedUp(a, least)
+		// The call cannot get more than the lease has only if the balance is empty and, where less than it needs is free,
+		// the other nodes were asked.
+		if a.lease == "" || !a.empty || a.emptyAt != l.st.Grants() {
+			return false
+		}
+		until := a.emptyUntil
+		if free := a.free(); free < least || free <= 0 {
+			until = a.shared.refuseUntil
+		}
+		return l.shared.now().Before(until)
 	}
 	grants := l.st.Grants()
 	return a.lease != "" && a.empty && a.emptyAt == grants && time.Now().Before(a.emptyUntil)

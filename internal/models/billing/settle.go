@@ -100,7 +100,8 @@ func (l *Ledger) Run(ctx context.Context) error {
 			}
 		case <-ctx.Done():
 			l.stop()
-			return l.closeLeases()
+			ctx := context.Background()
+			return l.st.Write(ctx, func(tx *store.Tx) error { return tx.CloseLeases(ctx, l.st.Node()) })
 		case <-l.st.Lost():
 			l.stop()
 			return store.ErrLost
@@ -145,11 +146,6 @@ func (l *Ledger) stop() {
 	}
 	l.recording.Wait()
 	l.giveUp()
-}
-
-func (l *Ledger) closeLeases() error {
-	ctx := context.Background()
-	return l.st.Write(ctx, func(tx *store.Tx) error { return tx.CloseLeases(ctx, l.st.Node()) })
 }
 
 // dequeue removes up to maxBatch entries from the queue.

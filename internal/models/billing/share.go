@@ -108,20 +108,6 @@ func (l *Ledger) returned(id string) {
 	}
 }
 
-// usedUp reports whether a call that needs at least least cannot get more than the lease has:
-// the balance is empty and, if it is less than the call needs, the other nodes were asked.
-// The caller must hold mu.
-func (l *Ledger) usedUp(a *account, least stoa.Credits) bool {
-	if a.lease == "" || !a.empty || a.emptyAt != l.st.Grants() {
-		return false
-	}
-	until := a.emptyUntil
-	if free := a.free(); free < least || free <= 0 {
-		until = a.shared.refuseUntil
-	}
-	return l.shared.now().Before(until)
-}
-
 // A verdict is the result of an attempt to reserve credits.
 type verdict uint8
 

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 )
 
@@ -116,15 +115,6 @@ type shipped struct {
 	Auto []string `json:"auto"`
 	// AliasSets are lists of rules for the names that the clients of a vendor use.
 	AliasSets map[string][]stoa.AliasRule `json:"aliasSets"`
-}
-
-// load parses the shipped list.
-func load() (shipped, error) {
-	var s shipped
-	if err := jsonx.UnmarshalKnown(shippedJSON, &s); err != nil {
-		return s, fmt.Errorf("read the shipped models: %w", err)
-	}
-	return s, nil
 }
 
 // Models returns every model in a fixed order, for /meta. "auto" is not among

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 )
 
@@ -31,9 +32,9 @@ type known struct {
 // New combines the shipped list with the operator's settings. Its error joins
 // one [*Problem] per setting that is wrong.
 func New(opts Options) (*Catalog, error) {
-	s, err := load()
-	if err != nil {
-		return nil, err
+	var s shipped
+	if err := jsonx.UnmarshalKnown(shippedJSON, &s); err != nil {
+		return nil, fmt.Errorf("read the shipped models: %w", err)
 	}
 	if opts.Handle == nil {
 		opts.Handle = func(string) any { return nil }
@@ -45,14 +46,28 @@ func New(opts Options) (*Catalog, error) {
 		famRoutes: opts.Families, families: s.Families, created: time.Unix(s.Created, 0).UTC(), priceVersion: s.PriceVersion,
 	}}
 	b.addProviders()
-	b.addShipped(s)
+	for _, m := range s.Models {
+		b.byID[m.ID] = len(b.models)
+		m.Price.Version = s.PriceVersion
+		b.models = append(b.models, entry{Model: m.Model})
+		f := b.family(m.Family)
+		b.upstream[upstreamName(m.ID, f)] = known{wire: f.Wire, dialect: f.Dialect, traits: m.Traits}
+	}
 	b.addFamilies()
 	b.addOwn()
 	b.addAliases()
 	b.addRules(s.AliasSets)
 	b.addRoutes()
 	b.addCacheWrites()
-	b.dropDisabled()
+	// Disabled providers lose their routes only here, because prices that depend on a model's routes must stay the same.
+	for i := range b.models {
+		m := &b.models[i]
+		before := len(m.Routes)
+		m.Routes = slices.DeleteFunc(m.Routes, func(r stoa.Route) bool { return b.providers[r.Provider].Disabled })
+		if before > 0 && len(m.Routes) == 0 {
+			b.stopped = append(b.stopped, m.ID)
+		}
+	}
 	b.addAuto(s.Auto)
 	if len(b.problems) > 0 {
 		return nil, errors.Join(b.problems...)
@@ -100,16 +115,6 @@ func (b *builder) addProviders() {
 	case "off":
 	default:
 		b.problem("sandbox", "%q must be auto, always or off", b.opts.Sandbox)
-	}
-}
-
-func (b *builder) addShipped(s shipped) {
-	for _, m := range s.Models {
-		b.byID[m.ID] = len(b.models)
-		m.Price.Version = s.PriceVersion
-		b.models = append(b.models, entry{Model: m.Model})
-		f := b.family(m.Family)
-		b.upstream[upstreamName(m.ID, f)] = known{wire: f.Wire, dialect: f.Dialect, traits: m.Traits}
 	}
 }
 
@@ -277,19 +282,6 @@ func (b *builder) addCacheWrites() {
 			}
 			sum := sha256.Sum256(rates)
 			p.Version = "own-" + hex.EncodeToString(sum[:4])
-		}
-	}
-}
-
-// dropDisabled removes the routes to disabled providers. Prices that depend on the routes of a model
-// were set before, so that they stay the same.
-func (b *builder) dropDisabled() {
-	for i := range b.models {
-		m := &b.models[i]
-		before := len(m.Routes)
-		m.Routes = slices.DeleteFunc(m.Routes, func(r stoa.Route) bool { return b.providers[r.Provider].Disabled })
-		if before > 0 && len(m.Routes) == 0 {
-			b.stopped = append(b.stopped, m.ID)
 		}
 	}
 }

@@ -144,7 +144,13 @@ func (s *Stream) explainLimit(err error) error {
 // tryModel streams from one model. It returns nil when the reply finished or the
 // reader stopped, and otherwise an error that was not yielded.
 func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bool) error {
-	for ev, err := range s.attempt(ctx) {
+	call := *s.call
+	call.MaxOutputTokens = s.limit
+	call.Account, call.LimitDefault = s.caller.Account.ID, s.limitDefault
+	call.Buffered, call.KeepsParts = s.req.Buffered, s.req.KeepsParts
+	s.trail.Unpaid = s.unpaid
+	call.Trail = &s.trail
+	for ev, err := range s.g.Pool.Stream(ctx, s.model, call) {
 		if err != nil {
 			if f, ok := errors.AsType[*wire.Failure](err); !ok || !f.Cut || s.firstText == 0 || s.trail.Void {
 				return err
@@ -164,17 +170,6 @@ func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bo
 		return stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
 	}
 	return nil
-}
-
-// attempt returns the reply of the serving model.
-func (s *Stream) attempt(ctx context.Context) iter.Seq2[*stoa.Event, error] {
-	call := *s.call
-	call.MaxOutputTokens = s.limit
-	call.Account, call.LimitDefault = s.caller.Account.ID, s.limitDefault
-	call.Buffered, call.KeepsParts = s.req.Buffered, s.req.KeepsParts
-	s.trail.Unpaid = s.unpaid
-	call.Trail = &s.trail
-	return s.g.Pool.Stream(ctx, s.model, call)
 }
 
 // record updates the counts of the call from an event, before the caller receives it.
@@ -368,7 +363,7 @@ func (s *Stream) Due() stoa.Charge {
 		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID, EmbedID: s.req.EmbedID,
 		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started), Ignored: s.ignored(),
 	}
-	if !s.hasUsage || !s.plausible() || s.uncounted() {
+	if !s.hasUsage || !s.plausible() || s.usage.InputTokens == 0 || s.usage.OutputTokens == 0 && s.bytes > 0 {
 		c.Usage, c.Estimated = s.estimate(), true
 	}
 	c.Price = s.price(s.model, c.Usage.InputTokens)
@@ -526,12 +521,6 @@ func (s *Stream) maxInput() int64 {
 		most += stoa.MaxPages * (stoa.PageTokens + stoa.ImageTokens)
 	}
 	return most
-}
-
-// uncounted reports whether the vendor's final usage lacks the input, or the output of a
-// reply that has some: some servers report 0 for what they do not count.
-func (s *Stream) uncounted() bool {
-	return s.usage.InputTokens == 0 || s.usage.OutputTokens == 0 && s.bytes > 0
 }
 
 // estimate returns the usage counted by Stoa: the counts that the vendor reported early, plus

@@ -157,9 +157,10 @@ func (r *parameterReader) visit(n *node, level int) error {
 		value := n.kids[i]
 		switch {
 		case key == "$ref":
-			to, err := r.target(value)
-			if err != nil {
-				return err
+			path, ok := steps(value.text)
+			to := r.root.at(path)
+			if !ok || !value.is('"') || to == nil {
+				return fmt.Errorf("the reference %.100q has no target in the schema; external references are not followed", value.text)
 			}
 			if r.at[to] == 1 {
 				return fmt.Errorf("the reference at %q leads back to itself", n.pointer())
@@ -203,16 +204,6 @@ func subschemas(key string, value *node) []*node {
 		return value.kids
 	}
 	return nil
-}
-
-// target returns the target of a reference.
-func (r *parameterReader) target(ref *node) (*node, error) {
-	path, ok := steps(ref.text)
-	n := r.root.at(path)
-	if !ok || !ref.is('"') || n == nil {
-		return nil, fmt.Errorf("the reference %.100q has no target in the schema; external references are not followed", ref.text)
-	}
-	return n, nil
 }
 
 // Check returns what is wrong with arguments, for the model that wrote them; nil if they are

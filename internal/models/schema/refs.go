@@ -135,7 +135,12 @@ func (h *hoister) point(ref *node) {
 		}
 		n = n.copy()
 		n.remove("$defs")
-		name = f.fresh(nameOf(pointer))
+		name = f.fresh(strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '_'
+		}, "at_"+pointer[max(0, len(pointer)-48):]))
 		h.done[pointer] = name
 		f.defs[name] = n
 		h.defs.keys, h.defs.kids = append(h.defs.keys, name), append(h.defs.kids, n)
@@ -145,16 +150,6 @@ func (h *hoister) point(ref *node) {
 
 // setDefinition makes a reference point to a member of $defs.
 func setDefinition(ref *node, name string) { ref.text = defsPrefix + escapeStep.Replace(name) }
-
-// nameOf returns a name for the copied target of a pointer.
-func nameOf(pointer string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, "at_"+pointer[max(0, len(pointer)-48):])
-}
 
 // find returns the value at the steps from the root, nil if none exists. The content of
 // definitions is in $defs by then.

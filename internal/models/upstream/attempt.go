@@ -76,14 +76,19 @@ func (a *attempt) send() (*wire.Failure, error) {
 	if a.whole {
 		a.failedWhole = true
 		if fail.Err.Code == stoa.CodeUpstreamTimeout {
-			a.route.pace.forget()
+			a.route.pace.perToken.Store(0)
 			fail.Retry = true // a stream may be fast enough
 		}
 		if refusesWhole(fail) {
 			a.refusedWhole, fail.Retry, fail.Caller = true, true, false
 		}
 	}
-	a.redact(fail)
+	if fail.RequestID == "" {
+		fail.RequestID = a.requestID
+	}
+	fail.Detail = hide(fail.Detail, a.provider.APIKey)
+	fail.RequestID = hide(fail.RequestID, a.provider.APIKey)
+	fail.Err.Message = hide(fail.Err.Message, a.provider.APIKey) // it may quote the vendor
 	return fail, nil
 }
 
@@ -157,7 +162,7 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	if !a.accepted() {
 		return nil
 	}
-	fail = a.yieldAll(a.events(body))
+	fail = a.yieldAll(a.codec.Decode(body, a.spec, a.want()))
 	switch {
 	case a.finished:
 		body.drain()
@@ -167,11 +172,6 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 		fail.Cut = true
 	}
 	return fail
-}
-
-// events returns the events of a reply.
-func (a *attempt) events(body io.Reader) iter.Seq2[*stoa.Event, error] {
-	return a.codec.Decode(body, a.spec, a.want())
 }
 
 // want describes what the reply may contain.

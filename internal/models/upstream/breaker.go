@@ -89,15 +89,6 @@ func (w *window) sum(slot int64) (good, bad int) {
 	return good, bad
 }
 
-// subtract removes the failures that other counted.
-func (w *window) subtract(other *window) {
-	for i := range w {
-		if s := &w[i]; s.slot == other[i].slot {
-			s.bad -= min(other[i].bad, s.bad)
-		}
-	}
-}
-
 // A circuit is closed, open or half-open.
 type circuit struct {
 	open     bool
@@ -247,7 +238,8 @@ func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool, a
 	if o == neutral || p.shared != b.shared.epoch {
 		return false, ""
 	}
-	b.advance()
+	// If the clock was set back, attempts count in the newest slot.
+	b.slot = max(b.slot, time.Now().UnixNano()/int64(breakerSlot))
 	m.window.add(b.slot, o)
 	b.window.add(b.slot, o)
 	if o == succeeded {
@@ -295,7 +287,12 @@ func (b *breaker) succeed(m *member) {
 		b.refresh(m)
 	}
 	if m.open {
-		b.window.subtract(&m.window)
+		w, other := &b.window, &m.window
+		for i := range w {
+			if s := &w[i]; s.slot == other[i].slot {
+				s.bad -= min(other[i].bad, s.bad)
+			}
+		}
 		m.window = window{}
 		m.close()
 	}
@@ -345,12 +342,6 @@ func (b *breaker) refresh(m *member) {
 		m.trial = false
 		m.close()
 	}
-}
-
-// advance moves the window to now.
-func (b *breaker) advance() {
-	// If the clock was set back, attempts count in the newest slot.
-	b.slot = max(b.slot, time.Now().UnixNano()/int64(breakerSlot))
 }
 
 // trip opens the circuit for a cool-down.

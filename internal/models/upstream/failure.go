@@ -111,17 +111,6 @@ func usefulness(f *wire.Failure) int {
 // maxDetail is the maximum size of a vendor's message in the log, in bytes.
 const maxDetail = 1 << 10
 
-// redact completes a failure for the log: it adds the vendor's id of the call and
-// removes the API key.
-func (a *attempt) redact(f *wire.Failure) {
-	if f.RequestID == "" {
-		f.RequestID = a.requestID
-	}
-	f.Detail = hide(f.Detail, a.provider.APIKey)
-	f.RequestID = hide(f.RequestID, a.provider.APIKey)
-	f.Err.Message = hide(f.Err.Message, a.provider.APIKey) // it may quote the vendor
-}
-
 func hide(text, key string) string {
 	if key != "" {
 		text = strings.ReplaceAll(text, key, "[key]")

@@ -19,27 +19,6 @@ type pace struct{ perToken atomic.Int64 } // in ns; 0 means unknown
 // shorter reply is mostly latency.
 const leastTokens = 64
 
-// observe records the duration of a reply with the given number of tokens. Slow replies have
-// more weight than fast ones.
-func (p *pace) observe(tokens int64, took time.Duration) {
-	now := max(int64(took)/max(tokens, leastTokens), 1)
-	if old := p.perToken.Load(); old > 0 && now > old {
-		now = old + (now-old)/2
-	} else if old > 0 {
-		now = old + (now-old)/8
-	}
-	p.perToken.Store(max(now, 1))
-}
-
-// forget resets the pace to unknown.
-func (p *pace) forget() { p.perToken.Store(0) }
-
-// writes reports whether the given number of tokens is expected within limit.
-func (p *pace) writes(tokens int64, limit time.Duration) bool {
-	per := p.perToken.Load()
-	return per > 0 && tokens <= int64(limit)/per
-}
-
 // wantsWhole reports whether the next request of the attempt asks for a whole reply instead
 // of a stream. It does if the caller does not stream and the longest reply that its limit
 // allows is expected within half of `timeouts.whole`, at the pace of the route. After a
@@ -64,7 +43,10 @@ func (a *attempt) wantsWhole() bool {
 	if a.call.LimitDefault {
 		tokens *= 2 // a vendor that does not receive the limit may exceed it
 	}
-	return a.route.pace.writes(tokens, a.provider.timeouts.Whole/2)
+	limit := a.provider.timeouts.Whole / 2
+
+	per := a.route.pace.perToken.Load()
+	return per > 0 && tokens <= int64(limit)/per
 }
 
 // wrote records the finished reply in the pace of its route. A vendor's count is accepted up
@@ -77,7 +59,15 @@ func (a *attempt) wrote(ev *stoa.Event) {
 	if most := a.call.MaxOutputTokens; most > 0 {
 		tokens = min(tokens, most)
 	}
-	a.route.pace.observe(tokens, time.Since(a.sentAt))
+	took := time.Since(a.sentAt)
+
+	now := max(int64(took)/max(tokens, leastTokens), 1)
+	if old := a.route.pace.perToken.Load(); old > 0 && now > old {
+		now = old + (now-old)/2
+	} else if old > 0 {
+		now = old + (now-old)/8
+	}
+	a.route.pace.perToken.Store(max(now, 1))
 	if a.refusedWhole && !a.whole {
 		a.route.streamsOnly.Store(true)
 	}

@@ -68,13 +68,6 @@ func (s *Server) SetCookie(w http.ResponseWriter, secret string) {
 	http.SetCookie(w, c)
 }
 
-// clearCookie removes the cookie of a session from the browser.
-func (s *Server) clearCookie(w http.ResponseWriter) {
-	c := s.Base.SessionCookie("")
-	c.MaxAge = -1
-	http.SetCookie(w, c)
-}
-
 // Session returns the handler of /console/session: POST signs in with a key, GET reports who is
 // signed in, DELETE signs out.
 func (s *Server) Session() http.Handler {
@@ -164,7 +157,9 @@ func (s *Server) end(x *rest.Exchange) error {
 	if err != nil {
 		return err
 	}
-	s.clearCookie(x)
+	c := s.Base.SessionCookie("")
+	c.MaxAge = -1
+	http.SetCookie(x, c)
 	http.SetCookie(x, s.Base.SignedOut(true))
 	return rest.Answer(x, rest.NoContent(), nil)
 }

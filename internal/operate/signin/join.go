@@ -73,7 +73,14 @@ func (s *Server) join(x *rest.Exchange) error {
 	case err != nil:
 		return err
 	case in.Look:
-		return rest.Answer(x, rest.Reply[link]{Body: s.describe(i, a, of)}, nil)
+		l := link{
+			Kind: "invitation", AccountID: a.ID, AccountName: a.Name, PersonName: orNull(i.Name), Role: i.Role, OperatorRole: orNull(i.OperatorRole),
+			SignIn: s.names(), ExpiresAt: contract.Time(i.ExpiresAt),
+		}
+		if i.PersonID != "" {
+			l.Kind, l.PersonName, l.Role, l.OperatorRole, l.SignIn = "signIn", orNull(of.Person.Name), of.Role, orNull(of.OperatorRole), []string{}
+		}
+		return rest.Answer(x, rest.Reply[link]{Body: l}, nil)
 	case i.PersonID == "" && len(s.Providers) > 0:
 		return s.joinWith(x, in.SignIn, in.Token)
 	}
@@ -118,18 +125,6 @@ func (s *Server) joinWith(x *rest.Exchange, name, token string) error {
 		return err
 	}
 	return rest.Answer(x, rest.Reply[joined]{Status: http.StatusOK, Body: joined{Location: &location}}, nil)
-}
-
-// describe returns what a link is for.
-func (s *Server) describe(i stoa.Invitation, a stoa.Account, of store.MemberRow) link {
-	l := link{
-		Kind: "invitation", AccountID: a.ID, AccountName: a.Name, PersonName: orNull(i.Name), Role: i.Role, OperatorRole: orNull(i.OperatorRole),
-		SignIn: s.names(), ExpiresAt: contract.Time(i.ExpiresAt),
-	}
-	if i.PersonID != "" {
-		l.Kind, l.PersonName, l.Role, l.OperatorRole, l.SignIn = "signIn", orNull(of.Person.Name), of.Role, orNull(of.OperatorRole), []string{}
-	}
-	return l
 }
 
 func orNull(text string) *string {
