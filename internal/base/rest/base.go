@@ -84,11 +84,6 @@ type Base struct {
 	callsMu   sync.Mutex // of the two above
 }
 
-// A Host embeds a [Base].
-type Host interface{ base() *Base }
-
-func (b *Base) base() *Base { return b }
-
 // Prepare fills zero settings with the defaults of package config, once.
 func (b *Base) Prepare() {
 	b.once.Do(func() {

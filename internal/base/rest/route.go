@@ -58,11 +58,11 @@ func Created[R any](location string, body R) Reply[R] {
 // A Route is a line of the table of routes. A test compares the table with the
 // contract in both directions.
 // See docs/decisions/0027-typed-routes-without-a-generated-server.md.
-type Route[S Host] struct {
-	Pattern string                      // method and path, as in the contract
-	Scope   string                      // the required scope; empty if any key is enough
-	Keyed   bool                        // an API key is required
-	bind    func(S, *operation) handler // runs once, when the mux is created
+type Route struct {
+	Pattern string                          // method and path, as in the contract
+	Scope   string                          // the required scope; empty if any key is enough
+	Keyed   bool                            // an API key is required
+	bind    func(*Base, *operation) handler // runs once, when the mux is created
 }
 
 // A handler serves one exchange. The error that it returns becomes the reply in
@@ -70,15 +70,15 @@ type Route[S Host] struct {
 type handler func(*Exchange) error
 
 // Get returns a route that reads.
-func Get[S Host, P, R any](pattern, scope string, h func(S, context.Context, Request[P, None]) (Reply[R], error)) Route[S] {
+func Get[P, R any](pattern, scope string, h func(context.Context, Request[P, None]) (Reply[R], error)) Route {
 	return Update(pattern, scope, h)
 }
 
 // Update returns a route that changes or reads something without an idempotency key: it
 // can be repeated safely.
-func Update[S Host, P, B, R any](pattern, scope string, h func(S, context.Context, Request[P, B]) (Reply[R], error)) Route[S] {
-	return keyed(pattern, scope, func(s S, x *Exchange, in Request[P, B]) error {
-		reply, err := h(s, x.Context(), in)
+func Update[P, B, R any](pattern, scope string, h func(context.Context, Request[P, B]) (Reply[R], error)) Route {
+	return keyed(pattern, scope, func(_ *Base, x *Exchange, in Request[P, B]) error {
+		reply, err := h(x.Context(), in)
 		return Answer(x, reply, err)
 	})
 }
@@ -86,24 +86,24 @@ func Update[S Host, P, B, R any](pattern, scope string, h func(S, context.Contex
 // Create returns a route whose handler runs in the transaction of the request's
 // idempotency key: the created object exists together with the stored reply, or not at
 // all. The handler may run more than once.
-func Create[S Host, P, B, R any](pattern, scope string, h func(S, context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) Route[S] {
-	return keyed(pattern, scope, func(s S, x *Exchange, in Request[P, B]) error {
-		return Once(s.base(), x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
-			return h(s, x.Context(), tx, in)
+func Create[P, B, R any](pattern, scope string, h func(context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) Route {
+	return keyed(pattern, scope, func(b *Base, x *Exchange, in Request[P, B]) error {
+		return Once(b, x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
+			return h(x.Context(), tx, in)
 		})
 	})
 }
 
 // CreateAfter is like [Create], for a handler that depends on work outside of a
 // transaction. It receives the result of before.
-func CreateAfter[S Host, P, B, V, R any](pattern, scope string, before func(S, context.Context, Request[P, B]) (V, error), h func(S, context.Context, *store.Tx, Request[P, B], V) (Reply[R], error)) Route[S] {
-	return keyed(pattern, scope, func(s S, x *Exchange, in Request[P, B]) error {
-		v, err := before(s, x.Context(), in)
+func CreateAfter[P, B, V, R any](pattern, scope string, before func(context.Context, Request[P, B]) (V, error), h func(context.Context, *store.Tx, Request[P, B], V) (Reply[R], error)) Route {
+	return keyed(pattern, scope, func(b *Base, x *Exchange, in Request[P, B]) error {
+		v, err := before(x.Context(), in)
 		if err != nil {
 			return err
 		}
-		return Once(s.base(), x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
-			return h(s, x.Context(), tx, in, v)
+		return Once(b, x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
+			return h(x.Context(), tx, in, v)
 		})
 	})
 }
@@ -111,18 +111,18 @@ func CreateAfter[S Host, P, B, V, R any](pattern, scope string, before func(S, c
 // Stream returns a route whose handler writes the reply itself, and reads the body
 // itself if there is one. It inlines [keyed]: another function would keep a copy of the
 // request on the stack for the duration of the stream.
-func Stream[S Host, P any](pattern, scope string, h func(S, http.ResponseWriter, *Request[P, None]) error) Route[S] {
-	rt := Route[S]{Pattern: pattern, Scope: scope, Keyed: true, bind: func(s S, op *operation) handler {
-		read := newReader[P, None](s.base(), op)
+func Stream[P any](pattern, scope string, h func(http.ResponseWriter, *Request[P, None]) error) Route {
+	rt := Route{Pattern: pattern, Scope: scope, Keyed: true, bind: func(b *Base, op *operation) handler {
+		read := newReader[P, None](b, op)
 		return func(x *Exchange) error {
-			if err := s.base().takeCaller(x, scope); err != nil {
+			if err := b.takeCaller(x, scope); err != nil {
 				return err
 			}
 			in, err := requestOf(x, read)
 			if err != nil {
 				return err
 			}
-			return h(s, x, in)
+			return h(x, in)
 		}
 	}}
 	return rt.WithOwnBody()
@@ -138,37 +138,37 @@ func requestOf[P any](x *Exchange, read func(*Exchange) (Input[P, None], error))
 }
 
 // PublicGet returns a route that reads and requires no key.
-func PublicGet[S Host, P, R any](pattern string, h func(S, context.Context, PublicRequest[P, None]) (Reply[R], error)) Route[S] {
+func PublicGet[P, R any](pattern string, h func(context.Context, PublicRequest[P, None]) (Reply[R], error)) Route {
 	return PublicUpdate(pattern, h)
 }
 
 // PublicUpdate is like [Update], without a key.
-func PublicUpdate[S Host, P, B, R any](pattern string, h func(S, context.Context, PublicRequest[P, B]) (Reply[R], error)) Route[S] {
-	return open(pattern, func(s S, x *Exchange, in PublicRequest[P, B]) error {
-		reply, err := h(s, x.Context(), in)
+func PublicUpdate[P, B, R any](pattern string, h func(context.Context, PublicRequest[P, B]) (Reply[R], error)) Route {
+	return open(pattern, func(x *Exchange, in PublicRequest[P, B]) error {
+		reply, err := h(x.Context(), in)
 		return Answer(x, reply, err)
 	})
 }
 
 // PublicStream is like [Stream], without a key.
-func PublicStream[S Host, P any](pattern string, h func(S, http.ResponseWriter, PublicRequest[P, None]) error) Route[S] {
-	rt := open(pattern, func(s S, x *Exchange, in PublicRequest[P, None]) error { return h(s, x, in) })
+func PublicStream[P any](pattern string, h func(http.ResponseWriter, PublicRequest[P, None]) error) Route {
+	rt := open(pattern, func(x *Exchange, in PublicRequest[P, None]) error { return h(x, in) })
 	return rt.WithOwnBody()
 }
 
 // keyed authenticates by API key, then reads the input.
-func keyed[S Host, P, B any](pattern, scope string, do func(S, *Exchange, Request[P, B]) error) Route[S] {
-	return Route[S]{Pattern: pattern, Scope: scope, Keyed: true, bind: func(s S, op *operation) handler {
-		read := newReader[P, B](s.base(), op)
+func keyed[P, B any](pattern, scope string, do func(*Base, *Exchange, Request[P, B]) error) Route {
+	return Route{Pattern: pattern, Scope: scope, Keyed: true, bind: func(b *Base, op *operation) handler {
+		read := newReader[P, B](b, op)
 		return func(x *Exchange) error {
-			if err := s.base().takeCaller(x, scope); err != nil {
+			if err := b.takeCaller(x, scope); err != nil {
 				return err
 			}
 			in, err := read(x)
 			if err != nil {
 				return err
 			}
-			return do(s, x, Request[P, B]{Caller: x.Log.Caller, Input: in})
+			return do(b, x, Request[P, B]{Caller: x.Log.Caller, Input: in})
 		}
 	}}
 }
@@ -182,34 +182,34 @@ func (b *Base) takeCaller(x *Exchange, scope string) (err error) {
 }
 
 // open reads the input of a route without authentication.
-func open[S Host, P, B any](pattern string, do func(S, *Exchange, PublicRequest[P, B]) error) Route[S] {
-	return Custom(pattern, func(s S, x *Exchange, read func() (Input[P, B], error)) error {
+func open[P, B any](pattern string, do func(*Exchange, PublicRequest[P, B]) error) Route {
+	return Custom(pattern, func(x *Exchange, read func() (Input[P, B], error)) error {
 		in, err := read()
 		if err != nil {
 			return err
 		}
-		return do(s, x, PublicRequest[P, B]{in})
+		return do(x, PublicRequest[P, B]{in})
 	})
 }
 
 // Custom returns a route without an API key: do authenticates the request, if required,
 // and then reads the input.
-func Custom[S Host, P, B any](pattern string, do func(s S, x *Exchange, read func() (Input[P, B], error)) error) Route[S] {
-	return Route[S]{Pattern: pattern, bind: func(s S, op *operation) handler {
-		read := newReader[P, B](s.base(), op)
+func Custom[P, B any](pattern string, do func(x *Exchange, read func() (Input[P, B], error)) error) Route {
+	return Route{Pattern: pattern, bind: func(b *Base, op *operation) handler {
+		read := newReader[P, B](b, op)
 		return func(x *Exchange) error {
-			return do(s, x, func() (Input[P, B], error) { return read(x) })
+			return do(x, func() (Input[P, B], error) { return read(x) })
 		}
 	}}
 }
 
 // WithOwnBody leaves a body that the contract describes to the handler.
-func (rt Route[S]) WithOwnBody() Route[S] {
+func (rt Route) WithOwnBody() Route {
 	bind := rt.bind
-	rt.bind = func(s S, op *operation) handler {
+	rt.bind = func(b *Base, op *operation) handler {
 		bare := *op
 		bare.body = nil
-		return bind(s, &bare)
+		return bind(b, &bare)
 	}
 	return rt
 }
@@ -278,8 +278,7 @@ const largestBody = 16 << 20
 
 // NewMux builds the mux. It panics if a route does not match the contract, which a test
 // would have found.
-func NewMux[S Host](s S, doc *openapi3.T, table []Route[S]) *http.ServeMux {
-	b := s.base()
+func NewMux(b *Base, doc *openapi3.T, table []Route) *http.ServeMux {
 	mux, patterns, methods := http.NewServeMux(), []string(nil), customMethods{}
 	for _, rt := range table {
 		if _, path, _ := strings.Cut(rt.Pattern, " "); doc.Paths.Value(path) == nil {
@@ -296,7 +295,7 @@ func NewMux[S Host](s S, doc *openapi3.T, table []Route[S]) *http.ServeMux {
 			prefixes = append(prefixes, betaPrefix)
 		}
 		for _, prefix := range prefixes {
-			methods.handle(mux, strings.Replace(rt.Pattern, Prefix, prefix, 1), b.served(op, rt.bind(s, op)))
+			methods.handle(mux, strings.Replace(rt.Pattern, Prefix, prefix, 1), b.served(op, rt.bind(b, op)))
 		}
 	}
 	none := b.served(&operation{}, noRoute(mux, patterns, methods))

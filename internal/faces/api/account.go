@@ -11,7 +11,7 @@ import (
 )
 
 // getMe serves GET /api/v1/users/me.
-func (s *Server) getMe(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.User], error) {
+func (s *Status) getMe(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.User], error) {
 	c := in.Caller
 	balance, err := s.Ledger.Balance(ctx, c.Account.ID)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // createAccount serves POST /api/v1/accounts.
-func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAccount]) (rest.Reply[contract.AccountWithKey], error) {
+func (s *People) createAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAccount]) (rest.Reply[contract.AccountWithKey], error) {
 	var reply rest.Reply[contract.AccountWithKey]
 	plan := orElse(orZero(in.Body.Plan), defaultPlan)
 	if err := s.checkPlanExists(plan); err != nil {
@@ -43,7 +43,7 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 
 // newAccount inserts an account with its space and its first credits. ref is the reference of their
 // grant; it may be empty.
-func (s *Server) newAccount(ctx context.Context, tx *store.Tx, a stoa.Account, amount stoa.Credits, ref string) (stoa.Account, error) {
+func (s *People) newAccount(ctx context.Context, tx *store.Tx, a stoa.Account, amount stoa.Credits, ref string) (stoa.Account, error) {
 	a, err := tx.InsertAccount(ctx, a)
 	if err != nil {
 		return a, err
@@ -63,7 +63,7 @@ func (s *Server) newAccount(ctx context.Context, tx *store.Tx, a stoa.Account, a
 
 // grantPlan grants the credits that the plan of an account includes for the present month, unless it
 // is suspended or got them before.
-func (s *Server) grantPlan(ctx context.Context, tx *store.Tx, a stoa.Account) error {
+func (s *People) grantPlan(ctx context.Context, tx *store.Tx, a stoa.Account) error {
 	if s.Plans == nil || a.Suspended {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (s *Server) grantPlan(ctx context.Context, tx *store.Tx, a stoa.Account) er
 }
 
 // checkPlanExists rejects a plan that is not configured.
-func (s *Server) checkPlanExists(id string) error {
+func (s *People) checkPlanExists(id string) error {
 	var known []string
 	if s.Plans != nil {
 		for _, p := range s.Plans() {
@@ -90,7 +90,7 @@ func (s *Server) checkPlanExists(id string) error {
 }
 
 // listAccounts serves GET /api/v1/accounts.
-func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.ListAccountsParams, rest.None]) (rest.Reply[rest.Page[contract.Account]], error) {
+func (s *People) listAccounts(ctx context.Context, in rest.Request[contract.ListAccountsParams, rest.None]) (rest.Reply[rest.Page[contract.Account]], error) {
 	q := in.Params
 	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
 	filter := store.AccountFilter{Text: q.Q, Below: stoa.Credits(q.UnspentBelowMicro)}
@@ -110,14 +110,14 @@ func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.List
 
 // requestedAccount returns the account of a list or report: the caller's own, or
 // another one for operators.
-func (s *Server) requestedAccount(ctx context.Context, c stoa.Caller, asked string) (string, error) {
+func (s *core) requestedAccount(ctx context.Context, c stoa.Caller, asked string) (string, error) {
 	switch {
 	case asked == "" || asked == c.Account.ID:
 		return c.Account.ID, nil
 	case !c.Key.Has(stoa.ScopeOperatorRead):
 		return "", stoa.Errorf(stoa.CodeScope, "Reading other accounts requires a key with the scope %q. Omit \"accountId\" for your own account.", stoa.ScopeOperatorRead).At("accountId")
 	}
-	_, err := read(ctx, s, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, asked) })
+	_, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, asked) })
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
 		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id from GET /api/v1/accounts.", rest.ShortName(asked)).At("accountId")
 	}
@@ -125,12 +125,12 @@ func (s *Server) requestedAccount(ctx context.Context, c stoa.Caller, asked stri
 }
 
 // getAccount serves GET /api/v1/accounts/{id}.
-func (s *Server) getAccount(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AccountWithCredits], error) {
+func (s *People) getAccount(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AccountWithCredits], error) {
 	return s.accountWithCredits(ctx, in.Params.ID)
 }
 
 // updateAccount serves PATCH /api/v1/accounts/{id}.
-func (s *Server) updateAccount(ctx context.Context, in rest.Request[byID, contract.UpdateAccount]) (rest.Reply[contract.AccountWithCredits], error) {
+func (s *People) updateAccount(ctx context.Context, in rest.Request[byID, contract.UpdateAccount]) (rest.Reply[contract.AccountWithCredits], error) {
 	b := in.Body
 	if err := mayUpdateAccount(in.Caller.Key, &b); err != nil {
 		return rest.Reply[contract.AccountWithCredits]{}, err
@@ -143,7 +143,7 @@ func (s *Server) updateAccount(ctx context.Context, in rest.Request[byID, contra
 	if b.Suspended != nil && *b.Suspended && in.Params.ID == in.Caller.Account.ID {
 		return rest.Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; a suspended account could not resume itself.").At("suspended")
 	}
-	_, err := write(ctx, s, func(tx *store.Tx) (stoa.Account, error) {
+	_, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) {
 		a, err := tx.Account(ctx, in.Params.ID)
 		if err != nil {
 			return a, err
@@ -189,7 +189,7 @@ func mayUpdateAccount(k stoa.Key, b *contract.UpdateAccount) error {
 }
 
 // createGrant serves POST /api/v1/accounts/{id}/grants.
-func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateGrant]) (rest.Reply[contract.Grant], error) {
+func (s *People) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateGrant]) (rest.Reply[contract.Grant], error) {
 	g, isNew, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{
 		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: orZero(in.Body.ExternalRef),
 	})
@@ -206,7 +206,7 @@ func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[
 // createWithdrawal serves POST /api/v1/accounts/{id}/withdrawals. It does not run in the transaction of an
 // idempotency key, because credits are taken from leases before; the externalRef makes it safe
 // to repeat.
-func (s *Server) createWithdrawal(ctx context.Context, in rest.Request[byID, contract.CreateWithdrawal]) (rest.Reply[contract.Withdrawal], error) {
+func (s *People) createWithdrawal(ctx context.Context, in rest.Request[byID, contract.CreateWithdrawal]) (rest.Reply[contract.Withdrawal], error) {
 	w, isNew, err := s.Ledger.Withdraw(ctx, stoa.Withdrawal{
 		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: in.Body.ExternalRef, Kind: stoa.Withdrawn,
 	}, true, nil)
@@ -224,7 +224,7 @@ func (s *Server) createWithdrawal(ctx context.Context, in rest.Request[byID, con
 // permission of that account; only the scope "operator" is not granted by default. For
 // a key of the operator's own account, or with that scope, the rules of [auth.Within]
 // apply.
-func (s *Server) createAccountKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
+func (s *People) createAccountKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	from := stoa.Key{Scopes: []string{stoa.ScopeAll}}
 	if in.Params.ID == in.Caller.Account.ID {
 		from = in.Caller.Key
@@ -239,12 +239,12 @@ func (s *Server) createAccountKey(ctx context.Context, tx *store.Tx, in rest.Req
 	return s.insertKey(ctx, tx, in.Caller.Key, k)
 }
 
-func (s *Server) accountWithCredits(ctx context.Context, id string) (rest.Reply[contract.AccountWithCredits], error) {
+func (s *People) accountWithCredits(ctx context.Context, id string) (rest.Reply[contract.AccountWithCredits], error) {
 	balance, err := s.Ledger.Balance(ctx, id)
 	if err != nil {
 		return rest.Reply[contract.AccountWithCredits]{}, err
 	}
-	a, err := read(ctx, s, func(tx *store.Tx) (store.AccountRow, error) { return tx.AccountRow(ctx, id) })
+	a, err := read(ctx, s.Store, func(tx *store.Tx) (store.AccountRow, error) { return tx.AccountRow(ctx, id) })
 	return rest.Reply[contract.AccountWithCredits]{Body: extend[contract.AccountWithCredits](contractAccount(a, balance))}, err
 }
 

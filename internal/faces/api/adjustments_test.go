@@ -15,8 +15,8 @@ import (
 
 // lenient has calls that a model cannot make as they were asked for made otherwise.
 func lenient(s *api.Server) {
-	s.ExtensionOptions.Tools.Forced = "auto"
-	s.ExtensionOptions.Formats.BestEffort = true
+	s.Calls.ExtensionOptions.Tools.Forced = "auto"
+	s.Calls.ExtensionOptions.Formats.BestEffort = true
 }
 
 // adjustmentsOf returns what the receipt of a reply says was done.

@@ -27,7 +27,7 @@ const (
 )
 
 // createAgent serves POST /api/v1/api-agents.
-func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAgent]) (rest.Reply[contract.Agent], error) {
+func (s *Agents) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAgent]) (rest.Reply[contract.Agent], error) {
 	b := in.Body
 	agent := stoa.Agent{
 		AccountID: in.Caller.Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
@@ -78,7 +78,7 @@ func valueOr[T any](n nullable.Nullable[T], other T) T {
 	return other
 }
 
-func (s *Server) checkAgent(a stoa.Agent) error {
+func (s *Agents) checkAgent(a stoa.Agent) error {
 	if err := checkLengths(
 		lengthLimit{"name", a.Name, s.Limits.NameCharacters},
 		lengthLimit{"description", a.Description, s.Limits.DescriptionCharacters},
@@ -112,7 +112,7 @@ func contractCompactAt(n int) nullable.Nullable[int] {
 }
 
 // listAgents serves GET /api/v1/api-agents.
-func (s *Server) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
+func (s *Agents) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "agents", accountID, q.SpaceID, q.ExternalID, q.Q)
 	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID, Text: q.Q}, nil)
@@ -121,7 +121,7 @@ func (s *Server) listAgents(ctx context.Context, in rest.Request[contract.ListAg
 // agentPage returns a page of agents with the names of their spaces and the times of their newest
 // sessions. before, unless nil, runs first in the
 // transaction that reads them.
-func (s *Server) agentPage(ctx context.Context, p rest.Pager, accountID string, f store.AgentFilter, before func(*store.Tx) error) (rest.Reply[rest.Page[contract.Agent]], error) {
+func (s *Agents) agentPage(ctx context.Context, p rest.Pager, accountID string, f store.AgentFilter, before func(*store.Tx) error) (rest.Reply[rest.Page[contract.Agent]], error) {
 	n := namesOf(accountID)
 	var newest map[string]time.Time
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, store.Cursor, error) {
@@ -153,8 +153,8 @@ type getAgentParams struct {
 }
 
 // getAgent serves GET /api/v1/api-agents/{id}.
-func (s *Server) getAgent(ctx context.Context, in rest.Request[getAgentParams, rest.None]) (rest.Reply[contract.Agent], error) {
-	agent, err := read(ctx, s, func(tx *store.Tx) (stoa.Agent, error) {
+func (s *Agents) getAgent(ctx context.Context, in rest.Request[getAgentParams, rest.None]) (rest.Reply[contract.Agent], error) {
+	agent, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(agent.Revision), contractAgent(agent)), err
@@ -166,8 +166,8 @@ type updateAgentParams struct {
 }
 
 // updateAgent serves PATCH /api/v1/api-agents/{id}.
-func (s *Server) updateAgent(ctx context.Context, in rest.Request[updateAgentParams, contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
-	agent, err := write(ctx, s, func(tx *store.Tx) (stoa.Agent, error) {
+func (s *Agents) updateAgent(ctx context.Context, in rest.Request[updateAgentParams, contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
+	agent, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
 			if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
 				return err
@@ -185,7 +185,7 @@ func (s *Server) updateAgent(ctx context.Context, in rest.Request[updateAgentPar
 }
 
 // patchAgent applies the members that are set and checks the settable limits.
-func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
+func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	for _, m := range []struct {
 		into *string
 		text string
@@ -242,7 +242,7 @@ type deleteAgentParams struct {
 
 // deleteAgent serves DELETE /api/v1/api-agents/{id}. From then on the agent does not
 // exist; its data is removed in the background.
-func (s *Server) deleteAgent(ctx context.Context, in rest.Request[deleteAgentParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteAgent(ctx context.Context, in rest.Request[deleteAgentParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
@@ -265,7 +265,7 @@ type listAgentVersionsParams struct {
 }
 
 // listAgentVersions serves GET /api/v1/api-agents/{id}/versions.
-func (s *Server) listAgentVersions(ctx context.Context, in rest.Request[listAgentVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
+func (s *Agents) listAgentVersions(ctx context.Context, in rest.Request[listAgentVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
@@ -279,13 +279,13 @@ type getAgentVersionParams struct {
 }
 
 // getAgentVersion serves GET /api/v1/api-agents/{id}/versions/{version}.
-func (s *Server) getAgentVersion(ctx context.Context, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
+func (s *Agents) getAgentVersion(ctx context.Context, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
 	number, err := strconv.ParseInt(in.Params.Version, 10, 64)
 	if err != nil {
 		number = 0 // not a valid version number
 	}
 	accountID := in.Caller.Account.ID
-	v, err := read(ctx, s, func(tx *store.Tx) (stoa.AgentVersion, error) {
+	v, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.AgentVersion, error) {
 		if _, err := tx.Agent(ctx, accountID, in.Params.ID); err != nil {
 			return stoa.AgentVersion{}, err
 		}
@@ -300,7 +300,7 @@ type rollbackAgentParams struct {
 }
 
 // rollbackAgent serves POST /api/v1/api-agents/{id}/rollback.
-func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[rollbackAgentParams, contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
+func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[rollbackAgentParams, contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	agent, err := tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
@@ -317,7 +317,7 @@ func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Reques
 }
 
 // duplicateAgent serves POST /api/v1/api-agents/{id}/duplicate.
-func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.DuplicateAgent]) (rest.Reply[contract.Agent], error) {
+func (s *Agents) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.DuplicateAgent]) (rest.Reply[contract.Agent], error) {
 	name := orZero(in.Body.Name)
 	if err := checkLengths(lengthLimit{"name", name, s.Limits.NameCharacters}); err != nil {
 		return rest.Reply[contract.Agent]{}, err

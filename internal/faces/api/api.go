@@ -3,7 +3,7 @@
 //
 // It contains no SQL, providers or prices, and never decides the cost of a call. A
 // route is a line of the table in routes.go; package rest creates handlers from the
-// functions in the table. Package responses parses and answers POST /api/v1/responses.
+// functions in the table. A [Server] consists of servers by area, such as [Books] and [Sessions]. Package responses parses and answers POST /api/v1/responses.
 // Start at [Server.Handler].
 package api
 
@@ -40,21 +40,78 @@ import (
 	"stoa/internal/operate/payment"
 )
 
-// A Server answers requests. Its fields are set before [Server.Handler] is called and
-// not changed afterwards; those without a comment are required.
+// A Server answers requests: each area of the API is a server of its own, with the services that it needs. The fields are
+// set before [Server.Handler] is called and not changed afterwards; those without a comment are required.
 type Server struct {
 	rest.Base
-	Gateway  *gateway.Gateway
-	Ledger   *billing.Ledger
-	Drives   *drive.Drives
-	Sessions *session.Sessions
-	// Worker checks whether the credits cover a session.
-	Worker *agent.Worker
-	// Scheduler starts sessions at the instants of tasks.
-	Scheduler *scheduler.Scheduler
-	Catalog   *atomic.Pointer[catalog.Catalog] // replaced when the configuration is reloaded
+	Calls     Calls
+	Books     Books
+	People    People
+	Providers Providers
+	Status    Status
+	Doctor    Doctor
+	Agents    Agents
+	Drive     Drive
+	Sessions  Sessions
+	Webhooks  Webhooks
+	Embeds    Embeds
 
-	Pool func() upstream.Stats // of the calls to providers; nil if there are none
+	// ReportTime is the timeout of a query over many receipts. 0 means 30 s.
+	ReportTime time.Duration
+
+	limits limits
+	once   sync.Once
+}
+
+// core is the part that all areas share.
+type core struct {
+	*rest.Base
+	limits     *limits
+	reportTime time.Duration
+}
+
+// Calls serves calls of models, and the list of models.
+type Calls struct {
+	core
+	Gateway          *gateway.Gateway
+	Catalog          *atomic.Pointer[catalog.Catalog] // replaced when the configuration is reloaded
+	ExtensionOptions config.ExtensionOptions
+	States           *seal.Box // required by the extension tools
+	// Outbound sends requests to addresses of callers.
+	Outbound *outbound.Network
+	Extract  extract.Reader // of documents; nil disables reading them
+	// HeaderWait is the maximum wait of a stream for its first event before its headers
+	// are sent. KeepAlive is the interval of keep-alive comments after that. 0 means 10
+	// s and 15 s.
+	HeaderWait, KeepAlive time.Duration
+
+	responses *responses.Service
+}
+
+// Books serves an account's credits, receipts, usage, requests, budgets, payments and audit log.
+type Books struct {
+	core
+	Ledger   *billing.Ledger
+	Requests *requestlog.Log
+	Sales    *payment.Sales // nil if no credits are sold
+}
+
+// People serves accounts, their members and their keys.
+type People struct {
+	core
+	Ledger    *billing.Ledger
+	Scheduler *scheduler.Scheduler
+	Plans     func() []stoa.Plan // as published; nil means none
+	Mailer    *member.Mailer     // of links
+
+	members member.Members
+}
+
+// Providers serves the operators' view of providers, and the managed settings.
+type Providers struct {
+	core
+	Catalog *atomic.Pointer[catalog.Catalog]
+	Pool    func() upstream.Stats // of the calls to providers; nil if there are none
 	// Try sends a small call to a provider; nil if providers cannot be tested.
 	Try func(ctx context.Context, account, model string, r stoa.Route) (upstream.Tried, error)
 	// Managed changes the managed settings. Prepare returns providers for a test of the draft,
@@ -67,49 +124,87 @@ type Server struct {
 	ListModels func(ctx context.Context, p stoa.Provider) (models []stoa.ListedModel, local bool, err error)
 	// Listings returns the providers whose models are not all offered; nil means none.
 	Listings func() []store.Finding
+}
 
-	Plans   func() []stoa.Plan // as published; nil means none
-	Version string             // of the program; empty means "dev"
-	Commit  string             // empty means "unknown"
-	Contact config.Contact     // as published
+// Status serves what the service says about itself and about the caller.
+type Status struct {
+	core
+	Catalog  *atomic.Pointer[catalog.Catalog]
+	Drives   *drive.Drives
+	Ledger   *billing.Ledger
+	Sessions *session.Sessions
+	Plans    func() []stoa.Plan // as published; nil means none
+	Payments bool               // credits are sold
+	Version  string             // of the program; empty means "dev"
+	Commit   string             // empty means "unknown"
+	Contact  config.Contact     // as published
+}
 
-	ExtensionOptions config.ExtensionOptions
-	States           *seal.Box // required by the extension tools
-	// Outbound sends requests to addresses of callers.
-	Outbound *outbound.Network
-	Tools    *tool.Tools // manages connections
+// Doctor serves the state of the service, for operators.
+type Doctor struct {
+	core
+	Gateway  *gateway.Gateway
+	Catalog  *atomic.Pointer[catalog.Catalog]
+	Drives   *drive.Drives
 	Hooks    *webhook.Hooks
-	Sales    *payment.Sales // nil if no credits are sold
+	Tools    *tool.Tools
+	Pool     func() upstream.Stats  // as in [Providers]
+	Listings func() []store.Finding // as in [Providers]
+	// Machine returns data about the machine; nil if there is none.
+	Machine func() Machine
+	// Documents waits until documents can be read, and returns the reason why some kinds of
+	// them cannot; nil if all can. The function may be nil.
+	Documents func(context.Context) error
+}
 
-	// HeaderWait is the maximum wait of a stream for its first event before its headers
-	// are sent. KeepAlive is the interval of keep-alive comments after that. 0 means 10
-	// s and 15 s.
-	HeaderWait, KeepAlive time.Duration
+// Agents serves what owners set up: spaces, agents, secrets and connections.
+type Agents struct {
+	core
+	Catalog  *atomic.Pointer[catalog.Catalog]
+	Sessions *session.Sessions
+	Tools    *tool.Tools // manages connections
+}
+
+// Drive serves the files of agents and the attachments of messages.
+type Drive struct {
+	core
+	Drives   *drive.Drives
+	Sessions *session.Sessions
+
+	embeds *embed.Embeds
+}
+
+// Sessions serves sessions, their tool calls and questions, and scheduled tasks.
+type Sessions struct {
+	core
+	Sessions *session.Sessions
+	// Worker checks whether the credits cover a session.
+	Worker *agent.Worker
+	// Scheduler starts sessions at the instants of tasks.
+	Scheduler *scheduler.Scheduler
 	// Heartbeat is the maximum silence of an event stream before a comment is sent. 0
 	// means 10 s.
 	Heartbeat time.Duration
 
-	// ReportTime is the timeout of a query over many receipts. 0 means 30 s.
-	ReportTime time.Duration
-
-	// Machine returns data about the machine; nil if there is none.
-	Machine func() Machine
-	Extract extract.Reader // of documents; nil disables reading them
-	// Documents waits until documents can be read, and returns the reason why some kinds of
-	// them cannot; nil if all can. The function may be nil.
-	Documents func(context.Context) error
-
-	Requests *requestlog.Log
-	Mailer   *member.Mailer // of links
-
-	limits    limits
-	responses *responses.Service
-	embeds    *embed.Embeds
-	members   member.Members
-	once      sync.Once
+	agents *Agents
+	drive  *Drive
 }
 
-func (s *Server) newResponses() *responses.Service {
+// Webhooks serves webhooks and their deliveries.
+type Webhooks struct {
+	core
+	Hooks    *webhook.Hooks
+	Outbound *outbound.Network
+}
+
+// Embeds serves embeds to their owners and to visitors.
+type Embeds struct {
+	core
+	embeds   *embed.Embeds
+	sessions *Sessions // for their events
+}
+
+func (s *Calls) newResponses() *responses.Service {
 	o := s.ExtensionOptions
 	return &responses.Service{
 		Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout, States: s.States,
@@ -126,15 +221,20 @@ func (s *Server) newResponses() *responses.Service {
 func (s *Server) prepare() {
 	s.Base.Prepare()
 	s.once.Do(func() {
+		c := core{&s.Base, &s.limits, cmp.Or(s.ReportTime, reportTime)}
+		s.Calls.core, s.Books.core, s.People.core, s.Providers.core, s.Status.core, s.Doctor.core = c, c, c, c, c, c
+		s.Agents.core, s.Drive.core, s.Sessions.core, s.Webhooks.core, s.Embeds.core = c, c, c, c, c
 		defaults := config.Defaults()
-		s.HeaderWait = cmp.Or(s.HeaderWait, defaults.HeaderWait)
-		s.KeepAlive = cmp.Or(s.KeepAlive, defaults.KeepAlive)
+		s.Calls.HeaderWait = cmp.Or(s.Calls.HeaderWait, defaults.HeaderWait)
+		s.Calls.KeepAlive = cmp.Or(s.Calls.KeepAlive, defaults.KeepAlive)
+		s.Calls.responses = s.Calls.newResponses()
 		s.Audited = s.audited()
-		s.responses = s.newResponses()
-		s.members.Keys = s.Keys
-		s.embeds = embed.New(embed.Config{
-			Store: s.Store, Sessions: s.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,
+		s.People.members.Keys = s.Keys
+		s.Sessions.agents, s.Sessions.drive = &s.Agents, &s.Drive
+		s.Embeds.embeds = embed.New(embed.Config{
+			Store: s.Store, Sessions: s.Sessions.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,
 			TicketLife: s.Limits.EmbedURL, TokenLife: s.Limits.EmbedToken, RateLimited: s.RateLimited,
 		})
+		s.Embeds.sessions, s.Drive.embeds = &s.Sessions, s.Embeds.embeds
 	})
 }

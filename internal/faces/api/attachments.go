@@ -29,7 +29,7 @@ type createUploadParams struct {
 }
 
 // createUpload serves POST /api/v1/api-agents/{id}/uploads.
-func (s *Server) createUpload(w http.ResponseWriter, in *rest.Request[createUploadParams, rest.None]) error {
+func (s *Drive) createUpload(w http.ResponseWriter, in *rest.Request[createUploadParams, rest.None]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
@@ -54,7 +54,7 @@ type createEmbedUploadParams struct {
 }
 
 // createEmbedUpload serves POST …/chat-sessions/{chatId}/uploads.
-func (s *Server) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[createEmbedUploadParams, rest.None]) error {
+func (s *Drive) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[createEmbedUploadParams, rest.None]) error {
 	ctx, e := in.HTTP.Context(), in.Visitor.Embed
 	if e.Attachments == nil {
 		return stoa.Errorf(stoa.CodeAttachmentType, "This chat accepts no files.")
@@ -97,7 +97,7 @@ func kindOf(name string, head []byte) string {
 }
 
 // stage reads the body of an upload of at most limit bytes.
-func (s *Server) stage(r *http.Request, limit int64) (*drive.Content, error) {
+func (s *Drive) stage(r *http.Request, limit int64) (*drive.Content, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, stoa.Errorf(stoa.CodeMediaType, "Content-Encoding is not supported: send the file uncompressed.").At("Content-Encoding")
 	}
@@ -125,7 +125,7 @@ func largeFile(limit int64) *stoa.Error {
 // which may be nil, with the row, and returns the status of its text. The row comes first, because
 // storing reads documents, which costs far more than a refusal. If storing fails, this function or a
 // sweep removes the row and the drive.
-func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(context.Context, *store.Tx, stoa.Upload) (stoa.Upload, error), done func(context.Context, *store.Tx, stoa.Upload) error) (stoa.Upload, extract.Status, error) {
+func (s *Drive) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(context.Context, *store.Tx, stoa.Upload) (stoa.Upload, error), done func(context.Context, *store.Tx, stoa.Upload) error) (stoa.Upload, extract.Status, error) {
 	name, err := drive.ParsePath(up.Name)
 	if err == nil && name.Base() != name.String() {
 		err = stoa.Errorf(stoa.CodeInvalidPath, "The name of a file must not contain a folder.")
@@ -137,7 +137,7 @@ func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive
 		up.MimeType = http.DetectContentType(head)
 	}
 	up.ID, up.Size = stoa.NewID("upl"), content.Size()
-	if up, err = write(ctx, s, func(tx *store.Tx) (stoa.Upload, error) { return record(ctx, tx, up) }); err != nil {
+	if up, err = write(ctx, s.Store, func(tx *store.Tx) (stoa.Upload, error) { return record(ctx, tx, up) }); err != nil {
 		return up, "", err
 	}
 	who := drive.Owner{AccountID: up.AccountID, AgentID: up.ID}
@@ -169,7 +169,7 @@ func recordUpload(ctx context.Context, tx *store.Tx, up stoa.Upload) (stoa.Uploa
 
 // uploads returns the uploads of a message's attachments. It stores those whose content is in the
 // request.
-func (s *Server) uploads(ctx context.Context, c stoa.Caller, agentID string, list nullable.Nullable[[]contract.AddAttachment]) (session.Uploads, error) {
+func (s *Drive) uploads(ctx context.Context, c stoa.Caller, agentID string, list nullable.Nullable[[]contract.AddAttachment]) (session.Uploads, error) {
 	var out session.Uploads
 	if files := orZero(list); len(files) > 0 {
 		if _, err := s.driveOf(ctx, c, agentID); err != nil {
@@ -224,7 +224,7 @@ func contractAttachments(files []stoa.Attachment) (list []contract.Attachment) {
 }
 
 // listAttachments serves GET …/sessions/{sessionId}/attachments.
-func (s *Server) listAttachments(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.SessionAttachmentList], error) {
+func (s *Drive) listAttachments(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.SessionAttachmentList], error) {
 	out := contract.SessionAttachmentList{Data: []contract.SessionAttachment{}}
 	list, err := s.Sessions.Attachments(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID)
 	for _, m := range list {
@@ -244,7 +244,7 @@ type getAttachmentContentParams struct {
 }
 
 // getAttachmentContent serves GET …/sessions/{sessionId}/attachments/{uploadId}/content.
-func (s *Server) getAttachmentContent(w http.ResponseWriter, in *rest.Request[getAttachmentContentParams, rest.None]) error {
+func (s *Drive) getAttachmentContent(w http.ResponseWriter, in *rest.Request[getAttachmentContentParams, rest.None]) error {
 	ctx, accountID := in.HTTP.Context(), in.Caller.Account.ID
 	list, err := s.Sessions.Attachments(ctx, accountID, in.Params.ID, in.Params.SessionID)
 	if err != nil {

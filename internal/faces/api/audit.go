@@ -18,7 +18,7 @@ import (
 const auditPage = 200
 
 // auditAccount returns the account whose audit log is requested.
-func (s *Server) auditAccount(ctx context.Context, c stoa.Caller, asked string) (string, error) {
+func (s *Books) auditAccount(ctx context.Context, c stoa.Caller, asked string) (string, error) {
 	if asked == audit.Service && c.Key.Has(stoa.ScopeOperatorRead) {
 		return asked, nil
 	}
@@ -26,7 +26,7 @@ func (s *Server) auditAccount(ctx context.Context, c stoa.Caller, asked string) 
 }
 
 // listAudit serves GET /api/v1/audit.
-func (s *Server) listAudit(ctx context.Context, in rest.Request[contract.ListAuditParams, rest.None]) (rest.Reply[rest.Page[contract.AuditEntry]], error) {
+func (s *Books) listAudit(ctx context.Context, in rest.Request[contract.ListAuditParams, rest.None]) (rest.Reply[rest.Page[contract.AuditEntry]], error) {
 	q := in.Params
 	accountID, err := s.auditAccount(ctx, in.Caller, q.AccountID)
 	if err != nil {
@@ -53,12 +53,12 @@ func (s *Server) listAudit(ctx context.Context, in rest.Request[contract.ListAud
 }
 
 // listAuditActions serves GET /api/v1/audit/actions.
-func (s *Server) listAuditActions(ctx context.Context, in rest.Request[contract.ListAuditActionsParams, rest.None]) (rest.Reply[rest.Page[contract.AuditAction]], error) {
+func (s *Books) listAuditActions(ctx context.Context, in rest.Request[contract.ListAuditActionsParams, rest.None]) (rest.Reply[rest.Page[contract.AuditAction]], error) {
 	accountID, err := s.auditAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.AuditAction]]{}, err
 	}
-	actions, err := read(ctx, s, func(tx *store.Tx) ([]string, error) {
+	actions, err := read(ctx, s.Store, func(tx *store.Tx) ([]string, error) {
 		return tx.AuditActions(ctx, accountID)
 	})
 	page := rest.Whole(actions, func(action string) contract.AuditAction { return contract.AuditAction{Action: action} })
@@ -74,7 +74,7 @@ func contractAudit(e audit.Entry) contract.AuditEntry {
 }
 
 // exportAudit serves GET /api/v1/audit/export.
-func (s *Server) exportAudit(w http.ResponseWriter, in *rest.Request[contract.ExportAuditParams, rest.None]) error {
+func (s *Books) exportAudit(w http.ResponseWriter, in *rest.Request[contract.ExportAuditParams, rest.None]) error {
 	ctx := in.HTTP.Context()
 	accountID, err := s.auditAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {

@@ -103,14 +103,14 @@ func (s *Server) audited() map[string]*rest.Audited {
 
 	changes("id", func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		k, err := keyOf(ctx, tx, x.Log.Caller, x.HTTP.PathValue("id"), stoa.ScopeOperator)
-		return k.AccountID, s.contractKey(k), err
+		return k.AccountID, s.People.contractKey(k), err
 	}, "PATCH /api/v1/keys/{id}", "DELETE /api/v1/keys/{id}", "POST /api/v1/keys/{id}/rotate")
 	changes("id", func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		a, err := tx.AccountRow(ctx, x.HTTP.PathValue("id"))
 		if err != nil {
 			return "", nil, err
 		}
-		return a.ID, contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds)), nil
+		return a.ID, contractAccount(a, s.People.Ledger.BalanceOf(a.ID, a.Funds)), nil
 	}, "PATCH /api/v1/accounts/{id}", "POST /api/v1/accounts/{id}/withdrawals")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		m, err := tx.Member(ctx, account, id)
@@ -134,7 +134,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 			return nil, err
 		}
 		users, err := tx.SecretUsers(ctx, account, id, maxSecretUsers)
-		return s.contractSecret(secret, users), err
+		return s.Agents.contractSecret(secret, users), err
 	}), "DELETE /api/v1/secrets/{id}", "PUT /api/v1/secrets/{id}/value")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		c, err := showConnection(ctx, tx, account, id)
@@ -149,12 +149,12 @@ func (s *Server) audited() map[string]*rest.Audited {
 		if err != nil {
 			return nil, err
 		}
-		return s.contractTask(t), nil
+		return s.Sessions.contractTask(t), nil
 	}), "PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId}", "DELETE /api/v1/api-agents/{id}/scheduled-tasks/{taskId}",
 		"POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/pause", "POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/resume")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		w, err := tx.Webhook(ctx, account, id)
-		return s.contractWebhook(w), err
+		return s.Webhooks.contractWebhook(w), err
 	}), "PATCH /api/v1/webhooks/{id}", "DELETE /api/v1/webhooks/{id}", "POST /api/v1/webhooks/{id}/rotate-secret", "POST /api/v1/webhooks/{id}/enable")
 	changes("embedId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
 		e, err := tx.Embed(ctx, account, agent, stoa.EmbedURL, id)
@@ -166,11 +166,11 @@ func (s *Server) audited() map[string]*rest.Audited {
 	}), "DELETE /api/v1/api-agents/{id}/embed-sessions/{embedId}", "POST /api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh")
 	changes("tagId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
 		t, err := tx.EmbedTag(ctx, account, agent, id)
-		return s.contractTag(embed.StoredTag{EmbedTag: t}), err
+		return s.Embeds.contractTag(embed.StoredTag{EmbedTag: t}), err
 	}), "PATCH /api/v1/api-agents/{id}/embed-tags/{tagId}", "DELETE /api/v1/api-agents/{id}/embed-tags/{tagId}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		l, err := tx.EmbedLogo(ctx, account, id)
-		return s.contractLogo(l), err
+		return s.Embeds.contractLogo(l), err
 	}), "DELETE /api/v1/embed-logos/{id}")
 	changes("sessionId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
 		row, err := tx.Session(ctx, account, agent, id)

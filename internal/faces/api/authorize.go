@@ -9,17 +9,17 @@ import (
 )
 
 // authorizeConnection serves POST /api/v1/connections/{id}/authorize.
-func (s *Server) authorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AuthorizationStart], error) {
+func (s *Agents) authorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AuthorizationStart], error) {
 	a, err := s.Tools.Authorize(ctx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.AuthorizationStart]{Body: contract.AuthorizationStart{ID: a.ID, AuthorizeURL: a.URL, Issuer: a.Issuer, SignInOrigin: a.SignIn, TokenOrigin: a.TokenFrom, ExpiresAt: contract.Time(a.ExpiresAt)}}, err
 }
 
 // deauthorizeConnection serves POST /api/v1/connections/{id}/deauthorize.
-func (s *Server) deauthorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Connection], error) {
+func (s *Agents) deauthorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Connection], error) {
 	if _, err := s.Tools.Deauthorize(ctx, in.Caller.Account.ID, in.Params.ID); err != nil {
 		return rest.Reply[contract.Connection]{}, err
 	}
-	out, err := read(ctx, s, func(tx *store.Tx) (shownConnection, error) {
+	out, err := read(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
 		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return rest.Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err

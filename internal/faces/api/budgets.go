@@ -14,7 +14,7 @@ import (
 )
 
 // createBudget serves POST /api/v1/budgets.
-func (s *Server) createBudget(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateBudget]) (rest.Reply[contract.Budget], error) {
+func (s *Books) createBudget(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateBudget]) (rest.Reply[contract.Budget], error) {
 	body := in.Body
 	b := stoa.Budget{
 		AccountID: in.Caller.Account.ID, Scope: stoa.BudgetScope(body.Scope), Subject: orZero(body.Subject), Period: stoa.BudgetPeriod(body.Period),
@@ -47,7 +47,7 @@ func setBudget(b *stoa.Budget, atCap nullable.Nullable[string], notifyAt nullabl
 // checkSubject rejects the subject of a budget if the account has no such object, and replaces a
 // key by the root of its family. Members are not checked, because they may have left, and embeds
 // are not, because their links and sessions are removed with time.
-func (s *Server) checkSubject(ctx context.Context, tx *store.Tx, b *stoa.Budget) error {
+func (s *Books) checkSubject(ctx context.Context, tx *store.Tx, b *stoa.Budget) error {
 	switch {
 	case b.Scope == stoa.BudgetOfAccount && b.Subject != "":
 		return stoa.Errorf(stoa.CodeInvalidValue, "A budget of the scope account must not have a subject. Omit it.").At("subject")
@@ -72,7 +72,7 @@ func (s *Server) checkSubject(ctx context.Context, tx *store.Tx, b *stoa.Budget)
 }
 
 // showBudget returns a budget with the state of its current period.
-func (s *Server) showBudget(ctx context.Context, tx *store.Tx, b stoa.Budget) (contract.Budget, error) {
+func (s *Books) showBudget(ctx context.Context, tx *store.Tx, b stoa.Budget) (contract.Budget, error) {
 	var use billing.BudgetUse
 	var err error
 	if b.Subject == stoa.EachSubject {
@@ -100,7 +100,7 @@ func contractBudget(b stoa.Budget, use billing.BudgetUse) contract.Budget {
 }
 
 // listBudgets serves GET /api/v1/budgets.
-func (s *Server) listBudgets(ctx context.Context, in rest.Request[contract.ListBudgetsParams, rest.None]) (rest.Reply[rest.Page[contract.Budget]], error) {
+func (s *Books) listBudgets(ctx context.Context, in rest.Request[contract.ListBudgetsParams, rest.None]) (rest.Reply[rest.Page[contract.Budget]], error) {
 	accountID := in.Caller.Account.ID
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "budgets", accountID, in.Params.Q)
 	n := namesOf(accountID)
@@ -132,8 +132,8 @@ type shownBudget struct {
 }
 
 // getBudget serves GET /api/v1/budgets/{id}.
-func (s *Server) getBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
-	b, err := read(ctx, s, func(tx *store.Tx) (contract.Budget, error) {
+func (s *Books) getBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
+	b, err := read(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
 		b, err := tx.Budget(ctx, in.Caller.Account.ID, in.Params.ID)
 		if err != nil {
 			return contract.Budget{}, err
@@ -144,8 +144,8 @@ func (s *Server) getBudget(ctx context.Context, in rest.Request[byID, rest.None]
 }
 
 // updateBudget serves PATCH /api/v1/budgets/{id}.
-func (s *Server) updateBudget(ctx context.Context, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
-	b, err := write(ctx, s, func(tx *store.Tx) (contract.Budget, error) {
+func (s *Books) updateBudget(ctx context.Context, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
+	b, err := write(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
 		b, err := tx.EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
 			if in.Body.LimitMicro > 0 {
 				b.Limit = stoa.Credits(in.Body.LimitMicro)
@@ -165,7 +165,7 @@ func (s *Server) updateBudget(ctx context.Context, in rest.Request[byID, contrac
 const windowBatch = 500
 
 // deleteBudget serves DELETE /api/v1/budgets/{id}.
-func (s *Server) deleteBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteBudget(ctx, accountID, id) }); err != nil {
 		return rest.NoContent(), err
@@ -188,7 +188,7 @@ type listBudgetWindowsParams struct {
 }
 
 // listBudgetWindows serves GET /api/v1/budgets/{id}/windows.
-func (s *Server) listBudgetWindows(ctx context.Context, in rest.Request[listBudgetWindowsParams, rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
+func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[listBudgetWindowsParams, rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, q.ID)
 	n, kind := namesOf(accountID), ""

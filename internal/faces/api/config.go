@@ -18,7 +18,7 @@ import (
 )
 
 // getConfig serves GET /api/v1/config.
-func (s *Server) getConfig(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.Config], error) {
+func (s *Providers) getConfig(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.Config], error) {
 	state := s.Managed.InForce()
 	latest, err := managed.Latest(ctx, s.Store)
 	if err != nil {
@@ -91,22 +91,22 @@ func draftReply(d store.ConfigDraft, err error) (rest.Reply[contract.ConfigDraft
 }
 
 // getConfigDraft serves GET /api/v1/config/draft.
-func (s *Server) getConfigDraft(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigDraft], error) {
+func (s *Providers) getConfigDraft(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigDraft], error) {
 	return draftReply(s.Managed.Draft(ctx))
 }
 
 // setConfigDraft serves PUT /api/v1/config/draft.
-func (s *Server) setConfigDraft(ctx context.Context, in rest.Request[contract.SetConfigDraftParams, contract.SetConfigDraft]) (rest.Reply[contract.ConfigDraft], error) {
+func (s *Providers) setConfigDraft(ctx context.Context, in rest.Request[contract.SetConfigDraftParams, contract.SetConfigDraft]) (rest.Reply[contract.ConfigDraft], error) {
 	return draftReply(s.Managed.SetDraft(ctx, in.Caller.Key.ID, in.Body.Settings, func(revision int64) error { return ifCurrent(in.Params.IfMatch, revision) }))
 }
 
 // deleteConfigDraft serves DELETE /api/v1/config/draft.
-func (s *Server) deleteConfigDraft(ctx context.Context, in rest.Request[contract.DeleteConfigDraftParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Providers) deleteConfigDraft(ctx context.Context, in rest.Request[contract.DeleteConfigDraftParams, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.Managed.DropDraft(ctx, func(revision int64) error { return ifCurrent(in.Params.IfMatch, revision) })
 }
 
 // checkConfigDraft serves POST /api/v1/config/draft/check.
-func (s *Server) checkConfigDraft(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigCheck], error) {
+func (s *Providers) checkConfigDraft(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigCheck], error) {
 	r, err := s.Managed.Check(ctx)
 	if err != nil {
 		return rest.Reply[contract.ConfigCheck]{}, err
@@ -137,7 +137,7 @@ func (s *Server) checkConfigDraft(ctx context.Context, in rest.Request[rest.None
 }
 
 // testConfigDraft serves POST /api/v1/config/draft/test.
-func (s *Server) testConfigDraft(ctx context.Context, in rest.Request[rest.None, contract.TestConfigDraft]) (rest.Reply[contract.ProviderTest], error) {
+func (s *Providers) testConfigDraft(ctx context.Context, in rest.Request[rest.None, contract.TestConfigDraft]) (rest.Reply[contract.ProviderTest], error) {
 	r, err := s.Managed.Check(ctx)
 	if err == nil && len(r.Problems) > 0 {
 		err = r.Applicable()
@@ -159,12 +159,12 @@ func (s *Server) testConfigDraft(ctx context.Context, in rest.Request[rest.None,
 
 // beforeApply checks the draft that is to be applied. The transaction reports the result, so that a
 // repeated request receives the stored reply.
-func (s *Server) beforeApply(ctx context.Context, _ rest.Request[contract.ApplyConfigDraftParams, contract.ApplyConfig]) (managed.Report, error) {
+func (s *Providers) beforeApply(ctx context.Context, _ rest.Request[contract.ApplyConfigDraftParams, contract.ApplyConfig]) (managed.Report, error) {
 	return s.Managed.Check(ctx)
 }
 
 // applyConfig serves POST /api/v1/config/draft/apply.
-func (s *Server) applyConfig(ctx context.Context, tx *store.Tx, in rest.Request[contract.ApplyConfigDraftParams, contract.ApplyConfig], r managed.Report) (rest.Reply[contract.ConfigVersion], error) {
+func (s *Providers) applyConfig(ctx context.Context, tx *store.Tx, in rest.Request[contract.ApplyConfigDraftParams, contract.ApplyConfig], r managed.Report) (rest.Reply[contract.ConfigVersion], error) {
 	if err := ifCurrent(in.Params.IfMatch, r.Draft.Revision); err != nil {
 		return rest.Reply[contract.ConfigVersion]{}, err
 	}
@@ -189,17 +189,17 @@ func (v byVersion) number() int64 {
 }
 
 // beforeRestore checks the version that is to be restored.
-func (s *Server) beforeRestore(ctx context.Context, in rest.Request[restoreParams, contract.ApplyConfig]) (managed.Report, error) {
+func (s *Providers) beforeRestore(ctx context.Context, in rest.Request[restoreParams, contract.ApplyConfig]) (managed.Report, error) {
 	return s.Managed.CheckVersion(ctx, in.Params.number())
 }
 
 // restoreConfig serves POST /api/v1/config/versions/{version}/restore.
-func (s *Server) restoreConfig(ctx context.Context, tx *store.Tx, in rest.Request[restoreParams, contract.ApplyConfig], r managed.Report) (rest.Reply[contract.ConfigVersion], error) {
+func (s *Providers) restoreConfig(ctx context.Context, tx *store.Tx, in rest.Request[restoreParams, contract.ApplyConfig], r managed.Report) (rest.Reply[contract.ConfigVersion], error) {
 	return s.addVersion(ctx, tx, in.Caller, r, in.Body.Note)
 }
 
 // addVersion applies a report.
-func (s *Server) addVersion(ctx context.Context, tx *store.Tx, c stoa.Caller, r managed.Report, note nullable.Nullable[string]) (rest.Reply[contract.ConfigVersion], error) {
+func (s *Providers) addVersion(ctx context.Context, tx *store.Tx, c stoa.Caller, r managed.Report, note nullable.Nullable[string]) (rest.Reply[contract.ConfigVersion], error) {
 	if err := r.Applicable(); err != nil {
 		return rest.Reply[contract.ConfigVersion]{}, err
 	}
@@ -219,7 +219,7 @@ func contractConfigVersion(v store.ConfigVersion) contract.ConfigVersion {
 }
 
 // listConfigVersions serves GET /api/v1/config/versions.
-func (s *Server) listConfigVersions(ctx context.Context, in rest.Request[contract.ListConfigVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.ConfigVersion]], error) {
+func (s *Providers) listConfigVersions(ctx context.Context, in rest.Request[contract.ListConfigVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.ConfigVersion]], error) {
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, "", "config versions")
 	n := namesOf("")
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.ConfigVersion, bool, error) {
@@ -244,8 +244,8 @@ func (s *Server) listConfigVersions(ctx context.Context, in rest.Request[contrac
 }
 
 // getConfigVersion serves GET /api/v1/config/versions/{version}.
-func (s *Server) getConfigVersion(ctx context.Context, in rest.Request[byVersion, rest.None]) (rest.Reply[contract.ConfigVersionDetail], error) {
-	v, err := read(ctx, s, func(tx *store.Tx) (store.ConfigVersion, error) { return tx.ConfigVersion(ctx, in.Params.number()) })
+func (s *Providers) getConfigVersion(ctx context.Context, in rest.Request[byVersion, rest.None]) (rest.Reply[contract.ConfigVersionDetail], error) {
+	v, err := read(ctx, s.Store, func(tx *store.Tx) (store.ConfigVersion, error) { return tx.ConfigVersion(ctx, in.Params.number()) })
 	if err != nil {
 		return rest.Reply[contract.ConfigVersionDetail]{}, err
 	}

@@ -24,7 +24,7 @@ const (
 
 // effects says what a draft ends for callers and agents. The lists of models of its servers are read,
 // because what they offer is not in the settings.
-func (s *Server) effects(ctx context.Context, accountID string, r managed.Report) ([]contract.ConfigEffect, error) {
+func (s *Providers) effects(ctx context.Context, accountID string, r managed.Report) ([]contract.ConfigEffect, error) {
 	out := []contract.ConfigEffect{}
 	add := func(e contract.ConfigEffect) {
 		e.Models = append([]string{}, e.Models...)
@@ -70,7 +70,7 @@ func (s *Server) effects(ctx context.Context, accountID string, r managed.Report
 	for _, problem := range unread {
 		add(contract.ConfigEffect{Kind: "list_unread", Text: problem})
 	}
-	agents, err := report(ctx, s, accountID, func(ctx context.Context, tx *store.Tx) (n int64, err error) {
+	agents, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) (n int64, err error) {
 		byModel, err := tx.AgentsByModel(ctx)
 		for model, count := range byModel {
 			if serves(before, model) && !serves(after, model) {
@@ -95,7 +95,7 @@ func serves(cat *catalog.Catalog, name string) bool {
 }
 
 // withLists adds the models that servers list to a catalog, and returns why some cannot be used.
-func (s *Server) withLists(ctx context.Context, cat *catalog.Catalog) (*catalog.Catalog, []string) {
+func (s *Providers) withLists(ctx context.Context, cat *catalog.Catalog) (*catalog.Catalog, []string) {
 	of := cat.Discovering()
 	if of = of[:min(len(of), maxEffectLists)]; len(of) == 0 || s.ListModels == nil {
 		return cat, nil

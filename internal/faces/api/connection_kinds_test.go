@@ -281,7 +281,7 @@ func TestConnectionsInUseAreRefreshed(t *testing.T) {
 		}
 		var group errgroup.Group
 		for range 2 {
-			group.Go(func() error { return h.Server.Tools.Sweep(t.Context()) })
+			group.Go(func() error { return h.Server.Agents.Tools.Sweep(t.Context()) })
 		}
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 )
 
 // createConnection serves POST /api/v1/connections.
-func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateConnection]) (rest.Reply[contract.Connection], error) {
+func (s *Agents) createConnection(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateConnection]) (rest.Reply[contract.Connection], error) {
 	b := in.Body
 	c := store.Connection{
 		AccountID: in.Caller.Account.ID, SpaceID: orZero(b.SpaceID), Kind: b.Kind, Name: b.Name, URL: b.URL,
@@ -172,7 +172,7 @@ func checkHeaderName(name, param string) error {
 }
 
 // listConnections serves GET /api/v1/connections.
-func (s *Server) listConnections(ctx context.Context, in rest.Request[contract.ListConnectionsParams, rest.None]) (rest.Reply[rest.Page[contract.Connection]], error) {
+func (s *Agents) listConnections(ctx context.Context, in rest.Request[contract.ListConnectionsParams, rest.None]) (rest.Reply[rest.Page[contract.Connection]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID, q.Q)
 	n := namesOf(accountID)
@@ -195,8 +195,8 @@ type getConnectionParams struct {
 }
 
 // getConnection serves GET /api/v1/connections/{id}.
-func (s *Server) getConnection(ctx context.Context, in rest.Request[getConnectionParams, rest.None]) (rest.Reply[contract.Connection], error) {
-	out, err := read(ctx, s, func(tx *store.Tx) (shownConnection, error) {
+func (s *Agents) getConnection(ctx context.Context, in rest.Request[getConnectionParams, rest.None]) (rest.Reply[contract.Connection], error) {
+	out, err := read(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
 		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(out.revision), out.Connection), err
@@ -208,9 +208,9 @@ type updateConnectionParams struct {
 }
 
 // updateConnection serves PATCH /api/v1/connections/{id}.
-func (s *Server) updateConnection(ctx context.Context, in rest.Request[updateConnectionParams, contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
+func (s *Agents) updateConnection(ctx context.Context, in rest.Request[updateConnectionParams, contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
 	accountID, b := in.Caller.Account.ID, in.Body
-	out, err := write(ctx, s, func(tx *store.Tx) (shownConnection, error) {
+	out, err := write(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
 		_, err := tx.EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
 			if err := ifCurrent(in.Params.IfMatch, c.Revision); err != nil {
 				return err
@@ -292,7 +292,7 @@ type deleteConnectionParams struct {
 }
 
 // deleteConnection serves DELETE /api/v1/connections/{id}.
-func (s *Server) deleteConnection(ctx context.Context, in rest.Request[deleteConnectionParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[deleteConnectionParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		c, err := tx.Connection(ctx, accountID, id)
@@ -330,7 +330,7 @@ func checkUnused(ctx context.Context, tx *store.Tx, c store.Connection) error {
 }
 
 // refreshConnection serves POST /api/v1/connections/{id}/refresh.
-func (s *Server) refreshConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.RefreshedConnection], error) {
+func (s *Agents) refreshConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.RefreshedConnection], error) {
 	d, err := s.Tools.Refresh(ctx, in.Caller.Account.ID, in.Params.ID)
 	if err != nil {
 		return rest.Reply[contract.RefreshedConnection]{}, err
@@ -342,8 +342,8 @@ func (s *Server) refreshConnection(ctx context.Context, in rest.Request[byID, re
 }
 
 // listConnectionTools serves GET /api/v1/connections/{id}/tools.
-func (s *Server) listConnectionTools(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.ConnectionToolList], error) {
-	list, err := read(ctx, s, func(tx *store.Tx) (contract.ConnectionToolList, error) {
+func (s *Agents) listConnectionTools(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.ConnectionToolList], error) {
+	list, err := read(ctx, s.Store, func(tx *store.Tx) (contract.ConnectionToolList, error) {
 		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
@@ -363,7 +363,7 @@ func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) (contrac
 }
 
 // reviewConnectionTools serves POST /api/v1/connections/{id}/tools/review.
-func (s *Server) reviewConnectionTools(ctx context.Context, in rest.Request[byID, contract.ReviewConnectionTools]) (rest.Reply[contract.ConnectionToolList], error) {
+func (s *Agents) reviewConnectionTools(ctx context.Context, in rest.Request[byID, contract.ReviewConnectionTools]) (rest.Reply[contract.ConnectionToolList], error) {
 	var decisions []tool.Decision
 	for i, t := range in.Body.Tools {
 		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects), Visitors: orZero(t.Visitors), VisitorTitle: orZero(t.VisitorTitle), PublicFields: orZero(t.PublicFields)}
@@ -377,7 +377,7 @@ func (s *Server) reviewConnectionTools(ctx context.Context, in rest.Request[byID
 		}
 		decisions = append(decisions, d)
 	}
-	list, err := write(ctx, s, func(tx *store.Tx) (contract.ConnectionToolList, error) {
+	list, err := write(ctx, s.Store, func(tx *store.Tx) (contract.ConnectionToolList, error) {
 		if err := tool.Review(ctx, tx, in.Caller.Account.ID, in.Params.ID, decisions); err != nil {
 			return contract.ConnectionToolList{}, err
 		}
@@ -394,7 +394,7 @@ type trial struct {
 }
 
 // testConnectionTool serves POST /api/v1/connections/{id}/tools/test.
-func (s *Server) testConnectionTool(ctx context.Context, in rest.Request[byID, trial]) (rest.Reply[contract.ConnectionToolTest], error) {
+func (s *Agents) testConnectionTool(ctx context.Context, in rest.Request[byID, trial]) (rest.Reply[contract.ConnectionToolTest], error) {
 	t := tool.Trial{Tool: in.Body.Name, Confirm: orZero(in.Body.Confirm)}
 	if a := in.Body.Arguments; len(a) > 0 && string(a) != "null" {
 		t.Arguments = a

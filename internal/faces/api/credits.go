@@ -12,7 +12,7 @@ import (
 )
 
 // getCredits serves GET /api/v1/credits.
-func (s *Server) getCredits(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.Credits], error) {
+func (s *Books) getCredits(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.Credits], error) {
 	balance, err := s.Ledger.Balance(ctx, in.Caller.Account.ID)
 	return rest.Reply[contract.Credits]{Body: contractCredits(balance)}, err
 }
@@ -25,7 +25,7 @@ func contractCredits(b stoa.Balance) contract.Credits {
 }
 
 // listLedger serves GET /api/v1/credits/ledger.
-func (s *Server) listLedger(ctx context.Context, in rest.Request[contract.ListLedgerParams, rest.None]) (rest.Reply[rest.Page[contract.LedgerEntry]], error) {
+func (s *Books) listLedger(ctx context.Context, in rest.Request[contract.ListLedgerParams, rest.None]) (rest.Reply[rest.Page[contract.LedgerEntry]], error) {
 	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.LedgerEntry]]{}, err
@@ -47,7 +47,7 @@ func contractEntry(e store.Entry) contract.LedgerEntry {
 }
 
 // listReceipts serves GET /api/v1/receipts.
-func (s *Server) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
+func (s *Books) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q, n := in.Caller.Account.ID, in.Params, namesOf(in.Caller.Account.ID)
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Receipt, store.Cursor, error) {
@@ -81,18 +81,18 @@ func (n *names) receipt(r store.Receipt) contract.Receipt {
 }
 
 // getReceiptSummary serves GET /api/v1/receipts/summary.
-func (s *Server) getReceiptSummary(ctx context.Context, in rest.Request[contract.GetReceiptSummaryParams, rest.None]) (rest.Reply[contract.UsageSums], error) {
+func (s *Books) getReceiptSummary(ctx context.Context, in rest.Request[contract.GetReceiptSummaryParams, rest.None]) (rest.Reply[contract.UsageSums], error) {
 	accountID, filter := in.Caller.Account.ID, receiptFilter(extend[contract.ListReceiptsParams](in.Params))
-	u, err := report(ctx, s, accountID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
+	u, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
 		return tx.SumReceipts(ctx, accountID, filter)
 	})
 	return rest.Reply[contract.UsageSums]{Body: usageSums(u)}, err
 }
 
 // getReceipt serves GET /api/v1/receipts/{id}.
-func (s *Server) getReceipt(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Receipt], error) {
+func (s *Books) getReceipt(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Receipt], error) {
 	n := namesOf(in.Caller.Account.ID)
-	r, err := read(ctx, s, func(tx *store.Tx) (store.Receipt, error) {
+	r, err := read(ctx, s.Store, func(tx *store.Tx) (store.Receipt, error) {
 		r, err := tx.Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
 		n.addOfReceipt(r)
 		return r, n.read(ctx, tx, err)

@@ -140,7 +140,7 @@ func TestAServerIsDownAtTheStart(t *testing.T) {
 func TestModelsWithoutAPriceAreNotOffered(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) {
-		s.Listings = func() []store.Finding { return []store.Finding{{ID: "upstream", Detail: "Set price."}} }
+		s.Doctor.Listings = func() []store.Finding { return []store.Finding{{ID: "upstream", Detail: "Set price."}} }
 	}})
 	if d := modelsCheck(h.Client(t)); d.Status != "attention" || d.Count != 1 || d.Items[0].Detail != "Set price." {
 		t.Errorf("%+v", d)

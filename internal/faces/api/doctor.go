@@ -39,7 +39,7 @@ const (
 )
 
 // getDiagnosis serves GET /api/v1/doctor.
-func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.Diagnosis], error) {
+func (s *Doctor) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.Diagnosis], error) {
 	out := contract.Diagnosis{Status: checkOK, CheckedAt: contract.Time(time.Now())}
 	for _, c := range []struct {
 		name  string
@@ -99,7 +99,7 @@ func attentionIf(found bool, summary, otherwise string) check {
 	return check{status: checkOK, summary: otherwise}
 }
 
-func (s *Server) checkStores(ctx context.Context) (check, error) {
+func (s *Doctor) checkStores(ctx context.Context) (check, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
@@ -112,7 +112,7 @@ func (s *Server) checkStores(ctx context.Context) (check, error) {
 	return check{status: checkOK, summary: "The databases are available."}, nil
 }
 
-func (s *Server) checkMembers(ctx context.Context) (c check, err error) {
+func (s *Doctor) checkMembers(ctx context.Context) (c check, err error) {
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
 		c.items, err = tx.KeptOwners(ctx, diagnosisRows)
 		return err
@@ -124,12 +124,12 @@ func (s *Server) checkMembers(ctx context.Context) (c check, err error) {
 	return c, err
 }
 
-func (s *Server) checkProxies(context.Context) (check, error) {
+func (s *Doctor) checkProxies(context.Context) (check, error) {
 	return attentionIf(s.UnreadForwarded(), "An address in X-Forwarded-For could not be read, so limits per address did not apply: let the proxy append the client's address. The log has the value.",
 		"All addresses in X-Forwarded-For could be read."), nil
 }
 
-func (s *Server) checkConnections(ctx context.Context) (c check, err error) {
+func (s *Doctor) checkConnections(ctx context.Context) (c check, err error) {
 	var failing, waiting []store.Finding
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
 		if failing, err = tx.FailingConnections(ctx, diagnosisRows); err == nil {
@@ -143,7 +143,7 @@ func (s *Server) checkConnections(ctx context.Context) (c check, err error) {
 	return c, err
 }
 
-func (s *Server) checkSecrets(ctx context.Context) (c check, err error) {
+func (s *Doctor) checkSecrets(ctx context.Context) (c check, err error) {
 	rows, looked, err := s.Tools.Vault.Unreadable(ctx, s.Store, diagnosisSecrets)
 	if len(rows) == 0 && !s.Tools.Vault.CanSeal() {
 		return check{status: checkAttention, summary: "There is no key to encrypt secrets with, so webhooks and credentials for tools cannot be created: set secrets.keys."}, err
@@ -156,7 +156,7 @@ func (s *Server) checkSecrets(ctx context.Context) (c check, err error) {
 	return c, err
 }
 
-func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
+func (s *Doctor) checkWebhooks(ctx context.Context) (c check, err error) {
 	var failed, failing []store.Finding
 	var n, pending int
 	var oldest time.Time
@@ -188,7 +188,7 @@ func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
 	return c, err
 }
 
-func (s *Server) checkWaiting(ctx context.Context) (c check, err error) {
+func (s *Doctor) checkWaiting(ctx context.Context) (c check, err error) {
 	var kinds []store.WaitingKind
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
 		if kinds, err = tx.Waiting(ctx, diagnosisRows); err == nil {
@@ -204,7 +204,7 @@ func (s *Server) checkWaiting(ctx context.Context) (c check, err error) {
 	return c, err
 }
 
-func (s *Server) checkPublicURL(ctx context.Context) (c check, err error) {
+func (s *Doctor) checkPublicURL(ctx context.Context) (c check, err error) {
 	var wanted bool
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
 		wanted, err = tx.HasOAuthConnections(ctx)
@@ -216,7 +216,7 @@ func (s *Server) checkPublicURL(ctx context.Context) (c check, err error) {
 	return check{status: checkOK, summary: "publicUrl is set, or not required."}, err
 }
 
-func (s *Server) checkClock(ctx context.Context) (c check, err error) {
+func (s *Doctor) checkClock(ctx context.Context) (c check, err error) {
 	offset, within, known, err := s.Store.ClockOffset(ctx)
 	if err != nil || !known {
 		return check{status: checkOK, summary: "There is one node, and one clock."}, err
@@ -234,14 +234,14 @@ func counted(n int, one, many string) string {
 }
 
 // machine returns the checks of the machine.
-func (s *Server) machine() Machine {
+func (s *Doctor) machine() Machine {
 	if s.Machine == nil {
 		return Machine{}
 	}
 	return s.Machine()
 }
 
-func (s *Server) checkDisk(context.Context) (check, error) {
+func (s *Doctor) checkDisk(context.Context) (check, error) {
 	m := s.machine()
 	if m.Disk == 0 {
 		return check{status: checkUnknown, summary: "The free disk space cannot be determined on this system."}, nil
@@ -250,7 +250,7 @@ func (s *Server) checkDisk(context.Context) (check, error) {
 	return attentionIf(m.FreeDisk < leastDisk, summary+" Requests are rejected when it is full.", summary), nil
 }
 
-func (s *Server) checkFiles(context.Context) (check, error) {
+func (s *Doctor) checkFiles(context.Context) (check, error) {
 	m := s.machine()
 	if m.OpenFiles == 0 {
 		return check{status: checkUnknown, summary: "The limit on open files cannot be determined on this system."}, nil
@@ -259,7 +259,7 @@ func (s *Server) checkFiles(context.Context) (check, error) {
 	return attentionIf(m.OpenFiles < m.NeedsOf, summary+" Raise the limit (LimitNOFILE, ulimit -n), or lower limits.connections.", summary), nil
 }
 
-func (s *Server) checkProviders(context.Context) (check, error) {
+func (s *Doctor) checkProviders(context.Context) (check, error) {
 	var off []string
 	if s.Pool != nil {
 		for _, p := range s.Pool().Providers {
@@ -285,7 +285,7 @@ func (s *Server) checkProviders(context.Context) (check, error) {
 	return c, nil
 }
 
-func (s *Server) checkModels(context.Context) (check, error) {
+func (s *Doctor) checkModels(context.Context) (check, error) {
 	var found []store.Finding
 	if s.Listings != nil {
 		found = s.Listings()
@@ -295,7 +295,7 @@ func (s *Server) checkModels(context.Context) (check, error) {
 	return c, nil
 }
 
-func (s *Server) checkDocuments(ctx context.Context) (check, error) {
+func (s *Doctor) checkDocuments(ctx context.Context) (check, error) {
 	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
 	defer cancel()
 	var err error
@@ -316,7 +316,7 @@ func (s *Server) checkDocuments(ctx context.Context) (check, error) {
 	return check{status: checkOK, summary: summary, count: outdated}, err
 }
 
-func (s *Server) checkMail(ctx context.Context) (check, error) {
+func (s *Doctor) checkMail(ctx context.Context) (check, error) {
 	if s.Hooks.Mail.Sender == nil {
 		return check{status: checkOK, summary: "The service sends no mail (mail.smtp is not set)."}, nil
 	}
@@ -326,7 +326,7 @@ func (s *Server) checkMail(ctx context.Context) (check, error) {
 	return attentionIf(err != nil, fmt.Sprintf("Mail cannot be sent: %v. Check mail.smtp.", err), "The mail server accepts mail of the service."), nil
 }
 
-func (s *Server) checkAlerts(ctx context.Context) (c check, err error) {
+func (s *Doctor) checkAlerts(ctx context.Context) (c check, err error) {
 	var open []store.Alert
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
 		open, err = tx.Alerts(ctx, diagnosisRows)

@@ -37,9 +37,9 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	var documents error
 	machine := api.Machine{FreeDisk: 10 << 30, Disk: 20 << 30, OpenFiles: 4096, NeedsOf: 1024}
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}, Server: func(s *api.Server) {
-		s.Machine = func() api.Machine { return machine }
-		s.Documents = func(context.Context) error { return documents }
-		s.Tools.PublicURL = "http://127.0.0.1:1"
+		s.Doctor.Machine = func() api.Machine { return machine }
+		s.Doctor.Documents = func(context.Context) error { return documents }
+		s.Agents.Tools.PublicURL = "http://127.0.0.1:1"
 	}})
 	c := h.Client(t)
 	look := func() map[string]contract.DiagnosisCheck {
@@ -103,7 +103,7 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 		c.Want(200, "PATCH", "/api/v1/connections/"+off.this, object{"enabled": true})
 	}
 
-	h.Server.Tools.PublicURL = ""
+	h.Server.Agents.Tools.PublicURL = ""
 	attention("publicUrl", "set publicUrl", 0)
 
 	sql(`UPDATE secrets SET sealed = 'x'`)
@@ -245,18 +245,18 @@ func TestStoredSecretsThatNoKeyOpens(t *testing.T) {
 	}
 
 	// The service has another key.
-	was := h.Server.Tools.Vault
+	was := h.Server.Agents.Tools.Vault
 	lost, err := vault.Open([]seal.MasterKey{{ID: "other", Key: []byte("fedcba9876543210fedcba9876543210")}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Server.Tools.Vault = lost
+	h.Server.Agents.Tools.Vault = lost
 	sees(mine, true)
 	_, at := mine.a.begin(t, "say: hello", nil)
 	mine.a.until(t, at, "completed") // the vault is not in use when it is set again
 	if r := mine.c.Do("GET", "/api/v1/health", nil); r.Status != 200 {
 		t.Errorf("the service says %d", r.Status)
 	}
-	h.Server.Tools.Vault = was
+	h.Server.Agents.Tools.Vault = was
 	sees(mine, false)
 }

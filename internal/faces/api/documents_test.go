@@ -166,7 +166,7 @@ func (r *countingReader) Read(ctx context.Context, d extract.Document) (extract.
 func TestFilesAreReadForCredits(t *testing.T) {
 	t.Parallel()
 	reader := &countingReader{spent: 1500 * time.Millisecond} // costs 0.02 credits
-	h, f := vendors(t, apitest.Config{Grant: stoa.Credit / 20, Server: func(s *api.Server) { s.Extract = reader }})
+	h, f := vendors(t, apitest.Config{Grant: stoa.Credit / 20, Server: func(s *api.Server) { s.Calls.Extract = reader }})
 	fine, damaged := document("a.docx", word, extracttest.DOCX("fine")), document("a.docx", word, []byte("PK\x03\x04..."))
 	key, _ := h.NewKey(storetest.Account(t, h.Store, 0).ID, stoa.ScopeAll)
 	poor := h.ClientWith(t, key)
@@ -197,7 +197,7 @@ func TestFilesAreReadForCredits(t *testing.T) {
 
 	// A call that is charged sets nothing aside; a count, which is free, does.
 	reader.reads.Store(0)
-	h, _ = vendors(t, apitest.Config{Grant: stoa.Credit / 20, Server: func(s *api.Server) { s.Extract = reader }})
+	h, _ = vendors(t, apitest.Config{Grant: stoa.Credit / 20, Server: func(s *api.Server) { s.Calls.Extract = reader }})
 	c = h.Client(t)
 	for range 5 {
 		c.Want(200, "POST", responses, with(seen("delta-v4-flash", fine), body{"max_output_tokens": 16}))
@@ -232,7 +232,7 @@ func TestFaultsOfTheReader(t *testing.T) {
 		{faultyReader{errors.New("no processes")}, stoa.CodeInternal},
 		{nil, stoa.CodeInvalidValue},
 	} {
-		h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.Extract = tt.reader }})
+		h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.Calls.Extract = tt.reader }})
 		h.Client(t).WantError(tt.code, "POST", responses, seen("delta-v4-flash", document("a.docx", word, extracttest.DOCX("x"))))
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // driveOf returns the drive of a request: the agent must exist and belong to the
 // caller. Package drive does not know about agents.
-func (s *Server) driveOf(ctx context.Context, c stoa.Caller, agentID string) (drive.Owner, error) {
+func (s *Drive) driveOf(ctx context.Context, c stoa.Caller, agentID string) (drive.Owner, error) {
 	who := drive.Owner{AccountID: c.Account.ID, AgentID: agentID}
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		_, err := tx.Agent(ctx, who.AccountID, who.AgentID)
@@ -26,7 +26,7 @@ func (s *Server) driveOf(ctx context.Context, c stoa.Caller, agentID string) (dr
 }
 
 // fileOf returns the drive of a request, and the path of a file there.
-func (s *Server) fileOf(ctx context.Context, c stoa.Caller, agentID, text string) (drive.Owner, drive.Path, error) {
+func (s *Drive) fileOf(ctx context.Context, c stoa.Caller, agentID, text string) (drive.Owner, drive.Path, error) {
 	who, err := s.driveOf(ctx, c, agentID)
 	if err != nil {
 		return who, drive.Path{}, err
@@ -36,7 +36,7 @@ func (s *Server) fileOf(ctx context.Context, c stoa.Caller, agentID, text string
 }
 
 // getDrive serves GET /api/v1/api-agents/{id}/drive.
-func (s *Server) getDrive(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Drive], error) {
+func (s *Drive) getDrive(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Drive], error) {
 	var reply rest.Reply[contract.Drive]
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
@@ -58,7 +58,7 @@ type listDriveFilesParams struct {
 }
 
 // listDriveFiles serves GET /api/v1/api-agents/{id}/drive/files.
-func (s *Server) listDriveFiles(ctx context.Context, in rest.Request[listDriveFilesParams, rest.None]) (rest.Reply[contract.DriveFileList], error) {
+func (s *Drive) listDriveFiles(ctx context.Context, in rest.Request[listDriveFilesParams, rest.None]) (rest.Reply[contract.DriveFileList], error) {
 	var reply rest.Reply[contract.DriveFileList]
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
@@ -84,7 +84,7 @@ type getDriveFileMetadataParams struct {
 }
 
 // getDriveFileMetadata serves GET /api/v1/api-agents/{id}/drive/files/metadata.
-func (s *Server) getDriveFileMetadata(ctx context.Context, in rest.Request[getDriveFileMetadataParams, rest.None]) (rest.Reply[contract.DriveFile], error) {
+func (s *Drive) getDriveFileMetadata(ctx context.Context, in rest.Request[getDriveFileMetadataParams, rest.None]) (rest.Reply[contract.DriveFile], error) {
 	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
 		return rest.Reply[contract.DriveFile]{}, err
@@ -99,7 +99,7 @@ type deleteDriveFilesParams struct {
 }
 
 // deleteDriveFiles serves DELETE /api/v1/api-agents/{id}/drive/files.
-func (s *Server) deleteDriveFiles(ctx context.Context, in rest.Request[deleteDriveFilesParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Drive) deleteDriveFiles(ctx context.Context, in rest.Request[deleteDriveFilesParams, rest.None]) (rest.Reply[rest.None], error) {
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return rest.NoContent(), err
@@ -142,7 +142,7 @@ type listDriveFileVersionsParams struct {
 }
 
 // listDriveFileVersions serves GET /api/v1/api-agents/{id}/drive/files/versions.
-func (s *Server) listDriveFileVersions(ctx context.Context, in rest.Request[listDriveFileVersionsParams, rest.None]) (rest.Reply[contract.DriveVersionList], error) {
+func (s *Drive) listDriveFileVersions(ctx context.Context, in rest.Request[listDriveFileVersionsParams, rest.None]) (rest.Reply[contract.DriveVersionList], error) {
 	reply := rest.Reply[contract.DriveVersionList]{Body: contract.DriveVersionList{Data: []contract.DriveVersion{}}}
 	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
@@ -164,7 +164,7 @@ type searchDriveParams struct {
 }
 
 // searchDrive serves GET /api/v1/api-agents/{id}/drive/search.
-func (s *Server) searchDrive(ctx context.Context, in rest.Request[searchDriveParams, rest.None]) (rest.Reply[contract.DriveSearchResult], error) {
+func (s *Drive) searchDrive(ctx context.Context, in rest.Request[searchDriveParams, rest.None]) (rest.Reply[contract.DriveSearchResult], error) {
 	reply := rest.Reply[contract.DriveSearchResult]{Body: contract.DriveSearchResult{Data: []contract.DriveHit{}}}
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {

@@ -20,7 +20,7 @@ type getDriveFileContentParams struct {
 }
 
 // getDriveFileContent serves GET /api/v1/api-agents/{id}/drive/files/content.
-func (s *Server) getDriveFileContent(w http.ResponseWriter, in *rest.Request[getDriveFileContentParams, rest.None]) error {
+func (s *Drive) getDriveFileContent(w http.ResponseWriter, in *rest.Request[getDriveFileContentParams, rest.None]) error {
 	r := in.HTTP
 	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
@@ -82,7 +82,7 @@ type getDriveFileTextParams struct {
 }
 
 // getDriveFileText serves GET /api/v1/api-agents/{id}/drive/files/text.
-func (s *Server) getDriveFileText(w http.ResponseWriter, in *rest.Request[getDriveFileTextParams, rest.None]) error {
+func (s *Drive) getDriveFileText(w http.ResponseWriter, in *rest.Request[getDriveFileTextParams, rest.None]) error {
 	r := in.HTTP
 	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Server) getDriveFileText(w http.ResponseWriter, in *rest.Request[getDri
 }
 
 // exportDrive serves GET /api/v1/api-agents/{id}/drive/export.
-func (s *Server) exportDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+func (s *Drive) exportDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	r := in.HTTP
 	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {

@@ -524,7 +524,7 @@ func TestAFullDiskUnderTheDriveChangesNothing(t *testing.T) {
 		h.Want(200, "POST", h.at("/batch"), m{"operations": ops})
 	}
 	var before, after contract.Drive
-	err := h.Server.Drives.DB().Write(context.Background(), func(tx *db.Tx) error {
+	err := h.Server.Drive.Drives.DB().Write(context.Background(), func(tx *db.Tx) error {
 		return tx.Query(context.Background(), func(*sql.Rows) error { return nil }, "PRAGMA max_page_count = 1")
 	})
 	if err != nil {

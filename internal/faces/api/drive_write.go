@@ -24,7 +24,7 @@ type putDriveFileParams struct {
 }
 
 // putDriveFile serves PUT /api/v1/api-agents/{id}/drive/files.
-func (s *Server) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFileParams, rest.None]) error {
+func (s *Drive) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFileParams, rest.None]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Server) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFi
 	if err != nil {
 		return err
 	}
-	op, err := rest.InTurn(&s.Base, w, body, parseDriveFile)
+	op, err := rest.InTurn(s.Base, w, body, parseDriveFile)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ type putDriveFileContentParams struct {
 }
 
 // putDriveFileContent serves PUT /api/v1/api-agents/{id}/drive/files/content.
-func (s *Server) putDriveFileContent(w http.ResponseWriter, in *rest.Request[putDriveFileContentParams, rest.None]) error {
+func (s *Drive) putDriveFileContent(w http.ResponseWriter, in *rest.Request[putDriveFileContentParams, rest.None]) error {
 	r := in.HTTP
 	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, in *rest.Request[put
 }
 
 // putFile writes a file.
-func (s *Server) putFile(w http.ResponseWriter, r *http.Request, who drive.Owner, op drive.Op) error {
+func (s *Drive) putFile(w http.ResponseWriter, r *http.Request, who drive.Owner, op drive.Op) error {
 	result, err := s.Drives.Apply(r.Context(), who, drive.Claim{}, []drive.Op{op})
 	if err != nil {
 		return singleError(err)
@@ -91,7 +91,7 @@ func singleError(err error) error {
 }
 
 // rereadDriveFile serves POST /api/v1/api-agents/{id}/drive/files/reread.
-func (s *Server) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+func (s *Drive) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Server) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, r
 	if err != nil {
 		return err
 	}
-	op, err := rest.InTurn(&s.Base, w, body, parseDriveReread)
+	op, err := rest.InTurn(s.Base, w, body, parseDriveReread)
 	if err != nil {
 		return err
 	}
@@ -118,22 +118,22 @@ func (s *Server) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, r
 }
 
 // moveDriveFile serves POST /api/v1/api-agents/{id}/drive/files/move.
-func (s *Server) moveDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+func (s *Drive) moveDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	return s.changeFile(w, in, parseDriveMove)
 }
 
 // restoreDriveFile serves POST /api/v1/api-agents/{id}/drive/files/restore.
-func (s *Server) restoreDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+func (s *Drive) restoreDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	return s.changeFile(w, in, parseDriveRestore)
 }
 
 // changeFile performs the single write that a body describes.
-func (s *Server) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], parse func([]byte) (drive.Op, error)) error {
+func (s *Drive) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], parse func([]byte) (drive.Op, error)) error {
 	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {
 		return err
 	}
-	op, err := rest.InTurn(&s.Base, w, body, parse)
+	op, err := rest.InTurn(s.Base, w, body, parse)
 	if err != nil {
 		return err
 	}
@@ -146,12 +146,12 @@ func (s *Server) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.N
 }
 
 // batchDrive serves POST /api/v1/api-agents/{id}/drive/batch.
-func (s *Server) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+func (s *Drive) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {
 		return err
 	}
-	ops, err := rest.InTurn(&s.Base, w, body, func(body []byte) ([]drive.Op, error) {
+	ops, err := rest.InTurn(s.Base, w, body, func(body []byte) ([]drive.Op, error) {
 		return parseDriveBatch(body, s.Drives.Limits().MaxBatch)
 	})
 	if err != nil {
@@ -192,7 +192,7 @@ func batchError(err error) error {
 }
 
 // driveRequest parses the common part of the POSTs of a drive.
-func (s *Server) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None]) (who drive.Owner, once drive.Claim, body []byte, err error) {
+func (s *Drive) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None]) (who drive.Owner, once drive.Claim, body []byte, err error) {
 	r := in.HTTP
 	if who, err = s.driveOf(r.Context(), in.Caller, in.Params.ID); err != nil {
 		return who, once, nil, err

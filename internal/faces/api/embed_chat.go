@@ -14,12 +14,12 @@ import (
 )
 
 // exchangeEmbedURL serves POST /api/v1/embed/exchange.
-func (s *Server) exchangeEmbedURL(ctx context.Context, in rest.PublicRequest[rest.None, contract.ExchangeEmbedURL]) (rest.Reply[contract.EmbedToken], error) {
+func (s *Embeds) exchangeEmbedURL(ctx context.Context, in rest.PublicRequest[rest.None, contract.ExchangeEmbedURL]) (rest.Reply[contract.EmbedToken], error) {
 	b := in.Body
 	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, s.pageFrom(in.HTTP)); err != nil {
 		return rest.Reply[contract.EmbedToken]{}, err
 	}
-	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {
+	out, err := write(ctx, s.Store, func(tx *store.Tx) (contract.EmbedToken, error) {
 		who, token, err := s.embeds.Exchange(ctx, tx, b.EmbedURLID, b.Ticket)
 		return contractToken(who, token), err
 	})
@@ -34,8 +34,8 @@ func contractToken(who embed.Visitor, t embed.Token) contract.EmbedToken {
 }
 
 // refreshEmbedToken serves POST /api/v1/embed/refresh.
-func (s *Server) refreshEmbedToken(ctx context.Context, in VisitorRequest[rest.None, rest.None]) (rest.Reply[contract.EmbedToken], error) {
-	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {
+func (s *Embeds) refreshEmbedToken(ctx context.Context, in VisitorRequest[rest.None, rest.None]) (rest.Reply[contract.EmbedToken], error) {
+	out, err := write(ctx, s.Store, func(tx *store.Tx) (contract.EmbedToken, error) {
 		token, err := s.embeds.Renew(ctx, tx, in.Visitor)
 		return contractToken(in.Visitor, token), err
 	})
@@ -43,12 +43,12 @@ func (s *Server) refreshEmbedToken(ctx context.Context, in VisitorRequest[rest.N
 }
 
 // getEmbedChat serves GET /api/v1/embed/chat-sessions/{chatId}.
-func (s *Server) getEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
+func (s *Embeds) getEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Chat(ctx, in.Visitor)
 	return rest.Reply[contract.EmbedChat]{Body: s.contractChat(chat)}, err
 }
 
-func (s *Server) contractChat(c embed.Chat) contract.EmbedChat {
+func (s *Embeds) contractChat(c embed.Chat) contract.EmbedChat {
 	e := c.Embed
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
@@ -95,12 +95,12 @@ func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirm
 }
 
 // acceptedChat answers with a chat that has pending work.
-func (s *Server) acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
+func (s *Embeds) acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
 	return rest.Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: s.contractChat(c)}
 }
 
 // sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
-func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (rest.Reply[contract.EmbedChat], error) {
+func (s *Embeds) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (rest.Reply[contract.EmbedChat], error) {
 	uploads := session.Uploads{ChatID: in.Visitor.Embed.ChatID}
 	for _, a := range orZero(in.Body.Attachments) {
 		uploads.IDs = append(uploads.IDs, a.UploadID)
@@ -110,19 +110,19 @@ func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorR
 }
 
 // answerEmbedInput serves POST …/chat-sessions/{chatId}/input.
-func (s *Server) answerEmbedInput(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.AnswerInput]) (rest.Reply[contract.EmbedChat], error) {
+func (s *Embeds) answerEmbedInput(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.AnswerInput]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Answer(ctx, tx, in.Visitor, answerRequest(in.Body))
 	return s.acceptedChat(chat), err
 }
 
 // retryEmbedChat serves POST …/chat-sessions/{chatId}/retry.
-func (s *Server) retryEmbedChat(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
+func (s *Embeds) retryEmbedChat(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Retry(ctx, tx, in.Visitor)
 	return s.acceptedChat(chat), err
 }
 
 // cancelEmbedChat serves POST …/chat-sessions/{chatId}/cancel.
-func (s *Server) cancelEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
+func (s *Embeds) cancelEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Cancel(ctx, in.Visitor)
 	if chat.Status.Stopped() {
 		return rest.Reply[contract.EmbedChat]{Body: s.contractChat(chat)}, err

@@ -26,7 +26,7 @@ type listEmbedEventsParams struct {
 
 // listEmbedEvents serves GET …/chat-sessions/{chatId}/events, as JSON or as a
 // stream.
-func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEmbedEventsParams, rest.None]) error {
+func (s *Embeds) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEmbedEventsParams, rest.None]) error {
 	ctx, e, q := in.HTTP.Context(), in.Visitor.Embed, in.Params
 	begun, last, err := s.embeds.Begun(ctx, e)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEm
 		var list []stoa.SessionEvent
 		var more bool
 		if begun {
-			if list, more, err = s.Sessions.Log(ctx, e.AccountID, e.AgentID, e.ChatID, q.After, cmp.Or(q.Limit, defaultEventPage)); err != nil {
+			if list, more, err = s.sessions.Sessions.Log(ctx, e.AccountID, e.AgentID, e.ChatID, q.After, cmp.Or(q.Limit, defaultEventPage)); err != nil {
 				return err
 			}
 		}
@@ -53,7 +53,7 @@ func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEm
 		after = 0
 	}
 	stream := &sessionStream{
-		ctx: ctx, s: s, slot: e.ID, most: embedStreams,
+		ctx: ctx, s: s.sessions, slot: e.ID, most: embedStreams,
 		account: "visitors " + e.AccountID, mostOfAccount: s.Limits.VisitorStreamsPerAccount, only: embed.Visible,
 		req: session.EventsRequest{AccountID: e.AccountID, AgentID: e.AgentID, SessionID: e.ChatID, After: after, Follow: q.Follow, ThroughTools: true, Heartbeat: watchEvery},
 	}
@@ -87,7 +87,7 @@ func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEm
 }
 
 // awaitChat waits for the first message of a chat.
-func (s *Server) awaitChat(ctx context.Context, stream *sessionStream, e stoa.Embed) bool {
+func (s *Embeds) awaitChat(ctx context.Context, stream *sessionStream, e stoa.Embed) bool {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
 	for {
@@ -100,7 +100,7 @@ func (s *Server) awaitChat(ctx context.Context, stream *sessionStream, e stoa.Em
 		if begun || err != nil {
 			return begun
 		}
-		if time.Since(stream.wrote) >= cmp.Or(s.Heartbeat, heartbeat) && stream.beat() != nil {
+		if time.Since(stream.wrote) >= cmp.Or(s.sessions.Heartbeat, heartbeat) && stream.beat() != nil {
 			return false
 		}
 		if !stream.mayGoOn() {

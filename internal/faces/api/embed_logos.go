@@ -12,14 +12,14 @@ import (
 )
 
 // logoLink returns the address of the logo with an id, or "" for an empty id.
-func (s *Server) logoLink(id string) string {
+func (s *Embeds) logoLink(id string) string {
 	if id == "" {
 		return ""
 	}
 	return s.link(embedPrefix + "/logos/" + id)
 }
 
-func (s *Server) contractLogo(l stoa.EmbedLogo) contract.EmbedLogo {
+func (s *Embeds) contractLogo(l stoa.EmbedLogo) contract.EmbedLogo {
 	return contract.EmbedLogo{
 		ID: l.ID, Object: "embed_logo", MimeType: l.MimeType, Size: int(l.Bytes), Width: int(l.Width), Height: int(l.Height),
 		URL: s.logoLink(l.ID), CreatedAt: contract.Time(l.CreatedAt),
@@ -27,13 +27,13 @@ func (s *Server) contractLogo(l stoa.EmbedLogo) contract.EmbedLogo {
 }
 
 // createEmbedLogo serves POST /api/v1/embed-logos.
-func (s *Server) createEmbedLogo(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateEmbedLogo]) (rest.Reply[contract.EmbedLogo], error) {
+func (s *Embeds) createEmbedLogo(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateEmbedLogo]) (rest.Reply[contract.EmbedLogo], error) {
 	l, err := s.embeds.CreateLogo(ctx, tx, in.Caller.Account.ID, in.Body.Content)
 	return rest.Created("/api/v1/embed-logos/"+l.ID, s.contractLogo(l)), err
 }
 
 // listEmbedLogos serves GET /api/v1/embed-logos.
-func (s *Server) listEmbedLogos(ctx context.Context, in rest.Request[contract.ListEmbedLogosParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedLogo]], error) {
+func (s *Embeds) listEmbedLogos(ctx context.Context, in rest.Request[contract.ListEmbedLogosParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedLogo]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed logos", accountID)
 	if p.Err != nil {
@@ -45,8 +45,8 @@ func (s *Server) listEmbedLogos(ctx context.Context, in rest.Request[contract.Li
 }
 
 // deleteEmbedLogo serves DELETE /api/v1/embed-logos/{id}.
-func (s *Server) deleteEmbedLogo(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
-	_, err := write(ctx, s, func(tx *store.Tx) (struct{}, error) {
+func (s *Embeds) deleteEmbedLogo(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+	_, err := write(ctx, s.Store, func(tx *store.Tx) (struct{}, error) {
 		return struct{}{}, tx.DeleteEmbedLogo(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return rest.NoContent(), err
@@ -58,7 +58,7 @@ type byLogoID struct {
 
 // getEmbedLogo serves GET /api/v1/embed/logos/{logoId}. Pages of any site show it, as a picture
 // and nothing else.
-func (s *Server) getEmbedLogo(x *rest.Exchange, read func() (rest.Input[byLogoID, rest.None], error)) error {
+func (s *Embeds) getEmbedLogo(x *rest.Exchange, read func() (rest.Input[byLogoID, rest.None], error)) error {
 	in, err := read()
 	if err != nil {
 		return err

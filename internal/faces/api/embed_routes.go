@@ -16,40 +16,40 @@ type VisitorRequest[P, B any] struct {
 }
 
 // visitorUpdate is like [rest.Update], for a page with the token of an embed.
-func visitorUpdate[P, B, R any](pattern string, h func(*Server, context.Context, VisitorRequest[P, B]) (rest.Reply[R], error)) rest.Route[*Server] {
-	return visiting(pattern, func(s *Server, x *rest.Exchange, in VisitorRequest[P, B]) error {
-		reply, err := h(s, x.Context(), in)
+func visitorUpdate[P, B, R any](e *Embeds, pattern string, h func(context.Context, VisitorRequest[P, B]) (rest.Reply[R], error)) rest.Route {
+	return visiting(e, pattern, func(x *rest.Exchange, in VisitorRequest[P, B]) error {
+		reply, err := h(x.Context(), in)
 		return rest.Answer(x, reply, err)
 	})
 }
 
 // visitorCreate is like [rest.Create], for a page with the token of an embed.
-func visitorCreate[P, B, R any](pattern string, h func(*Server, context.Context, *store.Tx, VisitorRequest[P, B]) (rest.Reply[R], error)) rest.Route[*Server] {
-	return visiting(pattern, func(s *Server, x *rest.Exchange, in VisitorRequest[P, B]) error {
-		return rest.Once(&s.Base, x, in.Visitor.Caller, func(tx *store.Tx) (rest.Reply[R], error) {
-			return h(s, x.Context(), tx, in)
+func visitorCreate[P, B, R any](e *Embeds, pattern string, h func(context.Context, *store.Tx, VisitorRequest[P, B]) (rest.Reply[R], error)) rest.Route {
+	return visiting(e, pattern, func(x *rest.Exchange, in VisitorRequest[P, B]) error {
+		return rest.Once(e.Base, x, in.Visitor.Caller, func(tx *store.Tx) (rest.Reply[R], error) {
+			return h(x.Context(), tx, in)
 		})
 	})
 }
 
 // visitorStream is like [rest.Stream], for a page with the token of an embed.
-func visitorStream[P any](pattern string, h func(*Server, http.ResponseWriter, VisitorRequest[P, rest.None]) error) rest.Route[*Server] {
-	rt := visiting(pattern, func(s *Server, x *rest.Exchange, in VisitorRequest[P, rest.None]) error { return h(s, x, in) })
+func visitorStream[P any](e *Embeds, pattern string, h func(http.ResponseWriter, VisitorRequest[P, rest.None]) error) rest.Route {
+	rt := visiting(e, pattern, func(x *rest.Exchange, in VisitorRequest[P, rest.None]) error { return h(x, in) })
 	return rt.WithOwnBody()
 }
 
 // visiting authenticates with the token of an embed, then parses the input.
-func visiting[P, B any](pattern string, do func(*Server, *rest.Exchange, VisitorRequest[P, B]) error) rest.Route[*Server] {
-	return rest.Custom(pattern, func(s *Server, x *rest.Exchange, read func() (rest.Input[P, B], error)) error {
-		who, err := s.visitor(x, x.HTTP)
+func visiting[P, B any](e *Embeds, pattern string, do func(*rest.Exchange, VisitorRequest[P, B]) error) rest.Route {
+	return rest.Custom(pattern, func(x *rest.Exchange, read func() (rest.Input[P, B], error)) error {
+		who, err := e.visitor(x, x.HTTP)
 		x.Log.Caller = who.Caller
 		if err != nil {
-			return s.WrongKey(x.HTTP, err)
+			return e.WrongKey(x.HTTP, err)
 		}
 		in, err := read()
 		if err != nil {
 			return err
 		}
-		return do(s, x, VisitorRequest[P, B]{Visitor: who, Input: in})
+		return do(x, VisitorRequest[P, B]{Visitor: who, Input: in})
 	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // createEmbedTag serves POST /api/v1/api-agents/{id}/embed-tags.
-func (s *Server) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
+func (s *Embeds) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
 	b, enabled := in.Body, true
 	if v, err := b.Enabled.Get(); err == nil {
 		enabled = v
@@ -38,7 +38,7 @@ type listEmbedTagsParams struct {
 }
 
 // listEmbedTags serves GET /api/v1/api-agents/{id}/embed-tags.
-func (s *Server) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTagsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
+func (s *Embeds) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTagsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID, q.Q)
 	if p.Err != nil {
@@ -49,7 +49,7 @@ func (s *Server) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTag
 }
 
 // getEmbedTag serves GET …/embed-tags/{tagId}.
-func (s *Server) getEmbedTag(ctx context.Context, in rest.Request[byTagID, rest.None]) (rest.Reply[contract.EmbedTag], error) {
+func (s *Embeds) getEmbedTag(ctx context.Context, in rest.Request[byTagID, rest.None]) (rest.Reply[contract.EmbedTag], error) {
 	t, err := s.embeds.Tag(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.TagID)
 	if err != nil {
 		return rest.Reply[contract.EmbedTag]{}, err
@@ -65,9 +65,9 @@ type updateEmbedTagParams struct {
 }
 
 // updateEmbedTag serves PATCH …/embed-tags/{tagId}.
-func (s *Server) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbedTagParams, contract.UpdateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
+func (s *Embeds) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbedTagParams, contract.UpdateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
 	b := in.Body
-	t, err := write(ctx, s, func(tx *store.Tx) (embed.StoredTag, error) {
+	t, err := write(ctx, s.Store, func(tx *store.Tx) (embed.StoredTag, error) {
 		return s.embeds.EditTag(ctx, tx, in.Caller, in.Params.ID, in.Params.TagID, func(t *stoa.EmbedTag, r *embed.TagRequest, enabled *bool) error {
 			if err := ifCurrent(in.Params.IfMatch, t.Revision); err != nil {
 				return err
@@ -102,7 +102,7 @@ type deleteEmbedTagParams struct {
 }
 
 // deleteEmbedTag serves DELETE …/embed-tags/{tagId}.
-func (s *Server) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbedTagParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Embeds) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbedTagParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
@@ -118,7 +118,7 @@ func (s *Server) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbed
 	})
 }
 
-func (s *Server) contractTag(t embed.StoredTag) contract.EmbedTag {
+func (s *Embeds) contractTag(t embed.StoredTag) contract.EmbedTag {
 	return contract.EmbedTag{
 		ID: t.ID, Object: "embed_tag", AgentID: t.AgentID, Enabled: t.Disabled == "", DisabledReason: nullIfZero(t.Disabled),
 		AllowedOrigins: t.Origins, Greeting: nullIfZero(t.Greeting), Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
@@ -137,21 +137,21 @@ type byPublicTag struct {
 
 // tagRoute returns a route for pages with a script tag, which send no key: h checks
 // their origin. A page that the tag admits can read the reply.
-func tagRoute[B, R any](pattern string, h func(*Server, context.Context, rest.PublicRequest[byPublicTag, B]) (rest.Reply[R], error)) rest.Route[*Server] {
-	return rest.Custom(pattern, func(s *Server, x *rest.Exchange, read func() (rest.Input[byPublicTag, B], error)) error {
-		s.shareTagWith(x, x.HTTP, x.HTTP.PathValue("tagId"))
+func tagRoute[B, R any](e *Embeds, pattern string, h func(context.Context, rest.PublicRequest[byPublicTag, B]) (rest.Reply[R], error)) rest.Route {
+	return rest.Custom(pattern, func(x *rest.Exchange, read func() (rest.Input[byPublicTag, B], error)) error {
+		e.shareTagWith(x, x.HTTP, x.HTTP.PathValue("tagId"))
 		in, err := read()
 		if err != nil {
 			return err
 		}
-		reply, err := h(s, x.Context(), rest.PublicRequest[byPublicTag, B]{Input: in})
+		reply, err := h(x.Context(), rest.PublicRequest[byPublicTag, B]{Input: in})
 		return rest.Answer(x, reply, err)
 	})
 }
 
 // shareTagWith allows the page that sends a request about a script tag to read the
 // reply, if the tag admits it. It reports whether it does.
-func (s *Server) shareTagWith(w http.ResponseWriter, r *http.Request, id string) bool {
+func (s *Embeds) shareTagWith(w http.ResponseWriter, r *http.Request, id string) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	from := s.pageFrom(r)
@@ -164,7 +164,7 @@ func (s *Server) shareTagWith(w http.ResponseWriter, r *http.Request, id string)
 }
 
 // getEmbedLauncher serves GET /api/v1/embed/tags/{tagId}.
-func (s *Server) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byPublicTag, rest.None]) (rest.Reply[contract.EmbedLauncher], error) {
+func (s *Embeds) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byPublicTag, rest.None]) (rest.Reply[contract.EmbedLauncher], error) {
 	t, name, err := s.embeds.Launcher(ctx, in.Params.TagID, s.pageFrom(in.HTTP))
 	return rest.Reply[contract.EmbedLauncher]{Body: contract.EmbedLauncher{
 		ID: t.ID, Object: "embed.launcher", Agent: contract.EmbedAgent{Name: name},
@@ -174,7 +174,7 @@ func (s *Server) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byP
 }
 
 // createEmbedTicket serves POST /api/v1/embed/tags/{tagId}/tickets.
-func (s *Server) createEmbedTicket(ctx context.Context, in rest.PublicRequest[byPublicTag, contract.CreateEmbedTicket]) (rest.Reply[contract.EmbedTicket], error) {
+func (s *Embeds) createEmbedTicket(ctx context.Context, in rest.PublicRequest[byPublicTag, contract.CreateEmbedTicket]) (rest.Reply[contract.EmbedTicket], error) {
 	t, err := s.embeds.Open(ctx, in.Params.TagID, orZero(in.Body.VisitorToken), s.pageFrom(in.HTTP))
 	return rest.Reply[contract.EmbedTicket]{Body: contract.EmbedTicket{
 		URL: s.link("/embed/" + t.EmbedID + "#t=" + t.Secret), VisitorToken: t.VisitorToken, VisitorExpiresAt: contract.Time(t.VisitorExpiresAt),

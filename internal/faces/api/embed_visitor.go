@@ -18,12 +18,12 @@ const (
 
 // pageFrom returns the origin of the page that sends a request, as given by the
 // browser.
-func (s *Server) pageFrom(r *http.Request) embed.Page {
+func (s *Embeds) pageFrom(r *http.Request) embed.Page {
 	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: s.ClientAddress(r)}
 }
 
 // visitor authenticates a request with the token of an embed.
-func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor, error) {
+func (s *Embeds) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor, error) {
 	chatID := r.PathValue("chatId")
 	s.shareWith(w, r, chatID)
 	headers := r.Header["Authorization"]
@@ -39,7 +39,7 @@ func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor,
 
 // shareWith allows the page that sends the request to read any reply, if it may read
 // replies of the chat; see [embed.Embeds.MayRead]. It reports whether it does.
-func (s *Server) shareWith(w http.ResponseWriter, r *http.Request, chatID string) bool {
+func (s *Embeds) shareWith(w http.ResponseWriter, r *http.Request, chatID string) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	origin := s.embeds.MayRead(r.Context(), chatID, s.pageFrom(r))
@@ -53,7 +53,7 @@ func (s *Server) shareWith(w http.ResponseWriter, r *http.Request, chatID string
 
 // preflight reports whether the request is a preflight of the embed paths, and answers
 // it. A preflight carries no token: the page must be allowed for the chat in its path.
-func (s *Server) preflight(w http.ResponseWriter, r *http.Request) (bool, error) {
+func (s *Embeds) preflight(w http.ResponseWriter, r *http.Request) (bool, error) {
 	if !isPreflight(r) {
 		return false, nil
 	}
@@ -80,8 +80,8 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) (bool, error)
 	return true, nil
 }
 
-// preflightOfTag is like [Server.preflight], for pages with a script tag.
-func (s *Server) preflightOfTag(w http.ResponseWriter, r *http.Request, id string) error {
+// preflightOfTag is like [Embeds.preflight], for pages with a script tag.
+func (s *Embeds) preflightOfTag(w http.ResponseWriter, r *http.Request, id string) error {
 	h := w.Header()
 	h.Add("Vary", "Access-Control-Request-Method")
 	h.Add("Vary", "Access-Control-Request-Headers")

@@ -13,7 +13,7 @@ import (
 )
 
 // prepareEmbed checks the request of an owner.
-func (s *Server) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contract.CreateEmbed]) (stoa.Embed, error) {
+func (s *Embeds) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contract.CreateEmbed]) (stoa.Embed, error) {
 	b := in.Body
 	return s.embeds.Prepare(in.Caller, kind, in.Params.ID, embed.Request{
 		Origins: orZero(b.AllowedOrigins), ChatID: orZero(b.ChatSessionID), ExternalUserID: orZero(b.ExternalUserID),
@@ -28,7 +28,7 @@ func (s *Server) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contrac
 }
 
 // createEmbedURL serves POST /api/v1/api-agents/{id}/embed-urls.
-func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedURLWithLink], error) {
+func (s *Embeds) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedURLWithLink], error) {
 	e, err := s.prepareEmbed(stoa.EmbedURL, in)
 	if err != nil {
 		return rest.Reply[contract.EmbedURLWithLink]{}, err
@@ -52,7 +52,7 @@ func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Reque
 }
 
 // createEmbedSession serves POST /api/v1/api-agents/{id}/embed-sessions.
-func (s *Server) createEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedSessionWithToken], error) {
+func (s *Embeds) createEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedSessionWithToken], error) {
 	e, err := s.prepareEmbed(stoa.EmbedSession, in)
 	if err != nil {
 		return rest.Reply[contract.EmbedSessionWithToken]{}, err
@@ -67,7 +67,7 @@ func (s *Server) createEmbedSession(ctx context.Context, tx *store.Tx, in rest.R
 }
 
 // refreshEmbedSession serves POST …/embed-sessions/{embedId}/refresh.
-func (s *Server) refreshEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSessionWithToken], error) {
+func (s *Embeds) refreshEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSessionWithToken], error) {
 	e, token, err := s.embeds.Refresh(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.EmbedID)
 	return rest.Reply[contract.EmbedSessionWithToken]{Body: withToken(contractEmbedSession(e, tx.Now), token), Secret: true}, err
 }
@@ -78,7 +78,7 @@ type listEmbedURLsParams struct {
 }
 
 // listEmbedURLs serves GET /api/v1/api-agents/{id}/embed-urls.
-func (s *Server) listEmbedURLs(ctx context.Context, in rest.Request[listEmbedURLsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
+func (s *Embeds) listEmbedURLs(ctx context.Context, in rest.Request[listEmbedURLsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
 	q := in.Params
 	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedURL, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedURL)
 }
@@ -89,12 +89,12 @@ type listEmbedSessionsParams struct {
 }
 
 // listEmbedSessions serves GET /api/v1/api-agents/{id}/embed-sessions.
-func (s *Server) listEmbedSessions(ctx context.Context, in rest.Request[listEmbedSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
+func (s *Embeds) listEmbedSessions(ctx context.Context, in rest.Request[listEmbedSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
 	q := in.Params
 	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedSession, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedSession)
 }
 
-func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID string, kind stoa.EmbedKind, text string, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (rest.Reply[rest.Page[Item]], error) {
+func listEmbeds[Item any](ctx context.Context, s *Embeds, c stoa.Caller, agentID string, kind stoa.EmbedKind, text string, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (rest.Reply[rest.Page[Item]], error) {
 	p := rest.NewPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind), text)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[Item]]{}, p.Err
@@ -105,7 +105,7 @@ func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID
 }
 
 // getEmbedURL serves GET …/embed-urls/{embedId}.
-func (s *Server) getEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedURL], error) {
+func (s *Embeds) getEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedURL], error) {
 	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
 	if err != nil {
 		return rest.Reply[contract.EmbedURL]{}, err
@@ -116,7 +116,7 @@ func (s *Server) getEmbedURL(ctx context.Context, in rest.Request[byEmbedID, res
 }
 
 // getEmbedSession serves GET …/embed-sessions/{embedId}.
-func (s *Server) getEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSession], error) {
+func (s *Embeds) getEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSession], error) {
 	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
 	if err != nil {
 		return rest.Reply[contract.EmbedSession]{}, err
@@ -127,12 +127,12 @@ func (s *Server) getEmbedSession(ctx context.Context, in rest.Request[byEmbedID,
 }
 
 // deleteEmbedURL serves DELETE …/embed-urls/{embedId}.
-func (s *Server) deleteEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Embeds) deleteEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
 }
 
 // deleteEmbedSession serves DELETE …/embed-sessions/{embedId}.
-func (s *Server) deleteEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Embeds) deleteEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
 }
 
@@ -169,8 +169,7 @@ func withToken(e contract.EmbedSession, t embed.Token) contract.EmbedSessionWith
 
 // EmbedPage returns the data for the chat page of an embed URL; found is false if it
 // does not exist.
-func (s *Server) EmbedPage(r *http.Request, id string) (v embed.PageView, found bool, err error) {
-	s.prepare()
+func (s *Embeds) EmbedPage(r *http.Request, id string) (v embed.PageView, found bool, err error) {
 	v, found, err = s.embeds.Page(r.Context(), id)
 	v.Logo = s.logoLink(v.Logo)
 	return v, found, err

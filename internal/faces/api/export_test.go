@@ -6,7 +6,7 @@ import "stoa/internal/base/rest"
 // "public".
 func RoutesForTest() map[string]string {
 	routes := map[string]string{}
-	for _, rt := range table() {
+	for _, rt := range new(Server).table() {
 		routes[rt.Pattern] = rt.Scope
 		if !rt.Keyed {
 			routes[rt.Pattern] = "public"

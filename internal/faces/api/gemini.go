@@ -30,9 +30,9 @@ func (p geminiStreamParams) parser(stream bool) callParser {
 }
 
 // geminiCall returns the handler of an operation whose path names the model.
-func geminiCall[P interface{ parser(stream bool) callParser }](stream bool) func(*Server, http.ResponseWriter, *rest.Request[P, rest.None]) error {
-	return func(s *Server, w http.ResponseWriter, in *rest.Request[P, rest.None]) error {
-		return modelCall(in.Params.parser(stream))(s, w, withoutParams(in))
+func geminiCall[P interface{ parser(stream bool) callParser }](s *Calls, stream bool) func(http.ResponseWriter, *rest.Request[P, rest.None]) error {
+	return func(w http.ResponseWriter, in *rest.Request[P, rest.None]) error {
+		return s.modelCall(in.Params.parser(stream))(w, withoutParams(in))
 	}
 }
 
@@ -42,7 +42,7 @@ func withoutParams[P any](in *rest.Request[P, rest.None]) *rest.Request[rest.Non
 }
 
 // countContent serves POST /api/v1/models/{model}:countTokens.
-func countContent(s *Server, w http.ResponseWriter, in *rest.Request[geminiParams, rest.None]) error {
+func (s *Calls) countContent(w http.ResponseWriter, in *rest.Request[geminiParams, rest.None]) error {
 	tokens, err := s.countInput(w, withoutParams(in), responses.ParseGeminiCount(in.Params.Model))
 	if err != nil {
 		return err
@@ -50,13 +50,13 @@ func countContent(s *Server, w http.ResponseWriter, in *rest.Request[geminiParam
 	return rest.Answer(w, rest.Reply[totalTokens]{Body: totalTokens{tokens}}, nil)
 }
 
-// totalTokens is the reply of [countContent].
+// totalTokens is the reply of [Calls.countContent].
 type totalTokens struct {
 	TotalTokens int64 `json:"totalTokens"`
 }
 
 // wantsGemini reports whether a request is for the list of models of Gemini's API.
-func (s *Server) wantsGemini(r *http.Request) bool {
+func (s *Calls) wantsGemini(r *http.Request) bool {
 	return s.Extensions.Gemini && (r.Header.Get("X-Goog-Api-Key") != "" || !rest.Under(r.URL.Path, rest.Prefix))
 }
 

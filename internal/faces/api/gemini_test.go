@@ -277,7 +277,7 @@ func TestGeminiLeavesOutACallThatALimitCut(t *testing.T) {
 // TestGeminiKeepsConnectionsOpen: comments between events, and white space in an array.
 func TestGeminiKeepsConnectionsOpen(t *testing.T) {
 	t.Parallel()
-	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.HeaderWait, s.KeepAlive = 20*time.Millisecond, 20*time.Millisecond }})
+	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.Calls.HeaderWait, s.Calls.KeepAlive = 20*time.Millisecond, 20*time.Millisecond }})
 	tools := body{"tools": []body{{"functionDeclarations": []body{{"name": "f"}}}}}
 	for form, silence := range map[string]string{geminiForms[1]: ": keepalive\n\n", geminiForms[2]: "[\n"} {
 		for _, text := range []string{"wait: 200ms\nsay: late", "slow: 100ms\ncall: f {\"a\":\"some long text that comes in pieces\"}"} {

@@ -20,7 +20,7 @@ import (
 const defaultOverlap = time.Hour
 
 // createKey serves POST /api/v1/keys.
-func (s *Server) createKey(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
+func (s *People) createKey(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	k, err := newKey(in.Caller.Account.ID, &in.Body, in.Caller.Key)
 	if err != nil {
 		return rest.Reply[contract.KeyWithSecret]{}, err
@@ -30,7 +30,7 @@ func (s *Server) createKey(ctx context.Context, tx *store.Tx, in rest.Request[re
 
 // insertKey creates a key on behalf of the caller's key by, and answers with its
 // secret, which is shown only once.
-func (s *Server) insertKey(ctx context.Context, tx *store.Tx, by, k stoa.Key) (rest.Reply[contract.KeyWithSecret], error) {
+func (s *People) insertKey(ctx context.Context, tx *store.Tx, by, k stoa.Key) (rest.Reply[contract.KeyWithSecret], error) {
 	secret := auth.Mint()
 	k, err := s.Keys.CreateWith(ctx, tx, by, k, secret)
 	return createdKey(s.keyWithSecret(k, secret)), err
@@ -75,7 +75,7 @@ func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, 
 }
 
 // listKeys serves GET /api/v1/keys.
-func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeysParams, rest.None]) (rest.Reply[rest.Page[contract.Key]], error) {
+func (s *People) listKeys(ctx context.Context, in rest.Request[contract.ListKeysParams, rest.None]) (rest.Reply[rest.Page[contract.Key]], error) {
 	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Key]]{}, err
@@ -92,8 +92,8 @@ func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 }
 
 // getKey serves GET /api/v1/keys/{id}.
-func (s *Server) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Key], error) {
-	k, err := read(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
+func (s *People) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Key], error) {
+	k, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Key, error) {
 		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
 		if err != nil {
 			return k, err
@@ -121,7 +121,7 @@ func keyOf(ctx context.Context, tx *store.Tx, c stoa.Caller, id, foreign string)
 }
 
 // updateKey serves PATCH /api/v1/keys/{id}.
-func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.UpdateKey]) (rest.Reply[contract.Key], error) {
+func (s *People) updateKey(ctx context.Context, in rest.Request[byID, contract.UpdateKey]) (rest.Reply[contract.Key], error) {
 	p := auth.Patch{Scopes: in.Body.Scopes}
 	if in.Body.Name != "" {
 		p.Name = &in.Body.Name
@@ -144,7 +144,7 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 	if n := in.Body.ExpiresAt; n.IsSpecified() {
 		p.ExpiresAt = new(orZero(n).Time())
 	}
-	k, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
+	k, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Key, error) {
 		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 		if err != nil {
 			return k, err
@@ -157,9 +157,9 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 // revokeKey serves DELETE /api/v1/keys/{id}. A key can revoke itself, and keys of its
 // account without further permissions; an operator's key can also revoke keys of other
 // accounts.
-func (s *Server) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *People) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
 	which := store.KeyObjects{Made: in.Params.RevokeMade != "false", Changed: in.Params.PauseChanged, Keys: in.Params.RevokeMade == "all"}
-	accountID, err := write(ctx, s, func(tx *store.Tx) (string, error) {
+	accountID, err := write(ctx, s.Store, func(tx *store.Tx) (string, error) {
 		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 		if err == nil {
 			_, err = s.Keys.Revoke(ctx, tx, in.Caller.Key, k.AccountID, k.ID)
@@ -189,12 +189,12 @@ const endBatch = 100
 // EndObjects ends the objects of a revoked key that [store.Tx.SetEnding] recorded: it revokes its
 // embeds, disables its script tags and webhooks, pauses its tasks, and switches off connections that
 // it changed. Of the keys that it created and that end too, it ends the objects as well. Each part
-// runs in batches, and everything can be repeated; [Server.RunEnds] continues after a crash.
-func (s *Server) EndObjects(ctx context.Context, accountID, keyID string) error {
+// runs in batches, and everything can be repeated; [People.RunEnds] continues after a crash.
+func (s *People) EndObjects(ctx context.Context, accountID, keyID string) error {
 	for ids := []string{keyID}; len(ids) > 0; ids = ids[1:] {
 		var which store.KeyObjects
 		for n := endBatch; n == endBatch; {
-			made, err := write(ctx, s, func(tx *store.Tx) (made []string, err error) {
+			made, err := write(ctx, s.Store, func(tx *store.Tx) (made []string, err error) {
 				if which, err = tx.Ending(ctx, accountID, ids[0]); err == nil {
 					n, made, err = s.endSome(ctx, tx, accountID, ids[0], which)
 				}
@@ -218,11 +218,11 @@ func (s *Server) EndObjects(ctx context.Context, accountID, keyID string) error 
 	return nil
 }
 
-// endEvery is the interval of the searches of [Server.RunEnds].
+// endEvery is the interval of the searches of [People.RunEnds].
 const endEvery = time.Minute
 
-// RunEnds calls [Server.EndRest] at the start and each minute until ctx ends.
-func (s *Server) RunEnds(ctx context.Context) error {
+// RunEnds calls [People.EndRest] at the start and each minute until ctx ends.
+func (s *People) RunEnds(ctx context.Context) error {
 	again := time.NewTicker(endEvery)
 	defer again.Stop()
 	for {
@@ -238,7 +238,7 @@ func (s *Server) RunEnds(ctx context.Context) error {
 }
 
 // EndRest ends what remains of the objects of revoked keys because a process died or an end failed.
-func (s *Server) EndRest(ctx context.Context) error {
+func (s *People) EndRest(ctx context.Context) error {
 	var failed error
 	for after, n := "", endBatch; n == endBatch; {
 		var keys []store.Ref
@@ -260,7 +260,7 @@ func (s *Server) EndRest(ctx context.Context) error {
 
 // endSome ends up to endBatch objects of each kind that which selects. It returns the largest number
 // of one kind, and the keys that it revoked: the right to revoke a key includes those that it created.
-func (s *Server) endSome(ctx context.Context, tx *store.Tx, accountID, keyID string, which store.KeyObjects) (most int, made []string, err error) {
+func (s *People) endSome(ctx context.Context, tx *store.Tx, accountID, keyID string, which store.KeyObjects) (most int, made []string, err error) {
 	count := func(n int, e error) {
 		most, err = max(most, n), cmp.Or(err, e)
 	}
@@ -292,7 +292,7 @@ func (s *Server) endSome(ctx context.Context, tx *store.Tx, accountID, keyID str
 }
 
 // rotateKey serves POST /api/v1/keys/{id}/rotate.
-func (s *Server) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateKey]) (rest.Reply[contract.KeyWithSecret], error) {
+func (s *People) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	overlap := defaultOverlap
 	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
 		overlap = time.Duration(seconds) * time.Second
@@ -328,7 +328,7 @@ func keyStatus(k stoa.Key, now time.Time) string {
 	return keyActive
 }
 
-func (s *Server) contractKey(k stoa.Key) contract.Key {
+func (s *People) contractKey(k stoa.Key) contract.Key {
 	return contract.Key{
 		ID: k.ID, Name: k.Name, Hint: k.Hint, Status: keyStatus(k, time.Now()), Scopes: append([]string{}, k.Scopes...),
 		ExpiresAt: nullIfNever(k.ExpiresAt), RevokedAt: nullIfNever(k.RevokedAt), LastUsedAt: nullIfNever(k.LastUsedAt),
@@ -346,7 +346,7 @@ func nullIfEmpty(list []string) nullable.Nullable[[]string] {
 	return nullable.NewNullableWithValue(list)
 }
 
-func (s *Server) keyWithSecret(k stoa.Key, secret string) contract.KeyWithSecret {
+func (s *People) keyWithSecret(k stoa.Key, secret string) contract.KeyWithSecret {
 	c := extend[contract.KeyWithSecret](s.contractKey(k))
 	c.Secret, c.Replaces = secret, nullable.NewNullNullable[contract.ReplacedKey]()
 	return c

@@ -187,7 +187,7 @@ func TestEndsContinueAfterACrash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Server.EndRest(t.Context()); err != nil {
+		if err := h.Server.People.EndRest(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		m.check(t, fmt.Sprint("child too: ", childToo), false, false, false)

@@ -24,13 +24,13 @@ func (s *Server) Shared() map[string]peers.Counter {
 	s.prepare()
 	return map[string]peers.Counter{
 		"requests": s.Rates(), "calls": &s.limits.calls, "streams": &s.limits.streams,
-		"detached": &s.limits.detached, "visitors": s.embeds.Rates(),
+		"detached": &s.limits.detached, "visitors": s.Embeds.embeds.Rates(),
 	}
 }
 
 // enterCall counts a model call as running, for its key and its account; the returned
 // function ends it.
-func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
+func (s *core) enterCall(c *stoa.Caller) (leave func(), err error) {
 	if s.LimitsOff() {
 		return func() {}, nil
 	}
@@ -42,7 +42,7 @@ func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
 // enterStream counts a request that holds its connection, such as an event stream or a
 // wait for a session, for its key (or embed) and its account; the function it returns
 // ends that.
-func (s *Server) enterStream(key string, most int, account string, mostOfAccount int) (leave func(), err error) {
+func (s *core) enterStream(key string, most int, account string, mostOfAccount int) (leave func(), err error) {
 	return enter(&s.limits.streams, key, most, account, mostOfAccount, func(whose string, most int) error {
 		of := "" // a key or an embed
 		if whose == "account" {
@@ -53,10 +53,10 @@ func (s *Server) enterStream(key string, most int, account string, mostOfAccount
 }
 
 // enterTagStream counts an event stream of a visitor of a script tag, in addition to
-// [Server.enterStream]. Tags have half of the streams of an account's visitors, one tag has
+// [core.enterStream]. Tags have half of the streams of an account's visitors, one tag has
 // half of that, and its chats without a message half of that. begun ends the count as one of
 // the latter; leave ends all counts.
-func (s *Server) enterTagStream(e stoa.Embed, silent bool) (begun, leave func(), err error) {
+func (s *core) enterTagStream(e stoa.Embed, silent bool) (begun, leave func(), err error) {
 	slots, all := &s.limits.streams, s.Limits.VisitorStreamsPerAccount
 	begun, leave = func() {}, func() {}
 	for _, of := range []struct {

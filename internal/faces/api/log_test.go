@@ -30,7 +30,7 @@ func TestFaultsOfToolServersRaiseNoAlarm(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	log, logger := capture()
-	h := start(t, apitest.Config{Idle: true, Allow: toLoopback, Logger: logger, Server: func(s *api.Server) { s.Tools.PublicURL = "https://stoa.example.com" }})
+	h := start(t, apitest.Config{Idle: true, Allow: toLoopback, Logger: logger, Server: func(s *api.Server) { s.Agents.Tools.PublicURL = "https://stoa.example.com" }})
 	c := h.Client(t)
 	ask := func(name, url, verb string, auth object, code stoa.Code) {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestFaultsOfToolServersRaiseNoAlarm(t *testing.T) {
 	ask("broken", broken.URL, "refresh", none, stoa.CodeToolServer)
 	ask("gone", gone.URL, "refresh", none, stoa.CodeToolServer)
 	ask("private", broken.URL, "authorize", oauth, stoa.CodeToolServer)
-	h.Server.Tools.Refreshes = time.Millisecond
+	h.Server.Agents.Tools.Refreshes = time.Millisecond
 	ask("slow", slow.URL, "refresh", none, stoa.CodeToolServerTimeout)
 	if text := log.text(); strings.Contains(text, "level=ERROR") || strings.Contains(text, "level=WARN") {
 		t.Errorf("%s", text)

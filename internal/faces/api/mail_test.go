@@ -93,7 +93,7 @@ func withMail(t *testing.T) (*apitest.Service, *fakesmtp.Server) {
 // mailed returns the mails that are due, after their texts were decoded.
 func mailed(t *testing.T, h *apitest.Service, s *fakesmtp.Server) []fakesmtp.Mail {
 	t.Helper()
-	if err := h.Server.Mailer.Send(t.Context()); err != nil {
+	if err := h.Server.People.Mailer.Send(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	all := s.Mails()

@@ -13,12 +13,12 @@ import (
 )
 
 // inviteMember serves POST /api/v1/members.
-func (s *Server) inviteMember(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
+func (s *People) inviteMember(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
 	return s.invite(ctx, tx, in.Caller, in.Caller.Account.ID, in.Body)
 }
 
 // inviteAccountMember serves POST /api/v1/accounts/{id}/members.
-func (s *Server) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
+func (s *People) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
 	if _, err := tx.Account(ctx, in.Params.ID); err != nil {
 		return rest.Reply[contract.InvitationWithLink]{}, err
 	}
@@ -28,7 +28,7 @@ func (s *Server) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.
 // invite creates an invitation. In the account of the caller's key, the key needs the scopes of
 // the role, and everywhere those of an operator role. A key that is limited to billing must not
 // reach what members of other accounts do, so it invites only where nobody is yet.
-func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accountID string, b contract.InviteMember) (rest.Reply[contract.InvitationWithLink], error) {
+func (s *People) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accountID string, b contract.InviteMember) (rest.Reply[contract.InvitationWithLink], error) {
 	var reply rest.Reply[contract.InvitationWithLink]
 	operatorRole, role := orZero(b.OperatorRole), b.Role
 	if accountID != by.Account.ID {
@@ -48,7 +48,7 @@ func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accou
 }
 
 // makeInvitation creates an invitation and replies with its link.
-func (s *Server) makeInvitation(ctx context.Context, tx *store.Tx, by stoa.Caller, i stoa.Invitation) (rest.Reply[contract.InvitationWithLink], error) {
+func (s *People) makeInvitation(ctx context.Context, tx *store.Tx, by stoa.Caller, i stoa.Invitation) (rest.Reply[contract.InvitationWithLink], error) {
 	if i.Email != "" && !stoa.IsEmail(i.Email) {
 		return rest.Reply[contract.InvitationWithLink]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is not an email address. Send one such as ada@example.com, without a name.").At("email")
 	}
@@ -58,7 +58,7 @@ func (s *Server) makeInvitation(ctx context.Context, tx *store.Tx, by stoa.Calle
 }
 
 // withLink replies with an invitation and its link, which is also sent by mail if there is an address.
-func (s *Server) withLink(ctx context.Context, tx *store.Tx, by stoa.Caller, i stoa.Invitation, token string, err error) (rest.Reply[contract.InvitationWithLink], error) {
+func (s *People) withLink(ctx context.Context, tx *store.Tx, by stoa.Caller, i stoa.Invitation, token string, err error) (rest.Reply[contract.InvitationWithLink], error) {
 	body := extend[contract.InvitationWithLink](contractInvitation(i))
 	body.Link = s.joinLink(token)
 	if err == nil {
@@ -68,7 +68,7 @@ func (s *Server) withLink(ctx context.Context, tx *store.Tx, by stoa.Caller, i s
 }
 
 // mailLink stores a mail with a link, if there is an address.
-func (s *Server) mailLink(ctx context.Context, tx *store.Tx, by stoa.Caller, to, token string) (mailed bool, reason string, err error) {
+func (s *People) mailLink(ctx context.Context, tx *store.Tx, by stoa.Caller, to, token string) (mailed bool, reason string, err error) {
 	if to == "" {
 		return false, "", nil
 	}
@@ -77,7 +77,7 @@ func (s *Server) mailLink(ctx context.Context, tx *store.Tx, by stoa.Caller, to,
 }
 
 // inviteAccount serves POST /api/v1/accounts/invitations.
-func (s *Server) inviteAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteAccount]) (rest.Reply[contract.InvitationWithLink], error) {
+func (s *People) inviteAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteAccount]) (rest.Reply[contract.InvitationWithLink], error) {
 	b, plan := in.Body, orElse(orZero(in.Body.Plan), defaultPlan)
 	if err := s.checkPlanExists(plan); err != nil {
 		return rest.Reply[contract.InvitationWithLink]{}, err
@@ -89,16 +89,16 @@ func (s *Server) inviteAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 }
 
 // CreateInvited creates the account of an invitation that is accepted.
-func (s *Server) CreateInvited(ctx context.Context, tx *store.Tx, i stoa.Invitation) (stoa.Account, error) {
+func (s *People) CreateInvited(ctx context.Context, tx *store.Tx, i stoa.Invitation) (stoa.Account, error) {
 	return s.newAccount(ctx, tx, stoa.Account{Name: i.AccountName, Plan: i.Plan}, i.Grant, i.ID)
 }
 
 // joinLink returns the link with a token. The token is in the fragment, which browsers do not
 // send, so that neither logs nor programs that open links on GET use it.
-func (s *Server) joinLink(token string) string { return s.PublicURL + "/join#" + token }
+func (s *People) joinLink(token string) string { return s.PublicURL + "/join#" + token }
 
 // listMembers serves GET /api/v1/members.
-func (s *Server) listMembers(ctx context.Context, in rest.Request[contract.ListMembersParams, rest.None]) (rest.Reply[rest.Page[contract.Member]], error) {
+func (s *People) listMembers(ctx context.Context, in rest.Request[contract.ListMembersParams, rest.None]) (rest.Reply[rest.Page[contract.Member]], error) {
 	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Member]]{}, err
@@ -110,15 +110,15 @@ func (s *Server) listMembers(ctx context.Context, in rest.Request[contract.ListM
 }
 
 // getMember serves GET /api/v1/members/{id}.
-func (s *Server) getMember(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Member], error) {
-	m, err := read(ctx, s, func(tx *store.Tx) (store.MemberRow, error) {
+func (s *People) getMember(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Member], error) {
+	m, err := read(ctx, s.Store, func(tx *store.Tx) (store.MemberRow, error) {
 		return tx.Member(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
 }
 
 // updateMember serves PATCH /api/v1/members/{id}.
-func (s *Server) updateMember(ctx context.Context, in rest.Request[byID, contract.UpdateMember]) (rest.Reply[contract.Member], error) {
+func (s *People) updateMember(ctx context.Context, in rest.Request[byID, contract.UpdateMember]) (rest.Reply[contract.Member], error) {
 	var c member.Change
 	if in.Body.Role != "" {
 		c.Role = &in.Body.Role
@@ -126,7 +126,7 @@ func (s *Server) updateMember(ctx context.Context, in rest.Request[byID, contrac
 	if in.Body.OperatorRole.IsSpecified() {
 		c.OperatorRole = new(orZero(in.Body.OperatorRole))
 	}
-	m, err := write(ctx, s, func(tx *store.Tx) (store.MemberRow, error) {
+	m, err := write(ctx, s.Store, func(tx *store.Tx) (store.MemberRow, error) {
 		return s.members.Change(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID, c)
 	})
 	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
@@ -138,9 +138,9 @@ type removeMemberParams struct {
 }
 
 // removeMember serves DELETE /api/v1/members/{id}.
-func (s *Server) removeMember(ctx context.Context, in rest.Request[removeMemberParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *People) removeMember(ctx context.Context, in rest.Request[removeMemberParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID := in.Caller.Account.ID
-	keys, err := write(ctx, s, func(tx *store.Tx) ([]string, error) {
+	keys, err := write(ctx, s.Store, func(tx *store.Tx) ([]string, error) {
 		return s.members.Remove(ctx, tx, in.Caller.Key, accountID, in.Params.ID, in.Params.Keys == "keep")
 	})
 	for _, id := range keys {
@@ -152,7 +152,7 @@ func (s *Server) removeMember(ctx context.Context, in rest.Request[removeMemberP
 }
 
 // createSignInLink serves POST /api/v1/members/{id}/link.
-func (s *Server) createSignInLink(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.SignInLink], error) {
+func (s *People) createSignInLink(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.SignInLink], error) {
 	accountID := in.Caller.Account.ID
 	i, token, err := s.members.Link(ctx, tx, in.Caller.Key, accountID, in.Params.ID)
 	body := contract.SignInLink{ID: in.Params.ID, Link: s.joinLink(token), ExpiresAt: contract.Time(i.ExpiresAt)}
@@ -166,7 +166,7 @@ func (s *Server) createSignInLink(ctx context.Context, tx *store.Tx, in rest.Req
 }
 
 // listInvitations serves GET /api/v1/invitations.
-func (s *Server) listInvitations(ctx context.Context, in rest.Request[contract.ListInvitationsParams, rest.None]) (rest.Reply[rest.Page[contract.Invitation]], error) {
+func (s *People) listInvitations(ctx context.Context, in rest.Request[contract.ListInvitationsParams, rest.None]) (rest.Reply[rest.Page[contract.Invitation]], error) {
 	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Invitation]]{}, err
@@ -187,13 +187,13 @@ func (s *Server) listInvitations(ctx context.Context, in rest.Request[contract.L
 }
 
 // renewInvitation serves POST /api/v1/invitations/{id}/link.
-func (s *Server) renewInvitation(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.InvitationWithLink], error) {
+func (s *People) renewInvitation(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.InvitationWithLink], error) {
 	i, token, err := s.members.Renew(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
 	return s.withLink(ctx, tx, in.Caller, i, token, err)
 }
 
 // revokeInvitation serves DELETE /api/v1/invitations/{id}.
-func (s *Server) revokeInvitation(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+func (s *People) revokeInvitation(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		return s.members.Revoke(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
 	})

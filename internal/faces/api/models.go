@@ -13,7 +13,7 @@ import (
 )
 
 // listModels serves GET /api/v1/models, in the format of the client's vendor.
-func (s *Server) listModels(_ context.Context, in rest.Request[contract.ListModelsParams, rest.None]) (rest.Reply[any], error) {
+func (s *Calls) listModels(_ context.Context, in rest.Request[contract.ListModelsParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	ids := offered(cat, in.Caller, cat.Offered(in.Caller.Plan))
 	if s.wantsGemini(in.HTTP) {
@@ -56,7 +56,7 @@ func offered(cat *catalog.Catalog, c stoa.Caller, names []string) []string {
 }
 
 // getModel serves GET /api/v1/models/{id}.
-func (s *Server) getModel(_ context.Context, in rest.Request[getModelParams, rest.None]) (rest.Reply[any], error) {
+func (s *Calls) getModel(_ context.Context, in rest.Request[getModelParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	id := cat.Identifier(in.Params.ID)
 	switch {
@@ -78,7 +78,7 @@ type getModelParams struct {
 }
 
 // modelObject returns a model as OpenAI lists it, with the members that OpenRouter adds.
-func (s *Server) modelObject(cat *catalog.Catalog, id string) contract.ModelObject {
+func (s *Calls) modelObject(cat *catalog.Catalog, id string) contract.ModelObject {
 	o := contract.ModelObject{ID: id, Object: "model", Created: cat.Created().Unix(), OwnedBy: "stoa", Name: id}
 	m, ok := cat.Model(id)
 	if !ok { // auto
@@ -98,7 +98,7 @@ func (s *Server) modelObject(cat *catalog.Catalog, id string) contract.ModelObje
 
 // accepted returns the kinds of content and the settings that a route of the model accepts, if
 // their extensions are on.
-func (s *Server) accepted(m stoa.Model) (modalities, parameters []string) {
+func (s *Calls) accepted(m stoa.Model) (modalities, parameters []string) {
 	has := func(is func(r stoa.Route) bool) bool { return slices.ContainsFunc(m.Routes, is) }
 	samples := func(r stoa.Route) bool { return r.Traits.Sampling != "none" }
 	ext := s.Extensions

@@ -9,7 +9,7 @@ import (
 )
 
 // listNodes serves GET /api/v1/nodes.
-func (s *Server) listNodes(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.NodeList], error) {
+func (s *Doctor) listNodes(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.NodeList], error) {
 	var nodes []store.Node
 	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		nodes, err = tx.Nodes(ctx)

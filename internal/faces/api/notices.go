@@ -21,7 +21,7 @@ const (
 )
 
 // listNotices serves GET /api/v1/notices.
-func (s *Server) listNotices(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.NoticeList], error) {
+func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.NoticeList], error) {
 	out := contract.NoticeList{Data: []contract.Notice{}}
 	add := func(kind, scope, subject, message, path string, since time.Time) {
 		if r := []rune(message); len(r) > maxNotice {

@@ -36,7 +36,7 @@ func TestTwoServicesRefreshATokenOnce(t *testing.T) {
 	home.Config.Observe = nil // the plans of statements are those of SQLite
 	var services []*apitest.Service
 	for range 2 {
-		services = append(services, apitest.Start(t, apitest.Config{Home: &home, Allow: []string{"127.0.0.1"}, Server: func(s *api.Server) { s.Tools.PublicURL = "http://127.0.0.1:1" }}))
+		services = append(services, apitest.Start(t, apitest.Config{Home: &home, Allow: []string{"127.0.0.1"}, Server: func(s *api.Server) { s.Agents.Tools.PublicURL = "http://127.0.0.1:1" }}))
 	}
 	h, c := services[0], services[0].Client(t)
 	var made contract.Connection
@@ -44,8 +44,8 @@ func TestTwoServicesRefreshATokenOnce(t *testing.T) {
 	path := "/api/v1/connections/" + made.ID
 	var begun contract.AuthorizationStart
 	c.Want(200, "POST", path+"/authorize", nil).JSON(&begun)
-	l := h.Server.Tools.Land(t.Context(), cameBack(t, begun.AuthorizeURL))
-	if l.Question == nil || !services[1].Server.Tools.Confirm(t.Context(), l.Question.Token, true).Authorized { // on the other service
+	l := h.Server.Agents.Tools.Land(t.Context(), cameBack(t, begun.AuthorizeURL))
+	if l.Question == nil || !services[1].Server.Agents.Tools.Confirm(t.Context(), l.Question.Token, true).Authorized { // on the other service
 		t.Fatalf("%+v", l)
 	}
 	c.Want(200, "POST", path+"/refresh", nil)
@@ -62,7 +62,7 @@ func TestTwoServicesRefreshATokenOnce(t *testing.T) {
 	replies := make(chan tool.Reply, 50)
 	for i := range 50 {
 		group.Go(func() {
-			tools := services[i%2].Server.Tools
+			tools := services[i%2].Server.Agents.Tools
 			turn := tools.Turn(tool.Credentials{})
 			defer turn.Close()
 			replies <- turn.Call(context.Background(), offer, "cal_1", `{"word":"welcome"}`, 30*time.Second)
@@ -106,7 +106,7 @@ func offered(t *testing.T, h *apitest.Service, c contract.Connection) (to tool.T
 			t.Fatalf("%+v, withheld %+v: %v", all, withheld, err)
 		}
 		var refused *tool.Refusal
-		to, refused, err = h.Server.Tools.Target(t.Context(), tx, who, all[0], stoa.ExternalCall{DefinitionSHA256: all[0].SHA256, Approval: all[0].Approval, Effects: all[0].Effects})
+		to, refused, err = h.Server.Agents.Tools.Target(t.Context(), tx, who, all[0], stoa.ExternalCall{DefinitionSHA256: all[0].SHA256, Approval: all[0].Approval, Effects: all[0].Effects})
 		if refused != nil {
 			t.Errorf("%+v", refused)
 		}

@@ -59,7 +59,7 @@ func newOAuth(t *testing.T, auth object) *oauthSetup {
 	s.demo.Origin = server.URL
 	s.harness = start(t, apitest.Config{
 		Payments: fakestripe.New(t).Payments(), Allow: []string{"127.0.0.1"}, Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Server: func(a *api.Server) { s.tools = a.Tools; a.Tools.PublicURL = "http://127.0.0.1:1" },
+		Server: func(a *api.Server) { s.tools = a.Agents.Tools; a.Agents.Tools.PublicURL = "http://127.0.0.1:1" },
 	})
 	s.Client = s.harness.Client(t)
 	if auth == nil {

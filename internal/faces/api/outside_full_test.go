@@ -179,7 +179,7 @@ func TestAServerThatNeverSaysItsTools(t *testing.T) {
 	t.Parallel()
 	f := fakemcp.Start(t)
 	f.Always("server/discover", "hang")
-	h := start(t, apitest.Config{Idle: true, Allow: toLoopback, Server: func(s *api.Server) { s.Tools.Refreshes = time.Millisecond }})
+	h := start(t, apitest.Config{Idle: true, Allow: toLoopback, Server: func(s *api.Server) { s.Agents.Tools.Refreshes = time.Millisecond }})
 	c := h.Client(t)
 	var made contract.Connection
 	c.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "git", "url": f.URL}).JSON(&made)

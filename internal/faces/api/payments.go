@@ -13,7 +13,7 @@ import (
 )
 
 // sales returns the sale of credits, or CodeNotFound if none are sold.
-func (s *Server) sales() (*payment.Sales, error) {
+func (s *Books) sales() (*payment.Sales, error) {
 	if s.Sales == nil {
 		return nil, stoa.Errorf(stoa.CodeNotFound, "This service does not sell credits. See \"contact\" in GET /api/v1/meta.")
 	}
@@ -21,7 +21,7 @@ func (s *Server) sales() (*payment.Sales, error) {
 }
 
 // beginPayment prepares POST /api/v1/payments: it creates the page on which the person pays.
-func (s *Server) beginPayment(ctx context.Context, in rest.Request[rest.None, contract.CreatePayment]) (stoa.Payment, error) {
+func (s *Books) beginPayment(ctx context.Context, in rest.Request[rest.None, contract.CreatePayment]) (stoa.Payment, error) {
 	sales, err := s.sales()
 	if err != nil {
 		return stoa.Payment{}, err
@@ -33,14 +33,14 @@ func (s *Server) beginPayment(ctx context.Context, in rest.Request[rest.None, co
 	return sales.Begin(ctx, in.Caller, in.Body.Pack, key)
 }
 
-// createPayment serves POST /api/v1/payments after [Server.beginPayment].
-func (s *Server) createPayment(ctx context.Context, tx *store.Tx, _ rest.Request[rest.None, contract.CreatePayment], p stoa.Payment) (rest.Reply[contract.Payment], error) {
+// createPayment serves POST /api/v1/payments after [Books.beginPayment].
+func (s *Books) createPayment(ctx context.Context, tx *store.Tx, _ rest.Request[rest.None, contract.CreatePayment], p stoa.Payment) (rest.Reply[contract.Payment], error) {
 	p, err := s.Sales.Open(ctx, tx, p)
 	return rest.Created(rest.Prefix+"/payments/"+p.ID, contractPayment(p)), err
 }
 
 // listPayments serves GET /api/v1/payments.
-func (s *Server) listPayments(ctx context.Context, in rest.Request[contract.ListPaymentsParams, rest.None]) (rest.Reply[rest.Page[contract.Payment]], error) {
+func (s *Books) listPayments(ctx context.Context, in rest.Request[contract.ListPaymentsParams, rest.None]) (rest.Reply[rest.Page[contract.Payment]], error) {
 	if _, err := s.sales(); err != nil {
 		return rest.Reply[rest.Page[contract.Payment]]{}, err
 	}
@@ -55,18 +55,18 @@ func (s *Server) listPayments(ctx context.Context, in rest.Request[contract.List
 }
 
 // getPayment serves GET /api/v1/payments/{id}.
-func (s *Server) getPayment(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Payment], error) {
+func (s *Books) getPayment(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Payment], error) {
 	if _, err := s.sales(); err != nil {
 		return rest.Reply[contract.Payment]{}, err
 	}
-	p, err := read(ctx, s, func(tx *store.Tx) (stoa.Payment, error) {
+	p, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Payment, error) {
 		return tx.Payment(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return rest.Reply[contract.Payment]{Body: contractPayment(p)}, err
 }
 
 // listPacks serves GET /api/v1/payments/packs.
-func (s *Server) listPacks(context.Context, rest.Request[rest.None, rest.None]) (rest.Reply[rest.Page[contract.Pack]], error) {
+func (s *Books) listPacks(context.Context, rest.Request[rest.None, rest.None]) (rest.Reply[rest.Page[contract.Pack]], error) {
 	sales, err := s.sales()
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Pack]]{}, err
@@ -87,7 +87,7 @@ func contractPayment(p stoa.Payment) contract.Payment {
 
 // StripeHook serves POST /hooks/stripe, where Stripe sends its events. The reply is 200 once an event
 // is recorded; Stripe repeats others.
-func (s *Server) StripeHook() http.Handler {
+func (s *Books) StripeHook() http.Handler {
 	return s.Outside(payment.MaxEvent, func(x *rest.Exchange) error {
 		body, err := s.ReadBody(x, x.HTTP)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // previewPrices serves POST /api/v1/prices/preview.
-func (s *Server) previewPrices(ctx context.Context, in rest.Request[rest.None, contract.PreviewPrices]) (rest.Reply[contract.PricesPreview], error) {
+func (s *Providers) previewPrices(ctx context.Context, in rest.Request[rest.None, contract.PreviewPrices]) (rest.Reply[contract.PricesPreview], error) {
 	var reply rest.Reply[contract.PricesPreview]
 	month, ok := stoa.ParseMonth(in.Body.Month)
 	if !ok || month > stoa.MonthOf(time.Now()) {
@@ -34,7 +34,7 @@ func (s *Server) previewPrices(ctx context.Context, in rest.Request[rest.None, c
 	}
 	groups := store.PreviewGroups{Account: slices.Contains(by, "account"), Model: slices.Contains(by, "model"), Plan: slices.Contains(by, "plan")}
 	price := pricing(cat, s.Catalog.Load())
-	rows, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]store.PreviewRow, error) {
+	rows, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]store.PreviewRow, error) {
 		return tx.PreviewCharges(ctx, month, groups, price)
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // listProviders serves GET /api/v1/providers.
-func (s *Server) listProviders(context.Context, rest.Request[rest.None, rest.None]) (rest.Reply[contract.ProviderList], error) {
+func (s *Providers) listProviders(context.Context, rest.Request[rest.None, rest.None]) (rest.Reply[contract.ProviderList], error) {
 	var stats upstream.Stats
 	if s.Pool != nil {
 		stats = s.Pool()

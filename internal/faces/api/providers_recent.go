@@ -23,8 +23,8 @@ import (
 const maxRecent = 20_000
 
 // listRecentProviders serves GET /api/v1/providers/recent.
-func (s *Server) listRecentProviders(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.RecentProviderList], error) {
-	out, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (contract.RecentProviderList, error) {
+func (s *Providers) listRecentProviders(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.RecentProviderList], error) {
+	out, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (contract.RecentProviderList, error) {
 		return recentProviders(ctx, tx, maxRecent)
 	})
 	return rest.Reply[contract.RecentProviderList]{Body: out}, err
@@ -152,7 +152,7 @@ type byName struct {
 }
 
 // testProvider serves POST /api/v1/providers/{name}/test.
-func (s *Server) testProvider(ctx context.Context, in rest.Request[byName, rest.None]) (rest.Reply[contract.ProviderTest], error) {
+func (s *Providers) testProvider(ctx context.Context, in rest.Request[byName, rest.None]) (rest.Reply[contract.ProviderTest], error) {
 	var reply rest.Reply[contract.ProviderTest]
 	name := in.Params.Name
 	known := s.Pool != nil && slices.ContainsFunc(s.Pool().Providers, func(p upstream.ProviderStats) bool { return p.Name == name || strings.HasPrefix(p.Name, name+"#") })
@@ -164,7 +164,7 @@ func (s *Server) testProvider(ctx context.Context, in rest.Request[byName, rest.
 }
 
 // tryProvider makes a call to the cheapest model that a catalog routes to a provider.
-func (s *Server) tryProvider(ctx context.Context, accountID string, cat *catalog.Catalog, name string) (contract.ProviderTest, error) {
+func (s *Providers) tryProvider(ctx context.Context, accountID string, cat *catalog.Catalog, name string) (contract.ProviderTest, error) {
 	out := contract.ProviderTest{
 		Provider: name, Model: nullIfZero(""), Status: nullIfZero(0), ErrorCode: nullIfZero(""), TimeToFirstTokenMilliseconds: nullIfZero(int64(0)),
 		Text: "No model is routed to this provider, so nothing was sent. Add it to a family or a model in the configuration.",
@@ -202,7 +202,7 @@ const maxListedNames = 5
 // withList adds the models that the server of a provider lists to a catalog, and says what it lists;
 // "" for a provider that does not offer listed models. Then problem is the reason why the list cannot
 // be used.
-func (s *Server) withList(ctx context.Context, cat *catalog.Catalog, name string) (with *catalog.Catalog, listed, problem string) {
+func (s *Providers) withList(ctx context.Context, cat *catalog.Catalog, name string) (with *catalog.Catalog, listed, problem string) {
 	i := slices.IndexFunc(cat.Discovering(), func(p stoa.Provider) bool { return p.Name == name || p.Ref() == name })
 	if i < 0 || s.ListModels == nil {
 		return cat, "", ""

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -21,10 +20,9 @@ const (
 // at the same time and accounts take turns, so that one account's reports delay neither
 // short queries nor other accounts. A report that takes too long fails with
 // CodeOverloaded.
-func report[T any](ctx context.Context, s *Server, accountID string, fn func(context.Context, *store.Tx) (T, error)) (T, error) {
+func report[T any](ctx context.Context, s *core, accountID string, fn func(context.Context, *store.Tx) (T, error)) (T, error) {
 	var out T
-	limit := cmp.Or(s.ReportTime, reportTime)
-	within, cancel := context.WithTimeout(ctx, limit)
+	within, cancel := context.WithTimeout(ctx, s.reportTime)
 	defer cancel()
 	give, err := s.limits.reports.Acquire(within, accountID, maxReports, maxReports/2)
 	if err == nil {
@@ -38,7 +36,7 @@ func report[T any](ctx context.Context, s *Server, accountID string, fn func(con
 		})
 	}
 	if err != nil && ctx.Err() == nil && (within.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
-		err = stoa.Errorf(stoa.CodeOverloaded, "The receipts could not be read within %v. Use a shorter time range, or try again later.", limit).After(10 * time.Second).Because(err)
+		err = stoa.Errorf(stoa.CodeOverloaded, "The receipts could not be read within %v. Use a shorter time range, or try again later.", s.reportTime).After(10 * time.Second).Because(err)
 	}
 	return out, err
 }

@@ -19,7 +19,7 @@ import (
 const allAccounts = "*"
 
 // listRequests serves GET /api/v1/requests.
-func (s *Server) listRequests(ctx context.Context, in rest.Request[contract.ListRequestsParams, rest.None]) (rest.Reply[contract.RequestList], error) {
+func (s *Books) listRequests(ctx context.Context, in rest.Request[contract.ListRequestsParams, rest.None]) (rest.Reply[contract.RequestList], error) {
 	q := in.Params
 	accountID, err := s.requestsOf(ctx, in.Caller, q.AccountID)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Server) listRequests(ctx context.Context, in rest.Request[contract.List
 	n := requestNames(in.Caller, accountID)
 	var reply rest.Reply[contract.RequestList]
 	err = s.Requests.Dropped(accountID, func(dropped store.Dropped) error {
-		reply, err = read(ctx, s, func(tx *store.Tx) (rest.Reply[contract.RequestList], error) {
+		reply, err = read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.RequestList], error) {
 			list, next, err := tx.Requests(ctx, accountID, filter, p.Page)
 			for _, r := range list {
 				n.addOfRequest(r)
@@ -92,7 +92,7 @@ func startOfHour(at time.Time, zone *time.Location) time.Time {
 }
 
 // getRequestSummary serves GET /api/v1/requests/summary.
-func (s *Server) getRequestSummary(ctx context.Context, in rest.Request[contract.GetRequestSummaryParams, rest.None]) (rest.Reply[contract.RequestSummary], error) {
+func (s *Books) getRequestSummary(ctx context.Context, in rest.Request[contract.GetRequestSummaryParams, rest.None]) (rest.Reply[contract.RequestSummary], error) {
 	q := in.Params
 	accountID, err := s.requestsOf(ctx, in.Caller, q.AccountID)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Server) getRequestSummary(ctx context.Context, in rest.Request[contract
 		interval = func(at time.Time) time.Time { return start(at, zone).UTC() }
 	}
 	n := requestNames(in.Caller, accountID)
-	out, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (contract.RequestSummary, error) {
+	out, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (contract.RequestSummary, error) {
 		all, groups, complete, err := tx.SumRequests(ctx, accountID, requestFilter(extend[contract.ListRequestsParams](q)), string(q.GroupBy), interval)
 		for _, g := range groups {
 			switch {
@@ -156,7 +156,7 @@ func requestSums(s *store.RequestSums) contract.RequestSums {
 }
 
 // requestsOf returns the account whose requests the caller lists; empty means all.
-func (s *Server) requestsOf(ctx context.Context, c stoa.Caller, asked string) (string, error) {
+func (s *Books) requestsOf(ctx context.Context, c stoa.Caller, asked string) (string, error) {
 	if asked == allAccounts && c.Key.Has(stoa.ScopeOperatorRead) {
 		return "", nil
 	}
@@ -175,13 +175,13 @@ func statuses(word string) (least, most int) {
 }
 
 // getRequest serves GET /api/v1/requests/{id}.
-func (s *Server) getRequest(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
+func (s *Books) getRequest(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
 	accountID := in.Caller.Account.ID
 	if in.Caller.Key.Has(stoa.ScopeOperatorRead) {
 		accountID = "" // of any account that reports it
 	}
 	n := requestNames(in.Caller, accountID)
-	r, err := read(ctx, s, func(tx *store.Tx) (store.RequestRow, error) {
+	r, err := read(ctx, s.Store, func(tx *store.Tx) (store.RequestRow, error) {
 		r, err := tx.Request(ctx, accountID, in.Params.ID)
 		n.addOfRequest(r)
 		return r, n.read(ctx, tx, err)

@@ -36,9 +36,9 @@ func unlessCurrent[R any](ifNoneMatch, tag string, body R) rest.Reply[R] {
 }
 
 // read runs fn in a transaction that only reads and returns its result.
-func read[T any](ctx context.Context, s *Server, fn func(*store.Tx) (T, error)) (T, error) {
+func read[T any](ctx context.Context, s *store.Store, fn func(*store.Tx) (T, error)) (T, error) {
 	var out T
-	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
+	err := s.Read(ctx, func(tx *store.Tx) (err error) {
 		out, err = fn(tx)
 		return err
 	})
@@ -47,9 +47,9 @@ func read[T any](ctx context.Context, s *Server, fn func(*store.Tx) (T, error)) 
 
 // write runs fn in a transaction and returns its result after the commit. fn may
 // run more than once.
-func write[T any](ctx context.Context, s *Server, fn func(*store.Tx) (T, error)) (T, error) {
+func write[T any](ctx context.Context, s *store.Store, fn func(*store.Tx) (T, error)) (T, error) {
 	var out T
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
+	err := s.Write(ctx, func(tx *store.Tx) (err error) {
 		out, err = fn(tx)
 		return err
 	})
@@ -172,7 +172,7 @@ func contractMetadata(m map[string]string) contract.Metadata {
 
 // mergeLimits applies changes of limits: absent limits do not change, null removes a
 // limit.
-func (s *Server) mergeLimits(into *stoa.TurnLimits, changes nullable.Nullable[contract.SetTurnLimits]) error {
+func (s *Agents) mergeLimits(into *stoa.TurnLimits, changes nullable.Nullable[contract.SetTurnLimits]) error {
 	if changes.IsNull() {
 		*into = stoa.TurnLimits{}
 	}
@@ -198,7 +198,7 @@ func contractLimits(l stoa.TurnLimits) contract.TurnLimits {
 
 // checkModelExists rejects an unknown model. A model that the plan does not include, or
 // that has no provider at the moment, is accepted, because that may change.
-func (s *Server) checkModelExists(name string) error {
+func (s *Agents) checkModelExists(name string) error {
 	_, err := s.Catalog.Load().Resolve(name, stoa.Plan{GatedModels: true}, nil)
 	if stoa.CodeOf(err) == stoa.CodeModelNotFound {
 		return err
@@ -208,7 +208,7 @@ func (s *Server) checkModelExists(name string) error {
 
 // defaultSpace returns the id of the account's default space, which is created on first
 // use. It is empty while the disk is full, because a caller must still be able to read.
-func (s *Server) defaultSpace(ctx context.Context, log *rest.Fields, accountID string) (string, error) {
+func (s *core) defaultSpace(ctx context.Context, log *rest.Fields, accountID string) (string, error) {
 	var id string
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		a, err := tx.Account(ctx, accountID)

@@ -24,8 +24,8 @@ type callParser func(body []byte, o responses.Options) (*responses.Request, erro
 // needs space is done in functions that have returned by then. This keeps the stack of
 // a waiting stream at 16 KB instead of 32; TestAnOpenStreamTakesLittleMemory measures
 // it.
-func modelCall(parse callParser) func(*Server, http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
-	return func(s *Server, w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
+func (s *Calls) modelCall(parse callParser) func(http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
+	return func(w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
 		req, key, hash, err := s.readCall(w, in, parse)
 		if err != nil {
 			return err
@@ -55,8 +55,8 @@ func modelCall(parse callParser) func(*Server, http.ResponseWriter, *rest.Reques
 
 // countTokens returns the handler of an operation that counts the tokens of a call;
 // object is the member object of its reply, if the format has it.
-func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
-	return func(s *Server, w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
+func (s *Calls) countTokens(object string, parse callParser) func(http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
+	return func(w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
 		tokens, err := s.countInput(w, in, parse)
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func countTokens(object string, parse callParser) func(*Server, http.ResponseWri
 }
 
 // countInput returns the number of input tokens of a call.
-func (s *Server) countInput(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (int64, error) {
+func (s *Calls) countInput(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (int64, error) {
 	req, _, err := s.parseCall(w, in, parse)
 	if err != nil {
 		return 0, err
@@ -86,18 +86,18 @@ type inputTokens struct {
 }
 
 // parseCall reads and parses the body.
-func (s *Server) parseCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, body []byte, err error) {
+func (s *Calls) parseCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, body []byte, err error) {
 	if body, err = s.ReadBody(w, in.HTTP); err != nil {
 		return nil, nil, err
 	}
 	o := s.responses.For(in.Caller.Account.ID)
-	req, err = rest.InTurn(&s.Base, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) })
+	req, err = rest.InTurn(s.Base, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) })
 	return req, body, err
 }
 
-// readCall is like [Server.parseCall], with the Idempotency-Key of the call. hash is
+// readCall is like [Calls.parseCall], with the Idempotency-Key of the call. hash is
 // the hash of the body, or empty without a key.
-func (s *Server) readCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, key, hash string, err error) {
+func (s *Calls) readCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, key, hash string, err error) {
 	req, body, err := s.parseCall(w, in, parse)
 	if err != nil {
 		return nil, "", "", err
@@ -112,7 +112,7 @@ func (s *Server) readCall(w http.ResponseWriter, in *rest.Request[rest.None, res
 	return req, key, hash, nil
 }
 
-func (s *Server) newCall(in *rest.Request[rest.None, rest.None], req *responses.Request) *responses.Call {
+func (s *Calls) newCall(in *rest.Request[rest.None, rest.None], req *responses.Request) *responses.Call {
 	in.Log.ResponseID = stoa.NewID("resp")
 	return &responses.Call{
 		ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, ClientSession: clientSession(in.HTTP.Header), Stopping: s.Stopping(),

@@ -16,7 +16,7 @@ const maxDetached = 16
 // A callClaim is the Idempotency-Key of a model call while the call runs; it
 // implements [responses.Claim].
 type callClaim struct {
-	s        *Server
+	s        *Calls
 	account  string
 	claim    store.Claim
 	finished bool
@@ -32,7 +32,7 @@ type storedReply struct {
 // claimCall claims the Idempotency-Key for the call. If a call with the key has already
 // finished, it returns the reply of that call instead. hash is the hash of the body,
 // computed outside of the transaction to keep it short.
-func (s *Server) claimCall(in *rest.Request[rest.None, rest.None], key, hash string) (*callClaim, *storedReply, error) {
+func (s *Calls) claimCall(in *rest.Request[rest.None, rest.None], key, hash string) (*callClaim, *storedReply, error) {
 	ctx, account := in.HTTP.Context(), in.Caller.Account.ID
 	k := store.IdempotencyKey{AccountID: account, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
 	var claim store.Claim

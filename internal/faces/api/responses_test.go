@@ -517,7 +517,7 @@ func TestAFailedCallGivesItsKeyBack(t *testing.T) {
 
 func TestASlowVendorsStreamBeginsByItself(t *testing.T) {
 	t.Parallel()
-	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.HeaderWait, s.KeepAlive = 20*time.Millisecond, 20*time.Millisecond }})
+	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.Calls.HeaderWait, s.Calls.KeepAlive = 20*time.Millisecond, 20*time.Millisecond }})
 	r := h.Client(t).Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "stream": true, "input": "wait: 200ms\nsay: late"})
 	if r.Text() != "late" || !strings.Contains(string(r.Body), ": keepalive\n\n") {
 		t.Errorf("%q: no comment in the silence, or no text", r.Body)
@@ -531,7 +531,7 @@ func TestASlowVendorsStreamBeginsByItself(t *testing.T) {
 
 func TestCommentsFillPausesBeforeHeaderWait(t *testing.T) {
 	t.Parallel()
-	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.HeaderWait, s.KeepAlive = time.Hour, 20*time.Millisecond }})
+	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.Calls.HeaderWait, s.Calls.KeepAlive = time.Hour, 20*time.Millisecond }})
 	r := h.Client(t).Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "stream": true, "input": "slow: 200ms\ntokens: 2"})
 	if !strings.Contains(string(r.Body), ": keepalive\n\n") {
 		t.Errorf("%q: no comment between the deltas", r.Body)

@@ -17,7 +17,7 @@ import (
 )
 
 // createSecret serves POST /api/v1/secrets.
-func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateSecret]) (rest.Reply[contract.Secret], error) {
+func (s *Agents) createSecret(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateSecret]) (rest.Reply[contract.Secret], error) {
 	b := in.Body
 	secret := store.Secret{
 		ID: stoa.NewID("sec"), AccountID: in.Caller.Account.ID, Name: b.Name, Kind: b.Kind, HeaderName: orZero(b.HeaderName),
@@ -64,7 +64,7 @@ func checkSecretValue(kind, value string) error {
 }
 
 // listSecrets serves GET /api/v1/secrets.
-func (s *Server) listSecrets(ctx context.Context, in rest.Request[contract.ListSecretsParams, rest.None]) (rest.Reply[rest.Page[contract.Secret]], error) {
+func (s *Agents) listSecrets(ctx context.Context, in rest.Request[contract.ListSecretsParams, rest.None]) (rest.Reply[rest.Page[contract.Secret]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "secrets", accountID, q.Q)
 	n, users := namesOf(accountID), map[string][]store.SecretUser{}
@@ -94,9 +94,9 @@ func (s *Server) listSecrets(ctx context.Context, in rest.Request[contract.ListS
 const maxSecretUsers = 100
 
 // getSecret serves GET /api/v1/secrets/{id}.
-func (s *Server) getSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Secret], error) {
+func (s *Agents) getSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Secret], error) {
 	var users []store.SecretUser
-	secret, err := read(ctx, s, func(tx *store.Tx) (secret store.Secret, err error) {
+	secret, err := read(ctx, s.Store, func(tx *store.Tx) (secret store.Secret, err error) {
 		if secret, err = tx.AnySecret(ctx, in.Caller.Account.ID, in.Params.ID); err == nil {
 			users, err = tx.SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
 		}
@@ -109,15 +109,15 @@ func (s *Server) getSecret(ctx context.Context, in rest.Request[byID, rest.None]
 }
 
 // deleteSecret serves DELETE /api/v1/secrets/{id}.
-func (s *Server) deleteSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteSecret(ctx, in.Caller.Account.ID, in.Params.ID) })
 	return rest.NoContent(), err
 }
 
 // setSecretValue serves PUT /api/v1/secrets/{id}/value.
-func (s *Server) setSecretValue(ctx context.Context, in rest.Request[byID, contract.SetSecretValue]) (rest.Reply[contract.Secret], error) {
+func (s *Agents) setSecretValue(ctx context.Context, in rest.Request[byID, contract.SetSecretValue]) (rest.Reply[contract.Secret], error) {
 	var users []store.SecretUser
-	secret, err := write(ctx, s, func(tx *store.Tx) (store.Secret, error) {
+	secret, err := write(ctx, s.Store, func(tx *store.Tx) (store.Secret, error) {
 		secret, err := tx.SetSecret(ctx, in.Caller.Account.ID, in.Params.ID, func(secret *store.Secret) error {
 			if err := checkSecretValue(secret.Kind, in.Body.Value); err != nil {
 				return err
@@ -136,7 +136,7 @@ func (s *Server) setSecretValue(ctx context.Context, in rest.Request[byID, contr
 	return rest.Reply[contract.Secret]{Status: http.StatusOK, Body: s.contractSecret(secret, users)}, nil
 }
 
-func (s *Server) contractSecret(secret store.Secret, users []store.SecretUser) contract.Secret {
+func (s *Agents) contractSecret(secret store.Secret, users []store.SecretUser) contract.Secret {
 	out := contract.Secret{
 		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, HeaderName: nullable.NewNullNullable[string](), ParameterName: nullable.NewNullNullable[string](), Origin: secret.Origin,
 		SpaceID: nullIfZero(secret.SpaceID), ExternalUserID: nullIfZero(secret.ExternalUserID), Hint: nullIfZero(secret.Hint), Version: secret.Version,

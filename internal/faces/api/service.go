@@ -26,7 +26,7 @@ import (
 const storeTimeout = 2 * time.Second
 
 // getHealth serves GET /api/v1/health. Its 503 does not use the error envelope.
-func (s *Server) getHealth(ctx context.Context, in rest.PublicRequest[rest.None, rest.None]) (rest.Reply[contract.Health], error) {
+func (s *Status) getHealth(ctx context.Context, in rest.PublicRequest[rest.None, rest.None]) (rest.Reply[contract.Health], error) {
 	unhealthy := func(status string) rest.Reply[contract.Health] {
 		return rest.Reply[contract.Health]{Status: http.StatusServiceUnavailable, Body: contract.Health{Status: status, Timestamp: contract.Time(time.Now())}}
 	}
@@ -47,7 +47,7 @@ func (s *Server) getHealth(ctx context.Context, in rest.PublicRequest[rest.None,
 const maxPageSize = 100
 
 // getMeta serves GET /api/v1/meta.
-func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.None]) (rest.Reply[contract.Meta], error) {
+func (s *Status) getMeta(context.Context, rest.PublicRequest[rest.None, rest.None]) (rest.Reply[contract.Meta], error) {
 	cat := s.Catalog.Load()
 	meta := contract.Meta{
 		Name: "stoa", Version: orElse(s.Version, "dev"), APIVersion: "v1", Commit: orElse(s.Commit, "unknown"),
@@ -59,7 +59,7 @@ func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.Non
 			Openapi: s.link("/api/v1/openapi.json"), Explorer: s.link("/api/v1/doc"), Reference: s.link("/docs/api-openapi"),
 		},
 		Contact:    contract.Contact{URL: nullIfZero(s.Contact.URL), Email: nullIfZero(s.Contact.Email)},
-		Extensions: s.Extensions.Names(), Payments: s.Sales != nil,
+		Extensions: s.Extensions.Names(), Payments: s.Payments,
 	}
 	for _, m := range cat.Models() {
 		meta.Models = append(meta.Models, contract.Model{
@@ -84,7 +84,7 @@ func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.Non
 }
 
 // publishedLimits returns the current limits, from the components that enforce them.
-func (s *Server) publishedLimits() contract.Limits {
+func (s *Status) publishedLimits() contract.Limits {
 	run, drives, most := s.Sessions.Limits(), s.Drives.Limits(), store.MaxConnectionLimits
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return contract.Limits{
@@ -119,17 +119,17 @@ func (s *Server) publishedLimits() contract.Limits {
 }
 
 // link returns a path as an absolute address if the service has a public URL.
-func (s *Server) link(path string) string { return strings.TrimSuffix(s.PublicURL, "/") + path }
+func (s *core) link(path string) string { return strings.TrimSuffix(s.PublicURL, "/") + path }
 
 // contract returns the edition of the contract with the enabled extensions.
-func (s *Server) contract() *contract.Edition { return contract.For(s.Extensions.Names()...) }
+func (s *Status) contract() *contract.Edition { return contract.For(s.Extensions.Names()...) }
 
 type getOpenAPIParams struct {
 	IfNoneMatch string `json:"If-None-Match"`
 }
 
 // getOpenAPI serves GET /api/v1/openapi.json.
-func (s *Server) getOpenAPI(w http.ResponseWriter, in rest.PublicRequest[getOpenAPIParams, rest.None]) error {
+func (s *Status) getOpenAPI(w http.ResponseWriter, in rest.PublicRequest[getOpenAPIParams, rest.None]) error {
 	h, r := w.Header(), in.HTTP
 	edition := s.contract()
 	body, etag := edition.JSON(), edition.ETag()

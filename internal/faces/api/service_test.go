@@ -27,7 +27,7 @@ func TestHealthHasTwoMembers(t *testing.T) {
 
 func TestMetaTellsModelsPlansAndLimits(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Server: func(s *api.Server) { s.PublicURL = "https://stoa.example/"; s.Version = "1.2.3" }})
+	h := start(t, apitest.Config{Server: func(s *api.Server) { s.PublicURL = "https://stoa.example/"; s.Status.Version = "1.2.3" }})
 	var meta contract.Meta
 	h.ClientWith(t, "").Want(200, "GET", "/api/v1/meta", nil).JSON(&meta)
 	i := slices.IndexFunc(meta.Models, func(m contract.Model) bool { return m.ID == "alpha-sonnet-5-5" })
@@ -93,7 +93,7 @@ func TestMetaNamesTheContactAndTheSandbox(t *testing.T) {
 	m = meta(start(t, apitest.Config{
 		Providers: []stoa.Provider{f.Provider("messages")}, Families: map[string][]stoa.Route{"alpha": {{Provider: "messages"}}},
 		Server: func(s *api.Server) {
-			s.Contact = config.Contact{URL: "https://example.com/top-up", Email: "help@example.com"}
+			s.Status.Contact = config.Contact{URL: "https://example.com/top-up", Email: "help@example.com"}
 		},
 	}))
 	if m.Contact.URL.MustGet() != "https://example.com/top-up" || m.Contact.Email.MustGet() != "help@example.com" {

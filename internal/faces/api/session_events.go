@@ -18,7 +18,7 @@ import (
 
 const (
 	defaultEventPage = 100
-	// heartbeat is the default of [Server.Heartbeat].
+	// heartbeat is the default of [Sessions.Heartbeat].
 	heartbeat = 10 * time.Second
 	// watchEvery is the interval at which a stream checks whether it may continue:
 	// whether the service drains, and whether its key is still valid, verified as for a
@@ -37,7 +37,7 @@ type listSessionEventsParams struct {
 
 // listSessionEvents serves GET …/sessions/{sessionId}/events, as JSON or as a
 // stream.
-func (s *Server) listSessionEvents(w http.ResponseWriter, in *rest.Request[listSessionEventsParams, rest.None]) error {
+func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[listSessionEventsParams, rest.None]) error {
 	ctx, q, c := in.HTTP.Context(), in.Params, in.Caller
 	if in.HTTP.Method != http.MethodGet || !wantsStream(in.HTTP.Header.Values("Accept")) {
 		list, more, err := s.Sessions.Log(ctx, c.Account.ID, q.ID, q.SessionID, q.After, cmp.Or(q.Limit, defaultEventPage))
@@ -125,7 +125,7 @@ func appendEvent(b []byte, e stoa.SessionEvent) []byte {
 // A sessionStream writes a session's events as they arrive.
 type sessionStream struct {
 	ctx           context.Context
-	s             *Server
+	s             *Sessions
 	req           session.EventsRequest
 	slot          string // the key of the streams counter
 	most          int    // the maximum number of streams
@@ -229,7 +229,7 @@ func (e *sessionStream) beat() error {
 }
 
 // mayWatch reports whether the key or the session of a stream's request is still valid.
-func (s *Server) mayWatch(r *http.Request) bool {
+func (s *Sessions) mayWatch(r *http.Request) bool {
 	c, err := s.Verify(r)
 	switch stoa.CodeOf(err) {
 	case "":

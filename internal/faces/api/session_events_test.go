@@ -323,7 +323,7 @@ func TestAStreamEndsWithItsKey(t *testing.T) {
 
 func TestASilentStreamShowsThatItLives(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Idle: true, Server: func(s *api.Server) { s.Heartbeat = time.Millisecond }})
+	h := start(t, apitest.Config{Idle: true, Server: func(s *api.Server) { s.Sessions.Heartbeat = time.Millisecond }})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: x", nil)
 	var session contract.Session

@@ -20,7 +20,7 @@ type listTurnsParams struct {
 }
 
 // listTurns serves GET …/sessions/{sessionId}/turns.
-func (s *Server) listTurns(ctx context.Context, in rest.Request[listTurnsParams, rest.None]) (rest.Reply[rest.Page[contract.Turn]], error) {
+func (s *Sessions) listTurns(ctx context.Context, in rest.Request[listTurnsParams, rest.None]) (rest.Reply[rest.Page[contract.Turn]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, q.ID, q.SessionID)
 	if p.Err != nil {
@@ -44,7 +44,7 @@ type listMessagesParams struct {
 }
 
 // listMessages serves GET …/sessions/{sessionId}/messages.
-func (s *Server) listMessages(ctx context.Context, in rest.Request[listMessagesParams, rest.None]) (rest.Reply[rest.Page[contract.Message]], error) {
+func (s *Sessions) listMessages(ctx context.Context, in rest.Request[listMessagesParams, rest.None]) (rest.Reply[rest.Page[contract.Message]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, q.ID, q.SessionID)
 	if p.Err != nil {
@@ -99,7 +99,7 @@ type getStepParams struct {
 const maxStepInput = 64 << 10
 
 // getStep serves GET …/sessions/{sessionId}/steps/{stepId}.
-func (s *Server) getStep(ctx context.Context, in rest.Request[getStepParams, rest.None]) (rest.Reply[contract.SessionStep], error) {
+func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, rest.None]) (rest.Reply[contract.SessionStep], error) {
 	q := in.Params
 	st, err := s.Sessions.Step(ctx, in.Caller.Account.ID, q.ID, q.SessionID, q.StepID)
 	if err != nil {
@@ -136,7 +136,7 @@ type listSessionReceiptsParams struct {
 }
 
 // listSessionReceipts serves GET …/sessions/{sessionId}/receipts.
-func (s *Server) listSessionReceipts(ctx context.Context, in rest.Request[listSessionReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
+func (s *Sessions) listSessionReceipts(ctx context.Context, in rest.Request[listSessionReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, q.ID, q.SessionID)
 	if p.Err != nil {
@@ -161,7 +161,7 @@ type listSessionSourcesParams struct {
 const maxSources = 10_000
 
 // listSessionSources serves GET …/sessions/{sessionId}/sources.
-func (s *Server) listSessionSources(ctx context.Context, in rest.Request[listSessionSourcesParams, rest.None]) (rest.Reply[contract.SourceList], error) {
+func (s *Sessions) listSessionSources(ctx context.Context, in rest.Request[listSessionSourcesParams, rest.None]) (rest.Reply[contract.SourceList], error) {
 	first, last := in.Params.Turn, in.Params.Turn
 	if in.Params.Turn == 0 {
 		last = math.MaxInt64
@@ -187,7 +187,7 @@ type exportSessionParams struct {
 }
 
 // exportSession serves GET …/sessions/{sessionId}/export.
-func (s *Server) exportSession(w http.ResponseWriter, in *rest.Request[exportSessionParams, rest.None]) error {
+func (s *Sessions) exportSession(w http.ResponseWriter, in *rest.Request[exportSessionParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	// A missing session is reported before the reply begins.
 	row, err := s.Sessions.Get(ctx, in.Caller.Account.ID, q.ID, q.SessionID)

@@ -19,7 +19,7 @@ import (
 const pollAfter = 1
 
 // startRequest parses the body of a new session.
-func (s *Server) startRequest(in rest.Request[byID, contract.CreateSession]) (session.StartRequest, error) {
+func (s *Sessions) startRequest(in rest.Request[byID, contract.CreateSession]) (session.StartRequest, error) {
 	b := in.Body
 	req := session.StartRequest{
 		AgentID: in.Params.ID, Message: b.Message, Mode: stoa.SessionMode(orZero(b.Mode)), ExternalID: orZero(b.ExternalID),
@@ -30,7 +30,7 @@ func (s *Server) startRequest(in rest.Request[byID, contract.CreateSession]) (se
 		return req, err
 	}
 	req.Credentials = orZero(b.Credentials)
-	if err := s.mergeLimits(&req.Limits, b.Limits); err != nil {
+	if err := s.agents.mergeLimits(&req.Limits, b.Limits); err != nil {
 		return req, err
 	}
 	if draft, err := b.Draft.Get(); err == nil {
@@ -43,8 +43,8 @@ func (s *Server) startRequest(in rest.Request[byID, contract.CreateSession]) (se
 }
 
 // draftAgent applies a draft to an agent, with the checks of a change of it.
-func (s *Server) draftAgent(a *stoa.Agent, draft contract.AgentDraft) error {
-	err := s.patchAgent(a, &contract.UpdateAgent{Instructions: draft.Instructions, Model: draft.Model, DriveAccess: draft.DriveAccess, Tools: draft.Tools, Limits: draft.Limits})
+func (s *Sessions) draftAgent(a *stoa.Agent, draft contract.AgentDraft) error {
+	err := s.agents.patchAgent(a, &contract.UpdateAgent{Instructions: draft.Instructions, Model: draft.Model, DriveAccess: draft.DriveAccess, Tools: draft.Tools, Limits: draft.Limits})
 	if e := (*stoa.Error)(nil); errors.As(err, &e) {
 		return e.At("draft." + e.Param)
 	}
@@ -60,14 +60,14 @@ type sessionStart struct {
 // beforeSession checks the credits, which is not possible in a transaction. An error is
 // returned inside the transaction, after checking whether the request was answered
 // before.
-func (s *Server) beforeSession(ctx context.Context, in rest.Request[byID, contract.CreateSession]) (sessionStart, error) {
+func (s *Sessions) beforeSession(ctx context.Context, in rest.Request[byID, contract.CreateSession]) (sessionStart, error) {
 	req, err := s.startRequest(in)
 	if err != nil {
 		return sessionStart{}, err
 	}
 	credits := s.Worker.CheckCredits(ctx, in.Caller, req)
 	if credits == nil {
-		if req.Uploads, err = s.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments); err != nil {
+		if req.Uploads, err = s.drive.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments); err != nil {
 			return sessionStart{}, err
 		}
 	}
@@ -75,7 +75,7 @@ func (s *Server) beforeSession(ctx context.Context, in rest.Request[byID, contra
 }
 
 // createSession serves POST /api/v1/api-agents/{id}/sessions.
-func (s *Server) createSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateSession], start sessionStart) (rest.Reply[contract.Session], error) {
+func (s *Sessions) createSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateSession], start sessionStart) (rest.Reply[contract.Session], error) {
 	if start.credits != nil {
 		return rest.Reply[contract.Session]{}, start.credits
 	}
@@ -96,7 +96,7 @@ type listSessionsParams struct {
 }
 
 // listSessions serves GET /api/v1/api-agents/{id}/sessions.
-func (s *Server) listSessions(ctx context.Context, in rest.Request[listSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
+func (s *Sessions) listSessions(ctx context.Context, in rest.Request[listSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
 	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
 		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
@@ -104,7 +104,7 @@ func (s *Server) listSessions(ctx context.Context, in rest.Request[listSessionsP
 }
 
 // listAllSessions serves GET /api/v1/sessions.
-func (s *Server) listAllSessions(ctx context.Context, in rest.Request[contract.ListAllSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
+func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract.ListAllSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
 	return s.sessionPage(ctx, in.Caller.Account.ID, "allSessions", store.SessionFilter{
 		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
@@ -112,7 +112,7 @@ func (s *Server) listAllSessions(ctx context.Context, in rest.Request[contract.L
 }
 
 // sessionPage returns a page of sessions; list names the list that a cursor belongs to.
-func (s *Server) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
+func (s *Sessions) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
 	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.Session]]{}, p.Err
@@ -131,7 +131,7 @@ func (s *Server) sessionPage(ctx context.Context, accountID, list string, f stor
 }
 
 // findSession serves GET /api/v1/sessions/{id}.
-func (s *Server) findSession(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Session], error) {
+func (s *Sessions) findSession(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Find(ctx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
 }
@@ -142,7 +142,7 @@ type getSessionParams struct {
 }
 
 // getSession serves GET /api/v1/api-agents/{id}/sessions/{sessionId}.
-func (s *Server) getSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (rest.Reply[contract.Session], error) {
+func (s *Sessions) getSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (rest.Reply[contract.Session], error) {
 	q := in.Params
 	session, err := s.waitForSession(ctx, in)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Server) getSession(ctx context.Context, in rest.Request[getSessionParam
 
 // waitForSession returns a session, where the caller waits for its end when that has
 // come or the time is up.
-func (s *Server) waitForSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (stoa.Session, error) {
+func (s *Sessions) waitForSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (stoa.Session, error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	if q.WaitSeconds <= 0 {
 		return s.Sessions.Get(ctx, accountID, q.ID, q.SessionID)
@@ -176,7 +176,7 @@ type updateSessionParams struct {
 }
 
 // updateSession serves PATCH /api/v1/api-agents/{id}/sessions/{sessionId}.
-func (s *Server) updateSession(ctx context.Context, in rest.Request[updateSessionParams, contract.UpdateSession]) (rest.Reply[contract.Session], error) {
+func (s *Sessions) updateSession(ctx context.Context, in rest.Request[updateSessionParams, contract.UpdateSession]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Edit(ctx, in.Caller, in.Params.ID, in.Params.SessionID, func(session *stoa.Session) error {
 		if err := ifCurrent(in.Params.IfMatch, session.Revision); err != nil {
 			return err
@@ -188,17 +188,17 @@ func (s *Server) updateSession(ctx context.Context, in rest.Request[updateSessio
 }
 
 // deleteSession serves DELETE /api/v1/api-agents/{id}/sessions/{sessionId}.
-func (s *Server) deleteSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Sessions) deleteSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.Sessions.Delete(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 }
 
 // beforeMessage stores the files of a message, which is not possible in a transaction.
-func (s *Server) beforeMessage(ctx context.Context, in rest.Request[bySessionID, contract.SendMessage]) (session.Uploads, error) {
-	return s.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments)
+func (s *Sessions) beforeMessage(ctx context.Context, in rest.Request[bySessionID, contract.SendMessage]) (session.Uploads, error) {
+	return s.drive.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments)
 }
 
 // sendMessage serves POST …/sessions/{sessionId}/messages.
-func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.SendMessage], uploads session.Uploads) (rest.Reply[contract.Session], error) {
+func (s *Sessions) sendMessage(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.SendMessage], uploads session.Uploads) (rest.Reply[contract.Session], error) {
 	req := session.SendRequest{Message: in.Body.Message, Reject: orZero(in.Body.OnBusy) == "reject", Uploads: uploads}
 	session, err := s.Sessions.Send(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
 	return acceptedSession(session), err
@@ -206,7 +206,7 @@ func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in rest.Request[
 
 // beforeAnswer stores outputs that arrive too late. The transaction of the request
 // cannot do that, because it fails.
-func (s *Server) beforeAnswer(ctx context.Context, in rest.Request[bySessionID, contract.AnswerInput]) (session.AnswerRequest, error) {
+func (s *Sessions) beforeAnswer(ctx context.Context, in rest.Request[bySessionID, contract.AnswerInput]) (session.AnswerRequest, error) {
 	req := answerRequest(in.Body)
 	if len(req.Outputs) == 0 {
 		return req, nil
@@ -215,7 +215,7 @@ func (s *Server) beforeAnswer(ctx context.Context, in rest.Request[bySessionID, 
 }
 
 // answerInput serves POST …/sessions/{sessionId}/input.
-func (s *Server) answerInput(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.AnswerInput], req session.AnswerRequest) (rest.Reply[contract.Session], error) {
+func (s *Sessions) answerInput(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.AnswerInput], req session.AnswerRequest) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Answer(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
 	return acceptedSession(session), err
 }
@@ -232,7 +232,7 @@ func answerRequest(b contract.AnswerInput) session.AnswerRequest {
 }
 
 // cancelSession serves POST …/sessions/{sessionId}/cancel.
-func (s *Server) cancelSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
+func (s *Sessions) cancelSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Cancel(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 	if session.Status.Stopped() {
 		return rest.Reply[contract.Session]{Body: contractSession(session)}, err
@@ -241,7 +241,7 @@ func (s *Server) cancelSession(ctx context.Context, in rest.Request[bySessionID,
 }
 
 // upgradeSession serves POST …/sessions/{sessionId}/upgrade.
-func (s *Server) upgradeSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
+func (s *Sessions) upgradeSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
 	var session stoa.Session
 	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
 		session, err = s.Sessions.Upgrade(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID)
@@ -251,7 +251,7 @@ func (s *Server) upgradeSession(ctx context.Context, in rest.Request[bySessionID
 }
 
 // retrySession serves POST …/sessions/{sessionId}/retry.
-func (s *Server) retrySession(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.RetrySession]) (rest.Reply[contract.Session], error) {
+func (s *Sessions) retrySession(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.RetrySession]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Retry(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, orZero(in.Body.AcknowledgeEffects))
 	return acceptedSession(session), err
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // createSpace serves POST /api/v1/spaces.
-func (s *Server) createSpace(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateSpace]) (rest.Reply[contract.Space], error) {
+func (s *Agents) createSpace(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateSpace]) (rest.Reply[contract.Space], error) {
 	space := stoa.Space{
 		AccountID: in.Caller.Account.ID, Name: in.Body.Name, Description: orZero(in.Body.Description),
 		ExternalID: orZero(in.Body.ExternalID), Metadata: orZero(in.Body.Metadata),
@@ -25,7 +25,7 @@ func (s *Server) createSpace(ctx context.Context, tx *store.Tx, in rest.Request[
 	}, err
 }
 
-func (s *Server) checkSpace(space stoa.Space) error {
+func (s *Agents) checkSpace(space stoa.Space) error {
 	if err := checkLengths(
 		lengthLimit{"name", space.Name, s.Limits.NameCharacters},
 		lengthLimit{"description", space.Description, s.Limits.DescriptionCharacters},
@@ -36,7 +36,7 @@ func (s *Server) checkSpace(space stoa.Space) error {
 }
 
 // listSpaces serves GET /api/v1/spaces.
-func (s *Server) listSpaces(ctx context.Context, in rest.Request[contract.ListSpacesParams, rest.None]) (rest.Reply[rest.Page[contract.Space]], error) {
+func (s *Agents) listSpaces(ctx context.Context, in rest.Request[contract.ListSpacesParams, rest.None]) (rest.Reply[rest.Page[contract.Space]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID, q.Q)
 	if p.Err != nil {
@@ -56,8 +56,8 @@ type getSpaceParams struct {
 }
 
 // getSpace serves GET /api/v1/spaces/{id}.
-func (s *Server) getSpace(ctx context.Context, in rest.Request[getSpaceParams, rest.None]) (rest.Reply[contract.Space], error) {
-	space, err := read(ctx, s, func(tx *store.Tx) (stoa.Space, error) {
+func (s *Agents) getSpace(ctx context.Context, in rest.Request[getSpaceParams, rest.None]) (rest.Reply[contract.Space], error) {
+	space, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Space, error) {
 		return tx.Space(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(space.Revision), contractSpace(space)), err
@@ -69,8 +69,8 @@ type updateSpaceParams struct {
 }
 
 // updateSpace serves PATCH /api/v1/spaces/{id}.
-func (s *Server) updateSpace(ctx context.Context, in rest.Request[updateSpaceParams, contract.UpdateSpace]) (rest.Reply[contract.Space], error) {
-	space, err := write(ctx, s, func(tx *store.Tx) (stoa.Space, error) {
+func (s *Agents) updateSpace(ctx context.Context, in rest.Request[updateSpaceParams, contract.UpdateSpace]) (rest.Reply[contract.Space], error) {
+	space, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Space, error) {
 		return tx.EditSpace(ctx, in.Caller.Account.ID, in.Params.ID, func(space *stoa.Space) error {
 			if err := ifCurrent(in.Params.IfMatch, space.Revision); err != nil {
 				return err
@@ -97,7 +97,7 @@ type deleteSpaceParams struct {
 }
 
 // deleteSpace serves DELETE /api/v1/spaces/{id}.
-func (s *Server) deleteSpace(ctx context.Context, in rest.Request[deleteSpaceParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteSpace(ctx context.Context, in rest.Request[deleteSpaceParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
@@ -120,7 +120,7 @@ type listSpaceAgentsParams struct {
 }
 
 // listSpaceAgents serves GET /api/v1/spaces/{id}/agents.
-func (s *Server) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
+func (s *Agents) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
 	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID}, func(tx *store.Tx) error {

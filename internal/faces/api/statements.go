@@ -35,7 +35,7 @@ type statementPage struct {
 }
 
 // getStatements serves GET /api/v1/statements/{month}, as JSON or as CSV.
-func (s *Server) getStatements(w http.ResponseWriter, in *rest.Request[getStatementsParams, rest.None]) error {
+func (s *Books) getStatements(w http.ResponseWriter, in *rest.Request[getStatementsParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	month, ok := stoa.ParseMonth(q.Month)
 	if !ok || month > stoa.MonthOf(time.Now()) {
@@ -48,7 +48,7 @@ func (s *Server) getStatements(w http.ResponseWriter, in *rest.Request[getStatem
 	if err != nil {
 		return err
 	}
-	one, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (st namedStatement, err error) {
+	one, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (st namedStatement, err error) {
 		a, err := tx.Account(ctx, accountID)
 		if err != nil {
 			return st, err
@@ -69,7 +69,7 @@ func (s *Server) getStatements(w http.ResponseWriter, in *rest.Request[getStatem
 }
 
 // allStatements answers with a page of the statements of all accounts, or with all of them as CSV.
-func (s *Server) allStatements(w http.ResponseWriter, in *rest.Request[getStatementsParams, rest.None], month stoa.Month) error {
+func (s *Books) allStatements(w http.ResponseWriter, in *rest.Request[getStatementsParams, rest.None], month stoa.Month) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "statements", string(month))
 	if p.Err != nil {
@@ -77,7 +77,7 @@ func (s *Server) allStatements(w http.ResponseWriter, in *rest.Request[getStatem
 	}
 	var next store.Cursor
 	read := func(page store.Page) ([]namedStatement, error) {
-		return report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (list []namedStatement, err error) {
+		return report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (list []namedStatement, err error) {
 			var accounts []store.AccountRow
 			if accounts, next, err = tx.Accounts(ctx, store.AccountFilter{}, page); err != nil {
 				return nil, err
@@ -101,7 +101,7 @@ func (s *Server) allStatements(w http.ResponseWriter, in *rest.Request[getStatem
 		}
 		body := statementPage{Page: rest.NewPageTo(p, list, next, contractStatement)}
 		if q.Cursor == "" {
-			totals, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]stoa.StatementCharge, error) {
+			totals, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]stoa.StatementCharge, error) {
 				return tx.ChargesOfMonth(ctx, month)
 			})
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-func (s *Server) contractTask(t stoa.ScheduledTask) contract.ScheduledTask {
+func (s *Sessions) contractTask(t stoa.ScheduledTask) contract.ScheduledTask {
 	out := contract.ScheduledTask{
 		ID: t.ID, Object: "scheduled_task", AgentID: t.AgentID, Name: t.Name, Message: t.Message, Mode: string(t.Mode), Schedule: contractSchedule(t.Schedule),
 		StartAt: nullIfNever(t.StartAt), EndAt: nullIfNever(t.EndAt), MaxRuns: nullIfZero(t.MaxRuns), Enabled: t.Enabled, Status: "active",

@@ -24,7 +24,7 @@ const (
 )
 
 // createScheduledTask serves POST /api/v1/api-agents/{id}/scheduled-tasks.
-func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
+func (s *Sessions) createScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
 	var reply rest.Reply[contract.ScheduledTask]
 	b := in.Body
 	when, err := parseSchedule(b.Schedule)
@@ -52,13 +52,13 @@ func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in rest.
 }
 
 // taskReply answers with the current state of a task.
-func (s *Server) taskReply(t stoa.ScheduledTask) rest.Reply[contract.ScheduledTask] {
+func (s *Sessions) taskReply(t stoa.ScheduledTask) rest.Reply[contract.ScheduledTask] {
 	return rest.Reply[contract.ScheduledTask]{ETag: taskETag(t), Body: s.contractTask(t)}
 }
 
 func taskPath(agentID, id string) string { return agentPath(agentID) + "/scheduled-tasks/" + id }
 
-func (s *Server) checkTask(t stoa.ScheduledTask) error {
+func (s *Sessions) checkTask(t stoa.ScheduledTask) error {
 	return checkLengths(
 		lengthLimit{"name", t.Name, s.Limits.NameCharacters},
 		lengthLimit{"message", t.Message, s.Limits.MessageCharacters},
@@ -99,9 +99,9 @@ func parseSchedule(b contract.Schedule) (stoa.Schedule, error) {
 func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.IsNull() }
 
 // previewSchedule serves POST …/scheduled-tasks/preview.
-func (s *Server) previewSchedule(ctx context.Context, in rest.Request[byID, contract.PreviewSchedule]) (rest.Reply[contract.SchedulePreview], error) {
+func (s *Sessions) previewSchedule(ctx context.Context, in rest.Request[byID, contract.PreviewSchedule]) (rest.Reply[contract.SchedulePreview], error) {
 	b := in.Body
-	if _, err := read(ctx, s, func(tx *store.Tx) (stoa.Agent, error) { return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
+	if _, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) { return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
 		return rest.Reply[contract.SchedulePreview]{}, err
 	}
 	when, err := parseSchedule(b.Schedule)
@@ -124,7 +124,7 @@ type listScheduledTasksParams struct {
 }
 
 // listScheduledTasks serves GET /api/v1/api-agents/{id}/scheduled-tasks.
-func (s *Server) listScheduledTasks(ctx context.Context, in rest.Request[listScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
+func (s *Sessions) listScheduledTasks(ctx context.Context, in rest.Request[listScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID, q.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
@@ -141,7 +141,7 @@ type listSpaceScheduledTasksParams struct {
 }
 
 // listSpaceScheduledTasks serves GET /api/v1/spaces/{id}/scheduled-tasks.
-func (s *Server) listSpaceScheduledTasks(ctx context.Context, in rest.Request[listSpaceScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
+func (s *Sessions) listSpaceScheduledTasks(ctx context.Context, in rest.Request[listSpaceScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID, q.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
@@ -166,8 +166,8 @@ type getScheduledTaskParams struct {
 }
 
 // getScheduledTask serves GET …/scheduled-tasks/{taskId}.
-func (s *Server) getScheduledTask(ctx context.Context, in rest.Request[getScheduledTaskParams, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+func (s *Sessions) getScheduledTask(ctx context.Context, in rest.Request[getScheduledTaskParams, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	if err != nil {
@@ -204,8 +204,8 @@ type updateScheduledTaskParams struct {
 }
 
 // updateScheduledTask serves PATCH …/scheduled-tasks/{taskId}.
-func (s *Server) updateScheduledTask(ctx context.Context, in rest.Request[updateScheduledTaskParams, contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+func (s *Sessions) updateScheduledTask(ctx context.Context, in rest.Request[updateScheduledTaskParams, contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
 			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.IfMatch, t) },
 			func(t *stoa.ScheduledTask) error {
@@ -218,7 +218,7 @@ func (s *Server) updateScheduledTask(ctx context.Context, in rest.Request[update
 	return s.taskReply(t), err
 }
 
-func (s *Server) patchTask(t *stoa.ScheduledTask, b *contract.UpdateScheduledTask) error {
+func (s *Sessions) patchTask(t *stoa.ScheduledTask, b *contract.UpdateScheduledTask) error {
 	if b.Name != "" { // the contract rejects null and empty texts
 		t.Name = b.Name
 	}
@@ -258,7 +258,7 @@ type deleteScheduledTaskParams struct {
 }
 
 // deleteScheduledTask serves DELETE …/scheduled-tasks/{taskId}.
-func (s *Server) deleteScheduledTask(ctx context.Context, in rest.Request[deleteScheduledTaskParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Sessions) deleteScheduledTask(ctx context.Context, in rest.Request[deleteScheduledTaskParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
@@ -276,16 +276,16 @@ func (s *Server) deleteScheduledTask(ctx context.Context, in rest.Request[delete
 }
 
 // pauseScheduledTask serves POST …/scheduled-tasks/{taskId}/pause.
-func (s *Server) pauseScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+func (s *Sessions) pauseScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Pause(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	return s.taskReply(t), err
 }
 
 // resumeScheduledTask serves POST …/scheduled-tasks/{taskId}/resume.
-func (s *Server) resumeScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+func (s *Sessions) resumeScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Resume(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	return s.taskReply(t), err
@@ -294,8 +294,8 @@ func (s *Server) resumeScheduledTask(ctx context.Context, in rest.Request[byTask
 // beforeRun checks the credits for a run, which is not possible in a transaction. An
 // error is returned inside the transaction, after checking whether the request was
 // answered before.
-func (s *Server) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest.None]) (credits, err error) {
-	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+func (s *Sessions) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest.None]) (credits, err error) {
+	t, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	if err != nil {
@@ -305,7 +305,7 @@ func (s *Server) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest.N
 }
 
 // runScheduledTask serves POST …/scheduled-tasks/{taskId}/run.
-func (s *Server) runScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byTaskID, rest.None], credits error) (rest.Reply[contract.TaskRun], error) {
+func (s *Sessions) runScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byTaskID, rest.None], credits error) (rest.Reply[contract.TaskRun], error) {
 	if credits != nil {
 		return rest.Reply[contract.TaskRun]{}, credits
 	}
@@ -321,7 +321,7 @@ type listTaskRunsParams struct {
 }
 
 // listTaskRuns serves GET …/scheduled-tasks/{taskId}/runs.
-func (s *Server) listTaskRuns(ctx context.Context, in rest.Request[listTaskRunsParams, rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
+func (s *Sessions) listTaskRuns(ctx context.Context, in rest.Request[listTaskRunsParams, rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.TaskRun, bool, error) {

@@ -322,7 +322,7 @@ type listSessionToolCallsParams struct {
 }
 
 // listSessionToolCalls serves GET …/sessions/{sessionId}/tool-calls.
-func (s *Server) listSessionToolCalls(ctx context.Context, in rest.Request[listSessionToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
+func (s *Sessions) listSessionToolCalls(ctx context.Context, in rest.Request[listSessionToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
 	if p.Err != nil {
@@ -333,7 +333,7 @@ func (s *Server) listSessionToolCalls(ctx context.Context, in rest.Request[listS
 }
 
 // listToolCalls serves GET /api/v1/tool-calls.
-func (s *Server) listToolCalls(ctx context.Context, in rest.Request[contract.ListToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
+func (s *Sessions) listToolCalls(ctx context.Context, in rest.Request[contract.ListToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
 	filter := store.CallFilter{AgentID: q.AgentID, Status: stoa.CallStatus(q.Status), Outcome: stoa.CallOutcome(q.Outcome)}
@@ -352,23 +352,23 @@ func (s *Server) listToolCalls(ctx context.Context, in rest.Request[contract.Lis
 }
 
 // getToolCall serves GET /api/v1/tool-calls/{id}.
-func (s *Server) getToolCall(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
-	call, err := read(ctx, s, func(tx *store.Tx) (stoa.ExternalCall, error) {
+func (s *Sessions) getToolCall(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
+	call, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ExternalCall, error) {
 		return tx.ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
 // resolveToolCall serves POST /api/v1/tool-calls/{id}/resolve.
-func (s *Server) resolveToolCall(ctx context.Context, in rest.Request[byID, contract.ResolveToolCall]) (rest.Reply[contract.AgentToolCall], error) {
-	call, err := write(ctx, s, func(tx *store.Tx) (stoa.ExternalCall, error) {
+func (s *Sessions) resolveToolCall(ctx context.Context, in rest.Request[byID, contract.ResolveToolCall]) (rest.Reply[contract.AgentToolCall], error) {
+	call, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ExternalCall, error) {
 		return s.Sessions.ResolveCall(ctx, tx, in.Caller, in.Params.ID, in.Body.Outcome, orZero(in.Body.Note))
 	})
 	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
 // listInputs serves GET /api/v1/inputs.
-func (s *Server) listInputs(_ context.Context, in rest.Request[contract.ListInputsParams, rest.None]) (rest.Reply[rest.Page[contract.OpenInput]], error) {
+func (s *Sessions) listInputs(_ context.Context, in rest.Request[contract.ListInputsParams, rest.None]) (rest.Reply[rest.Page[contract.OpenInput]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, fmt.Sprint(q.Unclaimed))
 	if p.Err != nil {
@@ -391,8 +391,8 @@ func (s *Server) listInputs(_ context.Context, in rest.Request[contract.ListInpu
 }
 
 // claimInput serves POST /api/v1/inputs/{id}/claim.
-func (s *Server) claimInput(ctx context.Context, in rest.Request[byID, contract.ClaimInput]) (rest.Reply[contract.OpenInput], error) {
-	input, err := write(ctx, s, func(tx *store.Tx) (stoa.Input, error) {
+func (s *Sessions) claimInput(ctx context.Context, in rest.Request[byID, contract.ClaimInput]) (rest.Reply[contract.OpenInput], error) {
+	input, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Input, error) {
 		return s.Sessions.ClaimInput(ctx, tx, in.Caller, session.ClaimRequest{
 			InputID: in.Params.ID, Lease: time.Duration(in.Body.LeaseSeconds) * time.Second, ClaimID: orZero(in.Body.ClaimID),
 		})

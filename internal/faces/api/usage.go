@@ -29,7 +29,7 @@ const (
 )
 
 // getUsage serves GET /api/v1/usage, as JSON or as CSV.
-func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsageParams, rest.None]) error {
+func (s *Books) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsageParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	by := q.GroupBy
 	if len(by) == 0 {
@@ -62,7 +62,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 		return err
 	}
 	n := namesOf(accountID)
-	sums, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (sums []store.UsageRow, err error) {
+	sums, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (sums []store.UsageRow, err error) {
 		if accountID == allAccounts {
 			n.accountID = ""
 			sums, err = tx.UsageOfAll(ctx, from, to, zone, by)
@@ -201,13 +201,13 @@ func plainCell(s string) string {
 }
 
 // reconcileUsage serves GET /api/v1/usage/reconcile.
-func (s *Server) reconcileUsage(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.Reconciliation], error) {
+func (s *Books) reconcileUsage(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.Reconciliation], error) {
 	accountID := in.Caller.Account.ID
 	balance, err := s.Ledger.Balance(ctx, accountID)
 	if err != nil {
 		return rest.Reply[contract.Reconciliation]{}, err
 	}
-	out, err := report(ctx, s, accountID, func(ctx context.Context, tx *store.Tx) (contract.Reconciliation, error) {
+	out, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) (contract.Reconciliation, error) {
 		out := contract.Reconciliation{HeldMicro: int64(balance.Held)}
 		// One snapshot of everything in the store. Only the held credits are kept in
 		// memory; they are part of the unspent ones.

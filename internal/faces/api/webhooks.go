@@ -26,7 +26,7 @@ func webhookPath(id string) string { return rest.Prefix + "/webhooks/" + id }
 func deliveryPath(webhookID, id string) string { return webhookPath(webhookID) + "/deliveries/" + id }
 
 // checkHook rejects an address that nothing would be sent to. It may wait for name resolution.
-func (s *Server) checkHook(ctx context.Context, accountID string, address nullable.Nullable[string]) error {
+func (s *Webhooks) checkHook(ctx context.Context, accountID string, address nullable.Nullable[string]) error {
 	text := orZero(address)
 	if text == "" {
 		if address.IsSpecified() && !address.IsNull() {
@@ -51,12 +51,12 @@ func (s *Server) checkHook(ctx context.Context, accountID string, address nullab
 }
 
 // beforeWebhook checks the address of a new webhook.
-func (s *Server) beforeWebhook(ctx context.Context, in rest.Request[rest.None, contract.CreateWebhook]) (rest.None, error) {
+func (s *Webhooks) beforeWebhook(ctx context.Context, in rest.Request[rest.None, contract.CreateWebhook]) (rest.None, error) {
 	return rest.None{}, s.checkHook(ctx, in.Caller.Account.ID, in.Body.URL)
 }
 
 // createWebhook serves POST /api/v1/webhooks.
-func (s *Server) createWebhook(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateWebhook], _ rest.None) (rest.Reply[contract.WebhookWithSecret], error) {
+func (s *Webhooks) createWebhook(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateWebhook], _ rest.None) (rest.Reply[contract.WebhookWithSecret], error) {
 	b := in.Body
 	w := stoa.Webhook{
 		Service:   orZero(b.Scope) == scopeService,
@@ -110,7 +110,7 @@ func hookOf(ctx context.Context, tx *store.Tx, by stoa.Caller, id, needed string
 
 // checkWebhook rejects ineffective settings that the contract allows, and sorts the
 // lists. Spaces must exist when they are set.
-func (s *Server) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook, spaces bool) error {
+func (s *Webhooks) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook, spaces bool) error {
 	if err := checkLengths(lengthLimit{"description", w.Description, s.Limits.DescriptionCharacters}); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *Server) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook
 func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // withSecret answers with a webhook and its new secret, which is shown only once.
-func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Time) rest.Reply[contract.WebhookWithSecret] {
+func (s *Webhooks) withSecret(w stoa.Webhook, secret string, previousEnds time.Time) rest.Reply[contract.WebhookWithSecret] {
 	body := extend[contract.WebhookWithSecret](s.contractWebhook(w))
 	body.Secret, body.PreviousEndsAt = secret, nullIfNever(previousEnds)
 	reply := rest.Created(webhookPath(w.ID), body)
@@ -151,7 +151,7 @@ func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Tim
 }
 
 // listWebhooks serves GET /api/v1/webhooks.
-func (s *Server) listWebhooks(ctx context.Context, in rest.Request[contract.ListWebhooksParams, rest.None]) (rest.Reply[rest.Page[contract.Webhook]], error) {
+func (s *Webhooks) listWebhooks(ctx context.Context, in rest.Request[contract.ListWebhooksParams, rest.None]) (rest.Reply[rest.Page[contract.Webhook]], error) {
 	accountID := in.Caller.Account.ID
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID, in.Params.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Webhook, store.Cursor, error) {
@@ -159,13 +159,13 @@ func (s *Server) listWebhooks(ctx context.Context, in rest.Request[contract.List
 	}, s.contractWebhook)
 }
 
-func (s *Server) webhookReply(w stoa.Webhook) rest.Reply[contract.Webhook] {
+func (s *Webhooks) webhookReply(w stoa.Webhook) rest.Reply[contract.Webhook] {
 	return rest.Reply[contract.Webhook]{ETag: revisionETag(w.Revision), Body: s.contractWebhook(w)}
 }
 
 // getWebhook serves GET /api/v1/webhooks/{id}.
-func (s *Server) getWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
-	w, err := read(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
+func (s *Webhooks) getWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
+	w, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
 		return hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
 	})
 	return s.webhookReply(w), err
@@ -177,7 +177,7 @@ type updateWebhookParams struct {
 }
 
 // updateWebhook serves PATCH /api/v1/webhooks/{id}.
-func (s *Server) updateWebhook(ctx context.Context, in rest.Request[updateWebhookParams, contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
+func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebhookParams, contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
 	b := in.Body
 	if err := s.checkHook(ctx, in.Caller.Account.ID, b.URL); err != nil {
 		return rest.Reply[contract.Webhook]{}, err
@@ -185,7 +185,7 @@ func (s *Server) updateWebhook(ctx context.Context, in rest.Request[updateWebhoo
 	if b.Events.IsNull() {
 		return rest.Reply[contract.Webhook]{}, stoa.Errorf(stoa.CodeInvalidValue, `A webhook requires events: list them, or send ["*"].`).At("events")
 	}
-	w, err := write(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
+	w, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
 		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 			return w, err
 		}
@@ -217,7 +217,7 @@ type deleteWebhookParams struct {
 }
 
 // deleteWebhook serves DELETE /api/v1/webhooks/{id}.
-func (s *Server) deleteWebhook(ctx context.Context, in rest.Request[deleteWebhookParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Webhooks) deleteWebhook(ctx context.Context, in rest.Request[deleteWebhookParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperator)
@@ -232,7 +232,7 @@ func (s *Server) deleteWebhook(ctx context.Context, in rest.Request[deleteWebhoo
 }
 
 // testWebhook serves POST /api/v1/webhooks/{id}/test.
-func (s *Server) testWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Delivery], error) {
+func (s *Webhooks) testWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 	if err != nil {
 		return rest.Reply[contract.Delivery]{}, err
@@ -247,7 +247,7 @@ func accepted(d store.Delivery) rest.Reply[contract.Delivery] {
 }
 
 // rotateWebhookSecret serves POST /api/v1/webhooks/{id}/rotate-secret.
-func (s *Server) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateWebhookSecret]) (rest.Reply[contract.WebhookWithSecret], error) {
+func (s *Webhooks) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateWebhookSecret]) (rest.Reply[contract.WebhookWithSecret], error) {
 	if _, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 		return rest.Reply[contract.WebhookWithSecret]{}, err
 	}
@@ -260,8 +260,8 @@ func (s *Server) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in rest.
 }
 
 // enableWebhook serves POST /api/v1/webhooks/{id}/enable.
-func (s *Server) enableWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
-	w, err := write(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
+func (s *Webhooks) enableWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
+	w, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
 		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 			return w, err
 		}
@@ -274,7 +274,7 @@ func (s *Server) enableWebhook(ctx context.Context, in rest.Request[byID, rest.N
 }
 
 // recoverWebhook serves POST /api/v1/webhooks/{id}/recover.
-func (s *Server) recoverWebhook(ctx context.Context, in rest.Request[byID, contract.RecoverWebhook]) (rest.Reply[contract.WebhookRecovery], error) {
+func (s *Webhooks) recoverWebhook(ctx context.Context, in rest.Request[byID, contract.RecoverWebhook]) (rest.Reply[contract.WebhookRecovery], error) {
 	since, until := in.Body.Since.Time(), time.Now()
 	if t, err := in.Body.Until.Get(); err == nil {
 		until = t.Time()
@@ -298,13 +298,13 @@ type listDeliveriesParams struct {
 }
 
 // listDeliveries serves GET /api/v1/webhooks/{id}/deliveries.
-func (s *Server) listDeliveries(ctx context.Context, in rest.Request[listDeliveriesParams, rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
+func (s *Webhooks) listDeliveries(ctx context.Context, in rest.Request[listDeliveriesParams, rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, q.ID, q.Status, q.Type)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, p.Err
 	}
-	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
+	return read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
 		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
 		if err != nil {
 			return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
@@ -319,9 +319,9 @@ func (s *Server) listDeliveries(ctx context.Context, in rest.Request[listDeliver
 }
 
 // getDelivery serves GET /api/v1/webhooks/{id}/deliveries/{deliveryId}.
-func (s *Server) getDelivery(ctx context.Context, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
+func (s *Webhooks) getDelivery(ctx context.Context, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	return read(ctx, s, func(tx *store.Tx) (rest.Reply[contract.Delivery], error) {
+	return read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.Delivery], error) {
 		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
 		if err != nil {
 			return rest.Reply[contract.Delivery]{}, err
@@ -332,7 +332,7 @@ func (s *Server) getDelivery(ctx context.Context, in rest.Request[byDeliveryID, 
 }
 
 // redeliver serves POST /api/v1/webhooks/{id}/deliveries/{deliveryId}/redeliver.
-func (s *Server) redeliver(ctx context.Context, tx *store.Tx, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
+func (s *Webhooks) redeliver(ctx context.Context, tx *store.Tx, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	if _, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 		return rest.Reply[contract.Delivery]{}, err
 	}
@@ -347,7 +347,7 @@ const (
 	hookUnreadable = "secret_unreadable"
 )
 
-func (s *Server) contractWebhook(w stoa.Webhook) contract.Webhook {
+func (s *Webhooks) contractWebhook(w stoa.Webhook) contract.Webhook {
 	status, low, scope := hookEnabled, w.CreditsLow, scopeAccount
 	if w.Service {
 		scope = scopeService

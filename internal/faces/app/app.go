@@ -143,7 +143,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
 	group, working := errgroup.WithContext(settling)
-	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens, s.Discovery.Run, s.renewPlans, s.warmDocuments, s.SignIn.Run, s.API.Mailer.Run, s.API.RunEnds, s.FollowConfig, s.Alerts.Run} {
+	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens, s.Discovery.Run, s.renewPlans, s.warmDocuments, s.SignIn.Run, s.API.People.Mailer.Run, s.API.People.RunEnds, s.FollowConfig, s.Alerts.Run} {
 		group.Go(func() error { return run(settling) })
 	}
 	if s.Sales != nil {
@@ -168,7 +168,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	stopWorker := running(settling, group, s.Worker.Run)
 	stopScheduler := running(settling, group, s.Scheduler.Run)
 	stopHooks := running(settling, group, s.Hooks.Run)
-	stopTools := running(settling, group, s.API.Tools.Run)
+	stopTools := running(settling, group, s.API.Agents.Tools.Run)
 	limits := s.config.Limits
 	bounded := listen.New(listener, listen.Config{
 		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Proxies: s.config.Proxies(), Refusal: rest.RefuseConnection,

@@ -255,13 +255,15 @@ func (s *Service) buildAPI(p Parts) error {
 		Version: p.Version, Origin: p.Config.BaseURL(p.Address), Contract: contract.For(p.Config.Extensions.Names()...),
 		Land: s.land, Confirm: s.confirm, Client: s.Tools.ClientDocument,
 		Embeds: func(r *http.Request, id string) (web.ChatPage, bool, error) {
-			page, found, err := s.API.EmbedPage(r, id)
+			page, found, err := s.API.Embeds.EmbedPage(r, id)
 			return web.ChatPage(page), found, err
 		},
 	})
 	if err != nil {
 		return err
 	}
+	hooks := &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail}
+	listings := func() []store.Finding { return *s.Discovery.findings.Load() }
 	s.API = &api.Server{
 		Base: rest.Base{
 			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
@@ -269,19 +271,36 @@ func (s *Service) buildAPI(p Parts) error {
 			ChatNoCredits: p.Config.ExtensionOptions.ChatCompletions.NoCredits, Proxies: p.Config.Proxies(), Hosts: serviceHosts(p.Config),
 			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer,
 		},
-		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
-		Catalog: &s.catalog, Plans: s.planList, Version: p.Version, Commit: p.Commit,
-		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact,
-		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, ListModels: s.pool.Models, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
-		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
-		Managed: &managed.Manager{Store: s.Store, Vault: s.Vault, InForce: s.state.Load}, Prepare: s.pool.Prepare, Applied: s.applied,
-		Hooks:  &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail},
-		Mailer: &member.Mailer{Store: s.Store, Vault: s.Vault, Sender: s.mail.Sender, PublicURL: s.mail.PublicURL, Logger: s.log, Wake: make(chan struct{}, 1)}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
+		Calls: api.Calls{
+			Gateway: s.Gateway, Catalog: &s.catalog, ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Outbound: s.network,
+			Extract: s.Extract, HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive,
+		},
+		Books: api.Books{Ledger: s.Ledger, Requests: s.Requests},
+		People: api.People{
+			Ledger: s.Ledger, Scheduler: s.Scheduler, Plans: s.planList,
+			Mailer: &member.Mailer{Store: s.Store, Vault: s.Vault, Sender: s.mail.Sender, PublicURL: s.mail.PublicURL, Logger: s.log, Wake: make(chan struct{}, 1)},
+		},
+		Providers: api.Providers{
+			Catalog: &s.catalog, Pool: s.pool.Stats, Try: s.pool.Try, ListModels: s.pool.Models, Listings: listings,
+			Managed: &managed.Manager{Store: s.Store, Vault: s.Vault, InForce: s.state.Load}, Prepare: s.pool.Prepare, Applied: s.applied,
+		},
+		Status: api.Status{
+			Catalog: &s.catalog, Drives: s.Drives, Ledger: s.Ledger, Sessions: s.Sessions, Plans: s.planList,
+			Version: p.Version, Commit: p.Commit, Contact: p.Config.Contact,
+		},
+		Doctor: api.Doctor{
+			Gateway: s.Gateway, Catalog: &s.catalog, Drives: s.Drives, Hooks: hooks, Tools: s.Tools, Pool: s.pool.Stats, Listings: listings,
+			Machine: machineOf(p.Config.Data), Documents: s.documents,
+		},
+		Agents:   api.Agents{Catalog: &s.catalog, Sessions: s.Sessions, Tools: s.Tools},
+		Drive:    api.Drive{Drives: s.Drives, Sessions: s.Sessions},
+		Sessions: api.Sessions{Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler},
+		Webhooks: api.Webhooks{Hooks: hooks, Outbound: s.network},
 	}
 	if s.Sales, err = newSales(p, s); err != nil {
 		return err
 	}
-	s.API.Sales = s.Sales
+	s.API.Books.Sales, s.API.Status.Payments = s.Sales, s.Sales != nil
 	if err := s.buildSignIn(p, site); err != nil {
 		return err
 	}
@@ -303,8 +322,8 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 		s.Console.SignIn = append(s.Console.SignIn, console.Provider{Name: provider.Name, URL: "/signin/" + provider.Name})
 	}
 	s.SignIn = &signin.Server{
-		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys, Create: s.API.CreateInvited}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
-		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndObjects: s.API.EndObjects,
+		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys, Create: s.API.People.CreateInvited}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
+		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndObjects: s.API.People.EndObjects,
 		Begin: s.Console.SetCookie,
 	}
 	s.Console.Failed = s.SignIn.Failed
@@ -313,7 +332,7 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 	pages.Handle("/console/session", s.Console.Session())
 	s.SignIn.Routes(pages)
 	if s.Sales != nil {
-		pages.Handle("POST /hooks/stripe", s.API.StripeHook())
+		pages.Handle("POST /hooks/stripe", s.API.Books.StripeHook())
 	}
 	s.API.Web = pages
 	return nil

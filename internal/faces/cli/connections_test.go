@@ -71,7 +71,7 @@ func TestAnAuthorizationThatFailsEnds(t *testing.T) {
 	demo.Origin = behind.URL
 	var tools *tool.Tools
 	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.1"}, Server: func(s *api.Server) {
-		tools = s.Tools
+		tools = s.Agents.Tools
 		tools.PublicURL = "http://127.0.0.1:1"
 	}})
 	if out, errOut, code := run(t, h, "", "connections", "create", "private", behind.URL, "--oauth"); code != exitDone {
@@ -140,7 +140,7 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 	private.Origin = behind.URL
 	var tools *tool.Tools
 	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.1"}, Server: func(s *api.Server) {
-		tools = s.Tools
+		tools = s.Agents.Tools
 		tools.PublicURL = "http://127.0.0.1:1"
 	}})
 	operations := filepath.Join(t.TempDir(), "operations.json")

@@ -13,7 +13,7 @@ import (
 func TestTheDoctorsExitCodeSaysWhatItFound(t *testing.T) {
 	t.Parallel()
 	machine := api.Machine{FreeDisk: 10 << 30, Disk: 20 << 30, OpenFiles: 4096, NeedsOf: 1024}
-	h := apitest.Start(t, apitest.Config{Server: func(s *api.Server) { s.Machine = func() api.Machine { return machine } }})
+	h := apitest.Start(t, apitest.Config{Server: func(s *api.Server) { s.Doctor.Machine = func() api.Machine { return machine } }})
 	for _, c := range []struct {
 		free   uint64
 		args   []string

@@ -165,7 +165,7 @@ func Start(t testing.TB, cfg Config) *Service {
 		s.run("run sessions", s.Worker.Run)
 		s.run("start scheduled sessions", s.Scheduler.Run)
 		s.run("send to webhooks", s.Service.Hooks.Run)
-		s.run("send links", s.Server.Mailer.Run)
+		s.run("send links", s.Server.People.Mailer.Run)
 	}
 	server.Config.Handler = s.Server.Handler()
 	server.Listener = listen.New(server.Listener, listen.Config{})
