@@ -36,8 +36,8 @@ type Limits struct {
 	MaxBytes        int64         // of all files of a drive (limits.drive); its history may have the same size
 	MaxFiles        int64         // of a drive (limits.driveFiles); its history may have the same number
 	MaxAccountBytes int64         // of all drives of an account (limits.drivesPerAccount); their history may have the same size
-	MaxPath         int           // bytes of a new path, at most 1,024 (limits.drivePath)
-	MaxSegment      int           // bytes of a path segment, at most 255 (limits.driveSegment)
+	MaxPath         int           // bytes of a new path, at most 1,024
+	MaxSegment      int           // bytes of a path segment, at most 255
 	MaxVersions     int64         // earlier versions kept of one path [20]
 	MaxBatch        int           // operations in one batch [500]
 	Grace           time.Duration // time for which unreferenced content can still be read [6 h]

@@ -35,12 +35,12 @@ type Config struct {
 // settings in parentheses.
 type Limits struct {
 	Queued         int           // queued sessions of an account (limits.queuedSessions)
-	QueueTime      time.Duration // longest wait of a turn for its first claim (limits.queueWait)
-	QueuedMessages int           // waiting messages of one session (limits.queuedMessages)
+	QueueTime      time.Duration // longest wait of a turn for its first claim
+	QueuedMessages int           // waiting messages of one session
 	Steps          int           // of a turn; agents and sessions can only lower it (limits.turnSteps)
 	TurnTime       time.Duration // of a turn; agents and sessions can only lower it (limits.turnTime)
 	TurnCredits    stoa.Credits  // of a turn if neither agent nor session has a cap; 0 means no cap (limits.defaultTurnCreditsMicro)
-	InputTime      time.Duration // longest wait of a turn for its user (limits.inputWait)
+	InputTime      time.Duration // longest wait of a turn for its user
 	MessageChars   int           // of a message, in Unicode code points (limits.messageCharacters)
 }
 

@@ -31,6 +31,7 @@ func (c *checker) problem(path, format string, args ...any) {
 // settings that need the list of models: models, prices, auto.
 func (c Config) Check() []*Problem {
 	k := &checker{Config: c}
+	k.constants(reflect.ValueOf(c), reflect.ValueOf(Defaults()), "")
 	k.address()
 	k.telemetry()
 	k.bucket()
@@ -48,6 +49,22 @@ func (c Config) Check() []*Problem {
 	k.providers()
 	k.routes()
 	return k.list
+}
+
+// constants refuses other values of what was a setting once.
+func (c *checker) constants(v, is reflect.Value, path string) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if was, _ := constant(f); was != "" && !v.Field(i).Equal(is.Field(i)) {
+			text := fmt.Sprint(is.Field(i).Interface())
+			if d, ok := is.Field(i).Interface().(time.Duration); ok {
+				text = durationText(d)
+			}
+			c.problem(join(path, was), "is no longer a setting; its value is always %s. Remove it", text)
+		} else if name := yamlName(f); name != "" && f.Type.Kind() == reflect.Struct {
+			c.constants(v.Field(i), is.Field(i), join(path, name))
+		}
+	}
 }
 
 // isPostgres reports whether a text has the form of a PostgreSQL URL.
@@ -220,7 +237,6 @@ func (c *checker) durations() {
 		least, most time.Duration
 	}{
 		{"drain", c.Drain, 0, time.Hour},
-		{"headerWait", c.HeaderWait, 0, 10 * time.Minute},
 		{"keepAlive", c.KeepAlive, time.Second, 10 * time.Minute},
 	} {
 		if d.value < d.least || d.value > d.most {
@@ -280,7 +296,11 @@ func (c *checker) limits() {
 	}
 	v := reflect.ValueOf(c.Limits)
 	for i := range v.NumField() {
-		path, f := "limits."+yamlName(v.Type().Field(i)), v.Field(i)
+		name, f := yamlName(v.Type().Field(i)), v.Field(i)
+		if name == "" {
+			continue // a constant
+		}
+		path := "limits." + name
 		switch n := f.Interface().(type) {
 		case time.Duration:
 			if n < time.Second {
@@ -300,28 +320,17 @@ func (c *checker) limits() {
 	if c.Limits.Body > most {
 		c.problem("limits.body", "%v is more than one request can have; use up to 1GiB", c.Limits.Body)
 	}
-	if c.Limits.DrivePath > 1024 {
-		c.problem("limits.drivePath", "%v is longer than any drive allows; use up to 1024", c.Limits.DrivePath)
-	}
-	if c.Limits.DriveSegment > 255 {
-		c.problem("limits.driveSegment", "%v is longer than any drive allows; use up to 255", c.Limits.DriveSegment)
-	}
 	// The contract has these as the greatest lengths of its texts.
 	for _, text := range []struct {
 		path        string
 		value, most int
 	}{
-		{"limits.nameCharacters", c.Limits.NameCharacters, 1000},
-		{"limits.descriptionCharacters", c.Limits.DescriptionCharacters, 20_000},
 		{"limits.instructionsCharacters", c.Limits.InstructionsCharacters, 1_000_000},
 		{"limits.messageCharacters", c.Limits.MessageCharacters, 1_000_000},
 	} {
 		if text.value > text.most {
 			c.problem(text.path, "%d is more than the API allows; use up to %d", text.value, text.most)
 		}
-	}
-	if c.Limits.DriveSegment > c.Limits.DrivePath {
-		c.problem("limits.driveSegment", "%v is more than limits.drivePath (%v)", c.Limits.DriveSegment, c.Limits.DrivePath)
 	}
 	if c.Limits.Drive > c.Limits.DrivesPerAccount {
 		c.problem("limits.drive", "%v is more than limits.drivesPerAccount (%v)", c.Limits.Drive, c.Limits.DrivesPerAccount)

@@ -35,6 +35,9 @@ import (
 
 // Config contains every setting. It comes from [Load] or [Defaults]; a zero value is
 // intended and never means the default.
+//
+// A field with the tag "constant" was a setting once, with that name and variable. [Config.Check] refuses another value than
+// the default, because the service would not do what the file says.
 type Config struct {
 	Listen string `yaml:"listen" env:"STOA_LISTEN"` // host:port; port 0 means any free port
 	// AdminListen is host:port of /metrics, /livez and /readyz; empty or "off": there is
@@ -55,9 +58,9 @@ type Config struct {
 	Sandbox        string        `yaml:"sandbox" env:"STOA_SANDBOX"` // auto, always or off
 	RateLimits     string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
 	Log            Log           `yaml:"log"`
-	Drain          time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // maximum wait of a stop for running calls
-	HeaderWait     time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // maximum wait of a stream for the upstream before it sends its headers
-	KeepAlive      time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // pause in a stream after which a comment is sent
+	Drain          time.Duration `yaml:"drain" env:"STOA_DRAIN"`                   // maximum wait of a stop for running calls
+	HeaderWait     time.Duration `yaml:"-" constant:"headerWait,STOA_HEADER_WAIT"` // maximum wait of a stream for the upstream before it sends its headers
+	KeepAlive      time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`          // pause in a stream after which a comment is sent
 	FirstGrant     stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
 	Extensions     Extensions    `yaml:"extensions" env:"STOA_EXTENSIONS"`
 	// ExtensionOptions are settings of extensions.
@@ -202,34 +205,34 @@ type Limits struct {
 	BodiesInFlight           Size          `yaml:"bodiesInFlight" env:"STOA_LIMIT_BODIES_IN_FLIGHT"`               // bytes of all bodies in memory
 	Connections              int           `yaml:"connections" env:"STOA_LIMIT_CONNECTIONS"`                       // of callers, in all
 	ConnectionsPerAddress    int           `yaml:"connectionsPerAddress" env:"STOA_LIMIT_CONNECTIONS_PER_ADDRESS"` // not of loopback and private ones
-	NameCharacters           int           `yaml:"nameCharacters" env:"STOA_LIMIT_NAME_CHARACTERS"`
-	DescriptionCharacters    int           `yaml:"descriptionCharacters" env:"STOA_LIMIT_DESCRIPTION_CHARACTERS"`
+	NameCharacters           int           `yaml:"-" constant:"nameCharacters,STOA_LIMIT_NAME_CHARACTERS"`
+	DescriptionCharacters    int           `yaml:"-" constant:"descriptionCharacters,STOA_LIMIT_DESCRIPTION_CHARACTERS"`
 	InstructionsCharacters   int           `yaml:"instructionsCharacters" env:"STOA_LIMIT_INSTRUCTIONS_CHARACTERS"` // of an agent
 	MessageCharacters        int           `yaml:"messageCharacters" env:"STOA_LIMIT_MESSAGE_CHARACTERS"`           // to a session
-	DrivePath                Size          `yaml:"drivePath" env:"STOA_LIMIT_DRIVE_PATH"`
-	DriveSegment             Size          `yaml:"driveSegment" env:"STOA_LIMIT_DRIVE_SEGMENT"` // of a path
+	DrivePath                Size          `yaml:"-" constant:"drivePath,STOA_LIMIT_DRIVE_PATH"`
+	DriveSegment             Size          `yaml:"-" constant:"driveSegment,STOA_LIMIT_DRIVE_SEGMENT"` // of a path
 	File                     Size          `yaml:"file" env:"STOA_LIMIT_FILE"`
 	Drive                    Size          `yaml:"drive" env:"STOA_LIMIT_DRIVE"` // all files of an agent
 	DriveFiles               int           `yaml:"driveFiles" env:"STOA_LIMIT_DRIVE_FILES"`
-	QueuedSessions           int           `yaml:"queuedSessions" env:"STOA_LIMIT_QUEUED_SESSIONS"` // of an account
-	QueueWait                time.Duration `yaml:"queueWait" env:"STOA_LIMIT_QUEUE_WAIT"`           // of a session, then it fails
-	QueuedMessages           int           `yaml:"queuedMessages" env:"STOA_LIMIT_QUEUED_MESSAGES"` // of a session
+	QueuedSessions           int           `yaml:"queuedSessions" env:"STOA_LIMIT_QUEUED_SESSIONS"`        // of an account
+	QueueWait                time.Duration `yaml:"-" constant:"queueWait,STOA_LIMIT_QUEUE_WAIT"`           // of a session, then it fails
+	QueuedMessages           int           `yaml:"-" constant:"queuedMessages,STOA_LIMIT_QUEUED_MESSAGES"` // of a session
 	TurnSteps                int           `yaml:"turnSteps" env:"STOA_LIMIT_TURN_STEPS"`
 	TurnTime                 time.Duration `yaml:"turnTime" env:"STOA_LIMIT_TURN_TIME"`
 	DefaultTurnCredits       stoa.Credits  `yaml:"defaultTurnCreditsMicro" env:"STOA_LIMIT_DEFAULT_TURN_CREDITS_MICRO"` // of a turn without its own limit; 0 means no limit
-	InputWait                time.Duration `yaml:"inputWait" env:"STOA_LIMIT_INPUT_WAIT"`                               // for a user's answer
-	SchedulesPerAgent        int           `yaml:"schedulesPerAgent" env:"STOA_LIMIT_SCHEDULES_PER_AGENT"`
-	ScheduleInterval         time.Duration `yaml:"scheduleInterval" env:"STOA_LIMIT_SCHEDULE_INTERVAL"` // least, between two runs
-	EmbedURL                 time.Duration `yaml:"embedUrl" env:"STOA_LIMIT_EMBED_URL"`                 // life of a ticket
-	EmbedToken               time.Duration `yaml:"embedToken" env:"STOA_LIMIT_EMBED_TOKEN"`             // life of a token
+	InputWait                time.Duration `yaml:"-" constant:"inputWait,STOA_LIMIT_INPUT_WAIT"`                        // for a user's answer
+	SchedulesPerAgent        int           `yaml:"-" constant:"schedulesPerAgent,STOA_LIMIT_SCHEDULES_PER_AGENT"`
+	ScheduleInterval         time.Duration `yaml:"-" constant:"scheduleInterval,STOA_LIMIT_SCHEDULE_INTERVAL"` // least, between two runs
+	EmbedURL                 time.Duration `yaml:"embedUrl" env:"STOA_LIMIT_EMBED_URL"`                        // life of a ticket
+	EmbedToken               time.Duration `yaml:"embedToken" env:"STOA_LIMIT_EMBED_TOKEN"`                    // life of a token
 	EventStreamsPerKey       int           `yaml:"eventStreamsPerKey" env:"STOA_LIMIT_EVENT_STREAMS_PER_KEY"`
 	EventStreamsPerAccount   int           `yaml:"eventStreamsPerAccount" env:"STOA_LIMIT_EVENT_STREAMS_PER_ACCOUNT"`
 	VisitorStreamsPerAccount int           `yaml:"visitorStreamsPerAccount" env:"STOA_LIMIT_VISITOR_STREAMS_PER_ACCOUNT"` // of visitors of embeds
 	KeysPerAccount           int           `yaml:"keysPerAccount" env:"STOA_LIMIT_KEYS_PER_ACCOUNT"`                      // in force
-	EndedKeysPerAccount      int           `yaml:"endedKeysPerAccount" env:"STOA_LIMIT_ENDED_KEYS_PER_ACCOUNT"`           // revoked, rotated or expired
-	SpacesPerAccount         int           `yaml:"spacesPerAccount" env:"STOA_LIMIT_SPACES_PER_ACCOUNT"`
+	EndedKeysPerAccount      int           `yaml:"-" constant:"endedKeysPerAccount,STOA_LIMIT_ENDED_KEYS_PER_ACCOUNT"`    // revoked, rotated or expired
+	SpacesPerAccount         int           `yaml:"-" constant:"spacesPerAccount,STOA_LIMIT_SPACES_PER_ACCOUNT"`
 	AgentsPerAccount         int           `yaml:"agentsPerAccount" env:"STOA_LIMIT_AGENTS_PER_ACCOUNT"`
-	AgentVersions            int           `yaml:"agentVersions" env:"STOA_LIMIT_AGENT_VERSIONS"` // kept of an agent
+	AgentVersions            int           `yaml:"-" constant:"agentVersions,STOA_LIMIT_AGENT_VERSIONS"` // kept of an agent
 	SchedulesPerAccount      int           `yaml:"schedulesPerAccount" env:"STOA_LIMIT_SCHEDULES_PER_ACCOUNT"`
 	EmbedsPerDay             int           `yaml:"embedsPerDay" env:"STOA_LIMIT_EMBEDS_PER_DAY"`                      // created for an agent within 24 hours
 	DrivesPerAccount         Size          `yaml:"drivesPerAccount" env:"STOA_LIMIT_DRIVES_PER_ACCOUNT"`              // bytes of all files of all agents

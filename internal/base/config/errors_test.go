@@ -161,9 +161,9 @@ func TestProblems(t *testing.T) {
 			want: `stoa.yaml:1:22: limits.driveFiles: 0 is not possible; use 1 or more, or leave it out for the default`,
 		},
 		{
-			name: "texts longer than the interface takes", yaml: "limits: {nameCharacters: 1001, messageCharacters: 1000001}\n",
-			want: "stoa.yaml:1:26: limits.nameCharacters: 1001 is more than the API allows; use up to 1000\n" +
-				"stoa.yaml:1:51: limits.messageCharacters: 1000001 is more than the API allows; use up to 1000000",
+			name: "texts longer than the interface takes", yaml: "limits: {instructionsCharacters: 1000001, messageCharacters: 1000001}\n",
+			want: "stoa.yaml:1:34: limits.instructionsCharacters: 1000001 is more than the API allows; use up to 1000000\n" +
+				"stoa.yaml:1:62: limits.messageCharacters: 1000001 is more than the API allows; use up to 1000000",
 		},
 		{
 			name: "a model's identifier longer than the interface takes", yaml: "models: {" + strings.Repeat("m", 129) + ": {}}\n",

@@ -193,6 +193,7 @@ func (c *Config) priceCachedInput() {
 type variable struct {
 	name, path string
 	value      reflect.Value
+	constant   bool // see Config
 }
 
 // variables lists the settings in v that have an environment variable.
@@ -202,7 +203,9 @@ func variables(v reflect.Value, path string) []variable {
 		f := v.Type().Field(i)
 		p := join(path, yamlName(f))
 		if name := f.Tag.Get("env"); name != "" {
-			list = append(list, variable{name, p, v.Field(i)})
+			list = append(list, variable{name, p, v.Field(i), false})
+		} else if was, name := constant(f); was != "" {
+			list = append(list, variable{name, join(path, was), v.Field(i), true})
 		} else if f.Type.Kind() == reflect.Struct {
 			list = append(list, variables(v.Field(i), p)...)
 		}
@@ -344,7 +347,9 @@ func Variables() []string {
 	var c Config
 	names := []string{"STOA_CONFIG", "STOA_UPSTREAM", "STOA_UPSTREAM_MODEL", "STOA_UPSTREAM_API_KEY"}
 	for _, v := range variables(reflect.ValueOf(&c).Elem(), "") {
-		names = append(names, v.name)
+		if !v.constant {
+			names = append(names, v.name)
+		}
 	}
 	for _, v := range vendors() {
 		names = append(names, v.keyVariable, v.urlVariable)
@@ -364,6 +369,9 @@ func Variables() []string {
 func UnknownVariables(environ []string) []string {
 	known := map[string]bool{"STOA_API_KEY": true, "STOA_BASE_URL": true, "STOA_PROFILE": true, "STOA_WEBHOOK_SECRET": true, "STOA_VENDOR_STREAMS": true, "STOA_PORT": true, "STOA_SERVICE_HOST": true}
 	names := Variables()
+	for _, v := range variables(reflect.ValueOf(new(Config)).Elem(), "") {
+		known[v.name] = true
+	}
 	for _, name := range names {
 		known[name] = true
 	}

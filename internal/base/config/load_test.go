@@ -217,6 +217,26 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestConstants has settings of earlier versions in a file and in variables: with their value they change nothing, with
+// another one the service does not start.
+func TestConstants(t *testing.T) {
+	t.Parallel()
+	c, err := Load(Flags{Config: "stoa.yaml"}, env("STOA_LIMIT_DRIVE_PATH=1024"), files("headerWait: 10s\nlimits: {agentVersions: 200, inputWait: 7d}\n"))
+	if err != nil || c.Hash() != Defaults().Hash() {
+		t.Errorf("the values of the constants are refused or change the settings: %v", err)
+	}
+	_, err = Load(Flags{Config: "stoa.yaml"}, env("STOA_LIMIT_QUEUE_WAIT=2h"), files("headerWait: 5s\nlimits: {spacesPerAccount: 1}\n"))
+	want := "stoa.yaml:1:13: headerWait: is no longer a setting; its value is always 10s. Remove it\n" +
+		"stoa.yaml:2:28: limits.spacesPerAccount: is no longer a setting; its value is always 100. Remove it\n" +
+		"STOA_LIMIT_QUEUE_WAIT: limits.queueWait: is no longer a setting; its value is always 1h. Remove it"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if got := UnknownVariables([]string{"STOA_LIMIT_QUEUE_WAIT=1h"}); len(got) > 0 {
+		t.Errorf("the value of a constant is reported: %v", got)
+	}
+}
+
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
 	got := UnknownVariables([]string{

@@ -42,7 +42,7 @@ models:
     aliases: [ours]
     routes: [{provider: backup, model: llama3.2, traits: {sampling: none, efforts: [low, high]}}]
 auto: [alpha-haiku-4-5, ours-3.2]
-limits: {body: 32MiB, inputWait: 3d}
+limits: {body: 32MiB, embedToken: 3d}
 drive: {store: {s3: {endpoint: "https://s3.example.com", bucket: stoa-files, region: eu-central-1, prefix: stoa/, accessKey: AKHIDDENID, secretKey: hidden-secret, keep: 30d}}}
 mail: {smtp: {host: smtp.example.com, user: stoa, passwordFile: /run/secrets/seek, from: Stoa <stoa@example.com>}, addresses: [team@example.com]}
 outbound: {allow: [10.20.0.0/16, "mcp.internal:8000"], proxy: "http://stoa:hunter2@proxy.internal:3128"}

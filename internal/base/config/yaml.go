@@ -180,9 +180,12 @@ func (r *reader) fields(n ast.Node, v reflect.Value, path string) {
 	known := map[string]int{}
 	var names []string
 	for i := range v.NumField() {
-		if name := yamlName(v.Type().Field(i)); name != "" {
+		f := v.Type().Field(i)
+		if name := yamlName(f); name != "" {
 			known[name] = i
 			names = append(names, name)
+		} else if name, _ := constant(f); name != "" {
+			known[name] = i
 		}
 	}
 	for _, pair := range r.pairs(n, path) {
@@ -229,6 +232,12 @@ func yamlName(f reflect.StructField) string {
 		return ""
 	}
 	return name
+}
+
+// constant returns the name and the variable of a field that was a setting once, or "".
+func constant(f reflect.StructField) (name, env string) {
+	name, env, _ = strings.Cut(f.Tag.Get("constant"), ",")
+	return name, env
 }
 
 func join(path, name string) string {

@@ -30,7 +30,7 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 	if _, err := tx.space(ctx, c.AccountID, c.SpaceID, tx.ForShare()); err != nil {
 		return c, err
 	}
-	err := tx.within(ctx, MaxConnections, c.AccountID, c.SpaceID, "connections in this space", `connections WHERE account_id = $3 AND space_id = $2`, c.AccountID)
+	err := tx.within(ctx, MaxConnections, "", c.AccountID, c.SpaceID, "connections in this space", `connections WHERE account_id = $3 AND space_id = $2`, c.AccountID)
 	if err != nil {
 		return c, err
 	}

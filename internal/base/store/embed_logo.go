@@ -18,7 +18,7 @@ func noLogo() *stoa.Error {
 
 // InsertEmbedLogo adds a logo with its content in base64. ID and CreatedAt are set.
 func (tx *Tx) InsertEmbedLogo(ctx context.Context, l stoa.EmbedLogo, content string) (stoa.EmbedLogo, error) {
-	if err := tx.within(ctx, MaxEmbedLogos, l.AccountID, l.AccountID, "logos in this account", `embed_logos WHERE account_id = $2`); err != nil {
+	if err := tx.within(ctx, MaxEmbedLogos, "", l.AccountID, l.AccountID, "logos in this account", `embed_logos WHERE account_id = $2`); err != nil {
 		return l, err
 	}
 	l.ID, l.CreatedAt = stoa.NewID("lgo"), tx.Now

@@ -21,7 +21,7 @@ var embedTags = newTable[stoa.EmbedTag]("embed_tags")
 
 // InsertEmbedTag adds a script tag. ID, times and revision are set.
 func (tx *Tx) InsertEmbedTag(ctx context.Context, t stoa.EmbedTag) (stoa.EmbedTag, error) {
-	err := tx.within(ctx, MaxEmbedTags, t.AccountID, t.AgentID, "script tags of this agent", `embed_tags WHERE account_id = $3 AND agent_id = $2`, t.AccountID)
+	err := tx.within(ctx, MaxEmbedTags, "", t.AccountID, t.AgentID, "script tags of this agent", `embed_tags WHERE account_id = $3 AND agent_id = $2`, t.AccountID)
 	if err != nil {
 		return t, err
 	}
@@ -104,7 +104,7 @@ func (tx *Tx) ChatsBegunBy(ctx context.Context, tagID, network string, since tim
 // BeginTagChat records the first message in the chat of a script tag's embed, and the hash of
 // the visitor's network. It fails with CodeLimitReached above the quota of the agent.
 func (tx *Tx) BeginTagChat(ctx context.Context, e stoa.Embed, network string) error {
-	err := tx.within(ctx, tx.s.quota.Embeds, e.AccountID, e.AgentID, "chats that visitors of script tags began with this agent within 24 hours",
+	err := tx.within(ctx, tx.s.quota.Embeds, "limits.embedsPerDay", e.AccountID, e.AgentID, "chats that visitors of script tags began with this agent within 24 hours",
 		`embeds WHERE account_id = $3 AND agent_id = $2 AND kind = $4 AND begun_at > $5`, e.AccountID, stoa.EmbedURL, db.Micros(tx.Now.Add(-24*time.Hour)))
 	if err != nil {
 		return err

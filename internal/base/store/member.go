@@ -82,7 +82,7 @@ func (tx *Tx) DeletePerson(ctx context.Context, id string) error {
 // InsertMember adds a member, whose key must exist. An account with [MaxMembers] is
 // CodeLimitReached.
 func (tx *Tx) InsertMember(ctx context.Context, m stoa.Member) error {
-	if err := tx.within(ctx, MaxMembers, m.AccountID, m.AccountID, "members in this account", `members WHERE account_id = $2`); err != nil {
+	if err := tx.within(ctx, MaxMembers, "", m.AccountID, m.AccountID, "members in this account", `members WHERE account_id = $2`); err != nil {
 		return err
 	}
 	m.CreatedAt = tx.Now
@@ -174,7 +174,7 @@ func (tx *Tx) SignedIn(ctx context.Context, personID string) error {
 func (tx *Tx) InsertInvitation(ctx context.Context, i stoa.Invitation, hash string) (stoa.Invitation, error) {
 	i.ID, i.CreatedAt = stoa.NewID("inv"), tx.Now
 	if i.PersonID == "" {
-		err := tx.within(ctx, MaxInvitations, i.AccountID, i.AccountID, "open invitations to this account", `invitations WHERE account_id = $2 AND `+openInvitation("$3"), db.Micros(tx.Now))
+		err := tx.within(ctx, MaxInvitations, "", i.AccountID, i.AccountID, "open invitations to this account", `invitations WHERE account_id = $2 AND `+openInvitation("$3"), db.Micros(tx.Now))
 		if err != nil {
 			return i, err
 		}

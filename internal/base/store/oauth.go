@@ -204,7 +204,7 @@ func (tx *Tx) InsertOAuthState(ctx context.Context, s OAuthState) error {
 	if err := tx.SweepOAuthStates(ctx); err != nil {
 		return err
 	}
-	if err := tx.within(ctx, MaxStates, s.AccountID, s.AccountID, "authorizations that have begun", `oauth_states WHERE account_id = $2`); err != nil {
+	if err := tx.within(ctx, MaxStates, "", s.AccountID, s.AccountID, "authorizations that have begun", `oauth_states WHERE account_id = $2`); err != nil {
 		return err
 	}
 	return tx.KeepOAuthAnswer(ctx, s)

@@ -21,14 +21,18 @@ type Quota struct {
 }
 
 // within returns CodeLimitReached if a query, which counts up to $1 rows for the owner $2,
-// finds the maximum. Creations of an account are serialized, so that concurrent ones cannot
-// exceed the limit together.
-func (tx *Tx) within(ctx context.Context, limit int, accountID, owner, what, query string, args ...any) error {
+// finds the maximum. setting names the setting that an operator can raise, if there is one. Creations of an account are
+// serialized, so that concurrent ones cannot exceed the limit together.
+func (tx *Tx) within(ctx context.Context, limit int, setting, accountID, owner, what, query string, args ...any) error {
 	full, err := tx.full(ctx, limit, accountID, owner, query, args...)
 	if err != nil || !full {
 		return err
 	}
-	return stoa.Errorf(stoa.CodeLimitReached, "There are %d %s, which is the limit of this service. Delete one that is no longer needed, or ask the operator to raise the limit.", limit, what)
+	raise := ""
+	if setting != "" {
+		raise = ", or ask the operator to raise " + setting
+	}
+	return stoa.Errorf(stoa.CodeLimitReached, "There are %d %s, which is the limit of this service. Delete one that is no longer needed%s.", limit, what, raise)
 }
 
 // full reports whether the maximum is reached; see [Tx.within].
@@ -47,7 +51,7 @@ func (tx *Tx) full(ctx context.Context, limit int, accountID, owner, query strin
 }
 
 func (tx *Tx) keyQuota(ctx context.Context, accountID string) error {
-	err := tx.within(ctx, tx.s.quota.Keys, accountID, accountID, "keys in force in this account",
+	err := tx.within(ctx, tx.s.quota.Keys, "limits.keysPerAccount", accountID, accountID, "keys in force in this account",
 		`keys WHERE account_id = $2 AND kind = '' AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $3)`, db.Micros(tx.Now))
 	if err != nil {
 		return err
@@ -74,22 +78,22 @@ func (tx *Tx) dropEndedKeys(ctx context.Context, accountID string) error {
 		AND (revoked_at > 0 AND revoked_at < $2 OR expires_at > 0 AND expires_at < $2) ORDER BY created_at, id LIMIT $3)`,
 		accountID, db.Micros(tx.Now.Add(-EndedKeyKept)), endedKeys)
 	if err == nil && n == 0 {
-		err = stoa.Errorf(stoa.CodeLimitReached, "%d keys of this account were revoked, rotated or have expired within %d days, which is the limit of this service. Create fewer keys with a longer validity, or ask the operator to raise the limit.",
+		err = stoa.Errorf(stoa.CodeLimitReached, "%d keys of this account were revoked, rotated or have expired within %d days, which is the limit of this service. Create fewer keys with a longer validity.",
 			limit, int(EndedKeyKept.Hours()/24))
 	}
 	return err
 }
 
 func (tx *Tx) spaceQuota(ctx context.Context, accountID string) error {
-	return tx.within(ctx, tx.s.quota.Spaces, accountID, accountID, "spaces in this account", `spaces WHERE account_id = $2`)
+	return tx.within(ctx, tx.s.quota.Spaces, "", accountID, accountID, "spaces in this account", `spaces WHERE account_id = $2`)
 }
 
 func (tx *Tx) agentQuota(ctx context.Context, accountID string) error {
-	return tx.within(ctx, tx.s.quota.Agents, accountID, accountID, "agents in this account", `agents WHERE account_id = $2 AND deleted_at = 0`)
+	return tx.within(ctx, tx.s.quota.Agents, "limits.agentsPerAccount", accountID, accountID, "agents in this account", `agents WHERE account_id = $2 AND deleted_at = 0`)
 }
 
 func (tx *Tx) taskQuota(ctx context.Context, accountID string) error {
-	return tx.within(ctx, tx.s.quota.Tasks, accountID, accountID, "scheduled tasks in this account",
+	return tx.within(ctx, tx.s.quota.Tasks, "limits.schedulesPerAccount", accountID, accountID, "scheduled tasks in this account",
 		`tasks WHERE agent_id IN (SELECT id FROM agents WHERE account_id = $2 AND deleted_at = 0) AND deleted_at = 0`)
 }
 
@@ -99,7 +103,7 @@ func (tx *Tx) embedQuota(ctx context.Context, e stoa.Embed) error {
 	if e.TagID != "" {
 		return nil
 	}
-	return tx.within(ctx, tx.s.quota.Embeds, e.AccountID, e.AgentID, "embeds that were created for this agent within 24 hours",
+	return tx.within(ctx, tx.s.quota.Embeds, "limits.embedsPerDay", e.AccountID, e.AgentID, "embeds that were created for this agent within 24 hours",
 		`embeds WHERE account_id = $3 AND agent_id = $2 AND kind IN ($4, $5) AND created_at > $6 AND tag_id = ''`, e.AccountID, stoa.EmbedURL, stoa.EmbedSession, db.Micros(tx.Now.Add(-24*time.Hour)))
 }
 

@@ -15,7 +15,7 @@ var secrets = newTable[Secret]("secrets")
 
 // InsertSecret adds a secret, whose value is sealed. Times are set.
 func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
-	if err := tx.within(ctx, MaxSecrets, s.AccountID, s.AccountID, "secrets in this account", `secrets WHERE account_id = $2 AND deleted_at = 0`); err != nil {
+	if err := tx.within(ctx, MaxSecrets, "", s.AccountID, s.AccountID, "secrets in this account", `secrets WHERE account_id = $2 AND deleted_at = 0`); err != nil {
 		return s, err
 	}
 	if s.SpaceID != "" {

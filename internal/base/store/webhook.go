@@ -31,7 +31,7 @@ const marks = "0123456789abcdefghijklmnopqrstuv"
 
 // InsertWebhook adds a webhook. Times and revision are set, and the id if it is empty.
 func (tx *Tx) InsertWebhook(ctx context.Context, w stoa.Webhook) (stoa.Webhook, error) {
-	if err := tx.within(ctx, MaxWebhooks, w.AccountID, w.AccountID, "webhooks in this account", `webhooks WHERE account_id = $2`); err != nil {
+	if err := tx.within(ctx, MaxWebhooks, "", w.AccountID, w.AccountID, "webhooks in this account", `webhooks WHERE account_id = $2`); err != nil {
 		return w, err
 	}
 	used, err := tx.texts(ctx, `SELECT mark FROM webhooks WHERE account_id = $1 LIMIT $2`, w.AccountID, MaxWebhooks)
