@@ -10,7 +10,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// getMe serves GET /api/v1/users/me.
 func (s *Status) getMe(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.User], error) {
 	c := in.Caller
 	balance, err := s.Ledger.Balance(ctx, c.Account.ID)

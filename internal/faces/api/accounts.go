@@ -18,7 +18,6 @@ const (
 	firstKeyName = "first key"
 )
 
-// createAccount serves POST /api/v1/accounts.
 func (s *People) createAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAccount]) (rest.Reply[contract.AccountWithKey], error) {
 	var reply rest.Reply[contract.AccountWithKey]
 	plan := orElse(orZero(in.Body.Plan), defaultPlan)
@@ -89,7 +88,6 @@ func (s *People) checkPlanExists(id string) error {
 	return nil
 }
 
-// listAccounts serves GET /api/v1/accounts.
 func (s *People) listAccounts(ctx context.Context, in rest.Request[contract.ListAccountsParams, rest.None]) (rest.Reply[rest.Page[contract.Account]], error) {
 	q := in.Params
 	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
@@ -124,12 +122,10 @@ func (s *core) requestedAccount(ctx context.Context, c stoa.Caller, asked string
 	return asked, err
 }
 
-// getAccount serves GET /api/v1/accounts/{id}.
 func (s *People) getAccount(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AccountWithCredits], error) {
 	return s.accountWithCredits(ctx, in.Params.ID)
 }
 
-// updateAccount serves PATCH /api/v1/accounts/{id}.
 func (s *People) updateAccount(ctx context.Context, in rest.Request[byID, contract.UpdateAccount]) (rest.Reply[contract.AccountWithCredits], error) {
 	b := in.Body
 	if err := mayUpdateAccount(in.Caller.Key, &b); err != nil {
@@ -188,7 +184,6 @@ func mayUpdateAccount(k stoa.Key, b *contract.UpdateAccount) error {
 	return stoa.Errorf(stoa.CodeScope, "Changing %q requires a key with the scope %q; yours can change the plan.", param, stoa.ScopeOperator).At(param)
 }
 
-// createGrant serves POST /api/v1/accounts/{id}/grants.
 func (s *People) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateGrant]) (rest.Reply[contract.Grant], error) {
 	g, isNew, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{
 		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: orZero(in.Body.ExternalRef),

@@ -26,7 +26,6 @@ const (
 	defaultTimezone    = "UTC"
 )
 
-// createAgent serves POST /api/v1/api-agents.
 func (s *Agents) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAgent]) (rest.Reply[contract.Agent], error) {
 	b := in.Body
 	agent := stoa.Agent{
@@ -111,7 +110,6 @@ func contractCompactAt(n int) nullable.Nullable[int] {
 	return nullable.NewNullableWithValue(max(n, 0))
 }
 
-// listAgents serves GET /api/v1/api-agents.
 func (s *Agents) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "agents", accountID, q.SpaceID, q.ExternalID, q.Q)
@@ -152,7 +150,6 @@ type getAgentParams struct {
 	contract.GetAgentParams
 }
 
-// getAgent serves GET /api/v1/api-agents/{id}.
 func (s *Agents) getAgent(ctx context.Context, in rest.Request[getAgentParams, rest.None]) (rest.Reply[contract.Agent], error) {
 	agent, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID)
@@ -165,7 +162,6 @@ type updateAgentParams struct {
 	contract.UpdateAgentParams
 }
 
-// updateAgent serves PATCH /api/v1/api-agents/{id}.
 func (s *Agents) updateAgent(ctx context.Context, in rest.Request[updateAgentParams, contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
 	agent, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
@@ -264,7 +260,6 @@ type listAgentVersionsParams struct {
 	contract.ListAgentVersionsParams
 }
 
-// listAgentVersions serves GET /api/v1/api-agents/{id}/versions.
 func (s *Agents) listAgentVersions(ctx context.Context, in rest.Request[listAgentVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
@@ -278,7 +273,6 @@ type getAgentVersionParams struct {
 	Version string `path:"version"`
 }
 
-// getAgentVersion serves GET /api/v1/api-agents/{id}/versions/{version}.
 func (s *Agents) getAgentVersion(ctx context.Context, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
 	number, err := strconv.ParseInt(in.Params.Version, 10, 64)
 	if err != nil {
@@ -299,7 +293,6 @@ type rollbackAgentParams struct {
 	contract.RollbackAgentParams
 }
 
-// rollbackAgent serves POST /api/v1/api-agents/{id}/rollback.
 func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[rollbackAgentParams, contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	agent, err := tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
@@ -316,7 +309,6 @@ func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Reques
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
 
-// duplicateAgent serves POST /api/v1/api-agents/{id}/duplicate.
 func (s *Agents) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.DuplicateAgent]) (rest.Reply[contract.Agent], error) {
 	name := orZero(in.Body.Name)
 	if err := checkLengths(lengthLimit{"name", name, s.Limits.NameCharacters}); err != nil {

@@ -28,7 +28,6 @@ type createUploadParams struct {
 	contract.CreateUploadParams
 }
 
-// createUpload serves POST /api/v1/api-agents/{id}/uploads.
 func (s *Drive) createUpload(w http.ResponseWriter, in *rest.Request[createUploadParams, rest.None]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
@@ -53,7 +52,6 @@ type createEmbedUploadParams struct {
 	contract.CreateEmbedUploadParams
 }
 
-// createEmbedUpload serves POST …/chat-sessions/{chatId}/uploads.
 func (s *Drive) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[createEmbedUploadParams, rest.None]) error {
 	ctx, e := in.HTTP.Context(), in.Visitor.Embed
 	if e.Attachments == nil {
@@ -223,7 +221,6 @@ func contractAttachments(files []stoa.Attachment) (list []contract.Attachment) {
 	return list
 }
 
-// listAttachments serves GET …/sessions/{sessionId}/attachments.
 func (s *Drive) listAttachments(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.SessionAttachmentList], error) {
 	out := contract.SessionAttachmentList{Data: []contract.SessionAttachment{}}
 	list, err := s.Sessions.Attachments(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID)
@@ -243,7 +240,6 @@ type getAttachmentContentParams struct {
 	contract.GetAttachmentContentParams
 }
 
-// getAttachmentContent serves GET …/sessions/{sessionId}/attachments/{uploadId}/content.
 func (s *Drive) getAttachmentContent(w http.ResponseWriter, in *rest.Request[getAttachmentContentParams, rest.None]) error {
 	ctx, accountID := in.HTTP.Context(), in.Caller.Account.ID
 	list, err := s.Sessions.Attachments(ctx, accountID, in.Params.ID, in.Params.SessionID)

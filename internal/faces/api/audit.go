@@ -25,7 +25,6 @@ func (s *Books) auditAccount(ctx context.Context, c stoa.Caller, asked string) (
 	return s.requestedAccount(ctx, c, asked)
 }
 
-// listAudit serves GET /api/v1/audit.
 func (s *Books) listAudit(ctx context.Context, in rest.Request[contract.ListAuditParams, rest.None]) (rest.Reply[rest.Page[contract.AuditEntry]], error) {
 	q := in.Params
 	accountID, err := s.auditAccount(ctx, in.Caller, q.AccountID)
@@ -52,7 +51,6 @@ func (s *Books) listAudit(ctx context.Context, in rest.Request[contract.ListAudi
 	})
 }
 
-// listAuditActions serves GET /api/v1/audit/actions.
 func (s *Books) listAuditActions(ctx context.Context, in rest.Request[contract.ListAuditActionsParams, rest.None]) (rest.Reply[rest.Page[contract.AuditAction]], error) {
 	accountID, err := s.auditAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
@@ -73,7 +71,6 @@ func contractAudit(e audit.Entry) contract.AuditEntry {
 	}
 }
 
-// exportAudit serves GET /api/v1/audit/export.
 func (s *Books) exportAudit(w http.ResponseWriter, in *rest.Request[contract.ExportAuditParams, rest.None]) error {
 	ctx := in.HTTP.Context()
 	accountID, err := s.auditAccount(ctx, in.Caller, in.Params.AccountID)

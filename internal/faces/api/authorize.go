@@ -8,13 +8,11 @@ import (
 	"stoa/internal/base/store"
 )
 
-// authorizeConnection serves POST /api/v1/connections/{id}/authorize.
 func (s *Agents) authorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AuthorizationStart], error) {
 	a, err := s.Tools.Authorize(ctx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.AuthorizationStart]{Body: contract.AuthorizationStart{ID: a.ID, AuthorizeURL: a.URL, Issuer: a.Issuer, SignInOrigin: a.SignIn, TokenOrigin: a.TokenFrom, ExpiresAt: contract.Time(a.ExpiresAt)}}, err
 }
 
-// deauthorizeConnection serves POST /api/v1/connections/{id}/deauthorize.
 func (s *Agents) deauthorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Connection], error) {
 	if _, err := s.Tools.Deauthorize(ctx, in.Caller.Account.ID, in.Params.ID); err != nil {
 		return rest.Reply[contract.Connection]{}, err

@@ -13,7 +13,6 @@ import (
 	"stoa/internal/models/billing"
 )
 
-// createBudget serves POST /api/v1/budgets.
 func (s *Books) createBudget(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateBudget]) (rest.Reply[contract.Budget], error) {
 	body := in.Body
 	b := stoa.Budget{
@@ -99,7 +98,6 @@ func contractBudget(b stoa.Budget, use billing.BudgetUse) contract.Budget {
 	}
 }
 
-// listBudgets serves GET /api/v1/budgets.
 func (s *Books) listBudgets(ctx context.Context, in rest.Request[contract.ListBudgetsParams, rest.None]) (rest.Reply[rest.Page[contract.Budget]], error) {
 	accountID := in.Caller.Account.ID
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "budgets", accountID, in.Params.Q)
@@ -131,7 +129,6 @@ type shownBudget struct {
 	shown contract.Budget
 }
 
-// getBudget serves GET /api/v1/budgets/{id}.
 func (s *Books) getBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
 	b, err := read(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
 		b, err := tx.Budget(ctx, in.Caller.Account.ID, in.Params.ID)
@@ -143,7 +140,6 @@ func (s *Books) getBudget(ctx context.Context, in rest.Request[byID, rest.None])
 	return rest.Reply[contract.Budget]{Body: b}, err
 }
 
-// updateBudget serves PATCH /api/v1/budgets/{id}.
 func (s *Books) updateBudget(ctx context.Context, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
 	b, err := write(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
 		b, err := tx.EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
@@ -164,7 +160,6 @@ func (s *Books) updateBudget(ctx context.Context, in rest.Request[byID, contract
 // windowBatch is the maximum number of windows that one transaction removes.
 const windowBatch = 500
 
-// deleteBudget serves DELETE /api/v1/budgets/{id}.
 func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteBudget(ctx, accountID, id) }); err != nil {
@@ -187,7 +182,6 @@ type listBudgetWindowsParams struct {
 	contract.ListBudgetWindowsParams
 }
 
-// listBudgetWindows serves GET /api/v1/budgets/{id}/windows.
 func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[listBudgetWindowsParams, rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, q.ID)

@@ -17,7 +17,6 @@ import (
 	"stoa/internal/operate/managed"
 )
 
-// getConfig serves GET /api/v1/config.
 func (s *Providers) getConfig(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.Config], error) {
 	state := s.Managed.InForce()
 	latest, err := managed.Latest(ctx, s.Store)
@@ -90,22 +89,18 @@ func draftReply(d store.ConfigDraft, err error) (rest.Reply[contract.ConfigDraft
 	}}, err
 }
 
-// getConfigDraft serves GET /api/v1/config/draft.
 func (s *Providers) getConfigDraft(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigDraft], error) {
 	return draftReply(s.Managed.Draft(ctx))
 }
 
-// setConfigDraft serves PUT /api/v1/config/draft.
 func (s *Providers) setConfigDraft(ctx context.Context, in rest.Request[contract.SetConfigDraftParams, contract.SetConfigDraft]) (rest.Reply[contract.ConfigDraft], error) {
 	return draftReply(s.Managed.SetDraft(ctx, in.Caller.Key.ID, in.Body.Settings, func(revision int64) error { return ifCurrent(in.Params.IfMatch, revision) }))
 }
 
-// deleteConfigDraft serves DELETE /api/v1/config/draft.
 func (s *Providers) deleteConfigDraft(ctx context.Context, in rest.Request[contract.DeleteConfigDraftParams, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.Managed.DropDraft(ctx, func(revision int64) error { return ifCurrent(in.Params.IfMatch, revision) })
 }
 
-// checkConfigDraft serves POST /api/v1/config/draft/check.
 func (s *Providers) checkConfigDraft(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.ConfigCheck], error) {
 	r, err := s.Managed.Check(ctx)
 	if err != nil {
@@ -136,7 +131,6 @@ func (s *Providers) checkConfigDraft(ctx context.Context, in rest.Request[rest.N
 	return rest.Reply[contract.ConfigCheck]{Body: out}, nil
 }
 
-// testConfigDraft serves POST /api/v1/config/draft/test.
 func (s *Providers) testConfigDraft(ctx context.Context, in rest.Request[rest.None, contract.TestConfigDraft]) (rest.Reply[contract.ProviderTest], error) {
 	r, err := s.Managed.Check(ctx)
 	if err == nil && len(r.Problems) > 0 {
@@ -163,7 +157,6 @@ func (s *Providers) beforeApply(ctx context.Context, _ rest.Request[contract.App
 	return s.Managed.Check(ctx)
 }
 
-// applyConfig serves POST /api/v1/config/draft/apply.
 func (s *Providers) applyConfig(ctx context.Context, tx *store.Tx, in rest.Request[contract.ApplyConfigDraftParams, contract.ApplyConfig], r managed.Report) (rest.Reply[contract.ConfigVersion], error) {
 	if err := ifCurrent(in.Params.IfMatch, r.Draft.Revision); err != nil {
 		return rest.Reply[contract.ConfigVersion]{}, err
@@ -193,7 +186,6 @@ func (s *Providers) beforeRestore(ctx context.Context, in rest.Request[restorePa
 	return s.Managed.CheckVersion(ctx, in.Params.number())
 }
 
-// restoreConfig serves POST /api/v1/config/versions/{version}/restore.
 func (s *Providers) restoreConfig(ctx context.Context, tx *store.Tx, in rest.Request[restoreParams, contract.ApplyConfig], r managed.Report) (rest.Reply[contract.ConfigVersion], error) {
 	return s.addVersion(ctx, tx, in.Caller, r, in.Body.Note)
 }
@@ -218,7 +210,6 @@ func contractConfigVersion(v store.ConfigVersion) contract.ConfigVersion {
 	}
 }
 
-// listConfigVersions serves GET /api/v1/config/versions.
 func (s *Providers) listConfigVersions(ctx context.Context, in rest.Request[contract.ListConfigVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.ConfigVersion]], error) {
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, "", "config versions")
 	n := namesOf("")
@@ -243,7 +234,6 @@ func (s *Providers) listConfigVersions(ctx context.Context, in rest.Request[cont
 	})
 }
 
-// getConfigVersion serves GET /api/v1/config/versions/{version}.
 func (s *Providers) getConfigVersion(ctx context.Context, in rest.Request[byVersion, rest.None]) (rest.Reply[contract.ConfigVersionDetail], error) {
 	v, err := read(ctx, s.Store, func(tx *store.Tx) (store.ConfigVersion, error) { return tx.ConfigVersion(ctx, in.Params.number()) })
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// createConnection serves POST /api/v1/connections.
 func (s *Agents) createConnection(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateConnection]) (rest.Reply[contract.Connection], error) {
 	b := in.Body
 	c := store.Connection{
@@ -171,7 +170,6 @@ func checkHeaderName(name, param string) error {
 	return nil
 }
 
-// listConnections serves GET /api/v1/connections.
 func (s *Agents) listConnections(ctx context.Context, in rest.Request[contract.ListConnectionsParams, rest.None]) (rest.Reply[rest.Page[contract.Connection]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID, q.Q)
@@ -194,7 +192,6 @@ type getConnectionParams struct {
 	contract.GetConnectionParams
 }
 
-// getConnection serves GET /api/v1/connections/{id}.
 func (s *Agents) getConnection(ctx context.Context, in rest.Request[getConnectionParams, rest.None]) (rest.Reply[contract.Connection], error) {
 	out, err := read(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
 		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
@@ -207,7 +204,6 @@ type updateConnectionParams struct {
 	contract.UpdateConnectionParams
 }
 
-// updateConnection serves PATCH /api/v1/connections/{id}.
 func (s *Agents) updateConnection(ctx context.Context, in rest.Request[updateConnectionParams, contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
 	accountID, b := in.Caller.Account.ID, in.Body
 	out, err := write(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
@@ -291,7 +287,6 @@ type deleteConnectionParams struct {
 	contract.DeleteConnectionParams
 }
 
-// deleteConnection serves DELETE /api/v1/connections/{id}.
 func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[deleteConnectionParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -329,7 +324,6 @@ func checkUnused(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	return stoa.Errorf(stoa.CodeConnectionInUse, "Agents use tools of the connection: %s%s. Remove the tools from them, or delete it with force=true, which withholds them.", strings.Join(names, ", "), more)
 }
 
-// refreshConnection serves POST /api/v1/connections/{id}/refresh.
 func (s *Agents) refreshConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.RefreshedConnection], error) {
 	d, err := s.Tools.Refresh(ctx, in.Caller.Account.ID, in.Params.ID)
 	if err != nil {
@@ -341,7 +335,6 @@ func (s *Agents) refreshConnection(ctx context.Context, in rest.Request[byID, re
 	}}, nil
 }
 
-// listConnectionTools serves GET /api/v1/connections/{id}/tools.
 func (s *Agents) listConnectionTools(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.ConnectionToolList], error) {
 	list, err := read(ctx, s.Store, func(tx *store.Tx) (contract.ConnectionToolList, error) {
 		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
@@ -362,7 +355,6 @@ func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) (contrac
 	return list, err
 }
 
-// reviewConnectionTools serves POST /api/v1/connections/{id}/tools/review.
 func (s *Agents) reviewConnectionTools(ctx context.Context, in rest.Request[byID, contract.ReviewConnectionTools]) (rest.Reply[contract.ConnectionToolList], error) {
 	var decisions []tool.Decision
 	for i, t := range in.Body.Tools {
@@ -393,7 +385,6 @@ type trial struct {
 	Confirm   nullable.Nullable[bool] `json:"confirm"`
 }
 
-// testConnectionTool serves POST /api/v1/connections/{id}/tools/test.
 func (s *Agents) testConnectionTool(ctx context.Context, in rest.Request[byID, trial]) (rest.Reply[contract.ConnectionToolTest], error) {
 	t := tool.Trial{Tool: in.Body.Name, Confirm: orZero(in.Body.Confirm)}
 	if a := in.Body.Arguments; len(a) > 0 && string(a) != "null" {

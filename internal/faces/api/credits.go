@@ -11,7 +11,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// getCredits serves GET /api/v1/credits.
 func (s *Books) getCredits(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.Credits], error) {
 	balance, err := s.Ledger.Balance(ctx, in.Caller.Account.ID)
 	return rest.Reply[contract.Credits]{Body: contractCredits(balance)}, err
@@ -24,7 +23,6 @@ func contractCredits(b stoa.Balance) contract.Credits {
 	}
 }
 
-// listLedger serves GET /api/v1/credits/ledger.
 func (s *Books) listLedger(ctx context.Context, in rest.Request[contract.ListLedgerParams, rest.None]) (rest.Reply[rest.Page[contract.LedgerEntry]], error) {
 	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
@@ -46,7 +44,6 @@ func contractEntry(e store.Entry) contract.LedgerEntry {
 	}
 }
 
-// listReceipts serves GET /api/v1/receipts.
 func (s *Books) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q, n := in.Caller.Account.ID, in.Params, namesOf(in.Caller.Account.ID)
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
@@ -80,7 +77,6 @@ func (n *names) receipt(r store.Receipt) contract.Receipt {
 	return out
 }
 
-// getReceiptSummary serves GET /api/v1/receipts/summary.
 func (s *Books) getReceiptSummary(ctx context.Context, in rest.Request[contract.GetReceiptSummaryParams, rest.None]) (rest.Reply[contract.UsageSums], error) {
 	accountID, filter := in.Caller.Account.ID, receiptFilter(extend[contract.ListReceiptsParams](in.Params))
 	u, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
@@ -89,7 +85,6 @@ func (s *Books) getReceiptSummary(ctx context.Context, in rest.Request[contract.
 	return rest.Reply[contract.UsageSums]{Body: usageSums(u)}, err
 }
 
-// getReceipt serves GET /api/v1/receipts/{id}.
 func (s *Books) getReceipt(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Receipt], error) {
 	n := namesOf(in.Caller.Account.ID)
 	r, err := read(ctx, s.Store, func(tx *store.Tx) (store.Receipt, error) {

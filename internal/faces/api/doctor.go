@@ -38,7 +38,6 @@ const (
 	checkUnknown   = "unknown"
 )
 
-// getDiagnosis serves GET /api/v1/doctor.
 func (s *Doctor) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.Diagnosis], error) {
 	out := contract.Diagnosis{Status: checkOK, CheckedAt: contract.Time(time.Now())}
 	for _, c := range []struct {

@@ -35,7 +35,6 @@ func (s *Drive) fileOf(ctx context.Context, c stoa.Caller, agentID, text string)
 	return who, path, err
 }
 
-// getDrive serves GET /api/v1/api-agents/{id}/drive.
 func (s *Drive) getDrive(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Drive], error) {
 	var reply rest.Reply[contract.Drive]
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
@@ -57,7 +56,6 @@ type listDriveFilesParams struct {
 	contract.ListDriveFilesParams
 }
 
-// listDriveFiles serves GET /api/v1/api-agents/{id}/drive/files.
 func (s *Drive) listDriveFiles(ctx context.Context, in rest.Request[listDriveFilesParams, rest.None]) (rest.Reply[contract.DriveFileList], error) {
 	var reply rest.Reply[contract.DriveFileList]
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
@@ -83,7 +81,6 @@ type getDriveFileMetadataParams struct {
 	contract.GetDriveFileMetadataParams
 }
 
-// getDriveFileMetadata serves GET /api/v1/api-agents/{id}/drive/files/metadata.
 func (s *Drive) getDriveFileMetadata(ctx context.Context, in rest.Request[getDriveFileMetadataParams, rest.None]) (rest.Reply[contract.DriveFile], error) {
 	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
@@ -98,7 +95,6 @@ type deleteDriveFilesParams struct {
 	contract.DeleteDriveFilesParams
 }
 
-// deleteDriveFiles serves DELETE /api/v1/api-agents/{id}/drive/files.
 func (s *Drive) deleteDriveFiles(ctx context.Context, in rest.Request[deleteDriveFilesParams, rest.None]) (rest.Reply[rest.None], error) {
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
@@ -141,7 +137,6 @@ type listDriveFileVersionsParams struct {
 	contract.ListDriveFileVersionsParams
 }
 
-// listDriveFileVersions serves GET /api/v1/api-agents/{id}/drive/files/versions.
 func (s *Drive) listDriveFileVersions(ctx context.Context, in rest.Request[listDriveFileVersionsParams, rest.None]) (rest.Reply[contract.DriveVersionList], error) {
 	reply := rest.Reply[contract.DriveVersionList]{Body: contract.DriveVersionList{Data: []contract.DriveVersion{}}}
 	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Path)
@@ -163,7 +158,6 @@ type searchDriveParams struct {
 	contract.SearchDriveParams
 }
 
-// searchDrive serves GET /api/v1/api-agents/{id}/drive/search.
 func (s *Drive) searchDrive(ctx context.Context, in rest.Request[searchDriveParams, rest.None]) (rest.Reply[contract.DriveSearchResult], error) {
 	reply := rest.Reply[contract.DriveSearchResult]{Body: contract.DriveSearchResult{Data: []contract.DriveHit{}}}
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)

@@ -19,7 +19,6 @@ type getDriveFileContentParams struct {
 	contract.GetDriveFileContentParams
 }
 
-// getDriveFileContent serves GET /api/v1/api-agents/{id}/drive/files/content.
 func (s *Drive) getDriveFileContent(w http.ResponseWriter, in *rest.Request[getDriveFileContentParams, rest.None]) error {
 	r := in.HTTP
 	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
@@ -81,7 +80,6 @@ type getDriveFileTextParams struct {
 	contract.GetDriveFileTextParams
 }
 
-// getDriveFileText serves GET /api/v1/api-agents/{id}/drive/files/text.
 func (s *Drive) getDriveFileText(w http.ResponseWriter, in *rest.Request[getDriveFileTextParams, rest.None]) error {
 	r := in.HTTP
 	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
@@ -109,7 +107,6 @@ func (s *Drive) getDriveFileText(w http.ResponseWriter, in *rest.Request[getDriv
 	return send(w, r, text)
 }
 
-// exportDrive serves GET /api/v1/api-agents/{id}/drive/export.
 func (s *Drive) exportDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	r := in.HTTP
 	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)

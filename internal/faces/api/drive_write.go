@@ -23,7 +23,6 @@ type putDriveFileParams struct {
 	contract.PutDriveFileParams
 }
 
-// putDriveFile serves PUT /api/v1/api-agents/{id}/drive/files.
 func (s *Drive) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFileParams, rest.None]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
@@ -47,7 +46,6 @@ type putDriveFileContentParams struct {
 	contract.PutDriveFileContentParams
 }
 
-// putDriveFileContent serves PUT /api/v1/api-agents/{id}/drive/files/content.
 func (s *Drive) putDriveFileContent(w http.ResponseWriter, in *rest.Request[putDriveFileContentParams, rest.None]) error {
 	r := in.HTTP
 	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
@@ -90,7 +88,6 @@ func singleError(err error) error {
 	return err
 }
 
-// rereadDriveFile serves POST /api/v1/api-agents/{id}/drive/files/reread.
 func (s *Drive) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
@@ -117,12 +114,10 @@ func (s *Drive) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, re
 	return rest.Answer(w, rest.Reply[contract.DriveFile]{Status: status, Body: contractFile(who, f)}, nil)
 }
 
-// moveDriveFile serves POST /api/v1/api-agents/{id}/drive/files/move.
 func (s *Drive) moveDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	return s.changeFile(w, in, parseDriveMove)
 }
 
-// restoreDriveFile serves POST /api/v1/api-agents/{id}/drive/files/restore.
 func (s *Drive) restoreDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	return s.changeFile(w, in, parseDriveRestore)
 }
@@ -145,7 +140,6 @@ func (s *Drive) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.No
 	return writtenFile(w, who, result.Changes[0])
 }
 
-// batchDrive serves POST /api/v1/api-agents/{id}/drive/batch.
 func (s *Drive) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// exchangeEmbedURL serves POST /api/v1/embed/exchange.
 func (s *Embeds) exchangeEmbedURL(ctx context.Context, in rest.PublicRequest[rest.None, contract.ExchangeEmbedURL]) (rest.Reply[contract.EmbedToken], error) {
 	b := in.Body
 	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, s.pageFrom(in.HTTP)); err != nil {
@@ -33,7 +32,6 @@ func contractToken(who embed.Visitor, t embed.Token) contract.EmbedToken {
 	}
 }
 
-// refreshEmbedToken serves POST /api/v1/embed/refresh.
 func (s *Embeds) refreshEmbedToken(ctx context.Context, in VisitorRequest[rest.None, rest.None]) (rest.Reply[contract.EmbedToken], error) {
 	out, err := write(ctx, s.Store, func(tx *store.Tx) (contract.EmbedToken, error) {
 		token, err := s.embeds.Renew(ctx, tx, in.Visitor)
@@ -42,7 +40,6 @@ func (s *Embeds) refreshEmbedToken(ctx context.Context, in VisitorRequest[rest.N
 	return rest.Reply[contract.EmbedToken]{Body: out}, err
 }
 
-// getEmbedChat serves GET /api/v1/embed/chat-sessions/{chatId}.
 func (s *Embeds) getEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Chat(ctx, in.Visitor)
 	return rest.Reply[contract.EmbedChat]{Body: s.contractChat(chat)}, err
@@ -99,7 +96,6 @@ func (s *Embeds) acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
 	return rest.Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: s.contractChat(c)}
 }
 
-// sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
 func (s *Embeds) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (rest.Reply[contract.EmbedChat], error) {
 	uploads := session.Uploads{ChatID: in.Visitor.Embed.ChatID}
 	for _, a := range orZero(in.Body.Attachments) {
@@ -109,19 +105,16 @@ func (s *Embeds) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorR
 	return s.acceptedChat(chat), err
 }
 
-// answerEmbedInput serves POST …/chat-sessions/{chatId}/input.
 func (s *Embeds) answerEmbedInput(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.AnswerInput]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Answer(ctx, tx, in.Visitor, answerRequest(in.Body))
 	return s.acceptedChat(chat), err
 }
 
-// retryEmbedChat serves POST …/chat-sessions/{chatId}/retry.
 func (s *Embeds) retryEmbedChat(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Retry(ctx, tx, in.Visitor)
 	return s.acceptedChat(chat), err
 }
 
-// cancelEmbedChat serves POST …/chat-sessions/{chatId}/cancel.
 func (s *Embeds) cancelEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Cancel(ctx, in.Visitor)
 	if chat.Status.Stopped() {

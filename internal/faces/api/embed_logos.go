@@ -26,13 +26,11 @@ func (s *Embeds) contractLogo(l stoa.EmbedLogo) contract.EmbedLogo {
 	}
 }
 
-// createEmbedLogo serves POST /api/v1/embed-logos.
 func (s *Embeds) createEmbedLogo(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateEmbedLogo]) (rest.Reply[contract.EmbedLogo], error) {
 	l, err := s.embeds.CreateLogo(ctx, tx, in.Caller.Account.ID, in.Body.Content)
 	return rest.Created("/api/v1/embed-logos/"+l.ID, s.contractLogo(l)), err
 }
 
-// listEmbedLogos serves GET /api/v1/embed-logos.
 func (s *Embeds) listEmbedLogos(ctx context.Context, in rest.Request[contract.ListEmbedLogosParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedLogo]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed logos", accountID)
@@ -44,7 +42,6 @@ func (s *Embeds) listEmbedLogos(ctx context.Context, in rest.Request[contract.Li
 		func(l stoa.EmbedLogo) rest.Place { return rest.Place{At: l.CreatedAt, ID: l.ID} })}, err
 }
 
-// deleteEmbedLogo serves DELETE /api/v1/embed-logos/{id}.
 func (s *Embeds) deleteEmbedLogo(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	_, err := write(ctx, s.Store, func(tx *store.Tx) (struct{}, error) {
 		return struct{}{}, tx.DeleteEmbedLogo(ctx, in.Caller.Account.ID, in.Params.ID)

@@ -13,7 +13,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// createEmbedTag serves POST /api/v1/api-agents/{id}/embed-tags.
 func (s *Embeds) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
 	b, enabled := in.Body, true
 	if v, err := b.Enabled.Get(); err == nil {
@@ -37,7 +36,6 @@ type listEmbedTagsParams struct {
 	contract.ListEmbedTagsParams
 }
 
-// listEmbedTags serves GET /api/v1/api-agents/{id}/embed-tags.
 func (s *Embeds) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTagsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID, q.Q)
@@ -48,7 +46,6 @@ func (s *Embeds) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTag
 	return rest.Reply[rest.Page[contract.EmbedTag]]{Body: rest.NewPageTo(p, list, next, s.contractTag)}, err
 }
 
-// getEmbedTag serves GET …/embed-tags/{tagId}.
 func (s *Embeds) getEmbedTag(ctx context.Context, in rest.Request[byTagID, rest.None]) (rest.Reply[contract.EmbedTag], error) {
 	t, err := s.embeds.Tag(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.TagID)
 	if err != nil {
@@ -64,7 +61,6 @@ type updateEmbedTagParams struct {
 	contract.UpdateEmbedTagParams
 }
 
-// updateEmbedTag serves PATCH …/embed-tags/{tagId}.
 func (s *Embeds) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbedTagParams, contract.UpdateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
 	b := in.Body
 	t, err := write(ctx, s.Store, func(tx *store.Tx) (embed.StoredTag, error) {
@@ -101,7 +97,6 @@ type deleteEmbedTagParams struct {
 	contract.DeleteEmbedTagParams
 }
 
-// deleteEmbedTag serves DELETE …/embed-tags/{tagId}.
 func (s *Embeds) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbedTagParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -163,7 +158,6 @@ func (s *Embeds) shareTagWith(w http.ResponseWriter, r *http.Request, id string)
 	return true
 }
 
-// getEmbedLauncher serves GET /api/v1/embed/tags/{tagId}.
 func (s *Embeds) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byPublicTag, rest.None]) (rest.Reply[contract.EmbedLauncher], error) {
 	t, name, err := s.embeds.Launcher(ctx, in.Params.TagID, s.pageFrom(in.HTTP))
 	return rest.Reply[contract.EmbedLauncher]{Body: contract.EmbedLauncher{
@@ -173,7 +167,6 @@ func (s *Embeds) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byP
 	}}, err
 }
 
-// createEmbedTicket serves POST /api/v1/embed/tags/{tagId}/tickets.
 func (s *Embeds) createEmbedTicket(ctx context.Context, in rest.PublicRequest[byPublicTag, contract.CreateEmbedTicket]) (rest.Reply[contract.EmbedTicket], error) {
 	t, err := s.embeds.Open(ctx, in.Params.TagID, orZero(in.Body.VisitorToken), s.pageFrom(in.HTTP))
 	return rest.Reply[contract.EmbedTicket]{Body: contract.EmbedTicket{

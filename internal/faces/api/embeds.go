@@ -27,7 +27,6 @@ func (s *Embeds) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contrac
 	})
 }
 
-// createEmbedURL serves POST /api/v1/api-agents/{id}/embed-urls.
 func (s *Embeds) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedURLWithLink], error) {
 	e, err := s.prepareEmbed(stoa.EmbedURL, in)
 	if err != nil {
@@ -51,7 +50,6 @@ func (s *Embeds) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Reque
 	return reply, err
 }
 
-// createEmbedSession serves POST /api/v1/api-agents/{id}/embed-sessions.
 func (s *Embeds) createEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedSessionWithToken], error) {
 	e, err := s.prepareEmbed(stoa.EmbedSession, in)
 	if err != nil {
@@ -66,7 +64,6 @@ func (s *Embeds) createEmbedSession(ctx context.Context, tx *store.Tx, in rest.R
 	return reply, err
 }
 
-// refreshEmbedSession serves POST …/embed-sessions/{embedId}/refresh.
 func (s *Embeds) refreshEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSessionWithToken], error) {
 	e, token, err := s.embeds.Refresh(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.EmbedID)
 	return rest.Reply[contract.EmbedSessionWithToken]{Body: withToken(contractEmbedSession(e, tx.Now), token), Secret: true}, err
@@ -77,7 +74,6 @@ type listEmbedURLsParams struct {
 	contract.ListEmbedURLsParams
 }
 
-// listEmbedURLs serves GET /api/v1/api-agents/{id}/embed-urls.
 func (s *Embeds) listEmbedURLs(ctx context.Context, in rest.Request[listEmbedURLsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
 	q := in.Params
 	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedURL, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedURL)
@@ -88,7 +84,6 @@ type listEmbedSessionsParams struct {
 	contract.ListEmbedSessionsParams
 }
 
-// listEmbedSessions serves GET /api/v1/api-agents/{id}/embed-sessions.
 func (s *Embeds) listEmbedSessions(ctx context.Context, in rest.Request[listEmbedSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
 	q := in.Params
 	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedSession, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedSession)
@@ -104,7 +99,6 @@ func listEmbeds[Item any](ctx context.Context, s *Embeds, c stoa.Caller, agentID
 	return rest.Reply[rest.Page[Item]]{Body: rest.NewPageTo(p, list, next, func(e embed.Stored) Item { return item(e, now) })}, err
 }
 
-// getEmbedURL serves GET …/embed-urls/{embedId}.
 func (s *Embeds) getEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedURL], error) {
 	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
 	if err != nil {
@@ -115,7 +109,6 @@ func (s *Embeds) getEmbedURL(ctx context.Context, in rest.Request[byEmbedID, res
 	return rest.Reply[contract.EmbedURL]{Body: out}, err
 }
 
-// getEmbedSession serves GET …/embed-sessions/{embedId}.
 func (s *Embeds) getEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSession], error) {
 	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
 	if err != nil {
@@ -126,12 +119,10 @@ func (s *Embeds) getEmbedSession(ctx context.Context, in rest.Request[byEmbedID,
 	return rest.Reply[contract.EmbedSession]{Body: out}, err
 }
 
-// deleteEmbedURL serves DELETE …/embed-urls/{embedId}.
 func (s *Embeds) deleteEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
 }
 
-// deleteEmbedSession serves DELETE …/embed-sessions/{embedId}.
 func (s *Embeds) deleteEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
 }

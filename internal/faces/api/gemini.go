@@ -41,7 +41,6 @@ func withoutParams[P any](in *rest.Request[P, rest.None]) *rest.Request[rest.Non
 	return &rest.Request[rest.None, rest.None]{Caller: in.Caller, Input: rest.Input[rest.None, rest.None]{HTTP: in.HTTP, Log: in.Log}}
 }
 
-// countContent serves POST /api/v1/models/{model}:countTokens.
 func (s *Calls) countContent(w http.ResponseWriter, in *rest.Request[geminiParams, rest.None]) error {
 	tokens, err := s.countInput(w, withoutParams(in), responses.ParseGeminiCount(in.Params.Model))
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 // defaultOverlap is the time for which a rotated key stays valid.
 const defaultOverlap = time.Hour
 
-// createKey serves POST /api/v1/keys.
 func (s *People) createKey(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	k, err := newKey(in.Caller.Account.ID, &in.Body, in.Caller.Key)
 	if err != nil {
@@ -74,7 +73,6 @@ func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, 
 	return k, nil
 }
 
-// listKeys serves GET /api/v1/keys.
 func (s *People) listKeys(ctx context.Context, in rest.Request[contract.ListKeysParams, rest.None]) (rest.Reply[rest.Page[contract.Key]], error) {
 	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
@@ -91,7 +89,6 @@ func (s *People) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 	}, s.contractKey)
 }
 
-// getKey serves GET /api/v1/keys/{id}.
 func (s *People) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Key], error) {
 	k, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Key, error) {
 		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
@@ -120,7 +117,6 @@ func keyOf(ctx context.Context, tx *store.Tx, c stoa.Caller, id, foreign string)
 	return k, err
 }
 
-// updateKey serves PATCH /api/v1/keys/{id}.
 func (s *People) updateKey(ctx context.Context, in rest.Request[byID, contract.UpdateKey]) (rest.Reply[contract.Key], error) {
 	p := auth.Patch{Scopes: in.Body.Scopes}
 	if in.Body.Name != "" {
@@ -291,7 +287,6 @@ func (s *People) endSome(ctx context.Context, tx *store.Tx, accountID, keyID str
 	return max(most, len(made)), made, err
 }
 
-// rotateKey serves POST /api/v1/keys/{id}/rotate.
 func (s *People) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	overlap := defaultOverlap
 	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {

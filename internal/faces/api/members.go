@@ -12,12 +12,10 @@ import (
 	"stoa/internal/operate/member"
 )
 
-// inviteMember serves POST /api/v1/members.
 func (s *People) inviteMember(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
 	return s.invite(ctx, tx, in.Caller, in.Caller.Account.ID, in.Body)
 }
 
-// inviteAccountMember serves POST /api/v1/accounts/{id}/members.
 func (s *People) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
 	if _, err := tx.Account(ctx, in.Params.ID); err != nil {
 		return rest.Reply[contract.InvitationWithLink]{}, err
@@ -76,7 +74,6 @@ func (s *People) mailLink(ctx context.Context, tx *store.Tx, by stoa.Caller, to,
 	return err == nil && reason == "", reason, err
 }
 
-// inviteAccount serves POST /api/v1/accounts/invitations.
 func (s *People) inviteAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteAccount]) (rest.Reply[contract.InvitationWithLink], error) {
 	b, plan := in.Body, orElse(orZero(in.Body.Plan), defaultPlan)
 	if err := s.checkPlanExists(plan); err != nil {
@@ -97,7 +94,6 @@ func (s *People) CreateInvited(ctx context.Context, tx *store.Tx, i stoa.Invitat
 // send, so that neither logs nor programs that open links on GET use it.
 func (s *People) joinLink(token string) string { return s.PublicURL + "/join#" + token }
 
-// listMembers serves GET /api/v1/members.
 func (s *People) listMembers(ctx context.Context, in rest.Request[contract.ListMembersParams, rest.None]) (rest.Reply[rest.Page[contract.Member]], error) {
 	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
@@ -109,7 +105,6 @@ func (s *People) listMembers(ctx context.Context, in rest.Request[contract.ListM
 	}, contractMember)
 }
 
-// getMember serves GET /api/v1/members/{id}.
 func (s *People) getMember(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Member], error) {
 	m, err := read(ctx, s.Store, func(tx *store.Tx) (store.MemberRow, error) {
 		return tx.Member(ctx, in.Caller.Account.ID, in.Params.ID)
@@ -117,7 +112,6 @@ func (s *People) getMember(ctx context.Context, in rest.Request[byID, rest.None]
 	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
 }
 
-// updateMember serves PATCH /api/v1/members/{id}.
 func (s *People) updateMember(ctx context.Context, in rest.Request[byID, contract.UpdateMember]) (rest.Reply[contract.Member], error) {
 	var c member.Change
 	if in.Body.Role != "" {
@@ -137,7 +131,6 @@ type removeMemberParams struct {
 	contract.RemoveMemberParams
 }
 
-// removeMember serves DELETE /api/v1/members/{id}.
 func (s *People) removeMember(ctx context.Context, in rest.Request[removeMemberParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID := in.Caller.Account.ID
 	keys, err := write(ctx, s.Store, func(tx *store.Tx) ([]string, error) {
@@ -151,7 +144,6 @@ func (s *People) removeMember(ctx context.Context, in rest.Request[removeMemberP
 	return rest.NoContent(), err
 }
 
-// createSignInLink serves POST /api/v1/members/{id}/link.
 func (s *People) createSignInLink(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.SignInLink], error) {
 	accountID := in.Caller.Account.ID
 	i, token, err := s.members.Link(ctx, tx, in.Caller.Key, accountID, in.Params.ID)
@@ -165,7 +157,6 @@ func (s *People) createSignInLink(ctx context.Context, tx *store.Tx, in rest.Req
 	return rest.Reply[contract.SignInLink]{Status: http.StatusCreated, Secret: true, Body: body}, err
 }
 
-// listInvitations serves GET /api/v1/invitations.
 func (s *People) listInvitations(ctx context.Context, in rest.Request[contract.ListInvitationsParams, rest.None]) (rest.Reply[rest.Page[contract.Invitation]], error) {
 	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
@@ -186,13 +177,11 @@ func (s *People) listInvitations(ctx context.Context, in rest.Request[contract.L
 	})
 }
 
-// renewInvitation serves POST /api/v1/invitations/{id}/link.
 func (s *People) renewInvitation(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.InvitationWithLink], error) {
 	i, token, err := s.members.Renew(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
 	return s.withLink(ctx, tx, in.Caller, i, token, err)
 }
 
-// revokeInvitation serves DELETE /api/v1/invitations/{id}.
 func (s *People) revokeInvitation(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		return s.members.Revoke(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)

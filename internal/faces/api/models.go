@@ -55,7 +55,6 @@ func offered(cat *catalog.Catalog, c stoa.Caller, names []string) []string {
 	})
 }
 
-// getModel serves GET /api/v1/models/{id}.
 func (s *Calls) getModel(_ context.Context, in rest.Request[getModelParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	id := cat.Identifier(in.Params.ID)

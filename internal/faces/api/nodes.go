@@ -8,7 +8,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// listNodes serves GET /api/v1/nodes.
 func (s *Doctor) listNodes(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.NodeList], error) {
 	var nodes []store.Node
 	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {

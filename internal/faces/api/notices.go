@@ -20,7 +20,6 @@ const (
 	maxNotice        = 300 // characters
 )
 
-// listNotices serves GET /api/v1/notices.
 func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.NoticeList], error) {
 	out := contract.NoticeList{Data: []contract.Notice{}}
 	add := func(kind, scope, subject, message, path string, since time.Time) {

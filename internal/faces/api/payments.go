@@ -39,7 +39,6 @@ func (s *Books) createPayment(ctx context.Context, tx *store.Tx, _ rest.Request[
 	return rest.Created(rest.Prefix+"/payments/"+p.ID, contractPayment(p)), err
 }
 
-// listPayments serves GET /api/v1/payments.
 func (s *Books) listPayments(ctx context.Context, in rest.Request[contract.ListPaymentsParams, rest.None]) (rest.Reply[rest.Page[contract.Payment]], error) {
 	if _, err := s.sales(); err != nil {
 		return rest.Reply[rest.Page[contract.Payment]]{}, err
@@ -54,7 +53,6 @@ func (s *Books) listPayments(ctx context.Context, in rest.Request[contract.ListP
 	}, contractPayment, func(p stoa.Payment) rest.Place { return rest.Place{At: p.CreatedAt, ID: p.ID} })
 }
 
-// getPayment serves GET /api/v1/payments/{id}.
 func (s *Books) getPayment(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Payment], error) {
 	if _, err := s.sales(); err != nil {
 		return rest.Reply[contract.Payment]{}, err
@@ -65,7 +63,6 @@ func (s *Books) getPayment(ctx context.Context, in rest.Request[byID, rest.None]
 	return rest.Reply[contract.Payment]{Body: contractPayment(p)}, err
 }
 
-// listPacks serves GET /api/v1/payments/packs.
 func (s *Books) listPacks(context.Context, rest.Request[rest.None, rest.None]) (rest.Reply[rest.Page[contract.Pack]], error) {
 	sales, err := s.sales()
 	if err != nil {

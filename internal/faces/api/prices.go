@@ -13,7 +13,6 @@ import (
 	"stoa/internal/models/catalog"
 )
 
-// previewPrices serves POST /api/v1/prices/preview.
 func (s *Providers) previewPrices(ctx context.Context, in rest.Request[rest.None, contract.PreviewPrices]) (rest.Reply[contract.PricesPreview], error) {
 	var reply rest.Reply[contract.PricesPreview]
 	month, ok := stoa.ParseMonth(in.Body.Month)

@@ -14,7 +14,6 @@ import (
 	"stoa/internal/models/upstream"
 )
 
-// listProviders serves GET /api/v1/providers.
 func (s *Providers) listProviders(context.Context, rest.Request[rest.None, rest.None]) (rest.Reply[contract.ProviderList], error) {
 	var stats upstream.Stats
 	if s.Pool != nil {

@@ -22,7 +22,6 @@ import (
 // providers; reading them takes about 50 ms.
 const maxRecent = 20_000
 
-// listRecentProviders serves GET /api/v1/providers/recent.
 func (s *Providers) listRecentProviders(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.RecentProviderList], error) {
 	out, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (contract.RecentProviderList, error) {
 		return recentProviders(ctx, tx, maxRecent)
@@ -151,7 +150,6 @@ type byName struct {
 	Name string `path:"name"`
 }
 
-// testProvider serves POST /api/v1/providers/{name}/test.
 func (s *Providers) testProvider(ctx context.Context, in rest.Request[byName, rest.None]) (rest.Reply[contract.ProviderTest], error) {
 	var reply rest.Reply[contract.ProviderTest]
 	name := in.Params.Name

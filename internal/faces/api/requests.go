@@ -18,7 +18,6 @@ import (
 // allAccounts selects all accounts, for operators.
 const allAccounts = "*"
 
-// listRequests serves GET /api/v1/requests.
 func (s *Books) listRequests(ctx context.Context, in rest.Request[contract.ListRequestsParams, rest.None]) (rest.Reply[contract.RequestList], error) {
 	q := in.Params
 	accountID, err := s.requestsOf(ctx, in.Caller, q.AccountID)
@@ -91,7 +90,6 @@ func startOfHour(at time.Time, zone *time.Location) time.Time {
 	return at.Add(offset).Truncate(time.Hour).Add(-offset)
 }
 
-// getRequestSummary serves GET /api/v1/requests/summary.
 func (s *Books) getRequestSummary(ctx context.Context, in rest.Request[contract.GetRequestSummaryParams, rest.None]) (rest.Reply[contract.RequestSummary], error) {
 	q := in.Params
 	accountID, err := s.requestsOf(ctx, in.Caller, q.AccountID)
@@ -174,7 +172,6 @@ func statuses(word string) (least, most int) {
 	return least, most
 }
 
-// getRequest serves GET /api/v1/requests/{id}.
 func (s *Books) getRequest(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
 	accountID := in.Caller.Account.ID
 	if in.Caller.Key.Has(stoa.ScopeOperatorRead) {

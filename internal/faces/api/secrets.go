@@ -16,7 +16,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// createSecret serves POST /api/v1/secrets.
 func (s *Agents) createSecret(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateSecret]) (rest.Reply[contract.Secret], error) {
 	b := in.Body
 	secret := store.Secret{
@@ -63,7 +62,6 @@ func checkSecretValue(kind, value string) error {
 	return nil
 }
 
-// listSecrets serves GET /api/v1/secrets.
 func (s *Agents) listSecrets(ctx context.Context, in rest.Request[contract.ListSecretsParams, rest.None]) (rest.Reply[rest.Page[contract.Secret]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "secrets", accountID, q.Q)
@@ -93,7 +91,6 @@ func (s *Agents) listSecrets(ctx context.Context, in rest.Request[contract.ListS
 // maxSecretUsers is the maximum number of listed connections that use a secret.
 const maxSecretUsers = 100
 
-// getSecret serves GET /api/v1/secrets/{id}.
 func (s *Agents) getSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Secret], error) {
 	var users []store.SecretUser
 	secret, err := read(ctx, s.Store, func(tx *store.Tx) (secret store.Secret, err error) {
@@ -108,13 +105,11 @@ func (s *Agents) getSecret(ctx context.Context, in rest.Request[byID, rest.None]
 	return rest.Reply[contract.Secret]{Body: s.contractSecret(secret, users)}, nil
 }
 
-// deleteSecret serves DELETE /api/v1/secrets/{id}.
 func (s *Agents) deleteSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteSecret(ctx, in.Caller.Account.ID, in.Params.ID) })
 	return rest.NoContent(), err
 }
 
-// setSecretValue serves PUT /api/v1/secrets/{id}/value.
 func (s *Agents) setSecretValue(ctx context.Context, in rest.Request[byID, contract.SetSecretValue]) (rest.Reply[contract.Secret], error) {
 	var users []store.SecretUser
 	secret, err := write(ctx, s.Store, func(tx *store.Tx) (store.Secret, error) {

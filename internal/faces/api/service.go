@@ -46,7 +46,6 @@ func (s *Status) getHealth(ctx context.Context, in rest.PublicRequest[rest.None,
 // maxPageSize is the maximum number of rows of a page.
 const maxPageSize = 100
 
-// getMeta serves GET /api/v1/meta.
 func (s *Status) getMeta(context.Context, rest.PublicRequest[rest.None, rest.None]) (rest.Reply[contract.Meta], error) {
 	cat := s.Catalog.Load()
 	meta := contract.Meta{
@@ -128,7 +127,6 @@ type getOpenAPIParams struct {
 	IfNoneMatch string `json:"If-None-Match"`
 }
 
-// getOpenAPI serves GET /api/v1/openapi.json.
 func (s *Status) getOpenAPI(w http.ResponseWriter, in rest.PublicRequest[getOpenAPIParams, rest.None]) error {
 	h, r := w.Header(), in.HTTP
 	edition := s.contract()

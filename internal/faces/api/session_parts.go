@@ -19,7 +19,6 @@ type listTurnsParams struct {
 	contract.ListTurnsParams
 }
 
-// listTurns serves GET …/sessions/{sessionId}/turns.
 func (s *Sessions) listTurns(ctx context.Context, in rest.Request[listTurnsParams, rest.None]) (rest.Reply[rest.Page[contract.Turn]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, q.ID, q.SessionID)
@@ -43,7 +42,6 @@ type listMessagesParams struct {
 	contract.ListMessagesParams
 }
 
-// listMessages serves GET …/sessions/{sessionId}/messages.
 func (s *Sessions) listMessages(ctx context.Context, in rest.Request[listMessagesParams, rest.None]) (rest.Reply[rest.Page[contract.Message]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, q.ID, q.SessionID)
@@ -98,7 +96,6 @@ type getStepParams struct {
 // maxStepInput is the maximum length of a text of a step's input, in bytes.
 const maxStepInput = 64 << 10
 
-// getStep serves GET …/sessions/{sessionId}/steps/{stepId}.
 func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, rest.None]) (rest.Reply[contract.SessionStep], error) {
 	q := in.Params
 	st, err := s.Sessions.Step(ctx, in.Caller.Account.ID, q.ID, q.SessionID, q.StepID)
@@ -135,7 +132,6 @@ type listSessionReceiptsParams struct {
 	contract.ListSessionReceiptsParams
 }
 
-// listSessionReceipts serves GET …/sessions/{sessionId}/receipts.
 func (s *Sessions) listSessionReceipts(ctx context.Context, in rest.Request[listSessionReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, q.ID, q.SessionID)
@@ -160,7 +156,6 @@ type listSessionSourcesParams struct {
 // messages.
 const maxSources = 10_000
 
-// listSessionSources serves GET …/sessions/{sessionId}/sources.
 func (s *Sessions) listSessionSources(ctx context.Context, in rest.Request[listSessionSourcesParams, rest.None]) (rest.Reply[contract.SourceList], error) {
 	first, last := in.Params.Turn, in.Params.Turn
 	if in.Params.Turn == 0 {
@@ -186,7 +181,6 @@ type exportSessionParams struct {
 	contract.ExportSessionParams
 }
 
-// exportSession serves GET …/sessions/{sessionId}/export.
 func (s *Sessions) exportSession(w http.ResponseWriter, in *rest.Request[exportSessionParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	// A missing session is reported before the reply begins.

@@ -74,7 +74,6 @@ func (s *Sessions) beforeSession(ctx context.Context, in rest.Request[byID, cont
 	return sessionStart{req, credits}, nil
 }
 
-// createSession serves POST /api/v1/api-agents/{id}/sessions.
 func (s *Sessions) createSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateSession], start sessionStart) (rest.Reply[contract.Session], error) {
 	if start.credits != nil {
 		return rest.Reply[contract.Session]{}, start.credits
@@ -95,7 +94,6 @@ type listSessionsParams struct {
 	contract.ListSessionsParams
 }
 
-// listSessions serves GET /api/v1/api-agents/{id}/sessions.
 func (s *Sessions) listSessions(ctx context.Context, in rest.Request[listSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
 	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
@@ -103,7 +101,6 @@ func (s *Sessions) listSessions(ctx context.Context, in rest.Request[listSession
 	}, q.Limit, q.Cursor, q.Order)
 }
 
-// listAllSessions serves GET /api/v1/sessions.
 func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract.ListAllSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
 	return s.sessionPage(ctx, in.Caller.Account.ID, "allSessions", store.SessionFilter{
@@ -130,7 +127,6 @@ func (s *Sessions) sessionPage(ctx context.Context, accountID, list string, f st
 	})}, err
 }
 
-// findSession serves GET /api/v1/sessions/{id}.
 func (s *Sessions) findSession(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Find(ctx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
@@ -141,7 +137,6 @@ type getSessionParams struct {
 	contract.GetSessionParams
 }
 
-// getSession serves GET /api/v1/api-agents/{id}/sessions/{sessionId}.
 func (s *Sessions) getSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (rest.Reply[contract.Session], error) {
 	q := in.Params
 	session, err := s.waitForSession(ctx, in)
@@ -175,7 +170,6 @@ type updateSessionParams struct {
 	contract.UpdateSessionParams
 }
 
-// updateSession serves PATCH /api/v1/api-agents/{id}/sessions/{sessionId}.
 func (s *Sessions) updateSession(ctx context.Context, in rest.Request[updateSessionParams, contract.UpdateSession]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Edit(ctx, in.Caller, in.Params.ID, in.Params.SessionID, func(session *stoa.Session) error {
 		if err := ifCurrent(in.Params.IfMatch, session.Revision); err != nil {
@@ -187,7 +181,6 @@ func (s *Sessions) updateSession(ctx context.Context, in rest.Request[updateSess
 	return rest.Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
 }
 
-// deleteSession serves DELETE /api/v1/api-agents/{id}/sessions/{sessionId}.
 func (s *Sessions) deleteSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[rest.None], error) {
 	return rest.NoContent(), s.Sessions.Delete(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 }
@@ -197,7 +190,6 @@ func (s *Sessions) beforeMessage(ctx context.Context, in rest.Request[bySessionI
 	return s.drive.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments)
 }
 
-// sendMessage serves POST …/sessions/{sessionId}/messages.
 func (s *Sessions) sendMessage(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.SendMessage], uploads session.Uploads) (rest.Reply[contract.Session], error) {
 	req := session.SendRequest{Message: in.Body.Message, Reject: orZero(in.Body.OnBusy) == "reject", Uploads: uploads}
 	session, err := s.Sessions.Send(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
@@ -214,7 +206,6 @@ func (s *Sessions) beforeAnswer(ctx context.Context, in rest.Request[bySessionID
 	return req, s.Sessions.KeepLate(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID, req)
 }
 
-// answerInput serves POST …/sessions/{sessionId}/input.
 func (s *Sessions) answerInput(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.AnswerInput], req session.AnswerRequest) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Answer(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
 	return acceptedSession(session), err
@@ -231,7 +222,6 @@ func answerRequest(b contract.AnswerInput) session.AnswerRequest {
 	return req
 }
 
-// cancelSession serves POST …/sessions/{sessionId}/cancel.
 func (s *Sessions) cancelSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Cancel(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 	if session.Status.Stopped() {
@@ -240,7 +230,6 @@ func (s *Sessions) cancelSession(ctx context.Context, in rest.Request[bySessionI
 	return acceptedSession(session), err
 }
 
-// upgradeSession serves POST …/sessions/{sessionId}/upgrade.
 func (s *Sessions) upgradeSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
 	var session stoa.Session
 	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
@@ -250,7 +239,6 @@ func (s *Sessions) upgradeSession(ctx context.Context, in rest.Request[bySession
 	return rest.Reply[contract.Session]{Body: contractSession(session)}, err
 }
 
-// retrySession serves POST …/sessions/{sessionId}/retry.
 func (s *Sessions) retrySession(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.RetrySession]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Retry(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, orZero(in.Body.AcknowledgeEffects))
 	return acceptedSession(session), err

@@ -10,7 +10,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// createSpace serves POST /api/v1/spaces.
 func (s *Agents) createSpace(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateSpace]) (rest.Reply[contract.Space], error) {
 	space := stoa.Space{
 		AccountID: in.Caller.Account.ID, Name: in.Body.Name, Description: orZero(in.Body.Description),
@@ -35,7 +34,6 @@ func (s *Agents) checkSpace(space stoa.Space) error {
 	return checkMetadata(space.Metadata)
 }
 
-// listSpaces serves GET /api/v1/spaces.
 func (s *Agents) listSpaces(ctx context.Context, in rest.Request[contract.ListSpacesParams, rest.None]) (rest.Reply[rest.Page[contract.Space]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID, q.Q)
@@ -55,7 +53,6 @@ type getSpaceParams struct {
 	contract.GetSpaceParams
 }
 
-// getSpace serves GET /api/v1/spaces/{id}.
 func (s *Agents) getSpace(ctx context.Context, in rest.Request[getSpaceParams, rest.None]) (rest.Reply[contract.Space], error) {
 	space, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Space, error) {
 		return tx.Space(ctx, in.Caller.Account.ID, in.Params.ID)
@@ -68,7 +65,6 @@ type updateSpaceParams struct {
 	contract.UpdateSpaceParams
 }
 
-// updateSpace serves PATCH /api/v1/spaces/{id}.
 func (s *Agents) updateSpace(ctx context.Context, in rest.Request[updateSpaceParams, contract.UpdateSpace]) (rest.Reply[contract.Space], error) {
 	space, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Space, error) {
 		return tx.EditSpace(ctx, in.Caller.Account.ID, in.Params.ID, func(space *stoa.Space) error {
@@ -96,7 +92,6 @@ type deleteSpaceParams struct {
 	contract.DeleteSpaceParams
 }
 
-// deleteSpace serves DELETE /api/v1/spaces/{id}.
 func (s *Agents) deleteSpace(ctx context.Context, in rest.Request[deleteSpaceParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -119,7 +114,6 @@ type listSpaceAgentsParams struct {
 	contract.ListSpaceAgentsParams
 }
 
-// listSpaceAgents serves GET /api/v1/spaces/{id}/agents.
 func (s *Agents) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)

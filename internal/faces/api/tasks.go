@@ -23,7 +23,6 @@ const (
 	upcomingRuns      = 5
 )
 
-// createScheduledTask serves POST /api/v1/api-agents/{id}/scheduled-tasks.
 func (s *Sessions) createScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
 	var reply rest.Reply[contract.ScheduledTask]
 	b := in.Body
@@ -98,7 +97,6 @@ func parseSchedule(b contract.Schedule) (stoa.Schedule, error) {
 // given reports whether an optional member has a value.
 func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.IsNull() }
 
-// previewSchedule serves POST …/scheduled-tasks/preview.
 func (s *Sessions) previewSchedule(ctx context.Context, in rest.Request[byID, contract.PreviewSchedule]) (rest.Reply[contract.SchedulePreview], error) {
 	b := in.Body
 	if _, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) { return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
@@ -123,7 +121,6 @@ type listScheduledTasksParams struct {
 	contract.ListScheduledTasksParams
 }
 
-// listScheduledTasks serves GET /api/v1/api-agents/{id}/scheduled-tasks.
 func (s *Sessions) listScheduledTasks(ctx context.Context, in rest.Request[listScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID, q.Q)
@@ -140,7 +137,6 @@ type listSpaceScheduledTasksParams struct {
 	contract.ListSpaceScheduledTasksParams
 }
 
-// listSpaceScheduledTasks serves GET /api/v1/spaces/{id}/scheduled-tasks.
 func (s *Sessions) listSpaceScheduledTasks(ctx context.Context, in rest.Request[listSpaceScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID, q.Q)
@@ -165,7 +161,6 @@ type getScheduledTaskParams struct {
 	contract.GetScheduledTaskParams
 }
 
-// getScheduledTask serves GET …/scheduled-tasks/{taskId}.
 func (s *Sessions) getScheduledTask(ctx context.Context, in rest.Request[getScheduledTaskParams, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
@@ -203,7 +198,6 @@ type updateScheduledTaskParams struct {
 	contract.UpdateScheduledTaskParams
 }
 
-// updateScheduledTask serves PATCH …/scheduled-tasks/{taskId}.
 func (s *Sessions) updateScheduledTask(ctx context.Context, in rest.Request[updateScheduledTaskParams, contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
@@ -257,7 +251,6 @@ type deleteScheduledTaskParams struct {
 	contract.DeleteScheduledTaskParams
 }
 
-// deleteScheduledTask serves DELETE …/scheduled-tasks/{taskId}.
 func (s *Sessions) deleteScheduledTask(ctx context.Context, in rest.Request[deleteScheduledTaskParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -275,7 +268,6 @@ func (s *Sessions) deleteScheduledTask(ctx context.Context, in rest.Request[dele
 	return rest.NoContent(), err
 }
 
-// pauseScheduledTask serves POST …/scheduled-tasks/{taskId}/pause.
 func (s *Sessions) pauseScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Pause(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
@@ -283,7 +275,6 @@ func (s *Sessions) pauseScheduledTask(ctx context.Context, in rest.Request[byTas
 	return s.taskReply(t), err
 }
 
-// resumeScheduledTask serves POST …/scheduled-tasks/{taskId}/resume.
 func (s *Sessions) resumeScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Resume(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
@@ -304,7 +295,6 @@ func (s *Sessions) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest
 	return s.Worker.CheckCredits(ctx, in.Caller, s.Scheduler.RequestOf(t)), nil
 }
 
-// runScheduledTask serves POST …/scheduled-tasks/{taskId}/run.
 func (s *Sessions) runScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byTaskID, rest.None], credits error) (rest.Reply[contract.TaskRun], error) {
 	if credits != nil {
 		return rest.Reply[contract.TaskRun]{}, credits
@@ -320,7 +310,6 @@ type listTaskRunsParams struct {
 	contract.ListTaskRunsParams
 }
 
-// listTaskRuns serves GET …/scheduled-tasks/{taskId}/runs.
 func (s *Sessions) listTaskRuns(ctx context.Context, in rest.Request[listTaskRunsParams, rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)

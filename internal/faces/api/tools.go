@@ -321,7 +321,6 @@ type listSessionToolCallsParams struct {
 	contract.ListSessionToolCallsParams
 }
 
-// listSessionToolCalls serves GET …/sessions/{sessionId}/tool-calls.
 func (s *Sessions) listSessionToolCalls(ctx context.Context, in rest.Request[listSessionToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
@@ -332,7 +331,6 @@ func (s *Sessions) listSessionToolCalls(ctx context.Context, in rest.Request[lis
 	return rest.Reply[rest.Page[contract.AgentToolCall]]{Body: rest.NewPage(p, list, more, contractCall, placeOfCall)}, err
 }
 
-// listToolCalls serves GET /api/v1/tool-calls.
 func (s *Sessions) listToolCalls(ctx context.Context, in rest.Request[contract.ListToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
@@ -351,7 +349,6 @@ func (s *Sessions) listToolCalls(ctx context.Context, in rest.Request[contract.L
 	})
 }
 
-// getToolCall serves GET /api/v1/tool-calls/{id}.
 func (s *Sessions) getToolCall(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
 	call, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ExternalCall, error) {
 		return tx.ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
@@ -359,7 +356,6 @@ func (s *Sessions) getToolCall(ctx context.Context, in rest.Request[byID, rest.N
 	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
-// resolveToolCall serves POST /api/v1/tool-calls/{id}/resolve.
 func (s *Sessions) resolveToolCall(ctx context.Context, in rest.Request[byID, contract.ResolveToolCall]) (rest.Reply[contract.AgentToolCall], error) {
 	call, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ExternalCall, error) {
 		return s.Sessions.ResolveCall(ctx, tx, in.Caller, in.Params.ID, in.Body.Outcome, orZero(in.Body.Note))
@@ -367,7 +363,6 @@ func (s *Sessions) resolveToolCall(ctx context.Context, in rest.Request[byID, co
 	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
-// listInputs serves GET /api/v1/inputs.
 func (s *Sessions) listInputs(_ context.Context, in rest.Request[contract.ListInputsParams, rest.None]) (rest.Reply[rest.Page[contract.OpenInput]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, fmt.Sprint(q.Unclaimed))
@@ -390,7 +385,6 @@ func (s *Sessions) listInputs(_ context.Context, in rest.Request[contract.ListIn
 	})}, err
 }
 
-// claimInput serves POST /api/v1/inputs/{id}/claim.
 func (s *Sessions) claimInput(ctx context.Context, in rest.Request[byID, contract.ClaimInput]) (rest.Reply[contract.OpenInput], error) {
 	input, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Input, error) {
 		return s.Sessions.ClaimInput(ctx, tx, in.Caller, session.ClaimRequest{

@@ -200,7 +200,6 @@ func plainCell(s string) string {
 	return s
 }
 
-// reconcileUsage serves GET /api/v1/usage/reconcile.
 func (s *Books) reconcileUsage(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.Reconciliation], error) {
 	accountID := in.Caller.Account.ID
 	balance, err := s.Ledger.Balance(ctx, accountID)

@@ -55,7 +55,6 @@ func (s *Webhooks) beforeWebhook(ctx context.Context, in rest.Request[rest.None,
 	return rest.None{}, s.checkHook(ctx, in.Caller.Account.ID, in.Body.URL)
 }
 
-// createWebhook serves POST /api/v1/webhooks.
 func (s *Webhooks) createWebhook(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateWebhook], _ rest.None) (rest.Reply[contract.WebhookWithSecret], error) {
 	b := in.Body
 	w := stoa.Webhook{
@@ -150,7 +149,6 @@ func (s *Webhooks) withSecret(w stoa.Webhook, secret string, previousEnds time.T
 	return reply
 }
 
-// listWebhooks serves GET /api/v1/webhooks.
 func (s *Webhooks) listWebhooks(ctx context.Context, in rest.Request[contract.ListWebhooksParams, rest.None]) (rest.Reply[rest.Page[contract.Webhook]], error) {
 	accountID := in.Caller.Account.ID
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID, in.Params.Q)
@@ -163,7 +161,6 @@ func (s *Webhooks) webhookReply(w stoa.Webhook) rest.Reply[contract.Webhook] {
 	return rest.Reply[contract.Webhook]{ETag: revisionETag(w.Revision), Body: s.contractWebhook(w)}
 }
 
-// getWebhook serves GET /api/v1/webhooks/{id}.
 func (s *Webhooks) getWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
 	w, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
 		return hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
@@ -176,7 +173,6 @@ type updateWebhookParams struct {
 	contract.UpdateWebhookParams
 }
 
-// updateWebhook serves PATCH /api/v1/webhooks/{id}.
 func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebhookParams, contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
 	b := in.Body
 	if err := s.checkHook(ctx, in.Caller.Account.ID, b.URL); err != nil {
@@ -216,7 +212,6 @@ type deleteWebhookParams struct {
 	contract.DeleteWebhookParams
 }
 
-// deleteWebhook serves DELETE /api/v1/webhooks/{id}.
 func (s *Webhooks) deleteWebhook(ctx context.Context, in rest.Request[deleteWebhookParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -231,7 +226,6 @@ func (s *Webhooks) deleteWebhook(ctx context.Context, in rest.Request[deleteWebh
 	})
 }
 
-// testWebhook serves POST /api/v1/webhooks/{id}/test.
 func (s *Webhooks) testWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 	if err != nil {
@@ -246,7 +240,6 @@ func accepted(d store.Delivery) rest.Reply[contract.Delivery] {
 	return rest.Reply[contract.Delivery]{Status: http.StatusAccepted, Location: deliveryPath(d.WebhookID, d.ID), Body: contractDelivery(d, true)}
 }
 
-// rotateWebhookSecret serves POST /api/v1/webhooks/{id}/rotate-secret.
 func (s *Webhooks) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateWebhookSecret]) (rest.Reply[contract.WebhookWithSecret], error) {
 	if _, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 		return rest.Reply[contract.WebhookWithSecret]{}, err
@@ -259,7 +252,6 @@ func (s *Webhooks) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in res
 	return s.withSecret(w, secret, until), err
 }
 
-// enableWebhook serves POST /api/v1/webhooks/{id}/enable.
 func (s *Webhooks) enableWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
 	w, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
 		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
@@ -273,7 +265,6 @@ func (s *Webhooks) enableWebhook(ctx context.Context, in rest.Request[byID, rest
 	return s.webhookReply(w), err
 }
 
-// recoverWebhook serves POST /api/v1/webhooks/{id}/recover.
 func (s *Webhooks) recoverWebhook(ctx context.Context, in rest.Request[byID, contract.RecoverWebhook]) (rest.Reply[contract.WebhookRecovery], error) {
 	since, until := in.Body.Since.Time(), time.Now()
 	if t, err := in.Body.Until.Get(); err == nil {
@@ -297,7 +288,6 @@ type listDeliveriesParams struct {
 	contract.ListDeliveriesParams
 }
 
-// listDeliveries serves GET /api/v1/webhooks/{id}/deliveries.
 func (s *Webhooks) listDeliveries(ctx context.Context, in rest.Request[listDeliveriesParams, rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, q.ID, q.Status, q.Type)
@@ -318,7 +308,6 @@ func (s *Webhooks) listDeliveries(ctx context.Context, in rest.Request[listDeliv
 	})
 }
 
-// getDelivery serves GET /api/v1/webhooks/{id}/deliveries/{deliveryId}.
 func (s *Webhooks) getDelivery(ctx context.Context, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	return read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.Delivery], error) {
@@ -331,7 +320,6 @@ func (s *Webhooks) getDelivery(ctx context.Context, in rest.Request[byDeliveryID
 	})
 }
 
-// redeliver serves POST /api/v1/webhooks/{id}/deliveries/{deliveryId}/redeliver.
 func (s *Webhooks) redeliver(ctx context.Context, tx *store.Tx, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	if _, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 		return rest.Reply[contract.Delivery]{}, err
