@@ -62,8 +62,6 @@ type driver struct {
 	streams              int
 	slowDelay            time.Duration
 	idleConnections      int
-	soak                 time.Duration
-	soakRate             float64
 
 	dir       string            // for all files written
 	files     int               // limit of open files
@@ -89,7 +87,6 @@ The default takes five minutes. Some runs:
   go run ./e2e/bench -targets stoa -modes whole -budgets 0,3   what three budgets cost a call
   go run ./e2e/bench -modes slow -streams 9900           many streams; needs twice the open files
   go run ./e2e/bench -modes sessions -targets stoa       sessions from their start to their answer
-  go run ./e2e/bench -soak 1h                            does anything grow?
 
 Flags:
 `
@@ -149,9 +146,6 @@ func run(ctx context.Context, args []string, files int) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.soak > 0 {
-		return d.runSoak(ctx, gateways)
-	}
 	samples, err := d.measure(ctx, gateways)
 	if err != nil {
 		return err
@@ -210,8 +204,6 @@ func (d *driver) flags(args []string) error {
 	f.IntVar(&d.streams, "streams", 1000, "slow streams at a time")
 	f.DurationVar(&d.slowDelay, "delay", 0, "between two deltas of a slow stream (default: 10,000 deltas a second in all)")
 	f.IntVar(&d.idleConnections, "idle", 10000, "idle connections")
-	f.DurationVar(&d.soak, "soak", 0, "instead: work of all kinds for so long on the first store, and fail if the process grows")
-	f.Float64Var(&d.soakRate, "soak-rate", 20, "requests a second of a soak")
 	f.StringVar(&d.dir, "dir", "", "directory for stores and logs, kept (default: a temporary one)")
 	env := f.String("env", "", "environment of Stoa, with commas: GOGC=200,GODEBUG=…")
 	f.Usage = func() {

@@ -118,20 +118,6 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Quit ends the process by SIGQUIT, upon which Go prints all stacks, and waits for
-// it.
-func (p *Process) Quit() error {
-	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-		return err
-	}
-	select {
-	case <-p.ends:
-		return nil
-	case <-time.After(stopTimeout):
-		return errors.New("the process outlives SIGQUIT")
-	}
-}
-
 // Usage is the consumption of a process since its start.
 type Usage struct {
 	CPU   time.Duration // user and system, of all threads, also of ended ones
@@ -206,24 +192,6 @@ func Family(pid int) (sum time.Duration, err error) {
 func (p *Process) Memory() (int64, error) {
 	fields, err := numbers(fmt.Sprintf("/proc/%d/status", p.PID()))
 	return fields["VmRSS"] << 10, err
-}
-
-// Counts are values that must not grow in a long run.
-type Counts struct {
-	Threads     int64
-	Descriptors int64
-}
-
-// Counts returns the numbers of threads and descriptors of the process.
-func (p *Process) Counts() (c Counts, err error) {
-	fields, err := numbers(fmt.Sprintf("/proc/%d/status", p.PID()))
-	if err != nil {
-		return c, err
-	}
-	c.Threads = fields["Threads"]
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID()))
-	c.Descriptors = int64(len(open))
-	return c, err
 }
 
 // numbers reads a file of lines of a name, a colon and a number.
