@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	minPrefix = 4  // letters of the shortest beginning that is searched, except in Hangul
+	minPrefix = 4  // minimum length of a prefix search, in letters (Hangul has none)
 	maxTerms  = 32 // terms of a query; further ones are ignored
 	maxParts  = 64 // parts of a query that are looked up; further ones are ignored
 	maxJoined = 4  // words of a query that are also searched as one word

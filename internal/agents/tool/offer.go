@@ -17,7 +17,7 @@ import (
 // Limits of the tools of an agent, of programs and connections together.
 const (
 	MaxOffered   = 64
-	MaxTokens    = 16_000 // of all definitions, estimated
+	MaxTokens    = 16_000 // estimated tokens of all tool definitions, which each call sends
 	shownText    = 2_000  // characters of a tool's description for a model
 	shownTitle   = 200
 	shownRemarks = 1_000 // characters of a description inside a schema

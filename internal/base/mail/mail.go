@@ -256,7 +256,7 @@ func refusal(err error, msg *gomail.Msg) error {
 		return e
 	}
 	e.Code, e.Reply = of.ErrorCode(), cut(err.Error())
-	e.Permanent = !of.IsTemp() && of.Reason != gomail.ErrSMTPMailFrom // a sender that the server refuses is a setting
+	e.Permanent = !of.IsTemp() && of.Reason != gomail.ErrSMTPMailFrom // a setting mends a refused sender, and then the mail can be sent
 	if aboutHelo.MatchString(e.Reply) {
 		e.Reply, e.Permanent = e.Reply+heloHint, false
 	}

@@ -70,7 +70,7 @@ type Base struct {
 	running   ratelimit.Slots // requests, by account
 	wrong     ratelimit.Rates // of requests with wrong keys, by slots of addresses
 	parsing   ratelimit.Turns // of large bodies, by account
-	lingering ratelimit.Slots // see [inbody.linger], by address and ""
+	lingering ratelimit.Slots // see [bodyReader.linger], by address and ""
 	bodies    budget
 	origins   http.CrossOriginProtection
 	addresses maphash.Seed // of the table of addresses; see [Base.WrongKey]

@@ -41,7 +41,7 @@ const (
 	firstBuffer = 4 << 10
 )
 
-// An inbody is the body of a request as it arrives: every read has a deadline that is
+// A bodyReader is the body of a request as it arrives: every read has a deadline that is
 // extended while bytes arrive.
 //
 // The connection is reused only if the body was read to its end before the reply began;
@@ -50,7 +50,7 @@ const (
 // unread rest after the handler would make it read the connection twice. Closing the
 // connection after every error was rejected: a client with a wrong key would dial again
 // for each request.
-type inbody struct {
+type bodyReader struct {
 	io.ReadCloser // of net/http
 	rc            *http.ResponseController
 	idle          time.Duration
@@ -64,7 +64,7 @@ type inbody struct {
 }
 
 // Read reads with a deadline; see [bodyIdle] and [bodyRate].
-func (b *inbody) Read(p []byte) (int, error) {
+func (b *bodyReader) Read(p []byte) (int, error) {
 	now := time.Now()
 	if b.started.IsZero() {
 		b.started = now
@@ -87,11 +87,11 @@ func (b *inbody) Read(p []byte) (int, error) {
 }
 
 // unread reports whether there is a body that was not read to its end.
-func (b *inbody) unread() bool { return b != nil && !b.ended }
+func (b *bodyReader) unread() bool { return b != nil && !b.ended }
 
 // settle runs before a reply begins. It reads the rest of a small unread body, or
 // reports that the connection cannot be reused.
-func (b *inbody) settle(status int) (closing bool) {
+func (b *bodyReader) settle(status int) (closing bool) {
 	if !b.unread() {
 		return false
 	}
@@ -112,7 +112,7 @@ func (b *inbody) settle(status int) (closing bool) {
 
 // linger runs after the reply of a connection that will be closed: it keeps reading
 // briefly, if enter allows it.
-func (b *inbody) linger(status int, enter func() (leave func(), ok bool)) {
+func (b *bodyReader) linger(status int, enter func() (leave func(), ok bool)) {
 	if status == 0 || !b.unread() || b.expectsAnswer && b.n == 0 {
 		return
 	}

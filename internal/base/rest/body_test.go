@@ -38,7 +38,7 @@ func TestABodyMustKeepComing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				theirs, ours := net.Pipe()
-				in := &inbody{ReadCloser: ours, rc: http.NewResponseController(pipeWriter{Conn: ours}), idle: bodyIdle, announced: -1}
+				in := &bodyReader{ReadCloser: ours, rc: http.NewResponseController(pipeWriter{Conn: ours}), idle: bodyIdle, announced: -1}
 				cut := make(chan struct{})
 				go func() {
 					defer theirs.Close()

@@ -37,10 +37,10 @@ type Exchange struct {
 
 	change *change // for the audit log; nil if it does not record the operation
 
-	in      *inbody // nil if there is no body
-	maxBody int64   // maximum size for the operation, in bytes
-	held    int64   // bytes of the budget of bodies
-	counted bool    // by [Base.enterRequest]
+	in      *bodyReader // nil if there is no body
+	maxBody int64       // maximum size for the operation, in bytes
+	held    int64       // bytes of the budget of bodies
+	counted bool        // by [Base.enterRequest]
 }
 
 // Context returns the context for a handler of the control plane. It does not end when
@@ -86,7 +86,7 @@ func (x *Exchange) takeBody(idle time.Duration) {
 	}
 	rc := http.NewResponseController(x.ResponseWriter)
 	_ = rc.EnableFullDuplex() // so that net/http does not read the rest of a body
-	x.in = &inbody{
+	x.in = &bodyReader{
 		ReadCloser: x.HTTP.Body, rc: rc, idle: idle, announced: x.HTTP.ContentLength,
 		expectsAnswer: strings.EqualFold(x.HTTP.Header.Get("Expect"), "100-continue"),
 	}

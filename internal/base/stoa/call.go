@@ -46,7 +46,7 @@ type Call struct {
 	Account      string // the account's id
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // the reply is not visible before Finished, so it may restart after its first text
-	KeepsParts   bool   // the reader keeps and pays the part of a reply that ended because it read nothing
+	KeepsParts   bool   // the caller keeps, and pays for, what arrived before it read too slowly
 	Whole        bool   // the reply is requested from the vendor whole instead of streamed
 	Thread       uint64 // hash of the account and the conversation: equal routes are chosen by it
 	Prefer       *State // without its data: its route is tried first; nil means the configured order

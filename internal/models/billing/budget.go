@@ -181,7 +181,7 @@ func (l *Ledger) loadBudgets(ctx context.Context, a *account) (*budgetList, erro
 	return list, nil
 }
 
-// claims returns the windows that count a call, without their state.
+// claims returns the budget windows that apply to a call, without their state.
 func (list *budgetList) claims(of stoa.Spenders, dayLimit stoa.Credits, at time.Time) (claims []claim) {
 	if dayLimit > 0 {
 		begin, end := period(stoa.BudgetDay, at, time.UTC)

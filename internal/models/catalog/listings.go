@@ -9,7 +9,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// MaxListed is the maximum number of models of a server that can be called by their names.
+// MaxListed limits how many of a server's own models can be called by name.
 const MaxListed = 1000
 
 // maxModels is the maximum number of models with listed ones; the contract allows 10,000.

@@ -165,7 +165,7 @@ func (h *Handler) end() {
 	})
 }
 
-// Release ends all requests held by the order hold, permanently.
+// Release releases the requests that the order "hold" blocks, and disables it.
 func (h *Handler) Release() {
 	h.update(func() {
 		select {
