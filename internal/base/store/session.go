@@ -367,5 +367,5 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 
 // SessionReceipts lists the charges of a session's steps.
 func (tx *Tx) SessionReceipts(ctx context.Context, accountID, sessionID string, p Page) ([]Receipt, bool, error) {
-	return page(ctx, tx, p, scanReceipt, `SELECT `+readColumns+` FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> ''`, accountID, sessionID)
+	return page(ctx, tx, p, receiptScan(), `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> ''`, accountID, sessionID)
 }
