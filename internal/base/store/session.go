@@ -34,19 +34,7 @@ type SessionRow struct {
 	MaxSpend stoa.Credits
 	// Config is the configuration of a draft. [Tx.InsertSession] stores it; only
 	// [Tx.SessionConfig] reads it.
-	Config SessionConfig
-}
-
-// A SessionConfig is the configuration that a draft can change from the version of the
-// agent. Its limits are the session's.
-type SessionConfig struct {
-	Instructions string
-	Model        string
-	DriveAccess  stoa.DriveAccess
-	VisitorDrive stoa.VisitorDrive
-	Tools        []stoa.AgentTool
-	CompactAt    int // see [stoa.Agent]
-	Tables       bool
+	Config stoa.AgentSettings
 }
 
 const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.agent_version, s.mode, s.status, s.reply_id, s.queued_messages,
@@ -157,18 +145,18 @@ func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 }
 
 // SessionConfig returns the configuration of a session: its draft or else the version that
-// it pinned (see [Tx.PinnedVersion]).
-func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (SessionConfig, error) {
+// it pinned (see [Tx.PinnedVersion]). Its limits and its time zone are those of the session.
+func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (stoa.AgentSettings, error) {
 	if !r.Draft {
 		v, err := tx.PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
-		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess, VisitorDrive: v.VisitorDrive, Tools: v.Tools, CompactAt: v.CompactAt, Tables: v.Tables}, err
+		return v.AgentSettings, err
 	}
 	var text string
 	found, err := tx.Get(ctx, `SELECT draft FROM sessions WHERE account_id = $1 AND id = $2 LIMIT 1`, []any{r.AccountID, r.ID}, &text)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
 	}
-	var c SessionConfig
+	var c stoa.AgentSettings
 	if err == nil {
 		err = jsonx.Unmarshal([]byte(text), &c)
 	}
