@@ -120,14 +120,19 @@ const (
 )
 
 // ActiveStatuses are those of a session whose turn has not ended, EndedStatuses the
-// others.
+// others. BusyStatuses are the active ones that do not need a client. All code that means a set of
+// statuses uses these lists, also in SQL; a test compares them with the tables and indexes.
 var (
-	ActiveStatuses = []SessionStatus{SessionQueued, SessionRunning, SessionWaiting}
+	BusyStatuses   = []SessionStatus{SessionQueued, SessionRunning}
+	ActiveStatuses = append(slices.Clone(BusyStatuses), SessionWaiting)
 	EndedStatuses  = []SessionStatus{SessionCompleted, SessionFailed, SessionCancelled}
 )
 
 // Stopped reports whether a client's polling ends at this status.
-func (s SessionStatus) Stopped() bool { return s != SessionQueued && s != SessionRunning }
+func (s SessionStatus) Stopped() bool { return !slices.Contains(BusyStatuses, s) }
+
+// Ended reports whether the turn has ended.
+func (s SessionStatus) Ended() bool { return slices.Contains(EndedStatuses, s) }
 
 // A SessionMode is the kind of a conversation.
 type SessionMode string
@@ -150,8 +155,6 @@ func (s SessionStatus) CanBecome(next SessionStatus) bool {
 		return next != SessionRunning // queued again when its worker is lost
 	case SessionWaiting:
 		return next == SessionQueued || next == SessionFailed || next == SessionCancelled
-	case SessionCompleted, SessionFailed, SessionCancelled:
-		return next == SessionQueued
 	}
-	return false
+	return s.Ended() && next == SessionQueued
 }

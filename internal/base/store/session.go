@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"stoa/internal/base/db"
@@ -306,13 +308,29 @@ func (tx *Tx) SessionIDs(ctx context.Context, accountID, agentID string, limit i
 // ActiveSessions returns the ids of an agent's sessions that run or are queued.
 func (tx *Tx) ActiveSessions(ctx context.Context, accountID, agentID string) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
-		AND status IN ('queued', 'running') ORDER BY created_at, id`, accountID, agentID)
+		AND status IN `+busyStatuses+` ORDER BY created_at, id`, accountID, agentID)
 }
 
 // WaitingSessions returns the ids of up to limit sessions of an agent that wait for input.
 func (tx *Tx) WaitingSessions(ctx context.Context, accountID, agentID string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
 		AND status = 'waiting_for_input' ORDER BY created_at, id LIMIT $3`, accountID, agentID, limit)
+}
+
+// Sets of statuses of sessions and of runs, as SQL.
+var (
+	busyStatuses   = statusList(stoa.BusyStatuses)
+	activeStatuses = statusList(stoa.ActiveStatuses)
+	endedStatuses  = statusList(stoa.EndedStatuses)
+	endedRuns      = statusList(append(slices.Clip(stoa.EndedStatuses), stoa.RunSkipped))
+)
+
+func statusList(list []stoa.SessionStatus) string {
+	words := make([]string, len(list))
+	for i, status := range list {
+		words[i] = "'" + string(status) + "'"
+	}
+	return "(" + strings.Join(words, ", ") + ")"
 }
 
 func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {

@@ -116,7 +116,7 @@ func (tx *Tx) SaveRun(ctx context.Context, r *stoa.TaskRun) (bool, error) {
 // session frees it for runs that wait for it.
 func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
 	t := s.Turn
-	ended := t.Status.Stopped() && t.Status != stoa.SessionWaiting
+	ended := t.Status.Ended()
 	if t.StartedAt.IsZero() && t.Status == stoa.SessionRunning {
 		t.StartedAt = tx.Now
 	}
@@ -126,7 +126,7 @@ func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
 	if err != nil || n > 0 || !ended {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE task_runs SET settle = 1 WHERE waiting = 'overlap' AND status IN ('queued', 'running', 'waiting_for_input')
+	_, err = tx.Exec(ctx, `UPDATE task_runs SET settle = 1 WHERE waiting = 'overlap' AND status IN `+activeStatuses+`
 		AND task_id = (SELECT task_id FROM task_runs WHERE id = $1)`, s.Trigger.ID)
 	return err
 }
@@ -134,7 +134,7 @@ func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
 // ActiveRuns returns a task's runs that have not ended, waiting ones included,
 // oldest first.
 func (tx *Tx) ActiveRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, error) {
-	return tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.task_id = $1 AND r.status IN ('queued', 'running', 'waiting_for_input')
+	return tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.task_id = $1 AND r.status IN `+activeStatuses+`
 		ORDER BY r.scheduled_for, r.id`, taskID)
 }
 
@@ -187,7 +187,7 @@ func (tx *Tx) TrimRuns(ctx context.Context, taskID string, keep int, through tim
 	if err != nil || !found {
 		return time.Time{}, err
 	}
-	n, err := tx.Exec(ctx, `DELETE FROM task_runs WHERE task_id = $1 AND status IN ('completed', 'failed', 'cancelled', 'skipped') AND settle = 0
+	n, err := tx.Exec(ctx, `DELETE FROM task_runs WHERE task_id = $1 AND status IN `+endedRuns+` AND settle = 0
 		AND scheduled_for < $2 AND (scheduled_for <= $3 OR trigger_kind = 'manual')`, taskID, oldest, db.Micros(through))
 	if err != nil || n == 0 {
 		return time.Time{}, err
