@@ -65,6 +65,19 @@ func (t *table[T]) columnsOf(prefix string) string {
 	return strings.Join(read, ", ")
 }
 
+// columnsOrZero is like columnsOf for the optional table of an outer join.
+func (t *table[T]) columnsOrZero(prefix string) string {
+	var read []string
+	for _, f := range t.fields {
+		zero := "0"
+		if f.form == "string" {
+			zero = "''"
+		}
+		read = append(read, "COALESCE("+prefix+f.column+", "+zero+")")
+	}
+	return strings.Join(read, ", ")
+}
+
 // excluded returns the assignments of an INSERT … ON CONFLICT DO UPDATE of all columns.
 func (t *table[T]) excluded() string {
 	var set []string
