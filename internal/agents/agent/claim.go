@@ -26,8 +26,6 @@ var (
 )
 
 const (
-	pollShared = time.Second      // polling interval when other processes write to the store too
-	pollAlone  = 15 * time.Second // polling interval otherwise: changes wake the loop, so this only recovers missed wakeups
 	strayEvery = 5 * time.Second
 	minShare   = 16 // sessions that an account may run here; or a quarter of the workers, if that is more
 	claimBatch = 32 // maximum number of sessions claimed in one transaction
@@ -55,7 +53,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	if w.cfg.Shared {
 		helpers.Go(func() { w.cancelLoop(ctx, done) })
-		helpers.Go(func() { w.sessions.FollowPeers(ctx, pollShared) })
+		helpers.Go(func() { w.sessions.FollowPeers(ctx, stoa.PollShared) })
 	}
 	w.claimLoop(ctx, &turns)
 
@@ -82,21 +80,13 @@ func (w *Worker) Run(ctx context.Context) error {
 // claimLoop claims and sweeps until ctx ends. It reads the rows when it is woken, when known
 // work becomes due, and at least once per polling interval.
 func (w *Worker) claimLoop(ctx context.Context, turns *sync.WaitGroup) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.alarm.C():
-		case <-timer.C:
-		}
+	stoa.Poll(ctx, w.alarm.C(), nil, func() time.Duration {
 		w.alarm.Looking()
-		next := time.Now().Add(w.poll())
+		next := time.Now().Add(stoa.PollEvery(w.cfg.Shared))
 		work, err := w.pendingWork(ctx)
 		if err != nil {
 			w.report(ctx, "the queue could not be read", err)
-			next = time.Now().Add(pollShared)
+			next = time.Now().Add(stoa.PollShared)
 		}
 		for _, at := range []time.Time{work.WakeAt, work.DueAt} {
 			if !at.IsZero() && at.Before(next) {
@@ -109,16 +99,8 @@ func (w *Worker) claimLoop(ctx context.Context, turns *sync.WaitGroup) {
 				w.report(ctx, "sessions could not be claimed", err)
 			}
 		}
-		timer.Reset(max(time.Until(next), time.Millisecond))
-	}
-}
-
-// poll returns the polling interval.
-func (w *Worker) poll() time.Duration {
-	if w.cfg.Shared {
-		return pollShared
-	}
-	return pollAlone
+		return max(time.Until(next), time.Millisecond)
+	})
 }
 
 // claim claims sessions from the queue, one per account in round-robin order, and starts

@@ -173,7 +173,7 @@ func (w *Worker) overdue(row *store.SessionRow) bool {
 // cancelLoop stops the turns that other processes have cancelled, until over is closed, that
 // is, until the last run has ended.
 func (w *Worker) cancelLoop(ctx context.Context, over <-chan struct{}) {
-	every := time.NewTicker(pollShared)
+	every := time.NewTicker(stoa.PollShared)
 	defer every.Stop()
 	reading := context.WithoutCancel(ctx)
 	for {

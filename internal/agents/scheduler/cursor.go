@@ -15,7 +15,7 @@ import (
 const (
 	steadyFor   = 5 * time.Minute // without a step, and then
 	correctEach = time.Minute     // interval of the searches for tasks that are ahead of it
-	stepForward = time.Minute     // a larger difference between two readings is a step; passes are at most pollAlone apart
+	stepForward = time.Minute     // a larger difference between two readings is a step; passes are at most stoa.PollAlone apart
 	stepBack    = time.Second
 )
 

@@ -87,8 +87,6 @@ func (s *Scheduler) report(ctx context.Context, what string, err error) {
 func (s *Scheduler) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
 const (
-	pollShared        = time.Second           // polling interval when other processes write to the store too
-	pollAlone         = 15 * time.Second      // polling interval otherwise: changes wake the loop, so this only recovers missed wakeups
 	dueBatch          = 25                    // tasks per transaction, so that other writers do not wait long
 	rowsBatch         = 2000                  // approximate maximum of rows per transaction
 	batchPause        = 10 * time.Millisecond // after a transaction that processed many instants
@@ -98,23 +96,15 @@ const (
 
 // Run starts due runs until ctx ends. It sleeps until the next instant or a change.
 func (s *Scheduler) Run(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.wakeup:
-		case <-s.sessions.RunsChanged():
-		case <-timer.C:
-		}
+	stoa.Poll(ctx, s.wakeup, s.sessions.RunsChanged(), func() time.Duration {
 		wait, err := s.look(ctx)
 		if err != nil {
 			s.report(ctx, "the scheduled tasks could not be read", err)
-			wait = pollShared
+			wait = stoa.PollShared
 		}
-		timer.Reset(wait)
-	}
+		return wait
+	})
+	return nil
 }
 
 // look does all pending work, and returns the time until the next work.
@@ -124,10 +114,7 @@ func (s *Scheduler) look(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	// The clock may be set at any time, and other processes may write the rows.
-	wait := pollAlone
-	if s.cfg.Shared {
-		wait = pollShared
-	}
+	wait := stoa.PollEvery(s.cfg.Shared)
 	if !next.IsZero() {
 		wait = min(wait, next.Sub(s.now()))
 	}
@@ -190,7 +177,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 			return todo.NextAt, todo.Capacity, err
 		case done > 0:
 		case due: // another process works on the rest
-			return pass.Add(pollShared), todo.Capacity, nil
+			return pass.Add(stoa.PollShared), todo.Capacity, nil
 		case todo.NextAt.IsZero() || todo.NextAt.After(s.now()):
 			return todo.NextAt, todo.Capacity, nil
 		default:

@@ -361,7 +361,7 @@ func (c *transition) session(r *stoa.TaskRun) (stoa.Session, error) {
 	if t.SessionPolicy == stoa.SessionReuse && t.SessionID != "" {
 		row, err := c.tx.LockSession(c.ctx, t.AccountID, t.AgentID, t.SessionID)
 		switch {
-		case err == nil && (!row.Status.Stopped() || row.Status == stoa.SessionWaiting):
+		case err == nil && !row.Status.Ended():
 			return row.Session, stoa.Errorf(stoa.CodeSessionBusy, "The session of this task is %s. Wait until it has ended.", row.Status)
 		case err == nil:
 			return c.s.sessions.Send(c.ctx, c.tx, caller, t.AgentID, t.SessionID, session.SendRequest{Message: t.Message, Reject: true, ScheduledFor: r.ScheduledFor})

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"stoa/internal/base/cluster"
@@ -52,7 +51,7 @@ func (s *Sessions) remove(ctx context.Context, accountID, id string, may func(*s
 // time, and returns their number.
 func (s *Sessions) RemoveEnded(ctx context.Context, before time.Time) (n int64, err error) {
 	ended := func(row *store.SessionRow) bool {
-		return slices.Contains(stoa.EndedStatuses, row.Status) && row.UpdatedAt.Before(before)
+		return row.Status.Ended() && row.UpdatedAt.Before(before)
 	}
 	for after, more := "", true; more; {
 		var refs []store.Ref
@@ -79,7 +78,7 @@ const endedPage = 100
 
 // endNow cancels the turn, if it has not ended, of a session whose row is removed.
 func (s *Sessions) endNow(ctx context.Context, tx *store.Tx, row *store.SessionRow, reason string) error {
-	if row.Status.Stopped() && row.Status != stoa.SessionWaiting {
+	if row.Status.Ended() {
 		return nil
 	}
 	t := s.transition(ctx, tx, row)

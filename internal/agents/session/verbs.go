@@ -98,7 +98,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		AgentVersion: agent.Version, Draft: req.Draft != nil, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
 		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: append(WithheldTools(agent, req), unavailable...),
-	}, Timezone: req.Timezone, Config: store.SessionConfig{Instructions: agent.Instructions, Model: agent.Model, DriveAccess: agent.DriveAccess, VisitorDrive: agent.VisitorDrive, Tools: agent.Tools, CompactAt: agent.CompactAt, Tables: agent.Tables}}
+	}, Timezone: req.Timezone, Config: agent.AgentSettings}
 	t := s.transition(ctx, tx, row)
 	message := stoa.NewID("msg")
 	t.newTurn(message, 0)
@@ -284,7 +284,7 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 			t.refuse(c.Key.ID, req.Message)
 		case confirmation:
 			t.declineBy(req.EmbedID, req.Message)
-		case !row.Status.Stopped() || row.Status == stoa.SessionWaiting:
+		case !row.Status.Ended():
 			if req.Reject {
 				return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is still busy with its last message. Wait until it stops, or send the message with onBusy \"enqueue\".").After(time.Second)
 			}
@@ -491,7 +491,7 @@ func (s *Sessions) Upgrade(ctx context.Context, tx *store.Tx, c stoa.Caller, age
 		switch {
 		case row.Mode == stoa.ModeOnce:
 			return false, stoa.Errorf(stoa.CodeSessionFinished, "A session of mode \"once\" has one turn. Start another session.")
-		case !row.Status.Stopped() || row.Status == stoa.SessionWaiting:
+		case !row.Status.Ended():
 			return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is %s. Cancel it first, or wait until it stops.", row.Status)
 		case row.AgentVersion == agent.Version && !row.Draft:
 			return false, nil

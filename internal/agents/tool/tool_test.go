@@ -409,7 +409,7 @@ func TestSlowServersDelayNoRefresh(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if _, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: account, SpaceID: space.ID, Name: "a", Tools: []stoa.AgentTool{{Type: stoa.ToolConnection, ConnectionID: c.ID}}}); err != nil {
+				if _, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: account, SpaceID: space.ID, Name: "a", AgentSettings: stoa.AgentSettings{Tools: []stoa.AgentTool{{Type: stoa.ToolConnection, ConnectionID: c.ID}}}}); err != nil {
 					return err
 				}
 				live = c

@@ -52,9 +52,7 @@ const (
 )
 
 const (
-	pollShared   = time.Second      // polling interval when other processes write to the store too
-	pollAlone    = 15 * time.Second // polling interval otherwise: commits wake the loop
-	lookGap      = 10 * time.Millisecond
+	lookGap      = 10 * time.Millisecond // after each Look, so that the next one finds all commits in the meantime
 	sweepEvery   = time.Minute
 	unreadableIn = time.Minute // pause before a webhook with an unreadable secret is tried again
 	holdBatch    = 500
@@ -157,17 +155,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.report(ctx, "the outbox of webhooks could not be read", err)
 	}
 	defer d.requests.Wait()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	swept := time.Time{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.store.Outbox():
-		case <-d.wakeup:
-		case <-timer.C:
-		}
+	stoa.Poll(ctx, d.store.Outbox(), d.wakeup, func() time.Duration {
 		if now := d.now(); now.Sub(swept) >= sweepEvery || now.Before(swept) {
 			swept = now
 			if err := d.Sweep(ctx); err != nil {
@@ -177,23 +166,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		wait, err := d.Look(ctx)
 		if err != nil {
 			d.report(ctx, "the outbox of webhooks could not be read", err)
-			wait = pollShared
+			wait = stoa.PollShared
 		}
-		timer.Reset(max(wait, lookGap))
-		if ctx.Err() == nil {
-			d.gap(ctx)
-		}
-	}
-}
-
-// gap delays the next Look, so that it finds all commits in the meantime.
-func (d *Dispatcher) gap(ctx context.Context) {
-	timer := time.NewTimer(lookGap)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+		stoa.Sleep(ctx, lookGap)
+		return wait - lookGap
+	})
+	return nil
 }
 
 // begin frees the deliveries that an earlier process was sending, if no other process can
@@ -221,10 +199,7 @@ func (d *Dispatcher) Look(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	now, wait := d.now(), pollAlone
-	if d.cfg.Shared {
-		wait = pollShared
-	}
+	now, wait := d.now(), stoa.PollEvery(d.cfg.Shared)
 	var ready []store.DueWebhook
 	for _, w := range due {
 		if w.DueAt.After(now) {

@@ -103,7 +103,7 @@ func TestAMailSaysWhatAPersonKnows(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		a, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: b.account.ID, SpaceID: space.ID, Name: "Support\r\nBcc: eve@example.com", Timezone: "Asia/Tokyo"})
+		a, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: b.account.ID, SpaceID: space.ID, Name: "Support\r\nBcc: eve@example.com", AgentSettings: stoa.AgentSettings{Timezone: "Asia/Tokyo"}})
 		if err != nil {
 			return err
 		}

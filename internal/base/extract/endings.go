@@ -8,6 +8,10 @@ import (
 	"strings"
 )
 
+// Version is the version of the readers. Stored texts of an older version are read again, so a new kind of
+// document raises it.
+const Version = 6
+
 // An ending describes the files whose names end with it. endings is the only table of endings of documents:
 // the drive, uploads and the chat's file dialog read it.
 type ending struct {

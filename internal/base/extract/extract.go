@@ -12,9 +12,6 @@ import (
 	"time"
 )
 
-// Version is the version of the readers. Stored texts of an older version are read again.
-const Version = 6
-
 // Limits of the text of one document. What exceeds them is left out, and the status is
 // [Partial].
 const (

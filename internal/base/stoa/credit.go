@@ -32,12 +32,12 @@ func (c Credits) String() string {
 // ones and those written to a cache; CacheWriteTokens includes those written for a long
 // lifetime; OutputTokens includes the reasoning ones.
 type Usage struct {
-	InputTokens          int64
-	CachedTokens         int64
-	CacheWriteTokens     int64
-	CacheWriteLongTokens int64
-	OutputTokens         int64
-	ReasoningTokens      int64
+	InputTokens          int64 `db:"input_tokens"`
+	CachedTokens         int64 `db:"cached_tokens"`
+	CacheWriteTokens     int64 `db:"cache_write_tokens"`
+	CacheWriteLongTokens int64 `db:"cache_write_long_tokens"`
+	OutputTokens         int64 `db:"output_tokens"`
+	ReasoningTokens      int64 `db:"reasoning_tokens"`
 }
 
 // Total is input plus output.
@@ -67,13 +67,13 @@ const MaxRate = 1000 * Credit
 // A Price has the rates of one call, in micro-credits per million tokens: those of a [Tariff]
 // under its rules. The rates of input are ordered: CachedInput ≤ Input ≤ CacheWrite ≤ CacheWriteLong.
 type Price struct {
-	Input          Credits
-	CachedInput    Credits // of input read from a vendor's cache
-	CacheWrite     Credits // of input written to it
-	CacheWriteLong Credits // of input written to it for a long lifetime
-	Output         Credits
-	Version        string // of the price list
-	Band           string // the rules of the tariff that apply; empty if none does
+	Input          Credits `db:"price_input"`
+	CachedInput    Credits `db:"price_cached_input"`     // of input read from a vendor's cache
+	CacheWrite     Credits `db:"price_cache_write"`      // of input written to it
+	CacheWriteLong Credits `db:"price_cache_write_long"` // of input written to it for a long lifetime
+	Output         Credits `db:"price_output"`
+	Version        string  `db:"price_version"` // of the price list
+	Band           string  `db:"price_band"`    // the rules of the tariff that apply; empty if none does
 }
 
 // Cost returns the charge of a call: rates times tokens, rounded up once. It expects
@@ -150,43 +150,43 @@ type Balance struct {
 // A Charge is the entry written when a call is settled: once per ID and immutable.
 // It is also the receipt of the call.
 type Charge struct {
-	ID        string // resp_…, or ses_….turn.step
-	AccountID string
-	KeyID     string
+	ID        string `db:"id"` // resp_…, or ses_….turn.step
+	AccountID string `db:"account_id"`
+	KeyID     string `db:"key_id"`
 
-	Asked    string      // the model as requested
-	Served   string      // the identifier that served
-	Reason   string      // the reason for a difference: alias, auto, plan; empty if they are equal
-	Provider string      // that served it
-	Route    RouteReason // why that provider served it; empty if that is unknown
-	RouteKey string      // the id of the provider's key, if it has several
+	Asked    string      `db:"asked"`        // the model as requested
+	Served   string      `db:"served"`       // the identifier that served
+	Reason   string      `db:"reason"`       // the reason for a difference: alias, auto, plan; empty if they are equal
+	Provider string      `db:"provider"`     // that served it
+	Route    RouteReason `db:"route_reason"` // why that provider served it; empty if that is unknown
+	RouteKey string      `db:"route_key"`    // the id of the provider's key, if it has several
 
 	Usage  Usage
-	Price  Price // the rates the amount was computed with
-	Amount Credits
+	Price  Price   // the rates the amount was computed with
+	Amount Credits `db:"amount"`
 
-	Estimated  bool    // usage estimated here, not counted by the provider
-	Clamped    bool    // the account could not cover all of it
-	Capped     bool    // lowered to the requested model's price
-	WrittenOff Credits // given up by clamping
+	Estimated  bool    `db:"estimated"`   // usage estimated here, not counted by the provider
+	Clamped    bool    `db:"clamped"`     // the account could not cover all of it
+	Capped     bool    `db:"capped"`      // lowered to the requested model's price
+	WrittenOff Credits `db:"written_off"` // given up by clamping
 
-	Adjustments Adjustments // the changes to the call
-	Broke       Broke       // why a session's call was not read from the vendor's cache; empty if it was, or is the first
-	MarkedBy    MarkedBy    // who marked the input for the vendor's cache; empty if that is unknown
-	Ignored     string      // the paths of members of the request that had no effect, one per line
+	Adjustments Adjustments // the changes to the call; of a table of its own
+	Broke       Broke       `db:"broke"`     // why a session's call was not read from the vendor's cache; empty if it was, or is the first
+	MarkedBy    MarkedBy    `db:"marked_by"` // who marked the input for the vendor's cache; empty if that is unknown
+	Ignored     string      `db:"ignored"`   // the paths of members of the request that had no effect, one per line
 
-	State      string // completed, incomplete or cancelled
-	EndUser    string // "safety_identifier" or "user" of the call, or the session's externalUserId
-	SpaceID    string // of an agent's step
-	AgentID    string
-	SessionID  string
-	MemberID   string // the person whose key made the call; empty if the key belongs to the account
-	EmbedID    string // the script tag, link or embed session of a visitor's chat
-	RootID     string // the root of the key's family; see [Key.Root]
-	Windows    string // ids of the windows of budgets that counted it, with spaces between
-	StartedAt  time.Time
-	FirstToken time.Duration // from start to the first text; 0 if none
-	Duration   time.Duration
+	State      string        `db:"state"`    // completed, incomplete or cancelled
+	EndUser    string        `db:"end_user"` // "safety_identifier" or "user" of the call, or the session's externalUserId
+	SpaceID    string        `db:"space_id"` // of an agent's step
+	AgentID    string        `db:"agent_id"`
+	SessionID  string        `db:"session_id"`
+	MemberID   string        `db:"member_id"` // the person whose key made the call; empty if the key belongs to the account
+	EmbedID    string        `db:"embed_id"`  // the script tag, link or embed session of a visitor's chat
+	RootID     string        `db:"root_id"`   // the root of the key's family; see [Key.Root]
+	Windows    string        `db:"windows"`   // ids of the windows of budgets that counted it, with spaces between
+	StartedAt  time.Time     `db:"started_at"`
+	FirstToken time.Duration `db:"first_token"` // from start to the first text; 0 if none
+	Duration   time.Duration `db:"duration"`
 }
 
 // A VendorFailure is a request that failed free of charge after its provider had received it, and

@@ -1,6 +1,10 @@
 package stoa
 
-import "time"
+import (
+	"reflect"
+	"slices"
+	"time"
+)
 
 // A Space groups agents of an account.
 type Space struct {
@@ -16,24 +20,15 @@ type Space struct {
 }
 
 // An Agent is the instructions, model and drive with which sessions run. Version counts the
-// changes of the members that a session pins: instructions, model, tools, limits, drive
-// access, visitor drive, time zone.
+// changes of its settings, which a session pins.
 type Agent struct {
-	ID           string       `db:"id"`
-	AccountID    string       `db:"account_id"`
-	SpaceID      string       `db:"space_id"`
-	ExternalID   string       `db:"external_id,null"`
-	Name         string       `db:"name"`
-	Description  string       `db:"description"`
-	Instructions string       `db:"instructions"`
-	Model        string       `db:"model"`
-	DriveAccess  DriveAccess  `db:"drive_access"`
-	VisitorDrive VisitorDrive `db:"visitor_drive"`
-	Tools        []AgentTool  `db:"tools,optional"`
-	Limits       TurnLimits
-	Timezone     string            `db:"timezone"`   // in which it is told the time: an IANA name
-	CompactAt    int               `db:"compact_at"` // the part of a model's window, in percent, above which its sessions are summarized; 0 means the operator's, -1 never
-	Tables       bool              `db:"tables"`     // it has the tools that query tables
+	ID          string `db:"id"`
+	AccountID   string `db:"account_id"`
+	SpaceID     string `db:"space_id"`
+	ExternalID  string `db:"external_id,null"`
+	Name        string `db:"name"`
+	Description string `db:"description"`
+	AgentSettings
 	EmbedEnabled bool              `db:"embed_enabled"`
 	Metadata     map[string]string `db:"metadata,json"`
 	Version      int64             `db:"version"`
@@ -42,26 +37,33 @@ type Agent struct {
 	UpdatedAt    time.Time         `db:"updated_at"`
 }
 
-// An AgentVersion is the immutable configuration that a session pins.
-type AgentVersion struct {
-	AgentID      string       `db:"agent_id"`
-	Version      int64        `db:"version"`
+// AgentSettings are the settings of an agent that its sessions pin. A draft stores them as JSON,
+// without those that are columns of its session, and so under the names of these fields.
+type AgentSettings struct {
 	Instructions string       `db:"instructions"`
 	Model        string       `db:"model"`
 	DriveAccess  DriveAccess  `db:"drive_access"`
 	VisitorDrive VisitorDrive `db:"visitor_drive"`
 	Tools        []AgentTool  `db:"tools,optional"`
-	Limits       TurnLimits
-	Timezone     string    `db:"timezone"`
-	CompactAt    int       `db:"compact_at"`
-	Tables       bool      `db:"tables"`
-	CreatedAt    time.Time `db:"created_at"`
+	Limits       TurnLimits   `json:"-"`
+	Timezone     string       `db:"timezone" json:"-"` // in which it is told the time: an IANA name
+	CompactAt    int          `db:"compact_at"`        // the part of a model's window, in percent, above which its sessions are summarized; 0 means the operator's, -1 never
+	Tables       bool         `db:"tables"`            // it has the tools that query tables
 }
 
-// Restore sets the configuration of the agent to that of a version.
-func (a *Agent) Restore(v AgentVersion) {
-	a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive
-	a.Tools, a.Limits, a.Timezone, a.CompactAt, a.Tables = v.Tools, v.Limits, v.Timezone, v.CompactAt, v.Tables
+// Equal reports whether all settings are equal.
+func (s AgentSettings) Equal(o AgentSettings) bool {
+	equal := slices.EqualFunc(s.Tools, o.Tools, AgentTool.Equal)
+	s.Tools, o.Tools = nil, nil
+	return equal && reflect.DeepEqual(s, o)
+}
+
+// An AgentVersion is the immutable configuration that a session pins.
+type AgentVersion struct {
+	AgentID string `db:"agent_id"`
+	Version int64  `db:"version"`
+	AgentSettings
+	CreatedAt time.Time `db:"created_at"`
 }
 
 // DriveAccess is an agent's permission for its drive.
@@ -118,14 +120,19 @@ const (
 )
 
 // ActiveStatuses are those of a session whose turn has not ended, EndedStatuses the
-// others.
+// others. BusyStatuses are the active ones that do not need a client. All code that means a set of
+// statuses uses these lists, also in SQL; a test compares them with the tables and indexes.
 var (
-	ActiveStatuses = []SessionStatus{SessionQueued, SessionRunning, SessionWaiting}
+	BusyStatuses   = []SessionStatus{SessionQueued, SessionRunning}
+	ActiveStatuses = append(slices.Clone(BusyStatuses), SessionWaiting)
 	EndedStatuses  = []SessionStatus{SessionCompleted, SessionFailed, SessionCancelled}
 )
 
 // Stopped reports whether a client's polling ends at this status.
-func (s SessionStatus) Stopped() bool { return s != SessionQueued && s != SessionRunning }
+func (s SessionStatus) Stopped() bool { return !slices.Contains(BusyStatuses, s) }
+
+// Ended reports whether the turn has ended.
+func (s SessionStatus) Ended() bool { return slices.Contains(EndedStatuses, s) }
 
 // A SessionMode is the kind of a conversation.
 type SessionMode string
@@ -148,8 +155,6 @@ func (s SessionStatus) CanBecome(next SessionStatus) bool {
 		return next != SessionRunning // queued again when its worker is lost
 	case SessionWaiting:
 		return next == SessionQueued || next == SessionFailed || next == SessionCancelled
-	case SessionCompleted, SessionFailed, SessionCancelled:
-		return next == SessionQueued
 	}
-	return false
+	return s.Ended() && next == SessionQueued
 }

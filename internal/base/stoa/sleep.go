@@ -16,3 +16,35 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// Polling intervals of a loop over rows: while other processes write them too, and otherwise, when
+// changes wake the loop, so that this only recovers missed wakeups.
+const (
+	PollShared = time.Second
+	PollAlone  = 15 * time.Second
+)
+
+// PollEvery returns the polling interval.
+func PollEvery(shared bool) time.Duration {
+	if shared {
+		return PollShared
+	}
+	return PollAlone
+}
+
+// Poll calls look immediately, again whenever one of the channels has a value, and at the latest
+// after the time that look returned, until ctx ends.
+func Poll(ctx context.Context, wake, other <-chan struct{}, look func() time.Duration) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-other:
+		case <-timer.C:
+		}
+		timer.Reset(look())
+	}
+}

@@ -87,22 +87,25 @@ func (t ScheduledTask) Finished() bool {
 // A TaskRun is the result of one instant of a task. Its status is that of its
 // turn, queued before it has one, or skipped.
 type TaskRun struct {
-	ID, TaskID, AccountID string
-	ScheduledFor          time.Time
-	Trigger               string // schedule, catch_up or manual
-	Status                string
-	SkipReason            string        // of a skipped one
-	Waiting               TaskWait      // the reason why it has no session yet; empty if it has one or needs none
-	Instants              int64         // more than 1: a row for all skipped instants up to Through
-	Through               time.Time     // the last of these
-	SessionID             string        // may be empty
-	Turn                  int64         // of the session
-	Delay                 time.Duration // from the instant to the session
-	Revision              int64
-	CreatedAt             time.Time
-	StartedAt, FinishedAt time.Time // of the session; zero until then
-	Failure               *Failure  // of its turn; only in lists
-	Spent                 Credits   // by its turn; only in lists
+	ID           string        `db:"id"`
+	TaskID       string        `db:"task_id"`
+	AccountID    string        `db:"account_id"`
+	ScheduledFor time.Time     `db:"scheduled_for"`
+	Trigger      string        `db:"trigger_kind"` // schedule, catch_up or manual
+	Status       string        `db:"status"`
+	SkipReason   string        `db:"skip_reason"` // of a skipped one
+	Waiting      TaskWait      `db:"waiting"`     // the reason why it has no session yet; empty if it has one or needs none
+	Instants     int64         `db:"instants"`    // more than 1: a row for all skipped instants up to Through
+	Through      time.Time     `db:"through"`     // the last of these
+	SessionID    string        `db:"session_id"`  // may be empty
+	Turn         int64         `db:"turn"`        // of the session
+	Delay        time.Duration `db:"delay"`       // from the instant to the session
+	Revision     int64         `db:"revision"`
+	CreatedAt    time.Time     `db:"created_at"`
+	StartedAt    time.Time     `db:"started_at"` // of the session; zero until then
+	FinishedAt   time.Time     `db:"finished_at"`
+	Failure      *Failure      // of its turn; only in lists
+	Spent        Credits       // by its turn; only in lists
 }
 
 // The triggers of a run.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"slices"
 	"time"
 
 	"stoa/internal/base/db"
@@ -44,10 +43,7 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 // freeze records the agent's current version and drops the oldest ones beyond the
 // quota.
 func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
-	v := stoa.AgentVersion{
-		AgentID: a.ID, Version: a.Version, Instructions: a.Instructions, Model: a.Model, DriveAccess: a.DriveAccess, VisitorDrive: a.VisitorDrive,
-		Tools: a.Tools, Limits: a.Limits, Timezone: a.Timezone, CompactAt: a.CompactAt, Tables: a.Tables, CreatedAt: tx.Now,
-	}
+	v := stoa.AgentVersion{AgentID: a.ID, Version: a.Version, AgentSettings: a.AgentSettings, CreatedAt: tx.Now}
 	if _, err := agentVersions.insert(ctx, tx, &v, ""); err != nil {
 		return err
 	}
@@ -135,9 +131,8 @@ func (tx *Tx) AgentsByModel(ctx context.Context) (map[string]int64, error) {
 
 // EditAgent lets fn change an agent and writes the result. The agent is locked while fn
 // runs, so fn is the place to compare revisions. If fn fails, its error is returned and
-// nothing is written. The version is increased and frozen if instructions, model, tools,
-// limits, drive access, visitor drive, time zone or compaction have changed. fn must not change
-// ids, version and times.
+// nothing is written. The version is increased and frozen if a setting has changed. fn must not
+// change ids, version and times.
 func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
 	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
 	if err != nil {
@@ -152,7 +147,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 			return a, err
 		}
 	}
-	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Timezone != before.Timezone || a.CompactAt != before.CompactAt || a.Tables != before.Tables || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
+	if !a.AgentSettings.Equal(before.AgentSettings) {
 		a.Version++
 		if err := tx.freeze(ctx, a); err != nil {
 			return a, err
@@ -170,7 +165,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
 	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		v, err := tx.AgentVersion(ctx, accountID, id, version)
-		a.Restore(v)
+		a.AgentSettings = v.AgentSettings
 		return err
 	})
 }

@@ -21,7 +21,7 @@ func TestANumberForACursorMayBeAny(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			agent, err = tx.InsertAgent(t.Context(), stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", DriveAccess: stoa.DriveReadOnly})
+			agent, err = tx.InsertAgent(t.Context(), stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", AgentSettings: stoa.AgentSettings{DriveAccess: stoa.DriveReadOnly}})
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -28,9 +28,7 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 				return err
 			}
 			for range rows {
-				agent, err := tx.InsertAgent(ctx, stoa.Agent{
-					AccountID: a.ID, SpaceID: space.ID, Name: "n", Instructions: strings.Repeat("i", size), DriveAccess: stoa.DriveReadOnly,
-				})
+				agent, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", AgentSettings: stoa.AgentSettings{Instructions: strings.Repeat("i", size), DriveAccess: stoa.DriveReadOnly}})
 				if err != nil {
 					return err
 				}

@@ -140,7 +140,7 @@ func TestOldVersionsAreDropped(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			agent, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", Instructions: "1", DriveAccess: stoa.DriveReadOnly})
+			agent, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", AgentSettings: stoa.AgentSettings{Instructions: "1", DriveAccess: stoa.DriveReadOnly}})
 			if err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ func newAgents(t *testing.T, st *store.Store, accountID string, names ...string)
 		for _, name := range names {
 			var a stoa.Agent
 			if err == nil {
-				a, err = tx.InsertAgent(ctx, stoa.Agent{AccountID: accountID, SpaceID: space.ID, Name: name, Instructions: "i", DriveAccess: stoa.DriveReadOnly})
+				a, err = tx.InsertAgent(ctx, stoa.Agent{AccountID: accountID, SpaceID: space.ID, Name: name, AgentSettings: stoa.AgentSettings{Instructions: "i", DriveAccess: stoa.DriveReadOnly}})
 			}
 			ids = append(ids, a.ID)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"stoa/internal/base/db"
@@ -34,19 +36,7 @@ type SessionRow struct {
 	MaxSpend stoa.Credits
 	// Config is the configuration of a draft. [Tx.InsertSession] stores it; only
 	// [Tx.SessionConfig] reads it.
-	Config SessionConfig
-}
-
-// A SessionConfig is the configuration that a draft can change from the version of the
-// agent. Its limits are the session's.
-type SessionConfig struct {
-	Instructions string
-	Model        string
-	DriveAccess  stoa.DriveAccess
-	VisitorDrive stoa.VisitorDrive
-	Tools        []stoa.AgentTool
-	CompactAt    int // see [stoa.Agent]
-	Tables       bool
+	Config stoa.AgentSettings
 }
 
 const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.agent_version, s.mode, s.status, s.reply_id, s.queued_messages,
@@ -157,18 +147,18 @@ func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 }
 
 // SessionConfig returns the configuration of a session: its draft or else the version that
-// it pinned (see [Tx.PinnedVersion]).
-func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (SessionConfig, error) {
+// it pinned (see [Tx.PinnedVersion]). Its limits and its time zone are those of the session.
+func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (stoa.AgentSettings, error) {
 	if !r.Draft {
 		v, err := tx.PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
-		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess, VisitorDrive: v.VisitorDrive, Tools: v.Tools, CompactAt: v.CompactAt, Tables: v.Tables}, err
+		return v.AgentSettings, err
 	}
 	var text string
 	found, err := tx.Get(ctx, `SELECT draft FROM sessions WHERE account_id = $1 AND id = $2 LIMIT 1`, []any{r.AccountID, r.ID}, &text)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
 	}
-	var c SessionConfig
+	var c stoa.AgentSettings
 	if err == nil {
 		err = jsonx.Unmarshal([]byte(text), &c)
 	}
@@ -318,13 +308,29 @@ func (tx *Tx) SessionIDs(ctx context.Context, accountID, agentID string, limit i
 // ActiveSessions returns the ids of an agent's sessions that run or are queued.
 func (tx *Tx) ActiveSessions(ctx context.Context, accountID, agentID string) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
-		AND status IN ('queued', 'running') ORDER BY created_at, id`, accountID, agentID)
+		AND status IN `+busyStatuses+` ORDER BY created_at, id`, accountID, agentID)
 }
 
 // WaitingSessions returns the ids of up to limit sessions of an agent that wait for input.
 func (tx *Tx) WaitingSessions(ctx context.Context, accountID, agentID string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
 		AND status = 'waiting_for_input' ORDER BY created_at, id LIMIT $3`, accountID, agentID, limit)
+}
+
+// Sets of statuses of sessions and of runs, as SQL.
+var (
+	busyStatuses   = statusList(stoa.BusyStatuses)
+	activeStatuses = statusList(stoa.ActiveStatuses)
+	endedStatuses  = statusList(stoa.EndedStatuses)
+	endedRuns      = statusList(append(slices.Clip(stoa.EndedStatuses), stoa.RunSkipped))
+)
+
+func statusList(list []stoa.SessionStatus) string {
+	words := make([]string, len(list))
+	for i, status := range list {
+		words[i] = "'" + string(status) + "'"
+	}
+	return "(" + strings.Join(words, ", ") + ")"
 }
 
 func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {
@@ -367,5 +373,5 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 
 // SessionReceipts lists the charges of a session's steps.
 func (tx *Tx) SessionReceipts(ctx context.Context, accountID, sessionID string, p Page) ([]Receipt, bool, error) {
-	return page(ctx, tx, p, scanReceipt, `SELECT `+readColumns+` FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> ''`, accountID, sessionID)
+	return page(ctx, tx, p, receiptScan(), `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> ''`, accountID, sessionID)
 }

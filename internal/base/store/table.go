@@ -65,6 +65,19 @@ func (t *table[T]) columnsOf(prefix string) string {
 	return strings.Join(read, ", ")
 }
 
+// columnsOrZero is like columnsOf for the optional table of an outer join.
+func (t *table[T]) columnsOrZero(prefix string) string {
+	var read []string
+	for _, f := range t.fields {
+		zero := "0"
+		if f.form == "string" {
+			zero = "''"
+		}
+		read = append(read, "COALESCE("+prefix+f.column+", "+zero+")")
+	}
+	return strings.Join(read, ", ")
+}
+
 // excluded returns the assignments of an INSERT … ON CONFLICT DO UPDATE of all columns.
 func (t *table[T]) excluded() string {
 	var set []string
@@ -83,6 +96,15 @@ func rowFields(of reflect.Type, index []int) (fields []rowField) {
 		switch {
 		case tagged:
 			column, form, _ := strings.Cut(tag, ",")
+			switch {
+			case form != "":
+			case f.Type == timeType:
+				form = "time"
+			case f.Type == durationType:
+				form = "duration"
+			default:
+				form = f.Type.Kind().String()
+			}
 			fields = append(fields, rowField{column, form, at})
 		case f.Type.Kind() == reflect.Struct && f.Type != timeType:
 			fields = append(fields, rowFields(f.Type, at)...)
@@ -169,6 +191,23 @@ func (t *table[T]) values(row *T, of []string, extra []any) (columns []string, v
 	return columns, values, nil
 }
 
+// appendValues appends the values of all columns of a row to those of other rows.
+func (t *table[T]) appendValues(values []any, row *T) ([]any, error) {
+	of := reflect.ValueOf(row).Elem()
+	for i := range t.fields {
+		v := of
+		for _, j := range t.fields[i].index { // FieldByIndex is slower, since it expects pointers
+			v = v.Field(j)
+		}
+		value, err := t.fields[i].value(v)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
 // first returns the first row of an account that matches a condition, and whether there is
 // one. The condition may end with a lock.
 func (t *table[T]) first(ctx context.Context, tx *Tx, cond string, args ...any) (T, bool, error) {
@@ -210,9 +249,14 @@ func (t *table[T]) dest(row *T) []any {
 	dest := make([]any, len(t.fields))
 	for i, f := range t.fields {
 		field := v.FieldByIndex(f.index)
-		if f.form == "" && field.Type() != timeType && field.Type() != durationType || f.form == "null" {
+		switch f.form {
+		case "time":
+			dest[i] = (*timeColumn)(field.Addr().Interface().(*time.Time))
+		case "duration":
+			dest[i] = (*durationColumn)(field.Addr().Interface().(*time.Duration))
+		case "string", "int", "int64", "bool", "ptr", "null":
 			dest[i] = field.Addr().Interface()
-		} else {
+		default:
 			dest[i] = column{f.form, field}
 		}
 	}
@@ -220,8 +264,20 @@ func (t *table[T]) dest(row *T) []any {
 }
 
 // value returns a field as it is stored.
-func (f rowField) value(v reflect.Value) (any, error) {
+func (f *rowField) value(v reflect.Value) (any, error) {
 	switch f.form {
+	case "string":
+		return v.String(), nil
+	case "int", "int64":
+		return v.Int(), nil
+	case "bool":
+		return db.Bit(v.Bool()), nil
+	case "time":
+		return db.Micros(*v.Addr().Interface().(*time.Time)), nil
+	case "duration":
+		return time.Duration(v.Int()).Microseconds(), nil
+	case "ptr": // nil is NULL
+		return v.Interface(), nil
 	case "null":
 		return orNull(v.String()), nil
 	case "words":
@@ -244,23 +300,35 @@ func (f rowField) value(v reflect.Value) (any, error) {
 	case "not":
 		return db.Bit(!v.Bool()), nil
 	}
-	switch v.Type() {
-	case timeType:
-		return db.Micros(v.Interface().(time.Time)), nil
-	case durationType:
-		return time.Duration(v.Int()).Microseconds(), nil
-	}
-	switch {
-	case v.Kind() == reflect.Pointer: // nil is NULL
-		return v.Interface(), nil
-	case v.Kind() == reflect.String:
-		return v.String(), nil
-	case v.Kind() == reflect.Bool:
-		return db.Bit(v.Bool()), nil
-	case v.CanInt():
-		return v.Int(), nil
-	}
 	return nil, fmt.Errorf("store: the column %s has no form for %s", f.column, v.Type())
+}
+
+// A timeColumn and a durationColumn read a value that is stored in microseconds.
+type (
+	timeColumn     time.Time
+	durationColumn time.Duration
+)
+
+// Scan implements [sql.Scanner].
+func (c *timeColumn) Scan(stored any) error {
+	n, err := storedMicros(stored)
+	*c = timeColumn(db.Time(n))
+	return err
+}
+
+// Scan implements [sql.Scanner].
+func (c *durationColumn) Scan(stored any) error {
+	n, err := storedMicros(stored)
+	*c = durationColumn(time.Duration(n) * time.Microsecond)
+	return err
+}
+
+func storedMicros(stored any) (int64, error) {
+	n, ok := stored.(int64)
+	if !ok {
+		return 0, fmt.Errorf("store: a time is a %T", stored)
+	}
+	return n, nil
 }
 
 // A column reads a value that is stored in another form.
@@ -274,14 +342,7 @@ func (c column) Scan(stored any) error {
 	text := ""
 	switch s := stored.(type) {
 	case int64:
-		switch {
-		case c.form == "not":
-			c.into.SetBool(s == 0)
-		case c.into.Type() == timeType:
-			c.into.Set(reflect.ValueOf(db.Time(s)))
-		default:
-			c.into.SetInt(int64(time.Duration(s) * time.Microsecond))
-		}
+		c.into.SetBool(s == 0) // the only form of a number is "not"
 		return nil
 	case string:
 		text = s

@@ -11,24 +11,20 @@ import (
 
 var (
 	tasks       = newTable[stoa.ScheduledTask]("tasks")
-	taskColumns = tasks.columnsOf("t.") + `, ` + lastRunColumns
+	taskColumns = tasks.columnsOf("t.") + `, ` + taskRuns.columnsOrZero("r.")
 )
 
 const taskFrom = ` FROM tasks t LEFT JOIN task_runs r ON r.id = t.last_run_id `
 
 // scanTask reads taskColumns.
 func scanTask(rows *sql.Rows) (t stoa.ScheduledTask, err error) {
-	var r runScan
-	if err := rows.Scan(append(tasks.dest(&t), r.dest()...)...); err != nil {
-		return t, err
+	var r stoa.TaskRun
+	err = rows.Scan(append(tasks.dest(&t), taskRuns.dest(&r)...)...)
+	if r.ID != "" {
+		t.LastRun = &r
 	}
-	if r.run.ID != "" {
-		t.LastRun = new(r.done())
-	}
-	return t, nil
+	return t, err
 }
-
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // lastRunID returns the id of a task's last run, or "".
 func lastRunID(t *stoa.ScheduledTask) string {

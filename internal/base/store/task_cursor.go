@@ -48,7 +48,7 @@ func (tx *Tx) RemoveSkipped(ctx context.Context, taskID string, after time.Time,
 // SkippedAcross returns the run of a task that covers skipped instants before and after
 // that moment.
 func (tx *Tx) SkippedAcross(ctx context.Context, taskID string, at time.Time) (stoa.TaskRun, bool, error) {
-	return first(ctx, tx, scanRun, `SELECT `+runColumns+` FROM (SELECT * FROM task_runs WHERE `+skippedLate+` AND scheduled_for <= $2 AND through > $2
+	return first(ctx, tx, taskRuns.scan, `SELECT `+runColumns+` FROM (SELECT * FROM task_runs WHERE `+skippedLate+` AND scheduled_for <= $2 AND through > $2
 		ORDER BY scheduled_for DESC LIMIT 1) r`, taskID, db.Micros(at))
 }
 

@@ -3,58 +3,25 @@ package store
 import (
 	"context"
 	"database/sql"
-	"strconv"
-	"strings"
 	"time"
 
 	"stoa/internal/base/db"
 	"stoa/internal/base/stoa"
 )
 
-const runColumns = `r.id, r.task_id, r.account_id, r.scheduled_for, r.trigger_kind, r.status, r.skip_reason, r.waiting, r.instants, r.through,
-	r.session_id, r.turn, r.delay, r.revision, r.created_at, r.started_at, r.finished_at`
-
-// lastRunColumns are runColumns for an outer join.
-const lastRunColumns = `COALESCE(r.id, ''), COALESCE(r.task_id, ''), COALESCE(r.account_id, ''), COALESCE(r.scheduled_for, 0), COALESCE(r.trigger_kind, ''),
-	COALESCE(r.status, ''), COALESCE(r.skip_reason, ''), COALESCE(r.waiting, ''), COALESCE(r.instants, 0), COALESCE(r.through, 0),
-	COALESCE(r.session_id, ''), COALESCE(r.turn, 0), COALESCE(r.delay, 0), COALESCE(r.revision, 0), COALESCE(r.created_at, 0), COALESCE(r.started_at, 0), COALESCE(r.finished_at, 0)`
-
-// runScan has the scanned columns of a run; done returns the run.
-type runScan struct {
-	run                                                   stoa.TaskRun
-	scheduled, through, delay, created, started, finished int64
-}
-
-func (s *runScan) dest() []any {
-	r := &s.run
-	return []any{
-		&r.ID, &r.TaskID, &r.AccountID, &s.scheduled, &r.Trigger, &r.Status, &r.SkipReason, &r.Waiting, &r.Instants, &s.through,
-		&r.SessionID, &r.Turn, &s.delay, &r.Revision, &s.created, &s.started, &s.finished,
-	}
-}
-
-func (s *runScan) done() stoa.TaskRun {
-	r := s.run
-	r.ScheduledFor, r.Through, r.Delay = db.Time(s.scheduled), db.Time(s.through), micros(s.delay)
-	r.CreatedAt, r.StartedAt, r.FinishedAt = db.Time(s.created), db.Time(s.started), db.Time(s.finished)
-	return r
-}
-
-func scanRun(rows *sql.Rows) (stoa.TaskRun, error) {
-	var s runScan
-	err := rows.Scan(s.dest()...)
-	return s.done(), err
-}
+var (
+	taskRuns   = newTable[stoa.TaskRun]("task_runs")
+	runColumns = taskRuns.columnsOf("r.")
+)
 
 // scanRunWithTurn reads a row of runColumns, followed by the failure and the cost of the turn.
-func scanRunWithTurn(rows *sql.Rows) (stoa.TaskRun, error) {
-	var s runScan
+func scanRunWithTurn(rows *sql.Rows) (r stoa.TaskRun, err error) {
 	var f stoa.Failure
-	err := rows.Scan(append(s.dest(), &f.Code, &f.Message, &f.Retryable, &s.run.Spent)...)
+	err = rows.Scan(append(taskRuns.dest(&r), &f.Code, &f.Message, &f.Retryable, &r.Spent)...)
 	if f.Code != "" {
-		s.run.Failure = &f
+		r.Failure = &f
 	}
-	return s.done(), err
+	return r, err
 }
 
 // runsAtOnce is the number of rows that one statement inserts.
@@ -63,13 +30,11 @@ const runsAtOnce = 50
 // InsertRuns adds runs of a task that this transaction has locked; empty IDs are
 // filled in, and times of creation set. An instant of the schedule that is stored
 // already is an error: no instant may happen twice.
-func (tx *Tx) InsertRuns(ctx context.Context, runs []stoa.TaskRun) error {
+func (tx *Tx) InsertRuns(ctx context.Context, runs []stoa.TaskRun) (err error) {
 	for len(runs) > 0 {
 		n := min(len(runs), runsAtOnce)
-		var b strings.Builder
-		b.WriteString(`INSERT INTO task_runs (id, task_id, account_id, scheduled_for, trigger_kind, status, skip_reason, waiting, instants, through,
-			session_id, turn, delay, revision, settle, created_at, started_at, finished_at) VALUES `)
-		args := make([]any, 0, n*14)
+		width := len(taskRuns.fields) + 1
+		args := make([]any, 0, n*width)
 		for i := range runs[:n] {
 			r := &runs[i]
 			if r.ID == "" {
@@ -79,22 +44,12 @@ func (tx *Tx) InsertRuns(ctx context.Context, runs []stoa.TaskRun) error {
 				r.Instants = 1
 			}
 			r.CreatedAt, r.Revision = tx.Now, 1
-			if i > 0 {
-				b.WriteString(", ")
+			if args, err = taskRuns.appendValues(args, r); err != nil {
+				return err
 			}
-			b.WriteString("(")
-			for range 13 {
-				b.WriteString("$" + strconv.Itoa(len(args)+1) + ", ")
-				args = append(args, nil)
-			}
-			copy(args[len(args)-13:], []any{
-				r.ID, r.TaskID, r.AccountID, db.Micros(r.ScheduledFor), r.Trigger, r.Status, r.SkipReason, r.Waiting, r.Instants, db.Micros(r.Through),
-				r.SessionID, r.Turn, r.Delay.Microseconds(),
-			})
-			args = append(args, db.Micros(tx.Now))
-			b.WriteString("1, 0, $" + strconv.Itoa(len(args)) + ", 0, 0)")
+			args = append(args, 0)
 		}
-		if _, err := tx.Exec(ctx, b.String(), args...); err != nil {
+		if _, err := tx.Exec(ctx, insertRows(`INSERT INTO task_runs (`+taskRuns.columns+`, settle)`, n, width), args...); err != nil {
 			return err
 		}
 		runs = runs[n:]
@@ -116,7 +71,7 @@ func (tx *Tx) SaveRun(ctx context.Context, r *stoa.TaskRun) (bool, error) {
 // session frees it for runs that wait for it.
 func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
 	t := s.Turn
-	ended := t.Status.Stopped() && t.Status != stoa.SessionWaiting
+	ended := t.Status.Ended()
 	if t.StartedAt.IsZero() && t.Status == stoa.SessionRunning {
 		t.StartedAt = tx.Now
 	}
@@ -126,7 +81,7 @@ func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
 	if err != nil || n > 0 || !ended {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE task_runs SET settle = 1 WHERE waiting = 'overlap' AND status IN ('queued', 'running', 'waiting_for_input')
+	_, err = tx.Exec(ctx, `UPDATE task_runs SET settle = 1 WHERE waiting = 'overlap' AND status IN `+activeStatuses+`
 		AND task_id = (SELECT task_id FROM task_runs WHERE id = $1)`, s.Trigger.ID)
 	return err
 }
@@ -134,7 +89,7 @@ func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
 // ActiveRuns returns a task's runs that have not ended, waiting ones included,
 // oldest first.
 func (tx *Tx) ActiveRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, error) {
-	return tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.task_id = $1 AND r.status IN ('queued', 'running', 'waiting_for_input')
+	return tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.task_id = $1 AND r.status IN `+activeStatuses+`
 		ORDER BY r.scheduled_for, r.id`, taskID)
 }
 
@@ -158,7 +113,7 @@ func (tx *Tx) SettleRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, er
 }
 
 func (tx *Tx) runs(ctx context.Context, query string, args ...any) ([]stoa.TaskRun, error) {
-	return list(ctx, tx, scanRun, query, args...)
+	return list(ctx, tx, taskRuns.scan, query, args...)
 }
 
 // TaskRuns lists the runs of a task that was read in this transaction, by their
@@ -187,7 +142,7 @@ func (tx *Tx) TrimRuns(ctx context.Context, taskID string, keep int, through tim
 	if err != nil || !found {
 		return time.Time{}, err
 	}
-	n, err := tx.Exec(ctx, `DELETE FROM task_runs WHERE task_id = $1 AND status IN ('completed', 'failed', 'cancelled', 'skipped') AND settle = 0
+	n, err := tx.Exec(ctx, `DELETE FROM task_runs WHERE task_id = $1 AND status IN `+endedRuns+` AND settle = 0
 		AND scheduled_for < $2 AND (scheduled_for <= $3 OR trigger_kind = 'manual')`, taskID, oldest, db.Micros(through))
 	if err != nil || n == 0 {
 		return time.Time{}, err

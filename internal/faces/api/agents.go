@@ -27,23 +27,13 @@ const (
 )
 
 func (s *Agents) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAgent]) (rest.Reply[contract.Agent], error) {
-	b := in.Body
 	agent := stoa.Agent{
-		AccountID: in.Caller.Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
-		Instructions: b.Instructions, Model: valueOr(b.Model, defaultModel), DriveAccess: driveAccess(b.DriveAccess),
-		VisitorDrive: visitorDrive(b.VisitorDrive), EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Timezone: valueOr(b.Timezone, defaultTimezone), CompactAt: compactAt(b.CompactAt), Tables: valueOr(b.Tables, false), Metadata: orZero(b.Metadata),
+		AccountID: in.Caller.Account.ID, EmbedEnabled: defaultEmbed, Metadata: orZero(in.Body.Metadata),
+		AgentSettings: stoa.AgentSettings{DriveAccess: defaultDriveAccess, VisitorDrive: defaultVisitors, Timezone: defaultTimezone},
 	}
-	err := s.mergeLimits(&agent.Limits, b.Limits)
-	if err == nil {
-		agent.Tools, err = agentTools(orZero(b.Tools))
-	}
-	if err == nil {
-		err = s.checkAgent(agent)
-	}
-	if err == nil {
-		err = s.checkModelExists(agent.Model)
-	}
-	if err != nil {
+	set := extend[contract.UpdateAgent](in.Body)
+	set.Model = nullable.NewNullableWithValue(valueOr(set.Model, defaultModel))
+	if err := s.patchAgent(&agent, &set); err != nil {
 		return rest.Reply[contract.Agent]{}, err
 	}
 	made, err := tx.InsertAgent(ctx, agent)
@@ -60,14 +50,6 @@ func createdAgent(a stoa.Agent) rest.Reply[contract.Agent] {
 }
 
 func agentPath(id string) string { return rest.Prefix + "/api-agents/" + id }
-
-func driveAccess(n nullable.Nullable[string]) stoa.DriveAccess {
-	return stoa.DriveAccess(valueOr(n, string(defaultDriveAccess)))
-}
-
-func visitorDrive(n nullable.Nullable[string]) stoa.VisitorDrive {
-	return stoa.VisitorDrive(valueOr(n, string(defaultVisitors)))
-}
 
 // valueOr returns the value of a member, or other if it is absent or null.
 func valueOr[T any](n nullable.Nullable[T], other T) T {
@@ -198,12 +180,11 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 			return err
 		}
 	}
-	if b.DriveAccess.IsSpecified() {
-		a.DriveAccess = driveAccess(b.DriveAccess)
-	}
-	if b.VisitorDrive.IsSpecified() {
-		a.VisitorDrive = visitorDrive(b.VisitorDrive)
-	}
+	patchOr(&a.DriveAccess, b.DriveAccess, defaultDriveAccess, func(text string) stoa.DriveAccess { return stoa.DriveAccess(text) })
+	patchOr(&a.VisitorDrive, b.VisitorDrive, defaultVisitors, func(text string) stoa.VisitorDrive { return stoa.VisitorDrive(text) })
+	patchOr(&a.Timezone, b.Timezone, defaultTimezone, same)
+	patchOr(&a.EmbedEnabled, b.EmbedEnabled, defaultEmbed, same)
+	patch(&a.Tables, b.Tables, same)
 	if b.Tools.IsSpecified() {
 		var err error
 		if a.Tools, err = agentTools(orZero(b.Tools)); err != nil {
@@ -212,15 +193,6 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	}
 	if b.CompactAt.IsSpecified() {
 		a.CompactAt = compactAt(b.CompactAt)
-	}
-	if b.Tables.IsSpecified() {
-		a.Tables = valueOr(b.Tables, false)
-	}
-	if b.Timezone.IsSpecified() {
-		a.Timezone = valueOr(b.Timezone, defaultTimezone)
-	}
-	if b.EmbedEnabled.IsSpecified() {
-		a.EmbedEnabled = valueOr(b.EmbedEnabled, defaultEmbed)
 	}
 	if err := s.mergeLimits(&a.Limits, b.Limits); err != nil {
 		return err
@@ -303,7 +275,7 @@ func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Reques
 		if err != nil {
 			return err
 		}
-		a.Restore(v)
+		a.AgentSettings = v.AgentSettings
 		return s.checkModelExists(a.Model) // it may have been removed from the catalog since
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
@@ -327,8 +299,7 @@ func contractAgent(a stoa.Agent) contract.Agent {
 }
 
 func contractVersion(v stoa.AgentVersion) contract.AgentVersion {
-	return contract.AgentVersion{
-		AgentID: v.AgentID, Version: v.Version, Instructions: v.Instructions, Model: v.Model, DriveAccess: string(v.DriveAccess), VisitorDrive: string(v.VisitorDrive),
-		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), Timezone: v.Timezone, CompactAt: contractCompactAt(v.CompactAt), Tables: v.Tables, CreatedAt: contract.Time(v.CreatedAt),
-	}
+	c := extend[contract.AgentVersion](contractAgent(stoa.Agent{AgentSettings: v.AgentSettings, Version: v.Version, CreatedAt: v.CreatedAt}))
+	c.AgentID = v.AgentID
+	return c
 }

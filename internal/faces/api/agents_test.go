@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -574,6 +575,27 @@ func TestListsOfSpacesAndAgentsComeInPages(t *testing.T) {
 		slices.Reverse(orders[1])
 		if diff := cmp.Diff(orders[0], orders[1]); diff != "" {
 			t.Errorf("GET %s: the orders are not each other's opposite:\n%s", path, diff)
+		}
+	}
+}
+
+// TestSettingsOfAgentsReachEveryBody compares the types of the bodies that are copied member by
+// member: a setting of one of them that the other does not have would be lost.
+func TestSettingsOfAgentsReachEveryBody(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		from, into reflect.Type
+		except     string
+	}{
+		{reflect.TypeFor[contract.CreateAgent](), reflect.TypeFor[contract.UpdateAgent](), "Metadata"},
+		{reflect.TypeFor[contract.AgentDraft](), reflect.TypeFor[contract.UpdateAgent](), ""},
+		{reflect.TypeFor[contract.AgentVersion](), reflect.TypeFor[contract.Agent](), "AgentID"},
+	} {
+		for i := range tt.from.NumField() {
+			f := tt.from.Field(i)
+			if into, found := tt.into.FieldByName(f.Name); f.Name != tt.except && (!found || into.Type != f.Type) {
+				t.Errorf("%s of %s is not copied to %s", f.Name, tt.from.Name(), tt.into.Name())
+			}
 		}
 	}
 }

@@ -45,7 +45,7 @@ func newAgent(t *testing.T, h *apitest.Service, accountID string) (id string) {
 		if err != nil {
 			return err
 		}
-		a, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: accountID, SpaceID: space.ID, Name: "tester", Instructions: "test", Model: "auto", DriveAccess: stoa.DriveReadOnly})
+		a, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: accountID, SpaceID: space.ID, Name: "tester", AgentSettings: stoa.AgentSettings{Instructions: "test", Model: "auto", DriveAccess: stoa.DriveReadOnly}})
 		id = a.ID
 		return err
 	})

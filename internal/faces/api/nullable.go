@@ -39,12 +39,18 @@ func orZero[T any](n nullable.Nullable[T]) T {
 // patch applies a member of a PATCH: a value sets it, null clears it, an absent member
 // does not change it.
 func patch[T, U any](into *U, n nullable.Nullable[T], convert func(T) U) {
-	if n.IsSpecified() {
-		var zero U
-		*into = zero
-		if v, err := n.Get(); err == nil {
-			*into = convert(v)
-		}
+	var zero U
+	patchOr(into, n, zero, convert)
+}
+
+// patchOr is like patch for a member of which null means another value than zero.
+func patchOr[T, U any](into *U, n nullable.Nullable[T], other U, convert func(T) U) {
+	if !n.IsSpecified() {
+		return
+	}
+	*into = other
+	if v, err := n.Get(); err == nil {
+		*into = convert(v)
 	}
 }
 

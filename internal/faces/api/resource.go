@@ -152,11 +152,11 @@ func mergeMetadata(into *map[string]string, changes nullable.Nullable[map[string
 
 // extend returns an object of the contract with the members of the object that it
 // extends. The document repeats them, and replies have members in the order of their
-// names, so that the models do not embed each other.
+// names, so that the models do not embed each other. A member of another type is left out.
 func extend[T any](of any) (object T) {
 	from, into := reflect.ValueOf(of), reflect.ValueOf(&object).Elem()
 	for i := range from.NumField() {
-		if member := into.FieldByName(from.Type().Field(i).Name); member.IsValid() {
+		if member := into.FieldByName(from.Type().Field(i).Name); member.IsValid() && member.Type() == from.Field(i).Type() {
 			member.Set(from.Field(i))
 		}
 	}

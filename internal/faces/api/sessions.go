@@ -44,7 +44,8 @@ func (s *Sessions) startRequest(in rest.Request[byID, contract.CreateSession]) (
 
 // draftAgent applies a draft to an agent, with the checks of a change of it.
 func (s *Sessions) draftAgent(a *stoa.Agent, draft contract.AgentDraft) error {
-	err := s.agents.patchAgent(a, &contract.UpdateAgent{Instructions: draft.Instructions, Model: draft.Model, DriveAccess: draft.DriveAccess, Tools: draft.Tools, Limits: draft.Limits})
+	set := extend[contract.UpdateAgent](draft)
+	err := s.agents.patchAgent(a, &set)
 	if e := (*stoa.Error)(nil); errors.As(err, &e) {
 		return e.At("draft." + e.Param)
 	}

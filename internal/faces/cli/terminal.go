@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -15,6 +16,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 	"github.com/mattn/go-isatty"
+
+	"stoa/internal/base/stoa"
 )
 
 // terminal returns the file descriptor of a stream and reports whether it is a
@@ -65,12 +68,18 @@ func (s style) bold(text string) string { return s.paint("1", text) }
 // status colours a status word: green for success, yellow for waiting, red for
 // failure.
 func (s style) status(word string) string {
+	switch status := stoa.SessionStatus(word); {
+	case slices.Contains(stoa.ActiveStatuses, status):
+		return s.paint("33", word)
+	case status.Ended() && status != stoa.SessionCompleted:
+		return s.paint("31", word)
+	}
 	switch word {
 	case "active", "completed", "created", "ok", "yes", "sent":
 		return s.paint("32", word)
-	case "queued", "running", "waiting_for_input", "paused", "in_progress", "incomplete", "pending", "replaced":
+	case "paused", "in_progress", "incomplete", "pending", "replaced":
 		return s.paint("33", word)
-	case "failed", "failing", "unreachable", "cancelled", "revoked", "expired", "suspended", "skipped", "deleted":
+	case "failing", "unreachable", "revoked", "expired", "suspended", "skipped", "deleted":
 		return s.paint("31", word)
 	}
 	return word

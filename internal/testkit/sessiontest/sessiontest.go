@@ -332,7 +332,7 @@ func (f *Fixture) Caller() stoa.Caller {
 // Agent adds an agent of the account.
 func (f *Fixture) Agent(change ...func(*stoa.Agent)) stoa.Agent {
 	f.T.Helper()
-	a := stoa.Agent{AccountID: f.Account.ID, Name: "test", Instructions: "Be brief.", Model: "alpha-haiku-4-5", DriveAccess: stoa.DriveReadOnly}
+	a := stoa.Agent{AccountID: f.Account.ID, Name: "test", AgentSettings: stoa.AgentSettings{Instructions: "Be brief.", Model: "alpha-haiku-4-5", DriveAccess: stoa.DriveReadOnly}}
 	for _, fn := range change {
 		fn(&a)
 	}

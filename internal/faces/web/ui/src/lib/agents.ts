@@ -5,6 +5,9 @@ import type { Flat } from "./types";
 
 export type { Agent, AgentVersion, Drive, DriveFile, DriveFileList, DriveSearchResult, DriveVersionList, PendingInput, Session, SessionStatus } from "./contract";
 
+// going reports whether a session or a run continues without a client.
+export const going = (status: contract.SessionStatus | "skipped"): boolean => status === "queued" || status === "running";
+
 // A SessionEvent has the members of its type; the others are absent.
 export type SessionEvent = Flat<contract.SessionEvent>;
 

@@ -17,7 +17,7 @@ import { DriveView } from "./drive";
 import { EmbedsView } from "./embeds";
 import { SessionView } from "./session";
 import { SessionsView } from "./sessions";
-import { Settings } from "./settings";
+import { Settings, versioned } from "./settings";
 import { TaskView } from "./task";
 import { TasksView } from "./tasks";
 
@@ -91,11 +91,7 @@ function Lacking({ scope }: { scope: string }) {
   );
 }
 
-// The settings of a version, in the order in which changes of them are shown. Others follow under
-// their names in the contract.
-const settings: Record<string, string> = {
-  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables",
-};
+// The other members of a version are settings, and have a title if they are in "versioned".
 const notSettings = ["agentId", "version", "createdAt"];
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : value == null ? "default" : JSON.stringify(value, undefined, 2));
@@ -105,9 +101,9 @@ function changesOf(v: AgentVersion, was?: AgentVersion) {
   const texts = (of?: AgentVersion) => new Map(Object.entries(of ?? {}).map(([name, value]) => [name, textOf(value)]));
   const before = texts(was);
   const now = texts(v);
-  return [...new Set([...Object.keys(settings), ...now.keys()])]
+  return [...new Set([...Object.keys(versioned), ...now.keys()])]
     .filter((name) => !notSettings.includes(name) && now.has(name) && now.get(name) !== before.get(name))
-    .map((name) => ({ title: settings[name] ?? name, was: before.get(name), now: now.get(name)! }));
+    .map((name) => ({ title: versioned[name] ?? name, was: before.get(name), now: now.get(name)! }));
 }
 
 function Changes({ of: v, was }: { of: AgentVersion; was?: AgentVersion }) {

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Api, onceKey, type Problem } from "../../lib/api";
-import { type Agent, applyEvent, type SessionMessage, type Session, type SessionEvent, uploader } from "../../lib/agents";
+import { type Agent, applyEvent, going, type SessionMessage, type Session, type SessionEvent, uploader } from "../../lib/agents";
 import { copyText } from "../../lib/copy";
 import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
@@ -19,7 +19,7 @@ import { followLog } from "../parts/log";
 import { pictures } from "../parts/picture";
 import { ReplyText, Spoken } from "../parts/reply";
 import { Text } from "../parts/filter";
-import { going, Status } from "../parts/status";
+import { Status } from "../parts/status";
 import { useAutoScroll } from "../parts/autoscroll";
 import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";

@@ -31,8 +31,11 @@ const visitorDriveHints: Record<Agent["visitorDrive"], string> = {
 // The settings that a draft of an agent can change.
 const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
 
-// The settings of which a change makes a new version.
-const versioned = [...drafted, "visitorDrive", "timezone", "compactAt", "tables"];
+// The settings of which a change makes a new version, in the order in which changes of them are
+// shown.
+export const versioned: Record<string, string> = {
+  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables",
+};
 
 // toolsIn parses the list of tools; undefined if the text is not a list.
 function toolsIn(text: string): unknown[] | undefined {
@@ -211,7 +214,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
             <Button kind="main" type="submit" disabled={busy || !dirty || !listed || !now.name.trim() || !now.instructions.trim()}>
               Save
             </Button>
-            <span class="small muted">{dirty ? (versioned.some((name) => name in body) ? `Unsaved changes: saving makes version ${was.version + 1}` : "Unsaved changes") : "No unsaved changes"}</span>
+            <span class="small muted">{dirty ? (Object.keys(versioned).some((name) => name in body) ? `Unsaved changes: saving makes version ${was.version + 1}` : "Unsaved changes") : "No unsaved changes"}</span>
             <div class="push">
               <Menu
                 label="More actions for the agent"

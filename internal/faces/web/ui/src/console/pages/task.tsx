@@ -1,5 +1,6 @@
 // One scheduled task: its next runs, and the result of each earlier one.
 import { useEffect, useState } from "preact/hooks";
+import { going } from "../../lib/agents";
 import { onceKey } from "../../lib/api";
 import { count, duration, moment, of } from "../../lib/format";
 import type { Task, TaskRun } from "../../lib/tasks";
@@ -38,7 +39,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
   const [changing, setChanging] = useState(false);
   const [deleting, setDeleting] = useState(false);
   const writes = may("schedules:write");
-  const going = history.first.data?.data.some((r) => r.status === "queued" || r.status === "running") ?? false;
+  const runs = history.first.data?.data.some((r) => going(r.status)) ?? false;
   const next = task.data?.nextRunAt;
 
   const reload = () => {
@@ -46,10 +47,10 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
     history.first.reload();
   };
   useEffect(() => {
-    if (!going) return;
+    if (!runs) return;
     const timer = setInterval(reload, again);
     return () => clearInterval(timer);
-  }, [going]);
+  }, [runs]);
   useEffect(() => {
     // Shortly after the next instant there is a run to show. Waits beyond the maximum
     // of a timer are ignored.

@@ -22,5 +22,3 @@ export function Status({ of }: { of: SessionStatus | "skipped" }) {
   const [meaning, text] = of === "skipped" ? (["none", of] as const) : statusLook(of);
   return <Badge meaning={meaning}>{text}</Badge>;
 }
-
-export const going = (status: SessionStatus): boolean => status === "queued" || status === "running";

@@ -1,7 +1,7 @@
 // A conversation with an agent in its current settings, saved or not. Each is a normal
 // session of the agent, with its real drive and tools.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Agent, applyEvent, type Session, type SessionMessage, uploader } from "../../lib/agents";
+import { type Agent, applyEvent, going, type Session, type SessionMessage, uploader } from "../../lib/agents";
 import { onceKey } from "../../lib/api";
 import { of as plural } from "../../lib/format";
 import { useFilter } from "./router";
@@ -15,7 +15,7 @@ import { useAction } from "./form";
 import { Failure } from "./load";
 import { followLog } from "./log";
 import { ReplyText, Spoken } from "./reply";
-import { going, Status } from "./status";
+import { Status } from "./status";
 
 // TestChat chats with the agent; draft contains the differences from the saved
 // settings, and agent has the current tools.
