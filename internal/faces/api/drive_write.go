@@ -14,9 +14,16 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// The writes of a drive parse their bodies themselves: the generic check of a body of
-// 10 MiB against the contract costs ten times its memory. The manual checks are in
-// drive_body.go.
+// The writes of a drive read their bodies themselves: the check of a body of 10 MiB
+// against the contract costs ten times its memory, so it happens without the content of
+// files.
+
+// parseBody parses a body in turn; see [parseDrive].
+func (s *Server) parseBody(w http.ResponseWriter, body []byte, verb drive.Verb) ([]drive.Op, error) {
+	return rest.InTurn(&s.Base, w, body, func(body []byte) ([]drive.Op, error) {
+		return parseDrive(body, verb, func(body []byte) ([]byte, error) { return rest.CheckBody(w, body) })
+	})
+}
 
 type putDriveFileParams struct {
 	byID
@@ -34,12 +41,12 @@ func (s *Server) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFi
 	if err != nil {
 		return err
 	}
-	op, err := rest.InTurn(&s.Base, w, body, parseDriveFile)
+	ops, err := s.parseBody(w, body, drive.VerbPut)
 	if err != nil {
 		return err
 	}
-	op.If = writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch)
-	return s.putFile(w, in.HTTP, who, op)
+	ops[0].If = writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch)
+	return s.putFile(w, in.HTTP, who, ops[0])
 }
 
 type putDriveFileContentParams struct {
@@ -101,11 +108,11 @@ func (s *Server) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, r
 	if err != nil {
 		return err
 	}
-	op, err := rest.InTurn(&s.Base, w, body, parseDriveReread)
+	ops, err := s.parseBody(w, body, verbReread)
 	if err != nil {
 		return err
 	}
-	f, waits, err := s.Drives.Reread(ctx, who, op.Path, op.Encoding)
+	f, waits, err := s.Drives.Reread(ctx, who, ops[0].Path, ops[0].Encoding)
 	if err != nil {
 		return err
 	}
@@ -119,25 +126,25 @@ func (s *Server) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, r
 
 // moveDriveFile serves POST /api/v1/api-agents/{id}/drive/files/move.
 func (s *Server) moveDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
-	return s.changeFile(w, in, parseDriveMove)
+	return s.changeFile(w, in, drive.VerbMove)
 }
 
 // restoreDriveFile serves POST /api/v1/api-agents/{id}/drive/files/restore.
 func (s *Server) restoreDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
-	return s.changeFile(w, in, parseDriveRestore)
+	return s.changeFile(w, in, drive.VerbRestore)
 }
 
 // changeFile performs the single write that a body describes.
-func (s *Server) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], parse func([]byte) (drive.Op, error)) error {
+func (s *Server) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], verb drive.Verb) error {
 	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {
 		return err
 	}
-	op, err := rest.InTurn(&s.Base, w, body, parse)
+	ops, err := s.parseBody(w, body, verb)
 	if err != nil {
 		return err
 	}
-	result, err := s.Drives.Apply(in.HTTP.Context(), who, once, []drive.Op{op})
+	result, err := s.Drives.Apply(in.HTTP.Context(), who, once, ops)
 	if err != nil {
 		return singleError(err)
 	}
@@ -151,9 +158,7 @@ func (s *Server) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.N
 	if err != nil {
 		return err
 	}
-	ops, err := rest.InTurn(&s.Base, w, body, func(body []byte) ([]drive.Op, error) {
-		return parseDriveBatch(body, s.Drives.Limits().MaxBatch)
-	})
+	ops, err := s.parseBody(w, body, "")
 	if err != nil {
 		return err
 	}
