@@ -88,11 +88,11 @@ func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolE
 	if wrong == nil {
 		switch {
 		case !out.Call.IsConfirmed():
-			out.Confirm = true
+			out.Waits = stoa.InputToolConfirmation
 		case !out.Call.Approved():
-			out.Ask = true
+			out.Waits = stoa.InputToolApproval
 		default:
-			out.HandOut = true
+			out.Waits = stoa.InputToolCall
 		}
 		return out, nil
 	}
@@ -195,32 +195,21 @@ func (t *turn) planned(place int) *stoa.ExternalCall {
 // last returns the newest step.
 func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1] }
 
-// waiting lists the calls of a step that wait for someone. Only one of the lists is not
-// empty.
+// waiting lists the calls of a step that wait for the same party.
 type waiting struct {
-	confirmed []stoa.ExternalCall // wait for the visitor, one at a time
-	asked     []stoa.ExternalCall // wait for people of the account
-	handed    []stoa.ExternalCall // handed out to programs
+	kind  string // of the input
+	calls []stoa.ExternalCall
 }
 
-func (w waiting) any() bool { return len(w.confirmed)+len(w.asked)+len(w.handed) > 0 }
+func (w waiting) any() bool { return len(w.calls) > 0 }
 
-// add adds a call that waits, according to its effect. It reports whether the call waits for
-// the same party as the calls before it; otherwise the call is not added.
+// add adds a call that waits. It reports whether the call waits for the same party as the
+// calls before it, which a visitor confirms one at a time; otherwise the call is not added.
 func (w *waiting) add(out session.ToolEffect) bool {
-	list := &w.handed
-	switch {
-	case out.Confirm && w.any():
-		return false
-	case out.Confirm:
-		list = &w.confirmed
-	case out.Ask:
-		list = &w.asked
-	}
-	if w.any() && len(*list) == 0 {
+	if w.any() && (out.Waits != w.kind || w.kind == stoa.InputToolConfirmation) {
 		return false
 	}
-	*list = append(*list, *out.Call)
+	w.kind, w.calls = out.Waits, append(w.calls, *out.Call)
 	return true
 }
 
@@ -262,7 +251,7 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if out.Confirm || out.Ask || out.HandOut {
+		if out.Waits != "" {
 			if !held.add(out) {
 				break
 			}
@@ -291,13 +280,8 @@ func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolE
 				ch.RecordTool(*step, place, out)
 			}
 		}
-		switch {
-		case len(held.confirmed) > 0:
-			ch.AskVisitor(*step, held.confirmed[0])
-		case len(held.asked) > 0:
-			ch.AskApproval(*step, held.asked)
-		case len(held.handed) > 0:
-			ch.HandOut(*step, held.handed)
+		if held.any() {
+			ch.WaitForCalls(*step, held.kind, held.calls)
 		}
 	})
 	if err != nil {
