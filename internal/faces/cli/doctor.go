@@ -5,38 +5,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/oapi-codegen/nullable"
 	"github.com/spf13/cobra"
+
+	"stoa/internal/base/contract"
 )
-
-// A diagnosis is the service's report about itself.
-type diagnosis struct {
-	Status string `json:"status"`
-	Checks []struct {
-		Name    string `json:"name"`
-		Status  string `json:"status"`
-		Summary string `json:"summary"`
-		Items   []struct {
-			AccountID *string `json:"accountId"`
-			ID        *string `json:"id"`
-			Since     *string `json:"since"`
-			Detail    string  `json:"detail"`
-		} `json:"items"`
-	} `json:"checks"`
-}
-
-// attention returns a text with the number of checks that need attention.
-func (d *diagnosis) attention() string {
-	n := 0
-	for _, c := range d.Checks {
-		if c.Status == "attention" {
-			n++
-		}
-	}
-	if n == 1 {
-		return "1 check needs attention"
-	}
-	return fmt.Sprintf("%d checks need attention", n)
-}
 
 func (e *env) doctor() *cobra.Command {
 	c := &cobra.Command{
@@ -54,7 +27,7 @@ and 1 if one does or the service cannot be reached. Requires a key with the scop
 		if err != nil {
 			return err
 		}
-		var found diagnosis
+		var found contract.Diagnosis
 		raw, err := call.JSON(c.Context(), "GET", "/doctor", nil, nil, &found)
 		if err != nil {
 			return err
@@ -62,29 +35,40 @@ and 1 if one does or the service cannot be reached. Requires a key with the scop
 		if o.raw() {
 			err = o.printJSON(raw)
 		} else {
-			_, err = fmt.Fprint(e.out, found.text())
+			_, err = fmt.Fprint(e.out, diagnosisText(found))
 		}
 		if err == nil && found.Status != "ok" {
-			err = errors.New(found.attention())
+			n := 0
+			for _, c := range found.Checks {
+				if c.Status == "attention" {
+					n++
+				}
+			}
+			if err = fmt.Errorf("%d checks need attention", n); n == 1 {
+				err = errors.New("1 check needs attention")
+			}
 		}
 		return err
 	}
 	return c
 }
 
-// text returns the diagnosis for people.
-func (d diagnosis) text() string {
+// diagnosisText returns a diagnosis for people.
+func diagnosisText(d contract.Diagnosis) string {
 	var b strings.Builder
 	for _, c := range d.Checks {
 		fmt.Fprintf(&b, "%-9s  %s: %s\n", clean(c.Status), clean(c.Name), clean(c.Summary))
 		for _, item := range c.Items {
-			parts := []string{clean(item.Detail)}
-			for _, part := range []*string{item.ID, item.AccountID, item.Since} {
-				if part != nil {
-					parts = append(parts, clean(*part))
+			fmt.Fprintf(&b, "           - %s", clean(item.Detail))
+			for _, part := range []nullable.Nullable[string]{item.ID, item.AccountID} {
+				if text, err := part.Get(); err == nil {
+					fmt.Fprintf(&b, "  %s", clean(text))
 				}
 			}
-			fmt.Fprintf(&b, "           - %s\n", strings.Join(parts, "  "))
+			if since, err := item.Since.Get(); err == nil {
+				fmt.Fprintf(&b, "  %s", since)
+			}
+			b.WriteByte('\n')
 		}
 	}
 	return b.String()
