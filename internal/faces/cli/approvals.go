@@ -40,17 +40,12 @@ func (e *env) toolsApprovals() *cobra.Command {
 	o := e.output(c)
 	n := limit(c)
 	watch := c.Flags().Bool("watch", false, "print new calls until Ctrl-C")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, _ []string) error {
 		if *watch {
-			return e.watchApprovals(c.Context(), call, o)
+			return e.watchApprovals(ctx, call, o)
 		}
-		return o.list(viewApprovals(), unapproved(call.All(c.Context(), "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "No calls wait for an approval.")
-	}
-	return c
+		return o.list(viewApprovals(), unapproved(call.All(ctx, "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "No calls wait for an approval.")
+	})
 }
 
 // unapproved returns the calls that wait for an approval.

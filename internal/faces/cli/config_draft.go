@@ -67,33 +67,30 @@ func (e *env) configDraft() *cobra.Command {
 	c := group("draft", "Change the settings of a running service", `Change the providers, families, models, auto, aliases and plans of a running service without a restart. All operators
 share one draft, in the form of the configuration file. Nothing is in force before it is applied. What the file or
 a variable sets cannot be changed here.`)
-	get := &cobra.Command{
-		Use: "get", Short: "Print the draft as YAML", Args: noArgs,
-		Long: `Print the draft as YAML, which "stoa config draft update" reads; without a draft, the managed settings in force.
+	get := e.verb(verb{
+		use: "get", short: "Print the draft as YAML",
+		long: `Print the draft as YAML, which "stoa config draft update" reads; without a draft, the managed settings in force.
 Keys of providers are printed as a mask, which keeps them.`,
-		Example: "  stoa config draft get > draft.yaml",
-	}
-	get.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.client()
-		if err != nil {
+		example: "  stoa config draft get > draft.yaml",
+		op:      "GET /config/draft", plain: true,
+		print: func(_ *output, raw jsonx.Value) error {
+			var d struct {
+				Settings json.RawMessage `json:"settings"`
+			}
+			if err := jsonx.Unmarshal(raw, &d); err != nil {
+				return err
+			}
+			text, err := yaml.JSONToYAML(d.Settings)
+			if err != nil {
+				return err
+			}
+			if string(d.Settings) == "{}" {
+				text = []byte("# There are no managed settings. Write providers, families, models, auto, aliases or plans here.\n")
+			}
+			_, err = e.out.Write(text)
 			return err
-		}
-		var d struct {
-			Settings json.RawMessage `json:"settings"`
-		}
-		if _, err := call.JSON(c.Context(), "GET", draftPath, nil, nil, &d); err != nil {
-			return err
-		}
-		text, err := yaml.JSONToYAML(d.Settings)
-		if err != nil {
-			return err
-		}
-		if string(d.Settings) == "{}" {
-			text = []byte("# There are no managed settings. Write providers, families, models, auto, aliases or plans here.\n")
-		}
-		_, err = e.out.Write(text)
-		return err
-	}
+		},
+	})
 	set := &cobra.Command{
 		Use: "update FILE", Short: "Replace the draft", Args: takes("FILE"),
 		Long: `Replace the draft with a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
@@ -120,21 +117,18 @@ Keys of providers are printed as a mask, which keeps them.`,
 		if _, err := call.JSON(c.Context(), "PUT", draftPath, nil, map[string]any{"settings": json.RawMessage(settings)}, nil); err != nil {
 			return err
 		}
-		return e.checkDraft(c.Context(), call, &output{e: e})
-	}
-	check := &cobra.Command{
-		Use: "check", Short: "Check the draft", Args: noArgs,
-		Long:    "Check the draft as the configuration file is checked, and show what it would change. The exit code is 1 if it has problems.",
-		Example: "  stoa config draft check",
-	}
-	o := e.output(check)
-	check.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.ready(o)
+		raw, err := call.JSON(c.Context(), "POST", draftPath+"/check", nil, nil, nil)
 		if err != nil {
 			return err
 		}
-		return e.checkDraft(c.Context(), call, o)
+		return printDraftCheck(&output{e: e}, raw)
 	}
+	check := e.verb(verb{
+		use: "check", short: "Check the draft",
+		long:    "Check the draft as the configuration file is checked, and show what it would change. The exit code is 1 if it has problems.",
+		example: "  stoa config draft check",
+		op:      "POST /config/draft/check", print: printDraftCheck,
+	})
 	c.AddCommand(get, set, check, e.verb(verb{
 		use: "test PROVIDER", short: "Test a provider of the draft with a small call",
 		long: `Send a small call to a provider with the settings of the draft, as "stoa providers test" does with those in force.
@@ -155,15 +149,11 @@ their settings. The models and agents that it stops are listed first; it has to 
 	note := c.Flags().String("note", "", "a note for the list of versions")
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	sends(c, "note", "note")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
+	return e.calling(c, nil, func(ctx context.Context, call *client.Client, _ []string) error {
 		var check struct {
 			Effects []effect `json:"effects"`
 		}
-		if _, err := call.JSON(c.Context(), "POST", draftPath+"/check", nil, nil, &check); err != nil {
+		if _, err := call.JSON(ctx, "POST", draftPath+"/check", nil, nil, &check); err != nil {
 			return err
 		}
 		if e.sayEffects(check.Effects) {
@@ -171,9 +161,8 @@ their settings. The models and agents that it stops are listed first; it has to 
 				return err
 			}
 		}
-		return e.apply(c.Context(), draftPath+"/apply", *note)
-	}
-	return c
+		return e.apply(ctx, draftPath+"/apply", *note)
+	})
 }
 
 func (e *env) configDrop() *cobra.Command {
@@ -279,8 +268,9 @@ func (e *env) sayEffects(list []effect) (confirm bool) {
 	return confirm
 }
 
-// checkDraft prints the result of a check, and fails if the draft has problems.
-func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) error {
+// printDraftCheck prints the result of a check, and fails if the draft has problems.
+func printDraftCheck(o *output, raw jsonx.Value) error {
+	e := o.e
 	type rates struct {
 		Input  int64 `json:"input"`
 		Output int64 `json:"output"`
@@ -304,12 +294,11 @@ func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) er
 			After  json.RawMessage `json:"after"`
 		} `json:"prices"`
 	}
-	raw, err := call.JSON(ctx, "POST", draftPath+"/check", nil, nil, &check)
-	if err != nil {
-		return err
-	}
 	if o.raw() {
 		return o.printJSON(raw)
+	}
+	if err := jsonx.Unmarshal(raw, &check); err != nil {
+		return err
 	}
 	for _, w := range check.Warnings {
 		fmt.Fprintf(e.err, "warning: %s\n", clean(w))

@@ -9,48 +9,47 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoa/internal/base/contract"
+	"stoa/internal/base/jsonx"
 )
 
 func (e *env) doctor() *cobra.Command {
-	c := &cobra.Command{
-		Use: "doctor", Short: "Check the service for problems", Args: noArgs,
-		Long: `Check all accounts for problems that need an operator: connections that are not ready, secrets that cannot be
+	return e.verb(verb{
+		use: "doctor", short: "Check the service for problems",
+		long: `Check all accounts for problems that need an operator: connections that are not ready, secrets that cannot be
 decrypted, late or failed webhook deliveries, the longest-waiting sessions, the settings for OAuth, the
 databases, clocks, free disk space, the limit on open files, models that are not offered, the mail server, owners without their group, and open alerts. With
 several nodes, the node that answers checks its own machine. The exit code is 0 if no check needs attention,
 and 1 if one does or the service cannot be reached. Requires a key with the scope operator.`,
-		Example: "  stoa doctor\n  stoa doctor --json\n  stoa doctor --jq '.checks[] | select(.status != \"ok\").name'",
+		example: "  stoa doctor\n  stoa doctor --json\n  stoa doctor --jq '.checks[] | select(.status != \"ok\").name'",
+		op:      "GET /doctor", print: printDiagnosis,
+	})
+}
+
+// printDiagnosis prints a diagnosis, and fails if a check needs attention.
+func printDiagnosis(o *output, raw jsonx.Value) error {
+	var found contract.Diagnosis
+	err := jsonx.Unmarshal(raw, &found)
+	switch {
+	case err != nil:
+		return err
+	case o.raw():
+		err = o.printJSON(raw)
+	default:
+		_, err = fmt.Fprint(o.e.out, diagnosisText(found))
 	}
-	o := e.output(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		var found contract.Diagnosis
-		raw, err := call.JSON(c.Context(), "GET", "/doctor", nil, nil, &found)
-		if err != nil {
-			return err
-		}
-		if o.raw() {
-			err = o.printJSON(raw)
-		} else {
-			_, err = fmt.Fprint(e.out, diagnosisText(found))
-		}
-		if err == nil && found.Status != "ok" {
-			n := 0
-			for _, c := range found.Checks {
-				if c.Status == "attention" {
-					n++
-				}
-			}
-			if err = fmt.Errorf("%d checks need attention", n); n == 1 {
-				err = errors.New("1 check needs attention")
-			}
-		}
+	if err != nil || found.Status == "ok" {
 		return err
 	}
-	return c
+	n := 0
+	for _, c := range found.Checks {
+		if c.Status == "attention" {
+			n++
+		}
+	}
+	if n == 1 {
+		return errors.New("1 check needs attention")
+	}
+	return fmt.Errorf("%d checks need attention", n)
 }
 
 // diagnosisText returns a diagnosis for people.

@@ -249,14 +249,9 @@ stored.
 	m := modelFlags(c)
 	e.rawFlag(c)
 	forget := c.Flags().Bool("no-history", false, "do not store or read the history of lines")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		return (&conversation{e: e, call: call, m: m, keep: !*forget}).run(c.Context())
-	}
-	return c
+	return e.calling(c, nil, func(ctx context.Context, call *client.Client, _ []string) error {
+		return (&conversation{e: e, call: call, m: m, keep: !*forget}).run(ctx)
+	})
 }
 
 // A conversation is one run of "stoa chat".

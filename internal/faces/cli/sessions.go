@@ -184,18 +184,13 @@ func (x sessionContext) path() string { return client.SessionPath(x.agent, x.id)
 // agent or alone, and the remaining arguments.
 func (e *env) onSession(c *cobra.Command, do func(ctx context.Context, x sessionContext, args []string) error) *cobra.Command {
 	o := e.output(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
+		named, agent, args, err := ofSession(ctx, call, c.Use, args)
 		if err != nil {
 			return err
 		}
-		named, agent, args, err := ofSession(c.Context(), call, c.Use, args)
-		if err != nil {
-			return err
-		}
-		return do(c.Context(), sessionContext{e: e, o: o, call: call, named: named, agent: agent, id: args[0]}, args[1:])
-	}
-	return c
+		return do(ctx, sessionContext{e: e, o: o, call: call, named: named, agent: agent, id: args[0]}, args[1:])
+	})
 }
 
 // ofSession returns the agent of the session that the arguments of a command begin with, as it was typed or by its
@@ -404,26 +399,21 @@ func (e *env) sessionsGet() *cobra.Command {
 		Example: "  stoa sessions get ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status",
 	}
 	o := e.output(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		path := "/sessions/" + url.PathEscape(args[0])
 		if len(args) == 2 {
-			agent, err := agentCollection().find(c.Context(), call, args[0])
+			agent, err := agentCollection().find(ctx, call, args[0])
 			if err != nil {
 				return err
 			}
 			path = client.SessionPath(agent, args[1])
 		}
-		raw, err := call.JSON(c.Context(), http.MethodGet, path, nil, nil, nil)
+		raw, err := call.JSON(ctx, http.MethodGet, path, nil, nil, nil)
 		if err != nil {
 			return err
 		}
 		return o.object(viewSession(), raw)
-	}
-	return c
+	})
 }
 
 // wait polls until the session stops and prints its result.
@@ -662,16 +652,11 @@ func (e *env) sessionsExport() *cobra.Command {
 		Example: "  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra > session.md\n  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra --format jsonl",
 	}
 	format := c.Flags().String("format", "markdown", "the `format`: markdown or jsonl")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.client()
+	return e.calling(c, nil, func(ctx context.Context, call *client.Client, args []string) error {
+		_, agent, args, err := ofSession(ctx, call, c.Use, args)
 		if err != nil {
 			return err
 		}
-		_, agent, args, err := ofSession(c.Context(), call, c.Use, args)
-		if err != nil {
-			return err
-		}
-		return e.copyOut(c.Context(), call, client.SessionPath(agent, args[0])+"/export", url.Values{"format": {*format}})
-	}
-	return c
+		return e.copyOut(ctx, call, client.SessionPath(agent, args[0])+"/export", url.Values{"format": {*format}})
+	})
 }
