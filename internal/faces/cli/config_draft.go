@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/oapi-codegen/nullable"
 	"github.com/spf13/cobra"
 
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 )
@@ -150,9 +152,7 @@ their settings. The models and agents that it stops are listed first; it has to 
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	sends(c, "note", "note")
 	return e.calling(c, nil, func(ctx context.Context, call *client.Client, _ []string) error {
-		var check struct {
-			Effects []effect `json:"effects"`
-		}
+		var check contract.ConfigCheck
 		if _, err := call.JSON(ctx, "POST", draftPath+"/check", nil, nil, &check); err != nil {
 			return err
 		}
@@ -216,10 +216,7 @@ func (e *env) apply(ctx context.Context, path, note string) error {
 	if note != "" {
 		body["note"] = note
 	}
-	var made struct {
-		Version int64    `json:"version"`
-		Changes []string `json:"changes"`
-	}
+	var made contract.ConfigVersion
 	if _, err := call.JSON(ctx, "POST", path, nil, body, &made); err != nil {
 		return err
 	}
@@ -227,23 +224,17 @@ func (e *env) apply(ctx context.Context, path, note string) error {
 		e.say("  %s", clean(change))
 	}
 	for end := time.Now().Add(applyTime); ; {
-		var list struct {
-			Data []struct {
-				Address string  `json:"address"`
-				Version int64   `json:"configVersion"`
-				Problem *string `json:"configProblem"`
-			} `json:"data"`
-		}
+		var list contract.NodeList
 		if _, err := call.JSON(ctx, "GET", "/nodes", nil, nil, &list); err != nil {
 			return err
 		}
 		use := 0
 		var refused error
 		for _, n := range list.Data {
-			if n.Version >= made.Version {
+			if n.ConfigVersion >= made.Version {
 				use++
-			} else if n.Problem != nil {
-				refused = errors.Join(refused, fmt.Errorf("the node at %s keeps version %d: %s", clean(n.Address), n.Version, clean(*n.Problem)))
+			} else if why, err := n.ConfigProblem.Get(); err == nil {
+				refused = errors.Join(refused, fmt.Errorf("the node at %s keeps version %d: %s", clean(n.Address), n.ConfigVersion, clean(why)))
 			}
 		}
 		if use == len(list.Data) || refused != nil || time.Now().After(end) || !stoa.Sleep(ctx, applyPause) {
@@ -253,14 +244,8 @@ func (e *env) apply(ctx context.Context, path, note string) error {
 	}
 }
 
-// An effect is what a draft ends or changes for callers and agents.
-type effect struct {
-	Text    string `json:"text"`
-	Confirm bool   `json:"confirm"`
-}
-
 // sayEffects prints effects, and reports whether one has to be confirmed.
-func (e *env) sayEffects(list []effect) (confirm bool) {
+func (e *env) sayEffects(list []contract.ConfigEffect) (confirm bool) {
 	for _, one := range list {
 		fmt.Fprintf(e.err, "effect: %s\n", clean(one.Text))
 		confirm = confirm || one.Confirm
@@ -271,29 +256,7 @@ func (e *env) sayEffects(list []effect) (confirm bool) {
 // printDraftCheck prints the result of a check, and fails if the draft has problems.
 func printDraftCheck(o *output, raw jsonx.Value) error {
 	e := o.e
-	type rates struct {
-		Input  int64 `json:"input"`
-		Output int64 `json:"output"`
-	}
-	var check struct {
-		Problems []struct {
-			Path    string  `json:"path"`
-			Message string  `json:"message"`
-			Where   *string `json:"where"`
-		} `json:"problems"`
-		Warnings []string `json:"warnings"`
-		Effects  []effect `json:"effects"`
-		Changes  []struct {
-			Path   string          `json:"path"`
-			Before json.RawMessage `json:"before"`
-			After  json.RawMessage `json:"after"`
-		} `json:"changes"`
-		Prices []struct {
-			Model  string          `json:"model"`
-			Before json.RawMessage `json:"before"`
-			After  json.RawMessage `json:"after"`
-		} `json:"prices"`
-	}
+	var check contract.ConfigCheck
 	if o.raw() {
 		return o.printJSON(raw)
 	}
@@ -310,15 +273,15 @@ func printDraftCheck(o *output, raw jsonx.Value) error {
 	for _, p := range check.Prices {
 		fmt.Fprintf(e.out, "price of %s\n", clean(p.Model))
 		for _, side := range []struct {
-			word string
-			raw  json.RawMessage
+			word  string
+			price nullable.Nullable[contract.ConfigPrice]
 		}{{"from", p.Before}, {"to  ", p.After}} {
-			var rate *rates
-			if err := json.Unmarshal(side.raw, &rate); err != nil || rate == nil {
+			rate, err := side.price.Get()
+			if err != nil {
 				continue
 			}
 			fmt.Fprintf(e.out, "  %s  %s / %s credits per million tokens of input / output", side.word, stoa.Credits(rate.Input), stoa.Credits(rate.Output))
-			if rules := rulesText(side.raw); rules != "" {
+			if rules := rulesText(rate); rules != "" {
 				fmt.Fprintf(e.out, ", %s", rules)
 			}
 			fmt.Fprintln(e.out)
@@ -330,8 +293,8 @@ func printDraftCheck(o *output, raw jsonx.Value) error {
 		if p.Path != "" {
 			text = clean(p.Path) + ": " + text
 		}
-		if p.Where != nil {
-			text = clean(*p.Where) + ": " + text
+		if where, err := p.Where.Get(); err == nil {
+			text = clean(where) + ": " + text
 		}
 		problems = errors.Join(problems, errors.New(text))
 	}
@@ -342,8 +305,9 @@ func printDraftCheck(o *output, raw jsonx.Value) error {
 }
 
 // compact returns a value on one line; "–" for none.
-func compact(raw json.RawMessage) string {
-	if len(raw) == 0 || string(raw) == "null" {
+func compact(value nullable.Nullable[contract.ConfigValue]) string {
+	raw, err := value.Get()
+	if err != nil {
 		return "–"
 	}
 	return clean(string(raw))
@@ -351,14 +315,12 @@ func compact(raw json.RawMessage) string {
 
 // printTest prints the result of a test call, and fails if the provider did not answer.
 func printTest(o *output, raw jsonx.Value) error {
-	var test struct {
-		OK bool `json:"ok"`
-	}
+	var test contract.ProviderTest
 	err := jsonx.Unmarshal(raw, &test)
 	if err == nil {
 		err = o.object(viewProviderTest(), raw)
 	}
-	if err != nil || test.OK {
+	if err != nil || test.Ok {
 		return err
 	}
 	return errors.New("the provider did not answer")

@@ -12,6 +12,7 @@ import (
 
 	"stoa/internal/agents/httptool"
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 )
@@ -283,10 +284,7 @@ URL, it also gives the address of the server.`,
 		if err := look(ctx, call, body); err != nil {
 			return err
 		}
-		var made struct {
-			ID     string `json:"id"`
-			Status string `json:"status"`
-		}
+		var made contract.Connection
 		raw, err := call.JSON(ctx, http.MethodPost, "/connections", nil, body, &made)
 		if err != nil {
 			return err
@@ -534,11 +532,7 @@ func (e *env) connectionsTest() *cobra.Command {
 				return usagef("the arguments are not a JSON object: %s", args[1])
 			}
 		}
-		var out struct {
-			Outcome string  `json:"outcome"`
-			Message *string `json:"message"`
-			Text    *string `json:"text"`
-		}
+		var out contract.ConnectionToolTest
 		raw, err := call.JSON(ctx, http.MethodPost, path+"/tools/test", nil, body, &out)
 		if err != nil {
 			return err
@@ -547,16 +541,16 @@ func (e *env) connectionsTest() *cobra.Command {
 			if err := o.printJSON(raw); err != nil {
 				return err
 			}
-		} else if out.Text != nil {
-			if _, err := fmt.Fprintln(e.out, clean(*out.Text)); err != nil {
+		} else if text, err := out.Text.Get(); err == nil {
+			if _, err := fmt.Fprintln(e.out, clean(text)); err != nil {
 				return err
 			}
 		}
-		switch {
-		case out.Outcome == "ok":
+		if out.Outcome == "ok" {
 			return nil
-		case out.Message != nil:
-			return fmt.Errorf("%s: %s", strings.ReplaceAll(out.Outcome, "_", " "), *out.Message)
+		}
+		if why, err := out.Message.Get(); err == nil {
+			return fmt.Errorf("%s: %s", strings.ReplaceAll(out.Outcome, "_", " "), why)
 		}
 		return fmt.Errorf("the tool reported a failure")
 	})

@@ -16,6 +16,7 @@ import (
 
 	"stoa/internal/agents/drive"
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/extract"
 	"stoa/internal/base/jsonx"
 )
@@ -443,10 +444,7 @@ current: this restores a deleted file, or the previous content of a replaced one
 				return err
 			}
 			for _, row := range rows {
-				var v struct {
-					Version int64 `json:"version"`
-					Current bool  `json:"current"`
-				}
+				var v contract.DriveVersion
 				if err := jsonx.Unmarshal(row, &v); err != nil {
 					return fmt.Errorf("the reply does not match the contract: %w", err)
 				}

@@ -80,21 +80,12 @@ func viewMessages() view {
 
 // A session contains the members of a session that the commands use.
 type session struct {
-	ID           string             `json:"id"`
-	Status       stoa.SessionStatus `json:"status"`
-	Reply        *string            `json:"reply"`
-	LastEventSeq int64              `json:"lastEventSeq"`
-	PendingInput *struct {
-		ID      string                     `json:"id"`
-		Kind    string                     `json:"kind"`
-		Prompt  string                     `json:"prompt"`
-		Options []string                   `json:"options"`
-		Calls   []contract.PendingToolCall `json:"calls"`
-	} `json:"pendingInput"`
-	Error *struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
+	ID           string                   `json:"id"`
+	Status       stoa.SessionStatus       `json:"status"`
+	Reply        *string                  `json:"reply"`
+	LastEventSeq int64                    `json:"lastEventSeq"`
+	PendingInput *contract.PendingInput   `json:"pendingInput"`
+	Error        *contract.SessionFailure `json:"error"`
 }
 
 func readSession(raw jsonx.Value) (session, error) {
