@@ -18,11 +18,15 @@ import (
 // against the contract costs ten times its memory, so it happens without the content of
 // files.
 
-// parseBody parses a body in turn; see [parseDrive].
-func (s *Server) parseBody(w http.ResponseWriter, body []byte, verb drive.Verb) ([]drive.Op, error) {
-	return rest.InTurn(&s.Base, w, body, func(body []byte) ([]drive.Op, error) {
+// readOps reads and parses a body in turn; see [parseDrive].
+func (s *Server) readOps(w http.ResponseWriter, r *http.Request, verb drive.Verb) (body []byte, ops []drive.Op, err error) {
+	if body, err = s.ReadBody(w, r); err != nil {
+		return nil, nil, err
+	}
+	ops, err = rest.InTurn(&s.Base, w, body, func(body []byte) ([]drive.Op, error) {
 		return parseDrive(body, verb, func(body []byte) ([]byte, error) { return rest.CheckBody(w, body) })
 	})
+	return body, ops, err
 }
 
 type putDriveFileParams struct {
@@ -37,11 +41,7 @@ func (s *Server) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFi
 	if err != nil {
 		return err
 	}
-	body, err := s.ReadBody(w, in.HTTP)
-	if err != nil {
-		return err
-	}
-	ops, err := s.parseBody(w, body, drive.VerbPut)
+	_, ops, err := s.readOps(w, in.HTTP, drive.VerbPut)
 	if err != nil {
 		return err
 	}
@@ -104,11 +104,7 @@ func (s *Server) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, r
 	if err != nil {
 		return err
 	}
-	body, err := s.ReadBody(w, in.HTTP)
-	if err != nil {
-		return err
-	}
-	ops, err := s.parseBody(w, body, verbReread)
+	_, ops, err := s.readOps(w, in.HTTP, verbReread)
 	if err != nil {
 		return err
 	}
@@ -136,11 +132,7 @@ func (s *Server) restoreDriveFile(w http.ResponseWriter, in *rest.Request[byID, 
 
 // changeFile performs the single write that a body describes.
 func (s *Server) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], verb drive.Verb) error {
-	who, once, body, err := s.driveRequest(w, in)
-	if err != nil {
-		return err
-	}
-	ops, err := s.parseBody(w, body, verb)
+	who, once, ops, err := s.driveRequest(w, in, verb)
 	if err != nil {
 		return err
 	}
@@ -154,11 +146,7 @@ func (s *Server) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.N
 
 // batchDrive serves POST /api/v1/api-agents/{id}/drive/batch.
 func (s *Server) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
-	who, once, body, err := s.driveRequest(w, in)
-	if err != nil {
-		return err
-	}
-	ops, err := s.parseBody(w, body, "")
+	who, once, ops, err := s.driveRequest(w, in, "")
 	if err != nil {
 		return err
 	}
@@ -197,7 +185,7 @@ func batchError(err error) error {
 }
 
 // driveRequest parses the common part of the POSTs of a drive.
-func (s *Server) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None]) (who drive.Owner, once drive.Claim, body []byte, err error) {
+func (s *Server) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None], verb drive.Verb) (who drive.Owner, once drive.Claim, ops []drive.Op, err error) {
 	r := in.HTTP
 	if who, err = s.driveOf(r.Context(), in.Caller, in.Params.ID); err != nil {
 		return who, once, nil, err
@@ -209,13 +197,11 @@ func (s *Server) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest
 	if key != "" {
 		once.Ref, once.Scope = key, r.Method+" "+r.URL.Path
 	}
-	if body, err = s.ReadBody(w, r); err != nil {
-		return who, once, nil, err
-	}
+	body, ops, err := s.readOps(w, r, verb)
 	if once.Ref != "" {
 		once.Body = rest.BodyHash(body)
 	}
-	return who, once, body, nil
+	return who, once, ops, err
 }
 
 func replayed(w http.ResponseWriter, log *rest.Fields, result drive.Result) {
