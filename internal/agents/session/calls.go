@@ -77,7 +77,10 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	}
 	var rules []store.SessionRule
 	if slices.ContainsFunc(calls, func(c stoa.ExternalCall) bool { return c.Approval == stoa.ApprovalAlways }) {
-		rules = t.rules()
+		t.do(func() (err error) {
+			rules, err = t.tx.SessionRules(t.ctx, t.Row.AccountID, t.Row.ID)
+			return err
+		})
 	}
 	for _, c := range calls {
 		c.ID, c.AccountID, c.AgentID, c.SessionID = stoa.NewID("cal"), t.Row.AccountID, t.Row.AgentID, t.Row.ID

@@ -91,22 +91,6 @@ func (t *Transition) WaitForCalls(step stoa.Step, kind string, calls []stoa.Exte
 	t.changedInputs()
 }
 
-func (t *Transition) rules() (rules []store.SessionRule) {
-	t.do(func() (err error) {
-		rules, err = t.tx.SessionRules(t.ctx, t.Row.AccountID, t.Row.ID)
-		return err
-	})
-	return rules
-}
-
-func ruleOf(rules []store.SessionRule, tool, sha256 string) (store.SessionRule, bool) {
-	i := slices.IndexFunc(rules, func(r store.SessionRule) bool { return r.Tool == tool && r.SHA256 == sha256 })
-	if i < 0 {
-		return store.SessionRule{}, false
-	}
-	return rules[i], true
-}
-
 // Remember applies remembered decisions to planned calls that need an approval, except to
 // calls that may have been carried out already.
 func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
@@ -115,8 +99,9 @@ func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
 		if c.Approved() || c.Status != stoa.CallPlanned || c.Decision != "" || c.PreviousOutcome != "" {
 			continue
 		}
-		if r, found := ruleOf(rules, c.Tool, c.DefinitionSHA256); found {
-			c.Decision, c.DecidedBy, c.DecidedAt = stoa.DecisionRemembered, r.MadeBy, r.CreatedAt
+		at := slices.IndexFunc(rules, func(r store.SessionRule) bool { return r.Tool == c.Tool && r.SHA256 == c.DefinitionSHA256 })
+		if at >= 0 {
+			c.Decision, c.DecidedBy, c.DecidedAt = stoa.DecisionRemembered, rules[at].MadeBy, rules[at].CreatedAt
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -504,7 +505,7 @@ func (x sessionContext) watchTurn(ctx context.Context, after int64, follow bool)
 	t := &timeline{o: x.o, style: x.e.style(x.e.out), columns: width(x.e.out)}
 	for ev, err := range x.call.Events(ctx, x.agent, x.id, after, follow) {
 		if err != nil {
-			return session{}, joinLine(t, err)
+			return session{}, cmp.Or(t.endLine(), err)
 		}
 		if err := t.event(ev); err != nil {
 			return session{}, err
@@ -518,13 +519,6 @@ func (x sessionContext) watchTurn(ctx context.Context, after int64, follow bool)
 		return session{}, err
 	}
 	return readSession(raw)
-}
-
-func joinLine(t *timeline, err error) error {
-	if failed := t.endLine(); failed != nil {
-		return failed
-	}
-	return err
 }
 
 func (e *env) sessionsReply() *cobra.Command {
