@@ -32,8 +32,8 @@ type driveBody struct {
 }
 
 // parseDrive parses a body that describes a write, or a batch of them if verb is empty.
-// check is the contract's, which would copy the content of a file several times: it gets
-// the body without.
+// check is that of the contract. It gets the body without the content of files, because it
+// makes several copies.
 func parseDrive(raw []byte, verb drive.Verb, check func([]byte) ([]byte, error)) ([]drive.Op, error) {
 	short := raw
 	var contents [][]byte
@@ -42,7 +42,10 @@ func parseDrive(raw []byte, verb drive.Verb, check func([]byte) ([]byte, error))
 		short = cutContents(nil, &c, &contents)
 	}
 	text, wrong := check(short)
-	if wrong != nil {
+	switch {
+	case wrong != nil && stoa.CodeOf(wrong) != stoa.CodeInvalidValue:
+		return nil, wrong
+	case wrong != nil: // perhaps because of a long path, whose code is that of all wrong paths
 		text = short
 	}
 	b := driveBody{Op: verb}
@@ -60,15 +63,17 @@ func parseDrive(raw []byte, verb drive.Verb, check func([]byte) ([]byte, error))
 			at = fmt.Sprintf("operations[%d].", i)
 		}
 		op, err := write.op(at, &contents)
-		// A path that is also too long for the contract has the code of all wrong paths.
-		longPath := stoa.CodeOf(err) == stoa.CodeInvalidPath && stoa.CodeOf(wrong) == stoa.CodeInvalidValue && stoa.AsError(err).Param == stoa.AsError(wrong).Param
-		if err != nil && (wrong == nil || longPath) {
+		if err != nil && (wrong == nil || stoa.CodeOf(err) == stoa.CodeInvalidPath && stoa.AsError(err).Param == stoa.AsError(wrong).Param) {
 			return nil, err
 		}
 		ops = append(ops, op)
 	}
 	return ops, wrong
 }
+
+// maxContents is the number of operations that the contract allows in a batch. A body with
+// more contents is refused, so that they are not kept.
+const maxContents = 500
 
 // cutContents appends the value at the cursor, with "" for each text under the name
 // "content", and these texts to contents.
@@ -86,10 +91,14 @@ func cutContents(dst []byte, c *jsonx.Cursor, contents *[][]byte) []byte {
 				dst = cutContents(dst, c, contents)
 				continue
 			}
+			dst = append(dst, `""`...)
+			if len(*contents) == maxContents {
+				c.Skip()
+				continue
+			}
 			ahead := *c
 			content, _ := c.AppendPiece(make([]byte, 0, len(ahead.Name())))
 			*contents = append(*contents, content)
-			dst = append(dst, `""`...)
 		}
 		return append(dst, '}')
 	case '[':
