@@ -75,11 +75,11 @@ func TestBodiesOfTheDriveAreCheckedAsTheContractSays(t *testing.T) {
 			for _, v := range values {
 				parts := append([]string{}, whole...)
 				parts[i] = fmt.Sprintf("%q:%s", c.own[i], v)
-				compare("{"+strings.Join(parts, ",")+"}")
+				compare("{" + strings.Join(parts, ",") + "}")
 			}
-			compare("{"+strings.Join(append(append([]string{}, whole[:i]...), whole[i+1:]...), ",")+"}")
+			compare("{" + strings.Join(append(append([]string{}, whole[:i]...), whole[i+1:]...), ",") + "}")
 		}
-		compare("{"+strings.Join(append(append([]string{}, whole...), `"other":1`), ",")+"}")
+		compare("{" + strings.Join(append(append([]string{}, whole...), `"other":1`), ",") + "}")
 		r := rand.New(rand.NewPCG(1, 2))
 		for range 3000 {
 			var parts []string
