@@ -291,16 +291,15 @@ access creates a new version. Existing sessions keep their version.`,
 
 // defaultSpace returns the id of the account's default space.
 func defaultSpace(ctx context.Context, call *client.Client) (any, error) {
-	var me struct {
-		DefaultSpaceID *string `json:"defaultSpaceId"`
-	}
-	if _, err := call.JSON(ctx, http.MethodGet, "/users/me", nil, nil, &me); err != nil {
+	me, err := call.Me(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if me.DefaultSpaceID == nil {
+	id, err := me.DefaultSpaceID.Get()
+	if err != nil {
 		return nil, usagef("the account has no default space; create one with \"stoa spaces create\" and pass it with --space")
 	}
-	return *me.DefaultSpaceID, nil
+	return id, nil
 }
 
 func (e *env) agentsRollback() *cobra.Command {
