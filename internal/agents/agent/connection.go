@@ -104,9 +104,9 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 			}
 		}
 		if errors.Is(err, errAsk) {
-			held := waiting{asked: []stoa.ExternalCall{*group[0]}}
+			held := waiting{stoa.InputToolApproval, []stoa.ExternalCall{*group[0]}}
 			if group[0].Confirmation != nil { // the approval follows it
-				held = waiting{confirmed: held.asked}
+				held.kind = stoa.InputToolConfirmation
 			}
 			return 0, true, w.record(context.WithoutCancel(ctx), t, nil, held)
 		}

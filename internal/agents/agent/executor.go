@@ -15,43 +15,54 @@ import (
 	"stoa/internal/models/schema"
 )
 
-// An executor carries out the calls of one type of tool, or hands them over if that cannot be
-// done in this process.
-type executor interface {
-	// execute carries out the call at a place of the last step. An error of the model becomes
-	// a result; a returned error is internal, and the call is executed again.
-	execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error)
-}
-
-// executor returns the executor of the call at a place of the last step. Calls of tools that
-// are not built in or need an approval were planned with the step.
-func (w *Worker) executor(t *turn, place int) executor {
-	switch c := t.planned(place); {
-	case c == nil:
-		return ownTools{w}
-	case c.Type == stoa.ToolDrive:
-		return guardedTools{ownTools{w}}
-	default:
-		return clientTools{}
+// execute carries out the call at a place of the last step, or returns for whom it waits if
+// that cannot be done in this process. Calls of tools that are not built in or need an
+// approval were planned with the step. An error of the model becomes a result; a returned
+// error is internal, and the call is executed again.
+func (w *Worker) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
+	c := t.planned(place)
+	if c == nil {
+		return w.useOwn(ctx, t, place)
 	}
+	if c.Type == stoa.ToolDrive && c.Approved() {
+		out, err := w.useOwn(ctx, t, place)
+		out.Call, out.Done = c, true
+		return out, err
+	}
+	if c.Type == stoa.ToolDrive {
+		if err := w.limitDrive(ctx, t); err != nil {
+			return session.ToolEffect{}, err
+		}
+	}
+	out := session.ToolEffect{Call: c}
+	switch wrong := t.prompt.misfit(c); {
+	case wrong != nil:
+		call := t.last().Calls[place]
+		out.Result = stoa.ToolResult{CallID: call.ID, Name: call.Name, IsError: true, Content: wrong.Error() + "; nothing was done."}
+	case !c.IsConfirmed():
+		out.Waits = stoa.InputToolConfirmation
+	case !c.Approved():
+		out.Waits = stoa.InputToolApproval
+	default:
+		out.Waits = stoa.InputToolCall
+	}
+	return out, nil
 }
 
-// ownTools executes the built-in tools: the drive, the tables, and the question to the user.
-type ownTools struct{ w *Worker }
-
-func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
+// useOwn executes a built-in tool: of the drive, of the tables, or the question to the user.
+func (w *Worker) useOwn(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
 	step := t.last()
 	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.readsResults() {
-		return o.w.readResult(ctx, t, call)
+		return w.readResult(ctx, t, call)
 	} else if ofDrive(call) || ofTables(call) {
-		if err := o.w.limitDrive(ctx, t); err != nil {
+		if err := w.limitDrive(ctx, t); err != nil {
 			return session.ToolEffect{}, err
 		}
 	}
 	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
 	// The reference of a write stays the same if the process dies before the result is
 	// recorded, so the write happens only once.
-	return o.w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), place)
+	return w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), place)
 }
 
 // limitDrive is [turn.limitDrive] in a separate transaction.
@@ -60,44 +71,6 @@ func (w *Worker) limitDrive(ctx context.Context, t *turn) error {
 		return nil
 	}
 	return w.store.Read(ctx, func(tx *store.Tx) error { return t.limitDrive(ctx, tx) })
-}
-
-// guardedTools executes calls of the drive after a person has approved them.
-type guardedTools struct{ own ownTools }
-
-func (g guardedTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
-	call := t.planned(place)
-	if !call.Approved() {
-		if err := g.own.w.limitDrive(ctx, t); err != nil {
-			return session.ToolEffect{}, err
-		}
-		return clientTools{}.execute(ctx, t, place)
-	}
-	out, err := g.own.execute(ctx, t, place)
-	out.Call, out.Done = call, true
-	return out, err
-}
-
-// clientTools hands calls whose arguments are valid to programs of the account.
-type clientTools struct{}
-
-func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolEffect, error) {
-	call := t.last().Calls[place]
-	out := session.ToolEffect{Call: t.planned(place)}
-	wrong := t.prompt.misfit(out.Call)
-	if wrong == nil {
-		switch {
-		case !out.Call.IsConfirmed():
-			out.Confirm = true
-		case !out.Call.Approved():
-			out.Ask = true
-		default:
-			out.HandOut = true
-		}
-		return out, nil
-	}
-	out.Result = stoa.ToolResult{CallID: call.ID, Name: call.Name, IsError: true, Content: wrong.Error() + "; nothing was done."}
-	return out, nil
 }
 
 // misfit returns the reason, for the model, why a call of an external tool must not be made.
@@ -195,32 +168,21 @@ func (t *turn) planned(place int) *stoa.ExternalCall {
 // last returns the newest step.
 func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1] }
 
-// waiting lists the calls of a step that wait for someone. Only one of the lists is not
-// empty.
+// waiting lists the calls of a step that wait for the same party.
 type waiting struct {
-	confirmed []stoa.ExternalCall // wait for the visitor, one at a time
-	asked     []stoa.ExternalCall // wait for people of the account
-	handed    []stoa.ExternalCall // handed out to programs
+	kind  string // of the input
+	calls []stoa.ExternalCall
 }
 
-func (w waiting) any() bool { return len(w.confirmed)+len(w.asked)+len(w.handed) > 0 }
+func (w waiting) any() bool { return len(w.calls) > 0 }
 
-// add adds a call that waits, according to its effect. It reports whether the call waits for
-// the same party as the calls before it; otherwise the call is not added.
+// add adds a call that waits. It reports whether the call waits for the same party as the
+// calls before it, which a visitor confirms one at a time; otherwise the call is not added.
 func (w *waiting) add(out session.ToolEffect) bool {
-	list := &w.handed
-	switch {
-	case out.Confirm && w.any():
-		return false
-	case out.Confirm:
-		list = &w.confirmed
-	case out.Ask:
-		list = &w.asked
-	}
-	if w.any() && len(*list) == 0 {
+	if w.any() && (out.Waits != w.kind || w.kind == stoa.InputToolConfirmation) {
 		return false
 	}
-	*list = append(*list, *out.Call)
+	w.kind, w.calls = out.Waits, append(w.calls, *out.Call)
 	return true
 }
 
@@ -258,11 +220,11 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 		if err := ctx.Err(); err != nil {
 			return false, context.Cause(ctx)
 		}
-		out, err := w.executor(t, place).execute(ctx, t, place)
+		out, err := w.execute(ctx, t, place)
 		if err != nil {
 			return false, err
 		}
-		if out.Confirm || out.Ask || out.HandOut {
+		if out.Waits != "" {
 			if !held.add(out) {
 				break
 			}
@@ -291,13 +253,8 @@ func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolE
 				ch.RecordTool(*step, place, out)
 			}
 		}
-		switch {
-		case len(held.confirmed) > 0:
-			ch.AskVisitor(*step, held.confirmed[0])
-		case len(held.asked) > 0:
-			ch.AskApproval(*step, held.asked)
-		case len(held.handed) > 0:
-			ch.HandOut(*step, held.handed)
+		if held.any() {
+			ch.WaitForCalls(*step, held.kind, held.calls)
 		}
 	})
 	if err != nil {

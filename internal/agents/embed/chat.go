@@ -109,7 +109,7 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	}
 	if row != nil {
 		out.Status, out.LastSeq, out.Pending = row.Status, row.LastSeq, row.Pending
-		if waitsForOwner(row.Pending) { // for the visitor the agent is working
+		if row.Pending.OfOwner() { // for the visitor the agent is working
 			out.Operator = row.Pending.Kind == stoa.InputToolApproval
 			out.Status, out.Pending = stoa.SessionRunning, nil
 		}
@@ -217,15 +217,12 @@ func (s *Embeds) Uploaded(ctx context.Context, tx *store.Tx, who Visitor, u stoa
 	return webhook.AttachmentAdded(ctx, tx, who.Agent.SpaceID, who.Embed.ExternalUserID, u)
 }
 
-// waitsForOwner reports whether an input is for programs or operators of the account.
-func waitsForOwner(in *stoa.Input) bool { return in != nil && in.OfOwner() }
-
 // Answer answers the input that the agent waits for, or confirms or declines its call. An
 // input for programs or operators of the account is CodeScope.
 func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req session.AnswerRequest) (Chat, error) {
 	row, err := begun(ctx, tx, who.Embed)
 	decides := false
-	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && waitsForOwner(row.Pending)
+	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && row.Pending.OfOwner()
 	if err == nil && row != nil && !ofOwner { // it may be an earlier input
 		var in stoa.Input
 		in, _, err = tx.Input(ctx, row.ID, req.InputID)

@@ -22,7 +22,11 @@ func Visible(e *stoa.SessionEvent) bool {
 			return false
 		}
 		if d.Kind == stoa.InputToolConfirmation {
-			return replaceData(e, confirmationData(e.Type, d))
+			out := session.InputData{InputID: d.InputID, Kind: d.Kind, Turn: d.Turn}
+			if e.Type == session.EventInputRequested { // only what was shown in the question
+				out.Prompt, out.ExpiresAt, out.Confirmation = confirmPrompt, d.ExpiresAt, d.Confirmation
+			}
+			return replaceData(e, out)
 		}
 		return d.Kind == stoa.InputQuestion || d.Kind == stoa.InputChoice || d.Kind == stoa.InputApproval
 	case session.EventStatus:
@@ -30,12 +34,12 @@ func Visible(e *stoa.SessionEvent) bool {
 		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
 			return false
 		}
-		forOperator := d.StatusReason == session.ReasonApproval
-		if d.StatusReason == session.ReasonTool || d.StatusReason == session.ReasonApproval {
-			d.Status = string(stoa.SessionRunning)
-		}
-		if d.StatusReason = ""; forOperator {
+		reason := d.StatusReason
+		if d.StatusReason = ""; reason == session.ReasonApproval {
 			d.StatusReason = reasonOperator
+		}
+		if reason == session.ReasonTool || reason == session.ReasonApproval {
+			d.Status = string(stoa.SessionRunning)
 		}
 		return replaceData(e, d)
 	case session.EventError:
@@ -47,16 +51,6 @@ func Visible(e *stoa.SessionEvent) bool {
 		return replaceData(e, visitorError{Message: p.Message, Retryable: p.Retryable, Turn: d.Turn})
 	}
 	return false
-}
-
-// confirmationData returns the visitor's view of an event about a call to confirm: only the
-// data that was shown in the question.
-func confirmationData(typ string, d session.InputData) session.InputData {
-	out := session.InputData{InputID: d.InputID, Kind: d.Kind, Turn: d.Turn}
-	if typ == session.EventInputRequested {
-		out.Prompt, out.ExpiresAt, out.Confirmation = confirmPrompt, d.ExpiresAt, d.Confirmation
-	}
-	return out
 }
 
 // confirmPrompt is the question to a visitor about a call.

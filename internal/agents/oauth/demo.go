@@ -27,8 +27,7 @@ type Demo struct {
 	codes   map[string]demoCode
 	refresh map[string]bool      // tokens that can be used once
 	access  map[string]time.Time // tokens with their expiry
-	clients int
-	asked   map[string]int // number of requests for tokens, by grant
+	asked   map[string]int       // number of requests for tokens, by grant
 }
 
 const maxDemo = 1000
@@ -180,9 +179,6 @@ func (d *Demo) register(w http.ResponseWriter, r *http.Request) {
 		reply(w, 400, map[string]any{"error": "invalid_redirect_uri"})
 		return
 	}
-	d.mu.Lock()
-	d.clients++
-	d.mu.Unlock()
 	reply(w, 201, map[string]any{"client_id": "demo-" + rand.Text(), "token_endpoint_auth_method": "none"})
 }
 

@@ -77,7 +77,10 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	}
 	var rules []store.SessionRule
 	if slices.ContainsFunc(calls, func(c stoa.ExternalCall) bool { return c.Approval == stoa.ApprovalAlways }) {
-		rules = t.rules()
+		t.do(func() (err error) {
+			rules, err = t.tx.SessionRules(t.ctx, t.Row.AccountID, t.Row.ID)
+			return err
+		})
 	}
 	for _, c := range calls {
 		c.ID, c.AccountID, c.AgentID, c.SessionID = stoa.NewID("cal"), t.Row.AccountID, t.Row.AgentID, t.Row.ID
@@ -94,27 +97,6 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	}
 	t.Row.ToolCalls += len(calls)
 	return planned, false
-}
-
-// HandOut stops the turn until programs of the account have returned the outputs of planned
-// calls, which are neighbours in their step.
-func (t *Transition) HandOut(step stoa.Step, calls []stoa.ExternalCall) {
-	in, ok := t.newCallInput(step, stoa.InputToolCall)
-	if !ok {
-		return
-	}
-	var names []string
-	for _, c := range calls {
-		c.Status, c.InputID, c.StartedAt = stoa.CallWaiting, in.ID, t.tx.Now
-		c.ExpiresAt = t.tx.Now.Add(min(time.Duration(c.TimeoutSeconds)*time.Second, t.s.limits.InputTime))
-		in.Calls = append(in.Calls, c)
-		names = append(names, c.Tool)
-		t.do(func() error { return t.tx.UpdateToolCall(t.ctx, c) })
-		t.called(c)
-	}
-	in.Prompt = "A program of the account has to carry out: " + strings.Join(names, ", ") + "."
-	in.ExpiresAt = nextExpiry(in.Calls)
-	t.askForCalls(in, ReasonTool)
 }
 
 // called adds the event of an external call that is about to be carried out.
@@ -270,12 +252,8 @@ func (t *Transition) expireCalls() {
 		if !c.Open() || c.ExpiresAt.After(t.tx.Now) {
 			continue
 		}
-		switch in.Kind {
-		case stoa.InputToolApproval:
-			t.deny(c, stoa.DecisionExpired, "", "", "")
-			continue
-		case stoa.InputToolConfirmation:
-			t.decline(c, stoa.DecisionExpired, "", "")
+		if in.Kind != stoa.InputToolCall {
+			t.decide(in, c, stoa.DecisionExpired, "", "")
 			continue
 		}
 		if c.OnTimeout == stoa.TimeoutFails {

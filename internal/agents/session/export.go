@@ -172,25 +172,18 @@ type exportTool struct {
 	Outcome    string `json:"outcome,omitzero"`
 	Attempts   int    `json:"attempts,omitzero"`
 
-	// Only of a call that needed an approval, once it was decided.
-	Approval *exportApproval `json:"approval,omitempty"`
-	// Only of a call that a visitor had to confirm, once the visitor has decided.
-	Confirmation *exportConfirmation `json:"confirmation,omitempty"`
+	// Only of a call that needed one, once it was decided.
+	Approval     *exportDecision `json:"approval,omitempty"`
+	Confirmation *exportDecision `json:"confirmation,omitempty"`
 }
 
-// exportApproval is the decision about a call.
-type exportApproval struct {
+// exportDecision is the decision about a call, by a key or by the visitor of an embed.
+type exportDecision struct {
 	Decision string `json:"decision"`
 	By       string `json:"by,omitzero"`
-	At       string `json:"at"`
-	Comment  string `json:"comment,omitzero"`
-}
-
-// exportConfirmation is a visitor's decision about a call.
-type exportConfirmation struct {
-	Decision string `json:"decision"`
 	EmbedID  string `json:"embedId,omitzero"`
 	At       string `json:"at"`
+	Comment  string `json:"comment,omitzero"`
 }
 
 // exportSource is a line for a passage that the agent was shown.
@@ -256,10 +249,10 @@ func (e *exporter) jsonl(ctx context.Context) error {
 				if x.Place == i {
 					t.ToolCallID, t.Effects, t.Outcome, t.Attempts = x.ID, string(x.Effects), string(x.Outcome), x.Attempts
 					if x.Decision != "" {
-						t.Approval = &exportApproval{string(x.Decision), x.DecidedBy, timeText(x.DecidedAt), x.Comment}
+						t.Approval = &exportDecision{Decision: string(x.Decision), By: x.DecidedBy, At: timeText(x.DecidedAt), Comment: x.Comment}
 					}
 					if x.Confirmed != "" {
-						t.Confirmation = &exportConfirmation{string(x.Confirmed), x.ConfirmedBy, timeText(x.ConfirmedAt)}
+						t.Confirmation = &exportDecision{Decision: string(x.Confirmed), EmbedID: x.ConfirmedBy, At: timeText(x.ConfirmedAt)}
 					}
 				}
 			}

@@ -58,25 +58,19 @@ func (s *Sessions) LockOwned(ctx context.Context, tx *store.Tx, l Lease) (*Trans
 // Claim assigns queued sessions to a worker, in the given order, and returns the rows of
 // those that are still queued.
 func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, refs []store.Ref, owner string) (claimed []store.SessionRow, err error) {
-	for _, ref := range refs {
-		row, err := tx.LockSession(ctx, ref.AccountID, "", ref.ID)
-		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
-			continue
+	var rows []*store.SessionRow
+	err = s.ForEach(ctx, tx, refs, func(t *Transition) (bool, error) {
+		if t.Row.Status != stoa.SessionQueued { // cancelled before we had its lock
+			return false, nil
 		}
-		if err != nil {
-			return nil, err
-		}
-		if row.Status != stoa.SessionQueued { // cancelled before we had its lock
-			continue
-		}
-		t := s.transition(ctx, tx, &row)
 		t.claim(owner)
-		if err := t.Save(); err != nil {
-			return nil, err
-		}
-		claimed = append(claimed, row)
+		rows = append(rows, t.Row)
+		return true, nil
+	})
+	for _, row := range rows {
+		claimed = append(claimed, *row)
 	}
-	return claimed, nil
+	return claimed, err
 }
 
 // ForEach locks sessions one after the other and calls fn with each, all in one transaction;

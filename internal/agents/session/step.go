@@ -215,11 +215,8 @@ type ToolEffect struct {
 	Written *DriveData         // nil if no file was written
 	Input   *stoa.Input        // the question to the user; there is no Result yet
 	Call    *stoa.ExternalCall // an external call, or one of the drive that needs an approval; otherwise nil
-	// HandOut means that the Call is to be carried out, and there is no Result yet. Done means
-	// that it was carried out. Otherwise the Result says why it is not.
-	HandOut, Done bool
-	Ask           bool // a person has to approve the Call first; there is no Result yet
-	Confirm       bool // the visitor has to confirm the Call first; there is no Result yet
+	Waits   string             // the kind of the input for which the Call waits, without a Result
+	Done    bool               // the Call was carried out; otherwise the Result says why it was not
 }
 
 // RecordTool records the effect of a step's call; place counts from 0. An effect

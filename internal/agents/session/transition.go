@@ -396,9 +396,7 @@ func (t *Transition) closeMessages(status stoa.SessionStatus) {
 // ask stops the turn until its user has answered.
 func (t *Transition) ask(in stoa.Input) {
 	t.newInput(&in)
-	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
 	t.message(stoa.SessionMessage{Turn: in.Turn, Step: in.Step, Role: stoa.RoleAssistant, Kind: stoa.KindQuestion, Status: stoa.MessageCompleted, Text: in.Prompt}, "")
-	t.event(EventInputRequested, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, Options: in.Options, DefaultValue: in.Default, ExpiresAt: timeText(in.ExpiresAt)})
 	t.wait(in, "")
 }
 
@@ -410,6 +408,11 @@ func (t *Transition) newInput(in *stoa.Input) {
 
 // wait stops the turn for an input. The wait does not count towards the turn's time.
 func (t *Transition) wait(in stoa.Input, reason string) {
+	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
+	t.event(EventInputRequested, InputData{
+		InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, Options: in.Options, DefaultValue: in.Default, ExpiresAt: timeText(in.ExpiresAt),
+		Calls: callData(in.Calls), Confirmation: ConfirmationOf(&in),
+	})
 	t.Row.Pending = &in
 	t.Row.DueAt, t.Row.Turn.DeadlineAt, t.Row.Strikes = in.ExpiresAt, time.Time{}, 0
 	t.status(stoa.SessionWaiting, reason)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -273,17 +274,14 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 		}
 		message := stoa.SessionMessage{Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message, Attachments: files}
 		waitsFor := func(kind string) bool { return row.Status == stoa.SessionWaiting && row.Pending.Kind == kind }
-		approval := waitsFor(stoa.InputToolApproval) && req.EmbedID == ""
-		confirmation := waitsFor(stoa.InputToolConfirmation) && req.EmbedID != ""
+		decides := waitsFor(stoa.InputToolApproval) && req.EmbedID == "" || waitsFor(stoa.InputToolConfirmation) && req.EmbedID != ""
 		switch {
-		case len(files) > 0 && (approval || confirmation):
+		case len(files) > 0 && decides:
 			return false, stoa.Errorf(stoa.CodeSessionBusy, "The session waits for a decision about calls, which a message refuses. Send the files with the next message.").At("attachments")
 		case row.Status == stoa.SessionWaiting && !row.Pending.OfTools():
 			t.answer(req.Message, false, files...)
-		case approval:
-			t.refuse(c.Key.ID, req.Message)
-		case confirmation:
-			t.declineBy(req.EmbedID, req.Message)
+		case decides:
+			t.refuse(cmp.Or(req.EmbedID, c.Key.ID), req.Message)
 		case !row.Status.Ended():
 			if req.Reject {
 				return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is still busy with its last message. Wait until it stops, or send the message with onBusy \"enqueue\".").After(time.Second)
@@ -332,11 +330,8 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 		if !found {
 			return false, stoa.Errorf(stoa.CodeNotFound, "This session has no such input.").At("inputId")
 		}
-		if in.Kind == stoa.InputToolApproval {
+		if in.Kind == stoa.InputToolApproval || in.Kind == stoa.InputToolConfirmation {
 			return t.decisions(&in, c, req)
-		}
-		if in.Kind == stoa.InputToolConfirmation {
-			return t.confirmation(&in, req)
 		}
 		if in.Kind == stoa.InputToolCall {
 			if err := onlyOutputs(req); err != nil {

@@ -38,9 +38,10 @@ type Exchange struct {
 	change *change // for the audit log; nil if it does not record the operation
 
 	in      *bodyReader // nil if there is no body
-	maxBody int64       // maximum size for the operation, in bytes
-	held    int64       // bytes of the budget of bodies
-	counted bool        // by [Base.enterRequest]
+	op      *operation
+	maxBody int64 // maximum size for the operation, in bytes
+	held    int64 // bytes of the budget of bodies
+	counted bool  // by [Base.enterRequest]
 }
 
 // Context returns the context for a handler of the control plane. It does not end when
@@ -257,7 +258,7 @@ func (b *Base) dispatch(mux *http.ServeMux, before func(http.ResponseWriter, *ht
 func (b *Base) served(op *operation, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		x := w.(*Exchange)
-		x.Log.Route, x.maxBody = op.pattern, op.maxBody
+		x.Log.Route, x.op, x.maxBody = op.pattern, op, op.maxBody
 		if rule := b.Audited[op.pattern]; rule != nil {
 			x.change = &change{base: b, x: x, name: op.id, rule: rule}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -115,6 +116,12 @@ func (op *operation) checkBodyType(t reflect.Type) {
 	}
 }
 
+// CheckBody checks the body of a request that a handler has read itself; see
+// [operation.CheckBody].
+func CheckBody(w http.ResponseWriter, raw []byte) ([]byte, error) {
+	return w.(*Exchange).op.CheckBody(raw)
+}
+
 // CheckBody checks a body and returns the text to decode; nil if an optional body is
 // absent.
 func (op *operation) CheckBody(raw []byte) ([]byte, error) {
@@ -205,12 +212,29 @@ func bodyError(body any, err error) error {
 	if !ok {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The body does not match the contract.").Because(err)
 	}
+	for se.SchemaField == "oneOf" && se.Schema.Discriminator != nil {
+		// The discriminator selects one schema, whose error is the reason.
+		if se, ok = errors.AsType[*openapi3.SchemaError](se.Origin); !ok {
+			return stoa.Errorf(stoa.CodeInvalidValue, "The body does not match the contract.").Because(err)
+		}
+	}
 	at := memberPath(body, se.JSONPointer())
 	name := strconv.Quote(at)
 	if at == "" {
 		name = "The body"
 	}
 	switch se.SchemaField {
+	case "discriminator":
+		property := se.Schema.Discriminator.PropertyName
+		var allowed []string
+		for _, one := range se.Schema.OneOf {
+			allowed = append(allowed, fmt.Sprint(one.Value.Properties[property].Value.Enum[0]))
+		}
+		at = strings.TrimPrefix(at+"."+property, ".")
+		if v, _ := se.Value.(string); v == "" {
+			return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing. It must be one of %s.", at, strings.Join(allowed, ", ")).At(at)
+		}
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be one of %s.", at, strings.Join(allowed, ", ")).At(at)
 	case "required":
 		return stoa.Errorf(stoa.CodeMissingParameter, "%s is missing.", name).At(at)
 	case "nullable":

@@ -250,8 +250,10 @@ type Input struct {
 func (in *Input) OfTools() bool { return in.OfOwner() || in.Kind == InputToolConfirmation }
 
 // OfOwner reports whether an input is for programs or operators of the account, and not
-// for the user of the session.
-func (in *Input) OfOwner() bool { return in.Kind == InputToolCall || in.Kind == InputToolApproval }
+// for the user of the session. A nil input is for none of them.
+func (in *Input) OfOwner() bool {
+	return in != nil && (in.Kind == InputToolCall || in.Kind == InputToolApproval)
+}
 
 // A SessionEvent is one line of a session's log. Seq has no gaps.
 type SessionEvent struct {

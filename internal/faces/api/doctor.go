@@ -98,6 +98,13 @@ func attentionIf(found bool, summary, otherwise string) check {
 	return check{status: checkOK, summary: otherwise}
 }
 
+// findings returns a check that needs attention if there are any.
+func findings(items []store.Finding, summary, otherwise string) check {
+	c := attentionIf(len(items) > 0, summary, otherwise)
+	c.count, c.items = len(items), items
+	return c
+}
+
 func (s *Doctor) checkStores(ctx context.Context) (check, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -116,11 +123,8 @@ func (s *Doctor) checkMembers(ctx context.Context) (c check, err error) {
 		c.items, err = tx.KeptOwners(ctx, diagnosisRows)
 		return err
 	})
-	kept := c.items
-	c = attentionIf(len(kept) > 0, fmt.Sprintf("%s an owner though the groups of the identity provider no longer say so, because the account has no other owner (at most %d are counted). Make another member the owner, then remove this one.", counted(len(kept), "person stays", "people stay"), diagnosisRows),
-		"No owner has lost the group that gave the role.")
-	c.count, c.items = len(kept), kept
-	return c, err
+	return findings(c.items, fmt.Sprintf("%s an owner though the groups of the identity provider no longer say so, because the account has no other owner (at most %d are counted). Make another member the owner, then remove this one.", counted(len(c.items), "person stays", "people stay"), diagnosisRows),
+		"No owner has lost the group that gave the role."), err
 }
 
 func (s *Doctor) checkProxies(context.Context) (check, error) {
@@ -137,9 +141,7 @@ func (s *Doctor) checkConnections(ctx context.Context) (c check, err error) {
 		return err
 	})
 	all := append(failing, waiting...)
-	c = attentionIf(len(all) > 0, fmt.Sprintf("%s not ready (at most %d of each kind are counted). Their owners can see the reason at the connection.", counted(len(all), "connection is", "connections are"), diagnosisRows), "All connections are ready.")
-	c.count, c.items = len(all), all
-	return c, err
+	return findings(all, fmt.Sprintf("%s not ready (at most %d of each kind are counted). Their owners can see the reason at the connection.", counted(len(all), "connection is", "connections are"), diagnosisRows), "All connections are ready."), err
 }
 
 func (s *Doctor) checkSecrets(ctx context.Context) (c check, err error) {
@@ -147,12 +149,10 @@ func (s *Doctor) checkSecrets(ctx context.Context) (c check, err error) {
 	if len(rows) == 0 && !s.Tools.Vault.CanSeal() {
 		return check{status: checkAttention, summary: "There is no key to encrypt secrets with, so webhooks and credentials for tools cannot be created: set secrets.keys."}, err
 	}
-	c = attentionIf(len(rows) > 0, fmt.Sprintf("Of %d stored secrets, %d cannot be decrypted: their encryption key is missing (secrets.keys).", looked, len(rows)), fmt.Sprintf("All stored secrets can be decrypted (%d).", looked))
-	for _, row := range rows[:min(len(rows), diagnosisItems)] {
+	for _, row := range rows {
 		c.items = append(c.items, store.Finding{AccountID: row.AccountID, ID: row.ID, Detail: "Its kind is " + row.Kind + "."})
 	}
-	c.count = len(rows)
-	return c, err
+	return findings(c.items, fmt.Sprintf("Of %d stored secrets, %d cannot be decrypted: their encryption key is missing (secrets.keys).", looked, len(rows)), fmt.Sprintf("All stored secrets can be decrypted (%d).", looked)), err
 }
 
 func (s *Doctor) checkWebhooks(ctx context.Context) (c check, err error) {
@@ -275,10 +275,10 @@ func (s *Doctor) checkProviders(context.Context) (check, error) {
 		c.status, c.summary = checkAttention, strings.TrimSpace("`auto` has no model with a provider, so calls that use it answer 503: give a family a provider, or set auto. "+c.summary)
 	}
 	c.count = len(stopped)
-	for _, name := range off[:min(len(off), diagnosisItems)] {
+	for _, name := range off {
 		c.items = append(c.items, store.Finding{ID: name, Detail: "It is disabled."})
 	}
-	for _, id := range stopped[:min(len(stopped), diagnosisItems)] {
+	for _, id := range stopped {
 		c.items = append(c.items, store.Finding{ID: id, Detail: "All its providers are disabled."})
 	}
 	return c, nil
@@ -289,9 +289,7 @@ func (s *Doctor) checkModels(context.Context) (check, error) {
 	if s.Listings != nil {
 		found = s.Listings()
 	}
-	c := attentionIf(len(found) > 0, "Not all models that servers list can be called by their names there.", "All models that servers list can be called by their names there.")
-	c.count, c.items = len(found), found
-	return c, nil
+	return findings(found, "Not all models that servers list can be called by their names there.", "All models that servers list can be called by their names there."), nil
 }
 
 func (s *Doctor) checkDocuments(ctx context.Context) (check, error) {
@@ -326,15 +324,13 @@ func (s *Doctor) checkMail(ctx context.Context) (check, error) {
 }
 
 func (s *Doctor) checkAlerts(ctx context.Context) (c check, err error) {
-	var open []store.Alert
-	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
-		open, err = tx.Alerts(ctx, diagnosisRows)
+	err = s.Store.Report(ctx, func(tx *store.Tx) error {
+		open, err := tx.Alerts(ctx, diagnosisRows)
+		c.items = nil
+		for _, a := range open {
+			c.items = append(c.items, store.Finding{ID: a.Subject, Detail: a.Kind, Since: a.OpenedAt})
+		}
 		return err
 	})
-	c = attentionIf(len(open) > 0, fmt.Sprintf("%s open (at most %d are counted).", counted(len(open), "alert is", "alerts are"), diagnosisRows), "No alert is open.")
-	c.count = len(open)
-	for _, a := range open[:min(len(open), diagnosisItems)] {
-		c.items = append(c.items, store.Finding{ID: a.Subject, Detail: a.Kind, Since: a.OpenedAt})
-	}
-	return c, err
+	return findings(c.items, fmt.Sprintf("%s open (at most %d are counted).", counted(len(c.items), "alert is", "alerts are"), diagnosisRows), "No alert is open."), err
 }

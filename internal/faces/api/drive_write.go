@@ -14,9 +14,20 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// The writes of a drive parse their bodies themselves: the generic check of a body of
-// 10 MiB against the contract costs ten times its memory. The manual checks are in
-// drive_body.go.
+// The writes of a drive read their bodies themselves: the check of a body of 10 MiB
+// against the contract costs ten times its memory, so it happens without the content of
+// files.
+
+// readOps reads and parses a body in turn; see [parseDrive].
+func (s *Drive) readOps(w http.ResponseWriter, r *http.Request, verb drive.Verb) (body []byte, ops []drive.Op, err error) {
+	if body, err = s.ReadBody(w, r); err != nil {
+		return nil, nil, err
+	}
+	ops, err = rest.InTurn(s.Base, w, body, func(body []byte) ([]drive.Op, error) {
+		return parseDrive(body, verb, func(body []byte) ([]byte, error) { return rest.CheckBody(w, body) })
+	})
+	return body, ops, err
+}
 
 type putDriveFileParams struct {
 	byID
@@ -29,16 +40,12 @@ func (s *Drive) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFil
 	if err != nil {
 		return err
 	}
-	body, err := s.ReadBody(w, in.HTTP)
+	_, ops, err := s.readOps(w, in.HTTP, drive.VerbPut)
 	if err != nil {
 		return err
 	}
-	op, err := rest.InTurn(s.Base, w, body, parseDriveFile)
-	if err != nil {
-		return err
-	}
-	op.If = writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch)
-	return s.putFile(w, in.HTTP, who, op)
+	ops[0].If = writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch)
+	return s.putFile(w, in.HTTP, who, ops[0])
 }
 
 type putDriveFileContentParams struct {
@@ -94,15 +101,11 @@ func (s *Drive) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, re
 	if err != nil {
 		return err
 	}
-	body, err := s.ReadBody(w, in.HTTP)
+	_, ops, err := s.readOps(w, in.HTTP, verbReread)
 	if err != nil {
 		return err
 	}
-	op, err := rest.InTurn(s.Base, w, body, parseDriveReread)
-	if err != nil {
-		return err
-	}
-	f, waits, err := s.Drives.Reread(ctx, who, op.Path, op.Encoding)
+	f, waits, err := s.Drives.Reread(ctx, who, ops[0].Path, ops[0].Encoding)
 	if err != nil {
 		return err
 	}
@@ -115,24 +118,20 @@ func (s *Drive) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, re
 }
 
 func (s *Drive) moveDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
-	return s.changeFile(w, in, parseDriveMove)
+	return s.changeFile(w, in, drive.VerbMove)
 }
 
 func (s *Drive) restoreDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
-	return s.changeFile(w, in, parseDriveRestore)
+	return s.changeFile(w, in, drive.VerbRestore)
 }
 
 // changeFile performs the single write that a body describes.
-func (s *Drive) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], parse func([]byte) (drive.Op, error)) error {
-	who, once, body, err := s.driveRequest(w, in)
+func (s *Drive) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], verb drive.Verb) error {
+	who, once, ops, err := s.driveRequest(w, in, verb)
 	if err != nil {
 		return err
 	}
-	op, err := rest.InTurn(s.Base, w, body, parse)
-	if err != nil {
-		return err
-	}
-	result, err := s.Drives.Apply(in.HTTP.Context(), who, once, []drive.Op{op})
+	result, err := s.Drives.Apply(in.HTTP.Context(), who, once, ops)
 	if err != nil {
 		return singleError(err)
 	}
@@ -141,13 +140,7 @@ func (s *Drive) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.No
 }
 
 func (s *Drive) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
-	who, once, body, err := s.driveRequest(w, in)
-	if err != nil {
-		return err
-	}
-	ops, err := rest.InTurn(s.Base, w, body, func(body []byte) ([]drive.Op, error) {
-		return parseDriveBatch(body, s.Drives.Limits().MaxBatch)
-	})
+	who, once, ops, err := s.driveRequest(w, in, "")
 	if err != nil {
 		return err
 	}
@@ -186,7 +179,7 @@ func batchError(err error) error {
 }
 
 // driveRequest parses the common part of the POSTs of a drive.
-func (s *Drive) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None]) (who drive.Owner, once drive.Claim, body []byte, err error) {
+func (s *Drive) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None], verb drive.Verb) (who drive.Owner, once drive.Claim, ops []drive.Op, err error) {
 	r := in.HTTP
 	if who, err = s.driveOf(r.Context(), in.Caller, in.Params.ID); err != nil {
 		return who, once, nil, err
@@ -198,13 +191,11 @@ func (s *Drive) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.
 	if key != "" {
 		once.Ref, once.Scope = key, r.Method+" "+r.URL.Path
 	}
-	if body, err = s.ReadBody(w, r); err != nil {
-		return who, once, nil, err
-	}
+	body, ops, err := s.readOps(w, r, verb)
 	if once.Ref != "" {
 		once.Body = rest.BodyHash(body)
 	}
-	return who, once, body, nil
+	return who, once, ops, err
 }
 
 func replayed(w http.ResponseWriter, log *rest.Fields, result drive.Result) {

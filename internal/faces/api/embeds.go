@@ -36,16 +36,9 @@ func (s *Embeds) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Reque
 	if err == nil {
 		err = keepCredentials(ctx, tx, in.Caller, made.ID, e.ExternalUserID, in.Body.Credentials)
 	}
-	url := contractEmbedURL(embed.Stored{Embed: made}, tx.Now)
-	reply := rest.Created(agentPath(in.Params.ID)+"/embed-urls/"+made.ID, contract.EmbedURLWithLink{
-		URL: s.link("/embed/" + made.ID + "#t=" + ticket),
-		ID:  url.ID, Object: url.Object, AgentID: url.AgentID, ChatSessionID: url.ChatSessionID, Status: url.Status,
-		AllowedOrigins: url.AllowedOrigins, ExternalUserID: url.ExternalUserID, Greeting: url.Greeting, Theme: url.Theme, Attachments: url.Attachments,
-		Title: url.Title, Logo: url.Logo, Starters: url.Starters,
-		MessagesPerMinute: url.MessagesPerMinute, MaxMessages: url.MaxMessages, MaxMessageChars: url.MaxMessageChars, MaxCreditsMicro: url.MaxCreditsMicro,
-		MessagesSent: url.MessagesSent, LastMessageAt: url.LastMessageAt, RefusedRequests: url.RefusedRequests, RefusedOrigins: url.RefusedOrigins,
-		ExpiresAt: url.ExpiresAt, ExchangedAt: url.ExchangedAt, ChatExpiresAt: url.ChatExpiresAt, RevokedAt: url.RevokedAt, CreatedAt: url.CreatedAt,
-	})
+	body := extend[contract.EmbedURLWithLink](contractEmbedURL(embed.Stored{Embed: made}, tx.Now))
+	body.URL = s.link("/embed/" + made.ID + "#t=" + ticket)
+	reply := rest.Created(agentPath(in.Params.ID)+"/embed-urls/"+made.ID, body)
 	reply.Secret = true
 	return reply, err
 }

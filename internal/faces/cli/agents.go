@@ -151,18 +151,13 @@ func named(members map[string]string, rows iter.Seq2[jsonx.Value, error]) iter.S
 // argument names, and the remaining arguments.
 func (e *env) onObject(p collection, c *cobra.Command, do func(ctx context.Context, call *client.Client, o *output, path string, args []string) error) *cobra.Command {
 	o := e.output(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
+		id, err := p.find(ctx, call, args[0])
 		if err != nil {
 			return err
 		}
-		id, err := p.find(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		return do(c.Context(), call, o, p.path+"/"+url.PathEscape(id), args[1:])
-	}
-	return c
+		return do(ctx, call, o, p.path+"/"+url.PathEscape(id), args[1:])
+	})
 }
 
 // describeFields returns the fields that spaces and agents share.
@@ -296,16 +291,15 @@ access creates a new version. Existing sessions keep their version.`,
 
 // defaultSpace returns the id of the account's default space.
 func defaultSpace(ctx context.Context, call *client.Client) (any, error) {
-	var me struct {
-		DefaultSpaceID *string `json:"defaultSpaceId"`
-	}
-	if _, err := call.JSON(ctx, http.MethodGet, "/users/me", nil, nil, &me); err != nil {
+	me, err := call.Me(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if me.DefaultSpaceID == nil {
+	id, err := me.DefaultSpaceID.Get()
+	if err != nil {
 		return nil, usagef("the account has no default space; create one with \"stoa spaces create\" and pass it with --space")
 	}
-	return *me.DefaultSpaceID, nil
+	return id, nil
 }
 
 func (e *env) agentsRollback() *cobra.Command {

@@ -40,17 +40,12 @@ func (e *env) toolsApprovals() *cobra.Command {
 	o := e.output(c)
 	n := limit(c)
 	watch := c.Flags().Bool("watch", false, "print new calls until Ctrl-C")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, _ []string) error {
 		if *watch {
-			return e.watchApprovals(c.Context(), call, o)
+			return e.watchApprovals(ctx, call, o)
 		}
-		return o.list(viewApprovals(), unapproved(call.All(c.Context(), "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "No calls wait for an approval.")
-	}
-	return c
+		return o.list(viewApprovals(), unapproved(call.All(ctx, "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "No calls wait for an approval.")
+	})
 }
 
 // unapproved returns the calls that wait for an approval.
@@ -152,45 +147,38 @@ func visible(text string) string {
 }
 
 func (e *env) toolsApprove() *cobra.Command {
-	c := &cobra.Command{
+	return e.decideCommand(&cobra.Command{
 		Use: "approve CALL...", Short: "Approve calls", Args: takes("CALL..."),
 		Long: `Approve calls, so that they are executed. Repeating a decision is allowed; a different decision after the
 first one is rejected.`,
 		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
-	}
-	again := c.Flags().Bool("again", false, "even if the call may have been executed once already")
-	settings := e.flags(c, field{"remember", "remember", asText, "the `extent`: session also approves later calls of the tool in this session, while its definition does not change"})
-	return e.decideCommand(c, stoa.DecisionApprove, "Approved", func(of contract.AgentToolCall, body map[string]any) error {
-		if before, err := of.PreviousOutcome.Get(); err == nil && !*again && of.Approval.IsNull() {
-			return fmt.Errorf("the call %s may have been executed once already (%s): check, and approve it with --again if it was not", of.ID, before)
-		}
-		err := settings(body)
-		if r := body["remember"]; r != nil && r != "session" && r != "no" {
-			return usagef("--remember must be session or no")
-		}
-		return err
-	})
+	}, stoa.DecisionApprove, "Approved")
 }
 
 func (e *env) toolsReject() *cobra.Command {
-	c := &cobra.Command{
+	return e.decideCommand(&cobra.Command{
 		Use: "reject CALL...", Short: "Reject calls", Args: takes("CALL..."),
 		Long:    "Reject calls that wait for an approval. They are not executed, and the model receives the comment.",
 		Example: "  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\"",
-	}
-	return e.decideCommand(c, stoa.DecisionReject, "Rejected", func(contract.AgentToolCall, map[string]any) error { return nil })
+	}, stoa.DecisionReject, "Rejected")
 }
 
 // decideCommand completes a command that approves or rejects calls.
-func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more func(of contract.AgentToolCall, body map[string]any) error) *cobra.Command {
-	settings := e.flags(c, field{"comment", "comment", asText, "the reason; that of a rejection is sent to the model"})
+func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string) *cobra.Command {
+	fields := []field{{"comment", "comment", asText, "the reason; that of a rejection is sent to the model"}}
+	again := new(bool)
+	if d == stoa.DecisionApprove {
+		c.Flags().BoolVar(again, "again", false, "even if the call may have been executed once already")
+		fields = append(fields, field{"remember", "remember", asText, "the `extent`: session also approves later calls of the tool in this session, while its definition does not change"})
+	}
+	settings := e.flags(c, fields...)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		body := map[string]any{}
 		if err := settings(body); err != nil {
 			return err
 		}
-		if err := more(contract.AgentToolCall{}, body); err != nil { // checks the flags
-			return err
+		if r := body["remember"]; r != nil && r != "session" && r != "no" {
+			return usagef("--remember must be session or no")
 		}
 		call, err := e.client()
 		if err != nil {
@@ -205,8 +193,8 @@ func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more
 			if err != nil {
 				return fmt.Errorf("the call %s does not wait for an approval; it is %s", of.ID, of.Status)
 			}
-			if err := more(of, body); err != nil {
-				return err
+			if before, err := of.PreviousOutcome.Get(); err == nil && d == stoa.DecisionApprove && !*again && of.Approval.IsNull() {
+				return fmt.Errorf("the call %s may have been executed once already (%s): check, and approve it with --again if it was not", of.ID, before)
 			}
 			body["callId"] = of.ID
 			if err := decide(c.Context(), call, of.AgentID, of.SessionID, input, d, body); err != nil {

@@ -59,17 +59,12 @@ the number of the last entry continues without a gap.`,
 	account := c.Flags().String("account", "", auditAccountHelp)
 	after := c.Flags().Int64("after", 0, "only entries after the one with this `number`")
 	follow := c.Flags().BoolP("follow", "f", false, "print new entries as they arrive, until Ctrl-C")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
+	return e.calling(c, nil, func(ctx context.Context, call *client.Client, _ []string) error {
 		if *follow {
-			return followAudit(c.Context(), call, e.out, *account, *after, func(ctx context.Context) error { return wait(ctx, followPause) })
+			return followAudit(ctx, call, e.out, *account, *after, func(ctx context.Context) error { return wait(ctx, followPause) })
 		}
-		return e.copyOut(c.Context(), call, "/audit/export", auditQuery(*account, *after))
-	}
-	return c
+		return e.copyOut(ctx, call, "/audit/export", auditQuery(*account, *after))
+	})
 }
 
 // followAudit prints the entries of an audit log after the one with that number, and then each new

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/oapi-codegen/nullable"
 	"github.com/spf13/cobra"
 
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 )
@@ -67,33 +69,30 @@ func (e *env) configDraft() *cobra.Command {
 	c := group("draft", "Change the settings of a running service", `Change the providers, families, models, auto, aliases and plans of a running service without a restart. All operators
 share one draft, in the form of the configuration file. Nothing is in force before it is applied. What the file or
 a variable sets cannot be changed here.`)
-	get := &cobra.Command{
-		Use: "get", Short: "Print the draft as YAML", Args: noArgs,
-		Long: `Print the draft as YAML, which "stoa config draft update" reads; without a draft, the managed settings in force.
+	get := e.verb(verb{
+		use: "get", short: "Print the draft as YAML",
+		long: `Print the draft as YAML, which "stoa config draft update" reads; without a draft, the managed settings in force.
 Keys of providers are printed as a mask, which keeps them.`,
-		Example: "  stoa config draft get > draft.yaml",
-	}
-	get.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.client()
-		if err != nil {
+		example: "  stoa config draft get > draft.yaml",
+		op:      "GET /config/draft", plain: true,
+		print: func(_ *output, raw jsonx.Value) error {
+			var d struct {
+				Settings json.RawMessage `json:"settings"`
+			}
+			if err := jsonx.Unmarshal(raw, &d); err != nil {
+				return err
+			}
+			text, err := yaml.JSONToYAML(d.Settings)
+			if err != nil {
+				return err
+			}
+			if string(d.Settings) == "{}" {
+				text = []byte("# There are no managed settings. Write providers, families, models, auto, aliases or plans here.\n")
+			}
+			_, err = e.out.Write(text)
 			return err
-		}
-		var d struct {
-			Settings json.RawMessage `json:"settings"`
-		}
-		if _, err := call.JSON(c.Context(), "GET", draftPath, nil, nil, &d); err != nil {
-			return err
-		}
-		text, err := yaml.JSONToYAML(d.Settings)
-		if err != nil {
-			return err
-		}
-		if string(d.Settings) == "{}" {
-			text = []byte("# There are no managed settings. Write providers, families, models, auto, aliases or plans here.\n")
-		}
-		_, err = e.out.Write(text)
-		return err
-	}
+		},
+	})
 	set := &cobra.Command{
 		Use: "update FILE", Short: "Replace the draft", Args: takes("FILE"),
 		Long: `Replace the draft with a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
@@ -120,21 +119,18 @@ Keys of providers are printed as a mask, which keeps them.`,
 		if _, err := call.JSON(c.Context(), "PUT", draftPath, nil, map[string]any{"settings": json.RawMessage(settings)}, nil); err != nil {
 			return err
 		}
-		return e.checkDraft(c.Context(), call, &output{e: e})
-	}
-	check := &cobra.Command{
-		Use: "check", Short: "Check the draft", Args: noArgs,
-		Long:    "Check the draft as the configuration file is checked, and show what it would change. The exit code is 1 if it has problems.",
-		Example: "  stoa config draft check",
-	}
-	o := e.output(check)
-	check.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.ready(o)
+		raw, err := call.JSON(c.Context(), "POST", draftPath+"/check", nil, nil, nil)
 		if err != nil {
 			return err
 		}
-		return e.checkDraft(c.Context(), call, o)
+		return printDraftCheck(&output{e: e}, raw)
 	}
+	check := e.verb(verb{
+		use: "check", short: "Check the draft",
+		long:    "Check the draft as the configuration file is checked, and show what it would change. The exit code is 1 if it has problems.",
+		example: "  stoa config draft check",
+		op:      "POST /config/draft/check", print: printDraftCheck,
+	})
 	c.AddCommand(get, set, check, e.verb(verb{
 		use: "test PROVIDER", short: "Test a provider of the draft with a small call",
 		long: `Send a small call to a provider with the settings of the draft, as "stoa providers test" does with those in force.
@@ -155,15 +151,9 @@ their settings. The models and agents that it stops are listed first; it has to 
 	note := c.Flags().String("note", "", "a note for the list of versions")
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	sends(c, "note", "note")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		var check struct {
-			Effects []effect `json:"effects"`
-		}
-		if _, err := call.JSON(c.Context(), "POST", draftPath+"/check", nil, nil, &check); err != nil {
+	return e.calling(c, nil, func(ctx context.Context, call *client.Client, _ []string) error {
+		var check contract.ConfigCheck
+		if _, err := call.JSON(ctx, "POST", draftPath+"/check", nil, nil, &check); err != nil {
 			return err
 		}
 		if e.sayEffects(check.Effects) {
@@ -171,9 +161,8 @@ their settings. The models and agents that it stops are listed first; it has to 
 				return err
 			}
 		}
-		return e.apply(c.Context(), draftPath+"/apply", *note)
-	}
-	return c
+		return e.apply(ctx, draftPath+"/apply", *note)
+	})
 }
 
 func (e *env) configDrop() *cobra.Command {
@@ -227,10 +216,7 @@ func (e *env) apply(ctx context.Context, path, note string) error {
 	if note != "" {
 		body["note"] = note
 	}
-	var made struct {
-		Version int64    `json:"version"`
-		Changes []string `json:"changes"`
-	}
+	var made contract.ConfigVersion
 	if _, err := call.JSON(ctx, "POST", path, nil, body, &made); err != nil {
 		return err
 	}
@@ -238,23 +224,17 @@ func (e *env) apply(ctx context.Context, path, note string) error {
 		e.say("  %s", clean(change))
 	}
 	for end := time.Now().Add(applyTime); ; {
-		var list struct {
-			Data []struct {
-				Address string  `json:"address"`
-				Version int64   `json:"configVersion"`
-				Problem *string `json:"configProblem"`
-			} `json:"data"`
-		}
+		var list contract.NodeList
 		if _, err := call.JSON(ctx, "GET", "/nodes", nil, nil, &list); err != nil {
 			return err
 		}
 		use := 0
 		var refused error
 		for _, n := range list.Data {
-			if n.Version >= made.Version {
+			if n.ConfigVersion >= made.Version {
 				use++
-			} else if n.Problem != nil {
-				refused = errors.Join(refused, fmt.Errorf("the node at %s keeps version %d: %s", clean(n.Address), n.Version, clean(*n.Problem)))
+			} else if why, err := n.ConfigProblem.Get(); err == nil {
+				refused = errors.Join(refused, fmt.Errorf("the node at %s keeps version %d: %s", clean(n.Address), n.ConfigVersion, clean(why)))
 			}
 		}
 		if use == len(list.Data) || refused != nil || time.Now().After(end) || !stoa.Sleep(ctx, applyPause) {
@@ -264,14 +244,8 @@ func (e *env) apply(ctx context.Context, path, note string) error {
 	}
 }
 
-// An effect is what a draft ends or changes for callers and agents.
-type effect struct {
-	Text    string `json:"text"`
-	Confirm bool   `json:"confirm"`
-}
-
 // sayEffects prints effects, and reports whether one has to be confirmed.
-func (e *env) sayEffects(list []effect) (confirm bool) {
+func (e *env) sayEffects(list []contract.ConfigEffect) (confirm bool) {
 	for _, one := range list {
 		fmt.Fprintf(e.err, "effect: %s\n", clean(one.Text))
 		confirm = confirm || one.Confirm
@@ -279,37 +253,15 @@ func (e *env) sayEffects(list []effect) (confirm bool) {
 	return confirm
 }
 
-// checkDraft prints the result of a check, and fails if the draft has problems.
-func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) error {
-	type rates struct {
-		Input  int64 `json:"input"`
-		Output int64 `json:"output"`
-	}
-	var check struct {
-		Problems []struct {
-			Path    string  `json:"path"`
-			Message string  `json:"message"`
-			Where   *string `json:"where"`
-		} `json:"problems"`
-		Warnings []string `json:"warnings"`
-		Effects  []effect `json:"effects"`
-		Changes  []struct {
-			Path   string          `json:"path"`
-			Before json.RawMessage `json:"before"`
-			After  json.RawMessage `json:"after"`
-		} `json:"changes"`
-		Prices []struct {
-			Model  string          `json:"model"`
-			Before json.RawMessage `json:"before"`
-			After  json.RawMessage `json:"after"`
-		} `json:"prices"`
-	}
-	raw, err := call.JSON(ctx, "POST", draftPath+"/check", nil, nil, &check)
-	if err != nil {
-		return err
-	}
+// printDraftCheck prints the result of a check, and fails if the draft has problems.
+func printDraftCheck(o *output, raw jsonx.Value) error {
+	e := o.e
+	var check contract.ConfigCheck
 	if o.raw() {
 		return o.printJSON(raw)
+	}
+	if err := jsonx.Unmarshal(raw, &check); err != nil {
+		return err
 	}
 	for _, w := range check.Warnings {
 		fmt.Fprintf(e.err, "warning: %s\n", clean(w))
@@ -321,15 +273,15 @@ func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) er
 	for _, p := range check.Prices {
 		fmt.Fprintf(e.out, "price of %s\n", clean(p.Model))
 		for _, side := range []struct {
-			word string
-			raw  json.RawMessage
+			word  string
+			price nullable.Nullable[contract.ConfigPrice]
 		}{{"from", p.Before}, {"to  ", p.After}} {
-			var rate *rates
-			if err := json.Unmarshal(side.raw, &rate); err != nil || rate == nil {
+			rate, err := side.price.Get()
+			if err != nil {
 				continue
 			}
 			fmt.Fprintf(e.out, "  %s  %s / %s credits per million tokens of input / output", side.word, stoa.Credits(rate.Input), stoa.Credits(rate.Output))
-			if rules := rulesText(side.raw); rules != "" {
+			if rules := rulesText(rate); rules != "" {
 				fmt.Fprintf(e.out, ", %s", rules)
 			}
 			fmt.Fprintln(e.out)
@@ -341,8 +293,8 @@ func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) er
 		if p.Path != "" {
 			text = clean(p.Path) + ": " + text
 		}
-		if p.Where != nil {
-			text = clean(*p.Where) + ": " + text
+		if where, err := p.Where.Get(); err == nil {
+			text = clean(where) + ": " + text
 		}
 		problems = errors.Join(problems, errors.New(text))
 	}
@@ -353,8 +305,9 @@ func (e *env) checkDraft(ctx context.Context, call *client.Client, o *output) er
 }
 
 // compact returns a value on one line; "–" for none.
-func compact(raw json.RawMessage) string {
-	if len(raw) == 0 || string(raw) == "null" {
+func compact(value nullable.Nullable[contract.ConfigValue]) string {
+	raw, err := value.Get()
+	if err != nil {
 		return "–"
 	}
 	return clean(string(raw))
@@ -362,14 +315,12 @@ func compact(raw json.RawMessage) string {
 
 // printTest prints the result of a test call, and fails if the provider did not answer.
 func printTest(o *output, raw jsonx.Value) error {
-	var test struct {
-		OK bool `json:"ok"`
-	}
+	var test contract.ProviderTest
 	err := jsonx.Unmarshal(raw, &test)
 	if err == nil {
 		err = o.object(viewProviderTest(), raw)
 	}
-	if err != nil || test.OK {
+	if err != nil || test.Ok {
 		return err
 	}
 	return errors.New("the provider did not answer")

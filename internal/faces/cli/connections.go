@@ -12,6 +12,7 @@ import (
 
 	"stoa/internal/agents/httptool"
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 )
@@ -270,11 +271,7 @@ URL, it also gives the address of the server.`,
 	kind := c.Flags().String("kind", "mcp", "the `kind` of server: mcp, http or openapi")
 	settings := e.flags(c, append(connectionFields(), field{"space", "spaceId", asSpace, "the `space` of the connection (default: the default space)"})...)
 	more, o := e.connectionFlags(c), e.output(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		body := map[string]any{"kind": *kind, "name": args[0]}
 		if len(args) > 1 {
 			body["url"] = args[1]
@@ -284,14 +281,11 @@ URL, it also gives the address of the server.`,
 		if err := errors.Join(settings(body), more(body)); err != nil {
 			return err
 		}
-		if err := look(c.Context(), call, body); err != nil {
+		if err := look(ctx, call, body); err != nil {
 			return err
 		}
-		var made struct {
-			ID     string `json:"id"`
-			Status string `json:"status"`
-		}
-		raw, err := call.JSON(c.Context(), http.MethodPost, "/connections", nil, body, &made)
+		var made contract.Connection
+		raw, err := call.JSON(ctx, http.MethodPost, "/connections", nil, body, &made)
 		if err != nil {
 			return err
 		}
@@ -299,9 +293,8 @@ URL, it also gives the address of the server.`,
 			e.hint("Authorize it, and then read its tools: stoa connections authorize %s; stoa connections refresh %[1]s", args[0])
 			return o.object(viewConnection(), raw)
 		}
-		return e.refreshConnection(c.Context(), call, o, "/connections/"+made.ID, nil)
-	}
-	return c
+		return e.refreshConnection(ctx, call, o, "/connections/"+made.ID, nil)
+	})
 }
 
 func (e *env) refreshConnection(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
@@ -539,11 +532,7 @@ func (e *env) connectionsTest() *cobra.Command {
 				return usagef("the arguments are not a JSON object: %s", args[1])
 			}
 		}
-		var out struct {
-			Outcome string  `json:"outcome"`
-			Message *string `json:"message"`
-			Text    *string `json:"text"`
-		}
+		var out contract.ConnectionToolTest
 		raw, err := call.JSON(ctx, http.MethodPost, path+"/tools/test", nil, body, &out)
 		if err != nil {
 			return err
@@ -552,16 +541,16 @@ func (e *env) connectionsTest() *cobra.Command {
 			if err := o.printJSON(raw); err != nil {
 				return err
 			}
-		} else if out.Text != nil {
-			if _, err := fmt.Fprintln(e.out, clean(*out.Text)); err != nil {
+		} else if text, err := out.Text.Get(); err == nil {
+			if _, err := fmt.Fprintln(e.out, clean(text)); err != nil {
 				return err
 			}
 		}
-		switch {
-		case out.Outcome == "ok":
+		if out.Outcome == "ok" {
 			return nil
-		case out.Message != nil:
-			return fmt.Errorf("%s: %s", strings.ReplaceAll(out.Outcome, "_", " "), *out.Message)
+		}
+		if why, err := out.Message.Get(); err == nil {
+			return fmt.Errorf("%s: %s", strings.ReplaceAll(out.Outcome, "_", " "), why)
 		}
 		return fmt.Errorf("the tool reported a failure")
 	})

@@ -10,32 +10,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 )
 
 // authorizePause is the polling interval while a person authorizes a connection.
 const authorizePause = time.Second
 
-// An authorizingConnection is the part of a connection that shows its authorization.
-type authorizing struct {
-	Last *struct {
-		ID      string `json:"id"`
-		Status  string `json:"status"`
-		Message string `json:"message"`
-	} `json:"lastAuthorization"`
-}
-
-// ended reports whether the authorization has ended; the error is the reason if it did
-// not succeed.
-func (a authorizing) ended(id string) (bool, error) {
-	switch last := a.Last; {
-	case last == nil || last.ID != id:
+// authorizationEnded reports whether an authorization of a connection has ended; the error
+// is the reason if it did not succeed.
+func authorizationEnded(c contract.Connection, id string) (bool, error) {
+	last, err := c.LastAuthorization.Get()
+	switch why := clean(orEmpty(last.Message)); {
+	case err != nil || last.ID != id:
 		return true, errors.New("another authorization of the connection was started meanwhile")
 	case last.Status == "authorized":
 		return true, nil
 	case last.Status == "cancelled":
-		return true, fmt.Errorf("the authorization was cancelled. %s", clean(last.Message))
+		return true, fmt.Errorf("the authorization was cancelled. %s", why)
 	case last.Status == "failed":
-		return true, fmt.Errorf("the connection was not authorized. %s", clean(last.Message))
+		return true, fmt.Errorf("the connection was not authorized. %s", why)
 	}
 	return false, nil
 }
@@ -52,12 +45,7 @@ address only to the person whose access the connection will use.`,
 	}
 	wait := c.Flags().Duration("wait", 10*time.Minute, "the maximum `duration` to wait for the person; 0 does not wait")
 	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		var begun struct {
-			ID  string `json:"id"`
-			URL string `json:"authorizeUrl"`
-			At  string `json:"signInOrigin"`
-			By  string `json:"tokenOrigin"`
-		}
+		var begun contract.AuthorizationStart
 		raw, err := call.JSON(ctx, http.MethodPost, path+"/authorize", nil, nil, &begun)
 		if err != nil {
 			return err
@@ -65,10 +53,10 @@ address only to the person whose access the connection will use.`,
 		if o.raw() {
 			err = o.printJSON(raw)
 		} else {
-			if begun.At != "" {
-				e.say("The person signs in at %s; the access token comes from %s.", clean(begun.At), clean(begun.By))
+			if begun.SignInOrigin != "" {
+				e.say("The person signs in at %s; the access token comes from %s.", clean(begun.SignInOrigin), clean(begun.TokenOrigin))
 			}
-			_, err = fmt.Fprintln(e.out, clean(begun.URL))
+			_, err = fmt.Fprintln(e.out, clean(begun.AuthorizeURL))
 		}
 		if err != nil || *wait <= 0 {
 			return err
@@ -87,11 +75,11 @@ address only to the person whose access the connection will use.`,
 				return errors.New("the connection was not authorized in time; try again")
 			case <-timer.C:
 			}
-			var now authorizing
+			var now contract.Connection
 			if _, err := call.JSON(ctx, http.MethodGet, path, nil, nil, &now); err != nil {
 				return err
 			}
-			if ended, err := now.ended(begun.ID); err != nil {
+			if ended, err := authorizationEnded(now, begun.ID); err != nil {
 				return err
 			} else if ended {
 				e.say("The connection is authorized.")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 )
 
@@ -20,10 +21,7 @@ func (e *env) connectionsSwitch(verb, short, long string, on bool) *cobra.Comman
 		Long: long, Example: "  stoa connections " + verb + " github",
 	}
 	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		var now struct {
-			ID      string `json:"id"`
-			SpaceID string `json:"spaceId"`
-		}
+		var now contract.Connection
 		raw, err := call.JSON(ctx, http.MethodPatch, path, nil, map[string]any{"enabled": on}, &now)
 		if err != nil {
 			return err
@@ -48,12 +46,7 @@ func (e *env) nameUsers(ctx context.Context, call *client.Client, spaceID, conne
 		if err != nil {
 			return err
 		}
-		var a struct {
-			Name  string `json:"name"`
-			Tools []struct {
-				ConnectionID string `json:"connectionId"`
-			} `json:"tools"`
-		}
+		var a contract.Agent
 		if err := jsonx.Unmarshal(raw, &a); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"stoa/internal/agents/drive"
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/extract"
 	"stoa/internal/base/jsonx"
 )
@@ -68,12 +69,6 @@ type remote struct {
 	path string // of the drive, below the API
 }
 
-// remote resolves the agent that the user named and returns its drive.
-func (e *env) remote(ctx context.Context, call *client.Client, agent string) (remote, error) {
-	id, err := agentCollection().find(ctx, call, agent)
-	return remote{call, "/api-agents/" + url.PathEscape(id) + "/drive"}, err
-}
-
 // A file is a file on a drive, as lists return it.
 type file struct {
 	Path   string `json:"path"`
@@ -116,19 +111,18 @@ func (r remote) files(ctx context.Context, prefix string) ([]file, error) {
 // onDrive completes c with do, which receives the drive of the agent that the first
 // argument names, and the remaining arguments.
 func (e *env) onDrive(c *cobra.Command, do func(ctx context.Context, r remote, o *output, args []string) error) *cobra.Command {
-	o := e.output(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
+	return e.withDrive(c, e.output(c), do)
+}
+
+// withDrive is onDrive for a command whose output flags are o; see [env.calling].
+func (e *env) withDrive(c *cobra.Command, o *output, do func(ctx context.Context, r remote, o *output, args []string) error) *cobra.Command {
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
+		id, err := agentCollection().find(ctx, call, args[0])
 		if err != nil {
 			return err
 		}
-		r, err := e.remote(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		return do(c.Context(), r, o, args[1:])
-	}
-	return c
+		return do(ctx, remote{call, "/api-agents/" + url.PathEscape(id) + "/drive"}, o, args[1:])
+	})
 }
 
 // folder returns the prefix of a folder, with a trailing slash; empty for the root.
@@ -207,29 +201,20 @@ func (e *env) driveCat() *cobra.Command {
 
 // printing completes c so that it prints a part of each file that its arguments name.
 func (e *env) printing(c *cobra.Command, part string) *cobra.Command {
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		r, err := e.remote(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		for _, name := range args[1:] {
-			res, err := call.Do(c.Context(), client.Request{Path: r.path + part, Query: url.Values{"path": {name}}})
+	return e.withDrive(c, nil, func(ctx context.Context, r remote, _ *output, args []string) error {
+		for _, name := range args {
+			res, err := r.call.Do(ctx, client.Request{Path: r.path + part, Query: url.Values{"path": {name}}})
 			if err != nil {
 				return err
 			}
-			err = e.catBody(c.Context(), res)
+			err = e.catBody(ctx, res)
 			res.Body.Close()
 			if err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	return c
+	})
 }
 
 func (e *env) driveText() *cobra.Command {
@@ -243,35 +228,28 @@ without a text is an error that says why.`,
 }
 
 func (e *env) driveReread() *cobra.Command {
-	c := &cobra.Command{
-		Use: "reread AGENT PATH", Short: "Read the text of a file again", Args: takes("AGENT", "PATH"),
-		Long: `Read the text of a document again, or the text of a file in the encoding that you name. The content of the file does
+	return e.verb(verb{
+		use: "reread AGENT PATH", short: "Read the text of a file again",
+		long: `Read the text of a document again, or the text of a file in the encoding that you name. The content of the file does
 not change.`,
-		Example: "  stoa drive reread support contract.pdf\n  stoa drive reread support prices.csv --encoding windows-1252",
-	}
-	encoding := c.Flags().String("encoding", "", "the `name` of the text's encoding, such as windows-1252 or gbk")
-	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
-		body := map[string]any{"path": args[0]}
-		if *encoding != "" {
-			body["textEncoding"] = *encoding
-		}
-		raw, err := r.call.JSON(ctx, http.MethodPost, r.path+"/files/reread", nil, body, nil)
-		if err != nil {
-			return err
-		}
-		if o.raw() {
-			return o.printJSON(raw)
-		}
-		var f file
-		if err := jsonx.Unmarshal(raw, &f); err != nil {
-			return err
-		}
-		if why := f.unread(); why != "" {
-			e.say("Not read: %s.", why)
-		} else {
-			e.say("Read: %s.", f.Path)
-		}
-		return nil
+		example: "  stoa drive reread support contract.pdf\n  stoa drive reread support prices.csv --encoding windows-1252",
+		op:      "POST /api-agents/{AGENT}/drive/files/reread",
+		fields:  []field{{"PATH", "path", asText, ""}, {"encoding", "textEncoding", asText, "the `name` of the text's encoding, such as windows-1252 or gbk"}},
+		print: func(o *output, raw jsonx.Value) error {
+			if o.raw() {
+				return o.printJSON(raw)
+			}
+			var f file
+			if err := jsonx.Unmarshal(raw, &f); err != nil {
+				return err
+			}
+			if why := f.unread(); why != "" {
+				e.say("Not read: %s.", why)
+			} else {
+				e.say("Read: %s.", f.Path)
+			}
+			return nil
+		},
 	})
 }
 
@@ -293,23 +271,14 @@ func (e *env) driveRm() *cobra.Command {
 	f := c.Flags()
 	deep, yes := f.BoolP("recursive", "r", false, "delete folders"), f.BoolP("yes", "y", false, "do not ask for confirmation")
 	dry := f.Bool("dry-run", false, "print what would be deleted, and change nothing")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		r, err := e.remote(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		for _, name := range args[1:] {
-			if err := e.remove(c.Context(), r, name, *deep, *yes, *dry); err != nil {
+	return e.withDrive(c, nil, func(ctx context.Context, r remote, _ *output, args []string) error {
+		for _, name := range args {
+			if err := e.remove(ctx, r, name, *deep, *yes, *dry); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	return c
+	})
 }
 
 // remove deletes a file, or a folder if deep is set, after a confirmation; if dry is
@@ -424,16 +393,20 @@ func viewFileVersions() view {
 }
 
 func (e *env) driveVersions() *cobra.Command {
-	return e.onDrive(&cobra.Command{
-		Use: "versions AGENT PATH", Short: "List the versions of a file", Args: takes("AGENT", "PATH"),
-		Long:    "List the versions of a file, newest first, even if it was deleted. The last 20 are kept.",
-		Example: "  stoa drive versions support handbook/refunds.md",
-	}, func(ctx context.Context, r remote, o *output, args []string) error {
-		rows, err := r.versions(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return o.list(viewFileVersions(), sequence(rows), 0, "No versions.")
+	return e.verb(verb{
+		use: "versions AGENT PATH", short: "List the versions of a file",
+		long:    "List the versions of a file, newest first, even if it was deleted. The last 20 are kept.",
+		example: "  stoa drive versions support handbook/refunds.md",
+		op:      "GET /api-agents/{AGENT}/drive/files/versions", fields: []field{{"PATH", "path", asText, ""}},
+		print: func(o *output, raw jsonx.Value) error {
+			var list struct {
+				Data []jsonx.Value `json:"data"`
+			}
+			if err := jsonx.Unmarshal(raw, &list); err != nil {
+				return err
+			}
+			return o.list(viewFileVersions(), sequence(list.Data), 0, "No versions.")
+		},
 	})
 }
 
@@ -471,10 +444,7 @@ current: this restores a deleted file, or the previous content of a replaced one
 				return err
 			}
 			for _, row := range rows {
-				var v struct {
-					Version int64 `json:"version"`
-					Current bool  `json:"current"`
-				}
+				var v contract.DriveVersion
 				if err := jsonx.Unmarshal(row, &v); err != nil {
 					return fmt.Errorf("the reply does not match the contract: %w", err)
 				}
@@ -496,15 +466,9 @@ current: this restores a deleted file, or the previous content of a replaced one
 }
 
 func (e *env) driveInfo() *cobra.Command {
-	return e.onDrive(&cobra.Command{
-		Use: "info AGENT", Short: "Show the usage of a drive", Args: takes("AGENT"),
-		Long: "Show the number and size of the files of a drive, and its limits.", Example: "  stoa drive info support",
-	}, func(ctx context.Context, r remote, o *output, _ []string) error {
-		raw, err := r.call.JSON(ctx, http.MethodGet, r.path, nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewDrive(), raw)
+	return e.verb(verb{
+		use: "info AGENT", short: "Show the usage of a drive", long: "Show the number and size of the files of a drive, and its limits.", example: "  stoa drive info support",
+		op: "GET /api-agents/{AGENT}/drive", show: viewDrive(),
 	})
 }
 
@@ -514,34 +478,28 @@ func (e *env) driveExport() *cobra.Command {
 		Long:    "Download all files of a drive as one zip archive, into a new file or to standard output.",
 		Example: "  stoa drive export support support.zip\n  stoa drive export support > support.zip",
 	}
-	c.RunE = func(c *cobra.Command, args []string) error {
+	c.PreRunE = func(_ *cobra.Command, args []string) error {
 		if len(args) == 1 && isTerminal(e.out) {
 			return usagef("an archive cannot be printed on a terminal; name a file")
 		}
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		r, err := e.remote(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		res, err := call.Do(c.Context(), client.Request{Path: r.path + "/export"})
+		return nil
+	}
+	return e.withDrive(c, nil, func(ctx context.Context, r remote, _ *output, args []string) error {
+		res, err := r.call.Do(ctx, client.Request{Path: r.path + "/export"})
 		if err != nil {
 			return err
 		}
 		defer res.Body.Close()
-		if len(args) == 1 {
-			return copyAll(c.Context(), e.out, res)
+		if len(args) == 0 {
+			return copyAll(ctx, e.out, res)
 		}
-		n, err := e.download(c.Context(), res, args[1], "Downloading "+args[1])
+		n, err := e.download(ctx, res, args[0], "Downloading "+args[0])
 		if err != nil {
 			return err
 		}
-		e.say("Wrote %s, %s.", args[1], bytesText(n))
+		e.say("Wrote %s, %s.", args[0], bytesText(n))
 		return nil
-	}
-	return c
+	})
 }
 
 // download writes a reply to a new file and returns its size in bytes. It deletes the

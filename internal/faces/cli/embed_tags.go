@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 )
 
@@ -102,12 +103,7 @@ func (e *env) printTag(did string) func(o *output, raw jsonx.Value) error {
 		if o.raw() {
 			return o.printJSON(raw)
 		}
-		var tag struct {
-			ID         string `json:"id"`
-			Enabled    bool   `json:"enabled"`
-			Snippet    string `json:"snippet"`
-			PreviewURL string `json:"previewUrl"`
-		}
+		var tag contract.EmbedTag
 		if err := jsonx.Unmarshal(raw, &tag); err != nil {
 			return fmt.Errorf("the reply does not match the contract: %w", err)
 		}

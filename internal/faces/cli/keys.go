@@ -12,6 +12,7 @@ import (
 	"stoa/internal/base/audit"
 	"stoa/internal/base/auth"
 	"stoa/internal/base/config"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/db"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
@@ -155,16 +156,7 @@ func (e *env) secret(o *output, raw jsonx.Value) error {
 	if o.raw() {
 		return o.printJSON(raw)
 	}
-	var key struct {
-		ID       string   `json:"id"`
-		Name     string   `json:"name"`
-		Secret   string   `json:"secret"`
-		Scopes   []string `json:"scopes"`
-		Replaces *struct {
-			ID     string `json:"id"`
-			EndsAt string `json:"endsAt"`
-		} `json:"replaces"`
-	}
+	var key contract.KeyWithSecret
 	if err := jsonx.Unmarshal(raw, &key); err != nil {
 		return fmt.Errorf("the reply does not match the contract: %w", err)
 	}
@@ -172,8 +164,8 @@ func (e *env) secret(o *output, raw jsonx.Value) error {
 	if _, err := fmt.Fprintln(e.out, key.Secret); err != nil {
 		return err
 	}
-	if key.Replaces != nil {
-		e.say("The old key %s works until %s.", key.Replaces.ID, key.Replaces.EndsAt)
+	if old, err := key.Replaces.Get(); err == nil {
+		e.say("The old key %s works until %s.", old.ID, old.EndsAt)
 	}
 	return nil
 }

@@ -205,12 +205,8 @@ func (e *env) whoami() *cobra.Command {
 		Example: "  stoa whoami\n  stoa whoami --jq .credits.availableMicro",
 	}
 	o := e.output(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		raw, err := call.JSON(c.Context(), "GET", "/users/me", nil, nil, nil)
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, _ []string) error {
+		raw, err := call.JSON(ctx, "GET", "/users/me", nil, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -222,8 +218,7 @@ func (e *env) whoami() *cobra.Command {
 			e.hint("%s", strings.TrimSpace(call.BaseURL()+" "+name))
 		}
 		return o.object(viewUser(), raw)
-	}
-	return c
+	})
 }
 
 // ready checks the output flags and returns a client.
@@ -232,6 +227,22 @@ func (e *env) ready(o *output) (*client.Client, error) {
 		return nil, err
 	}
 	return e.client()
+}
+
+// calling completes c with do, which receives a client. o has the output flags of c, and is
+// nil if there are none.
+func (e *env) calling(c *cobra.Command, o *output, do func(ctx context.Context, call *client.Client, args []string) error) *cobra.Command {
+	if o == nil {
+		o = &output{e: e}
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		return do(c.Context(), call, args)
+	}
+	return c
 }
 
 // rulesText returns the rules of a price: "× 2 / × 1.5 above 200000 tokens; × 2 from 09:00 to 12:00 Asia/Shanghai".

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 )
 
@@ -184,17 +185,8 @@ func (e *env) modelNames(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// A knownModel is a model in the service's list.
-type knownModel struct {
-	ID        string   `json:"id"`
-	Aliases   []string `json:"aliases"`
-	Available bool     `json:"available"`
-}
-
-func knownModels(ctx context.Context, call *client.Client) ([]knownModel, error) {
-	var meta struct {
-		Models []knownModel `json:"models"`
-	}
+func knownModels(ctx context.Context, call *client.Client) ([]contract.Model, error) {
+	var meta contract.Meta
 	_, err := call.JSON(ctx, http.MethodGet, "/meta", nil, nil, &meta)
 	return meta.Models, err
 }

@@ -66,32 +66,37 @@ operator.`,
 		if len(args) > 0 {
 			return unknown(c, args[0])
 		}
-		err := e.providerList(c, o, "/providers", viewProviders(), "There are no providers.")
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		raw, err := call.JSON(c.Context(), "GET", "/providers", nil, nil, nil)
+		if err == nil {
+			err = printProviders(o, raw, viewProviders(), "There are no providers.")
+		}
 		if err != nil || o.raw() || !isTerminal(e.out) {
 			return err
 		}
 		fmt.Fprintln(e.out)
-		return e.recentProviders(c, o)
+		if raw, err = call.JSON(c.Context(), "GET", "/providers/recent", nil, nil, nil); err != nil {
+			return err
+		}
+		return printRecentProviders(o, raw)
 	}
-	recent := &cobra.Command{
-		Use: "recent", Short: "Show recent calls and errors of the providers", Args: noArgs,
-		Long: `Show calls, errors and times of each provider in the last hour and the last 24 hours. They come from the request
+	c.AddCommand(e.verb(verb{
+		use: "recent", short: "Show recent calls and errors of the providers",
+		long: `Show calls, errors and times of each provider in the last hour and the last 24 hours. They come from the request
 log, which does not contain steps of agents. If there are too many calls, only the latest are counted, with a note
 on standard error. --json includes the models.`,
-		Example: "  stoa providers recent\n  stoa providers recent --jq '.[] | select(.hour.errors > 0).name'",
-	}
-	ro := e.output(recent)
-	recent.RunE = func(c *cobra.Command, _ []string) error { return e.recentProviders(c, ro) }
-	c.AddCommand(recent, e.providersTest())
+		example: "  stoa providers recent\n  stoa providers recent --jq '.[] | select(.hour.errors > 0).name'",
+		op:      "GET /providers/recent", print: printRecentProviders,
+	}), e.providersTest())
 	return c
 }
 
-// providerList prints a list that is not in pages.
-func (e *env) providerList(c *cobra.Command, o *output, path string, v view, none string) error {
-	call, err := e.ready(o)
-	if err != nil {
-		return err
-	}
+// printProviders prints a list of providers, and notes about it.
+func printProviders(o *output, raw jsonx.Value, v view, none string) error {
+	e := o.e
 	var list struct {
 		Data     []jsonx.Value `json:"data"`
 		Since    string        `json:"since"`
@@ -100,7 +105,7 @@ func (e *env) providerList(c *cobra.Command, o *output, path string, v view, non
 			Day int `json:"day"`
 		} `json:"unserved"` // of recent calls
 	}
-	if _, err := call.JSON(c.Context(), "GET", path, nil, nil, &list); err != nil {
+	if err := jsonx.Unmarshal(raw, &list); err != nil {
 		return err
 	}
 	if list.Cut {
@@ -121,8 +126,8 @@ func (e *env) providerList(c *cobra.Command, o *output, path string, v view, non
 	return o.list(v, sequence(list.Data), 0, none)
 }
 
-func (e *env) recentProviders(c *cobra.Command, o *output) error {
-	return e.providerList(c, o, "/providers/recent", viewRecentProviders(), "There were no calls in the last 24 hours.")
+func printRecentProviders(o *output, raw jsonx.Value) error {
+	return printProviders(o, raw, viewRecentProviders(), "There were no calls in the last 24 hours.")
 }
 
 func (e *env) providersTest() *cobra.Command {

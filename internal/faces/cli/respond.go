@@ -202,16 +202,11 @@ func (e *env) printNotes(ctx context.Context, call *client.Client, r *contract.R
 	if asked != "auto" && r.Model != asked || isTerminal(e.err) {
 		ctx, cancel := context.WithTimeout(ctx, receiptTime)
 		defer cancel()
-		var receipt struct {
-			CreditsMicro int64 `json:"creditsMicro"`
-			Model        struct {
-				FallbackReason *string `json:"fallbackReason"`
-			} `json:"model"`
-		}
+		var receipt contract.Receipt
 		if _, err := call.JSON(ctx, http.MethodGet, "/receipts/"+url.PathEscape(r.ID), nil, nil, &receipt); err == nil {
 			price = stoa.Credits(receipt.CreditsMicro)
 			cost = fmt.Sprintf(" · %s credits", short(price))
-			if why := receipt.Model.FallbackReason; why != nil && *why == "plan" {
+			if orEmpty(receipt.Model.FallbackReason) == "plan" {
 				e.say("%s is not in your plan; %s answered. --strict fails instead.", asked, r.Model)
 			}
 		}
@@ -249,14 +244,9 @@ stored.
 	m := modelFlags(c)
 	e.rawFlag(c)
 	forget := c.Flags().Bool("no-history", false, "do not store or read the history of lines")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		return (&conversation{e: e, call: call, m: m, keep: !*forget}).run(c.Context())
-	}
-	return c
+	return e.calling(c, nil, func(ctx context.Context, call *client.Client, _ []string) error {
+		return (&conversation{e: e, call: call, m: m, keep: !*forget}).run(ctx)
+	})
 }
 
 // A conversation is one run of "stoa chat".

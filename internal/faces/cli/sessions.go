@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,21 +81,12 @@ func viewMessages() view {
 
 // A session contains the members of a session that the commands use.
 type session struct {
-	ID           string             `json:"id"`
-	Status       stoa.SessionStatus `json:"status"`
-	Reply        *string            `json:"reply"`
-	LastEventSeq int64              `json:"lastEventSeq"`
-	PendingInput *struct {
-		ID      string                     `json:"id"`
-		Kind    string                     `json:"kind"`
-		Prompt  string                     `json:"prompt"`
-		Options []string                   `json:"options"`
-		Calls   []contract.PendingToolCall `json:"calls"`
-	} `json:"pendingInput"`
-	Error *struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
+	ID           string                   `json:"id"`
+	Status       stoa.SessionStatus       `json:"status"`
+	Reply        *string                  `json:"reply"`
+	LastEventSeq int64                    `json:"lastEventSeq"`
+	PendingInput *contract.PendingInput   `json:"pendingInput"`
+	Error        *contract.SessionFailure `json:"error"`
 }
 
 func readSession(raw jsonx.Value) (session, error) {
@@ -184,18 +176,13 @@ func (x sessionContext) path() string { return client.SessionPath(x.agent, x.id)
 // agent or alone, and the remaining arguments.
 func (e *env) onSession(c *cobra.Command, do func(ctx context.Context, x sessionContext, args []string) error) *cobra.Command {
 	o := e.output(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
+		named, agent, args, err := ofSession(ctx, call, c.Use, args)
 		if err != nil {
 			return err
 		}
-		named, agent, args, err := ofSession(c.Context(), call, c.Use, args)
-		if err != nil {
-			return err
-		}
-		return do(c.Context(), sessionContext{e: e, o: o, call: call, named: named, agent: agent, id: args[0]}, args[1:])
-	}
-	return c
+		return do(ctx, sessionContext{e: e, o: o, call: call, named: named, agent: agent, id: args[0]}, args[1:])
+	})
 }
 
 // ofSession returns the agent of the session that the arguments of a command begin with, as it was typed or by its
@@ -404,26 +391,21 @@ func (e *env) sessionsGet() *cobra.Command {
 		Example: "  stoa sessions get ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status",
 	}
 	o := e.output(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		path := "/sessions/" + url.PathEscape(args[0])
 		if len(args) == 2 {
-			agent, err := agentCollection().find(c.Context(), call, args[0])
+			agent, err := agentCollection().find(ctx, call, args[0])
 			if err != nil {
 				return err
 			}
 			path = client.SessionPath(agent, args[1])
 		}
-		raw, err := call.JSON(c.Context(), http.MethodGet, path, nil, nil, nil)
+		raw, err := call.JSON(ctx, http.MethodGet, path, nil, nil, nil)
 		if err != nil {
 			return err
 		}
 		return o.object(viewSession(), raw)
-	}
-	return c
+	})
 }
 
 // wait polls until the session stops and prints its result.
@@ -523,7 +505,7 @@ func (x sessionContext) watchTurn(ctx context.Context, after int64, follow bool)
 	t := &timeline{o: x.o, style: x.e.style(x.e.out), columns: width(x.e.out)}
 	for ev, err := range x.call.Events(ctx, x.agent, x.id, after, follow) {
 		if err != nil {
-			return session{}, joinLine(t, err)
+			return session{}, cmp.Or(t.endLine(), err)
 		}
 		if err := t.event(ev); err != nil {
 			return session{}, err
@@ -537,13 +519,6 @@ func (x sessionContext) watchTurn(ctx context.Context, after int64, follow bool)
 		return session{}, err
 	}
 	return readSession(raw)
-}
-
-func joinLine(t *timeline, err error) error {
-	if failed := t.endLine(); failed != nil {
-		return failed
-	}
-	return err
 }
 
 func (e *env) sessionsReply() *cobra.Command {
@@ -662,16 +637,11 @@ func (e *env) sessionsExport() *cobra.Command {
 		Example: "  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra > session.md\n  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra --format jsonl",
 	}
 	format := c.Flags().String("format", "markdown", "the `format`: markdown or jsonl")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.client()
+	return e.calling(c, nil, func(ctx context.Context, call *client.Client, args []string) error {
+		_, agent, args, err := ofSession(ctx, call, c.Use, args)
 		if err != nil {
 			return err
 		}
-		_, agent, args, err := ofSession(c.Context(), call, c.Use, args)
-		if err != nil {
-			return err
-		}
-		return e.copyOut(c.Context(), call, client.SessionPath(agent, args[0])+"/export", url.Values{"format": {*format}})
-	}
-	return c
+		return e.copyOut(ctx, call, client.SessionPath(agent, args[0])+"/export", url.Values{"format": {*format}})
+	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 )
 
@@ -178,17 +179,11 @@ func (e *env) hookSecret(o *output, raw jsonx.Value) error {
 	if o.raw() {
 		return o.printJSON(raw)
 	}
-	var w newHook
+	var w contract.WebhookWithSecret
 	if err := jsonx.Unmarshal(raw, &w); err != nil {
 		return fmt.Errorf("the reply does not match the contract: %w", err)
 	}
 	e.say("The secret of webhook %s; it is shown only once:", w.ID)
 	_, err := fmt.Fprintln(e.out, w.Secret)
 	return err
-}
-
-// newHook is a webhook with its secret.
-type newHook struct {
-	ID     string `json:"id"`
-	Secret string `json:"secret"`
 }

@@ -18,6 +18,7 @@ import (
 
 	"stoa/internal/agents/webhook"
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 )
@@ -52,7 +53,7 @@ address does not answer with 2xx is not sent again.`,
 		if err != nil {
 			return err
 		}
-		var w newHook
+		var w contract.WebhookWithSecret
 		if _, err := call.JSON(c.Context(), http.MethodPost, hooksPath, nil, body, &w); err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ address does not answer with 2xx is not sent again.`,
 type listener struct {
 	e    *env
 	call *client.Client
-	hook newHook
+	hook contract.WebhookWithSecret
 	to   string
 	http *http.Client
 	last string // the newest delivery that was forwarded
@@ -116,9 +117,7 @@ func (l *listener) fresh(ctx context.Context) (ids []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		var d struct {
-			ID string `json:"id"`
-		}
+		var d contract.DeliverySummary
 		if err := jsonx.Unmarshal(raw, &d); err != nil {
 			return nil, err
 		}
@@ -133,11 +132,7 @@ func (l *listener) fresh(ctx context.Context) (ids []string, err error) {
 
 // forward sends one event to the local address and prints the result.
 func (l *listener) forward(ctx context.Context, id string) error {
-	var d struct {
-		EventID string `json:"eventId"`
-		Type    string `json:"type"`
-		Body    string `json:"body"`
-	}
+	var d contract.Delivery
 	if _, err := l.call.JSON(ctx, http.MethodGet, hookPath(l.hook.ID)+"/deliveries/"+url.PathEscape(id), nil, nil, &d); err != nil {
 		return err
 	}
