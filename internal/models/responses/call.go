@@ -199,7 +199,7 @@ func (r *run) streamed(ctx context.Context) error {
 		return nil
 	}
 	r.Log.Failed(err)
-	_ = out.fail(build.failed(err)) // the client may have disconnected too
+	_ = out.fail(build.failed(r.Request.own(err))) // the client may have disconnected too
 	return nil
 }
 
