@@ -23,9 +23,6 @@ type chatFormat struct {
 	details int      // reasoning details that were sent
 }
 
-// chatID returns the id of a reply in this format. Its receipt keeps the id of the reply.
-func chatID(r *reply) string { return "chatcmpl_" + strings.TrimPrefix(r.id, "resp_") }
-
 func (f *chatFormat) object(b []byte, r *reply, o *outcome) []byte {
 	b = f.head(b, r, "chat.completion")
 	b = append(b, `,"choices":[{"index":0,"message":{"role":"assistant","content":`...)
@@ -183,8 +180,8 @@ func appendChatUsage(b []byte, u *stoa.Usage) []byte {
 
 // head appends the first members of every object of a reply.
 func (f *chatFormat) head(b []byte, r *reply, object string) []byte {
-	b = append(b, `{"id":"`...)
-	b = append(b, chatID(r)...)
+	b = append(b, `{"id":"chatcmpl_`...) // its receipt keeps the id of the reply
+	b = append(b, strings.TrimPrefix(r.id, "resp_")...)
 	b = append(b, `","object":"`...)
 	b = append(b, object...)
 	b = append(b, `","created":`...)

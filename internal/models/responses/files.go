@@ -28,7 +28,7 @@ func (r *run) readFiles(ctx context.Context, m *stoa.Model, call *stoa.Call) err
 		}
 	}()
 	for _, item := range r.Request.media {
-		if item.kind != stoa.PartFile || item.URL != "" || item.Type == media.PDF && slices.ContainsFunc(m.Routes, readsPDF) {
+		if item.kind != stoa.PartFile || item.URL != "" || item.Type == media.PDF && slices.ContainsFunc(m.Routes, func(route stoa.Route) bool { return route.Traits.PDF || route.Wire == "sandbox" }) {
 			continue
 		}
 		got, err := r.read(ctx, m, item)
@@ -60,8 +60,6 @@ func (r *run) readFiles(ctx context.Context, m *stoa.Model, call *stoa.Call) err
 	}
 	return nil
 }
-
-func readsPDF(r stoa.Route) bool { return r.Traits.PDF || r.Wire == "sandbox" }
 
 // withTexts returns parts with the texts of the files that have one.
 func (r *run) withTexts(parts []stoa.Part) []stoa.Part {

@@ -198,7 +198,9 @@ func (p *parser) messageItem(it *inputItem) error {
 		}
 	}
 	if it.tool != nil && it.tool.phase != "" && role == stoa.RoleAssistant {
-		it.setPhase()
+		for i := range it.parts { // all are texts
+			it.parts[i].Phase = it.tool.phase
+		}
 	}
 	p.message(role, it.parts)
 	return nil

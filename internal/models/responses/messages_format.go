@@ -22,13 +22,10 @@ type messagesFormat struct {
 	begun  bool // the last block is still open
 }
 
-// messageID returns the id of a reply in this format. Its receipt keeps the id of the reply.
-func messageID(r *reply) string { return "msg_" + strings.TrimPrefix(r.id, "resp_") }
-
 // appendMessage appends the message up to its content.
 func appendMessage(b []byte, r *reply) []byte {
-	b = append(b, `{"id":"`...)
-	b = append(b, messageID(r)...)
+	b = append(b, `{"id":"msg_`...) // its receipt keeps the id of the reply
+	b = append(b, strings.TrimPrefix(r.id, "resp_")...)
 	b = append(b, `","type":"message","role":"assistant","model":`...)
 	b = appendText(b, r.model)
 	return append(b, `,"content":[`...)

@@ -153,7 +153,12 @@ func (p *parser) finish() (*Request, error) {
 	if err := p.complete(); err != nil {
 		return nil, err
 	}
-	p.markEnd()
+	if list := p.req.call.Messages; p.last != stoa.MarkNone && len(list) > 0 {
+		if parts := list[len(list)-1].Parts; len(parts) > 0 {
+			last := &parts[len(parts)-1]
+			last.Mark = max(last.Mark, p.last)
+		}
+	}
 	if p.compacts {
 		p.req.compact(&compactMaker{echo: &p.req.echo})
 	}

@@ -509,13 +509,6 @@ func (p *parser) reasoningItem(it *inputItem) error {
 	return nil
 }
 
-// setPhase sets the phase of an assistant's message on its texts.
-func (it *inputItem) setPhase() {
-	for i := range it.parts {
-		it.parts[i].Phase = it.tool.phase
-	}
-}
-
 // message adds a message of texts, images and files.
 func (p *parser) message(role stoa.Role, parts []stoa.Part) {
 	if p.ext != nil && p.ext.conversation != nil {
@@ -600,16 +593,6 @@ func (p *parser) complete() error {
 		call.Messages[i].Parts = oneText(call.Messages[i].Parts)
 	}
 	return nil
-}
-
-// markEnd marks the end of the input, unless it is marked.
-func (p *parser) markEnd() {
-	if list := p.req.call.Messages; p.last != stoa.MarkNone && len(list) > 0 {
-		if parts := list[len(list)-1].Parts; len(parts) > 0 {
-			last := &parts[len(parts)-1]
-			last.Mark = max(last.Mark, p.last)
-		}
-	}
 }
 
 // hasMedia reports whether a message contains an image or a file, or a text that must not be
