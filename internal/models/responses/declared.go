@@ -321,9 +321,14 @@ func (p *parser) custom(d *declaration) error {
 			return err
 		}
 		if g.kind == "grammar" {
-			t.Form.Format = string(g.appendJSON(nil))
+			b := appendText([]byte(`{"type":"grammar","syntax":`), g.syntax)
+			t.Form.Format = string(append(appendText(append(b, `,"definition":`...), g.definition), '}'))
 			d.echo.parameters = t.Form.Format
-			words += " It must match this " + g.title() + ":\n" + g.definition
+			title := "Lark grammar"
+			if g.syntax == "regex" {
+				title = "regular expression"
+			}
+			words += " It must match this " + title + ":\n" + g.definition
 		}
 	}
 	if t.Description != "" {
@@ -342,18 +347,6 @@ type grammar struct {
 	kind               string // text or grammar
 	syntax, definition string
 	has                bool // a definition
-}
-
-func (g *grammar) title() string {
-	if g.syntax == "regex" {
-		return "regular expression"
-	}
-	return "Lark grammar"
-}
-
-func (g *grammar) appendJSON(b []byte) []byte {
-	b = appendText(append(b, `{"type":"grammar","syntax":`...), g.syntax)
-	return append(appendText(append(b, `,"definition":`...), g.definition), '}')
 }
 
 // grammarMember parses a member of the format of a custom tool.

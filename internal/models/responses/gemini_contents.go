@@ -45,7 +45,7 @@ func (g *geminiRequest) content(o object) {
 			}
 		}
 		for _, m := range part.members {
-			switch path := part.at(m.name); m.name {
+			switch path := part.join(m.written); m.name {
 			case "functionCall", "functionResponse":
 				if (m.name == "functionCall") != (role == "assistant") {
 					g.fail(stoa.Errorf(stoa.CodeInvalidValue, "\"functionCall\" is only allowed in contents of the model, \"functionResponse\" in those of the user.").At(path))

@@ -195,7 +195,7 @@ func (g *geminiRequest) tools(o object) {
 		}
 		tool.each("functionDeclarations", func(f object) { g.function(&list, f) })
 		for _, m := range tool.members {
-			switch path := tool.at(m.name); m.name {
+			switch path := tool.join(m.written); m.name {
 			case "functionDeclarations":
 			case "computerUse": // the client runs it
 				g.fail(unsupported(path, "The tool \"computerUse\" is not supported. Declare functions instead."))

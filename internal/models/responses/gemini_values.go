@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"cmp"
 	"encoding/base64"
 	"strings"
 
@@ -11,10 +10,17 @@ import (
 
 // camel renames the members that are written in snake_case.
 func (o object) camel() {
+	var names map[string]bool
 	for i := range o.members {
 		m := &o.members[i]
 		if !strings.Contains(m.name, "_") {
 			continue
+		}
+		if names == nil {
+			names = map[string]bool{}
+			for _, m := range o.members {
+				names[m.name] = true
+			}
 		}
 		parts := strings.Split(strings.Trim(m.name, "_"), "_")
 		for j, p := range parts {
@@ -22,8 +28,8 @@ func (o object) camel() {
 				parts[j] = strings.ToUpper(p[:1]) + p[1:]
 			}
 		}
-		if as := strings.Join(parts, ""); o.find(as) == nil { // otherwise the receipt names it
-			m.name, m.written = as, m.name
+		if as := strings.Join(parts, ""); !names[as] { // otherwise the receipt names it
+			m.name, names[as] = as, true
 		}
 	}
 }
@@ -79,7 +85,7 @@ func (g *geminiRequest) appendSchema(b []byte, v jsonx.Value, path string, depth
 	b = append(b, '{')
 	for i := range o.members {
 		m := &o.members[i]
-		v, path := m.value, o.at(m.name)
+		v, path := m.value, o.join(m.written)
 		m.read = m.name != "propertyOrdering" // which the receipt names
 		switch m.name {
 		case "nullable", "propertyOrdering":
@@ -119,7 +125,7 @@ func (g *geminiRequest) appendSchema(b []byte, v jsonx.Value, path string, depth
 			b = append(appendName(b, m.name), '{')
 			all := g.read(v, path)
 			for _, p := range all.members { // their names are the client's
-				b = g.appendSchema(appendName(b, cmp.Or(p.written, p.name)), p.value, all.at(p.name), depth+1)
+				b = g.appendSchema(appendName(b, p.written), p.value, all.join(p.written), depth+1)
 			}
 			b = append(b, '}')
 		case "anyOf":

@@ -90,7 +90,7 @@ type object struct {
 
 type member struct {
 	name    string
-	written string // the name as the client wrote it, if it was changed
+	written string // the name as the client wrote it
 	value   jsonx.Value
 	read    bool
 }
@@ -109,7 +109,7 @@ func (p *parser) read(v jsonx.Value, path string) object {
 				return badJSON(err)
 			}
 			if v.Kind() != 'n' {
-				o.members = append(o.members, member{name: name, value: v})
+				o.members = append(o.members, member{name: name, written: name, value: v})
 			}
 			return nil
 		})
@@ -146,13 +146,18 @@ func (o object) get(name string) jsonx.Value {
 
 // at returns the path of a member.
 func (o object) at(name string) string {
-	if m := o.find(name); m != nil && m.written != "" {
+	if m := o.find(name); m != nil {
 		name = m.written
 	}
+	return o.join(name)
+}
+
+// join returns the path of a member by its name as the client wrote it.
+func (o object) join(written string) string {
 	if o.path == "" {
-		return name
+		return written
 	}
-	return o.path + "." + name
+	return o.path + "." + written
 }
 
 // word reads a string member; empty if none exists.
@@ -167,7 +172,8 @@ func (o object) word(name string) string {
 // maybe is word for a member that can be anything, and reports whether it is a string or absent.
 func (o object) maybe(name string) (s string, ok bool) {
 	v := o.get(name)
-	return s, v == nil || jsonx.Unmarshal(v, &s) == nil
+	ok = v == nil || jsonx.Unmarshal(v, &s) == nil
+	return s, ok
 }
 
 // inner decomposes a member that must be an object, if it exists.
@@ -199,10 +205,13 @@ func (o object) list(name string) (list []jsonx.Value) {
 
 // each decomposes the objects of an array in turn, up to the first error.
 func (o object) each(name string, do func(object)) {
+	path := o.at(name)
 	for i, v := range o.list(name) {
-		if in := o.p.read(v, at(o.at(name), i)); o.p.err == nil {
-			do(in)
+		in := o.p.read(v, at(path, i))
+		if o.p.err != nil {
+			return
 		}
+		do(in)
 	}
 }
 
@@ -229,7 +238,7 @@ func (o object) accept(name string, words ...string) {
 func (o object) done(echoes ...string) {
 	for _, m := range o.members {
 		if !m.read && !slices.Contains(echoes, m.name) {
-			o.p.unused.add(object{path: o.path}.at(memberName(cmp.Or(m.written, m.name))))
+			o.p.unused.add(o.join(memberName(m.written)))
 		}
 	}
 }
