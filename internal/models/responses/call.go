@@ -48,7 +48,7 @@ func (r *run) answer(request context.Context) (err error) {
 	if err := r.begin(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
-	defer r.tried()
+	defer func() { r.Log.Tried(r.stream.Tried()) }()
 	defer r.stream.Close()
 	if r.Request.Stream {
 		return r.streamed(ctx)
@@ -71,9 +71,6 @@ func (r *run) context(request context.Context) (ctx context.Context, end func())
 		cancel(nil)
 	}
 }
-
-// tried logs the last route that was tried.
-func (r *run) tried() { r.Log.Tried(r.stream.Tried()) }
 
 // begin reserves the credits and starts the stream. It is a separate function so that its
 // stack is free while the reply arrives, which is most of a call.
@@ -199,7 +196,7 @@ func (r *run) streamed(ctx context.Context) error {
 		return nil
 	}
 	r.Log.Failed(err)
-	_ = out.fail(build.failed(err)) // the client may have disconnected too
+	_ = out.fail(build.failed(r.Request.own(err))) // the client may have disconnected too
 	return nil
 }
 

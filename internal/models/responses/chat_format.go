@@ -7,52 +7,21 @@ import (
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/sse"
 	"stoa/internal/base/stoa"
-	"stoa/internal/models/compat"
 )
 
-// ParseChat parses the body of POST /chat/completions.
-func ParseChat(body []byte, o Options) (*Request, error) {
-	t, err := compat.Chat(body)
-	if err != nil {
-		return nil, err
-	}
-	return parseTranslated(t, chatMaker{t}, o)
-}
+// A chatMaker makes the format of a chat completion.
+type chatMaker struct{ usage bool } // a stream ends with a chunk that contains the usage
 
-// parseTranslated parses a translated request, whose reply has the format that m creates.
-func parseTranslated(t *compat.Translation, m formatMaker, o Options) (*Request, error) {
-	o.translated = true
-	req, err := Parse(t.Body, o)
-	if err != nil {
-		return nil, t.Error(err)
-	}
-	req.format, req.from = m, t
-	own := ignored{}
-	for _, path := range req.ignored.paths {
-		own.add(t.Source(path))
-	}
-	for _, path := range t.Ignored {
-		own.add(path)
-	}
-	req.ignored = own
-	return req, nil
-}
-
-type chatMaker struct{ t *compat.Translation }
-
-func (m chatMaker) newFormat() format { return &chatFormat{translation: m.t} }
+func (m *chatMaker) newFormat() format { return &chatFormat{usage: m.usage} }
 
 // chatFormat writes replies as OpenAI's chat completions: one choice, and in a stream
 // a chunk for each piece.
 type chatFormat struct {
-	translation *compat.Translation
-	calls       int      // calls that were opened
-	sealed      []string // reasoning that waits for its call
-	details     int      // reasoning details that were sent
+	usage   bool     // see [chatMaker]
+	calls   int      // calls that were opened
+	sealed  []string // reasoning that waits for its call
+	details int      // reasoning details that were sent
 }
-
-// chatID returns the id of a reply in this format. Its receipt keeps the id of the reply.
-func chatID(r *reply) string { return "chatcmpl_" + strings.TrimPrefix(r.id, "resp_") }
 
 func (f *chatFormat) object(b []byte, r *reply, o *outcome) []byte {
 	b = f.head(b, r, "chat.completion")
@@ -211,8 +180,8 @@ func appendChatUsage(b []byte, u *stoa.Usage) []byte {
 
 // head appends the first members of every object of a reply.
 func (f *chatFormat) head(b []byte, r *reply, object string) []byte {
-	b = append(b, `{"id":"`...)
-	b = append(b, chatID(r)...)
+	b = append(b, `{"id":"chatcmpl_`...) // its receipt keeps the id of the reply
+	b = append(b, strings.TrimPrefix(r.id, "resp_")...)
 	b = append(b, `","object":"`...)
 	b = append(b, object...)
 	b = append(b, `","created":`...)
@@ -319,7 +288,7 @@ func (f *chatFormat) close(b []byte, _ *reply, it *item) []byte {
 func (f *chatFormat) end(b []byte, r *reply, o *outcome) []byte {
 	b = f.reasoned(b, r, "")
 	b = f.last(f.chunk(b, r), finishReason(o))
-	if f.translation.IncludeUsage {
+	if f.usage {
 		b = f.head(sse.AppendHead(b, ""), r, "chat.completion.chunk")
 		b = append(b, `,"choices":[],"usage":`...)
 		b = sse.AppendEnd(append(appendChatUsage(b, o.usage), '}'))
@@ -330,7 +299,7 @@ func (f *chatFormat) end(b []byte, r *reply, o *outcome) []byte {
 // fail appends the error, which clients of the format raise. [DONE] does not follow, because
 // some clients would treat the reply as complete.
 func (f *chatFormat) fail(b []byte, _ *reply, o *outcome) []byte {
-	e := o.failure.of(f.translation)
+	e := o.failure
 	b = append(sse.AppendHead(b, ""), `{"error":{"message":`...)
 	b = appendText(b, e.message)
 	b = append(b, `,"type":`...)

@@ -82,7 +82,8 @@ func userTexts(messages []stoa.Message) (list []string) {
 }
 
 // compactionItem adds the summary of an item of POST /responses/compact.
-func (p *parser) compactionItem(path string, it *inputItem) error {
+func (p *parser) compactionItem(it *inputItem) error {
+	path := it.at("encrypted_content")
 	if it.tool != nil && it.tool.bad["encrypted_content"] != nil {
 		return it.tool.bad["encrypted_content"]
 	}
@@ -92,7 +93,7 @@ func (p *parser) compactionItem(path string, it *inputItem) error {
 			return nil
 		}
 	}
-	return stoa.Errorf(stoa.CodeInvalidValue, "%q is not a compaction that this service has made for this account. Send the item unchanged, or the messages themselves.", path+".encrypted_content").At(path + ".encrypted_content")
+	return stoa.Errorf(stoa.CodeInvalidValue, "%q is not a compaction that this service has made for this account. Send the item unchanged, or the messages themselves.", path).At(path)
 }
 
 // A compactMaker makes the format of a compaction.

@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,25 +11,38 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// declared parses the tools that the body declares.
-func (p *parser) declared() error {
-	const name = "tools"
+// tools parses the tools that the body declares.
+func (p *parser) tools() error {
 	before := p.dec.InputOffset()
-	list := toolList{seen: map[string]bool{}}
-	err := p.array(name, maxTools, func(i int) error { return p.tool(&list, at(name, i)) })
-	if err == nil && p.dec.InputOffset()-before > maxToolBytes {
-		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" can have at most %d bytes of JSON.", maxToolBytes).At(name)
-	}
-	switch {
-	case err != nil:
+	list := toolList{path: "tools", seen: map[string]bool{}}
+	if err := p.array(list.path, maxTools, func(i int) error {
+		if !p.opts.Tools {
+			return toolsOff(list.path)
+		}
+		return p.tool(&list, at(list.path, i))
+	}); err != nil {
 		return err
+	}
+	return p.setTools(&list, int(p.dec.InputOffset()-before))
+}
+
+// setTools sets the tools of the body, whose JSON has size bytes.
+func (p *parser) setTools(list *toolList, size int) error {
+	switch {
+	case size > maxToolBytes && p.opts.Tools:
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d bytes of JSON.", list.path, maxToolBytes).At(list.path)
 	case list.repeated != nil:
 		return list.repeated
 	case len(list.tools) > maxTools: // with those of namespaces
-		return tooManyTools(name)
+		return tooManyTools(list.path)
 	}
+	p.rename("tools", list.path)
 	p.req.call.Tools, p.req.echo.tools = list.tools, list.echo
 	return nil
+}
+
+func toolsOff(path string) error {
+	return unsupported(path, fmt.Sprintf("Tool calling is switched off: the operator can enable the extension \"tools\". Leave %q out or send an empty array.", path))
 }
 
 func tooManyTools(path string) error {
@@ -42,7 +56,7 @@ func (p *parser) checkForeign() error {
 		return nil
 	}
 	if len(p.req.call.Tools) == 0 {
-		return unsupportedValue(x.foreign[0].path+".type", "No supported tool remains: "+x.foreign[0].String()+" is not a function that the caller runs, and is not passed on. Send at least one function, or leave \"tools\" out.")
+		return unsupportedValue(x.foreign[0].path, "No supported tool remains: "+x.foreign[0].String()+" is not a function that the caller runs, and is not passed on. Send at least one function, or leave \"tools\" out.")
 	}
 	p.req.adjusted |= stoa.ToolsLeftOut
 	return nil
@@ -50,6 +64,8 @@ func (p *parser) checkForeign() error {
 
 // A toolList collects the tools of one list.
 type toolList struct {
+	path      string
+	count     int // of all tools, supported or not
 	tools     []stoa.Tool
 	echo      []echoTool
 	seen      map[string]bool // names of tools; nil if they may repeat
@@ -59,31 +75,44 @@ type toolList struct {
 
 // A declaration has the members of a declared tool while it is parsed.
 type declaration struct {
+	place
 	kind          string
 	tool          stoa.Tool
 	echo          echoTool
-	format, inner []byte // JSON of format and tools
-	refused       error  // an error only if the kind of the tool is supported
+	format, inner []byte   // JSON of format and tools
+	grammar       *grammar // the parsed format
+	refused       error    // an error only if the kind of the tool is supported
 	hasName       bool
 	deferred      bool
 	who, native   []byte // JSON of environment or execution, and of the whole tool
 	unknown       []string
 }
 
-// tool parses one tool: a function, a custom tool or a namespace. Others are left out.
+// tool parses one tool.
 func (p *parser) tool(list *toolList, path string) error {
 	if err := p.want(path, "an object such as {\"type\":\"function\",\"name\":…,\"parameters\":…}", '{'); err != nil {
 		return err
 	}
-	var d declaration
+	d := declaration{place: place{path: path}}
 	begin := p.dec.InputOffset()
-	if err := p.object(path, func(member string) error { return p.declaredMember(&d, path, member) }); err != nil {
+	if err := p.object(path, func(member string) error { return p.declaredMember(&d, member, d.at(member)) }); err != nil {
 		return err
 	}
+	d.native = p.src[begin:p.dec.InputOffset()]
+	return p.declare(list, &d)
+}
+
+// declare adds a tool to a list: a function, a custom tool or a namespace. Others are left out.
+func (p *parser) declare(list *toolList, d *declaration) error {
+	if !p.opts.Tools {
+		return toolsOff(list.path)
+	}
+	if list.count++; list.count > maxTools {
+		return tooMany(list.path, maxTools)
+	}
 	t := &d.tool
-	vendors := p.vendorTool(&d)
+	vendors := p.vendorTool(d)
 	if vendors != nil {
-		d.native = bytes.TrimLeft(p.src[begin:p.dec.InputOffset()], ", \t\r\n")
 		d.hasName = true
 		if t.Name == "" || !p.opts.translated { // OpenAI's tools have none
 			t.Name = vendors.Name
@@ -92,17 +121,17 @@ func (p *parser) tool(list *toolList, path string) error {
 	supported := d.kind == "function" || d.kind == "custom" || (d.kind == "namespace" || vendors != nil) && list.namespace == nil
 	switch {
 	case d.kind == "":
-		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"type\". Send \"function\".").At(path + ".type")
+		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"type\". Send \"function\".").At(d.at("type"))
 	case !supported && p.opts.ForeignTools:
 		x := p.extra()
-		x.foreign = append(x.foreign, foreignTool{d.kind, t.Name, path})
+		x.foreign = append(x.foreign, foreignTool{d.kind, t.Name, d.at("type")})
 		return nil
 	case !supported:
-		return unsupportedValue(path+".type", "The tool "+foreignTool{kind: d.kind, name: t.Name}.String()+" is not a function that the caller runs, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
+		return unsupportedValue(d.at("type"), "The tool "+foreignTool{kind: d.kind, name: t.Name}.String()+" is not a function that the caller runs, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
 	case d.refused != nil:
 		return d.refused
 	case !d.hasName:
-		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
+		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(d.at("name"))
 	}
 	if vendors != nil {
 		d.unknown = nil // the vendor knows them
@@ -113,12 +142,12 @@ func (p *parser) tool(list *toolList, path string) error {
 	if d.inner != nil && d.kind != "namespace" {
 		d.unknown = append(d.unknown, "tools")
 	}
-	p.ignoreAll(path, d.unknown)
+	p.ignoreAll(d.path, d.unknown)
 	if d.kind == "namespace" {
-		return p.namespace(list, &d, path)
+		return p.namespace(list, d)
 	}
 	if !stoa.IsName(t.Name) {
-		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
+		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(d.at("name"))
 	}
 	d.echo.name = t.Name
 	if list.namespace != nil {
@@ -128,7 +157,7 @@ func (p *parser) tool(list *toolList, path string) error {
 	}
 	d.echo.flat = t.Name
 	if list.seen[t.Name] && list.repeated == nil {
-		list.repeated = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
+		list.repeated = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(d.at("name"))
 	}
 	if list.seen != nil {
 		list.seen[t.Name] = true
@@ -136,11 +165,11 @@ func (p *parser) tool(list *toolList, path string) error {
 	var err error
 	switch {
 	case vendors != nil:
-		err = p.declareVendorTool(&d, vendors, path)
+		err = p.declareVendorTool(d, vendors)
 	case d.kind == "custom":
-		err = p.custom(&d, path)
+		err = p.custom(d)
 	default:
-		t.Parameters, err = objectSchema(d.echo.parameters, path+".parameters")
+		t.Parameters, err = objectSchema(d.echo.parameters, d.at("parameters"))
 	}
 	if err != nil {
 		return err
@@ -156,7 +185,7 @@ func (p *parser) tool(list *toolList, path string) error {
 }
 
 // declaredMember parses a member of a tool.
-func (p *parser) declaredMember(d *declaration, path, member string) (err error) {
+func (p *parser) declaredMember(d *declaration, member, path string) (err error) {
 	note := func(err error) error {
 		bad, fatal := p.soft(err)
 		if d.refused == nil {
@@ -168,21 +197,21 @@ func (p *parser) declaredMember(d *declaration, path, member string) (err error)
 	switch {
 	case p.dec.PeekKind() == 'n':
 	case member == "type":
-		d.kind, err = p.text(path + ".type")
+		d.kind, err = p.text(path)
 		return err
 	case member == "name":
 		d.hasName = true
-		t.Name, err = p.text(path + ".name")
+		t.Name, err = p.text(path)
 		return note(err)
 	case member == "description":
-		t.Description, err = p.text(path + ".description")
+		t.Description, err = p.text(path)
 		e.description = &t.Description
 		return note(err)
 	case member == "parameters":
-		e.parameters, err = p.raw(path+".parameters", "a JSON Schema, an object", '{')
+		e.parameters, err = p.raw(path, "a JSON Schema, an object", '{')
 		return note(err)
 	case member == "strict":
-		b, err := p.boolean(path + ".strict")
+		b, err := p.boolean(path)
 		t.Strict = &b
 		return note(err)
 	case member == "format":
@@ -192,16 +221,16 @@ func (p *parser) declaredMember(d *declaration, path, member string) (err error)
 		d.inner, err = p.later()
 		return err
 	case isMark(member):
-		t.Mark, err = p.mark(path + "." + member)
+		t.Mark, err = p.mark(path)
 		return err
 	case member == "defer_loading":
-		d.deferred, err = p.boolean(path + "." + member)
+		d.deferred, err = p.boolean(path)
 		return note(err)
 	case member == "allowed_callers":
 		callers, err := p.later()
 		var list []string
 		if err == nil && (jsonx.Unmarshal(callers, &list) != nil || slices.ContainsFunc(list, func(s string) bool { return s != "direct" })) {
-			err = unsupported(path+"."+member, "Calls by programs of a model are not supported here. Send [\"direct\"], or leave \"allowed_callers\" out.")
+			err = unsupported(path, "Calls by programs of a model are not supported here. Send [\"direct\"], or leave \"allowed_callers\" out.")
 		}
 		return note(err)
 	case member == "execution" || member == "environment":
@@ -232,20 +261,20 @@ func (p *parser) within(v []byte, parse func() error) error {
 }
 
 // namespace parses the tools of a namespace, whose names are unique within it.
-func (p *parser) namespace(list *toolList, d *declaration, path string) error {
+func (p *parser) namespace(list *toolList, d *declaration) error {
 	if d.tool.Name == "" {
-		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", path+".name").At(path + ".name")
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", d.at("name")).At(d.at("name"))
 	}
 	if d.inner == nil {
-		return stoa.Errorf(stoa.CodeMissingParameter, "The namespace has no \"tools\".").At(path + ".tools")
+		return stoa.Errorf(stoa.CodeMissingParameter, "The namespace has no \"tools\".").At(d.at("tools"))
 	}
 	about := ""
 	if d.echo.description != nil {
 		about = d.tool.Description
 	}
-	own := toolList{seen: list.seen, namespace: &stoa.ToolForm{Namespace: d.tool.Name, About: about}}
+	own := toolList{path: d.at("tools"), seen: list.seen, namespace: &stoa.ToolForm{Namespace: d.tool.Name, About: about}}
 	err := p.within(d.inner, func() error {
-		return p.array(path+".tools", maxTools, func(i int) error { return p.tool(&own, at(path+".tools", i)) })
+		return p.array(own.path, maxTools, func(i int) error { return p.tool(&own, at(own.path, i)) })
 	})
 	if err != nil || len(own.tools) == 0 {
 		return err
@@ -269,7 +298,7 @@ const customSchema = `{"type":"object","properties":{"input":{"type":"string"}},
 
 // custom completes a custom tool: its input is a text, which may have to match a grammar.
 // Models of other vendors get a function with the grammar in its description.
-func (p *parser) custom(d *declaration, path string) error {
+func (p *parser) custom(d *declaration) error {
 	t := &d.tool
 	if t.Form == nil {
 		t.Form = &stoa.ToolForm{Name: t.Name}
@@ -279,14 +308,27 @@ func (p *parser) custom(d *declaration, path string) error {
 	d.echo.kind, d.echo.parameters = d.kind, `{"type":"text"}`
 	words := "Write the whole text into \"input\"."
 	if d.format != nil {
-		g, err := p.grammar(d.format, path+".format")
-		if err != nil {
+		g := &grammar{place: place{path: d.at("format")}}
+		if err := p.within(d.format, func() error {
+			return p.object(g.path, func(member string) error { return p.grammarMember(g, member, g.at(member)) })
+		}); err != nil {
 			return err
 		}
-		if g.definition != "" {
-			t.Form.Format = string(g.appendJSON(nil))
+		d.grammar = g
+	}
+	if g := d.grammar; g != nil {
+		if err := g.check(); err != nil {
+			return err
+		}
+		if g.kind == "grammar" {
+			b := appendText([]byte(`{"type":"grammar","syntax":`), g.syntax)
+			t.Form.Format = string(append(appendText(append(b, `,"definition":`...), g.definition), '}'))
 			d.echo.parameters = t.Form.Format
-			words += " It must match this " + g.title() + ":\n" + g.definition
+			title := "Lark grammar"
+			if g.syntax == "regex" {
+				title = "regular expression"
+			}
+			words += " It must match this " + title + ":\n" + g.definition
 		}
 	}
 	if t.Description != "" {
@@ -299,76 +341,65 @@ func (p *parser) custom(d *declaration, path string) error {
 	return nil
 }
 
-// A grammar restricts the input of a custom tool.
-type grammar struct{ syntax, definition string }
-
-func (g grammar) title() string {
-	if g.syntax == "regex" {
-		return "regular expression"
-	}
-	return "Lark grammar"
+// A grammar is the format of a custom tool, which may restrict its input.
+type grammar struct {
+	place
+	kind               string // text or grammar
+	syntax, definition string
+	has                bool // a definition
 }
 
-func (g grammar) appendJSON(b []byte) []byte {
-	b = appendText(append(b, `{"type":"grammar","syntax":`...), g.syntax)
-	return append(appendText(append(b, `,"definition":`...), g.definition), '}')
-}
-
-// grammar parses the format of a custom tool. A format of any text has no definition.
-func (p *parser) grammar(format []byte, path string) (g grammar, err error) {
-	var kind string
-	has := false
-	err = p.within(format, func() error {
-		return p.object(path, func(member string) (err error) {
-			switch {
-			case p.dec.PeekKind() == 'n':
-			case member == "type":
-				kind, err = p.choice(path+".type", "text", "grammar")
-				return err
-			case member == "syntax":
-				g.syntax, err = p.choice(path+".syntax", "lark", "regex")
-				return err
-			case member == "definition":
-				has = true
-				g.definition, err = p.text(path + ".definition")
-				return err
-			default:
-				return p.ignore(path, member)
-			}
-			return p.skip()
-		})
-	})
-	missing := func(name string) error {
-		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", path+"."+name).At(path + "." + name)
-	}
+// grammarMember parses a member of the format of a custom tool.
+func (p *parser) grammarMember(g *grammar, member, path string) (err error) {
 	switch {
-	case err != nil:
-		return g, err
-	case kind == "":
-		return g, missing("type")
-	case kind == "text":
-		return grammar{}, nil
-	case g.syntax == "":
-		return g, missing("syntax")
-	case !has:
-		return g, missing("definition")
-	case g.definition == "":
-		return g, stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", path+".definition").At(path + ".definition")
+	case p.dec.PeekKind() == 'n':
+	case member == "type":
+		g.kind, err = p.choice(path, "text", "grammar")
+		return err
+	case member == "syntax":
+		g.syntax, err = p.choice(path, "lark", "regex")
+		return err
+	case member == "definition":
+		g.has = true
+		g.definition, err = p.text(path)
+		return err
+	default:
+		return p.ignore(g.path, member)
 	}
-	return g, nil
+	return p.skip()
+}
+
+// check returns an error if the format lacks a member.
+func (g *grammar) check() error {
+	lacks := ""
+	switch {
+	case g.kind == "":
+		lacks = "type"
+	case g.kind == "text":
+		return nil
+	case g.syntax == "":
+		lacks = "syntax"
+	case !g.has:
+		lacks = "definition"
+	case g.definition == "":
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", g.at("definition")).At(g.at("definition"))
+	default:
+		return nil
+	}
+	return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", g.at(lacks)).At(g.at(lacks))
 }
 
 // addedTools parses an item that adds tools to those of the body.
-func (p *parser) addedTools(path string, it *inputItem) error {
+func (p *parser) addedTools(it *inputItem) error {
+	list := toolList{path: it.at("tools"), seen: map[string]bool{}}
 	if it.tool == nil || it.tool.added == nil {
-		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", path+".tools").At(path + ".tools")
+		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", list.path).At(list.path)
 	}
 	if len(it.tool.added) > maxToolBytes {
-		return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d bytes of JSON.", path+".tools", maxToolBytes).At(path + ".tools")
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d bytes of JSON.", list.path, maxToolBytes).At(list.path)
 	}
-	list := toolList{seen: map[string]bool{}}
 	err := p.within(it.tool.added, func() error {
-		return p.array(path+".tools", maxTools, func(i int) error { return p.tool(&list, at(path+".tools", i)) })
+		return p.array(list.path, maxTools, func(i int) error { return p.tool(&list, at(list.path, i)) })
 	})
 	switch {
 	case err != nil:
@@ -387,7 +418,7 @@ func (p *parser) addedTools(path string, it *inputItem) error {
 	}
 	x := p.extra()
 	if x.added == nil {
-		x.addedAt = path + ".tools"
+		x.addedAt = list.path
 	}
 	x.added = append(x.added, list.tools...)
 	p.talk().tools(list.tools)

@@ -28,7 +28,7 @@ func (r *run) readFiles(ctx context.Context, m *stoa.Model, call *stoa.Call) err
 		}
 	}()
 	for _, item := range r.Request.media {
-		if item.kind != stoa.PartFile || item.URL != "" || item.Type == media.PDF && slices.ContainsFunc(m.Routes, readsPDF) {
+		if item.kind != stoa.PartFile || item.URL != "" || item.Type == media.PDF && slices.ContainsFunc(m.Routes, func(route stoa.Route) bool { return route.Traits.PDF || route.Wire == "sandbox" }) {
 			continue
 		}
 		got, err := r.read(ctx, m, item)
@@ -42,9 +42,9 @@ func (r *run) readFiles(ctx context.Context, m *stoa.Model, call *stoa.Call) err
 			text = fmt.Sprintf("[The file %q was left out here: its text cannot be read. %s]", item.Name, got.Note)
 			r.enforced.adjusted |= stoa.MediaLeftOut
 		case item.Type == media.PDF:
-			return unsupportedValue(item.path+".type", "This model does not support PDF files, and the text of this one cannot be read. "+got.Note+r.able(func(t stoa.Traits) bool { return t.PDF }))
+			return unsupportedValue(item.at("type"), "This model does not support PDF files, and the text of this one cannot be read. "+got.Note+r.able(func(t stoa.Traits) bool { return t.PDF }))
 		default:
-			return stoa.Errorf(stoa.CodeInvalidValue, "The text of the file cannot be read (%s). %s", got.Status, got.Note).At(item.path + ".file_data")
+			return stoa.Errorf(stoa.CodeInvalidValue, "The text of the file cannot be read (%s). %s", got.Status, got.Note).At(item.at("file_data"))
 		}
 		if r.enforced.texts == nil {
 			r.enforced.texts = map[*stoa.Media]string{}
@@ -60,8 +60,6 @@ func (r *run) readFiles(ctx context.Context, m *stoa.Model, call *stoa.Call) err
 	}
 	return nil
 }
-
-func readsPDF(r stoa.Route) bool { return r.Traits.PDF || r.Wire == "sandbox" }
 
 // withTexts returns parts with the texts of the files that have one.
 func (r *run) withTexts(parts []stoa.Part) []stoa.Part {

@@ -4,42 +4,61 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// format parses text.format.
-func (p *parser) format() error {
-	const path = "text.format"
-	var f stoa.Format
-	var kind string
-	var described *string
-	hasName := false
-	err := p.object(path, func(name string) (err error) {
-		switch {
-		case p.dec.PeekKind() == 'n':
-		case name == "type":
-			kind, err = p.text(path + ".type")
-			return err
-		case name == "name":
-			hasName = true
-			f.Name, err = p.short(path+".name", stoa.MaxName)
-			return err
-		case name == "description":
-			f.Description, err = p.text(path + ".description")
-			described = &f.Description
-			return err
-		case name == "schema":
-			f.Schema, err = p.raw(path+".schema", "a JSON Schema, an object", '{')
-			return err
-		case name == "strict":
-			b, err := p.boolean(path + ".strict")
-			f.Strict = &b
-			return err
-		}
-		return p.skip()
-	})
-	if err != nil {
+// formatMembers are the members of text.format while it is parsed.
+type formatMembers struct {
+	place
+	stoa.Format
+	kind      string
+	described *string
+	hasName   bool
+}
+
+func (p *parser) newFormatMembers(l place) *formatMembers {
+	f := &formatMembers{place: l}
+	if !p.opts.Formats {
+		f.kind = "text" // which is all that is supported
+	}
+	return f
+}
+
+// formatMember parses a member of text.format.
+func (p *parser) formatMember(f *formatMembers, name, path string) (err error) {
+	switch {
+	case p.dec.PeekKind() == 'n':
+	case name == "type":
+		f.kind, err = p.text(path)
+		return err
+	case !p.opts.Formats:
+	case name == "name":
+		f.hasName = true
+		f.Name, err = p.short(path, stoa.MaxName)
+		return err
+	case name == "description":
+		f.Description, err = p.text(path)
+		f.described = &f.Description
+		return err
+	case name == "schema":
+		f.Schema, err = p.raw(path, "a JSON Schema, an object", '{')
+		return err
+	case name == "strict":
+		b, err := p.boolean(path)
+		f.Strict = &b
 		return err
 	}
+	return p.skip()
+}
+
+// setFormat checks and sets the format of the reply.
+func (p *parser) setFormat(in *formatMembers) error {
+	f, kind, described, hasName := in.Format, in.kind, in.described, in.hasName
+	p.rename("text.format", in.path)
+	p.rename("text.format.type", in.at("type"))
+	p.rename("text.format.schema", in.at("schema"))
+	if !p.opts.Formats && kind != "text" {
+		return unsupportedValue(in.at("type"), "Structured output is not supported. Replies are plain text: send {\"type\":\"text\"} or leave \"text.format\" out.")
+	}
 	if hasName && !stoa.IsName(f.Name) {
-		return stoa.Errorf(stoa.CodeInvalidValue, "A format's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
+		return stoa.Errorf(stoa.CodeInvalidValue, "A format's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(in.at("name"))
 	}
 	switch kind {
 	case "text":
@@ -51,16 +70,16 @@ func (p *parser) format() error {
 		case !hasName && f.Schema == "": // some clients send this for any JSON
 			f = stoa.Format{Kind: stoa.FormatObject}
 		case f.Schema == "":
-			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"schema\".").At(path + ".schema")
+			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"schema\".").At(in.at("schema"))
 		case !hasName:
-			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"name\".").At(path + ".name")
+			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"name\".").At(in.at("name"))
 		default:
 			f.Kind = stoa.FormatSchema
 		}
 	case "":
-		return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"type\".").At(path + ".type")
+		return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"type\".").At(in.at("type"))
 	default:
-		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be one of %s.", path+".type", quoted([]string{"text", "json_object", "json_schema"})).At(path + ".type")
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be one of %s.", in.at("type"), quoted([]string{"text", "json_object", "json_schema"})).At(in.at("type"))
 	}
 	p.req.call.Format = &f
 	if f.Kind == stoa.FormatObject {

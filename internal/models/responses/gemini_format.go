@@ -7,47 +7,20 @@ import (
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/sse"
 	"stoa/internal/base/stoa"
-	"stoa/internal/models/compat"
 )
 
-// ParseGemini returns a parser for the body of POST /models/{model}:generateContent and, with
-// stream, of :streamGenerateContent; with array its reply is a JSON array instead of events.
-func ParseGemini(model string, stream, array bool) func([]byte, Options) (*Request, error) {
-	return func(body []byte, o Options) (*Request, error) {
-		t, err := compat.Gemini(body, model, stream)
-		if err != nil {
-			return nil, err
-		}
-		return parseTranslated(t, geminiMaker{t, array}, o)
-	}
-}
+// A geminiMaker makes the format of a reply of Gemini's API.
+type geminiMaker struct{ array bool } // a stream is a JSON array
 
-// ParseGeminiCount returns a parser for the body of POST /models/{model}:countTokens.
-func ParseGeminiCount(model string) func([]byte, Options) (*Request, error) {
-	return func(body []byte, o Options) (*Request, error) {
-		t, err := compat.GeminiCount(body, model)
-		if err != nil {
-			return nil, err
-		}
-		return parseTranslated(t, geminiMaker{t, false}, o)
-	}
-}
-
-type geminiMaker struct {
-	t     *compat.Translation
-	array bool
-}
-
-func (m geminiMaker) newFormat() format { return &geminiFormat{translation: m.t, array: m.array} }
+func (m geminiMaker) newFormat() format { return &geminiFormat{array: m.array} }
 
 // geminiFormat writes replies as Gemini's generateContent: one candidate, and in a stream an object
 // for each piece of text and for each whole call.
 type geminiFormat struct {
-	translation *compat.Translation
-	array       bool     // a stream is a JSON array
-	objects     int      // of the stream so far
-	sealed      []string // reasoning that waits for its part
-	said        bool     // the reply has a part
+	array   bool     // a stream is a JSON array
+	objects int      // of the stream so far
+	sealed  []string // reasoning that waits for its part
+	said    bool     // the reply has a part
 }
 
 // framing implements [framed].
@@ -137,7 +110,7 @@ func (p *partList) call(it *item, sealed []string) {
 func appendSignature(b []byte, sealed []string) []byte {
 	if len(sealed) > 0 {
 		b = append(b, `,"thoughtSignature":"`...)
-		b = append(b, compat.Signature(sealed)...)
+		b = append(b, signatureOf(sealed)...)
 		b = append(b, '"')
 	}
 	return append(b, '}')
@@ -278,7 +251,7 @@ func (f *geminiFormat) end(b []byte, r *reply, o *outcome) []byte {
 
 // fail appends the error, on which the vendor's clients throw.
 func (f *geminiFormat) fail(b []byte, r *reply, o *outcome) []byte {
-	e := o.failure.of(f.translation)
+	e := o.failure
 	info := contract.Code(stoa.Code(e.code))
 	b = contract.AppendGeminiError(f.begin(b), &contract.FormatError{Code: e.code, Param: e.param, Message: e.message, Retryable: info.Retryable && !e.charged, RequestID: r.request})
 	b = f.finish(b)
@@ -331,7 +304,7 @@ func (f *geminiFormat) restore(stored []byte) (*reply, *outcome, error) {
 	}
 	for _, part := range was.Candidates[0].Content.Parts {
 		if part.Signature != "" {
-			o.items = append(o.items, &item{kind: itemReasoning, sealed: compat.SealedIn(part.Signature)})
+			o.items = append(o.items, &item{kind: itemReasoning, sealed: signed(part.Signature)})
 		}
 		it := &item{kind: itemMessage, status: statusCompleted}
 		switch {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"stoa/internal/base/stoa"
-	"stoa/internal/models/compat"
 )
 
 // maxIgnored is the maximum number of paths in a receipt.
@@ -34,7 +33,7 @@ func (r *Request) ignoredOn(route stoa.Route) string {
 	l := ignored{slices.Clone(r.ignored.paths), slices.Clone(r.ignored.kinds)}
 	for _, s := range r.settings {
 		if !s.has(route) {
-			l.add(r.from.Source(s.path))
+			l.add(s.path)
 		}
 	}
 	return strings.Join(l.paths, "\n")
@@ -67,6 +66,15 @@ func (p *parser) ignore(path, name string) error {
 	return p.skip()
 }
 
+// memberName returns the name of an unknown member for a list that is stored. Texts of callers
+// are not stored, so a name that is not an identifier is only a *.
+func memberName(name string) string {
+	if !stoa.IsName(name) {
+		return "*"
+	}
+	return name
+}
+
 // ignoreIf records the path of a known member that has no effect, if its value requests one.
 func (p *parser) ignoreIf(yes bool, path string) {
 	if yes && p.notes() {
@@ -83,7 +91,7 @@ func (p *parser) ignoreAll(path string, names []string) {
 		return
 	}
 	for _, name := range names {
-		name = compat.MemberName(name)
+		name = memberName(name)
 		if path != "" {
 			name = path + "." + name
 		}

@@ -30,8 +30,13 @@ func (p *parser) input() error {
 	}); err != nil {
 		return err
 	}
+	return p.endInput(name)
+}
+
+// endInput returns an error if the input is empty.
+func (p *parser) endInput(path string) error {
 	if len(p.req.call.Messages) == 0 && !p.ext.hasItems() {
-		return stoa.Errorf(stoa.CodeInvalidValue, "\"input\" has no message. Send a text or at least one message.").At(name)
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q has no message. Send a text or at least one message.", path).At(path)
 	}
 	return nil
 }
@@ -39,6 +44,7 @@ func (p *parser) input() error {
 // An inputItem collects one element of input, whose members may come in any order. Its kind
 // determines which of them count.
 type inputItem struct {
+	place
 	kind       string
 	role       string
 	parts      []stoa.Part
@@ -56,7 +62,7 @@ func (p *parser) item(path string) error {
 	if err := p.want(path, "an object such as {\"role\":\"user\",\"content\":\"…\"}", '{'); err != nil {
 		return err
 	}
-	var it inputItem
+	it := inputItem{place: place{path: path}}
 	begin, paths, media := p.dec.InputOffset(), p.req.ignored, len(p.req.media)
 	err := p.object(path, func(name string) (err error) {
 		switch {
@@ -77,7 +83,7 @@ func (p *parser) item(path string) error {
 			it.role, err = p.text(path + ".role")
 			return err
 		case p.opts.Tools, p.opts.Compact:
-			return p.toolMember(&it, path, name)
+			return p.toolMember(&it, name, it.at(name))
 		}
 		return p.skip()
 	})
@@ -92,57 +98,62 @@ func (p *parser) item(path string) error {
 	case !p.leavesOut(it.kind):
 		p.ignoreAll(path, it.unknown)
 	}
+	return p.addItem(&it)
+}
+
+// addItem adds an item of the input.
+func (p *parser) addItem(it *inputItem) error {
 	switch it.kind {
 	case "", "message":
-		return p.messageItem(path, &it)
+		return p.messageItem(it)
 	case "reasoning":
 		if p.opts.Tools {
-			return p.reasoningItem(path, &it)
+			return p.reasoningItem(it)
 		}
 		return nil
 	case "item_reference":
-		return stoa.Errorf(stoa.CodeUnsupportedValue, "Items are not stored here, so a reference cannot be resolved. Send the full item (in the AI SDK set the provider option \"store\" to false).").At(path)
+		return stoa.Errorf(stoa.CodeUnsupportedValue, "Items are not stored here, so a reference cannot be resolved. Send the full item (in the AI SDK set the provider option \"store\" to false).").At(it.path)
 	}
 	if p.opts.Compact && (it.kind == "compaction" || it.kind == "compaction_summary") {
-		return p.compactionItem(path, &it)
+		return p.compactionItem(it)
 	}
 	if p.compacts = p.opts.Compact && it.kind == "compaction_trigger"; p.compacts {
 		return nil
 	}
 	if p.opts.Tools {
-		return p.otherItem(path, &it)
+		return p.otherItem(it)
 	}
-	return unsupportedValue(path+".type", "Only messages are supported here: tool calls, files and other items are not. Send {\"type\":\"message\",\"role\":…,\"content\":…}.")
+	return unsupportedValue(it.at("type"), "Only messages are supported here: tool calls, files and other items are not. Send {\"type\":\"message\",\"role\":…,\"content\":…}.")
 }
 
 // otherItem adds an item of the extension tools.
-func (p *parser) otherItem(path string, it *inputItem) error {
+func (p *parser) otherItem(it *inputItem) error {
 	_, vendors, output := wire.ToolOfItem(it.kind)
 	switch kind := it.kind; {
 	case vendors != nil && output:
-		return p.vendorOutput(path, it)
+		return p.vendorOutput(it)
 	case vendors != nil:
-		return p.vendorCall(path, it)
+		return p.vendorCall(it)
 	case kind == "function_call", kind == "custom_tool_call":
-		return p.callItem(path, it)
+		return p.callItem(it)
 	case kind == "function_call_output", kind == "custom_tool_call_output":
-		return p.outputItem(path, it)
+		return p.outputItem(it)
 	case kind == "additional_tools":
-		return p.addedTools(path, it)
+		return p.addedTools(it)
 	case kind == "compaction_trigger": // it asks for work; what is left out are records only
-		return unsupportedValue(path+".type", "The extension \"compact\", which the operator can enable, is off. Ask for a summary in a message; in Codex, give the provider a name other than \"OpenAI\", so that it summarizes by itself.")
+		return unsupportedValue(it.at("type"), "The extension \"compact\", which the operator can enable, is off. Ask for a summary in a message; in Codex, give the provider a name other than \"OpenAI\", so that it summarizes by itself.")
 	case p.leavesOut(kind):
 		p.req.adjusted |= stoa.ItemsLeftOut
 		return nil
 	}
 	if slices.Contains(vendorItems, it.kind) {
-		return errVendorItem(path)
+		return errVendorItem(it)
 	}
-	return unsupportedValue(path+".type", "Only messages, reasoning, calls of tools that the caller runs, and their outputs are supported here; other items are not.")
+	return unsupportedValue(it.at("type"), "Only messages, reasoning, calls of tools that the caller runs, and their outputs are supported here; other items are not.")
 }
 
-func errVendorItem(path string) error {
-	return unsupportedValue(path+".type", "The item records a tool that a vendor has run, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
+func errVendorItem(it *inputItem) error {
+	return unsupportedValue(it.at("type"), "The item records a tool that a vendor has run, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
 }
 
 // vendorItems are the types of items that record tools which vendors have run, and of notes of
@@ -161,7 +172,7 @@ func (p *parser) leavesOut(kind string) bool {
 }
 
 // messageItem adds a message.
-func (p *parser) messageItem(path string, it *inputItem) error {
+func (p *parser) messageItem(it *inputItem) error {
 	var role stoa.Role
 	switch it.role {
 	case "user":
@@ -171,23 +182,25 @@ func (p *parser) messageItem(path string, it *inputItem) error {
 	case "system", "developer":
 		role = stoa.RoleSystem
 	case "":
-		return stoa.Errorf(stoa.CodeMissingParameter, "The message has no \"role\". Send user, assistant, system or developer.").At(path + ".role")
+		return stoa.Errorf(stoa.CodeMissingParameter, "The message has no \"role\". Send user, assistant, system or developer.").At(it.at("role"))
 	default:
-		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be user, assistant, system or developer.", path+".role").At(path + ".role")
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be user, assistant, system or developer.", it.at("role")).At(it.at("role"))
 	}
 	if it.refused != nil {
 		return it.refused
 	}
 	if !it.hasContent {
-		return stoa.Errorf(stoa.CodeMissingParameter, "The message has no \"content\". Send a string or an array of text parts.").At(path + ".content")
+		return stoa.Errorf(stoa.CodeMissingParameter, "The message has no \"content\". Send a string or an array of text parts.").At(it.at("content"))
 	}
-	if role != stoa.RoleUser {
-		if err := onlyTexts(it.parts, path); err != nil {
-			return err
+	for j, part := range it.parts {
+		if part.Media != nil && role != stoa.RoleUser {
+			return onlyTexts(at(it.at("content"), j))
 		}
 	}
 	if it.tool != nil && it.tool.phase != "" && role == stoa.RoleAssistant {
-		it.setPhase()
+		for i := range it.parts { // all are texts
+			it.parts[i].Phase = it.tool.phase
+		}
 	}
 	p.message(role, it.parts)
 	return nil
@@ -211,17 +224,21 @@ func (p *parser) content(path string) (parts []stoa.Part, refused, err error) {
 		if refused == nil {
 			refused = bad
 		}
-		if len(parts) == 0 {
-			parts = p.one(part)
-		} else {
-			parts = append(parts, part)
-		}
+		parts = p.with(parts, part)
 		return err
 	})
 	if !p.opts.Tools && !p.opts.Formats && !p.opts.Images && !p.opts.Files {
 		parts = oneText(parts)
 	}
 	return parts, refused, err
+}
+
+// with appends a part to a list.
+func (p *parser) with(parts []stoa.Part, part stoa.Part) []stoa.Part {
+	if len(parts) == 0 {
+		return p.one(part)
+	}
+	return append(parts, part)
 }
 
 // one returns a list with one part. The lists of a request share their memory.
@@ -314,15 +331,8 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 	case "":
 		return part, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"type\". Send {\"type\":\"input_text\",\"text\":\"…\"}.").At(path + ".type"), nil
 	}
-	switch {
-	case kind == "input_image" && p.opts.Images:
-		part, refused = p.image(path, &members)
-		return part, refused, nil
-	case kind == "input_file" && p.opts.Files:
-		part, refused = p.file(path, &members)
-		return part, refused, nil
-	}
-	return part, unsupportedValue(path+".type", p.opts.partsText()), nil
+	part, refused = p.medium(place{path: path}, kind, &members)
+	return part, refused, nil
 }
 
 // isMark reports whether a member of a part, an item or a tool marks the input up to there for

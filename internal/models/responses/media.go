@@ -20,17 +20,17 @@ const (
 // A mediaItem is an image or a file of the input.
 type mediaItem struct {
 	*stoa.Media
-	kind stoa.PartKind
-	path string // of the part
-	tool bool   // it is in the output of a tool
+	place // of the part
+	kind  stoa.PartKind
+	tool  bool // it is in the output of a tool
 }
 
 // urlPath returns the path of the member that contains the URL.
 func (m mediaItem) urlPath() string {
 	if m.kind == stoa.PartFile {
-		return m.path + ".file_url"
+		return m.at("file_url")
 	}
-	return m.path + ".image_url"
+	return m.at("image_url")
 }
 
 // mediaMembers are the members of a part with an image or a file.
@@ -57,55 +57,77 @@ func (m *mediaMembers) member(name string) *string {
 	return nil
 }
 
+// mediaMember returns a parser of members of a part with an image or a file.
+func (p *parser) mediaMember(m *mediaMembers) func(name, path string) error {
+	return func(name, path string) (err error) {
+		if !p.opts.Images && !p.opts.Files {
+			return p.skip()
+		}
+		*m.member(name), err = p.text(path)
+		return err
+	}
+}
+
+// medium checks a part with an image or a file; of another kind, it is not supported.
+func (p *parser) medium(l place, kind string, m *mediaMembers) (stoa.Part, error) {
+	switch {
+	case kind == "input_image" && p.opts.Images:
+		return p.image(l, m)
+	case kind == "input_file" && p.opts.Files:
+		return p.file(l, m)
+	}
+	return stoa.Part{}, unsupportedValue(l.at("type"), p.opts.partsText())
+}
+
 // image checks a part with an image.
-func (p *parser) image(path string, m *mediaMembers) (stoa.Part, error) {
+func (p *parser) image(l place, m *mediaMembers) (stoa.Part, error) {
 	var image *stoa.Media
 	var err error
 	switch {
 	case m.fileID != "":
-		return stoa.Part{}, unsupported(path+".file_id", "Files are not stored here. Send the image itself, as a data URL in \"image_url\".")
+		return stoa.Part{}, unsupported(l.at("file_id"), "Files are not stored here. Send the image itself, as a data URL in \"image_url\".")
 	case m.imageURL == "":
-		return stoa.Part{}, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"image_url\".").At(path + ".image_url")
+		return stoa.Part{}, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"image_url\".").At(l.at("image_url"))
 	case isAddress(m.imageURL):
 		image, err = address(m.imageURL, p.opts.ImageURL)
 	default:
 		image, err = media.Image(m.imageURL)
 	}
 	if err != nil {
-		return stoa.Part{}, stoa.AsError(err).At(path + ".image_url")
+		return stoa.Part{}, stoa.AsError(err).At(l.at("image_url"))
 	}
 	switch m.detail {
 	case "", "low", "high", "auto", "original":
 		image.Detail = m.detail
 	default:
-		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "%q must be low, high, auto or original.", path+".detail").At(path + ".detail")
+		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "%q must be low, high, auto or original.", l.at("detail")).At(l.at("detail"))
 	}
-	return p.media(stoa.Part{Kind: stoa.PartImage, Media: image}, path)
+	return p.media(stoa.Part{Kind: stoa.PartImage, Media: image}, l)
 }
 
 // file checks a part with a file.
-func (p *parser) file(path string, m *mediaMembers) (stoa.Part, error) {
+func (p *parser) file(l place, m *mediaMembers) (stoa.Part, error) {
 	if _, err := media.Name(m.name); err != nil {
-		return stoa.Part{}, stoa.AsError(err).At(path + ".filename")
+		return stoa.Part{}, stoa.AsError(err).At(l.at("filename"))
 	}
 	switch {
 	case m.fileID != "":
-		return stoa.Part{}, unsupported(path+".file_id", "Files are not stored here. Send the file itself, as a data URL in \"file_data\".")
+		return stoa.Part{}, unsupported(l.at("file_id"), "Files are not stored here. Send the file itself, as a data URL in \"file_data\".")
 	case m.fileData != "":
 		part, err := media.File(m.name, m.fileData, p.opts.Documents)
 		if err != nil {
-			return stoa.Part{}, stoa.AsError(err).At(path + ".file_data")
+			return stoa.Part{}, stoa.AsError(err).At(l.at("file_data"))
 		}
-		return p.media(part, path)
+		return p.media(part, l)
 	case m.fileURL == "":
-		return stoa.Part{}, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"file_data\" and no \"file_url\".").At(path + ".file_data")
+		return stoa.Part{}, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"file_data\" and no \"file_url\".").At(l.at("file_data"))
 	}
 	file, err := address(m.fileURL, p.opts.FileURL)
 	if err != nil {
-		return stoa.Part{}, stoa.AsError(err).At(path + ".file_url")
+		return stoa.Part{}, stoa.AsError(err).At(l.at("file_url"))
 	}
 	file.Name = m.name
-	return p.media(stoa.Part{Kind: stoa.PartFile, Media: file}, path)
+	return p.media(stoa.Part{Kind: stoa.PartFile, Media: file}, l)
 }
 
 // isAddress reports whether a URL is not a data URL.
@@ -125,7 +147,7 @@ func address(url string, policy media.Policy) (*stoa.Media, error) {
 }
 
 // media records an image or a file of the input.
-func (p *parser) media(part stoa.Part, path string) (stoa.Part, error) {
+func (p *parser) media(part stoa.Part, l place) (stoa.Part, error) {
 	if part.Media == nil { // a text
 		p.extra().textFile = true
 		return part, nil
@@ -140,20 +162,15 @@ func (p *parser) media(part stoa.Part, path string) (stoa.Part, error) {
 		}
 	}
 	if n > most {
-		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "A request can have at most %d images and %d files.", maxImages, maxFiles).At(path)
+		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "A request can have at most %d images and %d files.", maxImages, maxFiles).At(l.path)
 	}
-	p.req.media = append(p.req.media, mediaItem{Media: part.Media, kind: part.Kind, path: path})
+	p.req.media = append(p.req.media, mediaItem{Media: part.Media, kind: part.Kind, place: l})
 	return part, nil
 }
 
-// onlyTexts fails if a message contains an image or a file.
-func onlyTexts(parts []stoa.Part, path string) error {
-	for j, part := range parts {
-		if part.Media != nil {
-			return unsupportedValue(at(path+".content", j)+".type", "Images and files are only allowed in messages of the user and in the outputs of tools.")
-		}
-	}
-	return nil
+// onlyTexts is the error for a part with an image or a file in another message than one of the user.
+func onlyTexts(path string) error {
+	return unsupportedValue(path+".type", "Images and files are only allowed in messages of the user and in the outputs of tools.")
 }
 
 // fetch reads the content of addresses if the operator's policy is to fetch them. It does
@@ -220,9 +237,9 @@ func (r *run) fitsMedia(route stoa.Route) error {
 		case m.tool && r.enforced.leftOut[m.kind]: // a note replaces it
 		case r.enforced.texts[m.Media] != "": // a text replaces it
 		case m.kind == stoa.PartFile && !t.PDF:
-			return unsupportedValue(m.path+".type", "This model does not support PDF files."+r.able(func(t stoa.Traits) bool { return t.PDF }))
+			return unsupportedValue(m.at("type"), "This model does not support PDF files."+r.able(func(t stoa.Traits) bool { return t.PDF }))
 		case m.kind == stoa.PartImage && !t.Vision:
-			return unsupportedValue(m.path+".type", "This model does not support images."+r.able(func(t stoa.Traits) bool { return t.Vision }))
+			return unsupportedValue(m.at("type"), "This model does not support images."+r.able(func(t stoa.Traits) bool { return t.Vision }))
 		case m.URL != "" && (m.kind == stoa.PartImage && !t.ImageURL || route.Wire == "chat" && m.kind == stoa.PartFile):
 			return unsupportedValue(m.urlPath(), "This model does not support addresses. Send the content itself, as a data URL.")
 		}

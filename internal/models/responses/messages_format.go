@@ -9,45 +9,23 @@ import (
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/sse"
 	"stoa/internal/base/stoa"
-	"stoa/internal/models/compat"
 )
 
-// ParseMessages parses the body of POST /messages.
-func ParseMessages(body []byte, o Options) (*Request, error) { return parseMessages(body, o, false) }
+type messagesMaker struct{}
 
-// ParseMessagesCount parses the body of POST /messages/count_tokens, which needs no
-// max_tokens.
-func ParseMessagesCount(body []byte, o Options) (*Request, error) {
-	return parseMessages(body, o, true)
-}
-
-func parseMessages(body []byte, o Options, counting bool) (*Request, error) {
-	t, err := compat.Messages(body, counting)
-	if err != nil {
-		return nil, err
-	}
-	return parseTranslated(t, messagesMaker{t}, o)
-}
-
-type messagesMaker struct{ t *compat.Translation }
-
-func (m messagesMaker) newFormat() format { return &messagesFormat{translation: m.t} }
+func (messagesMaker) newFormat() format { return &messagesFormat{} }
 
 // messagesFormat writes replies as Anthropic's Messages: content blocks, which follow one
 // another in a stream.
 type messagesFormat struct {
-	translation *compat.Translation
-	blocks      int  // blocks that were begun
-	begun       bool // the last block is still open
+	blocks int  // blocks that were begun
+	begun  bool // the last block is still open
 }
-
-// messageID returns the id of a reply in this format. Its receipt keeps the id of the reply.
-func messageID(r *reply) string { return "msg_" + strings.TrimPrefix(r.id, "resp_") }
 
 // appendMessage appends the message up to its content.
 func appendMessage(b []byte, r *reply) []byte {
-	b = append(b, `{"id":"`...)
-	b = append(b, messageID(r)...)
+	b = append(b, `{"id":"msg_`...) // its receipt keeps the id of the reply
+	b = append(b, strings.TrimPrefix(r.id, "resp_")...)
 	b = append(b, `","type":"message","role":"assistant","model":`...)
 	b = appendText(b, r.model)
 	return append(b, `,"content":[`...)
@@ -268,7 +246,7 @@ func (f *messagesFormat) end(b []byte, _ *reply, o *outcome) []byte {
 }
 
 func (f *messagesFormat) fail(b []byte, r *reply, o *outcome) []byte {
-	e := o.failure.of(f.translation)
+	e := o.failure
 	b = sse.AppendHead(b, "error")
 	info := contract.Code(stoa.Code(e.code))
 	b = contract.AppendMessagesError(b, &contract.FormatError{Code: e.code, Param: e.param, Message: e.message, Retryable: info.Retryable && !e.charged, RequestID: r.request})

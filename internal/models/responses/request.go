@@ -12,7 +12,6 @@ import (
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/media"
 	"stoa/internal/base/stoa"
-	"stoa/internal/models/compat"
 	"stoa/internal/models/wire"
 )
 
@@ -22,13 +21,13 @@ type Request struct {
 	Stream bool
 	Strict bool // no other model may serve in place of a gated one
 
-	call   stoa.Call           // the supported part of the request
-	echo   echo                // the part that the reply only repeats
-	format formatMaker         // of the reply
-	wanted wanted              // for it
-	from   *compat.Translation // nil if the request has the Responses format
-	unread int                 // number of unusable sealed states in the input
-	media  []mediaItem         // images and files of the input
+	call   stoa.Call         // the supported part of the request
+	echo   echo              // the part that the reply only repeats
+	format formatMaker       // of the reply
+	wanted wanted            // for it
+	names  map[string]string // the client's names of parts of the call that errors name; nil in the Responses format
+	unread int               // number of unusable sealed states in the input
+	media  []mediaItem       // images and files of the input
 	// adjusted are the changes that parsing made to the call.
 	adjusted stoa.Adjustments
 	ignored  ignored
@@ -114,53 +113,71 @@ const (
 // ignored and null counts as absent, as clients of the format expect; an error
 // names the refused member by its path.
 func Parse(body []byte, o Options) (*Request, error) {
-	p := &parser{dec: jsonx.NewDecoder(body), src: body, opts: o}
-	p.req.echo.maxToolCalls = -1
-	p.req.format = &p.req.echo
+	p := newParser(o)
+	p.dec, p.src = jsonx.NewDecoder(body), body
 	if k := p.dec.PeekKind(); k != '{' {
 		if _, err := p.dec.ReadValue(); err != nil {
 			return nil, badJSON(err)
 		}
 		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body must be one JSON object, not %s.", kindName(k))
 	}
-	err := p.object("", func(name string) error { return p.member(name) })
+	err := p.object("", func(name string) error { return p.member(name, name) })
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body continues after its JSON object. Send one object and nothing else.")
+	if err := p.end(); err != nil {
+		return nil, err
 	}
-	if !p.hasModel {
-		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"model\" is missing. Name a model, or send \"auto\".").At("model")
-	}
-	if !p.hasInput {
+	if p.hasModel && !p.hasInput {
 		if p.hasMessages {
 			return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"input\" is missing. Send the array of \"messages\" as \"input\".").At("input")
 		}
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"input\" is missing. Send a text or an array of messages.").At("input")
 	}
+	return p.finish()
+}
+
+// end returns an error if the body continues.
+func (p *parser) end() error {
+	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return stoa.Errorf(stoa.CodeInvalidJSON, "The body continues after its JSON object. Send one object and nothing else.")
+	}
+	return nil
+}
+
+// finish returns the request when its members are parsed.
+func (p *parser) finish() (*Request, error) {
+	if !p.hasModel {
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"model\" is missing. Name a model, or send \"auto\".").At("model")
+	}
 	if err := p.complete(); err != nil {
 		return nil, err
 	}
-	p.markEnd()
+	if list := p.req.call.Messages; p.last != stoa.MarkNone && len(list) > 0 {
+		if parts := list[len(list)-1].Parts; len(parts) > 0 {
+			last := &parts[len(parts)-1]
+			last.Mark = max(last.Mark, p.last)
+		}
+	}
 	if p.compacts {
 		p.req.compact(&compactMaker{echo: &p.req.echo})
 	}
-	p.dec, p.src, p.ext, p.parts, p.first = nil, nil, nil, nil, nil // the request is a part of the parser and would keep the body alive
+	p.translation, p.dec, p.src, p.ext, p.parts, p.first = nil, nil, nil, nil, nil, nil // the request is a part of the parser and would keep the body alive
 	return &p.req, nil
 }
 
 // A parser reads one body. Its semantic errors contain the path of the value.
 type parser struct {
-	dec      *jsonx.Decoder
-	src      []byte // that dec reads
-	opts     Options
-	req      Request
-	ext      *extended   // members of extensions; nil if none so far
-	parts    []stoa.Part // of messages with one part
-	first    *firstMessage
-	hasModel bool
-	hasInput bool
+	*translation // nil in the Responses format
+	dec          *jsonx.Decoder
+	src          []byte // that dec reads
+	opts         Options
+	req          Request
+	ext          *extended   // members of extensions; nil if none so far
+	parts        []stoa.Part // of messages with one part
+	first        *firstMessage
+	hasModel     bool
+	hasInput     bool
 
 	last        stoa.Mark // of the end of the input
 	hasMessages bool      // a member of chat completions, instead of the input
@@ -168,17 +185,24 @@ type parser struct {
 	unread      bool      // the last value was refused before its end; see [parser.soft]
 }
 
-// member parses the value of one member of the body.
-func (p *parser) member(name string) error {
+func newParser(o Options) *parser {
+	p := &parser{opts: o}
+	p.req.echo.maxToolCalls = -1
+	p.req.format = &p.req.echo
+	return p
+}
+
+// member parses the value of one member of the body; path is its name in the client's format.
+func (p *parser) member(name, path string) error {
 	if p.dec.PeekKind() == 'n' {
 		return p.skip() // null counts as absent
 	}
 	e, c := &p.req.echo, &p.req.call
 	switch name {
 	case "model":
-		s, err := p.short(name, maxModel)
+		s, err := p.short(path, maxModel)
 		if err == nil && s == "" {
-			err = stoa.Errorf(stoa.CodeInvalidValue, "\"model\" is empty. Name a model, or send \"auto\".").At(name)
+			err = stoa.Errorf(stoa.CodeInvalidValue, "\"model\" is empty. Name a model, or send \"auto\".").At(path)
 		}
 		p.req.Model, p.hasModel = s, true
 		return err
@@ -186,57 +210,58 @@ func (p *parser) member(name string) error {
 		p.hasInput = true
 		return p.input()
 	case "instructions":
-		s, err := p.text(name)
+		s, err := p.text(path)
 		c.Instructions, e.instructions = s, &s
 		return err
 	case "stream":
-		b, err := p.boolean(name)
+		b, err := p.boolean(path)
 		p.req.Stream = b
 		return err
 	case "strict_model":
-		b, err := p.boolean(name)
+		b, err := p.boolean(path)
 		p.req.Strict = b
 		return err
 	case "store":
-		b, err := p.boolean(name)
-		p.ignoreIf(b, name)
+		b, err := p.boolean(path)
+		p.ignoreIf(b, path)
 		return err
 	case "background":
-		b, err := p.boolean(name)
+		b, err := p.boolean(path)
 		if b {
-			return unsupported(name, "Background replies are not supported; leave \"background\" out and use \"stream\" for long replies.")
+			return unsupported(path, "Background replies are not supported; leave \"background\" out and use \"stream\" for long replies.")
 		}
 		return err
 	case "previous_response_id":
-		return p.refuse(name, "This endpoint stores nothing between calls. Send the earlier turns in \"input\".")
+		return p.refuse(path, "This endpoint stores nothing between calls. Send the earlier turns in \"input\".")
 	case "conversation":
-		return p.refuse(name, "Conversations are not stored here. Send the earlier turns in \"input\".")
+		return p.refuse(path, "Conversations are not stored here. Send the earlier turns in \"input\".")
 	case "prompt":
-		return p.refuse(name, "Prompt templates are not supported. Send the text in \"input\" and \"instructions\".")
+		return p.refuse(path, "Prompt templates are not supported. Send the text in \"input\" and \"instructions\".")
 	case "tools":
 		return p.tools()
 	case "tool_choice":
-		return p.toolChoice()
+		return p.toolChoice(path)
 	case "parallel_tool_calls":
-		b, err := p.boolean(name)
+		b, err := p.boolean(path)
 		e.noParallel = !b
 		c.NoParallel = p.opts.Tools && !b
 		return err
 	case "max_tool_calls":
-		n, err := p.integer(name, 1, maxCount)
+		n, err := p.integer(path, 1, maxCount)
 		e.maxToolCalls = n
-		p.ignoreIf(err == nil, name)
+		p.ignoreIf(err == nil, path)
 		return err
 	case "max_output_tokens":
-		n, err := p.integer(name, 1, maxCount)
+		p.rename(name, path)
+		n, err := p.integer(path, 1, maxCount)
 		c.MaxOutputTokens, e.maxOutputTokens = n, n
 		return err
 	case "temperature":
-		f, err := p.number(name, 0, 2)
+		f, err := p.number(path, 0, 2)
 		c.Temperature, e.temperature = &f, &f
 		return err
 	case "top_p":
-		f, err := p.number(name, 0, 1)
+		f, err := p.number(path, 0, 1)
 		c.TopP, e.topP = &f, &f
 		return err
 	case "stop", "top_k":
@@ -244,25 +269,25 @@ func (p *parser) member(name string) error {
 		case !p.opts.translated:
 			return p.ignore("", name)
 		case name == "stop":
-			return p.stops()
+			return p.stops(path)
 		}
-		n, err := p.integer(name, 0, maxCount)
+		n, err := p.integer(path, 0, maxCount)
 		c.TopK = n
 		return err
 	case "presence_penalty":
-		f, err := p.number(name, -2, 2)
+		f, err := p.number(path, -2, 2)
 		e.presence = f
-		p.ignoreIf(f != 0, name)
+		p.ignoreIf(f != 0, path)
 		return err
 	case "frequency_penalty":
-		f, err := p.number(name, -2, 2)
+		f, err := p.number(path, -2, 2)
 		e.frequency = f
-		p.ignoreIf(f != 0, name)
+		p.ignoreIf(f != 0, path)
 		return err
 	case "top_logprobs":
-		n, err := p.integer(name, 0, maxCount)
+		n, err := p.integer(path, 0, maxCount)
 		if n > 0 {
-			return unsupported(name, "Log probabilities are not supported; leave \"top_logprobs\" out.")
+			return unsupported(path, "Log probabilities are not supported; leave \"top_logprobs\" out.")
 		}
 		return err
 	case "metadata":
@@ -270,33 +295,33 @@ func (p *parser) member(name string) error {
 	case "text":
 		return p.textOptions()
 	case "truncation":
-		s, err := p.choice(name, "auto", "disabled")
+		s, err := p.choice(path, "auto", "disabled")
 		e.truncation = s
-		p.ignoreIf(s == "auto", name)
+		p.ignoreIf(s == "auto", path)
 		return err
 	case "reasoning":
 		return p.reasoning()
 	case "include":
-		return p.array(name, maxInclude, func(i int) error {
-			s, err := p.short(at(name, i), maxLabel)
+		return p.array(path, maxInclude, func(i int) error {
+			s, err := p.short(at(path, i), maxLabel)
 			if p.opts.Tools && s == "reasoning.encrypted_content" {
 				p.extra().encrypted = true
 			} else {
-				p.ignoreIf(err == nil, at(name, i))
+				p.ignoreIf(err == nil, at(path, i))
 			}
 			return err
 		})
 	case "stream_options":
-		return p.object(name, func(member string) error { return p.ignore(name, member) })
+		return p.object(path, func(member string) error { return p.ignore(path, member) })
 	case "service_tier":
-		s, err := p.short(name, maxLabel)
-		p.ignoreIf(s != "" && s != "auto" && s != "default", name)
+		s, err := p.short(path, maxLabel)
+		p.ignoreIf(s != "" && s != "auto" && s != "default", path)
 		return err
 	case "cache_control": // of Messages; it marks the end of the input
 		if !p.opts.translated {
 			return p.ignore("", name)
 		}
-		mark, err := p.mark(name)
+		mark, err := p.mark(path)
 		p.last = mark
 		return err
 	case "context_management":
@@ -308,16 +333,16 @@ func (p *parser) member(name string) error {
 		}
 		var policy any
 		if jsonx.Unmarshal(jsonx.Value(v), &policy) == nil && blocks(policy) {
-			return unsupported(name, "Moderation that blocks is not offered, and leaving it out would change what is let through. Leave \"moderation\" out, or moderate in your program.")
+			return unsupported(path, "Moderation that blocks is not offered, and leaving it out would change what is let through. Leave \"moderation\" out, or moderate in your program.")
 		}
-		p.ignoreIf(true, name)
+		p.ignoreIf(true, path)
 		return nil
 	case "prompt_cache_options": // its mode may be explicit, like that of a mark
-		mark, err := p.mark(name)
+		mark, err := p.mark(path)
 		c.MarkedOnly = mark != stoa.MarkNone
 		return err
 	case "user", "safety_identifier", "prompt_cache_key":
-		s, err := p.short(name, maxLabel)
+		s, err := p.short(path, maxLabel)
 		switch name {
 		case "user":
 			e.user = &s
@@ -352,10 +377,16 @@ func blocks(policy any) bool {
 // endUser returns the end user of a request; empty if it names none.
 func (r *Request) endUser() string { return cmp.Or(deref(r.echo.safetyIdentifier), deref(r.echo.user)) }
 
-// stops reads the stop sequences.
-func (p *parser) stops() error {
-	return p.array("stop", maxStops, func(i int) error {
-		path := at("stop", i)
+// rename records the client's name of a part of the call.
+func (p *parser) rename(name, path string) {
+	if p.req.names != nil {
+		p.req.names[name] = path
+	}
+}
+
+// stops reads the stop sequences: an array or, in chat completions, one text.
+func (p *parser) stops(path string) error {
+	stop := func(path string) error {
 		s, err := p.short(path, maxLabel)
 		if err == nil && s == "" {
 			err = stoa.Errorf(stoa.CodeInvalidValue, "%q is empty. Send the text before which the reply ends.", path).At(path)
@@ -363,7 +394,11 @@ func (p *parser) stops() error {
 		p.req.wanted.stops = append(p.req.wanted.stops, s)
 		p.req.call.Stops = p.req.wanted.stops
 		return err
-	})
+	}
+	if path == "stop" && p.dec.PeekKind() == '"' {
+		return stop(path)
+	}
+	return p.array(path, maxStops, func(i int) error { return stop(at(path, i)) })
 }
 
 // refuse skips a value and returns an error for its member.
@@ -374,68 +409,30 @@ func (p *parser) refuse(path, advice string) error {
 	return unsupported(path, advice)
 }
 
-func (p *parser) tools() error {
-	if p.opts.Tools {
-		return p.declared()
-	}
-	n := 0
-	err := p.array("tools", maxItems, func(int) error { n++; return p.skip() })
-	if err == nil && n > 0 {
-		return unsupported("tools", "Tool calling is switched off: the operator can enable the extension \"tools\". Leave \"tools\" out or send an empty array.")
-	}
-	return err
-}
-
-// toolChoice accepts auto and none; the endpoint calls no tools.
-func (p *parser) toolChoice() error {
-	const name = "tool_choice"
-	if p.opts.Tools {
-		return p.functionChoice()
-	}
-	if p.dec.PeekKind() == '{' {
-		return p.refuse(name, "Tool calling is switched off: the operator can enable the extension \"tools\". Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
-	}
-	s, err := p.text(name)
-	if err != nil {
-		return err
-	}
-	if s != "auto" && s != "none" {
-		return unsupportedValue(name, "Tool calling is switched off: the operator can enable the extension \"tools\". Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
-	}
-	if s == "none" {
-		p.req.echo.toolChoice = `"none"`
-	}
-	return nil
-}
-
-// textOptions reads text.verbosity and text.format, which may only be plain
-// text.
+// textOptions reads text.verbosity and text.format.
 func (p *parser) textOptions() error {
 	return p.object("text", func(name string) error {
 		switch {
 		case p.dec.PeekKind() == 'n':
 		case name == "verbosity":
-			s, err := p.choice("text.verbosity", "low", "medium", "high")
-			p.req.call.Verbosity, p.req.echo.verbosity = s, s
-			return err
-		case name == "format" && p.opts.Formats:
-			return p.format()
+			return p.verbosity(name, "text.verbosity")
 		case name == "format":
-			return p.object("text.format", func(name string) error {
-				if name != "type" || p.dec.PeekKind() == 'n' {
-					return p.skip()
-				}
-				s, err := p.text("text.format.type")
-				if err == nil && s != "text" {
-					err = unsupportedValue("text.format.type", "Structured output is not supported. Replies are plain text: send {\"type\":\"text\"} or leave \"text.format\" out.")
-				}
+			f := p.newFormatMembers(place{path: "text.format"})
+			if err := p.object(f.path, func(name string) error { return p.formatMember(f, name, f.at(name)) }); err != nil {
 				return err
-			})
+			}
+			return p.setFormat(f)
 		default:
 			return p.ignore("text", name)
 		}
 		return p.skip()
 	})
+}
+
+func (p *parser) verbosity(_, path string) error {
+	s, err := p.choice(path, "low", "medium", "high")
+	p.req.call.Verbosity, p.req.echo.verbosity = s, s
+	return err
 }
 
 // vendor returns the settings of one vendor, to be set.
@@ -448,12 +445,16 @@ func (p *parser) vendor() *stoa.VendorSettings {
 
 func (p *parser) reasoning() error {
 	return p.object("reasoning", func(name string) error {
-		if name == "summary" && p.opts.Tools && p.dec.PeekKind() != 'n' {
+		switch kind := p.dec.PeekKind(); {
+		case kind == 'n':
+		case name == "effort":
+			return p.effort(name, "reasoning.effort")
+		case name == "summary" && p.opts.Tools:
 			s, err := p.choice("reasoning.summary", "auto", "concise", "detailed")
 			p.req.call.Summary, p.req.echo.summary = true, s
 			return err
-		}
-		if (name == "context" || name == "mode") && p.dec.PeekKind() == '"' {
+		case name == "summary":
+		case (name == "context" || name == "mode") && kind == '"':
 			s, err := p.short("reasoning."+name, maxLabel)
 			if name == "context" {
 				p.vendor().ReasoningContext = s
@@ -462,17 +463,27 @@ func (p *parser) reasoning() error {
 			}
 			p.req.settings = append(p.req.settings, setting{"reasoning." + name, wire.TakesReasoningSettings})
 			return err
-		}
-		if name != "effort" && name != "summary" && p.dec.PeekKind() != 'n' {
+		default:
 			return p.ignore("reasoning", name)
 		}
-		if name != "effort" || p.dec.PeekKind() == 'n' {
-			return p.skip()
-		}
-		s, err := p.choice("reasoning.effort", "none", "minimal", "low", "medium", "high", "xhigh", "max")
-		p.req.call.Effort, p.req.echo.effort = s, s
-		return err
+		return p.skip()
 	})
+}
+
+func (p *parser) effort(_, path string) error {
+	s, err := p.choice(path, "none", "minimal", "low", "medium", "high", "xhigh", "max")
+	p.setEffort(s)
+	return err
+}
+
+// setEffort sets the effort of the reasoning.
+func (p *parser) setEffort(s string) { p.req.call.Effort, p.req.echo.effort = s, s }
+
+// summarize requests a summary of the reasoning.
+func (p *parser) summarize() {
+	if p.opts.Tools {
+		p.req.call.Summary, p.req.echo.summary = true, "auto"
+	}
 }
 
 // Limits of metadata, as the OpenAI Responses API documents them; lengths are in

@@ -1,11 +1,12 @@
 // Package responses implements the Responses format for callers: it parses the body of a
 // model call and writes the reply, whole or as server-sent events. It is the counterpart of
-// package wire, which implements the formats of providers. It also writes replies as chat
-// completions and as Messages; package compat translates requests of these formats.
+// package wire, which implements the formats of providers. It also reads requests and writes
+// replies of chat completions, of Messages and of Gemini's API.
 //
 // It never authenticates a caller, reads a body from the network, counts limits or claims an
 // Idempotency-Key: package api does that and passes the results in a [Call]. Start at [Parse]
-// and [Service.Serve]; call.go is the course of a call, stream.go the order of events.
+// and [Service.Serve]; call.go is the course of a call, stream.go the order of events, object.go how
+// requests of other formats are read. See docs/decisions/0044-read-other-formats-into-the-same-request.md.
 package responses
 
 import (
@@ -102,7 +103,7 @@ func (s *Service) For(account string) Options {
 func (s *Service) Serve(ctx context.Context, w http.ResponseWriter, c *Call) error {
 	run := &run{Call: c, s: s, w: w}
 	run.policy.claim = c.Claim
-	return c.Request.from.Error(run.answer(ctx))
+	return c.Request.own(run.answer(ctx))
 }
 
 // CountInput returns the number of input tokens of a call; see [gateway.Gateway.CountInput].
@@ -110,12 +111,12 @@ func (s *Service) CountInput(ctx context.Context, c stoa.Caller, req *Request) (
 	r := &run{Call: &Call{Caller: c, Request: req}, s: s}
 	ask := gateway.Request{Model: req.Model, Call: req.call, StrictModel: req.Strict}
 	if err := r.fetch(ctx); err != nil {
-		return 0, req.from.Error(err)
+		return 0, req.own(err)
 	}
 	if req.wanted.itemized {
 		ask.Fit = func(m *stoa.Model, call *stoa.Call) error { return r.fit(ctx, m, call) }
 	}
 	tokens, err := s.Gateway.CountInput(ctx, c, ask)
 	r.setAside() // a count is free
-	return tokens, req.from.Error(err)
+	return tokens, req.own(err)
 }

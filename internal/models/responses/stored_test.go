@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"stoa/internal/models/compat"
 )
 
 // TestRepliesOfTheLastReleaseAreRead restores the replies of testdata/stored, which the
@@ -18,7 +16,7 @@ func TestRepliesOfTheLastReleaseAreRead(t *testing.T) {
 	if err != nil || len(paths) != 6 {
 		t.Fatal(paths, err)
 	}
-	makers := map[string]formatMaker{"responses": &echo{maxToolCalls: -1}, "chat": chatMaker{t: &compat.Translation{}}, "messages": messagesMaker{t: &compat.Translation{}}}
+	makers := map[string]formatMaker{"responses": &echo{maxToolCalls: -1}, "chat": &chatMaker{}, "messages": messagesMaker{}}
 	for _, path := range paths {
 		stored, err := os.ReadFile(path)
 		if err != nil {

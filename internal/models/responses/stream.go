@@ -7,7 +7,6 @@ import (
 
 	"stoa/internal/base/contract"
 	"stoa/internal/base/stoa"
-	"stoa/internal/models/compat"
 )
 
 // An eventStream sends a reply as server-sent events, which its format produces. It begins
@@ -218,15 +217,6 @@ func streamErrorOf(err error) *streamError {
 		out.code = string(stoa.CodeInternal)
 	}
 	return out
-}
-
-// of returns the error as an error of the request before its translation.
-func (e *streamError) of(t *compat.Translation) *streamError {
-	same := *e
-	if to := stoa.AsError(t.Error(stoa.Errorf(stoa.Code(e.code), "%s", e.message).At(e.param))); to != nil {
-		same.message, same.param = to.Message, to.Param
-	}
-	return &same
 }
 
 // fail ends a stream that has begun, with an error.

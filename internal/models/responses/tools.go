@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,7 @@ func shown(s string) string {
 // A toolChoice is tool_choice as sent; it is checked when the tools are known.
 type toolChoice struct {
 	stoa.Choice
+	path  string
 	paths []string // of Only
 	named []named  // the tools of Only
 }
@@ -105,78 +107,135 @@ func (x *extended) hasItems() bool {
 	return x != nil && x.conversation != nil && slices.ContainsFunc(x.conversation.entries, func(e entry) bool { return !e.reasons() && e.tools == nil })
 }
 
-// functionChoice parses tool_choice, which complete checks.
-func (p *parser) functionChoice() error {
-	const name = "tool_choice"
-	if err := p.want(name, "a string or an object", '"', '{'); err != nil {
+// toolChoice parses tool_choice, which complete checks. Without the extension it may be auto or none.
+func (p *parser) toolChoice(path string) error {
+	if p.opts.Tools {
+		if err := p.want(path, "a string or an object", '"', '{'); err != nil {
+			return err
+		}
+	} else if p.dec.PeekKind() == '{' {
+		return p.refuse(path, choiceOff(path))
+	}
+	if !p.opts.Tools || p.dec.PeekKind() == '"' {
+		s, err := p.text(path)
+		if err != nil {
+			return err
+		}
+		return p.chooseWord(path, s)
+	}
+	c := choiceMembers{place: place{path: path}}
+	if err := p.object(path, func(member string) error { return p.choiceMember(&c, member, c.at(member)) }); err != nil {
 		return err
 	}
-	c := &toolChoice{}
+	return p.choose(&c)
+}
+
+func choiceOff(path string) string {
+	return fmt.Sprintf("Tool calling is switched off: the operator can enable the extension \"tools\". Send \"auto\" or \"none\", or leave %q out.", path)
+}
+
+// chooseWord sets a choice that names no tool.
+func (p *parser) chooseWord(path, s string) error {
+	c := &toolChoice{path: path}
+	switch {
+	case !p.opts.Tools && s != "auto" && s != "none":
+		return unsupportedValue(path, choiceOff(path))
+	case s == "auto":
+	case s == "none":
+		c.Mode = stoa.ChoiceNone
+	case s == "required":
+		c.Mode = stoa.ChoiceRequired
+	default:
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be one of %s.", path, quoted([]string{"auto", "none", "required"})).At(path)
+	}
+	if s != "auto" {
+		p.req.echo.toolChoice = `"` + s + `"`
+	}
 	p.extra().choice = c
-	if p.dec.PeekKind() == '"' {
-		s, err := p.choice(name, "auto", "none", "required")
-		switch s {
-		case "none":
-			c.Mode = stoa.ChoiceNone
-		case "required":
-			c.Mode = stoa.ChoiceRequired
-		}
-		if s != "auto" {
-			p.req.echo.toolChoice = `"` + s + `"`
-		}
+	p.rename("tool_choice", path)
+	return nil
+}
+
+// choiceMembers are the members of a tool_choice while it is parsed.
+type choiceMembers struct {
+	place
+	named
+	choice toolChoice
+	mode   string
+	count  int // of the allowed tools, supported or not
+}
+
+// choiceMember parses a member of a tool_choice.
+func (p *parser) choiceMember(c *choiceMembers, member, path string) (err error) {
+	switch {
+	case p.dec.PeekKind() == 'n':
+	case member == "mode":
+		c.mode, err = p.choice(path, "auto", "required")
 		return err
+	case member == "tools":
+		return p.array(path, maxTools, func(j int) error {
+			l := place{path: at(path, j)}
+			if err := p.want(l.path, "an object such as {\"type\":\"function\",\"name\":\"…\"}", '{'); err != nil {
+				return err
+			}
+			var tool named
+			if err := p.object(l.path, func(member string) error { return p.namedMember(&tool, l.path, member, l.at(member)) }); err != nil {
+				return err
+			}
+			return p.allow(c, tool, l)
+		})
 	}
-	var tool named
-	var mode string
-	var tools bool
-	err := p.object(name, func(member string) (err error) {
-		switch {
-		case p.dec.PeekKind() == 'n':
-		case member == "type":
-			tool.kind, err = p.text(name + ".type")
-			return err
-		case member == "name":
-			tool.name, err = p.short(name+".name", stoa.MaxName)
-			return err
-		case member == "namespace":
-			tool.namespace, err = p.text(name + ".namespace")
-			return err
-		case member == "mode":
-			mode, err = p.choice(name+".mode", "auto", "required")
-			return err
-		case member == "tools":
-			tools = true
-			return p.array(name+".tools", maxTools, func(j int) error { return p.allowed(c, at(name+".tools", j)) })
-		default:
-			return p.ignore(name, member)
-		}
+	return p.namedMember(&c.named, c.path, member, path)
+}
+
+// namedMember parses a member of the tool in the object at in.
+func (p *parser) namedMember(n *named, in, member, path string) (err error) {
+	switch {
+	case p.dec.PeekKind() == 'n':
 		return p.skip()
-	})
-	if err != nil {
-		return err
+	case member == "type":
+		n.kind, err = p.text(path)
+	case member == "name":
+		n.name, err = p.short(path, stoa.MaxName)
+	case member == "namespace":
+		n.namespace, err = p.text(path)
+	default:
+		return p.ignore(in, member)
 	}
+	return err
+}
+
+// choose sets a choice that names tools.
+func (p *parser) choose(in *choiceMembers) error {
+	if !p.opts.Tools {
+		return unsupported(in.path, choiceOff(in.path))
+	}
+	c, tool := &in.choice, in.named
+	c.path = in.path
+	p.extra().choice = c
+	p.rename("tool_choice", in.path)
 	if t := p.openAITool(tool.kind); t != nil {
 		tool.name = t.Name
 	}
 	switch kind := tool.kind; {
 	case kind == "function", kind == "custom", p.openAITool(kind) != nil:
 		if tool.name == "" {
-			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" names no function.").At(name + ".name")
+			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" names no function.").At(in.at("name"))
 		}
-		c.add(tool, name+".name")
+		c.add(tool, in.at("name"))
 		c.Mode, c.Named = stoa.ChoiceRequired, true
 		p.req.echo.toolChoice = string(tool.append(nil))
 	case kind == "allowed_tools":
-		if mode == "" {
-			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice.mode\" is missing. Send auto or required.").At(name + ".mode")
+		if in.mode == "" {
+			return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing. Send auto or required.", in.at("mode")).At(in.at("mode"))
 		}
-		if !tools || len(c.Only) == 0 {
-			return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice.tools\" names no function.").At(name + ".tools")
+		if len(c.Only) == 0 {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q names no function.", in.at("tools")).At(in.at("tools"))
 		}
-		if mode == "required" {
+		if in.mode == "required" {
 			c.Mode = stoa.ChoiceRequired
 		}
-		e := append([]byte(`{"type":"allowed_tools","mode":"`), mode...)
+		e := append([]byte(`{"type":"allowed_tools","mode":"`), in.mode...)
 		e = append(e, `","tools":[`...)
 		for i, n := range c.named {
 			if i > 0 {
@@ -186,51 +245,31 @@ func (p *parser) functionChoice() error {
 		}
 		p.req.echo.toolChoice = string(append(e, `]}`...))
 	case kind == "":
-		return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" has no \"type\".").At(name + ".type")
+		return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" has no \"type\".").At(in.at("type"))
 	default:
-		return unsupportedValue(name+".type", notForced(foreignTool{kind: tool.kind, name: tool.name}))
+		return unsupportedValue(in.at("type"), notForced(foreignTool{kind: tool.kind, name: tool.name}))
 	}
 	return nil
 }
 
-// allowed parses one element of the set of allowed tools.
-func (p *parser) allowed(c *toolChoice, path string) error {
-	if err := p.want(path, "an object such as {\"type\":\"function\",\"name\":\"…\"}", '{'); err != nil {
-		return err
+// allow adds a tool to the set of allowed ones.
+func (p *parser) allow(in *choiceMembers, tool named, l place) error {
+	if in.count++; in.count > maxTools {
+		return tooMany(in.at("tools"), maxTools)
 	}
-	var tool named
-	err := p.object(path, func(member string) (err error) {
-		switch {
-		case p.dec.PeekKind() == 'n':
-		case member == "type":
-			tool.kind, err = p.text(path + ".type")
-			return err
-		case member == "name":
-			tool.name, err = p.short(path+".name", stoa.MaxName)
-			return err
-		case member == "namespace":
-			tool.namespace, err = p.text(path + ".namespace")
-			return err
-		default:
-			return p.ignore(path, member)
-		}
-		return p.skip()
-	})
 	supported := tool.kind == "function" || tool.kind == "custom"
 	if t := p.openAITool(tool.kind); t != nil {
 		tool.name, supported = t.Name, true
 	}
 	switch {
-	case err != nil:
-		return err
 	case !supported && p.opts.ForeignTools:
 		return nil
 	case !supported:
-		return unsupportedValue(path+".type", "The tool "+foreignTool{kind: tool.kind, name: tool.name}.String()+" is not a function. Leave it out.")
+		return unsupportedValue(l.at("type"), "The tool "+foreignTool{kind: tool.kind, name: tool.name}.String()+" is not a function. Leave it out.")
 	case tool.name == "":
-		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
+		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(l.at("name"))
 	}
-	c.add(tool, path+".name")
+	in.choice.add(tool, l.at("name"))
 	return nil
 }
 
@@ -242,7 +281,7 @@ func (p *parser) checkChoice() error {
 	}
 	tools := p.req.call.Tools
 	if len(tools) == 0 && c.Mode == stoa.ChoiceRequired && c.Only == nil {
-		return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice\" requires a call, but the request has no tools.").At("tool_choice")
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q requires a call, but the request has no tools.", c.path).At(c.path)
 	}
 	for i, name := range c.Only {
 		n := c.named[i]
@@ -286,7 +325,7 @@ type toolItem struct {
 }
 
 // toolMember parses a member that an item of tools may have.
-func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
+func (p *parser) toolMember(it *inputItem, name, path string) (err error) {
 	var into *string
 	if it.tool == nil {
 		it.tool = &toolItem{}
@@ -314,13 +353,13 @@ func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
 	case "phase":
 		into = &t.phase
 	case "output":
-		return p.output(t, path+".output")
+		return p.output(t, path)
 	case "is_error":
-		failed, err := p.boolean(path + ".is_error")
+		failed, err := p.boolean(path)
 		t.isError = failed
 		return t.note(p, name, err)
 	case "prompt_cache_breakpoint", "cache_control":
-		t.mark, err = p.mark(path + "." + name)
+		t.mark, err = p.mark(path)
 		return err
 	default:
 		it.unknown = append(it.unknown, name)
@@ -328,11 +367,16 @@ func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
 	}
 	t.has = append(t.has, name)
 	if most > 0 {
-		*into, err = p.short(path+"."+name, most)
+		*into, err = p.short(path, most)
 	} else {
-		*into, err = p.text(path + "." + name)
+		*into, err = p.text(path)
 	}
 	return t.note(p, name, err)
+}
+
+// memberOf returns a parser of members of a tool item.
+func (p *parser) memberOf(it *inputItem) func(name, path string) error {
+	return func(name, path string) error { return p.toolMember(it, name, path) }
 }
 
 // note stores a semantic error for the member, and returns an error that ends the parsing.
@@ -349,10 +393,9 @@ func (t *toolItem) note(p *parser, name string, err error) error {
 
 // output parses the output of a call: a text, or parts.
 func (p *parser) output(t *toolItem, path string) error {
-	t.has = append(t.has, "output")
 	if p.dec.PeekKind() == '"' {
 		s, err := p.short(path, maxToolOutput)
-		t.output = s
+		t.output, t.has = s, append(t.has, "output")
 		return t.note(p, "output", err)
 	}
 	before := len(p.req.media)
@@ -360,6 +403,13 @@ func (p *parser) output(t *toolItem, path string) error {
 	if err != nil {
 		return err
 	}
+	p.setOutput(t, parts, before)
+	return t.note(p, "output", bad)
+}
+
+// setOutput sets an output of parts, whose media follow the first before ones of the request.
+func (p *parser) setOutput(t *toolItem, parts []stoa.Part, before int) {
+	t.has = append(t.has, "output")
 	for i := range p.req.media[before:] {
 		p.req.media[before+i].tool = true
 	}
@@ -368,36 +418,36 @@ func (p *parser) output(t *toolItem, path string) error {
 	} else {
 		t.parts = parts
 	}
-	return t.note(p, "output", bad)
 }
 
 // need returns the error of the first of the named members that is missing or invalid.
-func (t *toolItem) need(path string, names ...string) error {
+func (it *inputItem) need(names ...string) error {
+	t := it.tool
 	for _, name := range names {
 		if t == nil || !slices.Contains(t.has, name) {
-			return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", path+"."+name).At(path + "." + name)
+			return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", it.at(name)).At(it.at(name))
 		}
 		if err := t.bad[name]; err != nil {
 			return err
 		}
 	}
 	if slices.Contains(names, "call_id") && t.callID == "" {
-		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", path+".call_id").At(path + ".call_id")
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", it.at("call_id")).At(it.at("call_id"))
 	}
 	if slices.Contains(names, "name") && strings.TrimSpace(t.name) == "" {
-		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", path+".name").At(path + ".name")
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", it.at("name")).At(it.at("name"))
 	}
 	return nil
 }
 
 // callItem adds a call of an earlier reply: of a function or of a custom tool.
-func (p *parser) callItem(path string, it *inputItem) error {
+func (p *parser) callItem(it *inputItem) error {
 	t := it.tool
 	custom, what := it.kind == "custom_tool_call", "arguments"
 	if custom {
 		what = "input"
 	}
-	if err := t.need(path, "call_id", "name", what); err != nil {
+	if err := it.need("call_id", "name", what); err != nil {
 		return err
 	}
 	if err := t.bad["namespace"]; err != nil {
@@ -410,7 +460,7 @@ func (p *parser) callItem(path string, it *inputItem) error {
 	if custom || t.namespace != "" {
 		call.Form = &stoa.ToolForm{Namespace: t.namespace, Name: t.name, Custom: custom}
 	}
-	if err := p.talk().call(call, t.status == statusIncomplete, path+".call_id"); err != nil {
+	if err := p.talk().call(call, t.status == statusIncomplete, it.at("call_id")); err != nil {
 		return err
 	}
 	p.talk().mark(t.mark)
@@ -418,15 +468,15 @@ func (p *parser) callItem(path string, it *inputItem) error {
 }
 
 // outputItem adds the output of a call.
-func (p *parser) outputItem(path string, it *inputItem) error {
+func (p *parser) outputItem(it *inputItem) error {
 	t := it.tool
-	if err := t.need(path, "call_id", "output"); err != nil {
+	if err := it.need("call_id", "output"); err != nil {
 		return err
 	}
 	if err := t.bad["is_error"]; err != nil {
 		return err
 	}
-	if err := p.talk().result(stoa.ToolResult{CallID: t.callID, Content: t.output, Parts: t.parts, IsError: t.isError}, path+".call_id"); err != nil {
+	if err := p.talk().result(stoa.ToolResult{CallID: t.callID, Content: t.output, Parts: t.parts, IsError: t.isError}, it.at("call_id")); err != nil {
 		return err
 	}
 	p.talk().mark(t.mark)
@@ -435,10 +485,10 @@ func (p *parser) outputItem(path string, it *inputItem) error {
 
 // reasoningItem adds a segment of reasoning. Its content is used if Stoa sealed it for this
 // account; otherwise only its position is.
-func (p *parser) reasoningItem(path string, it *inputItem) error {
+func (p *parser) reasoningItem(it *inputItem) error {
 	x := p.extra()
 	if x.reasoning++; x.reasoning > maxReasoning {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The input has more than %d reasoning items.", maxReasoning).At(path + ".encrypted_content")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The input has more than %d reasoning items.", maxReasoning).At(it.at("encrypted_content"))
 	}
 	var state stoa.State
 	if t := it.tool; t != nil {
@@ -457,13 +507,6 @@ func (p *parser) reasoningItem(path string, it *inputItem) error {
 	}
 	p.talk().reasoning(state)
 	return nil
-}
-
-// setPhase sets the phase of an assistant's message on its texts.
-func (it *inputItem) setPhase() {
-	for i := range it.parts {
-		it.parts[i].Phase = it.tool.phase
-	}
 }
 
 // message adds a message of texts, images and files.
@@ -550,16 +593,6 @@ func (p *parser) complete() error {
 		call.Messages[i].Parts = oneText(call.Messages[i].Parts)
 	}
 	return nil
-}
-
-// markEnd marks the end of the input, unless it is marked.
-func (p *parser) markEnd() {
-	if list := p.req.call.Messages; p.last != stoa.MarkNone && len(list) > 0 {
-		if parts := list[len(list)-1].Parts; len(parts) > 0 {
-			last := &parts[len(parts)-1]
-			last.Mark = max(last.Mark, p.last)
-		}
-	}
 }
 
 // hasMedia reports whether a message contains an image or a file, or a text that must not be

@@ -47,10 +47,22 @@ func (p *parser) text(path string) (string, error) {
 		return "", badJSON(err)
 	}
 	s := t.String()
-	if strings.Contains(s, "\x00") { // not every database can store it, and providers refuse it
-		return "", stoa.Errorf(stoa.CodeInvalidValue, "%q must not contain a NUL character.", path).At(path)
+	if err := checkText(s, path, 0); err != nil {
+		return "", err
 	}
 	return s, nil
+}
+
+// checkText returns an error for a text that contains a NUL character or more than most characters;
+// 0 means any number.
+func checkText(s, path string, most int) error {
+	switch {
+	case strings.Contains(s, "\x00"): // not every database can store it, and providers refuse it
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must not contain a NUL character.", path).At(path)
+	case most > 0 && len(s) > most && utf8.RuneCountInString(s) > most:
+		return tooLong(path, most)
+	}
+	return nil
 }
 
 // short is text with at most the given number of characters. A much longer string is refused
@@ -189,7 +201,7 @@ func (p *parser) array(path string, most int, element func(i int) error) error {
 			break // ReadToken below returns the error
 		}
 		if i == most {
-			return stoa.Errorf(stoa.CodeInvalidValue, "%q has more than %d elements.", path, most).At(path)
+			return tooMany(path, most)
 		}
 		if err := element(i); err != nil {
 			return err
@@ -199,6 +211,10 @@ func (p *parser) array(path string, most int, element func(i int) error) error {
 		return badJSON(err)
 	}
 	return nil
+}
+
+func tooMany(path string, most int) error {
+	return stoa.Errorf(stoa.CodeInvalidValue, "%q has more than %d elements.", path, most).At(path)
 }
 
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

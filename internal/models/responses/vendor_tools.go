@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -40,9 +41,9 @@ func (p *parser) vendorTool(d *declaration) *wire.VendorTool {
 }
 
 // declareVendorTool completes such a tool: its vendor gets it as declared, others a function.
-func (p *parser) declareVendorTool(d *declaration, v *wire.VendorTool, path string) error {
+func (p *parser) declareVendorTool(d *declaration, v *wire.VendorTool) error {
 	t := &d.tool
-	native := string(d.native)
+	native := cmp.Or(string(bytes.TrimLeft(d.native, ", \t\r\n")), "{}") // chat completions have no more than the type
 	// Marks are in the tool, and a deferred one is found by a search of the vendor, which is left out.
 	drop := []string{"type", "cache_control", "prompt_cache_breakpoint", "defer_loading"}
 	if !p.opts.translated {
@@ -53,7 +54,7 @@ func (p *parser) declareVendorTool(d *declaration, v *wire.VendorTool, path stri
 	t.Parameters = v.Parameters
 	if own := wire.Member(native, "parameters"); own != "" {
 		var err error
-		if t.Parameters, err = objectSchema(own, path+".parameters"); err != nil {
+		if t.Parameters, err = objectSchema(own, d.at("parameters")); err != nil {
 			return err
 		}
 	}
@@ -69,7 +70,7 @@ func (p *parser) declareVendorTool(d *declaration, v *wire.VendorTool, path stri
 // vendorItem returns the members of an item with which OpenAI's format records a call of such a
 // tool, or its output, and the id of the call; skip means that the item is left out, because the
 // vendor has run the tool.
-func (p *parser) vendorItem(path string, it *inputItem) (members, callID string, skip bool, err error) {
+func (p *parser) vendorItem(it *inputItem) (members, callID string, skip bool, err error) {
 	raw := string(it.raw)
 	var known struct {
 		CallID jsonx.Value `json:"call_id"`
@@ -82,6 +83,7 @@ func (p *parser) vendorItem(path string, it *inputItem) (members, callID string,
 	if strings.HasPrefix(it.kind, "local_shell_") { // the format requires the id, and names the call of an output by it
 		drop = drop[:2]
 	}
+	path := it.path
 	id, at := known.CallID, path+".call_id"
 	if id.Kind() != '"' && it.kind == "local_shell_call_output" {
 		id, at = known.ID, path+".id"
@@ -99,7 +101,7 @@ func (p *parser) vendorItem(path string, it *inputItem) (members, callID string,
 	x := p.extra()
 	if hosted || x.leftOut[callID] {
 		if !p.opts.ForeignTools {
-			return "", "", false, errVendorItem(path)
+			return "", "", false, errVendorItem(it)
 		}
 		if x.leftOut == nil {
 			x.leftOut = map[string]bool{}
@@ -147,23 +149,23 @@ func hasNUL(raw string) bool {
 }
 
 // vendorCall adds a call of a tool that a vendor has defined.
-func (p *parser) vendorCall(path string, it *inputItem) error {
+func (p *parser) vendorCall(it *inputItem) error {
 	kind, v, _ := wire.ToolOfItem(it.kind)
-	members, id, skip, err := p.vendorItem(path, it)
+	members, id, skip, err := p.vendorItem(it)
 	if skip || err != nil {
 		return err
 	}
 	if v.Member != "" && wire.Member(members, v.Member) == "" {
-		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", path+"."+v.Member).At(path + "." + v.Member)
+		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", it.at(v.Member)).At(it.at(v.Member))
 	}
 	call := stoa.ToolCall{ID: id, Name: v.Name, Arguments: v.Arguments(wire.Without(members, "status", "id")), Form: &stoa.ToolForm{Name: v.Name, Kind: kind, Native: members}}
-	return p.talk().call(call, wire.Member(members, "status") == `"incomplete"`, path+".call_id")
+	return p.talk().call(call, wire.Member(members, "status") == `"incomplete"`, it.at("call_id"))
 }
 
 // vendorOutput adds the output of such a call: its item for the vendor, and its content for others.
-func (p *parser) vendorOutput(path string, it *inputItem) error {
+func (p *parser) vendorOutput(it *inputItem) error {
 	kind, _, _ := wire.ToolOfItem(it.kind)
-	members, id, skip, err := p.vendorItem(path, it)
+	members, id, skip, err := p.vendorItem(it)
 	if skip || err != nil {
 		return err
 	}
@@ -171,17 +173,17 @@ func (p *parser) vendorOutput(path string, it *inputItem) error {
 	output := wire.Member(members, "output")
 	switch {
 	case kind == "tool_search":
-		if result.Content, err = p.foundTools(path, it); err != nil {
+		if result.Content, err = p.foundTools(it); err != nil {
 			return err
 		}
 	case kind == "computer":
-		part, err := p.screenshot(path+".output", output)
+		part, err := p.screenshot(it.at("output"), output)
 		if err != nil {
 			return err
 		}
 		result.Parts, result.Native = []stoa.Part{part}, wire.Without(members, "output")
 	case output == "" && kind != "apply_patch":
-		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", path+".output").At(path + ".output")
+		return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", it.at("output")).At(it.at("output"))
 	case strings.HasPrefix(output, `"`):
 		if err := jsonx.Unmarshal([]byte(output), &result.Content); err != nil {
 			return badJSON(err)
@@ -193,9 +195,9 @@ func (p *parser) vendorOutput(path string, it *inputItem) error {
 		result.Content = cmp.Or(strings.Trim(wire.Member(members, "status"), `"`), statusCompleted)
 	}
 	if len(result.Content) > maxToolOutput {
-		return tooLong(path+".output", maxToolOutput)
+		return tooLong(it.at("output"), maxToolOutput)
 	}
-	return p.talk().result(result, path+".call_id")
+	return p.talk().result(result, it.at("call_id"))
 }
 
 // screenshot returns the image in the output of a computer.
@@ -211,7 +213,7 @@ func (p *parser) screenshot(path, output string) (stoa.Part, error) {
 	if jsonx.Unmarshal([]byte(output), &shown) != nil {
 		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidType, "%q must be an object such as {\"type\":\"computer_screenshot\",\"image_url\":…}.", path).At(path)
 	}
-	part, err := p.image(path, &mediaMembers{imageURL: shown.URL, fileID: shown.FileID, detail: shown.Detail})
+	part, err := p.image(place{path: path}, &mediaMembers{imageURL: shown.URL, fileID: shown.FileID, detail: shown.Detail})
 	if err == nil {
 		p.req.media[len(p.req.media)-1].tool = true
 	}
@@ -219,10 +221,10 @@ func (p *parser) screenshot(path, output string) (stoa.Part, error) {
 }
 
 // foundTools adds the tools that a search of the caller has found, and returns their names.
-func (p *parser) foundTools(path string, it *inputItem) (string, error) {
+func (p *parser) foundTools(it *inputItem) (string, error) {
 	before := len(p.extra().added)
 	parsed := p.talk().entries
-	if err := p.addedTools(path, it); err != nil {
+	if err := p.addedTools(it); err != nil {
 		return "", err
 	}
 	p.talk().entries = parsed // the output itself declares them

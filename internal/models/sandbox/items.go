@@ -13,20 +13,6 @@ import (
 // Wire is the wire of the sandbox and of its states.
 const Wire = "sandbox"
 
-// textOf returns the texts of a message, joined by blank lines, and its images and files,
-// including those in results of tools.
-func textOf(m stoa.Message) (text string, media []stoa.Part, results []stoa.ToolResult) {
-	for _, p := range m.Parts {
-		switch p.Kind {
-		case stoa.PartImage, stoa.PartFile:
-			media = append(media, p)
-		case stoa.PartResult:
-			results = append(results, *p.Result)
-		}
-	}
-	return m.Text(), media, results
-}
-
 // resultText returns the text of a tool's result, with a description of its other parts.
 func resultText(r stoa.ToolResult) string {
 	text := r.Content

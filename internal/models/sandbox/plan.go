@@ -45,9 +45,19 @@ func read(call stoa.Call, route stoa.Route) (t turn, intact bool) {
 			}
 			continue
 		}
-		text, media, results := textOf(m)
+		text := m.Text()
 		if text == stoa.LastStepNote {
 			continue // it tests the limit on steps
+		}
+		var media []stoa.Part
+		var results []stoa.ToolResult
+		for _, p := range m.Parts {
+			switch p.Kind {
+			case stoa.PartImage, stoa.PartFile:
+				media = append(media, p)
+			case stoa.PartResult:
+				results = append(results, *p.Result)
+			}
 		}
 		if text == "" && len(media) == 0 && len(results) > 0 {
 			t.results = append(t.results, results...)

@@ -194,16 +194,6 @@ func (r *reply) thought(bytes int) {
 	}
 }
 
-// unreadableCall emits the rest of the text, then the event for a call that the vendor could
-// not read or did not pass on.
-func (r *reply) unreadableCall() error {
-	if err := r.emitText(r.join.Rest()); err != nil {
-		return err
-	}
-	r.emit(stoa.Event{Kind: stoa.Called})
-	return nil
-}
-
 // count emits the known usage if it changed: with the delayed text, or separately.
 func (r *reply) count(before counts) {
 	switch {

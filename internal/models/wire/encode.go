@@ -119,15 +119,6 @@ func (w *builder) number(name string, value *float64) {
 // noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{}}`
 
-// checkParameters fails if a tool's parameters are not a JSON object.
-func checkParameters(t stoa.Tool) error {
-	s := strings.TrimSpace(t.Parameters)
-	if s != "" && (s[0] != '{' || !jsonx.Valid([]byte(s))) {
-		return stoa.Errorf(stoa.CodeInternal, "the parameters of tool %q are not a JSON object", t.Name)
-	}
-	return nil
-}
-
 // object writes a call's arguments for a vendor that requires an object. Other arguments are
 // wrapped in one, as a string.
 func (w *builder) object(arguments string) {
@@ -266,12 +257,4 @@ func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 		}
 	}
 	return false, effort
-}
-
-// answerOf describes a result as text, for a request that does not contain its call.
-func answerOf(r stoa.ToolResult) string {
-	if r.IsError {
-		return " failed:]\n" + r.Content
-	}
-	return " answered:]\n" + r.Content
 }

@@ -43,26 +43,6 @@ func geminiPath(route stoa.Route, method string) string {
 // vendor's own lists.
 func geminiModel(route stoa.Route) string { return strings.TrimPrefix(route.Model, "models/") }
 
-// encodeGeminiSystem writes the member systemInstruction, unless the text is empty.
-func encodeGeminiSystem(w *builder, text string) {
-	if text == "" {
-		return
-	}
-	w.key("systemInstruction").open('{')
-	w.key("parts").open('[')
-	encodeGeminiText(w, text)
-	w.close(']')
-	w.close('}')
-}
-
-// geminiRole returns the vendor's name for the author of a turn.
-func geminiRole(r stoa.Role) string {
-	if r == stoa.RoleAssistant {
-		return "model"
-	}
-	return "user"
-}
-
 // encodeGeminiText writes a part with a text.
 func encodeGeminiText(w *builder, s string) {
 	w.open('{')
@@ -384,9 +364,10 @@ func (f *geminiReply) end() error {
 		if f.stop == "MALFORMED_FUNCTION_CALL" && f.want.Tools && f.reply.text == 0 && f.calls == 0 {
 			return broken("finishReason " + bounded(f.stop)) // another attempt may write a valid call
 		}
-		if err := f.unreadableCall(); err != nil {
+		if err := f.emitText(f.join.Rest()); err != nil {
 			return err
 		}
+		f.emit(stoa.Event{Kind: stoa.Called})
 		if f.open, stop = nil, stoa.StopEnd; f.want.Tools {
 			stop = stoa.StopCallsDropped
 		}
@@ -397,7 +378,15 @@ func (f *geminiReply) end() error {
 		if stop == stoa.StopEnd {
 			return broken("a function call that does not end")
 		}
-		if err := f.cutOpen(); err != nil {
+		call := f.open
+		call.arguments = nil
+		if call.tree != nil {
+			call.arguments = call.tree.append(nil)
+		}
+		if err := f.wholeCall(call); err != nil {
+			return err
+		}
+		if err := f.cutCall(); err != nil {
 			return err
 		}
 		f.open = nil // cut off with the reply

@@ -17,19 +17,6 @@ func (f *geminiReply) wholeCall(call *geminiCall) error {
 	return f.callText(string(call.arguments))
 }
 
-// cutOpen emits the call that was open when the reply was cut, without an end.
-func (f *geminiReply) cutOpen() error {
-	call := f.open
-	call.arguments = nil
-	if call.tree != nil {
-		call.arguments = call.tree.append(nil)
-	}
-	if err := f.wholeCall(call); err != nil {
-		return err
-	}
-	return f.cutCall()
-}
-
 // signedText emits a text that has a signature. The signature is kept if the text begins with
 // this part, and dropped otherwise: the vendor does not require it, and it would split the
 // text into two items. An empty text cannot keep one.

@@ -26,11 +26,21 @@ func encodeGemini(w *builder, call stoa.Call, route stoa.Route) error {
 		system = strings.TrimPrefix(system+"\n\n"+inWords(f), "\n\n")
 	}
 	w.open('{')
-	encodeGeminiSystem(w, system)
+	if system != "" {
+		w.key("systemInstruction").open('{')
+		w.key("parts").open('[')
+		encodeGeminiText(w, system)
+		w.close(']')
+		w.close('}')
+	}
 	w.key("contents").open('[')
 	for _, t := range list {
 		w.open('{')
-		w.member("role", geminiRole(t.role))
+		role := "user"
+		if t.role == stoa.RoleAssistant {
+			role = "model"
+		}
+		w.member("role", role)
 		w.key("parts").open('[')
 		encodeGeminiTurn(w, t, old)
 		w.close(']')

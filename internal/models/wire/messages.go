@@ -311,10 +311,10 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 			b.signature, _ = c.AppendPiece(b.signature)
 		}
 	case "input_json_delta":
-		if string(c.Key) != "partial_json" {
-			return nil
+		if string(c.Key) == "partial_json" && f.block.kind == "tool_use" {
+			return f.callPiece(c)
 		}
-		return f.inputPiece(c)
+		return nil
 	}
 	if len(b.body) > maxState || len(b.signature) > maxState {
 		return tooMuch("content of one block")

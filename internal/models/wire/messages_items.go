@@ -69,14 +69,6 @@ func (f *messagesReply) wholeInput(cut bool) error {
 // tokensOfBase64 estimates the tokens of a segment of reasoning, which is mostly base64.
 func tokensOfBase64(bytes int) int64 { return stoa.EstimateTokens(bytes * 3 / 4) }
 
-// inputPiece emits a piece of the arguments of the open call.
-func (f *messagesReply) inputPiece(c *jsonx.Cursor) error {
-	if f.block.kind != "tool_use" {
-		return nil
-	}
-	return f.callPiece(c)
-}
-
 // itemText emits a piece of text. If JSON was requested, a text that does not begin like JSON
 // is delayed: the end of the reply says whether it is a refusal.
 func (f *messagesReply) itemText(text string) error {

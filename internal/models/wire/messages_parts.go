@@ -174,14 +174,6 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 	return m
 }
 
-// endMark returns the mark of a system message, whose parts are sent as one text.
-func endMark(m *stoa.Message) (mark stoa.Mark) {
-	for i := range m.Parts {
-		mark = max(mark, m.Parts[i].Mark)
-	}
-	return mark
-}
-
 // mark marks a piece of the turn, or the one before it that is not reasoning, which cannot be
 // marked. It reports whether the mark is at the piece.
 func (t turn) mark(at int, m stoa.Mark) bool {
@@ -401,7 +393,7 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	w.key("tools").open('[')
 	for i, t := range tools {
 		w.open('{')
-		if isAnthropics(t.Form) {
+		if AnthropicTool(form(t.Form).Kind) != nil {
 			w.member("type", t.Form.Kind)
 			w.members(t.Form.Native)
 			if i == len(tools)-1 {

@@ -139,7 +139,9 @@ func (p *parter) system(m *stoa.Message) {
 		return
 	}
 	one := textPiece(text)
-	one.Mark = endMark(m)
+	for i := range m.Parts {
+		one.Mark = max(one.Mark, m.Parts[i].Mark)
+	}
 	texts := []piece{one}
 	if p.want.marks {
 		texts = splitAtMarks(m)
@@ -189,7 +191,11 @@ func (p *parter) user(m *stoa.Message, parts []piece) {
 		case stoa.PartResult:
 			at := slices.IndexFunc(p.open, func(c openCall) bool { return c.given == part.Result.CallID })
 			if at < 0 {
-				parts = append(parts, textPiece("[A tool"+answerOf(*part.Result)))
+				verb := " answered:]\n"
+				if part.Result.IsError {
+					verb = " failed:]\n"
+				}
+				parts = append(parts, textPiece("[A tool"+verb+part.Result.Content))
 				continue
 			}
 			parts = append(parts, piece{Part: part, id: p.open[at].sent})

@@ -95,11 +95,3 @@ func canMark(t turn, at int) bool {
 	}
 	return false
 }
-
-// breakpoint writes a mark of the vendor's format, if there is one.
-func (w *builder) breakpoint(m stoa.Mark) {
-	if m != stoa.MarkNone {
-		w.marks++
-		w.key("prompt_cache_breakpoint").raw(`{"mode":"explicit"}`)
-	}
-}

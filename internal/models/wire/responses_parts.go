@@ -111,7 +111,10 @@ func encodeResponsesInput(w *builder, p *stoa.Part, mark stoa.Mark) {
 		w.member("type", "input_text")
 		w.member("text", p.Text)
 	}
-	w.breakpoint(mark)
+	if mark != stoa.MarkNone {
+		w.marks++
+		w.key("prompt_cache_breakpoint").raw(`{"mode":"explicit"}`)
+	}
 	w.close('}')
 }
 
@@ -351,7 +354,8 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 // encodeResponsesToolList writes a member with tools.
 func encodeResponsesToolList(w *builder, tools []stoa.Tool, route stoa.Route) error {
 	w.key("tools").open('[')
-	within, search := "", searches(tools)
+	within := ""
+	search := slices.ContainsFunc(tools, func(t stoa.Tool) bool { return form(t.Form).Kind == "tool_search" }) // of the caller, for deferred tools
 	for _, t := range tools {
 		own := stoa.ToolForm{Name: t.Name, Description: t.Description}
 		if t.Form != nil && hasCustomTools(route) {

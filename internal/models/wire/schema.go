@@ -27,12 +27,12 @@ func vendorOf(route stoa.Route) schema.Vendor {
 // descriptions. It fails with unsupported_value for a schema that is too deep or too large to
 // be rewritten.
 func FitTool(t stoa.Tool, route stoa.Route) (parameters string, strict bool, err error) {
-	if err := checkParameters(t); err != nil {
-		return "", false, err
-	}
 	parameters = strings.TrimSpace(t.Parameters)
-	if parameters == "" {
+	switch {
+	case parameters == "":
 		parameters = noParameters
+	case parameters[0] != '{', !jsonx.Valid([]byte(parameters)):
+		return "", false, stoa.Errorf(stoa.CodeInternal, "the parameters of tool %q are not a JSON object", t.Name)
 	}
 	if t.Strict != nil && *t.Strict && route.Traits.StrictTools {
 		if out, misfit := schema.Fit(parameters, vendorOf(route), true); misfit == nil {

@@ -197,11 +197,6 @@ func (w *builder) members(object string) {
 	}
 }
 
-// searches reports whether the model finds deferred tools by a search that the caller runs.
-func searches(tools []stoa.Tool) bool {
-	return slices.ContainsFunc(tools, func(t stoa.Tool) bool { return form(t.Form).Kind == "tool_search" })
-}
-
 // The versions of Anthropic's API that settings and tools of a request need.
 const (
 	contextBeta   = "context-management-2025-06-27"
@@ -235,6 +230,3 @@ func messagesBetas(call *stoa.Call, bound bool) string {
 	}
 	return strings.Join(list, ",")
 }
-
-// isAnthropics reports whether a tool is one of Anthropic's.
-func isAnthropics(f *stoa.ToolForm) bool { return AnthropicTool(form(f).Kind) != nil }

@@ -23,7 +23,7 @@ import (
 // docs/decisions/0001-packages-import-lower-layers-only.md.
 var layers = map[string]int{
 	"stoa": 0, "sse": 0, "jsonx": 0, "outbound": 0, "logwriter": 0,
-	"config": 1, "db": 1, "schema": 1, "media": 1, "seal": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1, "compat": 1, "remote": 1, "oauth": 1, "audit": 1,
+	"config": 1, "db": 1, "schema": 1, "media": 1, "seal": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1, "remote": 1, "oauth": 1, "audit": 1,
 	"cluster": 2, "contract": 2, "extract": 2, "wire": 2, "mail": 2, "mcp": 2, "httptool": 2,
 	"store": 3, "client": 3,
 	"upstream": 4, "auth": 4, "billing": 4, "drive": 4, "peers": 4, "requestlog": 4, "vault": 4,

@@ -1,37 +1,36 @@
-package compat
+package responses
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 )
 
-func TestAGeminiRequestIsTranslated(t *testing.T) {
+func TestAGeminiRequestIsRead(t *testing.T) {
 	t.Parallel()
-	signature := Signature([]string{"stoa1.AA", "stoa1.BB"})
+	signature := signatureOf([]string{"stoa1.AA", "stoa1.BB"})
 	for _, tc := range []struct{ name, body, want string }{
 		{
 			"a question", `{"contents":[{"parts":[{"text":"Hi"}]}]}`,
 			`{"model":"m","stream":true,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}]}`,
 		},
 		{
-			"settings", `{"model":"models/x","strictModel":true,"serviceTier":"standard","systemInstruction":{"role":"user","parts":[{"text":"a"},{"text":"b"}]},"generationConfig":{"temperature":0.5,"topP":1,"topK":3,"maxOutputTokens":9,"stopSequences":["x"],"candidateCount":1,"presencePenalty":1,"frequencyPenalty":2,"responseModalities":["TEXT"],"responseMimeType":"text/plain","thinkingConfig":{"includeThoughts":true,"thinkingBudget":5000}},"safetySettings":[{"category":"c","threshold":"BLOCK_NONE"}],"contents":[]}`,
-			`{"model":"m","stream":true,"strict_model":true,"temperature":0.5,"top_p":1,"top_k":3,"max_output_tokens":9,"stop":["x"],"presence_penalty":1,"frequency_penalty":2,"reasoning":{"effort":"medium","summary":"auto"},"input":[{"type":"message","role":"system","content":"a\n\nb"}]}`,
+			"settings", `{"model":"models/x","strictModel":true,"serviceTier":"standard","systemInstruction":{"role":"user","parts":[{"text":"a"},{"text":"b"}]},"generationConfig":{"temperature":0.5,"topP":1,"topK":3,"maxOutputTokens":9,"stopSequences":["x"],"candidateCount":1,"presencePenalty":1,"frequencyPenalty":2,"responseModalities":["TEXT"],"responseMimeType":"text/plain","thinkingConfig":{"includeThoughts":true,"thinkingBudget":5000}},"safetySettings":[{"category":"c","threshold":"BLOCK_NONE"}],"contents":[{"parts":[{"text":"q"}]}]}`,
+			`{"model":"m","stream":true,"strict_model":true,"temperature":0.5,"top_p":1,"top_k":3,"max_output_tokens":9,"stop":["x"],"presence_penalty":1,"frequency_penalty":2,"reasoning":{"effort":"medium","summary":"auto"},"input":[{"type":"message","role":"system","content":"a\n\nb"},{"role":"user","content":"q"}]}`,
 		},
 		{
-			"snake case", `{"system_instruction":{"parts":[{"text":"s"}]},"generation_config":{"max_output_tokens":9,"thinking_config":{"thinking_level":"LOW","thinking_budget":0}},"contents":[{"parts":[{"inline_data":{"mime_type":"image/png","data":"_-8="}}]}]}`,
-			`{"model":"m","stream":true,"max_output_tokens":9,"reasoning":{"effort":"low"},"input":[{"type":"message","role":"system","content":"s"},{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,/+8="}]}]}`,
+			"snake case", `{"system_instruction":{"parts":[{"text":"s"}]},"generation_config":{"max_output_tokens":9,"thinking_config":{"thinking_level":"LOW","thinking_budget":0}},"contents":[{"parts":[{"inline_data":{"mime_type":"text/plain","data":"Pz8_Pz8-"}}]}]}`,
+			`{"model":"m","stream":true,"max_output_tokens":9,"reasoning":{"effort":"low"},"input":[{"type":"message","role":"system","content":"s"},{"type":"message","role":"user","content":[{"type":"input_file","file_data":"data:text/plain;base64,Pz8/Pz8+"}]}]}`,
 		},
 		{
 			"tools", `{"tools":[{"functionDeclarations":[{"name":"f","description":"d","parametersJsonSchema":{"type":"object"}},{"name":"g"}]},{"google_search":{}}],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f","g"]}},"contents":[]}`,
 			`{"model":"m","stream":true,"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"}},{"type":"function","name":"g"},{"type":"googleSearch"}],"tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"},{"type":"function","name":"g"}]},"input":[]}`,
 		},
 		{
-			"one function", `{"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}},"contents":[]}`,
-			`{"model":"m","stream":true,"tool_choice":{"type":"function","name":"f"},"input":[]}`,
+			"one function", `{"tools":[{"functionDeclarations":[{"name":"f"}]}],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}},"contents":[]}`,
+			`{"model":"m","stream":true,"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f"},"input":[]}`,
 		},
 		{
 			"a schema", `{"generationConfig":{"responseMimeType":"application/json","responseSchema":{"type":"OBJECT","propertyOrdering":["b"],"required":["a"],"properties":{"a_b":{"type":"STRING","nullable":true,"enum":["x"],"format":"enum"},"n":{"type":"ARRAY","minItems":"1","items":{"any_of":[{"type":"INTEGER"},{"type":"NUMBER"}]}}}}},"contents":[]}`,
@@ -50,39 +49,28 @@ func TestAGeminiRequestIsTranslated(t *testing.T) {
 			`{"model":"m","stream":true,"input":[{"type":"message","role":"assistant","content":[{"type":"input_text","text":"t"}]},{"type":"function_call","call_id":"gemini_call_0","name":"f","arguments":"{\"a\":1}"},{"type":"function_call","call_id":"gemini_call_1","name":"g","arguments":"{}"},{"type":"function_call","call_id":"gemini_call_2","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"gemini_call_1","output":"G"},{"type":"function_call_output","call_id":"gemini_call_0","is_error":true,"output":"E"},{"type":"function_call_output","call_id":"gemini_call_2","output":"{\"result\":{\"x\":1},\"more\":2}"}]}`,
 		},
 		{
-			"calls with ids", `{"contents":[{"role":"model","parts":[{"functionCall":{"id":"a","name":"f"}},{"functionCall":{"id":"b","name":"f"}}]},{"parts":[{"functionResponse":{"id":"b","name":"f","response":{"output":{"y":[]}}}},{"functionResponse":{"name":"f","response":{},"parts":[{"inlineData":{"mimeType":"image/png","data":"AA=="}}]}}]}]}`,
-			`{"model":"m","stream":true,"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"function_call","call_id":"b","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"b","output":"{\"y\":[]}"},{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"{}"},{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]}`,
+			"calls with ids", `{"contents":[{"role":"model","parts":[{"functionCall":{"id":"a","name":"f"}},{"functionCall":{"id":"b","name":"f"}}]},{"parts":[{"functionResponse":{"id":"b","name":"f","response":{"output":{"y":[]}}}},{"functionResponse":{"name":"f","response":{},"parts":[{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}}]}}]}]}`,
+			`{"model":"m","stream":true,"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"function_call","call_id":"b","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"b","output":"{\"y\":[]}"},{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"{}"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}]}]}`,
 		},
 		{
-			"reasoning", `{"contents":[{"role":"model","parts":[{"text":"hm","thought":true},{"functionCall":{"id":"a","name":"f"},"thoughtSignature":"` + signature + `"},{"text":"","thoughtSignature":"Zm9yZWlnbg=="}]}]}`,
-			`{"model":"m","stream":true,"input":[{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}]}`,
+			"reasoning", `{"contents":[{"role":"model","parts":[{"text":"hm","thought":true},{"functionCall":{"id":"a","name":"f"},"thoughtSignature":"` + signature + `"},{"text":"","thoughtSignature":"Zm9yZWlnbg=="}]},{"parts":[{"functionResponse":{"id":"a","name":"f","response":{"output":"x"}}}]}]}`,
+			`{"model":"m","stream":true,"input":[{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"x"}]}`,
 		},
 		{
 			"records of other tools", `{"contents":[{"role":"model","parts":[{"executableCode":{"code":"x"}},{"text":"t"}]}]}`,
 			`{"model":"m","stream":true,"input":[{"type":"executableCode_call"},{"type":"message","role":"assistant","content":[{"type":"input_text","text":"t"}]}]}`,
 		},
 	} {
-		got, err := Gemini([]byte(tc.body), "m", true)
-		if err != nil {
-			t.Errorf("%s: %v", tc.name, err)
-			continue
-		}
-		if !jsonx.Valid(jsonx.Value(got.Body)) {
-			t.Errorf("%s: not JSON: %s", tc.name, got.Body)
-		}
-		if diff := cmp.Diff(tc.want, string(got.Body)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			readsLike(t, ParseGemini("m", true, false), tc.body, tc.want)
+		})
 	}
 }
 
 func TestAGeminiCountMayHaveTheWholeCall(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"contents":[{"parts":[{"text":"Hi"}]}]}`, `{"generateContentRequest":{"model":"models/m","contents":[{"parts":[{"text":"Hi"}]}]}}`} {
-		got, err := GeminiCount([]byte(body), "m")
-		if want := `{"model":"m","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}]}`; err != nil || string(got.Body) != want {
-			t.Errorf("%s, %v", got.Body, err)
-		}
+		readsLike(t, ParseGeminiCount("m"), body, `{"model":"m","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}]}`)
 	}
 }
 
@@ -112,7 +100,7 @@ func TestAGeminiRequestIsRefused(t *testing.T) {
 		`{"contents":[],"systemInstruction":{"parts":[{"inlineData":{}}]}}`:                               "systemInstruction.parts[0]",
 		`{"contents":[],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"minItems":"x"}}]}]}`: "tools[0].functionDeclarations[0].parameters.minItems",
 	} {
-		_, err := Gemini([]byte(body), "m", false)
+		_, err := ParseGemini("m", false, false)([]byte(body), otherOptions)
 		if e := stoa.AsError(err); err == nil || e.Param != want {
 			t.Errorf("%s: %v", body, err)
 		}
@@ -121,23 +109,33 @@ func TestAGeminiRequestIsRefused(t *testing.T) {
 
 func TestAGeminiErrorNamesTheMemberOfTheClient(t *testing.T) {
 	t.Parallel()
-	got, err := Gemini([]byte(`{"contents":[{"parts":[{"text":"x"},{"inlineData":{"mimeType":"image/png","data":"AA=="}}]}],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT"}}]},{"googleSearch":{}}],"seed":1,"generationConfig":{"seed":2,"mediaResolution":"x"},"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}}`), "m", false)
+	parse := ParseGemini("m", false, false)
+	got, err := parse([]byte(`{"contents":[{"parts":[{"text":"x"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}}]}],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT"}}]},{"googleSearch":{}}],"seed":1,"generationConfig":{"seed":2,"mediaResolution":"x"},"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}}`), otherOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{
-		"input[0].content[1].type":      "contents[0].parts[1].inlineData",
-		"input[0].content[1].image_url": "contents[0].parts[1].inlineData.data",
-		"tools[0].name":                 "tools[0].functionDeclarations[0].name",
-		"tools[0].parameters.x":         "tools[0].functionDeclarations[0].parameters.x",
-		"tools[1].type":                 "tools[1].googleSearch",
-		"tool_choice":                   "toolConfig.functionCallingConfig.mode",
-	} {
-		if at := got.Source(path); at != want {
-			t.Errorf("%s is %s, want %s", path, at, want)
-		}
+	if at := got.media[0].at("type"); at != "contents[0].parts[1].inlineData" {
+		t.Errorf("the type of the image is at %s", at)
 	}
-	if diff := cmp.Diff([]string{"generationConfig.seed", "generationConfig.mediaResolution", "toolConfig.functionCallingConfig.mode", "seed"}, got.Ignored); diff != "" {
+	if at := got.media[0].urlPath(); at != "contents[0].parts[1].inlineData.data" {
+		t.Errorf("the image is at %s", at)
+	}
+	if e := stoa.AsError(got.own(unsupportedValue("tool_choice", "No."))); e.Param != "toolConfig.functionCallingConfig.mode" {
+		t.Errorf("the choice is at %s", e.Param)
+	}
+	if diff := cmp.Diff([]string{"generationConfig.seed", "generationConfig.mediaResolution", "toolConfig.functionCallingConfig.mode", "seed"}, got.ignored.paths); diff != "" {
 		t.Errorf("ignored (-want +got):\n%s", diff)
+	}
+	refusing := otherOptions
+	refusing.ForeignTools = false
+	for tools, want := range map[string]string{
+		`{"functionDeclarations":[{"name":"a b"}]}`:                              "tools[0].functionDeclarations[0].name",
+		`{"functionDeclarations":[{"name":"f","parameters":{"type":"STRING"}}]}`: "tools[0].functionDeclarations[0].parameters",
+		`{"functionDeclarations":[{"name":"f"}]},{"googleSearch":{}}`:            "tools[1].googleSearch",
+	} {
+		_, err := parse([]byte(`{"contents":[{"parts":[{"text":"x"}]}],"tools":[`+tools+`]}`), refusing)
+		if e := stoa.AsError(err); err == nil || e.Param != want {
+			t.Errorf("%s: %v at %s, want %s", tools, err, e.Param, want)
+		}
 	}
 }
