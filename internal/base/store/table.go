@@ -191,15 +191,20 @@ func (t *table[T]) values(row *T, of []string, extra []any) (columns []string, v
 	return columns, values, nil
 }
 
-// appendValues appends the values of all columns of a row to those of other rows.
+// appendValues appends the values of all columns of a row to those of other rows. A text that
+// equals that of the previous row is not allocated again.
 func (t *table[T]) appendValues(values []any, row *T) ([]any, error) {
 	of := reflect.ValueOf(row).Elem()
 	for i := range t.fields {
-		v := of
-		for _, j := range t.fields[i].index { // FieldByIndex is slower, since it expects pointers
+		f, v := &t.fields[i], of
+		for _, j := range f.index { // FieldByIndex is slower, since it expects pointers
 			v = v.Field(j)
 		}
-		value, err := t.fields[i].value(v)
+		if before := len(values) - len(t.fields); before >= 0 && f.form == "string" && values[before] == v.String() {
+			values = append(values, values[before])
+			continue
+		}
+		value, err := f.value(v)
 		if err != nil {
 			return nil, err
 		}
