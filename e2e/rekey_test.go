@@ -48,22 +48,22 @@ func sealRows(ctx context.Context, tx *store.Tx, v *vault.Vault, accountID strin
 	const issuer, origin = "https://id.example.com", "https://mcp.example.com"
 	for range sealedSecrets {
 		id := stoa.NewID("sec")
-		_, failed := tx.InsertSecret(ctx, store.Secret{ID: id, AccountID: accountID, Name: "x", Kind: store.SecretBearer, Origin: origin, Version: 1, Sealed: seal(id, store.SecretBearer, origin)})
+		_, failed := tx.Setup().InsertSecret(ctx, store.Secret{ID: id, AccountID: accountID, Name: "x", Kind: store.SecretBearer, Origin: origin, Version: 1, Sealed: seal(id, store.SecretBearer, origin)})
 		add(failed)
 	}
 	for range sealedTokens {
 		id := stoa.NewID("con")
-		add(tx.PutTokens(ctx, store.Tokens{AccountID: accountID, ConnectionID: id, Issuer: issuer, Resource: origin, Version: 1, Sealed: seal(id, "oauth", issuer+" "+origin)}))
+		add(tx.Setup().PutTokens(ctx, store.Tokens{AccountID: accountID, ConnectionID: id, Issuer: issuer, Resource: origin, Version: 1, Sealed: seal(id, "oauth", issuer+" "+origin)}))
 		id = stoa.NewID("oac")
-		add(tx.PutOAuthClient(ctx, store.OAuthClient{ID: id, AccountID: accountID, Issuer: issuer, RedirectURI: origin + "/" + id, Version: 1, Sealed: seal(id, "oauth_client", issuer)}))
+		add(tx.Setup().PutOAuthClient(ctx, store.OAuthClient{ID: id, AccountID: accountID, Issuer: issuer, RedirectURI: origin + "/" + id, Version: 1, Sealed: seal(id, "oauth_client", issuer)}))
 	}
 	for range sealedStates {
 		id := stoa.NewID("state")
-		add(tx.InsertOAuthState(ctx, store.OAuthState{Hash: id, AccountID: accountID, ConnectionID: stoa.NewID("con"), ExpiresAt: tx.Now.Add(time.Hour), Sealed: seal(id, "oauth_state", "")}))
+		add(tx.Setup().InsertOAuthState(ctx, store.OAuthState{Hash: id, AccountID: accountID, ConnectionID: stoa.NewID("con"), ExpiresAt: tx.Now.Add(time.Hour), Sealed: seal(id, "oauth_state", "")}))
 	}
 	for range sealedWebhooks {
 		id := stoa.NewID("whk")
-		_, failed := tx.InsertWebhook(ctx, stoa.Webhook{ID: id, AccountID: accountID, Events: []string{"*"}, SecretVersion: 1, Sealed: seal(id, "webhook", "")})
+		_, failed := tx.Operations().InsertWebhook(ctx, stoa.Webhook{ID: id, AccountID: accountID, Events: []string{"*"}, SecretVersion: 1, Sealed: seal(id, "webhook", "")})
 		add(failed)
 	}
 	return err

@@ -114,14 +114,14 @@ func New(cfg Config) *Worker {
 // current state, and the key that started the session, whose limits apply. Visitors stop when
 // half of the key's credits of the day is spent; the rest is its owner's.
 func (w *Worker) caller(ctx context.Context, tx *store.Tx, row *store.SessionRow) (c stoa.Caller, err error) {
-	if c.Account, err = tx.Account(ctx, row.AccountID); err != nil {
+	if c.Account, err = tx.Books().Account(ctx, row.AccountID); err != nil {
 		return c, err
 	}
 	c.Plan = w.cfg.Plans(c.Account.Plan)
 	if row.KeyID == "" {
 		return c, nil
 	}
-	if c.Key, err = tx.Key(ctx, row.AccountID, row.KeyID); stoa.CodeOf(err) == stoa.CodeNotFound {
+	if c.Key, err = tx.People().Key(ctx, row.AccountID, row.KeyID); stoa.CodeOf(err) == stoa.CodeNotFound {
 		c.Key, err = stoa.Key{ID: row.KeyID}, nil
 	}
 	if most := &c.Key.MaxCreditsPerDay; row.Line != "" && *most > 0 {

@@ -258,7 +258,7 @@ func TestAnApprovalIsRememberedByDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		rules, err := tx.SessionRules(ctx, h.Account.ID, s.ID)
+		rules, err := tx.Work().SessionRules(ctx, h.Account.ID, s.ID)
 		if len(rules) > 0 {
 			t.Errorf("the rules %+v outlive their session", rules)
 		}

@@ -63,7 +63,7 @@ func (w *Worker) attach(ctx context.Context, t *turn, m store.MessageRow, stored
 			return err
 		}
 		err = w.store.Write(ctx, func(tx *store.Tx) (err error) {
-			stored, err = tx.SetAttached(ctx, t.row.ID, m.ID, string(text))
+			stored, err = tx.Work().SetAttached(ctx, t.row.ID, m.ID, string(text))
 			return err
 		})
 		if err != nil {

@@ -30,7 +30,7 @@ func upload(t *testing.T, h *sessiontest.Fixture, a stoa.Agent, name, mimeType s
 	}
 	up.Size, up.SHA256, up.MimeType = change.File.Size, change.File.SHA256, change.File.MimeType
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.InsertUpload(t.Context(), up, store.VisitorQuota{})
+		_, err := tx.Work().InsertUpload(t.Context(), up, store.VisitorQuota{})
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestAttachmentsBelongToTheirSession(t *testing.T) {
 			h.Until(r, s, stoa.SessionCompleted)
 			found, foreign := 0, 0
 			if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
-				steps, err := tx.StepsOf(t.Context(), s.ID, 1, 1000)
+				steps, err := tx.Work().StepsOf(t.Context(), s.ID, 1, 1000)
 				for _, step := range steps {
 					for _, result := range step.Results {
 						if result == nil {

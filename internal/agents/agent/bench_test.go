@@ -74,13 +74,13 @@ func BenchmarkLook(b *testing.B) {
 			b.ResetTimer()
 			for b.Loop() {
 				err := h.Store.Read(context.Background(), func(tx *store.Tx) error {
-					if _, err := tx.PendingWork(context.Background()); err != nil {
+					if _, err := tx.Work().PendingWork(context.Background()); err != nil {
 						return err
 					}
-					if _, _, err := tx.NextQueuedAccount(context.Background(), ""); err != nil {
+					if _, _, err := tx.Work().NextQueuedAccount(context.Background(), ""); err != nil {
 						return err
 					}
-					_, err := tx.AccountQueue(context.Background(), h.Account.ID, 1)
+					_, err := tx.Work().AccountQueue(context.Background(), h.Account.ID, 1)
 					return err
 				})
 				if err != nil {

@@ -51,15 +51,15 @@ func TestADeletedAgentsCallsAreNotHandedOut(t *testing.T) {
 func received(h *sessiontest.Fixture) func(kind string) []string {
 	var hook stoa.Webhook
 	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-		hook, err = tx.InsertWebhook(ctx, stoa.Webhook{AccountID: h.Account.ID, Events: []string{"*"}})
+		hook, err = tx.Operations().InsertWebhook(ctx, stoa.Webhook{AccountID: h.Account.ID, Events: []string{"*"}})
 		return err
 	})
 	return func(kind string) (data []string) {
 		h.Write(func(ctx context.Context, tx *store.Tx) error {
-			list, _, err := tx.Deliveries(ctx, h.Account.ID, hook.ID, store.DeliveryFilter{Type: kind}, store.Page{Limit: 500, Asc: true})
+			list, _, err := tx.Operations().Deliveries(ctx, h.Account.ID, hook.ID, store.DeliveryFilter{Type: kind}, store.Page{Limit: 500, Asc: true})
 			data = nil
 			for _, d := range list {
-				body, err := tx.Delivery(ctx, h.Account.ID, hook.ID, d.ID)
+				body, err := tx.Operations().Delivery(ctx, h.Account.ID, hook.ID, d.ID)
 				if err != nil {
 					return err
 				}

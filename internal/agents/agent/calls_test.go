@@ -325,7 +325,7 @@ func TestOneReplyCallsAtMostSixteen(t *testing.T) {
 
 func wholeCall(h *sessiontest.Fixture, id string) (c stoa.ExternalCall, err error) {
 	err = h.Store.Read(h.T.Context(), func(tx *store.Tx) (err error) {
-		c, err = tx.ToolCall(h.T.Context(), h.Account.ID, id)
+		c, err = tx.Work().ToolCall(h.T.Context(), h.Account.ID, id)
 		return err
 	})
 	return c, err

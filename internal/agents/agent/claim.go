@@ -46,7 +46,7 @@ type run struct {
 // for steps to finish and returns the turns to the queue, which does not count as an attempt.
 // It fails only if it cannot start.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.store.Write(ctx, func(tx *store.Tx) error { return tx.BeginRunner(ctx, w.id) }); err != nil {
+	if err := w.store.Write(ctx, func(tx *store.Tx) error { return tx.Work().BeginRunner(ctx, w.id) }); err != nil {
 		return fmt.Errorf("begin to run sessions: %w", err)
 	}
 	var turns, helpers sync.WaitGroup
@@ -71,7 +71,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	helpers.Wait()
 	ctx = context.WithoutCancel(ctx)
-	if err := w.store.Write(ctx, func(tx *store.Tx) error { return tx.EndRunner(ctx, w.id) }); err != nil {
+	if err := w.store.Write(ctx, func(tx *store.Tx) error { return tx.Work().EndRunner(ctx, w.id) }); err != nil {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "the leases of this process could not be ended", slog.Any("error", err))
 	}
 	return nil
@@ -145,7 +145,7 @@ func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (more bool, e
 // starting with the account after the given one. It also returns the last account served.
 func (w *Worker) nextInLine(ctx context.Context, tx *store.Tx, n int, after string) (refs []store.Ref, last string, err error) {
 	// Sessions claimed by a worker that has no row would be taken from it immediately.
-	if err := tx.BeginRunner(ctx, w.id); err != nil {
+	if err := tx.Work().BeginRunner(ctx, w.id); err != nil {
 		return nil, "", err
 	}
 	lines, err := w.queues(ctx, tx, n, after)
@@ -168,7 +168,7 @@ type line struct {
 func (w *Worker) queues(ctx context.Context, tx *store.Tx, n int, after string) (lines []line, err error) {
 	start, wrapped := after, after == ""
 	for len(lines) < n {
-		account, found, err := tx.NextQueuedAccount(ctx, after)
+		account, found, err := tx.Work().NextQueuedAccount(ctx, after)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func (w *Worker) queues(ctx context.Context, tx *store.Tx, n int, after string) 
 			continue
 		}
 		after = account
-		queue, err := tx.AccountQueue(ctx, account, n)
+		queue, err := tx.Work().AccountQueue(ctx, account, n)
 		if err != nil {
 			return nil, err
 		}

@@ -222,7 +222,7 @@ func (w *Worker) callLines(ctx context.Context, t *turn, c cut) (string, error) 
 				var external []stoa.ExternalCall
 				if t.row.ToolCalls > 0 {
 					var err error
-					if external, err = tx.StepCalls(ctx, t.row.ID, s.Turn, s.Number); err != nil {
+					if external, err = tx.Work().StepCalls(ctx, t.row.ID, s.Turn, s.Number); err != nil {
 						return err
 					}
 				}

@@ -21,7 +21,7 @@ import (
 func confirmed(h *sessiontest.Fixture, c store.Connection, approval string, change ...func(*tool.Decision)) {
 	h.T.Helper()
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
+		rows, err := tx.Setup().ConnectionTools(ctx, c.AccountID, c.ID)
 		var decisions []tool.Decision
 		for _, row := range rows {
 			d := tool.Decision{

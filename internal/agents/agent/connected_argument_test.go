@@ -112,13 +112,13 @@ func TestARequestCarriesTheIDOfItsCall(t *testing.T) {
 				t.Cleanup(server.Close)
 				c := store.Connection{AccountID: h.Account.ID, SpaceID: h.Space(), Kind: kind, Name: "far", URL: server.URL}
 				h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-					if c, err = tx.InsertConnection(ctx, c); err != nil {
+					if c, err = tx.Setup().InsertConnection(ctx, c); err != nil {
 						return err
 					}
 					if kind == store.KindOpenAPI {
-						return tx.SetConnectionSource(ctx, c.AccountID, c.ID, orders)
+						return tx.Setup().SetConnectionSource(ctx, c.AccountID, c.ID, orders)
 					}
-					_, err = tx.EditConnection(ctx, c.AccountID, c.ID, func(c *store.Connection) error {
+					_, err = tx.Setup().EditConnection(ctx, c.AccountID, c.ID, func(c *store.Connection) error {
 						return tool.Describe(ctx, tx, c, `[{"name":"put","method":"PUT","path":"/orders/{reference}","parameters":{"properties":{"reference":{"type":"string","in":"path"},"text":{"type":"string","in":"body"}}}}]`)
 					})
 					return err

@@ -90,11 +90,11 @@ func (s *seller) connect(h *sessiontest.Fixture, kind string) store.Connection {
 	h.T.Helper()
 	c := store.Connection{AccountID: h.Account.ID, SpaceID: h.Space(), Kind: kind, Name: kind, URL: s.url, OnChange: store.OnChangeBlock, Limits: store.DefaultConnectionLimits}
 	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-		if c, err = tx.InsertConnection(ctx, c); err != nil {
+		if c, err = tx.Setup().InsertConnection(ctx, c); err != nil {
 			return err
 		}
 		if kind == store.KindOpenAPI {
-			return tx.SetConnectionSource(ctx, c.AccountID, c.ID, `{"openapi":"3.1.0","paths":{"/orders":{"post":{"operationId":"order"}}}}`)
+			return tx.Setup().SetConnectionSource(ctx, c.AccountID, c.ID, `{"openapi":"3.1.0","paths":{"/orders":{"post":{"operationId":"order"}}}}`)
 		}
 		return tool.Describe(ctx, tx, &c, `[{"name":"order","method":"POST","path":"/orders"}]`)
 	})
@@ -102,7 +102,7 @@ func (s *seller) connect(h *sessiontest.Fixture, kind string) store.Connection {
 		h.T.Fatal(err)
 	}
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
+		rows, err := tx.Setup().ConnectionTools(ctx, c.AccountID, c.ID)
 		if err != nil {
 			return err
 		}
@@ -125,12 +125,12 @@ func ordering(connections ...store.Connection) func(*stoa.Agent) {
 func hooked(h *sessiontest.Fixture) (events func() []string) {
 	var hook stoa.Webhook
 	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-		hook, err = tx.InsertWebhook(ctx, stoa.Webhook{AccountID: h.Account.ID, Events: []string{"*"}})
+		hook, err = tx.Operations().InsertWebhook(ctx, stoa.Webhook{AccountID: h.Account.ID, Events: []string{"*"}})
 		return err
 	})
 	return func() (types []string) {
 		err := h.Store.Read(h.T.Context(), func(tx *store.Tx) error {
-			list, _, err := tx.Deliveries(h.T.Context(), h.Account.ID, hook.ID, store.DeliveryFilter{}, store.Page{Limit: 100, Asc: true})
+			list, _, err := tx.Operations().Deliveries(h.T.Context(), h.Account.ID, hook.ID, store.DeliveryFilter{}, store.Page{Limit: 100, Asc: true})
 			for _, d := range list {
 				if strings.HasPrefix(d.Type, "connection.") {
 					types = append(types, d.Type)
@@ -173,7 +173,7 @@ func TestARefusedSecretOfHTTPIsWrittenDown(t *testing.T) {
 					t.Helper()
 					var now store.Connection
 					h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-						now, err = tx.Connection(ctx, h.Account.ID, c.ID)
+						now, err = tx.Setup().Connection(ctx, h.Account.ID, c.ID)
 						return err
 					})
 					return now.ErrorCode

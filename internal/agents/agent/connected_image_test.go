@@ -30,7 +30,7 @@ func TestAnAgentSeesImagesOfResults(t *testing.T) {
 		}
 		var steps []stoa.Step
 		err := h.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
-			steps, err = tx.Steps(t.Context(), got.ID, 1)
+			steps, err = tx.Work().Steps(t.Context(), got.ID, 1)
 			return err
 		})
 		if err != nil || len(steps) != 2 || len(steps[0].Results) != 1 {

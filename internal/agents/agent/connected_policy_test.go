@@ -24,7 +24,7 @@ import (
 func reviewed(h *sessiontest.Fixture, c store.Connection, name string, change func(*tool.Decision)) {
 	h.T.Helper()
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		rows, err := tx.NamedTools(ctx, c.AccountID, c.ID, []string{name})
+		rows, err := tx.Setup().NamedTools(ctx, c.AccountID, c.ID, []string{name})
 		if err != nil {
 			return err
 		}
@@ -293,7 +293,7 @@ func TestADisabledConnectionIsNotAsked(t *testing.T) {
 		sessiontest.Run(t, r)
 		enable := func(on bool) {
 			h.Write(func(ctx context.Context, tx *store.Tx) error {
-				_, err := tx.EditConnection(ctx, c.AccountID, c.ID, func(c *store.Connection) error { c.Disabled = !on; return nil })
+				_, err := tx.Setup().EditConnection(ctx, c.AccountID, c.ID, func(c *store.Connection) error { c.Disabled = !on; return nil })
 				return err
 			})
 		}
@@ -347,7 +347,7 @@ func TestADisabledConnectionIsNotAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Write(func(ctx context.Context, tx *store.Tx) error {
-			now, err := tx.Connection(ctx, c.AccountID, c.ID)
+			now, err := tx.Setup().Connection(ctx, c.AccountID, c.ID)
 			if now.CheckedAt.Year() == 1970 {
 				t.Error("it was not refreshed after it was switched on again")
 			}

@@ -50,7 +50,7 @@ func TestAModelIsToldThePinnedDefinitions(t *testing.T) {
 				})
 				var kept store.Connection
 				h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-					kept, err = tx.Connection(ctx, h.Account.ID, c.ID)
+					kept, err = tx.Setup().Connection(ctx, h.Account.ID, c.ID)
 					return err
 				})
 				if kept.Instructions != fakemcp.Instructions {

@@ -43,12 +43,12 @@ func TestASecretThatCannotBeUsedWithholdsTools(t *testing.T) {
 			t.Helper()
 			h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
 				if secret.ID == "" {
-					secret, err = tx.InsertSecret(ctx, store.Secret{ID: stoa.NewID("sec"), AccountID: h.Account.ID, Name: "far", Kind: store.SecretBearer, Origin: strings.TrimSuffix(f.URL, "/"), Version: 1, Sealed: "x"})
+					secret, err = tx.Setup().InsertSecret(ctx, store.Secret{ID: stoa.NewID("sec"), AccountID: h.Account.ID, Name: "far", Kind: store.SecretBearer, Origin: strings.TrimSuffix(f.URL, "/"), Version: 1, Sealed: "x"})
 				}
 				if err != nil {
 					return err
 				}
-				_, err = tx.SetSecret(ctx, h.Account.ID, secret.ID, func(s *store.Secret) error {
+				_, err = tx.Setup().SetSecret(ctx, h.Account.ID, secret.ID, func(s *store.Secret) error {
 					s.ExpiresAt = until
 					return right.Seal(s, "correct-horse-battery")
 				})

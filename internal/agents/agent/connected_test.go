@@ -31,7 +31,7 @@ func connect(h *sessiontest.Fixture, f *fakemcp.Server, name string, change ...f
 		fn(&c)
 	}
 	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-		c, err = tx.InsertConnection(ctx, c)
+		c, err = tx.Setup().InsertConnection(ctx, c)
 		return err
 	})
 	if _, err := h.Tools.Refresh(h.T.Context(), h.Account.ID, c.ID); err != nil {
@@ -45,7 +45,7 @@ func connect(h *sessiontest.Fixture, f *fakemcp.Server, name string, change ...f
 func approve(h *sessiontest.Fixture, c store.Connection, approval string) {
 	h.T.Helper()
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
+		rows, err := tx.Setup().ConnectionTools(ctx, c.AccountID, c.ID)
 		var decisions []tool.Decision
 		for _, row := range rows {
 			decisions = append(decisions, tool.Decision{Name: row.Name, SHA256: row.SHA256, Approve: true, Approval: approval, Effects: effectsOf[row.Name]})
@@ -187,7 +187,7 @@ func TestWhatIsNotApprovedIsWithheldAndNamed(t *testing.T) {
 	check("far__act changed", "far__echo missing")
 	approve := func(name, approval string) {
 		h.Write(func(ctx context.Context, tx *store.Tx) error {
-			rows, err := tx.NamedTools(ctx, h.Account.ID, c.ID, []string{name})
+			rows, err := tx.Setup().NamedTools(ctx, h.Account.ID, c.ID, []string{name})
 			if err == nil {
 				err = tool.Review(ctx, tx, h.Account.ID, c.ID, []tool.Decision{{Name: name, SHA256: rows[0].SHA256, Approve: approval != "", Approval: approval, Effects: effectsOf[name]}})
 			}
@@ -209,6 +209,6 @@ func TestWhatIsNotApprovedIsWithheldAndNamed(t *testing.T) {
 	if s := h.Until(r, visitor, stoa.SessionCompleted); !slices.Contains(withheld(s), "far__read visitor") || len(f.Calls()) != 4 {
 		t.Errorf("a visitor's withholds %q after %d calls", withheld(s), len(f.Calls()))
 	}
-	h.Write(func(ctx context.Context, tx *store.Tx) error { return tx.DeleteConnection(ctx, h.Account.ID, c.ID) })
+	h.Write(func(ctx context.Context, tx *store.Tx) error { return tx.Setup().DeleteConnection(ctx, h.Account.ID, c.ID) })
 	check("__read missing", "__put missing", "__act missing", "__echo missing")
 }

@@ -165,7 +165,7 @@ func TestFaultsBeforeARequestIsSent(t *testing.T) {
 	})
 	var now store.Connection
 	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-		now, err = tx.Connection(ctx, h.Account.ID, agents["name"+fakemcp.Act].Tools[0].ConnectionID)
+		now, err = tx.Setup().Connection(ctx, h.Account.ID, agents["name"+fakemcp.Act].Tools[0].ConnectionID)
 		return err
 	})
 	if now.ErrorCode != "" {

@@ -22,7 +22,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 	var external []stoa.OfferedTool
 	var access stoa.DriveAccess
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
-		agent, err = tx.Agent(ctx, c.Account.ID, req.AgentID)
+		agent, err = tx.Setup().Agent(ctx, c.Account.ID, req.AgentID)
 		if err == nil && req.Draft != nil {
 			err = req.Draft(&agent)
 		}

@@ -330,7 +330,7 @@ func chargesOf(t *testing.T, h *sessiontest.Fixture, r *sessiontest.Service, s s
 	t.Helper()
 	if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
 		for n := int64(1); ; n++ {
-			c, found, err := tx.ChargeByID(t.Context(), stoa.StepID(s.ID, 1, n))
+			c, found, err := tx.Books().ChargeByID(t.Context(), stoa.StepID(s.ID, 1, n))
 			if err != nil || !found {
 				return err
 			}
@@ -445,7 +445,7 @@ func TestReceiptsSayWhyThePrefixBroke(t *testing.T) {
 	upgrade := func(fn func(a *stoa.Agent)) {
 		t.Helper()
 		h.Write(func(ctx context.Context, tx *store.Tx) error {
-			_, err := tx.EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { fn(a); return nil })
+			_, err := tx.Setup().EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { fn(a); return nil })
 			if err == nil {
 				_, err = r.Upgrade(ctx, tx, h.Caller(), a.ID, s.ID)
 			}
@@ -506,7 +506,7 @@ func TestReceiptsSayThatAnotherModelOrRouteServed(t *testing.T) {
 	say("another provider")
 	say("the same provider")
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { a.Model = "gamma-6-luna"; return nil })
+		_, err := tx.Setup().EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { a.Model = "gamma-6-luna"; return nil })
 		if err == nil {
 			_, err = r.Upgrade(ctx, tx, h.Caller(), a.ID, s.ID)
 		}

@@ -106,17 +106,17 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 		r := h.Service(shared)
 		s := h.Begin(r, a, "hello")
 		h.Write(func(ctx context.Context, tx *store.Tx) error { // another process had claimed it
-			if err := tx.BeginRunner(ctx, "runner_other"); err != nil {
+			if err := tx.Work().BeginRunner(ctx, "runner_other"); err != nil {
 				return err
 			}
-			row, err := tx.LockSession(ctx, h.Account.ID, a.ID, s.ID)
+			row, err := tx.Work().LockSession(ctx, h.Account.ID, a.ID, s.ID)
 			if err != nil {
 				return err
 			}
 			row.Status, row.Turn.Status, row.Owner, row.Fence = stoa.SessionRunning, stoa.SessionRunning, "runner_other", 1
 			row.Turn.Attempt, row.Turn.StartedAt, row.Turn.DeadlineAt = 1, tx.Now, tx.Now.Add(time.Minute)
 			row.DueAt = row.Turn.DeadlineAt
-			return tx.SaveSession(ctx, &row)
+			return tx.Work().SaveSession(ctx, &row)
 		})
 		sessiontest.Run(t, r)
 		other := h.Begin(r, a, "another") // the worker that runs this has processed the first
@@ -126,7 +126,7 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 		if got, err := r.Get(t.Context(), h.Account.ID, a.ID, s.ID); err != nil || got.Turn.Attempt != 1 {
 			t.Fatalf("it was taken from a living worker: attempt %d, %v", got.Turn.Attempt, err)
 		}
-		h.Write(func(ctx context.Context, tx *store.Tx) error { return tx.EndRunner(ctx, "runner_other") })
+		h.Write(func(ctx context.Context, tx *store.Tx) error { return tx.Work().EndRunner(ctx, "runner_other") })
 		<-begun
 		goOn <- struct{}{}
 		if got := h.Until(r, s, stoa.SessionCompleted); got.Turn.Attempt != 2 {
@@ -170,7 +170,7 @@ func TestASessionThatNobodyRunsIsTakenBack(t *testing.T) {
 		other := h.Begin(r, a, "ask: Well?")
 		h.Until(r, other, stoa.SessionWaiting)
 		h.Write(func(ctx context.Context, tx *store.Tx) error {
-			row, err := tx.LockSession(ctx, h.Account.ID, a.ID, other.ID)
+			row, err := tx.Work().LockSession(ctx, h.Account.ID, a.ID, other.ID)
 			if err != nil {
 				return err
 			}
@@ -180,7 +180,7 @@ func TestASessionThatNobodyRunsIsTakenBack(t *testing.T) {
 			}
 			row.Status, row.Turn.Status, row.Owner, row.DueAt = stoa.SessionRunning, stoa.SessionRunning, owner, tx.Now.Add(time.Hour)
 			row.Turn.DeadlineAt, row.Pending = row.DueAt, nil
-			return tx.SaveSession(ctx, &row)
+			return tx.Work().SaveSession(ctx, &row)
 		})
 		at := time.Now()
 		untilLong(h, r, other, stoa.SessionWaiting) // it asks again, for the call is still open

@@ -342,7 +342,7 @@ func (w *Worker) fillResult(ctx context.Context, t *turn, p *stoa.Part) error {
 	err := w.store.Read(ctx, func(tx *store.Tx) error {
 		parts = parts[:1]
 		for _, s := range r.Images {
-			content, err := tx.ResultImage(ctx, t.row.ID, t.row.Turn.Number, s)
+			content, err := tx.Work().ResultImage(ctx, t.row.ID, t.row.Turn.Number, s)
 			if err != nil {
 				return err
 			}

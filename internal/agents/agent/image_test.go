@@ -48,7 +48,7 @@ func TestAnAgentSeesImagesOfItsDrive(t *testing.T) {
 		}
 		var steps []stoa.Step
 		err := h.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
-			steps, err = tx.Steps(t.Context(), s.ID, 1)
+			steps, err = tx.Work().Steps(t.Context(), s.ID, 1)
 			return err
 		})
 		if err != nil || len(steps) != 2 {

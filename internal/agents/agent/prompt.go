@@ -392,7 +392,7 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 	fixed := rest.build()
 	total := fixed.EstimateInput()
 	for before := row.Turn.Number; total <= window; {
-		page, err := tx.PastTurns(ctx, row.ID, p.from, before, row.Turn.MessageID, pastBatch)
+		page, err := tx.Work().PastTurns(ctx, row.ID, p.from, before, row.Turn.MessageID, pastBatch)
 		if err != nil {
 			return err
 		}
@@ -400,7 +400,7 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 			break
 		}
 		before = page[len(page)-1].Number
-		steps, err := tx.StepsOf(ctx, row.ID, before, page[0].Number)
+		steps, err := tx.Work().StepsOf(ctx, row.ID, before, page[0].Number)
 		if err != nil {
 			return err
 		}

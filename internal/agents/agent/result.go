@@ -88,7 +88,7 @@ func (w *Worker) readResult(ctx context.Context, t *turn, call stoa.ToolCall) (s
 	}
 	var c stoa.ExternalCall
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.ToolCall(ctx, t.row.AccountID, in.CallID)
+		c, err = tx.Work().ToolCall(ctx, t.row.AccountID, in.CallID)
 		return err
 	})
 	if err != nil && stoa.CodeOf(err) != stoa.CodeToolCallNotFound {

@@ -44,7 +44,7 @@ func all(ctx context.Context, sweep func(context.Context) (int, error)) error {
 func (w *Worker) pendingWork(ctx context.Context) (store.PendingWork, error) {
 	var p store.PendingWork
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
-		p, err = tx.PendingWork(ctx)
+		p, err = tx.Work().PendingWork(ctx)
 		return err
 	})
 	if err != nil {
@@ -81,7 +81,7 @@ func (w *Worker) pendingWork(ctx context.Context) (store.PendingWork, error) {
 func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 	n := 0
 	err := w.store.Write(ctx, func(tx *store.Tx) error {
-		refs, err := tx.Orphans(ctx, sweepBatch)
+		refs, err := tx.Work().Orphans(ctx, sweepBatch)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 			if t.Row.Status != stoa.SessionRunning {
 				return false, nil
 			}
-			alive, err := tx.RunnerAlive(ctx, t.Row.Owner)
+			alive, err := tx.Work().RunnerAlive(ctx, t.Row.Owner)
 			if err != nil || alive {
 				return false, err
 			}
@@ -109,7 +109,7 @@ func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 func (w *Worker) sweepStrays(ctx context.Context) error {
 	var owned, strays []store.Ref
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
-		owned, err = tx.SessionsOf(ctx, w.id)
+		owned, err = tx.Work().SessionsOf(ctx, w.id)
 		return err
 	})
 	w.mu.Lock()
@@ -140,7 +140,7 @@ func (w *Worker) sweepStrays(ctx context.Context) error {
 func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 	n := 0
 	err := w.store.Write(ctx, func(tx *store.Tx) error {
-		refs, err := tx.DueSessions(ctx, sweepBatch)
+		refs, err := tx.Work().DueSessions(ctx, sweepBatch)
 		if err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func (w *Worker) cancelLoop(ctx context.Context, over <-chan struct{}) {
 		}
 		var cancelled []string
 		if err := w.store.Read(reading, func(tx *store.Tx) (err error) {
-			cancelled, err = tx.CancelledOf(reading, w.id)
+			cancelled, err = tx.Work().CancelledOf(reading, w.id)
 			return err
 		}); err != nil {
 			w.report(ctx, "the cancelled sessions could not be read", err)

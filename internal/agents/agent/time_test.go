@@ -163,12 +163,12 @@ func TestATurnThatFindsNoPlaceFails(t *testing.T) {
 		}
 		// The queue is served in order, so hello is next; put it behind the others.
 		h.Write(func(ctx context.Context, tx *store.Tx) error {
-			row, err := tx.LockSession(ctx, h.Account.ID, a.ID, waiting.ID)
+			row, err := tx.Work().LockSession(ctx, h.Account.ID, a.ID, waiting.ID)
 			if err != nil {
 				return err
 			}
 			row.WakeAt = tx.Now.Add(2 * time.Second)
-			return tx.SaveSession(ctx, &row)
+			return tx.Work().SaveSession(ctx, &row)
 		})
 		got := untilLong(h, r, waiting, stoa.SessionFailed)
 		if got.Turn.Failure.Code != "queue_timeout" || got.Turn.FinishedAt.Sub(got.CreatedAt) > time.Hour+2*time.Second {
@@ -248,14 +248,14 @@ func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 		running, fresh, queued := h.Begin(r, a, "one"), h.Begin(r, a, "two"), h.Begin(r, a, "three")
 		h.Write(func(ctx context.Context, tx *store.Tx) error { // the state that a killed process leaves
 			for id, d := range map[string]time.Duration{running.ID: time.Minute, fresh.ID: 3 * time.Hour} {
-				row, err := tx.LockSession(ctx, h.Account.ID, a.ID, id)
+				row, err := tx.Work().LockSession(ctx, h.Account.ID, a.ID, id)
 				if err != nil {
 					return err
 				}
 				row.Status, row.Turn.Status, row.Owner, row.Fence = stoa.SessionRunning, stoa.SessionRunning, "runner_dead", 1
 				row.Turn.StartedAt, row.Turn.DeadlineAt = tx.Now, tx.Now.Add(d)
 				row.DueAt = row.Turn.DeadlineAt
-				if err := tx.SaveSession(ctx, &row); err != nil {
+				if err := tx.Work().SaveSession(ctx, &row); err != nil {
 					return err
 				}
 			}

@@ -84,13 +84,13 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		}
 		t.caller = &caller
 		if row.Trigger.Type == "embed" {
-			e, _, err := tx.EmbedByID(ctx, row.Trigger.ID)
+			e, _, err := tx.Setup().EmbedByID(ctx, row.Trigger.ID)
 			if err != nil {
 				return err
 			}
 			t.embed = cmp.Or(e.TagID, row.Trigger.ID)
 		}
-		c, err := tx.SessionConfig(ctx, row)
+		c, err := tx.Work().SessionConfig(ctx, row)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			t.compactAt = max(c.CompactAt, 0)
 		}
 		if row.Steps > 0 {
-			text, err := tx.SessionView(ctx, row.AccountID, row.ID)
+			text, err := tx.Work().SessionView(ctx, row.AccountID, row.ID)
 			if err == nil {
 				p.view, err = readView(text)
 			}
@@ -111,7 +111,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			}
 		}
 		if row.Compacted > 0 {
-			if p.newest, p.summary, err = tx.Compactions(ctx, row.ID); err != nil {
+			if p.newest, p.summary, err = tx.Work().Compactions(ctx, row.ID); err != nil {
 				return err
 			}
 		}
@@ -121,40 +121,40 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if err := w.offer(ctx, tx, t, c.Tools); err != nil {
 			return err
 		}
-		if message, _, err = tx.Message(ctx, row.ID, row.Turn.MessageID); err != nil {
+		if message, _, err = tx.Work().Message(ctx, row.ID, row.Turn.MessageID); err != nil {
 			return err
 		}
-		if p.attachments, err = tx.Attachments(ctx, row.ID); err != nil {
+		if p.attachments, err = tx.Work().Attachments(ctx, row.ID); err != nil {
 			return err
 		}
 		if len(message.Attachments) > 0 {
-			if attached, err = tx.Attached(ctx, row.ID, message.ID); err != nil {
+			if attached, err = tx.Work().Attached(ctx, row.ID, message.ID); err != nil {
 				return err
 			}
 		}
 		p.sees = w.sees(p.model, caller.Plan)
 		if row.Steps > 0 {
-			if p.steps, err = tx.Steps(ctx, row.ID, row.Turn.Number); err != nil {
+			if p.steps, err = tx.Work().Steps(ctx, row.ID, row.Turn.Number); err != nil {
 				return err
 			}
 		}
 		if row.ToolCalls > 0 && p.openCalls() {
-			if t.calls, err = tx.StepCalls(ctx, row.ID, row.Turn.Number, t.last().Number); err != nil {
+			if t.calls, err = tx.Work().StepCalls(ctx, row.ID, row.Turn.Number, t.last().Number); err != nil {
 				return err
 			}
-			rules, err := tx.SessionRules(ctx, row.AccountID, row.ID)
+			rules, err := tx.Work().SessionRules(ctx, row.AccountID, row.ID)
 			if err != nil {
 				return err
 			}
 			session.Remember(t.calls, rules)
 		}
 		if row.ToolCalls > 0 {
-			if p.cut, err = tx.HasLongResult(ctx, row.ID, w.cfg.ToolOutput); err != nil {
+			if p.cut, err = tx.Setup().HasLongResult(ctx, row.ID, w.cfg.ToolOutput); err != nil {
 				return err
 			}
 		}
 		if row.ToolCalls > 0 && row.Turn.Number > 1 {
-			if p.actions, err = tx.Actions(ctx, row.ID, row.Turn.Number, maxRead); err != nil {
+			if p.actions, err = tx.Work().Actions(ctx, row.ID, row.Turn.Number, maxRead); err != nil {
 				return err
 			}
 			slices.Reverse(p.actions)

@@ -111,7 +111,7 @@ func TestAShownSessionLosesTheDriveMidway(t *testing.T) {
 		id := stoa.NewID("ses")
 		show = func() {
 			h.Write(func(ctx context.Context, tx *store.Tx) error {
-				_, err := tx.InsertEmbed(ctx, stoa.Embed{ID: stoa.NewID("emb"), AccountID: a.AccountID, AgentID: a.ID, Kind: stoa.EmbedSession, ChatID: id}, "", "")
+				_, err := tx.Setup().InsertEmbed(ctx, stoa.Embed{ID: stoa.NewID("emb"), AccountID: a.AccountID, AgentID: a.ID, Kind: stoa.EmbedSession, ChatID: id}, "", "")
 				return err
 			})
 		}

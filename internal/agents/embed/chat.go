@@ -56,14 +56,14 @@ func problemOf(code stoa.Code, retryable bool) Problem {
 
 // begun returns the session of a chat; nil before its first message.
 func begun(ctx context.Context, tx *store.Tx, e stoa.Embed) (*store.SessionRow, error) {
-	row, err := tx.Session(ctx, e.AccountID, e.AgentID, e.ChatID)
+	row, err := tx.Work().Session(ctx, e.AccountID, e.AgentID, e.ChatID)
 	if err == nil {
 		return &row, nil
 	}
 	if stoa.CodeOf(err) != stoa.CodeSessionNotFound {
 		return nil, err
 	}
-	_, was, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID)
+	_, was, found, chatErr := tx.Setup().EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID)
 	if chatErr != nil {
 		return nil, chatErr
 	}
@@ -97,7 +97,7 @@ func (s *Embeds) Chat(ctx context.Context, who Visitor) (chat Chat, err error) {
 // view returns the visitor's view. A message that is still being written has no text: its
 // pieces are among the events after LastSeq.
 func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
-	e, _, err := tx.EmbedByID(ctx, who.Embed.ID) // its counters may have changed
+	e, _, err := tx.Setup().EmbedByID(ctx, who.Embed.ID) // its counters may have changed
 	if err != nil {
 		return Chat{}, err
 	}
@@ -121,7 +121,7 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 			p := problemOf(f.Code, f.Retryable)
 			out.Problem = &p
 		}
-		if out.Messages, out.HasEarlier, err = tx.Messages(ctx, row.ID, 0, pageMessages, true); err != nil {
+		if out.Messages, out.HasEarlier, err = tx.Work().Messages(ctx, row.ID, 0, pageMessages, true); err != nil {
 			return out, err
 		}
 		slices.Reverse(out.Messages)
@@ -203,7 +203,7 @@ func (s *Embeds) Upload(ctx context.Context, tx *store.Tx, who Visitor, u stoa.U
 	if e.TagID != "" {
 		u.TagID, u.Network = e.TagID, networkOf(e.AccountID, who.address)
 	}
-	if u, err = tx.InsertUpload(ctx, u, store.VisitorQuota{Files: e.Attachments.MaxFiles, Bytes: bytes, Silent: row == nil && e.TagID != ""}); err != nil {
+	if u, err = tx.Work().InsertUpload(ctx, u, store.VisitorQuota{Files: e.Attachments.MaxFiles, Bytes: bytes, Silent: row == nil && e.TagID != ""}); err != nil {
 		return u, err
 	}
 	if err := count(ctx, tx, e.ID, row, false); err != nil {
@@ -225,7 +225,7 @@ func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req sess
 	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && row.Pending.OfOwner()
 	if err == nil && row != nil && !ofOwner { // it may be an earlier input
 		var in stoa.Input
-		in, _, err = tx.Input(ctx, row.ID, req.InputID)
+		in, _, err = tx.Work().Input(ctx, row.ID, req.InputID)
 		ofOwner, decides = in.OfOwner(), in.Kind == stoa.InputToolConfirmation
 	}
 	if err == nil && ofOwner {
@@ -250,7 +250,7 @@ func (s *Embeds) Retry(ctx context.Context, tx *store.Tx, who Visitor) (Chat, er
 	return s.send(ctx, tx, who, false, nil, func() error {
 		_, err := s.cfg.Sessions.Retry(ctx, tx, who.Caller, e.AgentID, e.ChatID, false)
 		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
-			if _, was, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID); chatErr == nil && found && !was {
+			if _, was, found, chatErr := tx.Setup().EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID); chatErr == nil && found && !was {
 				err = stoa.Errorf(stoa.CodeSessionFinished, "There is no message yet whose answer could be retried.")
 			}
 		}
@@ -282,7 +282,7 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 	}
 	verb, begins := other, false
 	if row == nil {
-		if begins, err = tx.BeginEmbedChat(ctx, e.AccountID, e.ChatID); err != nil {
+		if begins, err = tx.Setup().BeginEmbedChat(ctx, e.AccountID, e.ChatID); err != nil {
 			return Chat{}, err
 		}
 	}
@@ -309,7 +309,7 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 	if e.MaxCredits > 0 {
 		most = e.SpentBefore + e.MaxCredits
 	}
-	if err := tx.ServeVisitor(ctx, e.AccountID, e.ChatID, lineOf(e), most); err != nil {
+	if err := tx.Setup().ServeVisitor(ctx, e.AccountID, e.ChatID, lineOf(e), most); err != nil {
 		return Chat{}, err
 	}
 	return view(ctx, tx, who)
@@ -320,7 +320,7 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 // CodeEmbedLimit, unless the message decides about a call. row is its chat; nil before the
 // first message.
 func count(ctx context.Context, tx *store.Tx, id string, row *store.SessionRow, decides bool) error {
-	e, found, err := tx.LockEmbed(ctx, id)
+	e, found, err := tx.Setup().LockEmbed(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -340,5 +340,5 @@ func count(ctx context.Context, tx *store.Tx, id string, row *store.SessionRow, 
 		wait := max(time.Second, time.Minute-tx.Now.Sub(recent[len(recent)-e.MessagesPerMinute]))
 		return stoa.Errorf(stoa.CodeEmbedLimit, "At most %d messages can be sent per minute. Try again in %d seconds.", e.MessagesPerMinute, (wait+time.Second-1)/time.Second).After(wait)
 	}
-	return tx.SendUnderEmbed(ctx, e, append(recent, tx.Now))
+	return tx.Setup().SendUnderEmbed(ctx, e, append(recent, tx.Now))
 }

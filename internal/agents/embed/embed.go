@@ -240,7 +240,7 @@ func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket,
 	if e.Kind == stoa.EmbedSession {
 		e.ExpiresAt, e.ChatExpiresAt = time.Time{}, tx.Now.Add(e.ChatLife)
 	}
-	if err := tx.PurgeEmbeds(ctx, tx.Now.Add(-keptFor), purgedAtOne); err != nil {
+	if err := tx.Setup().PurgeEmbeds(ctx, tx.Now.Add(-keptFor), purgedAtOne); err != nil {
 		return e, err
 	}
 	if err := checkLogo(ctx, tx, e.AccountID, e.EmbedLook); err != nil {
@@ -249,7 +249,7 @@ func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket,
 	if err := joinChat(ctx, tx, &e); err != nil {
 		return e, err
 	}
-	return tx.InsertEmbed(ctx, e, ticket, visitor)
+	return tx.Setup().InsertEmbed(ctx, e, ticket, visitor)
 }
 
 // joinChat sets the embed's chat: a new one, or the one that its owner named, if that is a
@@ -258,15 +258,15 @@ func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket,
 func joinChat(ctx context.Context, tx *store.Tx, e *stoa.Embed) error {
 	if e.ChatID == "" {
 		e.ChatID = stoa.NewID("ses")
-		return tx.InsertEmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID, e.ExternalUserID)
+		return tx.Setup().InsertEmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID, e.ExternalUserID)
 	}
 	user := ""
-	row, err := tx.Session(ctx, e.AccountID, e.AgentID, e.ChatID)
+	row, err := tx.Work().Session(ctx, e.AccountID, e.AgentID, e.ChatID)
 	switch {
 	case err == nil:
 		user, e.SpentBefore = row.ExternalUserID, row.Spent
 		if row.Trigger.Type != "embed" {
-			key, err := tx.Key(ctx, e.AccountID, e.KeyID)
+			key, err := tx.People().Key(ctx, e.AccountID, e.KeyID)
 			if err != nil {
 				return err
 			}
@@ -278,7 +278,7 @@ func joinChat(ctx context.Context, tx *store.Tx, e *stoa.Embed) error {
 			return stoa.Errorf(stoa.CodeInvalidValue, "A session of mode %q cannot be continued.", row.Mode).At("chatSessionId")
 		}
 	case stoa.CodeOf(err) == stoa.CodeSessionNotFound:
-		reserved, begun, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID)
+		reserved, begun, found, chatErr := tx.Setup().EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID)
 		if chatErr != nil {
 			return chatErr
 		}
@@ -301,13 +301,13 @@ func (s *Embeds) Refresh(ctx context.Context, tx *store.Tx, accountID, agentID, 
 	if _, _, err = embeddable(ctx, tx, accountID, agentID); err != nil {
 		return out, t, err
 	}
-	if out.Embed, err = tx.Embed(ctx, accountID, agentID, stoa.EmbedSession, id); err != nil {
+	if out.Embed, err = tx.Setup().Embed(ctx, accountID, agentID, stoa.EmbedSession, id); err != nil {
 		return out, t, err
 	}
 	if t, err = newToken(ctx, tx, out.Embed); err != nil {
 		return out, t, err
 	}
-	out.Refused, err = tx.Refusals(ctx, id)
+	out.Refused, err = tx.Setup().Refusals(ctx, id)
 	return out, t, err
 }
 
@@ -320,13 +320,13 @@ type Stored struct {
 // Get returns an embed of an account's agent.
 func (s *Embeds) Get(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) (out Stored, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if _, err = tx.Agent(ctx, accountID, agentID); err != nil {
+		if _, err = tx.Setup().Agent(ctx, accountID, agentID); err != nil {
 			return err
 		}
-		if out.Embed, err = tx.Embed(ctx, accountID, agentID, kind, id); err != nil {
+		if out.Embed, err = tx.Setup().Embed(ctx, accountID, agentID, kind, id); err != nil {
 			return err
 		}
-		out.Refused, err = tx.Refusals(ctx, id)
+		out.Refused, err = tx.Setup().Refusals(ctx, id)
 		return err
 	})
 	return out, err
@@ -336,17 +336,17 @@ func (s *Embeds) Get(ctx context.Context, accountID, agentID string, kind stoa.E
 func (s *Embeds) List(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, text string, p store.Page) (list []Stored, next store.Cursor, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		list = nil
-		if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
+		if _, err := tx.Setup().Agent(ctx, accountID, agentID); err != nil {
 			return err
 		}
 		var embeds []stoa.Embed
-		if embeds, next, err = tx.Embeds(ctx, accountID, agentID, kind, text, p); err != nil {
+		if embeds, next, err = tx.Setup().Embeds(ctx, accountID, agentID, kind, text, p); err != nil {
 			return err
 		}
 		for _, e := range embeds {
 			var refused []store.Refusal
 			if e.Refused > 0 { // most embeds have none, and each lookup is a round trip
-				if refused, err = tx.Refusals(ctx, e.ID); err != nil {
+				if refused, err = tx.Setup().Refusals(ctx, e.ID); err != nil {
 					return err
 				}
 			}
@@ -359,7 +359,7 @@ func (s *Embeds) List(ctx context.Context, accountID, agentID string, kind stoa.
 
 // Revoke ends an embed and its tokens; [stoa.CodeNotFound] if it does not exist.
 func (s *Embeds) Revoke(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) error {
-	return s.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.RevokeEmbed(ctx, accountID, agentID, kind, id) })
+	return s.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().RevokeEmbed(ctx, accountID, agentID, kind, id) })
 }
 
 // A PageView contains the data that the chat page needs before its ticket is exchanged.
@@ -374,12 +374,12 @@ type PageView struct {
 // exist.
 func (s *Embeds) Page(ctx context.Context, id string) (v PageView, found bool, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		e, there, err := tx.EmbedByID(ctx, id)
+		e, there, err := tx.Setup().EmbedByID(ctx, id)
 		v, found = PageView{Origins: e.Origins, Theme: e.Theme, Logo: e.Logo, OfTag: e.TagID != ""}, there && e.Kind == stoa.EmbedURL
 		if err != nil || !v.OfTag {
 			return err
 		}
-		t, there, err := tx.EmbedTagByID(ctx, e.TagID)
+		t, there, err := tx.Setup().EmbedTagByID(ctx, e.TagID)
 		if v.Origins, v.Theme, v.Accent, v.Logo = t.Origins, t.Theme, t.Accent, t.Logo; !there {
 			found = false
 		}

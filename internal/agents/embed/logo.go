@@ -44,13 +44,13 @@ func (s *Embeds) CreateLogo(ctx context.Context, tx *store.Tx, accountID, conten
 	if err != nil {
 		return l, err
 	}
-	return tx.InsertEmbedLogo(ctx, stoa.EmbedLogo{AccountID: accountID, MimeType: m.Type, Bytes: int64(len(data)), Width: m.Width, Height: m.Height}, m.Base64)
+	return tx.Setup().InsertEmbedLogo(ctx, stoa.EmbedLogo{AccountID: accountID, MimeType: m.Type, Bytes: int64(len(data)), Width: m.Width, Height: m.Height}, m.Base64)
 }
 
 // Logos returns a page of the logos of an account.
 func (s *Embeds) Logos(ctx context.Context, accountID string, p store.Page) (list []stoa.EmbedLogo, more bool, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		list, more, err = tx.EmbedLogos(ctx, accountID, p)
+		list, more, err = tx.Setup().EmbedLogos(ctx, accountID, p)
 		return err
 	})
 	return list, more, err
@@ -73,7 +73,7 @@ func (s *Embeds) Logo(ctx context.Context, id, address string) (mimeType string,
 	}
 	content := ""
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		mimeType, content, err = tx.EmbedLogoContent(ctx, id)
+		mimeType, content, err = tx.Setup().EmbedLogoContent(ctx, id)
 		return err
 	})
 	if err != nil {
@@ -101,7 +101,7 @@ func checkLogo(ctx context.Context, tx *store.Tx, accountID string, l stoa.Embed
 	if l.Logo == "" {
 		return nil
 	}
-	_, err := tx.EmbedLogo(ctx, accountID, l.Logo)
+	_, err := tx.Setup().EmbedLogo(ctx, accountID, l.Logo)
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
 		err = stoa.Errorf(stoa.CodeInvalidValue, "This account has no logo %q. Upload one with POST /api/v1/embed-logos.", l.Logo).At("logo")
 	}

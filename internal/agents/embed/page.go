@@ -111,7 +111,7 @@ func (s *Embeds) CheckExchange(ctx context.Context, id string, page Page) error 
 	if stoa.IsID("emu", id) {
 		found := false
 		err := s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			_, found, err = tx.EmbedByID(ctx, id)
+			_, found, err = tx.Setup().EmbedByID(ctx, id)
 			return err
 		})
 		if err == nil && found {
@@ -130,7 +130,7 @@ func (s *Embeds) MayRead(ctx context.Context, chatID string, page Page) (origin 
 	}
 	found := false
 	err := s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		_, found, err = tx.EmbedListing(ctx, chatID, patterns)
+		_, found, err = tx.Setup().EmbedListing(ctx, chatID, patterns)
 		return err
 	})
 	if err != nil || !found {
@@ -144,7 +144,7 @@ func (s *Embeds) RefuseForChat(ctx context.Context, chatID string, page Page) {
 	var id string
 	var found bool
 	err := s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		id, found, err = tx.EmbedOfChat(ctx, chatID)
+		id, found, err = tx.Setup().EmbedOfChat(ctx, chatID)
 		return err
 	})
 	if err == nil && found {
@@ -165,7 +165,7 @@ func (s *Embeds) refuse(ctx context.Context, embedID string, page Page) {
 			origin = "(not an origin)"
 		}
 	}
-	err := s.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.RefuseOrigin(ctx, embedID, origin) })
+	err := s.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().RefuseOrigin(ctx, embedID, origin) })
 	if err != nil {
 		s.cfg.Logger.Warn("a refused origin could not be recorded", "embed", embedID, "error", err)
 	}

@@ -89,17 +89,17 @@ func (s *Embeds) CreateTag(ctx context.Context, tx *store.Tx, c stoa.Caller, age
 	if err = checkLogo(ctx, tx, t.AccountID, t.EmbedLook); err != nil {
 		return out, err
 	}
-	out.EmbedTag, err = tx.InsertEmbedTag(ctx, t)
+	out.EmbedTag, err = tx.Setup().InsertEmbedTag(ctx, t)
 	return out, err
 }
 
 // EditTag lets change modify a script tag's settings and whether it is enabled. A tag that is
 // enabled again belongs to the caller's key.
 func (s *Embeds) EditTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, change func(t *stoa.EmbedTag, r *TagRequest, enabled *bool) error) (out StoredTag, err error) {
-	if _, err = tx.Agent(ctx, c.Account.ID, agentID); err != nil {
+	if _, err = tx.Setup().Agent(ctx, c.Account.ID, agentID); err != nil {
 		return out, err
 	}
-	out.EmbedTag, err = tx.EditEmbedTag(ctx, c.Account.ID, agentID, id, func(t *stoa.EmbedTag) error {
+	out.EmbedTag, err = tx.Setup().EditEmbedTag(ctx, c.Account.ID, agentID, id, func(t *stoa.EmbedTag) error {
 		r, was := settings(*t), t.Disabled == ""
 		enabled := was
 		if err := change(t, &r, &enabled); err != nil {
@@ -117,7 +117,7 @@ func (s *Embeds) EditTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 		return checkLogo(ctx, tx, t.AccountID, t.EmbedLook)
 	})
 	if err == nil {
-		out.Refused, err = tx.Refusals(ctx, id)
+		out.Refused, err = tx.Setup().Refusals(ctx, id)
 	}
 	return out, err
 }
@@ -125,13 +125,13 @@ func (s *Embeds) EditTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 // Tag returns a script tag of an account's agent.
 func (s *Embeds) Tag(ctx context.Context, accountID, agentID, id string) (out StoredTag, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if _, err = tx.Agent(ctx, accountID, agentID); err != nil {
+		if _, err = tx.Setup().Agent(ctx, accountID, agentID); err != nil {
 			return err
 		}
-		if out.EmbedTag, err = tx.EmbedTag(ctx, accountID, agentID, id); err != nil {
+		if out.EmbedTag, err = tx.Setup().EmbedTag(ctx, accountID, agentID, id); err != nil {
 			return err
 		}
-		out.Refused, err = tx.Refusals(ctx, id)
+		out.Refused, err = tx.Setup().Refusals(ctx, id)
 		return err
 	})
 	return out, err
@@ -141,17 +141,17 @@ func (s *Embeds) Tag(ctx context.Context, accountID, agentID, id string) (out St
 func (s *Embeds) Tags(ctx context.Context, accountID, agentID, text string, p store.Page) (list []StoredTag, next store.Cursor, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		list = nil
-		if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
+		if _, err := tx.Setup().Agent(ctx, accountID, agentID); err != nil {
 			return err
 		}
 		var tags []stoa.EmbedTag
-		if tags, next, err = tx.EmbedTags(ctx, accountID, agentID, text, p); err != nil {
+		if tags, next, err = tx.Setup().EmbedTags(ctx, accountID, agentID, text, p); err != nil {
 			return err
 		}
 		for _, t := range tags {
 			var refused []store.Refusal
 			if t.Refused > 0 {
-				if refused, err = tx.Refusals(ctx, t.ID); err != nil {
+				if refused, err = tx.Setup().Refusals(ctx, t.ID); err != nil {
 					return err
 				}
 			}
@@ -184,7 +184,7 @@ func (s *Embeds) tag(ctx context.Context, id string) (t stoa.EmbedTag, found boo
 		return t, false, nil
 	}
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		t, found, err = tx.EmbedTagByID(ctx, id)
+		t, found, err = tx.Setup().EmbedTagByID(ctx, id)
 		return err
 	})
 	return t, found, err
@@ -304,7 +304,7 @@ func (s *Embeds) open(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visito
 		}
 	}
 	out = Ticket{EmbedID: e.ID, Secret: mintTicket(), VisitorToken: visitorToken, VisitorExpiresAt: e.CreatedAt.Add(visitorLife)}
-	return out, tx.InsertEmbedTicket(ctx, e.ID, auth.Hash(out.Secret), tx.Now.Add(s.cfg.TicketLife))
+	return out, tx.Setup().InsertEmbedTicket(ctx, e.ID, auth.Hash(out.Secret), tx.Now.Add(s.cfg.TicketLife))
 }
 
 // chatOf returns the embed of a visitor's chat; goesOn is false if none exists or nothing
@@ -313,7 +313,7 @@ func chatOf(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken str
 	if !strings.HasPrefix(visitorToken, visitorPrefix) || len(visitorToken) > maxVisitorToken {
 		return e, false, nil
 	}
-	e, found, err := tx.EmbedOfVisitor(ctx, t.ID, auth.Hash(visitorToken))
+	e, found, err := tx.Setup().EmbedOfVisitor(ctx, t.ID, auth.Hash(visitorToken))
 	if err != nil || !found || !e.RevokedAt.IsZero() || !tx.Now.Before(e.CreatedAt.Add(visitorLife)) {
 		return e, false, err
 	}
@@ -334,7 +334,7 @@ func chatOf(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken str
 
 // insertTagChat stores an embed for a new chat. The chat counts from its first message.
 func (s *Embeds) insertTagChat(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken, address string) (stoa.Embed, error) {
-	if err := tx.PurgeSilentChats(ctx, t.ID, tx.Now.Add(-s.cfg.TicketLife), purgedAtOne); err != nil {
+	if err := tx.Setup().PurgeSilentChats(ctx, t.ID, tx.Now.Add(-s.cfg.TicketLife), purgedAtOne); err != nil {
 		return stoa.Embed{}, err
 	}
 	if err := mayBegin(ctx, tx, t, networkOf(t.ID, address)); err != nil {
@@ -351,7 +351,7 @@ func (s *Embeds) insertTagChat(ctx context.Context, tx *store.Tx, t stoa.EmbedTa
 // beginTagChat counts the first message in a visitor's chat, unless its tag has reached its
 // limit of chats.
 func (s *Embeds) beginTagChat(ctx context.Context, tx *store.Tx, who Visitor) error {
-	t, found, err := tx.EmbedTagByID(ctx, who.Embed.TagID)
+	t, found, err := tx.Setup().EmbedTagByID(ctx, who.Embed.TagID)
 	if err == nil && !found {
 		err = errToken()
 	}
@@ -362,7 +362,7 @@ func (s *Embeds) beginTagChat(ctx context.Context, tx *store.Tx, who Visitor) er
 	if err := mayBegin(ctx, tx, t, network); err != nil {
 		return err
 	}
-	err = tx.BeginTagChat(ctx, who.Embed, network)
+	err = tx.Setup().BeginTagChat(ctx, who.Embed, network)
 	if stoa.CodeOf(err) == stoa.CodeLimitReached { // of the agent's embeds; its visitors cannot change that
 		err = errTooManyChats("")
 	}
@@ -373,14 +373,14 @@ func (s *Embeds) beginTagChat(ctx context.Context, tx *store.Tx, who Visitor) er
 // network its share of it.
 func mayBegin(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, network string) error {
 	since := tx.Now.Add(-chatsCountedFor)
-	if n, err := tx.ChatsBegunBy(ctx, t.ID, "", since, t.ChatsPerDay); err != nil || n >= t.ChatsPerDay {
+	if n, err := tx.Setup().ChatsBegunBy(ctx, t.ID, "", since, t.ChatsPerDay); err != nil || n >= t.ChatsPerDay {
 		return cmp.Or(err, errTooManyChats(""))
 	}
 	if network == "" {
 		return nil
 	}
 	share := max(t.ChatsPerDay/networkShare, 1)
-	n, err := tx.ChatsBegunBy(ctx, t.ID, network, since, share)
+	n, err := tx.Setup().ChatsBegunBy(ctx, t.ID, network, since, share)
 	if err == nil && n >= share {
 		err = errTooManyChats(" from your network")
 	}
@@ -411,7 +411,7 @@ func networkOf(ownerID, address string) string {
 // does not exist.
 func (s *Embeds) exchangeOfTag(ctx context.Context, tx *store.Tx, id, ticket string) (who Visitor, t Token, found bool, err error) {
 	hash := auth.Hash(ticket)
-	expires, used, found, err := tx.EmbedTicket(ctx, id, hash)
+	expires, used, found, err := tx.Setup().EmbedTicket(ctx, id, hash)
 	if err != nil || !found {
 		return who, t, found, err
 	}
@@ -421,14 +421,14 @@ func (s *Embeds) exchangeOfTag(ctx context.Context, tx *store.Tx, id, ticket str
 	if !tx.Now.Before(expires) {
 		return who, t, true, errTicketExpired()
 	}
-	e, there, err := tx.LockEmbed(ctx, id)
+	e, there, err := tx.Setup().LockEmbed(ctx, id)
 	if err == nil && !there {
 		err = errToken()
 	}
 	if err != nil {
 		return who, t, true, err
 	}
-	if err = tx.UseEmbedTicket(ctx, id, hash, tx.Now.Add(e.ChatLife)); err != nil {
+	if err = tx.Setup().UseEmbedTicket(ctx, id, hash, tx.Now.Add(e.ChatLife)); err != nil {
 		return who, t, true, err
 	}
 	if who, err = s.valid(ctx, tx, id, tx.Now); err != nil {

@@ -61,7 +61,7 @@ func (s *Embeds) verify(ctx context.Context, authorization string) (Visitor, err
 	}
 	var who Visitor
 	err := s.cfg.Store.Read(store.Promptly(ctx), func(tx *store.Tx) error {
-		id, expires, found, err := tx.EmbedToken(ctx, auth.Hash(secret))
+		id, expires, found, err := tx.Setup().EmbedToken(ctx, auth.Hash(secret))
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (s *Embeds) verify(ctx context.Context, authorization string) (Visitor, err
 // end of the key that created it, unless that key was rotated.
 func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Time) (who Visitor, err error) {
 	var found bool
-	if who.Embed, found, err = tx.EmbedByID(ctx, id); err != nil {
+	if who.Embed, found, err = tx.Setup().EmbedByID(ctx, id); err != nil {
 		return who, err
 	}
 	if !found || !who.Embed.RevokedAt.IsZero() || !who.Embed.ChatExpiresAt.IsZero() && !now.Before(who.Embed.ChatExpiresAt) {
@@ -100,7 +100,7 @@ func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Ti
 		return who, cmp.Or(err, errToken())
 	}
 	// Receipts name the key that created the embed, and its daily cap applies.
-	if who.Caller.Key, err = tx.Key(ctx, who.Embed.AccountID, who.Embed.KeyID); err != nil {
+	if who.Caller.Key, err = tx.People().Key(ctx, who.Embed.AccountID, who.Embed.KeyID); err != nil {
 		return who, err
 	}
 	who.Caller.Plan = s.cfg.Plans(who.Caller.Account.Plan)
@@ -113,7 +113,7 @@ func (s *Embeds) followTag(ctx context.Context, tx *store.Tx, e *stoa.Embed) err
 	if e.TagID == "" {
 		return nil
 	}
-	t, found, err := tx.EmbedTagByID(ctx, e.TagID)
+	t, found, err := tx.Setup().EmbedTagByID(ctx, e.TagID)
 	switch {
 	case err != nil:
 		return err
@@ -129,11 +129,11 @@ func (s *Embeds) followTag(ctx context.Context, tx *store.Tx, e *stoa.Embed) err
 // embeddable returns an agent and its account if the agent may be shown in pages. It is
 // CodeEmbedDisabled if its owner has switched that off or the account is suspended.
 func embeddable(ctx context.Context, tx *store.Tx, accountID, agentID string) (stoa.Agent, stoa.Account, error) {
-	agent, err := tx.Agent(ctx, accountID, agentID)
+	agent, err := tx.Setup().Agent(ctx, accountID, agentID)
 	if err != nil {
 		return agent, stoa.Account{}, err
 	}
-	account, err := tx.Account(ctx, accountID)
+	account, err := tx.Books().Account(ctx, accountID)
 	if err == nil && (!agent.EmbedEnabled || account.Suspended) {
 		err = stoa.Errorf(stoa.CodeEmbedDisabled, "This agent is not shown in pages at the moment. Its owner can switch that on: embedEnabled.")
 	}
@@ -149,7 +149,7 @@ func newToken(ctx context.Context, tx *store.Tx, e stoa.Embed) (Token, error) {
 	if t.ExpiresAt.After(e.ChatExpiresAt) {
 		t.ExpiresAt = e.ChatExpiresAt
 	}
-	return t, tx.InsertEmbedToken(ctx, e.ID, auth.Hash(t.Secret), t.ExpiresAt)
+	return t, tx.Setup().InsertEmbedToken(ctx, e.ID, auth.Hash(t.Secret), t.ExpiresAt)
 }
 
 func errTicketUsed() error {
@@ -162,7 +162,7 @@ func errTicketExpired() error {
 
 // Renew returns another token for a visitor.
 func (s *Embeds) Renew(ctx context.Context, tx *store.Tx, who Visitor) (Token, error) {
-	e, found, err := tx.LockEmbed(ctx, who.Embed.ID)
+	e, found, err := tx.Setup().LockEmbed(ctx, who.Embed.ID)
 	if err != nil {
 		return Token{}, err
 	}
@@ -176,7 +176,7 @@ func (s *Embeds) Renew(ctx context.Context, tx *store.Tx, who Visitor) (Token, e
 // and a wrong ticket are the same CodeUnauthorized; a used ticket is CodeEmbedUsed, an
 // expired one CodeEmbedExpired.
 func (s *Embeds) Exchange(ctx context.Context, tx *store.Tx, id, ticket string) (who Visitor, t Token, err error) {
-	want, err := tx.TicketOf(ctx, id)
+	want, err := tx.Setup().TicketOf(ctx, id)
 	if err != nil {
 		return who, t, err
 	}
@@ -189,7 +189,7 @@ func (s *Embeds) Exchange(ctx context.Context, tx *store.Tx, id, ticket string) 
 	if want == "" || subtle.ConstantTimeCompare([]byte(want), []byte(auth.Hash(ticket))) != 1 {
 		return who, t, stoa.Errorf(stoa.CodeUnauthorized, "This link is not valid. Ask the page that shows it for another one.")
 	}
-	embed, found, err := tx.LockEmbed(ctx, id)
+	embed, found, err := tx.Setup().LockEmbed(ctx, id)
 	switch {
 	case err != nil:
 		return who, t, err
@@ -204,7 +204,7 @@ func (s *Embeds) Exchange(ctx context.Context, tx *store.Tx, id, ticket string) 
 		return who, t, err
 	}
 	who.Embed.ExchangedAt, who.Embed.ChatExpiresAt = tx.Now, tx.Now.Add(embed.ChatLife)
-	if _, err = tx.ExchangeEmbed(ctx, id, who.Embed.ChatExpiresAt); err != nil {
+	if _, err = tx.Setup().ExchangeEmbed(ctx, id, who.Embed.ChatExpiresAt); err != nil {
 		return who, t, err
 	}
 	t, err = newToken(ctx, tx, who.Embed)

@@ -71,7 +71,7 @@ func (s *Scheduler) correct(ctx context.Context) error {
 	total := 0
 	for n := 1; n > 0; total += n { // each task is no longer listed, has moved, or is postponed
 		var err error
-		n, _, err = s.batch(ctx, now, func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksAhead(ctx, now, dueBatch) },
+		n, _, err = s.batch(ctx, now, func(tx *store.Tx) ([]store.Ref, error) { return tx.Work().TasksAhead(ctx, now, dueBatch) },
 			func(c *transition) error { return c.takeBack(since) })
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func (s *Scheduler) correct(ctx context.Context) error {
 	}
 	stuck := 0
 	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
-		stuck, err = tx.CountTasksStuck(ctx, now, maxStuck)
+		stuck, err = tx.Work().CountTasksStuck(ctx, now, maxStuck)
 		return err
 	})
 	if err == nil && stuck > 0 && s.clock.warn() {
@@ -109,7 +109,7 @@ func (c *transition) takeBack(since time.Time) error {
 	if to.After(c.now) || !t.Cursor.After(c.now) {
 		return fmt.Errorf("cannot move the cursor at %s back to %s", t.Cursor, to)
 	}
-	rows, instants, first, err := c.tx.RemoveSkipped(c.ctx, t.ID, to, rowsBatch)
+	rows, instants, first, err := c.tx.Work().RemoveSkipped(c.ctx, t.ID, to, rowsBatch)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (c *transition) takeBack(since time.Time) error {
 // divide splits the run that represents skipped instants at a moment, and drops the later
 // part.
 func (c *transition) divide(at time.Time) error {
-	r, found, err := c.tx.SkippedAcross(c.ctx, c.task.ID, at)
+	r, found, err := c.tx.Work().SkippedAcross(c.ctx, c.task.ID, at)
 	if err != nil || !found {
 		return err
 	}
@@ -142,7 +142,7 @@ func (c *transition) divide(at time.Time) error {
 	}
 	c.judged += int(r.Instants)
 	c.task.Counts.Skipped -= was - r.Instants
-	return c.tx.ShortenRun(c.ctx, r)
+	return c.tx.Work().ShortenRun(c.ctx, r)
 }
 
 // recorded contains the instants between two moments that already have a run, in order.
@@ -163,7 +163,7 @@ func (c *transition) isRecorded(at time.Time) (bool, error) {
 	k := &c.recorded
 	if k.through.IsZero() || at.Before(k.from) || at.After(k.through) {
 		var err error
-		if k.at, err = c.tx.RecordedInstants(c.ctx, c.task.ID, at, c.task.RecordedThrough, recordedPage); err != nil {
+		if k.at, err = c.tx.Work().RecordedInstants(c.ctx, c.task.ID, at, c.task.RecordedThrough, recordedPage); err != nil {
 			return false, err
 		}
 		k.from, k.through = at, c.task.RecordedThrough

@@ -395,7 +395,7 @@ func TestAYearAheadIsTakenBackInPieces(t *testing.T) {
 			at = at.Add(time.Minute)
 			rows = append(rows, stoa.TaskRun{TaskID: task.ID, AccountID: task.AccountID, ScheduledFor: at, Trigger: "schedule", Status: "skipped", SkipReason: "missed"})
 		}
-		if err := tx.InsertRuns(ctx, rows); err != nil {
+		if err := tx.Work().InsertRuns(ctx, rows); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `UPDATE tasks SET count_skipped = count_skipped + 7000 WHERE id = $1`, task.ID)

@@ -141,7 +141,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 		}
 		var todo store.PendingTaskWork
 		err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
-			todo, err = tx.PendingTaskWork(ctx)
+			todo, err = tx.Work().PendingTaskWork(ctx)
 			return err
 		})
 		due := !todo.NextAt.IsZero() && !todo.NextAt.After(pass)
@@ -152,12 +152,12 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 		}{
 			{due, func() (int, error) {
 				return s.concurrently(func() (int, error) {
-					n, _, err := s.batch(ctx, pass, func(tx *store.Tx) ([]store.Ref, error) { return tx.DueTasks(ctx, pass, dueBatch) }, (*transition).chunk)
+					n, _, err := s.batch(ctx, pass, func(tx *store.Tx) ([]store.Ref, error) { return tx.Work().DueTasks(ctx, pass, dueBatch) }, (*transition).chunk)
 					return n, err
 				})
 			}},
 			{todo.Settle, func() (int, error) {
-				n, _, err := s.batch(ctx, pass, func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksToSettle(ctx, dueBatch) }, nil)
+				n, _, err := s.batch(ctx, pass, func(tx *store.Tx) ([]store.Ref, error) { return tx.Work().TasksToSettle(ctx, dueBatch) }, nil)
 				return n, err
 			}},
 			{todo.Capacity, func() (int, error) { return s.startWaiting(ctx, pass) }},
@@ -246,7 +246,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 				began += starts
 			} else {
 				s.log.LogAttrs(ctx, slog.LevelError, "a scheduled task could not be worked on", slog.String("task", ref.ID), slog.Any("error", err))
-				if err := tx.PutOffTask(ctx, ref.AccountID, ref.ID); err != nil {
+				if err := tx.Work().PutOffTask(ctx, ref.AccountID, ref.ID); err != nil {
 					return err
 				}
 			}
@@ -283,7 +283,7 @@ func (s *Scheduler) pause(ctx context.Context) { stoa.Sleep(ctx, batchPause) }
 func (s *Scheduler) startWaiting(ctx context.Context, now time.Time) (int, error) {
 	var accounts []string
 	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
-		accounts, err = tx.AccountsWaitingForCapacity(ctx)
+		accounts, err = tx.Work().AccountsWaitingForCapacity(ctx)
 		return err
 	})
 	if err != nil {
@@ -297,7 +297,7 @@ func (s *Scheduler) startWaiting(ctx context.Context, now time.Time) (int, error
 				if err != nil || free <= 0 {
 					return nil, err
 				}
-				return tx.TasksWaitingForCapacity(ctx, id, min(free, dueBatch))
+				return tx.Work().TasksWaitingForCapacity(ctx, id, min(free, dueBatch))
 			}, nil)
 			if err != nil {
 				return total, err
@@ -310,7 +310,7 @@ func (s *Scheduler) startWaiting(ctx context.Context, now time.Time) (int, error
 // sweep removes rows of deleted tasks, a bounded number at a time.
 func (s *Scheduler) sweep(ctx context.Context) (n int, err error) {
 	err = s.store.Write(ctx, func(tx *store.Tx) error {
-		n, err = tx.RemoveHiddenTasks(ctx, sweepRuns)
+		n, err = tx.Work().RemoveHiddenTasks(ctx, sweepRuns)
 		return err
 	})
 	return n, err
@@ -323,7 +323,7 @@ const sweepRuns = 500
 func (s *Scheduler) capacity(ctx context.Context, tx *store.Tx, accountID string) (int, error) {
 	limit := s.sessions.Limits().Queued
 	limit -= limit / 10
-	n, err := tx.QueuedSessions(ctx, accountID, store.QueueOf{}, limit)
+	n, err := tx.Work().QueuedSessions(ctx, accountID, store.QueueOf{}, limit)
 	return limit - n, err
 }
 

@@ -94,7 +94,7 @@ func (d *desk) tick() (next time.Time) {
 func (d *desk) get(t stoa.ScheduledTask) stoa.ScheduledTask {
 	d.T.Helper()
 	d.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-		t, err = tx.Task(ctx, t.AccountID, t.AgentID, t.ID)
+		t, err = tx.Work().Task(ctx, t.AccountID, t.AgentID, t.ID)
 		return err
 	})
 	return t
@@ -110,7 +110,7 @@ func (d *desk) runs(t stoa.ScheduledTask) []stoa.TaskRun {
 			if n := len(all); n > 0 {
 				p.After = store.Cursor{At: all[n-1].ScheduledFor, ID: all[n-1].ID}
 			}
-			list, another, err := tx.TaskRuns(ctx, t.AccountID, t.ID, p)
+			list, another, err := tx.Work().TaskRuns(ctx, t.AccountID, t.ID, p)
 			all, more = append(all, list...), another
 			return err
 		})
@@ -542,7 +542,7 @@ func TestRunsWaitForCapacity(t *testing.T) {
 	for completed := 0; completed < 30; {
 		completed = 0
 		err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
-			tasks, _, err := tx.Tasks(t.Context(), h.Account.ID, store.TaskFilter{}, store.Page{Limit: 100})
+			tasks, _, err := tx.Work().Tasks(t.Context(), h.Account.ID, store.TaskFilter{}, store.Page{Limit: 100})
 			for _, task := range tasks {
 				completed += int(task.Counts.Completed)
 			}
@@ -562,7 +562,7 @@ func TestASuspendedAccountStartsNothing(t *testing.T) {
 	d.Write(func(ctx context.Context, tx *store.Tx) error {
 		a := d.Account
 		a.Suspended = true
-		return tx.UpdateAccount(ctx, a)
+		return tx.Books().UpdateAccount(ctx, a)
 	})
 	d.clock.set(instant("2026-03-01T09:00:00Z"))
 	d.tick()
@@ -666,7 +666,7 @@ func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	broken, other := d.task(), d.task()
 	d.Write(func(ctx context.Context, tx *store.Tx) error {
-		return tx.InsertRuns(ctx, []stoa.TaskRun{{TaskID: broken.ID, AccountID: broken.AccountID, ScheduledFor: instant("2026-03-01T09:00:00Z"), Trigger: "schedule", Status: "skipped", SkipReason: "missed"}})
+		return tx.Work().InsertRuns(ctx, []stoa.TaskRun{{TaskID: broken.ID, AccountID: broken.AccountID, ScheduledFor: instant("2026-03-01T09:00:00Z"), Trigger: "schedule", Status: "skipped", SkipReason: "missed"}})
 	})
 	d.clock.set(instant("2026-03-01T09:00:00Z"))
 	d.tick()

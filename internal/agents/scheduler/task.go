@@ -51,11 +51,11 @@ type transition struct {
 func (s *Scheduler) open(ctx context.Context, tx *store.Tx, now time.Time, known accounts, accountID, agentID, id string) (*transition, error) {
 	c := &transition{s: s, ctx: ctx, tx: tx, now: now, accounts: known}
 	var err error
-	if c.task, err = tx.LockTask(ctx, accountID, agentID, id); err != nil {
+	if c.task, err = tx.Work().LockTask(ctx, accountID, agentID, id); err != nil {
 		return c, err
 	}
 	c.before = c.total()
-	if c.active, err = tx.ActiveRuns(ctx, id); err != nil {
+	if c.active, err = tx.Work().ActiveRuns(ctx, id); err != nil {
 		return c, err
 	}
 	c.schedule, err = s.scheduleOf(c.task)
@@ -78,14 +78,14 @@ func (c *transition) save() error {
 		return err
 	}
 	if c.before/trimEvery != c.total()/trimEvery {
-		trimmed, err := c.tx.TrimRuns(c.ctx, c.task.ID, c.s.cfg.Keep, c.task.Cursor)
+		trimmed, err := c.tx.Work().TrimRuns(c.ctx, c.task.ID, c.s.cfg.Keep, c.task.Cursor)
 		if err != nil {
 			return err
 		}
 		c.task.TrimmedAt = later(c.task.TrimmedAt, trimmed)
 	}
 	c.tx.AfterCommit(c.s.wake)
-	return c.tx.SaveTask(c.ctx, &c.task)
+	return c.tx.Work().SaveTask(c.ctx, &c.task)
 }
 
 // trimEvery is the number of runs of a task between two checks for old runs to be removed.
@@ -95,7 +95,7 @@ func (c *transition) total() int64 { return c.task.Counts.Started + c.task.Count
 
 // settle records ended runs.
 func (c *transition) settle() error {
-	ended, err := c.tx.SettleRuns(c.ctx, c.task.ID)
+	ended, err := c.tx.Work().SettleRuns(c.ctx, c.task.ID)
 	for _, r := range ended {
 		switch stoa.SessionStatus(r.Status) {
 		case stoa.SessionCompleted:
@@ -211,7 +211,7 @@ func (c *transition) writeSkips(last bool) error {
 	}
 	c.skips = nil
 	c.rows += len(rows)
-	if err := c.tx.InsertRuns(c.ctx, rows); err != nil {
+	if err := c.tx.Work().InsertRuns(c.ctx, rows); err != nil {
 		return err
 	}
 	return webhook.TaskRunsSkipped(c.ctx, c.tx, c.task, rows)
@@ -280,7 +280,7 @@ func (c *transition) begin(r stoa.TaskRun) error {
 	c.active = append(c.active, r)
 	t.LastRun = &r
 	c.rows++
-	return c.tx.InsertRuns(c.ctx, c.active[len(c.active)-1:])
+	return c.tx.Work().InsertRuns(c.ctx, c.active[len(c.active)-1:])
 }
 
 // mayOverlap reports whether runs of the task may run at the same time. Runs that share a
@@ -359,7 +359,7 @@ func (c *transition) session(r *stoa.TaskRun) (stoa.Session, error) {
 	t := c.task
 	caller := stoa.Caller{Account: stoa.Account{ID: t.AccountID}, Key: stoa.Key{ID: t.KeyID}}
 	if t.SessionPolicy == stoa.SessionReuse && t.SessionID != "" {
-		row, err := c.tx.LockSession(c.ctx, t.AccountID, t.AgentID, t.SessionID)
+		row, err := c.tx.Work().LockSession(c.ctx, t.AccountID, t.AgentID, t.SessionID)
 		switch {
 		case err == nil && !row.Status.Ended():
 			return row.Session, stoa.Errorf(stoa.CodeSessionBusy, "The session of this task is %s. Wait until it has ended.", row.Status)
@@ -386,7 +386,7 @@ func (c *transition) account() (*account, error) {
 	if a := c.accounts[c.task.AccountID]; a != nil {
 		return a, nil
 	}
-	row, err := c.tx.Account(c.ctx, c.task.AccountID)
+	row, err := c.tx.Books().Account(c.ctx, c.task.AccountID)
 	if err != nil {
 		return nil, err
 	}
@@ -408,7 +408,7 @@ func (c *transition) advance() error {
 		if running > 0 && !c.mayOverlap() {
 			r.Waiting = stoa.WaitOverlap
 			if r.Waiting != was {
-				_, err := c.tx.SaveRun(c.ctx, r)
+				_, err := c.tx.Work().SaveRun(c.ctx, r)
 				return err
 			}
 			return nil
@@ -429,7 +429,7 @@ func (c *transition) advance() error {
 			}
 		}
 		if r.Waiting != was {
-			if _, err := c.tx.SaveRun(c.ctx, r); err != nil {
+			if _, err := c.tx.Work().SaveRun(c.ctx, r); err != nil {
 				return err
 			}
 		}
@@ -457,7 +457,7 @@ func (c *transition) pause(reason string) error {
 	for i := range c.active {
 		if r := &c.active[i]; r.Waiting != "" {
 			err := c.drop(r, schedule.SkipPaused)
-			_, saved := c.tx.SaveRun(c.ctx, r)
+			_, saved := c.tx.Work().SaveRun(c.ctx, r)
 			errs = append(errs, err, saved)
 		}
 	}

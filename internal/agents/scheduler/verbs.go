@@ -144,10 +144,10 @@ func (s *Scheduler) Create(ctx context.Context, tx *store.Tx, c stoa.Caller, t s
 	if err := s.begin(&t, now); err != nil {
 		return t, err
 	}
-	if _, err := tx.AgentForShare(ctx, c.Account.ID, t.AgentID); err != nil {
+	if _, err := tx.Setup().AgentForShare(ctx, c.Account.ID, t.AgentID); err != nil {
 		return t, err
 	}
-	n, err := tx.CountTasks(ctx, c.Account.ID, t.AgentID)
+	n, err := tx.Work().CountTasks(ctx, c.Account.ID, t.AgentID)
 	if err != nil {
 		return t, err
 	}
@@ -166,7 +166,7 @@ func (s *Scheduler) Create(ctx context.Context, tx *store.Tx, c stoa.Caller, t s
 		return t, err
 	}
 	tx.AfterCommit(s.wake)
-	return tx.InsertTask(ctx, work.task)
+	return tx.Work().InsertTask(ctx, work.task)
 }
 
 // Edit lets fn change a task, which is locked. Unless allowed is nil, it is called first and
@@ -254,7 +254,7 @@ func (s *Scheduler) PauseOf(ctx context.Context, accountID, keyID string, which 
 		var err error
 		n, _, err = s.batch(ctx, s.now(),
 			func(tx *store.Tx) ([]store.Ref, error) {
-				return tx.TasksOf(ctx, accountID, keyID, which, false, dueBatch)
+				return tx.People().TasksOf(ctx, accountID, keyID, which, false, dueBatch)
 			},
 			func(c *transition) error {
 				if !c.task.Enabled {
@@ -267,7 +267,7 @@ func (s *Scheduler) PauseOf(ctx context.Context, accountID, keyID string, which 
 		}
 	}
 	return s.store.Read(ctx, func(tx *store.Tx) error {
-		left, err := tx.TasksOf(ctx, accountID, keyID, which, true, 1)
+		left, err := tx.People().TasksOf(ctx, accountID, keyID, which, true, 1)
 		if err == nil && len(left) > 0 {
 			err = stoa.Errorf(stoa.CodeInternal, "The task %q of this key could not be paused. Send the request again.", left[0].ID)
 		}
@@ -289,7 +289,7 @@ func (s *Scheduler) Resume(ctx context.Context, tx *store.Tx, accountID, agentID
 // edit changes a task that is up to date: due instants and ended runs are recorded in its
 // row.
 func (s *Scheduler) edit(ctx context.Context, tx *store.Tx, accountID, agentID, id string, allowed func(stoa.ScheduledTask) error, fn func(*transition) error) (stoa.ScheduledTask, error) {
-	if _, err := tx.AgentForShare(ctx, accountID, agentID); err != nil {
+	if _, err := tx.Setup().AgentForShare(ctx, accountID, agentID); err != nil {
 		return stoa.ScheduledTask{}, err
 	}
 	c, err := s.open(ctx, tx, s.now(), accounts{}, accountID, agentID, id)
@@ -321,7 +321,7 @@ func (s *Scheduler) edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 	if err := c.save(); err != nil {
 		return c.task, err
 	}
-	return tx.Task(ctx, accountID, agentID, id)
+	return tx.Work().Task(ctx, accountID, agentID, id)
 }
 
 // RunNow starts a task now, regardless of its schedule, even while it is paused. The caller
@@ -341,7 +341,7 @@ func (s *Scheduler) RunNow(ctx context.Context, tx *store.Tx, accountID, agentID
 		c.active = append(c.active, run)
 		c.task.LastRun = &run
 		runs := []stoa.TaskRun{run}
-		err = tx.InsertRuns(ctx, runs)
+		err = tx.Work().InsertRuns(ctx, runs)
 		run = runs[0]
 		return err
 	})
@@ -358,7 +358,7 @@ func (s *Scheduler) RequestOf(t stoa.ScheduledTask) session.StartRequest {
 // A missing task is [stoa.CodeTaskNotFound].
 func (s *Scheduler) Delete(ctx context.Context, tx *store.Tx, accountID, agentID, id string) error {
 	tx.AfterCommit(s.wake)
-	return tx.HideTask(ctx, accountID, agentID, id)
+	return tx.Work().HideTask(ctx, accountID, agentID, id)
 }
 
 // Upcoming returns the next instants of a task, at most n. A task that is paused

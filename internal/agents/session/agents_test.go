@@ -29,7 +29,7 @@ func TestTheDefaultSpaceIsMadeOnce(t *testing.T) {
 		for i := range ids {
 			all.Go(func() {
 				err := h.Store.Write(context.Background(), func(tx *store.Tx) error {
-					s, err := tx.DefaultSpace(context.Background(), h.Account.ID)
+					s, err := tx.Setup().DefaultSpace(context.Background(), h.Account.ID)
 					ids[i] = s.ID
 					return err
 				})
@@ -55,7 +55,7 @@ func TestAnAgentsVersionsAreFrozen(t *testing.T) {
 		edit := func(fn func(*stoa.Agent)) (got stoa.Agent) {
 			t.Helper()
 			h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
-				got, err = tx.EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { fn(a); return nil })
+				got, err = tx.Setup().EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { fn(a); return nil })
 				return err
 			})
 			return got
@@ -70,32 +70,32 @@ func TestAnAgentsVersionsAreFrozen(t *testing.T) {
 			t.Errorf("version %d", got.Version)
 		}
 		h.Write(func(ctx context.Context, tx *store.Tx) error {
-			got, err := tx.RollbackAgent(ctx, h.Account.ID, a.ID, 2)
+			got, err := tx.Setup().RollbackAgent(ctx, h.Account.ID, a.ID, 2)
 			if err != nil {
 				return err
 			}
 			if got.Version != 6 || got.Instructions != "two" || got.Model != a.Model || got.Limits.MaxSteps != 0 || got.Name != "renamed" {
 				t.Errorf("rolled back to %+v", got)
 			}
-			list, more, err := tx.AgentVersions(ctx, h.Account.ID, a.ID, 0, 4, false)
+			list, more, err := tx.Setup().AgentVersions(ctx, h.Account.ID, a.ID, 0, 4, false)
 			if err != nil || !more || len(list) != 4 || list[0].Version != 6 {
 				t.Errorf("%d versions, more %v, %v", len(list), more, err)
 			}
-			rest, more, err := tx.AgentVersions(ctx, h.Account.ID, a.ID, list[3].Version, 4, false)
+			rest, more, err := tx.Setup().AgentVersions(ctx, h.Account.ID, a.ID, list[3].Version, 4, false)
 			if err != nil || more || len(rest) != 2 || rest[1].Instructions != "Be brief." {
 				t.Errorf("%d more versions, %v, %v", len(rest), more, err)
 			}
-			twin, err := tx.DuplicateAgent(ctx, h.Account.ID, a.ID, "twin", "")
+			twin, err := tx.Setup().DuplicateAgent(ctx, h.Account.ID, a.ID, "twin", "")
 			if err != nil || twin.Version != 1 || twin.Instructions != "two" || twin.ExternalID != "" || twin.ID == a.ID {
 				t.Errorf("the twin is %+v, %v", twin, err)
 			}
-			if _, err := tx.Agent(ctx, "acc_other", a.ID); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
+			if _, err := tx.Setup().Agent(ctx, "acc_other", a.ID); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
 				t.Errorf("another account: %v", err)
 			}
-			if _, err := tx.RollbackAgent(ctx, h.Account.ID, a.ID, 99); stoa.CodeOf(err) != stoa.CodeNotFound {
+			if _, err := tx.Setup().RollbackAgent(ctx, h.Account.ID, a.ID, 99); stoa.CodeOf(err) != stoa.CodeNotFound {
 				t.Errorf("a version that is not there: %v", err)
 			}
-			_, err = tx.InsertAgent(ctx, stoa.Agent{AccountID: h.Account.ID, SpaceID: a.SpaceID, Name: "x", ExternalID: "mine"})
+			_, err = tx.Setup().InsertAgent(ctx, stoa.Agent{AccountID: h.Account.ID, SpaceID: a.SpaceID, Name: "x", ExternalID: "mine"})
 			if stoa.CodeOf(err) != stoa.CodeConflict {
 				t.Errorf("an external id twice: %v", err)
 			}
@@ -103,7 +103,7 @@ func TestAnAgentsVersionsAreFrozen(t *testing.T) {
 		})
 		refused := errors.New("not the one you saw")
 		err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-			_, err := tx.EditAgent(t.Context(), h.Account.ID, a.ID, func(*stoa.Agent) error { return refused })
+			_, err := tx.Setup().EditAgent(t.Context(), h.Account.ID, a.ID, func(*stoa.Agent) error { return refused })
 			return err
 		})
 		if !errors.Is(err, refused) {
@@ -122,7 +122,7 @@ func TestASessionPinsTheVersionItStartedWith(t *testing.T) {
 	a, r := h.Agent(), h.Service()
 	s := h.Begin(r, a, "hello")
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { a.Instructions = "Be long."; return nil })
+		_, err := tx.Setup().EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { a.Instructions = "Be long."; return nil })
 		return err
 	})
 	sessiontest.Run(t, r)
@@ -322,7 +322,7 @@ func TestAGatedModelFallsBackAndTheSessionSaysSo(t *testing.T) {
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
 		h.Account.Plan = "free"
-		return tx.UpdateAccount(ctx, h.Account)
+		return tx.Books().UpdateAccount(ctx, h.Account)
 	})
 	a, r := h.Agent(func(a *stoa.Agent) { a.Model = "alpha-opus-5-5" }), h.Service()
 	sessiontest.Run(t, r)

@@ -23,7 +23,7 @@ func attach(ctx context.Context, tx *store.Tx, accountID, agentID, sessionID str
 	if len(u.IDs) == 0 {
 		return nil, nil
 	}
-	earlier, err := tx.Attachments(ctx, sessionID)
+	earlier, err := tx.Work().Attachments(ctx, sessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func attach(ctx context.Context, tx *store.Tx, accountID, agentID, sessionID str
 	}
 	var files []stoa.Attachment
 	for i, id := range u.IDs {
-		up, err := tx.AttachUpload(ctx, accountID, agentID, u.ChatID, id, sessionID)
+		up, err := tx.Work().AttachUpload(ctx, accountID, agentID, u.ChatID, id, sessionID)
 		if stoa.CodeOf(err) == stoa.CodeUploadExpired {
 			err = stoa.AsError(err).At(fmt.Sprintf("attachments[%d].uploadId", i))
 		}
@@ -76,7 +76,7 @@ func attachedText(files []stoa.Attachment) string {
 // Attachments lists the files of a session's messages.
 func (s *Sessions) Attachments(ctx context.Context, accountID, agentID, id string) (files []store.MessageAttachments, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
-		files, err = tx.Attachments(ctx, id)
+		files, err = tx.Work().Attachments(ctx, id)
 		return err
 	})
 	return files, err

@@ -68,7 +68,7 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	}
 	made := 0
 	t.do(func() (err error) {
-		made, err = t.tx.TurnCalls(t.ctx, t.Row.ID, step.Turn)
+		made, err = t.tx.Work().TurnCalls(t.ctx, t.Row.ID, step.Turn)
 		return err
 	})
 	if made+len(calls) > CallsPerTurn || t.Row.Trigger.Type == triggerEmbed && t.Row.ToolCalls+len(calls) > CallsPerChat {
@@ -78,7 +78,7 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	var rules []store.SessionRule
 	if slices.ContainsFunc(calls, func(c stoa.ExternalCall) bool { return c.Approval == stoa.ApprovalAlways }) {
 		t.do(func() (err error) {
-			rules, err = t.tx.SessionRules(t.ctx, t.Row.AccountID, t.Row.ID)
+			rules, err = t.tx.Work().SessionRules(t.ctx, t.Row.AccountID, t.Row.ID)
 			return err
 		})
 	}
@@ -93,7 +93,7 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	}
 	Remember(planned, rules)
 	for _, c := range planned {
-		t.do(func() error { return t.tx.InsertToolCall(t.ctx, c) })
+		t.do(func() error { return t.tx.Work().InsertToolCall(t.ctx, c) })
 	}
 	t.Row.ToolCalls += len(calls)
 	return planned, false
@@ -126,8 +126,8 @@ func (t *Transition) finishCall(c *stoa.ExternalCall, outcome stoa.CallOutcome, 
 func (t *Transition) finishCallAs(c *stoa.ExternalCall, outcome stoa.CallOutcome, text, told string) {
 	c.Status, c.Outcome, c.Result, c.ResultBytes, c.FinishedAt = stoa.CallDone, outcome, text, len(text), t.tx.Now
 	result := stoa.ToolResult{CallID: c.CallID, Name: c.Tool, Content: told, IsError: outcome != stoa.OutcomeOK}
-	t.do(func() error { return t.tx.UpdateToolCall(t.ctx, *c) })
-	t.do(func() error { return t.tx.InsertStepResult(t.ctx, t.Row.ID, c.Turn, c.Step, c.Place, result) })
+	t.do(func() error { return t.tx.Work().UpdateToolCall(t.ctx, *c) })
+	t.do(func() error { return t.tx.Work().InsertStepResult(t.ctx, t.Row.ID, c.Turn, c.Step, c.Place, result) })
 	t.completed(c)
 }
 
@@ -226,12 +226,12 @@ func (t *Transition) goOn(in *stoa.Input, status stoa.InputStatus) {
 	t.changedInputs()
 	if next := nextExpiry(in.Calls); !next.IsZero() {
 		in.ExpiresAt, t.Row.DueAt = next, next
-		t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
+		t.do(func() error { return t.tx.Work().UpdateInput(t.ctx, *in) })
 		t.Row.Pending = in
 		return
 	}
 	in.Status, in.AnsweredAt = status, t.tx.Now
-	t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
+	t.do(func() error { return t.tx.Work().UpdateInput(t.ctx, *in) })
 	typ := EventInputAnswered
 	if status == stoa.InputExpired {
 		typ = EventInputExpired
@@ -266,7 +266,7 @@ func (t *Transition) expireCalls() {
 		return
 	}
 	in.Status = stoa.InputExpired
-	t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
+	t.do(func() error { return t.tx.Work().UpdateInput(t.ctx, *in) })
 	t.event(EventInputExpired, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn})
 	t.changedInputs()
 	t.Fail(stoa.Failure{Code: codeToolTimeout, Message: fmt.Sprintf("No program returned the output of %s in time. It is unknown whether the call was executed.", fails), Retryable: true})
@@ -278,7 +278,7 @@ func (t *Transition) cancelCalls() {
 		return
 	}
 	t.giveUpCalls()
-	t.do(func() error { return t.tx.CancelToolCalls(t.ctx, t.Row.ID, t.Row.Turn.Number) })
+	t.do(func() error { return t.tx.Work().CancelToolCalls(t.ctx, t.Row.ID, t.Row.Turn.Number) })
 	if in := t.Row.Pending; in != nil && in.OfTools() {
 		for i := range in.Calls {
 			if c := &in.Calls[i]; c.Open() {
@@ -295,7 +295,7 @@ func (t *Transition) cancelCalls() {
 func (s *Sessions) KeepLate(ctx context.Context, accountID, agentID, id string, req AnswerRequest) error {
 	late := map[string]string{}
 	err := s.read(ctx, accountID, agentID, id, func(tx *store.Tx, row stoa.Session) error {
-		in, found, err := tx.Input(ctx, id, req.InputID)
+		in, found, err := tx.Work().Input(ctx, id, req.InputID)
 		if err != nil || !found {
 			return err
 		}
@@ -312,7 +312,7 @@ func (s *Sessions) KeepLate(ctx context.Context, accountID, agentID, id string, 
 	}
 	return s.store.Write(ctx, func(tx *store.Tx) error {
 		for call, text := range late {
-			if err := tx.KeepLateOutput(ctx, accountID, call, text); err != nil {
+			if err := tx.Work().KeepLateOutput(ctx, accountID, call, text); err != nil {
 				return err
 			}
 		}
@@ -335,12 +335,12 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 	if req.Lease <= 0 || req.Lease > longestLease {
 		return stoa.Input{}, stoa.Errorf(stoa.CodeInvalidValue, "A lease must be between 1 and %d seconds.", int(longestLease.Seconds())).At("leaseSeconds")
 	}
-	in, err := tx.OpenInput(ctx, c.Account.ID, req.InputID)
+	in, err := tx.Work().OpenInput(ctx, c.Account.ID, req.InputID)
 	if err != nil {
 		return in, err
 	}
 	_, err = s.edit(ctx, tx, c, "", in.SessionID, func(t *Transition) (bool, error) {
-		if in, err = tx.OpenInput(ctx, c.Account.ID, req.InputID); err != nil { // as it is under the lock
+		if in, err = tx.Work().OpenInput(ctx, c.Account.ID, req.InputID); err != nil { // as it is under the lock
 			return false, err
 		}
 		if in.Kind != stoa.InputToolCall {
@@ -360,11 +360,11 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 				if call := &in.Calls[i]; call.Open() {
 					call.Status = stoa.CallClaimed
 					call.Attempts++
-					t.do(func() error { return tx.UpdateToolCall(ctx, *call) })
+					t.do(func() error { return tx.Work().UpdateToolCall(ctx, *call) })
 				}
 			}
 		}
-		t.do(func() error { return tx.ClaimInput(ctx, in) })
+		t.do(func() error { return tx.Work().ClaimInput(ctx, in) })
 		t.changedInputs()
 		return true, nil
 	})
@@ -376,7 +376,7 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 const inputsChecked = time.Second
 
 // OpenInputs lists the inputs of an account that wait for outputs of tools or approvals; see
-// [store.Tx.OpenInputs]. If there is none it waits for one until timeout has passed or ctx
+// [store.Work.OpenInputs]. If there is none it waits for one until timeout has passed or ctx
 // ends.
 func (s *Sessions) OpenInputs(ctx context.Context, accountID string, f store.InputFilter, p store.Page, timeout time.Duration) (list []stoa.Input, next store.Cursor, err error) {
 	sub := s.inputs.subscribe(accountID)
@@ -390,11 +390,11 @@ func (s *Sessions) OpenInputs(ctx context.Context, accountID string, f store.Inp
 		changed := sub.changed()
 		err = s.store.Read(reading, func(tx *store.Tx) (err error) {
 			if f.AgentID != "" {
-				if _, err := tx.Agent(reading, accountID, f.AgentID); err != nil {
+				if _, err := tx.Setup().Agent(reading, accountID, f.AgentID); err != nil {
 					return err
 				}
 			}
-			list, next, err = tx.OpenInputs(reading, accountID, f, p)
+			list, next, err = tx.Work().OpenInputs(reading, accountID, f, p)
 			return err
 		})
 		if err != nil || len(list) > 0 || next != (store.Cursor{}) || timeout <= 0 {
@@ -420,7 +420,7 @@ func (t *Transition) changedInputs() {
 // ResolveCall records whether a call without an output was carried out, as a person has found
 // out. It changes no turn.
 func (s *Sessions) ResolveCall(ctx context.Context, tx *store.Tx, c stoa.Caller, id, outcome, note string) (stoa.ExternalCall, error) {
-	call, err := tx.ToolCall(ctx, c.Account.ID, id)
+	call, err := tx.Work().ToolCall(ctx, c.Account.ID, id)
 	if err != nil {
 		return call, err
 	}
@@ -433,13 +433,13 @@ func (s *Sessions) ResolveCall(ctx context.Context, tx *store.Tx, c stoa.Caller,
 		return call, stoa.Errorf(stoa.CodeSessionBusy, "The call is %s: its outcome is not known yet. Send its output, or cancel the session.", call.Status)
 	}
 	call.Resolution, call.Note, call.ResolvedBy, call.ResolvedAt = outcome, note, c.Key.ID, tx.Now
-	return call, tx.ResolveToolCall(ctx, call)
+	return call, tx.Work().ResolveToolCall(ctx, call)
 }
 
 // SessionCalls lists the external calls of a session.
 func (s *Sessions) SessionCalls(ctx context.Context, accountID, agentID, id string, p store.Page) (list []stoa.ExternalCall, more bool, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
-		list, more, err = tx.SessionCalls(ctx, id, p)
+		list, more, err = tx.Work().SessionCalls(ctx, id, p)
 		return err
 	})
 	return list, more, err

@@ -18,7 +18,7 @@ func (t *Transition) StartCall(c *stoa.ExternalCall) {
 	if c.StartedAt.IsZero() {
 		c.StartedAt = t.tx.Now
 	}
-	t.do(func() error { return t.tx.UpdateToolCall(t.ctx, *c) })
+	t.do(func() error { return t.tx.Work().UpdateToolCall(t.ctx, *c) })
 	t.called(*c)
 }
 
@@ -34,7 +34,7 @@ func attempt(c stoa.ExternalCall) int {
 // ReplanCall records that a started call was not carried out, or may be repeated.
 func (t *Transition) ReplanCall(c *stoa.ExternalCall) {
 	c.Status = stoa.CallPlanned
-	t.do(func() error { return t.tx.UpdateToolCall(t.ctx, *c) })
+	t.do(func() error { return t.tx.Work().UpdateToolCall(t.ctx, *c) })
 }
 
 // FinishCall records the outcome of a call: the whole result, and the part of it that is sent
@@ -50,7 +50,7 @@ func (t *Transition) FinishCall(c *stoa.ExternalCall, outcome stoa.CallOutcome, 
 // returns their places.
 func (t *Transition) KeepImages(c stoa.ExternalCall, images []*stoa.Media) (stored []stoa.ResultImage) {
 	t.do(func() (err error) {
-		stored, err = t.tx.InsertResultImages(t.ctx, c, images)
+		stored, err = t.tx.Work().InsertResultImages(t.ctx, c, images)
 		return err
 	})
 	return stored
@@ -93,7 +93,7 @@ func (t *Transition) failureWith(f stoa.Failure) stoa.Failure {
 		return f
 	}
 	t.do(func() error {
-		started, err := t.tx.StartedCalls(t.ctx, t.Row.ID, t.Row.Turn.Number)
+		started, err := t.tx.Setup().StartedCalls(t.ctx, t.Row.ID, t.Row.Turn.Number)
 		for _, c := range started {
 			if c.FailsUnknown() && mayBeDone(c) {
 				f = unknownFailure(c.Tool)
@@ -109,7 +109,7 @@ func (t *Transition) failureWith(f stoa.Failure) stoa.Failure {
 func (t *Transition) giveUpCalls() {
 	var started []stoa.ExternalCall
 	t.do(func() (err error) {
-		started, err = t.tx.StartedCalls(t.ctx, t.Row.ID, t.Row.Turn.Number)
+		started, err = t.tx.Setup().StartedCalls(t.ctx, t.Row.ID, t.Row.Turn.Number)
 		return err
 	})
 	for i := range started {

@@ -54,7 +54,7 @@ func (t *Transition) WaitForCalls(step stoa.Step, kind string, calls []stoa.Exte
 	}
 	waits := 0
 	t.do(func() (err error) {
-		waits, err = t.tx.TurnWaits(t.ctx, t.Row.ID, step.Turn)
+		waits, err = t.tx.Work().TurnWaits(t.ctx, t.Row.ID, step.Turn)
 		return err
 	})
 	if waits >= WaitsPerTurn {
@@ -83,7 +83,7 @@ func (t *Transition) WaitForCalls(step stoa.Step, kind string, calls []stoa.Exte
 		}
 		in.Calls = append(in.Calls, c)
 		names = append(names, c.Tool)
-		t.do(func() error { return t.tx.UpdateToolCall(t.ctx, c) })
+		t.do(func() error { return t.tx.Work().UpdateToolCall(t.ctx, c) })
 	}
 	in.Prompt = about.prompt + strings.Join(names, ", ") + "."
 	in.ExpiresAt = nextExpiry(in.Calls)
@@ -159,7 +159,7 @@ func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest)
 		t.decide(in, call, d.Decision, by, d.Comment)
 		if d.Remember == RememberSession {
 			t.do(func() error {
-				return t.tx.InsertSessionRule(t.ctx, t.Row.AccountID, t.Row.ID, store.SessionRule{Tool: call.Tool, SHA256: call.DefinitionSHA256, MadeBy: by, CreatedAt: t.tx.Now})
+				return t.tx.Work().InsertSessionRule(t.ctx, t.Row.AccountID, t.Row.ID, store.SessionRule{Tool: call.Tool, SHA256: call.DefinitionSHA256, MadeBy: by, CreatedAt: t.tx.Now})
 			})
 		}
 		changed = true
@@ -244,7 +244,7 @@ func (t *Transition) decide(in *stoa.Input, c *stoa.ExternalCall, d stoa.Decisio
 	}
 	if d == stoa.DecisionApprove {
 		c.Status, c.ExpiresAt = stoa.CallPlanned, time.Time{}
-		t.do(func() error { return t.tx.UpdateToolCall(t.ctx, *c) })
+		t.do(func() error { return t.tx.Work().UpdateToolCall(t.ctx, *c) })
 		return
 	}
 	about := callWaits[in.Kind]

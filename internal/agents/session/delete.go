@@ -26,7 +26,7 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 func (s *Sessions) remove(ctx context.Context, accountID, id string, may func(*store.SessionRow) bool) (err error) {
 	for done := false; !done && err == nil; { // each pass deletes removeEvents, so the log bounds them
 		err = s.store.Write(ctx, func(tx *store.Tx) error {
-			row, err := tx.LockSession(ctx, accountID, "", id)
+			row, err := tx.Work().LockSession(ctx, accountID, "", id)
 			if err != nil {
 				return err
 			}
@@ -102,23 +102,23 @@ const maxWaitingEnded = 50
 // cancels its sessions that wait for input beyond the first [maxWaitingEnded]. A missing
 // agent is [stoa.CodeAgentNotFound].
 func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, agentID string) error {
-	if err := tx.HideAgent(ctx, accountID, agentID); err != nil {
+	if err := tx.Setup().HideAgent(ctx, accountID, agentID); err != nil {
 		return err
 	}
-	if err := tx.HideTasksOf(ctx, accountID, agentID); err != nil {
+	if err := tx.Work().HideTasksOf(ctx, accountID, agentID); err != nil {
 		return err
 	}
 	tx.AfterCommit(s.runChanged)
-	ids, err := tx.ActiveSessions(ctx, accountID, agentID)
+	ids, err := tx.Work().ActiveSessions(ctx, accountID, agentID)
 	if err != nil {
 		return err
 	}
-	waiting, err := tx.WaitingSessions(ctx, accountID, agentID, maxWaitingEnded)
+	waiting, err := tx.Work().WaitingSessions(ctx, accountID, agentID, maxWaitingEnded)
 	if err != nil {
 		return err
 	}
 	for _, id := range append(ids, waiting...) {
-		row, err := tx.LockSession(ctx, accountID, agentID, id)
+		row, err := tx.Work().LockSession(ctx, accountID, agentID, id)
 		if err != nil {
 			return err
 		}
@@ -141,11 +141,11 @@ const maxSpaceAgents = 100
 // agents is [stoa.CodeSpaceNotEmpty]. A missing space is [stoa.CodeSpaceNotFound]. The
 // account's default space is created again on its next use.
 func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spaceID string, force bool) error {
-	agents, err := tx.AgentsOf(ctx, accountID, spaceID, maxSpaceAgents+1)
+	agents, err := tx.Setup().AgentsOf(ctx, accountID, spaceID, maxSpaceAgents+1)
 	if err != nil {
 		return err
 	}
-	connected, err := tx.HasConnections(ctx, accountID, spaceID)
+	connected, err := tx.Setup().HasConnections(ctx, accountID, spaceID)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spa
 			return err
 		}
 	}
-	return tx.DeleteSpace(ctx, accountID, spaceID)
+	return tx.Setup().DeleteSpace(ctx, accountID, spaceID)
 }
 
 // removeEvents is the maximum number of events that one transaction deletes, so that a long
@@ -178,7 +178,7 @@ func removeSession(ctx context.Context, tx *store.Tx, accountID, id string) (who
 	if err != nil || n == removeEvents {
 		return false, err
 	}
-	return true, tx.RemoveSession(ctx, accountID, id)
+	return true, tx.Work().RemoveSession(ctx, accountID, id)
 }
 
 // RemoveHidden removes rows of deleted agents, a bounded number at a time, and reports
@@ -187,18 +187,18 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 	const batch = 20
 	err = s.store.Write(ctx, func(tx *store.Tx) error {
 		more = false
-		agents, err := tx.HiddenAgents(ctx, batch)
+		agents, err := tx.Setup().HiddenAgents(ctx, batch)
 		if err != nil {
 			return err
 		}
 		budget := batch
 		for _, a := range agents {
-			ids, err := tx.SessionIDs(ctx, a.AccountID, a.ID, budget)
+			ids, err := tx.Work().SessionIDs(ctx, a.AccountID, a.ID, budget)
 			if err != nil {
 				return err
 			}
 			for _, id := range ids {
-				row, err := tx.LockSession(ctx, a.AccountID, a.ID, id)
+				row, err := tx.Work().LockSession(ctx, a.AccountID, a.ID, id)
 				if err != nil {
 					return err
 				}
@@ -224,7 +224,7 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 			if budget <= 0 {
 				return nil
 			}
-			removed, err := tx.RemoveAgent(ctx, a.AccountID, a.ID)
+			removed, err := tx.Setup().RemoveAgent(ctx, a.AccountID, a.ID)
 			if err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func TestOldSessionsGo(t *testing.T) {
 			}
 		}
 		h.Write(func(ctx context.Context, tx *store.Tx) error {
-			_, found, err := tx.ChargeByID(ctx, stoa.StepID(old.ID, 1, 1))
+			_, found, err := tx.Books().ChargeByID(ctx, stoa.StepID(old.ID, 1, 1))
 			if err == nil && !found {
 				t.Error("the receipt of the removed session is gone")
 			}

@@ -24,7 +24,7 @@ const eventBatch = 200
 // more.
 func (s *Sessions) Log(ctx context.Context, accountID, agentID, id string, after int64, limit int) (list []stoa.SessionEvent, more bool, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, row stoa.Session) (err error) {
-		list, err = tx.Events(ctx, id, after, limit)
+		list, err = tx.Work().Events(ctx, id, after, limit)
 		more = len(list) > 0 && list[len(list)-1].Seq < row.LastSeq
 		return err
 	})
@@ -85,7 +85,7 @@ func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err e
 	var last int64
 	var stopped bool
 	err = w.s.read(ctx, w.req.AccountID, w.req.AgentID, w.req.SessionID, func(tx *store.Tx, row stoa.Session) (err error) {
-		events, err = tx.Events(ctx, w.req.SessionID, w.after, eventBatch)
+		events, err = tx.Work().Events(ctx, w.req.SessionID, w.after, eventBatch)
 		last, stopped = row.LastSeq, w.stops(row.Status, row.Turn.Reason)
 		return err
 	})

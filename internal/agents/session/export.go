@@ -96,7 +96,7 @@ func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error
 			after, e.turns = t.Number, t.Number
 			var steps []stoa.Step
 			err := e.all.store.Read(ctx, func(tx *store.Tx) (err error) {
-				steps, err = tx.Steps(ctx, e.s.ID, t.Number)
+				steps, err = tx.Work().Steps(ctx, e.s.ID, t.Number)
 				return err
 			})
 			for _, st := range steps {
@@ -120,7 +120,7 @@ func (e *exporter) calls(ctx context.Context, st stoa.Step) (list []stoa.Externa
 		return nil, nil
 	}
 	err = e.all.store.Read(ctx, func(tx *store.Tx) (err error) {
-		list, err = tx.StepCalls(ctx, e.s.ID, st.Turn, st.Number)
+		list, err = tx.Work().StepCalls(ctx, e.s.ID, st.Turn, st.Number)
 		return err
 	})
 	return list, err

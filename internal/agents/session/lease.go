@@ -42,7 +42,7 @@ func (s *Sessions) IfOwned(ctx context.Context, l Lease, fn func(t *Transition))
 // LockOwned locks a session's row and returns a transition of it, or [ErrLost] if the lease
 // does not hold. The caller must finish with [Transition.Save].
 func (s *Sessions) LockOwned(ctx context.Context, tx *store.Tx, l Lease) (*Transition, error) {
-	row, err := tx.LockSession(ctx, l.AccountID, "", l.SessionID)
+	row, err := tx.Work().LockSession(ctx, l.AccountID, "", l.SessionID)
 	if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
 		return nil, ErrLost
 	}
@@ -77,7 +77,7 @@ func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, refs []store.Ref, ow
 // fn reports whether it changed anything. Missing sessions are skipped.
 func (s *Sessions) ForEach(ctx context.Context, tx *store.Tx, refs []store.Ref, fn func(t *Transition) (changed bool, err error)) error {
 	for _, ref := range refs {
-		row, err := tx.LockSession(ctx, ref.AccountID, "", ref.ID)
+		row, err := tx.Work().LockSession(ctx, ref.AccountID, "", ref.ID)
 		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
 			continue
 		}

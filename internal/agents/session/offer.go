@@ -31,7 +31,7 @@ func IsVisitors(ctx context.Context, tx *store.Tx, s stoa.Session) (bool, error)
 	if s.Trigger.Type == triggerEmbed {
 		return true, nil
 	}
-	return tx.IsShown(ctx, s.AccountID, s.ID)
+	return tx.Setup().IsShown(ctx, s.AccountID, s.ID)
 }
 
 // hasConnections reports whether an agent has tools of connections.
@@ -50,7 +50,7 @@ func Credentials(ctx context.Context, tx *store.Tx, s stoa.Session, tools []stoa
 
 // ownCredentials is store.Tx.OwnCredentials, but never returns nil.
 func ownCredentials(ctx context.Context, tx *store.Tx, accountID, ownerID string) (tool.Credentials, error) {
-	own, err := tx.OwnCredentials(ctx, accountID, ownerID)
+	own, err := tx.Setup().OwnCredentials(ctx, accountID, ownerID)
 	if own == nil {
 		own = map[string]string{}
 	}
@@ -88,7 +88,7 @@ func inDraft(err error) error {
 func (t *Transition) Withhold(list []stoa.Withheld) {
 	t.Row.Withheld = list
 	t.do(func() error {
-		first, err := t.tx.SetWithheld(t.ctx, t.Row.AccountID, t.Row.ID, t.Row.Turn.Number, list)
+		first, err := t.tx.Setup().SetWithheld(t.ctx, t.Row.AccountID, t.Row.ID, t.Row.Turn.Number, list)
 		if err == nil && first && len(list) > 0 {
 			t.event(EventToolsWithheld, WithheldData{Turn: t.Row.Turn.Number, Tools: list})
 		}

@@ -86,12 +86,12 @@ func (s *Sessions) follow(ctx context.Context, ids []string) error {
 	var seqs map[string]int64
 	var news map[string][]stoa.SessionEvent
 	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
-		if seqs, err = tx.LastSeqs(ctx, ids); err != nil {
+		if seqs, err = tx.Work().LastSeqs(ctx, ids); err != nil {
 			return err
 		}
 		news = map[string][]stoa.SessionEvent{}
 		for id, after := range s.hub.behind(seqs) {
-			if news[id], err = tx.Events(ctx, id, after, tailLength); err != nil {
+			if news[id], err = tx.Work().Events(ctx, id, after, tailLength); err != nil {
 				return err
 			}
 		}

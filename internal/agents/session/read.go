@@ -16,11 +16,11 @@ import (
 func (s *Sessions) read(ctx context.Context, accountID, agentID, id string, fn func(tx *store.Tx, row stoa.Session) error) error {
 	return s.store.Read(ctx, func(tx *store.Tx) error {
 		if agentID != "" {
-			if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
+			if _, err := tx.Setup().Agent(ctx, accountID, agentID); err != nil {
 				return err
 			}
 		}
-		row, err := tx.Session(ctx, accountID, agentID, id)
+		row, err := tx.Work().Session(ctx, accountID, agentID, id)
 		if err != nil {
 			return err
 		}
@@ -44,12 +44,12 @@ func (s *Sessions) Get(ctx context.Context, accountID, agentID, id string) (stoa
 func (s *Sessions) Find(ctx context.Context, accountID, id string) (stoa.Session, error) {
 	var out stoa.Session
 	err := s.store.Read(ctx, func(tx *store.Tx) error {
-		row, err := tx.Session(ctx, accountID, "", id)
+		row, err := tx.Work().Session(ctx, accountID, "", id)
 		if err != nil {
 			return err
 		}
 		out = row.Session
-		if _, err = tx.Agent(ctx, accountID, row.AgentID); stoa.CodeOf(err) == stoa.CodeAgentNotFound {
+		if _, err = tx.Setup().Agent(ctx, accountID, row.AgentID); stoa.CodeOf(err) == stoa.CodeAgentNotFound {
 			return stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
 		}
 		return err
@@ -97,15 +97,15 @@ func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, time
 }
 
 // List lists the sessions of an account, or of one agent of it; see
-// [store.Tx.Sessions].
+// [store.Work.Sessions].
 func (s *Sessions) List(ctx context.Context, accountID string, f store.SessionFilter, p store.Page) (list []stoa.Session, next store.Cursor, err error) {
 	err = s.store.Read(ctx, func(tx *store.Tx) error {
 		if f.AgentID != "" {
-			if _, err := tx.Agent(ctx, accountID, f.AgentID); err != nil {
+			if _, err := tx.Setup().Agent(ctx, accountID, f.AgentID); err != nil {
 				return err
 			}
 		}
-		list, next, err = tx.Sessions(ctx, accountID, f, p)
+		list, next, err = tx.Work().Sessions(ctx, accountID, f, p)
 		return err
 	})
 	return list, next, err
@@ -115,7 +115,7 @@ func (s *Sessions) List(ctx context.Context, accountID string, f store.SessionFi
 // the last turn that the caller has.
 func (s *Sessions) Turns(ctx context.Context, accountID, agentID, id string, after int64, limit int, desc bool) (list []stoa.Turn, more bool, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
-		list, more, err = tx.Turns(ctx, id, after, limit, desc)
+		list, more, err = tx.Work().Turns(ctx, id, after, limit, desc)
 		return err
 	})
 	return list, more, err
@@ -134,7 +134,7 @@ type StepRead struct {
 func (s *Sessions) Step(ctx context.Context, accountID, agentID, id, stepID string) (out StepRead, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) error {
 		turn, number := stepNumbers(id, stepID)
-		steps, err := tx.Steps(ctx, id, turn)
+		steps, err := tx.Work().Steps(ctx, id, turn)
 		i := slices.IndexFunc(steps, func(st stoa.Step) bool { return st.Number == number })
 		if err == nil && i < 0 {
 			err = stoa.Errorf(stoa.CodeNotFound, "The session has no such completed model call.")
@@ -151,7 +151,7 @@ func (s *Sessions) Step(ctx context.Context, accountID, agentID, id, stepID stri
 		} else if out.Message, err = messageOf(ctx, tx, id, turn); err != nil {
 			return err
 		}
-		r, err := tx.Receipt(ctx, accountID, stepID)
+		r, err := tx.Books().Receipt(ctx, accountID, stepID)
 		if stoa.CodeOf(err) == stoa.CodeNotFound {
 			return nil
 		}
@@ -175,11 +175,11 @@ func stepNumbers(sessionID, stepID string) (turn, number int64) {
 
 // messageOf returns the message of the user of a turn.
 func messageOf(ctx context.Context, tx *store.Tx, sessionID string, turn int64) (string, error) {
-	turns, _, err := tx.Turns(ctx, sessionID, turn-1, 1, false)
+	turns, _, err := tx.Work().Turns(ctx, sessionID, turn-1, 1, false)
 	if err != nil || len(turns) == 0 || turns[0].Number != turn {
 		return "", err
 	}
-	m, _, err := tx.Message(ctx, sessionID, turns[0].MessageID)
+	m, _, err := tx.Work().Message(ctx, sessionID, turns[0].MessageID)
 	return m.Text, err
 }
 
@@ -187,7 +187,7 @@ func messageOf(ctx context.Context, tx *store.Tx, sessionID string, turn int64) 
 // of the last message that the caller has.
 func (s *Sessions) Messages(ctx context.Context, accountID, agentID, id string, after int64, limit int, desc bool) (list []store.MessageRow, more bool, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
-		list, more, err = tx.Messages(ctx, id, after, limit, desc)
+		list, more, err = tx.Work().Messages(ctx, id, after, limit, desc)
 		return err
 	})
 	return list, more, err
@@ -197,7 +197,7 @@ func (s *Sessions) Messages(ctx context.Context, accountID, agentID, id string, 
 // the turns from first to last.
 func (s *Sessions) Sources(ctx context.Context, accountID, agentID, id string, first, last int64, limit int) (list []stoa.Source, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
-		list, err = tx.Sources(ctx, id, first, last, limit)
+		list, err = tx.Work().Sources(ctx, id, first, last, limit)
 		return err
 	})
 	return list, err
@@ -206,7 +206,7 @@ func (s *Sessions) Sources(ctx context.Context, accountID, agentID, id string, f
 // Receipts lists the charges of a session's steps.
 func (s *Sessions) Receipts(ctx context.Context, accountID, agentID, id string, p store.Page) (list []store.Receipt, more bool, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
-		list, more, err = tx.SessionReceipts(ctx, accountID, id, p)
+		list, more, err = tx.Work().SessionReceipts(ctx, accountID, id, p)
 		return err
 	})
 	return list, more, err

@@ -25,7 +25,7 @@ func (t *Transition) BeginStep(number int64, model string, sources []stoa.Source
 	turn := t.Row.Turn.Number
 	d := Draft{Turn: turn, Step: number}
 	if t.Row.Fence > 1 { // there was a claim before this one
-		m, found, err := t.tx.StepMessage(t.ctx, t.Row.ID, turn, number)
+		m, found, err := t.tx.Work().StepMessage(t.ctx, t.Row.ID, turn, number)
 		if err != nil {
 			return d, err
 		}
@@ -53,7 +53,7 @@ func (s *Sessions) AppendDelta(ctx context.Context, l Lease, d Draft, text strin
 			next.MessageID, next.Created = m.ID, true
 			t.fencedEvent(l, EventMessageCreated, messageData(m, false))
 			t.do(func() error {
-				return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq})
+				return tx.Work().InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq})
 			})
 		}
 		t.fencedEvent(l, EventDelta, DeltaData{MessageID: next.MessageID, Offset: next.Offset, Text: text})
@@ -72,7 +72,7 @@ func (s *Sessions) AppendDelta(ctx context.Context, l Lease, d Draft, text strin
 // the event's number also checks the lease.
 func (t *Transition) fencedEvent(l Lease, typ string, data any) {
 	t.do(func() error {
-		seq, ok, err := t.tx.NextSeq(t.ctx, l.AccountID, l.SessionID, l.Owner, l.Fence)
+		seq, ok, err := t.tx.Work().NextSeq(t.ctx, l.AccountID, l.SessionID, l.Owner, l.Fence)
 		if err == nil && !ok {
 			err = ErrLost
 		}
@@ -94,7 +94,7 @@ func (d *Draft) message(sessionID string) stoa.SessionMessage {
 // transaction; the id of the step is the id of the charge.
 func (t *Transition) RecordStep(d *Draft, st stoa.Step) {
 	id := stoa.StepID(st.SessionID, st.Turn, st.Number)
-	t.do(func() error { return t.tx.InsertStep(t.ctx, st) })
+	t.do(func() error { return t.tx.Work().InsertStep(t.ctx, st) })
 	charge := t.spend(id)
 	t.do(func() error {
 		u := charge.Usage
@@ -140,9 +140,9 @@ func (t *Transition) finishDraft(d *Draft, st stoa.Step) {
 	t.do(func() error {
 		switch {
 		case !d.Created:
-			return t.tx.InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq})
+			return t.tx.Work().InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq})
 		case st.Stop != "":
-			return t.tx.UpdateMessage(t.ctx, m)
+			return t.tx.Work().UpdateMessage(t.ctx, m)
 		}
 		return nil
 	})
@@ -171,19 +171,19 @@ func (t *Transition) Reply(d *Draft, st stoa.Step, reason string) {
 // steps of that turn.
 func (t *Transition) LeaveOut(before, steps int64) {
 	t.Row.ContextFrom, t.Row.ContextSteps = before, steps
-	t.do(func() error { return t.tx.SetContext(t.ctx, t.Row) })
+	t.do(func() error { return t.tx.Work().SetContext(t.ctx, t.Row) })
 }
 
 // KeepView records the part of the drive that prompts contain; only the worker reads the text.
 func (t *Transition) KeepView(text string) {
-	t.do(func() error { return t.tx.SetSessionView(t.ctx, t.Row.AccountID, t.Row.ID, text) })
+	t.do(func() error { return t.tx.Work().SetSessionView(t.ctx, t.Row.AccountID, t.Row.ID, text) })
 }
 
 // RecordCompaction writes a compaction and its cost. It runs after the charge in the same
 // transaction.
 func (t *Transition) RecordCompaction(c store.Compaction) {
 	id := stoa.StepID(t.Row.ID, c.Turn, 0)
-	t.do(func() error { return t.tx.InsertCompaction(t.ctx, t.Row.ID, c) })
+	t.do(func() error { return t.tx.Work().InsertCompaction(t.ctx, t.Row.ID, c) })
 	charge := t.spend(id)
 	t.Row.Compacted = c.Turn
 	t.LeaveOut(c.From, c.Steps)
@@ -196,7 +196,7 @@ func (t *Transition) RecordCompaction(c store.Compaction) {
 // spend adds the charge with the given id to the cost of the turn and of the session.
 func (t *Transition) spend(id string) (charge store.Receipt) {
 	t.do(func() (err error) {
-		if charge, _, err = t.tx.ChargeByID(t.ctx, id); err != nil {
+		if charge, _, err = t.tx.Books().ChargeByID(t.ctx, id); err != nil {
 			return err
 		}
 		t.Row.Usage.InputTokens += charge.Usage.InputTokens
@@ -254,7 +254,7 @@ func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
 		return
 	}
 	t.do(func() error {
-		return t.tx.InsertStepResult(t.ctx, t.Row.ID, step.Turn, step.Number, place, out.Result)
+		return t.tx.Work().InsertStepResult(t.ctx, t.Row.ID, step.Turn, step.Number, place, out.Result)
 	})
 	t.drive(id, out)
 	size := len(out.Result.Content)
@@ -276,5 +276,5 @@ func (t *Transition) sources(stepID string, list []stoa.Source) {
 		s.Turn = t.Row.Turn.Number
 		t.event(EventDriveRead, DriveData{StepID: stepID, Path: s.Path, SHA256: s.SHA256, FromLine: s.FromLine, ToLine: s.ToLine, Place: s.Place, Via: s.Via})
 	}
-	t.do(func() error { return t.tx.InsertSources(t.ctx, t.Row.ID, list) })
+	t.do(func() error { return t.tx.Work().InsertSources(t.ctx, t.Row.ID, list) })
 }

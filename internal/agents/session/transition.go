@@ -101,7 +101,7 @@ func (t *Transition) writeEvents() {
 	t.do(func() error {
 		rest := t.events[t.stored:]
 		t.stored = len(t.events)
-		return t.tx.InsertEvents(t.ctx, t.Row.ID, rest)
+		return t.tx.Work().InsertEvents(t.ctx, t.Row.ID, rest)
 	})
 }
 
@@ -110,9 +110,9 @@ func (t *Transition) writeEvents() {
 func (t *Transition) Save() error {
 	t.do(func() error {
 		if t.Row.Turn == t.turn {
-			return t.tx.SaveSessionRow(t.ctx, t.Row)
+			return t.tx.Work().SaveSessionRow(t.ctx, t.Row)
 		}
-		return t.tx.SaveSession(t.ctx, t.Row)
+		return t.tx.Work().SaveSession(t.ctx, t.Row)
 	})
 	return t.saved()
 }
@@ -163,7 +163,7 @@ func (s *Sessions) count(m moves) {
 
 // insertTurn writes the session's newest turn.
 func (t *Transition) insertTurn() {
-	t.do(func() error { return t.tx.InsertTurn(t.ctx, t.Row.Turn) })
+	t.do(func() error { return t.tx.Work().InsertTurn(t.ctx, t.Row.Turn) })
 	t.turn = t.Row.Turn
 }
 
@@ -198,7 +198,7 @@ func (t *Transition) status(next stoa.SessionStatus, reason string) {
 	if t.Row.Trigger.Type == stoa.TriggerSchedule {
 		t.do(func() error {
 			t.tx.AfterCommit(t.s.runChanged)
-			return t.tx.TurnOfRun(t.ctx, t.Row.Session)
+			return t.tx.Work().TurnOfRun(t.ctx, t.Row.Session)
 		})
 	}
 }
@@ -207,7 +207,7 @@ func (t *Transition) status(next stoa.SessionStatus, reason string) {
 func (t *Transition) message(m stoa.SessionMessage, note string) stoa.SessionMessage {
 	m.ID, m.SessionID, m.CreatedAt = stoa.NewID("msg"), t.Row.ID, t.tx.Now
 	t.do(func() error {
-		return t.tx.InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq + 1, Note: note})
+		return t.tx.Work().InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq + 1, Note: note})
 	})
 	t.event(EventMessageCreated, messageData(m, true))
 	if m.Status == stoa.MessageCompleted {
@@ -327,7 +327,7 @@ func (t *Transition) end(status stoa.SessionStatus, reason string) {
 	t.cancelCalls()
 	if in := t.Row.Pending; in != nil && in.Status == stoa.InputPending {
 		in.Status = stoa.InputCancelled
-		t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
+		t.do(func() error { return t.tx.Work().UpdateInput(t.ctx, *in) })
 	}
 	t.Row.Pending = nil
 	t.Row.Turn.FinishedAt, t.Row.FinishedAt = t.tx.Now, t.tx.Now
@@ -343,13 +343,13 @@ func (t *Transition) end(status stoa.SessionStatus, reason string) {
 func (t *Transition) takeUp(status stoa.SessionStatus) {
 	var waiting []store.MessageRow
 	t.do(func() (err error) {
-		waiting, err = t.tx.QueuedMessages(t.ctx, t.Row.ID)
+		waiting, err = t.tx.Work().QueuedMessages(t.ctx, t.Row.ID)
 		return err
 	})
 	if status == stoa.SessionCancelled {
 		for _, m := range waiting {
 			m.Status = stoa.MessageCancelled
-			t.do(func() error { return t.tx.UpdateMessage(t.ctx, m.SessionMessage) })
+			t.do(func() error { return t.tx.Work().UpdateMessage(t.ctx, m.SessionMessage) })
 			t.event(EventMessageDone, messageData(m.SessionMessage, true))
 		}
 		waiting = nil
@@ -360,11 +360,11 @@ func (t *Transition) takeUp(status stoa.SessionStatus) {
 	}
 	t.Row.QueuedMessages = len(waiting) - 1
 	m := waiting[0].SessionMessage
-	t.do(func() error { return t.tx.UpdateTurn(t.ctx, t.Row.Turn) })
+	t.do(func() error { return t.tx.Work().UpdateTurn(t.ctx, t.Row.Turn) })
 	t.newTurn(m.ID, 0)
 	m.Turn, m.Status = t.Row.Turn.Number, stoa.MessageCompleted
-	t.do(func() error { return t.tx.UpdateMessage(t.ctx, m) })
-	t.do(func() error { return t.tx.PlaceMessageLast(t.ctx, t.Row.ID, m.ID) })
+	t.do(func() error { return t.tx.Work().UpdateMessage(t.ctx, m) })
+	t.do(func() error { return t.tx.Work().PlaceMessageLast(t.ctx, t.Row.ID, m.ID) })
 	t.insertTurn()
 	t.event(EventMessageDone, messageData(m, true))
 	t.status(stoa.SessionQueued, "")
@@ -374,7 +374,7 @@ func (t *Transition) takeUp(status stoa.SessionStatus) {
 func (t *Transition) closeMessages(status stoa.SessionStatus) {
 	var open []store.MessageRow
 	t.do(func() (err error) {
-		open, err = t.tx.OpenMessages(t.ctx, t.Row.ID, t.Row.Turn.Number)
+		open, err = t.tx.Work().OpenMessages(t.ctx, t.Row.ID, t.Row.Turn.Number)
 		return err
 	})
 	if len(open) > 0 {
@@ -382,12 +382,12 @@ func (t *Transition) closeMessages(status stoa.SessionStatus) {
 	}
 	for _, m := range open {
 		t.do(func() error {
-			deltas, err := t.tx.Deltas(t.ctx, t.Row.ID, m.FirstSeq)
+			deltas, err := t.tx.Work().Deltas(t.ctx, t.Row.ID, m.FirstSeq)
 			if err != nil {
 				return err
 			}
 			m.Text, m.Status = joinDeltas(deltas, m.ID), stoa.MessageStatus(status)
-			return t.tx.UpdateMessage(t.ctx, m.SessionMessage)
+			return t.tx.Work().UpdateMessage(t.ctx, m.SessionMessage)
 		})
 		t.event(EventMessageDone, messageData(m.SessionMessage, true))
 	}
@@ -408,7 +408,7 @@ func (t *Transition) newInput(in *stoa.Input) {
 
 // wait stops the turn for an input. The wait does not count towards the turn's time.
 func (t *Transition) wait(in stoa.Input, reason string) {
-	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
+	t.do(func() error { return t.tx.Work().InsertInput(t.ctx, in) })
 	t.event(EventInputRequested, InputData{
 		InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, Options: in.Options, DefaultValue: in.Default, ExpiresAt: timeText(in.ExpiresAt),
 		Calls: callData(in.Calls), Confirmation: ConfirmationOf(&in),
@@ -433,9 +433,9 @@ func (t *Transition) answer(value string, byDefault bool, files ...stoa.Attachme
 		in.Status = stoa.InputExpired
 		t.event(EventInputExpired, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Answer: &value, DefaultUsed: true})
 	}
-	t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
+	t.do(func() error { return t.tx.Work().UpdateInput(t.ctx, *in) })
 	t.do(func() error {
-		steps, err := t.tx.Steps(t.ctx, t.Row.ID, in.Turn)
+		steps, err := t.tx.Work().Steps(t.ctx, t.Row.ID, in.Turn)
 		if err != nil {
 			return err
 		}
@@ -449,7 +449,7 @@ func (t *Transition) answer(value string, byDefault bool, files ...stoa.Attachme
 		if err != nil {
 			return err
 		}
-		return t.tx.InsertStepResult(t.ctx, t.Row.ID, in.Turn, in.Step, place, result)
+		return t.tx.Work().InsertStepResult(t.ctx, t.Row.ID, in.Turn, in.Step, place, result)
 	})
 	if !byDefault {
 		t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: value, Attachments: files}, "")
@@ -530,7 +530,7 @@ func (t *Transition) expire() {
 		return
 	}
 	in.Status = stoa.InputExpired
-	t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
+	t.do(func() error { return t.tx.Work().UpdateInput(t.ctx, *in) })
 	t.event(EventInputExpired, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn})
 	t.Fail(stoa.Failure{Code: codeInputExpired, Message: "The agent's question was not answered in time.", Retryable: true})
 }

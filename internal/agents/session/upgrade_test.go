@@ -29,7 +29,7 @@ func TestAChatMovesToTheNewestVersion(t *testing.T) {
 		s := h.Until(r, h.Begin(r, a, "hello"), stoa.SessionCompleted)
 		once := h.Until(r, h.Begin(r, a, "hello", func(req *session.StartRequest) { req.Mode = stoa.ModeOnce }), stoa.SessionCompleted)
 		h.Write(func(ctx context.Context, tx *store.Tx) error {
-			_, err := tx.EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error {
+			_, err := tx.Setup().EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error {
 				a.Instructions, a.Model, a.Limits.MaxSteps = "New.", "alpha-sonnet-5-5", 2
 				return nil
 			})

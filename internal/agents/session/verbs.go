@@ -65,7 +65,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	if err := s.checkQueue(ctx, tx, c.Account.ID, req.Line); err != nil {
 		return stoa.Session{}, err
 	}
-	agent, err := tx.AgentForShare(ctx, c.Account.ID, req.AgentID)
+	agent, err := tx.Setup().AgentForShare(ctx, c.Account.ID, req.AgentID)
 	if err != nil {
 		return stoa.Session{}, err
 	}
@@ -113,12 +113,12 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	t.event(EventMessageCreated, messageData(m, true))
 	t.event(EventMessageDone, messageData(m, true))
 	t.event(EventStatus, StatusData{Status: string(stoa.SessionQueued), Turn: 1})
-	t.do(func() error { return tx.InsertSession(ctx, row) })
+	t.do(func() error { return tx.Work().InsertSession(ctx, row) })
 	if len(req.Credentials) > 0 {
-		t.do(func() error { return tx.SetOwnCredentials(ctx, row.AccountID, row.ID, req.Credentials) })
+		t.do(func() error { return tx.Setup().SetOwnCredentials(ctx, row.AccountID, row.ID, req.Credentials) })
 	}
 	t.do(func() error {
-		return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq, Note: note(tx.Now, row.Timezone, req.ScheduledFor)})
+		return tx.Work().InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq, Note: note(tx.Now, row.Timezone, req.ScheduledFor)})
 	})
 	t.became.add(row.Status, "")
 	err = t.saved()
@@ -204,7 +204,7 @@ func (s *Sessions) checkQueue(ctx context.Context, tx *store.Tx, accountID, line
 		limits[2].of, limits[2].limit = store.QueueOf{Line: line}, max(s.limits.Queued/4, 1)
 	}
 	for _, l := range limits {
-		n, err := tx.QueuedSessions(ctx, accountID, l.of, l.limit)
+		n, err := tx.Work().QueuedSessions(ctx, accountID, l.of, l.limit)
 		if err != nil {
 			return err
 		}
@@ -219,11 +219,11 @@ func (s *Sessions) checkQueue(ctx context.Context, tx *store.Tx, accountID, line
 // to save. An empty agentID means any agent.
 func (s *Sessions) edit(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, fn func(t *Transition) (changed bool, err error)) (stoa.Session, error) {
 	if agentID != "" {
-		if _, err := tx.AgentForShare(ctx, c.Account.ID, agentID); err != nil {
+		if _, err := tx.Setup().AgentForShare(ctx, c.Account.ID, agentID); err != nil {
 			return stoa.Session{}, err
 		}
 	}
-	row, err := tx.LockSession(ctx, c.Account.ID, agentID, id)
+	row, err := tx.Work().LockSession(ctx, c.Account.ID, agentID, id)
 	if err != nil {
 		return stoa.Session{}, err
 	}
@@ -323,7 +323,7 @@ type AnswerRequest struct {
 // different one is [stoa.CodeDecided]; they need a key with [ScopeApprovals].
 func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req AnswerRequest) (stoa.Session, error) {
 	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
-		in, found, err := t.tx.Input(ctx, id, req.InputID)
+		in, found, err := t.tx.Work().Input(ctx, id, req.InputID)
 		if err != nil {
 			return false, err
 		}
@@ -457,7 +457,7 @@ func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 			return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is %s. Cancel it first, or wait until it stops.", t.Row.Status)
 		}
 		if t.Row.ToolCalls > 0 && !acknowledged {
-			had, err := t.tx.HadEffects(ctx, id, t.Row.Turn.Number)
+			had, err := t.tx.Work().HadEffects(ctx, id, t.Row.Turn.Number)
 			if err == nil && had {
 				err = stoa.Errorf(stoa.CodeTurnHadEffects, "The turn has called tools that may have changed something, and may call them again. Check the calls of the session; to retry the turn nevertheless, send \"acknowledgeEffects\": true.").At("acknowledgeEffects")
 			}
@@ -477,7 +477,7 @@ func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 // [stoa.CodeSessionBusy] until it has stopped, and with [stoa.CodeSessionFinished] for a
 // session of mode once.
 func (s *Sessions) Upgrade(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string) (stoa.Session, error) {
-	agent, err := tx.AgentForShare(ctx, c.Account.ID, agentID)
+	agent, err := tx.Setup().AgentForShare(ctx, c.Account.ID, agentID)
 	if err != nil {
 		return stoa.Session{}, err
 	}
@@ -496,7 +496,7 @@ func (s *Sessions) Upgrade(ctx context.Context, tx *store.Tx, c stoa.Caller, age
 		row.Limits = s.TurnLimits(row.Limits, agent.Limits)
 		row.Withheld = WithheldTools(agent, StartRequest{Mode: row.Mode, Trigger: row.Trigger, WithholdTools: byCaller})
 		t.event(EventUpgraded, UpgradedData{AgentVersion: agent.Version})
-		t.do(func() error { return tx.UpgradeSession(ctx, row) })
+		t.do(func() error { return tx.Work().UpgradeSession(ctx, row) })
 		return true, nil
 	})
 }

@@ -409,7 +409,7 @@ func (t *Tools) endpoint(ctx context.Context, c store.Connection, made remote.Se
 	if _, renews := made.(renewing); renews {
 		credential = remote.Credential{}
 		err := t.Store.Read(ctx, func(tx *store.Tx) error {
-			a, err := tx.Authorization(ctx, c.AccountID, c.ID)
+			a, err := tx.Setup().Authorization(ctx, c.AccountID, c.ID)
 			if a != nil && a.Status == store.AuthorizationDone {
 				authorization = a.ID
 			}

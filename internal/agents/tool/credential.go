@@ -52,7 +52,7 @@ func (t *Tools) credential(ctx context.Context, c store.Connection, own Credenti
 	}
 	var s store.Secret
 	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		s, err = tx.Secret(ctx, c.AccountID, id)
+		s, err = tx.Setup().Secret(ctx, c.AccountID, id)
 		return err
 	})
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *Tools) credential(ctx context.Context, c store.Connection, own Credenti
 		return none, stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the connection can no longer be decrypted. Set its value again.").Because(err)
 	}
 	if !s.UsedLately(time.Now()) {
-		if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.UseSecret(ctx, c.AccountID, id) }); err != nil {
+		if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().UseSecret(ctx, c.AccountID, id) }); err != nil {
 			return none, err
 		}
 	}
@@ -103,7 +103,7 @@ func (u unasked) Call(context.Context, remote.Call) (*remote.Result, error) { re
 func CheckCredentials(ctx context.Context, tx *store.Tx, accountID, externalUserID string, own Credentials) error {
 	for _, id := range slices.Sorted(maps.Keys(own)) {
 		at := "credentials." + short(id)
-		c, err := tx.LocateConnection(ctx, accountID, id)
+		c, err := tx.Setup().LocateConnection(ctx, accountID, id)
 		switch {
 		case err != nil:
 			return err
@@ -112,7 +112,7 @@ func CheckCredentials(ctx context.Context, tx *store.Tx, accountID, externalUser
 		case c.PerSession == store.PerSessionOff:
 			return stoa.Errorf(stoa.CodeInvalidValue, "The connection %s does not accept secrets of sessions. Set its credentialsPerSession first.", c.Name).At(at)
 		}
-		s, err := tx.Secret(ctx, accountID, own[id])
+		s, err := tx.Setup().Secret(ctx, accountID, own[id])
 		if e, ok := errors.AsType[*stoa.Error](err); ok {
 			return e.At(at)
 		}

@@ -134,7 +134,7 @@ func (t *Tools) EndKept(ctx context.Context, now time.Time) error {
 	err := t.Store.Read(ctx, func(tx *store.Tx) error {
 		clear(gone)
 		for _, key := range keys {
-			there, err := tx.HasSession(ctx, key.account, key.session)
+			there, err := tx.Work().HasSession(ctx, key.account, key.session)
 			if err != nil {
 				return err
 			}
@@ -171,7 +171,7 @@ func (t *Turn) noteLoss(ctx context.Context, c store.Connection, call string, se
 	lost := was != ""
 	if !lost {
 		err := t.tools.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			lost, err = tx.CalledBefore(ctx, c.AccountID, t.session, c.ID, call)
+			lost, err = tx.Work().CalledBefore(ctx, c.AccountID, t.session, c.ID, call)
 			return err
 		})
 		if err != nil {

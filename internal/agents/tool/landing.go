@@ -114,13 +114,13 @@ func tellOwner(ctx context.Context, tx *store.Tx, c store.Connection, out Landin
 	if out.Said != "" {
 		message += " It says: " + out.Said
 	}
-	if err := tx.EndAuthorization(ctx, c.AccountID, c.ID, out.of, status, message); err != nil {
+	if err := tx.Setup().EndAuthorization(ctx, c.AccountID, c.ID, out.of, status, message); err != nil {
 		return err
 	}
 	if c.Authorized && c.ErrorCode != NeedsAuthorization {
 		return nil
 	}
-	_, err := tx.EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
+	_, err := tx.Setup().EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
 		if !SameTarget(*now, c) || now.Authorized && now.ErrorCode != NeedsAuthorization {
 			return nil
 		}
@@ -156,18 +156,18 @@ func (t *Tools) landed(ctx context.Context, out Landing, err error) Landing {
 func (t *Tools) taken(ctx context.Context, hash string, use func(*store.Tx, store.OAuthState, store.Connection) error) error {
 	known := false
 	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) { // so that an arbitrary request writes nothing
-		known, err = tx.HasOAuthState(ctx, hash)
+		known, err = tx.Setup().HasOAuthState(ctx, hash)
 		return err
 	})
 	if err != nil || !known {
 		return err
 	}
 	return t.Store.Write(ctx, func(tx *store.Tx) error {
-		was, err := tx.TakeOAuthState(ctx, hash)
+		was, err := tx.Setup().TakeOAuthState(ctx, hash)
 		if err != nil || was == nil {
 			return err
 		}
-		c, err := tx.Connection(ctx, was.AccountID, was.ConnectionID)
+		c, err := tx.Setup().Connection(ctx, was.AccountID, was.ConnectionID)
 		if stoa.CodeOf(err) == stoa.CodeConnectionNotFound {
 			return nil
 		}
@@ -204,11 +204,11 @@ func (t *Tools) answered(ctx context.Context, tx *store.Tx, was store.OAuthState
 	for _, s := range p.Scopes {
 		q.Scopes = append(q.Scopes, shown(s))
 	}
-	account, err := tx.Account(ctx, c.AccountID)
+	account, err := tx.Books().Account(ctx, c.AccountID)
 	if err != nil {
 		return out, err
 	}
-	space, err := tx.Space(ctx, c.AccountID, c.SpaceID)
+	space, err := tx.Setup().Space(ctx, c.AccountID, c.SpaceID)
 	if err != nil {
 		return out, err
 	}
@@ -218,5 +218,5 @@ func (t *Tools) answered(ctx context.Context, tx *store.Tx, was store.OAuthState
 		return out, err
 	}
 	out.Question = &q
-	return out, tx.KeepOAuthAnswer(ctx, was)
+	return out, tx.Setup().KeepOAuthAnswer(ctx, was)
 }

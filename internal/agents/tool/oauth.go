@@ -128,7 +128,7 @@ func refusedBy(err error) error {
 
 func (t *Tools) connection(ctx context.Context, accountID, id string) (c store.Connection, err error) {
 	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Connection(ctx, accountID, id)
+		c, err = tx.Setup().Connection(ctx, accountID, id)
 		return err
 	})
 	return c, err
@@ -189,7 +189,7 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 		return out, err
 	}
 	err = t.Store.Write(ctx, func(tx *store.Tx) error {
-		now, err := tx.Connection(ctx, accountID, id)
+		now, err := tx.Setup().Connection(ctx, accountID, id)
 		if err != nil {
 			return err
 		}
@@ -197,10 +197,10 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 			return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed in the meantime. Authorize it again.")
 		}
 		row.ExpiresAt = tx.Now.Add(StateTime)
-		if err := tx.InsertOAuthState(ctx, row); err != nil {
+		if err := tx.Setup().InsertOAuthState(ctx, row); err != nil {
 			return err
 		}
-		return tx.BeginAuthorization(ctx, accountID, id, p.ID)
+		return tx.Setup().BeginAuthorization(ctx, accountID, id, p.ID)
 	})
 	out.ID, out.URL, out.ExpiresAt = p.ID, address, row.ExpiresAt
 	return out, err
@@ -224,7 +224,7 @@ func (t *Tools) stepUp(ctx context.Context, c store.Connection, failure error) {
 		return
 	}
 	err := t.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
-		_, err := tx.EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
+		_, err := tx.Setup().EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
 			if !SameTarget(*now, c) {
 				return nil
 			}
@@ -232,7 +232,7 @@ func (t *Tools) stepUp(ctx context.Context, c store.Connection, failure error) {
 			o.Lacking = oauth.Join(o.Lacking, lacking)
 			now.OAuth = &o
 			if o.Grant == store.GrantClient {
-				return tx.ForgetTokens(ctx, c.AccountID, c.ID)
+				return tx.Setup().ForgetTokens(ctx, c.AccountID, c.ID)
 			}
 			if now.ErrorCode == "" {
 				now.ErrorCode, now.ErrorMessage = string(stoa.CodeToolServer), lackingText(lacking)
@@ -283,7 +283,7 @@ func (t *Tools) client(ctx context.Context, caller *oauth.Client, c store.Connec
 	}
 	var kept *store.OAuthClient
 	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		kept, err = tx.OAuthClient(ctx, c.AccountID, s.Issuer, redirect)
+		kept, err = tx.Setup().OAuthClient(ctx, c.AccountID, s.Issuer, redirect)
 		return err
 	})
 	if err != nil {
@@ -299,7 +299,7 @@ func (t *Tools) client(ctx context.Context, caller *oauth.Client, c store.Connec
 	if row.Sealed, err = t.sealJSON(clientRef(row), id); err != nil {
 		return id, err
 	}
-	return id, t.Store.Write(ctx, func(tx *store.Tx) error { return tx.PutOAuthClient(ctx, row) })
+	return id, t.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().PutOAuthClient(ctx, row) })
 }
 
 // method returns how a client of the connection authenticates at a server.
@@ -318,7 +318,7 @@ func (t *Tools) clientSecret(ctx context.Context, accountID, id, endpoint string
 	}
 	var s store.Secret
 	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		s, err = tx.Secret(ctx, accountID, id)
+		s, err = tx.Setup().Secret(ctx, accountID, id)
 		return err
 	})
 	if err != nil {
@@ -377,18 +377,18 @@ func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, 
 		return err
 	}
 	return t.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
+		_, err := tx.Setup().EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
 			if !SameTarget(*now, c) {
 				return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed in the meantime.")
 			}
 			if now.ErrorCode == NeedsAuthorization {
 				now.ErrorCode, now.ErrorMessage = "", ""
 			}
-			if err := tx.PutTokens(ctx, row); err != nil || authorization == "" {
+			if err := tx.Setup().PutTokens(ctx, row); err != nil || authorization == "" {
 				return err
 			}
 			tx.AuditAutomatic(c.AccountID, "connection.authorized", c.ID, "signed_in")
-			return tx.EndAuthorization(ctx, c.AccountID, c.ID, authorization, store.AuthorizationDone, "")
+			return tx.Setup().EndAuthorization(ctx, c.AccountID, c.ID, authorization, store.AuthorizationDone, "")
 		})
 		return err
 	})
@@ -397,7 +397,7 @@ func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, 
 // Deauthorize deletes the tokens of a connection, and its pending authorizations.
 func (t *Tools) Deauthorize(ctx context.Context, accountID, id string) (c store.Connection, err error) {
 	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.EditConnection(ctx, accountID, id, func(*store.Connection) error { return tx.ForgetTokens(ctx, accountID, id) })
+		c, err = tx.Setup().EditConnection(ctx, accountID, id, func(*store.Connection) error { return tx.Setup().ForgetTokens(ctx, accountID, id) })
 		return err
 	})
 	return c, err

@@ -49,11 +49,11 @@ func authorized(t *testing.T, v *vault.Vault, life time.Duration) (b *bench, dem
 	}
 	b.account = storetest.Account(t, st, 0).ID
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		space, err := tx.DefaultSpace(ctx, b.account)
+		space, err := tx.Setup().DefaultSpace(ctx, b.account)
 		if err != nil {
 			return err
 		}
-		c, err := tx.InsertConnection(ctx, store.Connection{AccountID: b.account, SpaceID: space.ID, Kind: store.KindMCP, Name: "notes", URL: server.URL + "/mcp", OAuth: &store.OAuth{Grant: store.GrantCode}})
+		c, err := tx.Setup().InsertConnection(ctx, store.Connection{AccountID: b.account, SpaceID: space.ID, Kind: store.KindMCP, Name: "notes", URL: server.URL + "/mcp", OAuth: &store.OAuth{Grant: store.GrantCode}})
 		b.connection = c.ID
 		return err
 	})
@@ -274,7 +274,7 @@ func TestTokensThatCannotBeRead(t *testing.T) {
 	var secret store.Secret
 	refused := func(keys *vault.Vault) (is bool) {
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			c, err := tx.LocateConnection(ctx, b.account, b.connection)
+			c, err := tx.Setup().LocateConnection(ctx, b.account, b.connection)
 			if err == nil {
 				is, err = unauthorized(ctx, tx, Audience{AccountID: b.account}, *c, keys)
 			}
@@ -284,9 +284,9 @@ func TestTokensThatCannotBeRead(t *testing.T) {
 	}
 	drop := func() {
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			row, err := tx.Tokens(ctx, b.account, b.connection)
+			row, err := tx.Setup().Tokens(ctx, b.account, b.connection)
 			if err == nil {
-				_, err = tx.DropTokens(ctx, *row)
+				_, err = tx.Setup().DropTokens(ctx, *row)
 			}
 			return err
 		})
@@ -302,10 +302,10 @@ func TestTokensThatCannotBeRead(t *testing.T) {
 				secret = store.Secret{ID: stoa.NewID("sec"), AccountID: b.account, Name: "client", Kind: store.SecretBearer, Origin: "https://as.example.com", Version: 1}
 				err := b.Seal(&secret, "correct-horse")
 				if err == nil {
-					_, err = tx.InsertSecret(ctx, secret)
+					_, err = tx.Setup().InsertSecret(ctx, secret)
 				}
 				if err == nil {
-					_, err = tx.EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
+					_, err = tx.Setup().EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
 						c.OAuth.Grant, c.ClientSecretID = store.GrantClient, secret.ID
 						return nil
 					})
@@ -316,7 +316,7 @@ func TestTokensThatCannotBeRead(t *testing.T) {
 		{"of a client before its first", drop, false, true},
 		{"of a user before the first", func() {
 			b.write(func(ctx context.Context, tx *store.Tx) error {
-				_, err := tx.EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
+				_, err := tx.Setup().EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
 					c.OAuth.Grant = store.GrantCode
 					return nil
 				})
@@ -363,7 +363,7 @@ func TestAnOldServerHasNoMetadata(t *testing.T) {
 		}))
 		defer server.Close()
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			_, err := tx.EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
+			_, err := tx.Setup().EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
 				c.URL = server.URL + "/mcp"
 				return nil
 			})

@@ -42,7 +42,7 @@ type entry struct {
 
 // entries returns the allowed tools of one connection, in the order of the agent's list.
 func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) ([]entry, error) {
-	c, err := tx.LocateConnection(ctx, who.AccountID, t.ConnectionID)
+	c, err := tx.Setup().LocateConnection(ctx, who.AccountID, t.ConnectionID)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) 
 	prefix := ""
 	if c != nil {
 		prefix = c.Name
-		if rows, err = tx.NamedTools(ctx, who.AccountID, c.ID, t.Allow); err != nil {
+		if rows, err = tx.Setup().NamedTools(ctx, who.AccountID, c.ID, t.Allow); err != nil {
 			return nil, err
 		}
 	}
@@ -256,7 +256,7 @@ func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Conne
 	refused := c.ErrorCode == NeedsAuthorization
 	switch {
 	case sendsOwn(c, who.Own):
-		s, err := tx.Secret(ctx, c.AccountID, who.Own[c.ID])
+		s, err := tx.Setup().Secret(ctx, c.AccountID, who.Own[c.ID])
 		if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
 			return true, nil
 		}
@@ -266,7 +266,7 @@ func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Conne
 	}
 	secretID := c.SecretID
 	if c.OAuth != nil {
-		tokens, err := tx.Tokens(ctx, c.AccountID, c.ID)
+		tokens, err := tx.Setup().Tokens(ctx, c.AccountID, c.ID)
 		if err != nil || tokens == nil && c.OAuth.Grant == store.GrantCode || tokens != nil && !opens(keys, tokensRef(*tokens), tokens.Sealed) {
 			return true, err
 		}
@@ -275,7 +275,7 @@ func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Conne
 	if secretID == "" {
 		return refused, nil
 	}
-	s, err := tx.Secret(ctx, c.AccountID, secretID)
+	s, err := tx.Setup().Secret(ctx, c.AccountID, secretID)
 	if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
 		return true, nil
 	}

@@ -73,7 +73,7 @@ func (t *Tools) doubt(ctx context.Context, c store.Connection, spoken string, fa
 	if (failed == nil || failed.Code != mcp.InvalidParams) && (spoken == "" || spoken == c.Protocol) {
 		return
 	}
-	err := t.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error { return tx.RefreshSoon(ctx, c, refreshAgain) })
+	err := t.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error { return tx.Setup().RefreshSoon(ctx, c, refreshAgain) })
 	if err != nil {
 		t.logger().WarnContext(ctx, "a connection will not be refreshed soon", "account", c.AccountID, "connection", c.ID, "error", err)
 	}
@@ -84,7 +84,7 @@ func (t *Tools) doubt(ctx context.Context, c store.Connection, spoken string, fa
 func (t *Tools) Sweep(ctx context.Context) error {
 	var due []store.Connection
 	err := t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		due, err = tx.ClaimRefreshes(ctx, refreshPage, func() time.Time {
+		due, err = tx.Setup().ClaimRefreshes(ctx, refreshPage, func() time.Time {
 			return tx.Now.Add(refreshEvery - refreshJitter + rand.N(2*refreshJitter))
 		})
 		return err
@@ -99,7 +99,7 @@ func (t *Tools) Sweep(ctx context.Context) error {
 			if tx.Now.Sub(c.CheckedAt) < refreshAgain {
 				continue // another refresh has just begun
 			}
-			agents, err := tx.AgentsUsing(ctx, c, 1)
+			agents, err := tx.Setup().AgentsUsing(ctx, c, 1)
 			if err != nil {
 				return err
 			}

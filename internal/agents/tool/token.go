@@ -58,7 +58,7 @@ func (t *Tools) access(ctx context.Context, c store.Connection, refused string, 
 	for {
 		var row *store.Tokens
 		err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			row, err = tx.Tokens(ctx, c.AccountID, c.ID)
+			row, err = tx.Setup().Tokens(ctx, c.AccountID, c.ID)
 			return err
 		})
 		if err != nil {
@@ -80,7 +80,7 @@ func (t *Tools) access(ctx context.Context, c store.Connection, refused string, 
 		}
 		now := time.Now()
 		if refused != "" && h.Access == refused && (row.ExpiresAt.IsZero() || now.Before(row.ExpiresAt)) { // so that no node sends it with a call again
-			if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.SpoilTokens(ctx, *row) }); err != nil {
+			if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().SpoilTokens(ctx, *row) }); err != nil {
 				return "", err
 			}
 		}
@@ -96,7 +96,7 @@ func (t *Tools) access(ctx context.Context, c store.Connection, refused string, 
 		}
 		lease, ours := random(), false
 		err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-			ours, err = tx.LeaseTokens(ctx, *row, lease, tx.Now.Add(refreshLease))
+			ours, err = tx.Setup().LeaseTokens(ctx, *row, lease, tx.Now.Add(refreshLease))
 			return err
 		})
 		if err != nil {
@@ -141,7 +141,7 @@ func (t *Tools) refresh(ctx context.Context, c store.Connection, row store.Token
 			}
 		}
 		t.Logger.WarnContext(ctx, "a connection's token was not refreshed", "account", c.AccountID, "connection", c.ID, "error", err)
-		released := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.ReleaseTokens(ctx, row, lease) })
+		released := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().ReleaseTokens(ctx, row, lease) })
 		if valid && released == nil {
 			return h.Access, true, nil
 		}
@@ -158,7 +158,7 @@ func (t *Tools) refresh(ctx context.Context, c store.Connection, row store.Token
 	}
 	kept := false
 	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		kept, err = tx.ReplaceTokens(ctx, next, lease)
+		kept, err = tx.Setup().ReplaceTokens(ctx, next, lease)
 		return err
 	})
 	return h.Access, kept, err
@@ -210,7 +210,7 @@ func (t *Tools) unfounded(err error) error {
 func (t *Tools) lose(ctx context.Context, c store.Connection, row store.Tokens, cause error) error {
 	const message = "The connection's authorization has ended. Authorize it again."
 	err := t.Store.Write(ctx, func(tx *store.Tx) error {
-		if dropped, err := tx.DropTokens(ctx, row); err != nil || !dropped {
+		if dropped, err := tx.Setup().DropTokens(ctx, row); err != nil || !dropped {
 			return err
 		}
 		return t.refuse(ctx, tx, c, message)
@@ -262,13 +262,13 @@ func (r renewing) note(ctx context.Context, access string, failure error) {
 	}
 	t, c := r.tools, r.connection
 	err := t.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
-		row, err := tx.Tokens(ctx, c.AccountID, c.ID)
+		row, err := tx.Setup().Tokens(ctx, c.AccountID, c.ID)
 		if err != nil {
 			return err
 		}
 		var h holding
 		if row != nil && t.openJSON(tokensRef(*row), row.Sealed, &h) == nil && h.Access == access {
-			if err := tx.SpoilTokens(ctx, *row); err != nil {
+			if err := tx.Setup().SpoilTokens(ctx, *row); err != nil {
 				return err
 			}
 		}
@@ -289,7 +289,7 @@ func (t *Tools) Forbid(ctx context.Context, to Target) error {
 // refuse records that a connection needs authorization, and reports it once. A connection
 // whose address or secret has changed since is left unchanged.
 func (t *Tools) refuse(ctx context.Context, tx *store.Tx, c store.Connection, message string) error {
-	first, err := tx.MarkUnauthorized(ctx, c, NeedsAuthorization, message)
+	first, err := tx.Setup().MarkUnauthorized(ctx, c, NeedsAuthorization, message)
 	if err != nil || !first {
 		return err
 	}
@@ -353,12 +353,12 @@ func (t *Tools) KeepTokens(ctx context.Context) error {
 // refreshIdle refreshes the tokens that were not refreshed for a week, and removes expired
 // authorizations.
 func (t *Tools) refreshIdle(ctx context.Context) {
-	if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.SweepOAuthStates(ctx) }); err != nil && ctx.Err() == nil {
+	if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().SweepOAuthStates(ctx) }); err != nil && ctx.Err() == nil {
 		t.Logger.WarnContext(ctx, "expired authorizations could not be removed", "error", err)
 	}
 	var rows []store.Tokens
 	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		rows, err = tx.IdleTokens(ctx, time.Now().Add(-idleTime), idleBatch)
+		rows, err = tx.Setup().IdleTokens(ctx, time.Now().Add(-idleTime), idleBatch)
 		return err
 	})
 	for _, row := range rows {

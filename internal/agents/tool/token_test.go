@@ -83,7 +83,7 @@ func gated(t *testing.T) (*bench, *gate, *int) {
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
 	b.write(func(ctx context.Context, tx *store.Tx) error { // its tokens are for its own origin, so it must be authorized again
-		_, err := tx.EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
+		_, err := tx.Setup().EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
 			c.URL = server.URL + "/mcp"
 			return nil
 		})
@@ -274,7 +274,7 @@ func TestAnUnreadableRefusalIsNoReason(t *testing.T) {
 	}
 	move := func() { // the endpoint, to the gate
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			row, err := tx.Tokens(ctx, b.account, b.connection)
+			row, err := tx.Setup().Tokens(ctx, b.account, b.connection)
 			if err != nil {
 				return err
 			}
@@ -286,7 +286,7 @@ func TestAnUnreadableRefusalIsNoReason(t *testing.T) {
 			if row.Sealed, err = b.sealJSON(tokensRef(*row), h); err != nil {
 				return err
 			}
-			return tx.PutTokens(ctx, *row)
+			return tx.Setup().PutTokens(ctx, *row)
 		})
 	}
 	move()

@@ -170,7 +170,7 @@ type Difference struct {
 func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference, err error) {
 	var c store.Connection
 	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Connection(ctx, accountID, id)
+		c, err = tx.Setup().Connection(ctx, accountID, id)
 		return err
 	})
 	if err != nil {
@@ -196,7 +196,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	asked := failure
 	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
 		d, failure = Difference{}, asked // a transaction may be repeated
-		d.Connection, err = tx.EditConnection(ctx, accountID, id, func(now *store.Connection) error {
+		d.Connection, err = tx.Setup().EditConnection(ctx, accountID, id, func(now *store.Connection) error {
 			if !SameTarget(*now, c) || now.SecretID != c.SecretID || now.DocumentURL != c.DocumentURL {
 				return stoa.Errorf(stoa.CodeToolServer, "The connection was changed in the meantime. Refresh it again.")
 			}
@@ -225,7 +225,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 			return t.emit(ctx, tx, eventReview, *now)
 		})
 		if err == nil && failure == nil && catalog.TTL != 0 {
-			err = tx.PlanRefresh(ctx, d.Connection, tx.Now.Add(min(max(catalog.TTL, refreshAgain), refreshLate)))
+			err = tx.Setup().PlanRefresh(ctx, d.Connection, tx.Now.Add(min(max(catalog.TTL, refreshAgain), refreshLate)))
 		}
 		return err
 	})
@@ -242,7 +242,7 @@ func settle(ctx context.Context, tx *store.Tx, c *store.Connection, catalog *rem
 		return nil, nil
 	}
 	if c.SecretID != "" {
-		s, err := tx.SecretForShare(ctx, c.AccountID, c.SecretID)
+		s, err := tx.Setup().SecretForShare(ctx, c.AccountID, c.SecretID)
 		if err != nil {
 			return nil, err
 		}
@@ -276,7 +276,7 @@ func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, e
 func (t *Tools) described(ctx context.Context, c store.Connection, h httptool.Server) (remote.Server, error) {
 	var source string
 	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		source, err = tx.ConnectionSource(ctx, c.AccountID, c.ID)
+		source, err = tx.Setup().ConnectionSource(ctx, c.AccountID, c.ID)
 		return err
 	})
 	if err != nil {
@@ -356,7 +356,7 @@ func failureOf(err error) *failure {
 
 // update compares the catalog with the stored one, and stores it.
 func (d *Difference) update(ctx context.Context, tx *store.Tx, c store.Connection, tools []remote.Tool) error {
-	rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
+	rows, err := tx.Setup().ConnectionTools(ctx, c.AccountID, c.ID)
 	if err != nil {
 		return err
 	}
@@ -389,7 +389,7 @@ func (d *Difference) update(ctx context.Context, tx *store.Tx, c store.Connectio
 		now.Definition, now.SHA256, now.Problem, now.Present = t.Definition, t.SHA256, t.Problem, true
 		now.Judge()
 		d.withdrawn = d.withdrawn || approved && now.State != store.ToolApproved
-		if err := tx.PutConnectionTool(ctx, now); err != nil {
+		if err := tx.Setup().PutConnectionTool(ctx, now); err != nil {
 			return err
 		}
 	}
@@ -403,9 +403,9 @@ func (d *Difference) update(ctx context.Context, tx *store.Tx, c store.Connectio
 		}
 		row.Present = false
 		if gone++; row.ApprovedSHA256 == "" || gone > store.MaxCatalog-remote.MaxTools {
-			err = tx.DeleteConnectionTool(ctx, c.AccountID, c.ID, row.Name)
+			err = tx.Setup().DeleteConnectionTool(ctx, c.AccountID, c.ID, row.Name)
 		} else {
-			err = tx.PutConnectionTool(ctx, row)
+			err = tx.Setup().PutConnectionTool(ctx, row)
 		}
 		if err != nil {
 			return err
@@ -421,7 +421,7 @@ func Describe(ctx context.Context, tx *store.Tx, c *store.Connection, operations
 	if err != nil {
 		return err
 	}
-	if err := tx.SetConnectionSource(ctx, c.AccountID, c.ID, operations); err != nil {
+	if err := tx.Setup().SetConnectionSource(ctx, c.AccountID, c.ID, operations); err != nil {
 		return err
 	}
 	c.CheckedAt, c.ErrorCode, c.ErrorMessage = tx.Now, "", ""
@@ -445,8 +445,8 @@ type Decision struct {
 // Review records decisions about tools, or none of them if any is about an outdated
 // definition. Its errors name the member of the request at fault.
 func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions []Decision) error {
-	_, err := tx.EditConnection(ctx, accountID, id, func(c *store.Connection) error {
-		rows, err := tx.ConnectionTools(ctx, accountID, id)
+	_, err := tx.Setup().EditConnection(ctx, accountID, id, func(c *store.Connection) error {
+		rows, err := tx.Setup().ConnectionTools(ctx, accountID, id)
 		if err != nil {
 			return err
 		}
@@ -480,7 +480,7 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 			if err := checkArgument(row); err != nil {
 				return err.At(member(i, "idempotencyArgument"))
 			}
-			if err := tx.PutConnectionTool(ctx, row); err != nil {
+			if err := tx.Setup().PutConnectionTool(ctx, row); err != nil {
 				return err
 			}
 		}
@@ -519,7 +519,7 @@ func noTool(name string) error {
 // Forget revokes every decision about the tools of a connection, because its address or its
 // secret has changed.
 func Forget(ctx context.Context, tx *store.Tx, accountID, id string) error {
-	rows, err := tx.ConnectionTools(ctx, accountID, id)
+	rows, err := tx.Setup().ConnectionTools(ctx, accountID, id)
 	for _, row := range rows {
 		if err != nil {
 			return err
@@ -528,9 +528,9 @@ func Forget(ctx context.Context, tx *store.Tx, accountID, id string) error {
 		row.VisitorTitle, row.PublicFields = "", nil
 		row.OnUnknown, row.IdempotencyArgument = "", ""
 		if row.Present {
-			err = tx.PutConnectionTool(ctx, row)
+			err = tx.Setup().PutConnectionTool(ctx, row)
 		} else {
-			err = tx.DeleteConnectionTool(ctx, accountID, id, row.Name)
+			err = tx.Setup().DeleteConnectionTool(ctx, accountID, id, row.Name)
 		}
 	}
 	return err
@@ -557,8 +557,8 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	var c store.Connection
 	var rows []store.ConnectionTool
 	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if c, err = tx.Connection(ctx, accountID, id); err == nil {
-			rows, err = tx.ConnectionTools(ctx, accountID, id)
+		if c, err = tx.Setup().Connection(ctx, accountID, id); err == nil {
+			rows, err = tx.Setup().ConnectionTools(ctx, accountID, id)
 		}
 		return err
 	})

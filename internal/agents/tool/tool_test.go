@@ -41,12 +41,12 @@ func newBench(t *testing.T, o fakemcp.Options) *bench {
 	b.Tools = &Tools{Store: st, Vault: v, Network: b.f.Network(), Version: "test", Logger: slog.New(slog.DiscardHandler)}
 	b.account = storetest.Account(t, st, 0).ID
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		space, err := tx.DefaultSpace(ctx, b.account)
+		space, err := tx.Setup().DefaultSpace(ctx, b.account)
 		if err != nil {
 			return err
 		}
 		b.space = space.ID
-		c, err := tx.InsertConnection(ctx, store.Connection{AccountID: b.account, SpaceID: space.ID, Kind: store.KindMCP, Name: "fake", URL: b.f.URL})
+		c, err := tx.Setup().InsertConnection(ctx, store.Connection{AccountID: b.account, SpaceID: space.ID, Kind: store.KindMCP, Name: "fake", URL: b.f.URL})
 		b.connection = c.ID
 		return err
 	})
@@ -75,7 +75,7 @@ func (b *bench) rows() map[string]store.ConnectionTool {
 	b.t.Helper()
 	all := map[string]store.ConnectionTool{}
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		rows, err := tx.ConnectionTools(ctx, b.account, b.connection)
+		rows, err := tx.Setup().ConnectionTools(ctx, b.account, b.connection)
 		for _, row := range rows {
 			all[row.Name] = row
 		}
@@ -88,7 +88,7 @@ func (b *bench) rows() map[string]store.ConnectionTool {
 func (b *bench) kept() (c store.Connection) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *store.Tx) (err error) {
-		c, err = tx.Connection(ctx, b.account, b.connection)
+		c, err = tx.Setup().Connection(ctx, b.account, b.connection)
 		return err
 	})
 	return c
@@ -254,7 +254,7 @@ func TestAChangedToolKeepsItsName(t *testing.T) {
 	b.refresh()
 	row := b.rows()[fakemcp.Act]
 	row.ModelName = "old_name_1f2e"
-	b.write(func(ctx context.Context, tx *store.Tx) error { return tx.PutConnectionTool(ctx, row) })
+	b.write(func(ctx context.Context, tx *store.Tx) error { return tx.Setup().PutConnectionTool(ctx, row) })
 	b.f.Change("Acts.", "Acts again.")
 	if d := b.refresh(); !slices.Equal(d.Changed, []string{fakemcp.Act}) || b.rows()[fakemcp.Act].ModelName != "old_name_1f2e" {
 		t.Errorf("%+v, %+v", d, b.rows()[fakemcp.Act])
@@ -396,7 +396,7 @@ func TestSlowServersDelayNoRefresh(t *testing.T) {
 	other := storetest.Account(t, b.Store, 0).ID
 	b.write(func(ctx context.Context, tx *store.Tx) error {
 		for i, account := range []string{b.account, other} {
-			space, err := tx.DefaultSpace(ctx, account)
+			space, err := tx.Setup().DefaultSpace(ctx, account)
 			if err != nil {
 				return err
 			}
@@ -405,11 +405,11 @@ func TestSlowServersDelayNoRefresh(t *testing.T) {
 				if i > 0 {
 					url = b.f.URL
 				}
-				c, err := tx.InsertConnection(ctx, store.Connection{AccountID: account, SpaceID: space.ID, Kind: store.KindMCP, Name: stoa.NewID("con"), URL: url})
+				c, err := tx.Setup().InsertConnection(ctx, store.Connection{AccountID: account, SpaceID: space.ID, Kind: store.KindMCP, Name: stoa.NewID("con"), URL: url})
 				if err != nil {
 					return err
 				}
-				if _, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: account, SpaceID: space.ID, Name: "a", AgentSettings: stoa.AgentSettings{Tools: []stoa.AgentTool{{Type: stoa.ToolConnection, ConnectionID: c.ID}}}}); err != nil {
+				if _, err := tx.Setup().InsertAgent(ctx, stoa.Agent{AccountID: account, SpaceID: space.ID, Name: "a", AgentSettings: stoa.AgentSettings{Tools: []stoa.AgentTool{{Type: stoa.ToolConnection, ConnectionID: c.ID}}}}); err != nil {
 					return err
 				}
 				live = c
@@ -427,7 +427,7 @@ func TestSlowServersDelayNoRefresh(t *testing.T) {
 	<-asked
 	for checked := false; !checked; {
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			c, err := tx.Connection(ctx, live.AccountID, live.ID)
+			c, err := tx.Setup().Connection(ctx, live.AccountID, live.ID)
 			checked = c.CheckedAt.After(time.Unix(1, 0))
 			return err
 		})

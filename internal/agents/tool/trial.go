@@ -30,13 +30,13 @@ func (t *Tools) beginTrial(ctx context.Context, c store.Connection, row store.Co
 		if call.IdempotencyArgument != "" {
 			call.Arguments = jsonx.WithMember(call.Arguments, call.IdempotencyArgument, call.ID)
 		}
-		if err := tx.EndLostTrials(ctx, c.AccountID, tx.Now.Add(-trialLost)); err != nil {
+		if err := tx.Work().EndLostTrials(ctx, c.AccountID, tx.Now.Add(-trialLost)); err != nil {
 			return err
 		}
-		if err := tx.InsertToolCall(ctx, call); err != nil {
+		if err := tx.Work().InsertToolCall(ctx, call); err != nil {
 			return err
 		}
-		return tx.UpdateToolCall(ctx, call)
+		return tx.Work().UpdateToolCall(ctx, call)
 	})
 	return call, err
 }
@@ -58,6 +58,6 @@ func (t *Tools) endTrial(ctx context.Context, call stoa.ExternalCall, out Outcom
 	}
 	return t.Store.Write(ctx, func(tx *store.Tx) error {
 		call.FinishedAt = tx.Now
-		return tx.UpdateToolCall(ctx, call)
+		return tx.Work().UpdateToolCall(ctx, call)
 	})
 }

@@ -209,7 +209,7 @@ func (b *bench) all(accountID, webhookID string) (out []store.Delivery) {
 	ctx := context.Background()
 	err := b.store.Read(ctx, func(tx *store.Tx) error {
 		out = nil
-		hooks, _, err := tx.Webhooks(ctx, accountID, true, "", store.Page{Limit: 100, Asc: true})
+		hooks, _, err := tx.Operations().Webhooks(ctx, accountID, true, "", store.Page{Limit: 100, Asc: true})
 		for _, w := range hooks {
 			if webhookID != "" && w.ID != webhookID {
 				continue
@@ -217,7 +217,7 @@ func (b *bench) all(accountID, webhookID string) (out []store.Delivery) {
 			for p := (store.Page{Limit: 100, Asc: true}); err == nil; {
 				var list []store.Delivery
 				var next store.Cursor
-				list, next, err = tx.Deliveries(ctx, accountID, w.ID, store.DeliveryFilter{}, p)
+				list, next, err = tx.Operations().Deliveries(ctx, accountID, w.ID, store.DeliveryFilter{}, p)
 				out = append(out, list...)
 				if p.After = next; next == (store.Cursor{}) {
 					break
@@ -246,7 +246,7 @@ func (b *bench) statuses(id string) map[store.DeliveryStatus]int {
 func (b *bench) read(id string) (w stoa.Webhook) {
 	b.t.Helper()
 	if err := b.store.Read(context.Background(), func(tx *store.Tx) (err error) {
-		w, err = tx.Webhook(context.Background(), b.account.ID, id)
+		w, err = tx.Operations().Webhook(context.Background(), b.account.ID, id)
 		return err
 	}); err != nil {
 		b.t.Fatal(err)

@@ -179,7 +179,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 func (d *Dispatcher) begin(ctx context.Context) error {
 	for n := int64(holdBatch); n == holdBatch && !d.cfg.Shared; {
 		if err := d.store.Write(ctx, func(tx *store.Tx) (err error) {
-			n, err = tx.FreeDeliveries(ctx, holdBatch)
+			n, err = tx.Operations().FreeDeliveries(ctx, holdBatch)
 			return err
 		}); err != nil {
 			return err
@@ -193,7 +193,7 @@ func (d *Dispatcher) begin(ctx context.Context) error {
 func (d *Dispatcher) Look(ctx context.Context) (time.Duration, error) {
 	var due []store.DueWebhook
 	err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-		due, err = tx.DueWebhooks(ctx)
+		due, err = tx.Operations().DueWebhooks(ctx)
 		return err
 	})
 	if err != nil {
@@ -308,17 +308,17 @@ func (d *Dispatcher) claim(ctx context.Context, now time.Time, ready []store.Due
 // more.
 func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWebhook, now time.Time, places func(store.DueWebhook) int) (c claimed, held bool, err error) {
 	id := due.ID
-	w, found, err := tx.AnyWebhook(ctx, id)
+	w, found, err := tx.Operations().AnyWebhook(ctx, id)
 	if err != nil {
 		return c, false, err
 	}
 	if !found {
 		d.forget(id)
-		gone, err := tx.DropDeliveries(ctx, id, holdBatch)
+		gone, err := tx.Operations().DropDeliveries(ctx, id, holdBatch)
 		return c, gone == holdBatch, err
 	}
 	if w.Disabled != "" || w.URL == "" {
-		if n, err := tx.HoldDeliveries(ctx, id, holdBatch); err != nil || n > 0 {
+		if n, err := tx.Operations().HoldDeliveries(ctx, id, holdBatch); err != nil || n > 0 {
 			return c, true, err
 		}
 	}
@@ -337,7 +337,7 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWeb
 		d.mu.Unlock()
 	}
 	if n := places(due); n > 0 {
-		c.deliveries, err = tx.ClaimDeliveries(ctx, id, d.node+"/"+stoa.NewID("lse"), now, now.Add(lease), n)
+		c.deliveries, err = tx.Operations().ClaimDeliveries(ctx, id, d.node+"/"+stoa.NewID("lse"), now, now.Add(lease), n)
 	}
 	return c, false, err
 }

@@ -89,7 +89,7 @@ func TestWithoutAWebhookThereIsNoRow(t *testing.T) {
 	}
 	mu.Unlock()
 	if err := b.store.Read(t.Context(), func(tx *store.Tx) error {
-		n, _, err := tx.PendingDeliveries(t.Context(), 10)
+		n, _, err := tx.Operations().PendingDeliveries(t.Context(), 10)
 		if n != 0 {
 			t.Errorf("%d rows", n)
 		}
@@ -104,9 +104,9 @@ func TestAWebhookGetsWhatItWants(t *testing.T) {
 	b := newBench(t)
 	var agent stoa.Agent
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		space, err := tx.DefaultSpace(ctx, b.account.ID)
+		space, err := tx.Setup().DefaultSpace(ctx, b.account.ID)
 		if err == nil {
-			agent, err = tx.InsertAgent(ctx, stoa.Agent{AccountID: b.account.ID, SpaceID: space.ID, Name: "a"})
+			agent, err = tx.Setup().InsertAgent(ctx, stoa.Agent{AccountID: b.account.ID, SpaceID: space.ID, Name: "a"})
 		}
 		return err
 	})
@@ -337,7 +337,7 @@ func TestADeadWebhookIsDisabledAndRecovers(t *testing.T) {
 		t.Errorf("while it is disabled: %v", err)
 	}
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.EditWebhook(ctx, b.account.ID, w.ID, func(w *stoa.Webhook) error { Enable(w, stoa.Key{ID: "key_1"}, tx.Now); return nil })
+		_, err := tx.Operations().EditWebhook(ctx, b.account.ID, w.ID, func(w *stoa.Webhook) error { Enable(w, stoa.Key{ID: "key_1"}, tx.Now); return nil })
 		return err
 	})
 	n, err := b.hooks.Recover(ctx, b.account.ID, w.ID, time.Unix(0, 0), b.now())
@@ -380,7 +380,7 @@ func TestDeadWebhooksHoldUpNobody(t *testing.T) {
 				return err
 			}
 			if i > 0 { // they have failed before
-				if _, _, err := tx.WebhookFailed(ctx, a.ID, w.ID, tx.Now, false); err != nil {
+				if _, _, err := tx.Operations().WebhookFailed(ctx, a.ID, w.ID, tx.Now, false); err != nil {
 					return err
 				}
 			}
@@ -534,7 +534,7 @@ func TestWhatAKilledProcessSentIsSentAgain(t *testing.T) {
 	b.emit(3, Event{})
 	now := b.now()
 	b.write(func(ctx context.Context, tx *store.Tx) error { // it claims, and is gone
-		list, err := tx.ClaimDeliveries(ctx, w.ID, "node_dead/1", now, now.Add(lease), perWebhook)
+		list, err := tx.Operations().ClaimDeliveries(ctx, w.ID, "node_dead/1", now, now.Add(lease), perWebhook)
 		if len(list) != 3 {
 			t.Errorf("%d are claimed", len(list))
 		}
@@ -754,7 +754,7 @@ func TestDeliveriesOfADeletedWebhookGo(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 	if err := b.store.Read(t.Context(), func(tx *store.Tx) error {
-		accounts, err := tx.AccountsWithDeliveries(t.Context(), "", 10)
+		accounts, err := tx.Operations().AccountsWithDeliveries(t.Context(), "", 10)
 		if len(accounts) != 0 {
 			t.Errorf("rows of %v", accounts)
 		}

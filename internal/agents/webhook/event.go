@@ -76,7 +76,7 @@ func Emit(ctx context.Context, tx *store.Tx, e Event) error {
 // emit is [Emit], and returns the id of the event.
 func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
 	id = stoa.NewID("evt")
-	return id, tx.InsertEvent(ctx, store.NewEvent{
+	return id, tx.Operations().InsertEvent(ctx, store.NewEvent{
 		ID: id, AccountID: e.AccountID, Type: e.Type, Data: e.Data, SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once, Service: e.service || OfService(e.Type),
 	})
 }

@@ -50,11 +50,11 @@ func (m *Mail) Check(ctx context.Context, tx *store.Tx, accountID, address strin
 // allowed reports whether events of an account may be sent to an address.
 func (m *Mail) allowed(ctx context.Context, tx *store.Tx, accountID, address string) (bool, error) {
 	if slices.ContainsFunc(m.Addresses, func(a string) bool { return strings.EqualFold(a, address) }) {
-		if owner, err := tx.OwnerAccount(ctx); err != nil || owner == accountID {
+		if owner, err := tx.People().OwnerAccount(ctx); err != nil || owner == accountID {
 			return err == nil, err
 		}
 	}
-	return tx.HasVerifiedEmail(ctx, accountID, address)
+	return tx.People().HasVerifiedEmail(ctx, accountID, address)
 }
 
 // mail makes an attempt of a delivery to an address of mail.

@@ -30,10 +30,10 @@ func (b *bench) withMail() (*fakesmtp.Server, stoa.Person) {
 	b.hooks.Mail = b.cfg.Mail
 	var p stoa.Person
 	b.write(func(ctx context.Context, tx *store.Tx) (err error) {
-		if p, err = tx.PersonOf(ctx, stoa.Person{Issuer: "https://id.example.com/", Subject: "ada", Email: "Ada@Example.com", Name: "Ada"}); err != nil {
+		if p, err = tx.People().PersonOf(ctx, stoa.Person{Issuer: "https://id.example.com/", Subject: "ada", Email: "Ada@Example.com", Name: "Ada"}); err != nil {
 			return err
 		}
-		return tx.InsertMember(ctx, stoa.Member{AccountID: b.account.ID, PersonID: p.ID, Role: stoa.RoleOwner, KeyID: "key_1"})
+		return tx.People().InsertMember(ctx, stoa.Member{AccountID: b.account.ID, PersonID: p.ID, Role: stoa.RoleOwner, KeyID: "key_1"})
 	})
 	return s, p
 }
@@ -99,11 +99,11 @@ func TestAMailSaysWhatAPersonKnows(t *testing.T) {
 	w, _ := b.hook(stoa.Webhook{URL: "mailto:ada@example.com"})
 	var row store.SessionRow
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		space, err := tx.InsertSpace(ctx, stoa.Space{AccountID: b.account.ID, Name: "Shop"})
+		space, err := tx.Setup().InsertSpace(ctx, stoa.Space{AccountID: b.account.ID, Name: "Shop"})
 		if err != nil {
 			return err
 		}
-		a, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: b.account.ID, SpaceID: space.ID, Name: "Support\r\nBcc: eve@example.com", AgentSettings: stoa.AgentSettings{Timezone: "Asia/Tokyo"}})
+		a, err := tx.Setup().InsertAgent(ctx, stoa.Agent{AccountID: b.account.ID, SpaceID: space.ID, Name: "Support\r\nBcc: eve@example.com", AgentSettings: stoa.AgentSettings{Timezone: "Asia/Tokyo"}})
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func TestAMailSaysWhatAPersonKnows(t *testing.T) {
 			ID: "ses_1", AccountID: b.account.ID, SpaceID: space.ID, AgentID: a.ID, Mode: stoa.ModeChat, Status: stoa.SessionCompleted, Trigger: stoa.Trigger{Type: "api"}, LastSeq: 12,
 			Turn: stoa.Turn{ID: "trn_1", SessionID: "ses_1", Number: 1, Status: stoa.SessionCompleted, MessageID: "msg_1", Spent: 1_250_000},
 		}
-		if err := tx.InsertSession(ctx, &row); err != nil {
+		if err := tx.Work().InsertSession(ctx, &row); err != nil {
 			return err
 		}
 		question := "Where is\x00 my\r\n.\r\nSubject: order \u202e4711? <b>" + strings.Repeat("I wait. ", 100)
@@ -120,11 +120,11 @@ func TestAMailSaysWhatAPersonKnows(t *testing.T) {
 			{ID: "msg_2", SessionID: "ses_1", Turn: 1, Step: 1, Role: stoa.RoleAssistant, Kind: stoa.KindReply, Status: stoa.MessageCompleted, Text: "On its way.\nTomorrow."},
 			{ID: "msg_3", SessionID: "ses_1", Turn: 2, Step: 1, Role: stoa.RoleAssistant, Kind: stoa.KindReply, Status: stoa.MessageCompleted, Text: "Another turn."},
 		} {
-			if err := tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m}); err != nil {
+			if err := tx.Work().InsertMessage(ctx, store.MessageRow{SessionMessage: m}); err != nil {
 				return err
 			}
 		}
-		if err := tx.UpdateTurn(ctx, row.Turn); err != nil {
+		if err := tx.Work().UpdateTurn(ctx, row.Turn); err != nil {
 			return err
 		}
 		if err := SessionStopped(ctx, tx, row.Session); err != nil {
@@ -132,10 +132,10 @@ func TestAMailSaysWhatAPersonKnows(t *testing.T) {
 		}
 		next := row // it continues before the mail is sent
 		next.Turn = stoa.Turn{ID: "trn_2", SessionID: "ses_1", Number: 2, Status: stoa.SessionQueued, MessageID: "msg_4"}
-		if err := tx.InsertTurn(ctx, next.Turn); err != nil {
+		if err := tx.Work().InsertTurn(ctx, next.Turn); err != nil {
 			return err
 		}
-		return tx.SaveSession(ctx, &next)
+		return tx.Work().SaveSession(ctx, &next)
 	})
 	b.drain()
 	subject, text, header := b.mail(s.Mails()[0])
@@ -175,7 +175,7 @@ func TestAMailSaysWhatAPersonKnows(t *testing.T) {
 	b.cfg.Mail.Texts = false
 	row.Status, row.Turn.Status, row.Turn.Failure = stoa.SessionFailed, stoa.SessionFailed, &stoa.Failure{Code: stoa.CodeInternal, Message: "The turn took too long."}
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.UpdateTurn(ctx, row.Turn); err != nil {
+		if err := tx.Work().UpdateTurn(ctx, row.Turn); err != nil {
 			return err
 		}
 		return SessionStopped(ctx, tx, row.Session)
@@ -268,7 +268,9 @@ func TestMailEndsWithTheMember(t *testing.T) {
 	s, p := b.withMail()
 	w, _ := b.hook(stoa.Webhook{URL: "mailto:ada@example.com"})
 	other, _ := b.hook(stoa.Webhook{Events: []string{WebhookDisabled}})
-	b.write(func(ctx context.Context, tx *store.Tx) error { return tx.DeleteMember(ctx, b.account.ID, p.ID) })
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		return tx.People().DeleteMember(ctx, b.account.ID, p.ID)
+	})
 	b.write(func(ctx context.Context, tx *store.Tx) error {
 		_, err := b.hooks.Test(ctx, tx, b.account.ID, w.ID)
 		return err
@@ -308,14 +310,14 @@ func TestRecipientsAreChecked(t *testing.T) {
 	}
 	var owner string
 	b.write(func(ctx context.Context, tx *store.Tx) (err error) {
-		p, err := tx.PersonOf(ctx, stoa.Person{Email: "link@example.com"}) // verified by nobody
+		p, err := tx.People().PersonOf(ctx, stoa.Person{Email: "link@example.com"}) // verified by nobody
 		if err != nil {
 			return err
 		}
-		if err = tx.InsertMember(ctx, stoa.Member{AccountID: b.account.ID, PersonID: p.ID, Role: stoa.RoleViewer, KeyID: "key_2"}); err != nil {
+		if err = tx.People().InsertMember(ctx, stoa.Member{AccountID: b.account.ID, PersonID: p.ID, Role: stoa.RoleViewer, KeyID: "key_2"}); err != nil {
 			return err
 		}
-		owner, err = tx.OwnerAccount(ctx)
+		owner, err = tx.People().OwnerAccount(ctx)
 		return err
 	})
 	for _, tt := range []struct {

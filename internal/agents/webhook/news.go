@@ -160,14 +160,14 @@ func readNews(ctx context.Context, tx *store.Tx, w stoa.Webhook, of store.Delive
 		if w.Service && kind == store.NamedAccounts { // the customer of an alert
 			from = ""
 		}
-		found, err := tx.Names(ctx, from, kind, list)
+		found, err := tx.Work().Names(ctx, from, kind, list)
 		if err != nil {
 			return n, err
 		}
 		maps.Copy(n.names, found)
 	}
 	if id := n.data["webhookId"]; id != "" {
-		other, err := tx.Webhook(ctx, w.AccountID, id)
+		other, err := tx.Operations().Webhook(ctx, w.AccountID, id)
 		if err != nil && stoa.CodeOf(err) != stoa.CodeWebhookNotFound {
 			return n, err
 		}
@@ -201,20 +201,20 @@ func (n *news) add(prefix string, data map[string]any) {
 
 // readSession adds the turn of a session, and the time zone of the agent.
 func (n *news) readSession(ctx context.Context, tx *store.Tx, texts bool) error {
-	agent, err := tx.Agent(ctx, n.webhook.AccountID, n.data["agentId"])
+	agent, err := tx.Setup().Agent(ctx, n.webhook.AccountID, n.data["agentId"])
 	if err == nil && agent.Timezone != "" && agent.Timezone != "UTC" {
 		n.zone, _ = time.LoadLocation(agent.Timezone)
 	}
 	if err != nil || n.data["sessionId"] == "" {
 		return unlessMissing(err)
 	}
-	row, err := tx.Session(ctx, n.webhook.AccountID, agent.ID, n.data["sessionId"])
+	row, err := tx.Work().Session(ctx, n.webhook.AccountID, agent.ID, n.data["sessionId"])
 	if err != nil {
 		return unlessMissing(err)
 	}
 	turn := row.Turn
 	if number, _ := strconv.ParseInt(n.data["turn"], 10, 64); number > 0 && number != turn.Number { // it has continued
-		list, _, err := tx.Turns(ctx, row.ID, number-1, 1, false)
+		list, _, err := tx.Work().Turns(ctx, row.ID, number-1, 1, false)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -232,11 +232,11 @@ func (n *news) readSession(ctx context.Context, tx *store.Tx, texts bool) error 
 	if in := row.Pending; in != nil && in.ID == n.data["pendingInput.id"] {
 		n.data["prompt"] = in.Prompt
 	}
-	question, _, err := tx.Message(ctx, row.ID, turn.MessageID)
+	question, _, err := tx.Work().Message(ctx, row.ID, turn.MessageID)
 	if err != nil {
 		return err
 	}
-	reply, _, err := tx.TurnReply(ctx, row.ID, turn.Number)
+	reply, _, err := tx.Work().TurnReply(ctx, row.ID, turn.Number)
 	n.data["question"], n.data["reply"] = question.Text, reply.Text
 	return err
 }

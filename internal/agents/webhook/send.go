@@ -133,7 +133,7 @@ func (d *Dispatcher) giveBack(ctx context.Context, of store.Delivery) error {
 	lease := of.Lease
 	of.Lease, of.DueAt = "", d.now()
 	return d.store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.SaveDelivery(ctx, of, lease)
+		_, err := tx.Operations().SaveDelivery(ctx, of, lease)
 		return err
 	})
 }
@@ -163,11 +163,11 @@ func (d *Dispatcher) record(ctx context.Context, w stoa.Webhook, of store.Delive
 	var disabled string
 	err := d.store.Write(ctx, func(tx *store.Tx) (err error) {
 		disabled = ""
-		if saved, err = tx.SaveDelivery(ctx, of, lease); err != nil || !saved || of.Once && !o.ok() {
+		if saved, err = tx.Operations().SaveDelivery(ctx, of, lease); err != nil || !saved || of.Once && !o.ok() {
 			return err
 		}
 		if o.ok() {
-			return tx.WebhookSucceeded(ctx, w.AccountID, w.ID, now)
+			return tx.Operations().WebhookSucceeded(ctx, w.AccountID, w.ID, now)
 		}
 		disabled, err = d.failed(ctx, tx, w, now, of.Status == store.DeliveryFailed, o.disable)
 		return err
@@ -182,7 +182,7 @@ func (d *Dispatcher) record(ctx context.Context, w stoa.Webhook, of store.Delive
 // failed counts a failed attempt, and disables the webhook for the given reason, or if that is
 // due. It returns the reason, empty if the webhook was not disabled.
 func (d *Dispatcher) failed(ctx context.Context, tx *store.Tx, w stoa.Webhook, now time.Time, givenUp bool, reason string) (disabled string, err error) {
-	w, found, err := tx.WebhookFailed(ctx, w.AccountID, w.ID, now, givenUp)
+	w, found, err := tx.Operations().WebhookFailed(ctx, w.AccountID, w.ID, now, givenUp)
 	if err != nil || !found {
 		return "", err
 	}
@@ -197,7 +197,7 @@ func (d *Dispatcher) failed(ctx context.Context, tx *store.Tx, w stoa.Webhook, n
 	default:
 		return "", nil
 	}
-	changed, err := tx.DisableWebhook(ctx, w.AccountID, w.ID, reason)
+	changed, err := tx.Operations().DisableWebhook(ctx, w.AccountID, w.ID, reason)
 	if err != nil || !changed {
 		return "", err
 	}

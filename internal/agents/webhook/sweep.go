@@ -49,13 +49,13 @@ func (d *Dispatcher) Sweep(ctx context.Context) error {
 		return err
 	}
 	if err := d.store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.PurgeNotices(ctx, d.now().Add(-noticesKept), sweepPage)
+		_, err := tx.Operations().PurgeNotices(ctx, d.now().Add(-noticesKept), sweepPage)
 		return err
 	}); err != nil {
 		return err
 	}
 	return d.store.Read(ctx, func(tx *store.Tx) error {
-		n, oldest, err := tx.PendingDeliveries(ctx, pendingMost)
+		n, oldest, err := tx.Operations().PendingDeliveries(ctx, pendingMost)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.pending, d.lag = n, 0
@@ -87,7 +87,7 @@ func (d *Dispatcher) credits(ctx context.Context) error {
 	for {
 		var list []store.CreditsWatch
 		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-			list, err = tx.CreditsWatches(ctx, after, sweepPage)
+			list, err = tx.Operations().CreditsWatches(ctx, after, sweepPage)
 			return err
 		})
 		if err != nil {
@@ -118,16 +118,16 @@ func (d *Dispatcher) crossing(ctx context.Context, c store.CreditsWatch, kind st
 	below, name := c.Unspent < threshold, notice(kind, c.WebhookID)
 	var told bool
 	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-		told, err = tx.Noticed(ctx, c.AccountID, name)
+		told, err = tx.Operations().Noticed(ctx, c.AccountID, name)
 		return err
 	}); err != nil || told == below {
 		return err
 	}
 	return d.store.Write(ctx, func(tx *store.Tx) error {
 		if !below {
-			return tx.ForgetNotice(ctx, c.AccountID, name)
+			return tx.Operations().ForgetNotice(ctx, c.AccountID, name)
 		}
-		if isNew, err := tx.Notice(ctx, c.AccountID, name); err != nil || !isNew {
+		if isNew, err := tx.Operations().Notice(ctx, c.AccountID, name); err != nil || !isNew {
 			return err
 		}
 		return Emit(ctx, tx, Event{AccountID: c.AccountID, Type: kind, to: c.WebhookID, Data: creditsData{c.AccountID, int64(max(c.Unspent, 0)), int64(threshold)}})
@@ -150,7 +150,7 @@ func (d *Dispatcher) failing(ctx context.Context) error {
 	for {
 		var list []stoa.Webhook
 		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-			list, err = tx.WebhooksFailing(ctx, d.now().Add(-FailingAfter), after, sweepPage)
+			list, err = tx.Operations().WebhooksFailing(ctx, d.now().Add(-FailingAfter), after, sweepPage)
 			return err
 		})
 		if err != nil {
@@ -177,13 +177,13 @@ func (d *Dispatcher) failing(ctx context.Context) error {
 func (d *Dispatcher) once(ctx context.Context, name string, e Event) error {
 	var told bool
 	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-		told, err = tx.Noticed(ctx, e.AccountID, name)
+		told, err = tx.Operations().Noticed(ctx, e.AccountID, name)
 		return err
 	}); err != nil || told {
 		return err
 	}
 	return d.store.Write(ctx, func(tx *store.Tx) error {
-		if isNew, err := tx.Notice(ctx, e.AccountID, name); err != nil || !isNew {
+		if isNew, err := tx.Operations().Notice(ctx, e.AccountID, name); err != nil || !isNew {
 			return err
 		}
 		return Emit(ctx, tx, e)
@@ -201,12 +201,12 @@ type keyData struct {
 
 // keys announces keys that expire soon, and those that pause soon.
 func (d *Dispatcher) keys(ctx context.Context) error {
-	if err := d.endings(ctx, 0, (*store.Tx).ExpiringKeys, func(k stoa.Key) ending {
+	if err := d.endings(ctx, 0, store.Operations.ExpiringKeys, func(k stoa.Key) ending {
 		return ending{KeyExpiring, k.CreatedAt, k.ExpiresAt, keyData{AccountID: k.AccountID, KeyID: k.ID, ExpiresAt: store.EventTime(k.ExpiresAt)}}
 	}); err != nil || d.cfg.KeysPauseAfter == 0 {
 		return err
 	}
-	return d.endings(ctx, d.cfg.KeysPauseAfter, (*store.Tx).PausingKeys, func(k stoa.Key) ending {
+	return d.endings(ctx, d.cfg.KeysPauseAfter, store.Operations.PausingKeys, func(k stoa.Key) ending {
 		at := k.PausesAt(d.cfg.KeysPauseAfter)
 		return ending{KeyPauseSoon, k.SignedInAt, at, keyData{AccountID: k.AccountID, KeyID: k.ID, MemberID: k.MemberID, PausesAt: store.EventTime(at)}}
 	})
@@ -221,13 +221,13 @@ type ending struct {
 
 // endings announces the ends of keys. list returns the keys in the order of their ends, of which it
 // knows the times that are earlier by offset.
-func (d *Dispatcher) endings(ctx context.Context, offset time.Duration, list func(*store.Tx, context.Context, store.Cursor, time.Time, int) ([]stoa.Key, error), of func(stoa.Key) ending) error {
+func (d *Dispatcher) endings(ctx context.Context, offset time.Duration, list func(store.Operations, context.Context, store.Cursor, time.Time, int) ([]stoa.Key, error), of func(stoa.Key) ending) error {
 	now := d.now()
 	after := store.Cursor{At: now.Add(-offset)}
 	for range maxExpiring / sweepPage {
 		var keys []stoa.Key
 		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-			keys, err = list(tx, ctx, after, now.Add(warnings[0]-offset), sweepPage)
+			keys, err = list(tx.Operations(), ctx, after, now.Add(warnings[0]-offset), sweepPage)
 			return err
 		})
 		if err != nil {
@@ -279,7 +279,7 @@ func (d *Dispatcher) anchors(ctx context.Context) error {
 	for {
 		var list []string
 		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-			list, err = tx.AuditsToAnchor(ctx, now, after, sweepPage)
+			list, err = tx.People().AuditsToAnchor(ctx, now, after, sweepPage)
 			return err
 		})
 		if err != nil {
@@ -298,11 +298,11 @@ func (d *Dispatcher) anchors(ctx context.Context) error {
 }
 
 func anchor(ctx context.Context, tx *store.Tx, auditID string, now time.Time) error {
-	c, isNew, err := tx.AnchorAudit(ctx, auditID, now)
+	c, isNew, err := tx.People().AnchorAudit(ctx, auditID, now)
 	if err != nil || !isNew {
 		return err
 	}
-	to, err := tx.AuditReceiver(ctx, auditID)
+	to, err := tx.People().AuditReceiver(ctx, auditID)
 	if err != nil {
 		return err
 	}

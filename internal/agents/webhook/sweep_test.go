@@ -29,7 +29,7 @@ func (b *bench) sweep(id string) []store.Delivery {
 // grant changes the credits of the account.
 func (b *bench) grant(amount stoa.Credits) {
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		_, _, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: b.account.ID, Amount: amount, Reason: "test"})
+		_, _, err := tx.Books().InsertGrant(ctx, stoa.Grant{AccountID: b.account.ID, Amount: amount, Reason: "test"})
 		return err
 	})
 }
@@ -81,7 +81,7 @@ func TestAKeyIsToldToExpireTwice(t *testing.T) {
 			if revoked {
 				k.RevokedAt = tx.Now
 			}
-			k, err = tx.InsertKey(ctx, k, stoa.NewID("hash"))
+			k, err = tx.People().InsertKey(ctx, k, stoa.NewID("hash"))
 			return err
 		})
 		return k
@@ -116,7 +116,7 @@ func TestAPauseIsAnnounced(t *testing.T) {
 	key := func(k stoa.Key) stoa.Key {
 		b.write(func(ctx context.Context, tx *store.Tx) (err error) {
 			k.AccountID, k.SignedInAt = b.account.ID, start
-			k, err = tx.InsertKey(ctx, k, stoa.NewID("hash"))
+			k, err = tx.People().InsertKey(ctx, k, stoa.NewID("hash"))
 			return err
 		})
 		return k
@@ -131,7 +131,7 @@ func TestAPauseIsAnnounced(t *testing.T) {
 		if day == 5 { // after the first announcement
 			b.write(func(ctx context.Context, tx *store.Tx) error {
 				tx.Now = b.now()
-				return tx.SignedIn(ctx, "per_1")
+				return tx.People().SignedIn(ctx, "per_1")
 			})
 		}
 		for _, d := range b.sweep(w.ID) {
@@ -164,7 +164,7 @@ func TestAuditEntriesAreAnnounced(t *testing.T) {
 		for _, id := range []string{b.account.ID, "acc_other", audit.Service} {
 			tx.Audit(audit.Entry{AccountID: id, Actor: "key_1", Action: "updateWebhook", Object: "whk_1", Before: `"secret"`})
 		}
-		owner, err = tx.OwnerAccount(ctx)
+		owner, err = tx.People().OwnerAccount(ctx)
 		return err
 	})
 	err := b.store.Write(t.Context(), func(tx *store.Tx) error {
@@ -210,7 +210,7 @@ func TestAuditLogsAreAnchoredDaily(t *testing.T) {
 			for _, id := range accounts {
 				tx.Audit(audit.Entry{AccountID: id, Action: "updateWebhook"})
 			}
-			list, _, err := tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, Asc: true})
+			list, _, err := tx.Books().Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, Asc: true})
 			oldest = list[0].ID
 			return err
 		})
@@ -339,9 +339,9 @@ func TestAFailingWebhookIsAnnouncedOnce(t *testing.T) {
 	attempt := func(id string, ok bool) {
 		b.write(func(ctx context.Context, tx *store.Tx) error {
 			if ok {
-				return tx.WebhookSucceeded(ctx, b.account.ID, id, b.now())
+				return tx.Operations().WebhookSucceeded(ctx, b.account.ID, id, b.now())
 			}
-			_, _, err := tx.WebhookFailed(ctx, b.account.ID, id, b.now(), false)
+			_, _, err := tx.Operations().WebhookFailed(ctx, b.account.ID, id, b.now(), false)
 			return err
 		})
 	}
@@ -391,7 +391,7 @@ func TestAFailingWebhookIsAnnouncedOnce(t *testing.T) {
 		t.Errorf("when it failed again: %+v", list)
 	}
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.DisableWebhook(ctx, b.account.ID, both, stoa.WebhookDisabledByUser)
+		_, err := tx.Operations().DisableWebhook(ctx, b.account.ID, both, stoa.WebhookDisabledByUser)
 		return err
 	})
 	if n := len(b.all(b.account.ID, watch)); n != 3 {

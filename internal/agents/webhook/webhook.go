@@ -89,7 +89,7 @@ func (h *Hooks) Create(ctx context.Context, tx *store.Tx, w stoa.Webhook) (stoa.
 	if err := sealSecrets(h.Vault, &w, []secret{{Text: text}}); err != nil {
 		return w, "", err
 	}
-	w, err := tx.InsertWebhook(ctx, w)
+	w, err := tx.Operations().InsertWebhook(ctx, w)
 	return w, text, err
 }
 
@@ -97,7 +97,7 @@ func (h *Hooks) Create(ctx context.Context, tx *store.Tx, w stoa.Webhook) (stoa.
 // one has ended requests are signed with both.
 func (h *Hooks) Rotate(ctx context.Context, tx *store.Tx, accountID, id string, overlap time.Duration) (w stoa.Webhook, text string, until time.Time, err error) {
 	text, until = newSecret(), tx.Now.Add(overlap)
-	w, err = tx.EditWebhook(ctx, accountID, id, func(w *stoa.Webhook) error {
+	w, err = tx.Operations().EditWebhook(ctx, accountID, id, func(w *stoa.Webhook) error {
 		all := []secret{{Text: text}}
 		former, err := openSecrets(h.Vault, *w, tx.Now)
 		if err != nil {
@@ -129,11 +129,11 @@ func Enable(w *stoa.Webhook, by stoa.Key, now time.Time) {
 // Delete removes a webhook with its deliveries.
 func (h *Hooks) Delete(ctx context.Context, tx *store.Tx, accountID, id string) error {
 	for _, kind := range []string{CreditsLow, CreditsExhausted} {
-		if err := tx.ForgetNotice(ctx, accountID, notice(kind, id)); err != nil {
+		if err := tx.Operations().ForgetNotice(ctx, accountID, notice(kind, id)); err != nil {
 			return err
 		}
 	}
-	return tx.DeleteWebhook(ctx, accountID, id)
+	return tx.Operations().DeleteWebhook(ctx, accountID, id)
 }
 
 // testData is the data of a test.
@@ -145,7 +145,7 @@ type testData struct {
 // Test adds a delivery of the event webhook.test, which is sent once, even while the webhook
 // is disabled.
 func (h *Hooks) Test(ctx context.Context, tx *store.Tx, accountID, id string) (store.Delivery, error) {
-	w, err := tx.Webhook(ctx, accountID, id)
+	w, err := tx.Operations().Webhook(ctx, accountID, id)
 	if err != nil {
 		return store.Delivery{}, err
 	}
@@ -153,7 +153,7 @@ func (h *Hooks) Test(ctx context.Context, tx *store.Tx, accountID, id string) (s
 	if err != nil {
 		return store.Delivery{}, err
 	}
-	return tx.DeliveryOf(ctx, w.AccountID, w.ID, event)
+	return tx.Operations().DeliveryOf(ctx, w.AccountID, w.ID, event)
 }
 
 // sendable returns an error if a webhook cannot send.
@@ -170,11 +170,11 @@ func sendable(w stoa.Webhook) error {
 // Redeliver sends a delivery again, under the same event id, regardless of its state. A
 // delivery that waits for its next attempt is sent immediately.
 func (h *Hooks) Redeliver(ctx context.Context, tx *store.Tx, accountID, webhookID, id string) (store.Delivery, error) {
-	w, err := tx.Webhook(ctx, accountID, webhookID)
+	w, err := tx.Operations().Webhook(ctx, accountID, webhookID)
 	if err != nil {
 		return store.Delivery{}, err
 	}
-	d, err := tx.LockDelivery(ctx, accountID, webhookID, id)
+	d, err := tx.Operations().LockDelivery(ctx, accountID, webhookID, id)
 	if err == nil {
 		err = sendable(w)
 	}
@@ -182,9 +182,9 @@ func (h *Hooks) Redeliver(ctx context.Context, tx *store.Tx, accountID, webhookI
 		return d, err
 	}
 	d.Status, d.DueAt, d.Round, d.FirstAt, d.FinishedAt = store.DeliveryPending, tx.Now, 0, time.Time{}, time.Time{}
-	_, err = tx.SaveDelivery(ctx, d, "")
+	_, err = tx.Operations().SaveDelivery(ctx, d, "")
 	if err == nil {
-		tx.WakeOutbox()
+		tx.Operations().WakeOutbox()
 	}
 	return d, err
 }
@@ -201,15 +201,15 @@ func (h *Hooks) Recover(ctx context.Context, accountID, webhookID string, since,
 		var next store.Cursor
 		var n int
 		err := h.Store.Write(ctx, func(tx *store.Tx) error {
-			w, err := tx.Webhook(ctx, accountID, webhookID)
+			w, err := tx.Operations().Webhook(ctx, accountID, webhookID)
 			if err == nil {
 				err = sendable(w)
 			}
 			if err != nil {
 				return err
 			}
-			next, n, err = tx.RecoverDeliveries(ctx, accountID, webhookID, since, until, after, recoverBatch)
-			tx.WakeOutbox()
+			next, n, err = tx.Operations().RecoverDeliveries(ctx, accountID, webhookID, since, until, after, recoverBatch)
+			tx.Operations().WakeOutbox()
 			return err
 		})
 		if err != nil {

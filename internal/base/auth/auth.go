@@ -103,7 +103,7 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 		hash := hash // only this copy escapes
 		var err error
 		e, err = k.load(ctx, hash, func(ctx context.Context, tx *store.Tx, e *known) (found bool, err error) {
-			e.key, e.account, found, err = tx.KeyByHash(ctx, hex.EncodeToString(hash[:]))
+			e.key, e.account, found, err = tx.People().KeyByHash(ctx, hex.EncodeToString(hash[:]))
 			return found, err
 		})
 		if err != nil {
@@ -274,12 +274,12 @@ func (k *Keys) Flush(ctx context.Context) error {
 	}
 	err := k.st.Write(ctx, func(tx *store.Tx) error {
 		for id, at := range used {
-			if err := tx.TouchKey(ctx, id, at); err != nil {
+			if err := tx.People().TouchKey(ctx, id, at); err != nil {
 				return err
 			}
 		}
 		for hash, at := range seen {
-			if err := tx.TouchConsoleSession(ctx, hash, at); err != nil {
+			if err := tx.People().TouchConsoleSession(ctx, hash, at); err != nil {
 				return err
 			}
 		}

@@ -95,7 +95,7 @@ func TestBootstrapCreatesAnOwnerOnce(t *testing.T) {
 		}
 		h.want("sk_"+strings.Repeat("x", 40), stoa.CodeUnauthorized)
 		if err := h.st.Read(ctx, func(tx *store.Tx) error {
-			f, err := tx.Funds(ctx, h.owner.ID)
+			f, err := tx.Books().Funds(ctx, h.owner.ID)
 			if f.Granted != 100*stoa.Credit {
 				t.Errorf("the owner was granted %s", f.Granted)
 			}
@@ -209,7 +209,7 @@ func TestChangesTakeEffectAtOnce(t *testing.T) {
 				a := h.owner
 				a.Suspended, a.Plan = s, plan
 				h.keys.ForgetAfter(tx)
-				return tx.UpdateAccount(ctx, a)
+				return tx.Books().UpdateAccount(ctx, a)
 			})
 		}
 		suspend(true, "pro")
@@ -565,7 +565,7 @@ func TestOtherNodesForgetAChangedKeyAtOnce(t *testing.T) {
 			a := h.owner
 			a.Suspended = true
 			h.keys.ForgetAfter(tx)
-			return tx.UpdateAccount(ctx, a)
+			return tx.Books().UpdateAccount(ctx, a)
 		}, stoa.CodeSuspended},
 	} {
 		key, secret := h.create(stoa.Key{})

@@ -28,7 +28,7 @@ func (k *Keys) Create(ctx context.Context, tx *store.Tx, key stoa.Key, secret st
 	}
 	key.Hint = stoa.Hint(secret)
 	key.Scopes, key.Models, key.Networks = tidy(key.Scopes), tidy(key.Models), tidy(key.Networks)
-	return tx.InsertKey(ctx, key, Hash(secret))
+	return tx.People().InsertKey(ctx, key, Hash(secret))
 }
 
 // CreateWith creates a key on behalf of the holder of the key by. It must be [Within] that
@@ -128,14 +128,14 @@ func Within(by, key stoa.Key) error {
 
 // Get returns a key of the account, or CodeNotFound.
 func (k *Keys) Get(ctx context.Context, tx *store.Tx, accountID, id string) (stoa.Key, error) {
-	key, err := tx.Key(ctx, accountID, id)
+	key, err := tx.People().Key(ctx, accountID, id)
 	return k.lastUsed(key), err
 }
 
 // List returns the keys of an account, including revoked and expired ones, and the cursor of
-// the next page; see [store.Tx.Keys].
+// the next page; see [store.People.Keys].
 func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID string, f store.KeyFilter, p store.Page) ([]stoa.Key, store.Cursor, error) {
-	list, next, err := tx.Keys(ctx, accountID, f, p)
+	list, next, err := tx.People().Keys(ctx, accountID, f, p)
 	for i := range list {
 		list[i] = k.lastUsed(list[i])
 	}
@@ -156,7 +156,7 @@ type Patch struct {
 // Patch changes a key and returns it. Both the old and the new state must be [Within] by,
 // the key of the caller; a key may also narrow itself. The change takes effect immediately.
 func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string, p Patch) (stoa.Key, error) {
-	key, err := tx.Key(ctx, accountID, id)
+	key, err := tx.People().Key(ctx, accountID, id)
 	if err != nil {
 		return key, err
 	}
@@ -201,7 +201,7 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 			return key, err
 		}
 	}
-	if err := tx.UpdateKey(ctx, key); err != nil {
+	if err := tx.People().UpdateKey(ctx, key); err != nil {
 		return key, err
 	}
 	k.ForgetAfter(tx)
@@ -223,7 +223,7 @@ func mayChange(by, key stoa.Key) error {
 // Revoke revokes a key now. It must be [Within] by, the key of the caller, or that key
 // itself. A key that is already revoked stays unchanged.
 func (k *Keys) Revoke(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (stoa.Key, error) {
-	key, err := tx.Key(ctx, accountID, id)
+	key, err := tx.People().Key(ctx, accountID, id)
 	if err != nil {
 		return key, err
 	}
@@ -235,13 +235,13 @@ func (k *Keys) Revoke(ctx context.Context, tx *store.Tx, by stoa.Key, accountID,
 
 // end sets the time from which a key is revoked, unless it is revoked earlier.
 func (k *Keys) end(ctx context.Context, tx *store.Tx, accountID, id string, at time.Time) (stoa.Key, error) {
-	key, err := tx.Key(ctx, accountID, id)
+	key, err := tx.People().Key(ctx, accountID, id)
 	if err != nil {
 		return key, err
 	}
 	if key.RevokedAt.IsZero() || key.RevokedAt.After(at) {
 		key.RevokedAt = at
-		if err := tx.UpdateKey(ctx, key); err != nil {
+		if err := tx.People().UpdateKey(ctx, key); err != nil {
 			return key, err
 		}
 		k.ForgetAfter(tx)
@@ -256,7 +256,7 @@ func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID,
 	if overlap < 0 || overlap > MaxOverlap {
 		return key, "", stoa.Errorf(stoa.CodeInvalidValue, "overlapSeconds is between 0 and %d.", int64(MaxOverlap/time.Second)).At("overlapSeconds")
 	}
-	old, err := tx.Key(ctx, accountID, id)
+	old, err := tx.People().Key(ctx, accountID, id)
 	if err != nil {
 		return key, "", err
 	}
@@ -275,7 +275,7 @@ func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID,
 	if key, err = k.Create(ctx, tx, key, secret); err != nil {
 		return key, "", err
 	}
-	return key, secret, tx.SetKeySuccessor(ctx, accountID, id, key.ID)
+	return key, secret, tx.People().SetKeySuccessor(ctx, accountID, id, key.ID)
 }
 
 // maxSuccessors is the maximum number of rotations that [EndsWithKey] follows.
@@ -286,7 +286,7 @@ const maxSuccessors = 100
 // excluded them. A key that no longer exists counts as revoked.
 func EndsWithKey(ctx context.Context, tx *store.Tx, accountID, id string, at time.Time) (bool, error) {
 	for range maxSuccessors {
-		key, err := tx.Key(ctx, accountID, id)
+		key, err := tx.People().Key(ctx, accountID, id)
 		if stoa.CodeOf(err) == stoa.CodeNotFound {
 			return true, nil
 		}
@@ -296,7 +296,7 @@ func EndsWithKey(ctx context.Context, tx *store.Tx, accountID, id string, at tim
 		if InForce(key, at) || key.KeepsMade {
 			return false, nil
 		}
-		if id, err = tx.KeySuccessor(ctx, accountID, id); err != nil || id == "" {
+		if id, err = tx.People().KeySuccessor(ctx, accountID, id); err != nil || id == "" {
 			return true, err
 		}
 	}
@@ -310,13 +310,13 @@ func EndsWithKey(ctx context.Context, tx *store.Tx, accountID, id string, at tim
 func (k *Keys) Bootstrap(ctx context.Context, secret string, grant stoa.Credits, plan string) (account stoa.Account, key stoa.Key, printedSecret string, created bool, err error) {
 	err = k.st.Write(ctx, func(tx *store.Tx) error {
 		account, key, printedSecret, created = stoa.Account{}, stoa.Key{}, "", false
-		if any, err := tx.HasAccounts(ctx); err != nil || any {
+		if any, err := tx.Books().HasAccounts(ctx); err != nil || any {
 			return err
 		}
-		if err := tx.LockAccounts(ctx); err != nil {
+		if err := tx.Books().LockAccounts(ctx); err != nil {
 			return err
 		}
-		if any, err := tx.HasAccounts(ctx); err != nil || any { // another node was faster
+		if any, err := tx.Books().HasAccounts(ctx); err != nil || any { // another node was faster
 			return err
 		}
 		var err error
@@ -326,11 +326,11 @@ func (k *Keys) Bootstrap(ctx context.Context, secret string, grant stoa.Credits,
 		} else if err := CheckBootstrap(s); err != nil {
 			return err
 		}
-		if account, err = tx.InsertAccount(ctx, stoa.Account{Name: "owner", Plan: plan}); err != nil {
+		if account, err = tx.Books().InsertAccount(ctx, stoa.Account{Name: "owner", Plan: plan}); err != nil {
 			return err
 		}
 		if grant > 0 {
-			if _, _, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: account.ID, Amount: grant, Reason: "first start"}); err != nil {
+			if _, _, err := tx.Books().InsertGrant(ctx, stoa.Grant{AccountID: account.ID, Amount: grant, Reason: "first start"}); err != nil {
 				return err
 			}
 		}

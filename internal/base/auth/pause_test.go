@@ -20,7 +20,7 @@ func TestKeysOfAbsentMembersPause(t *testing.T) {
 		ctx := context.Background()
 		member := stoa.Key{AccountID: h.owner.ID, ID: stoa.NewID("key"), Kind: stoa.KeyOfMember, MemberID: "per_1", SignedInAt: time.Now().UTC().Truncate(time.Microsecond), Scopes: []string{stoa.ScopeAll}}
 		h.write(func(tx *store.Tx) (err error) {
-			member, err = tx.InsertKey(ctx, member, auth.Hash(auth.Mint()))
+			member, err = tx.People().InsertKey(ctx, member, auth.Hash(auth.Mint()))
 			return err
 		})
 		ofAccount, accountSecret := h.create(stoa.Key{Scopes: []string{"usage:read"}})
@@ -49,7 +49,7 @@ func TestKeysOfAbsentMembersPause(t *testing.T) {
 		at(after, stoa.CodeKeyPaused)
 		at(10*after, stoa.CodeKeyPaused)
 		h.write(func(tx *store.Tx) error {
-			if err := tx.SignedIn(ctx, "per_other"); err != nil {
+			if err := tx.People().SignedIn(ctx, "per_other"); err != nil {
 				return err
 			}
 			h.keys.ForgetAfter(tx)
@@ -59,14 +59,14 @@ func TestKeysOfAbsentMembersPause(t *testing.T) {
 		h.write(func(tx *store.Tx) error {
 			tx.Now = start.Add(after)
 			h.keys.ForgetAfter(tx)
-			return tx.SignedIn(ctx, "per_1")
+			return tx.People().SignedIn(ctx, "per_1")
 		})
 		at(after, "")
 		at(2*after-time.Second, "")
 		at(2*after, stoa.CodeKeyPaused)
 		h.write(func(tx *store.Tx) error { // the account keeps it
 			h.keys.ForgetAfter(tx)
-			return tx.GiveKeys(ctx, h.owner.ID, "per_1")
+			return tx.People().GiveKeys(ctx, h.owner.ID, "per_1")
 		})
 		at(2*after, "")
 		h.keys.PauseAfter = 0

@@ -29,7 +29,7 @@ func (k *Keys) BeginSession(ctx context.Context, tx *store.Tx, s stoa.ConsoleSes
 	s.Hash = Hash(secret)
 	s.CreatedAt, s.SeenAt, s.ExpiresAt = tx.Now, tx.Now, tx.Now.Add(k.SessionLife)
 	k.ForgetAfter(tx) // an older session may end
-	return secret, tx.InsertConsoleSession(ctx, s, maxSessions)
+	return secret, tx.People().InsertConsoleSession(ctx, s, maxSessions)
 }
 
 // VerifySession authenticates the secret of a session for an account: of a key, the account
@@ -47,12 +47,12 @@ func (k *Keys) VerifySession(ctx context.Context, secret, accountID string) (sto
 		of := of // only this copy escapes
 		var err error
 		e, err = k.load(ctx, hash, func(ctx context.Context, tx *store.Tx, e *known) (bool, error) {
-			session, found, err := tx.ConsoleSession(ctx, hex.EncodeToString(of[:]))
+			session, found, err := tx.People().ConsoleSession(ctx, hex.EncodeToString(of[:]))
 			if err != nil || !found {
 				return false, err
 			}
 			e.session = &session
-			e.key, e.account, found, err = tx.KeyByConsoleSession(ctx, session, accountID)
+			e.key, e.account, found, err = tx.People().KeyByConsoleSession(ctx, session, accountID)
 			return found, err
 		})
 		if err != nil {
@@ -78,7 +78,7 @@ func (k *Keys) Session(ctx context.Context, tx *store.Tx, secret string) (s stoa
 	if !mayBeSession(secret) {
 		return s, false, nil
 	}
-	s, found, err = tx.ConsoleSession(ctx, Hash(secret))
+	s, found, err = tx.People().ConsoleSession(ctx, Hash(secret))
 	if err != nil || !found {
 		return s, false, err
 	}
@@ -94,13 +94,13 @@ func (k *Keys) EndSession(ctx context.Context, tx *store.Tx, secret string) erro
 		return nil
 	}
 	k.ForgetAfter(tx)
-	return tx.DeleteConsoleSession(ctx, Hash(secret))
+	return tx.People().DeleteConsoleSession(ctx, Hash(secret))
 }
 
 // EndSessionsOf deletes the sessions of a person.
 func (k *Keys) EndSessionsOf(ctx context.Context, tx *store.Tx, personID string) error {
 	k.ForgetAfter(tx)
-	return tx.DeleteConsoleSessionsOf(ctx, personID)
+	return tx.People().DeleteConsoleSessionsOf(ctx, personID)
 }
 
 // sessionInForce reports whether a session that was last used at seen, or later if its row says

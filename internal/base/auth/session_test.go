@@ -125,7 +125,7 @@ func TestExpiredSessionsAreDeleted(t *testing.T) {
 		h.begin(stoa.ConsoleSession{KeyID: h.first.ID})
 		var deleted int64
 		h.write(func(tx *store.Tx) (err error) {
-			deleted, err = tx.PurgeConsoleSessions(ctx, 10)
+			deleted, err = tx.People().PurgeConsoleSessions(ctx, 10)
 			return err
 		})
 		if deleted != 1 {
@@ -142,7 +142,7 @@ func TestASessionOfAPersonActsThroughTheMembership(t *testing.T) {
 		ctx := context.Background()
 		var other stoa.Account
 		h.write(func(tx *store.Tx) (err error) {
-			other, err = tx.InsertAccount(ctx, stoa.Account{Name: "other", Plan: "pro"})
+			other, err = tx.Books().InsertAccount(ctx, stoa.Account{Name: "other", Plan: "pro"})
 			return err
 		})
 		of := map[string]stoa.Key{}

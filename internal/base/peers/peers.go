@@ -97,14 +97,14 @@ func (p *Peers) Exchange(ctx context.Context) error {
 		return err
 	}
 	if text != p.last {
-		if err := p.st.Write(ctx, func(tx *store.Tx) error { return tx.PublishCounts(ctx, p.st.Node(), text) }); err != nil {
+		if err := p.st.Write(ctx, func(tx *store.Tx) error { return tx.Operations().PublishCounts(ctx, p.st.Node(), text) }); err != nil {
 			return err
 		}
 		p.last = text
 	}
 	var others map[string]string
 	if err := p.st.Read(ctx, func(tx *store.Tx) (err error) {
-		others, err = tx.PeerCounts(ctx, p.st.Node())
+		others, err = tx.Operations().PeerCounts(ctx, p.st.Node())
 		return err
 	}); err != nil {
 		return err

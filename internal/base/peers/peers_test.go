@@ -119,7 +119,7 @@ func TestWhatANodePublishesIsBounded(t *testing.T) {
 	}
 	ctx := context.Background()
 	err := b.st.Read(ctx, func(tx *store.Tx) error {
-		counts, err := tx.PeerCounts(ctx, b.st.Node())
+		counts, err := tx.Operations().PeerCounts(ctx, b.st.Node())
 		if n := len(counts[a.st.Node()]); n == 0 || n > 50*peers.MaxNames {
 			t.Errorf("%d bytes are published", n)
 		}
@@ -135,7 +135,7 @@ func TestCountsThatCannotBeReadCountNothing(t *testing.T) {
 	database := storetest.Postgres(t)
 	a, b := newNode(t, database), newNode(t, database)
 	ctx := context.Background()
-	if err := a.st.Write(ctx, func(tx *store.Tx) error { return tx.PublishCounts(ctx, a.st.Node(), "[1]") }); err != nil {
+	if err := a.st.Write(ctx, func(tx *store.Tx) error { return tx.Operations().PublishCounts(ctx, a.st.Node(), "[1]") }); err != nil {
 		t.Fatal(err)
 	}
 	b.exchange()

@@ -261,16 +261,16 @@ func (l *Log) commit(ctx context.Context) error {
 	}
 	err := l.st.WriteLow(ctx, func(tx *store.Tx) error {
 		if l.doubt && l.n > 0 { // the failed transaction may have been committed
-			if there, err := tx.HasRequest(ctx, l.rows[0].ID); err != nil || there {
+			if there, err := tx.Operations().HasRequest(ctx, l.rows[0].ID); err != nil || there {
 				return err
 			}
 		}
 		for _, account := range slices.Sorted(maps.Keys(l.noting)) {
-			if err := tx.AddDropped(ctx, account, l.noting[account]); err != nil {
+			if err := tx.Operations().AddDropped(ctx, account, l.noting[account]); err != nil {
 				return err
 			}
 		}
-		return tx.InsertRequests(ctx, l.rows[:l.n], most, &l.scratch)
+		return tx.Operations().InsertRequests(ctx, l.rows[:l.n], most, &l.scratch)
 	})
 	if l.doubt = err != nil && (db.IsPassing(err) || stoa.CodeOf(err) != stoa.CodeInternal || ctx.Err() != nil); l.doubt {
 		return err

@@ -29,7 +29,7 @@ func row(account string) *stoa.Request {
 func kept(t *testing.T, st *store.Store, account string) (rows []store.RequestRow) {
 	t.Helper()
 	err := st.Read(t.Context(), func(tx *store.Tx) (err error) {
-		rows, _, err = tx.Requests(t.Context(), account, store.RequestFilter{}, store.Page{Limit: 10_000, Asc: true})
+		rows, _, err = tx.Operations().Requests(t.Context(), account, store.RequestFilter{}, store.Page{Limit: 10_000, Asc: true})
 		return err
 	})
 	if err != nil {
@@ -209,7 +209,7 @@ func TestACommittedBatchIsNotWrittenAgain(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	if err := st.Read(t.Context(), func(tx *store.Tx) error {
-		if d, err := tx.Dropped(t.Context(), "acc_a"); err != nil || d.Count != 0 {
+		if d, err := tx.Operations().Dropped(t.Context(), "acc_a"); err != nil || d.Count != 0 {
 			t.Errorf("dropped rows are noted twice: %+v, %v", d, err)
 		}
 		return nil
@@ -236,7 +236,7 @@ func TestADroppedRowIsCountedOnce(t *testing.T) {
 					go func() { flushed <- l.Flush(t.Context()) }()
 				}
 				return st.Read(t.Context(), func(tx *store.Tx) error {
-					noted, err := tx.Dropped(t.Context(), "acc_flood")
+					noted, err := tx.Operations().Dropped(t.Context(), "acc_flood")
 					noted.Add(d)
 					if before == 0 {
 						before = noted.Count
@@ -277,7 +277,7 @@ func TestABatchThatIsRefusedIsDropped(t *testing.T) {
 		t.Errorf("%d rows are kept; %s", n, lines)
 	}
 	if err := st.Read(t.Context(), func(tx *store.Tx) error {
-		if d, err := tx.Dropped(t.Context(), ""); err != nil || d.Count != 2 {
+		if d, err := tx.Operations().Dropped(t.Context(), ""); err != nil || d.Count != 2 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		return nil

@@ -50,7 +50,7 @@ func (c *change) Before(ctx context.Context, tx *store.Tx) (err error) {
 	if c.rule.Read == nil {
 		return nil
 	}
-	if err := tx.LockAudited(ctx, c.x.HTTP.PathValue(c.rule.Param)); err != nil {
+	if err := tx.People().LockAudited(ctx, c.x.HTTP.PathValue(c.rule.Param)); err != nil {
 		return err
 	}
 	c.account, c.before, err = c.read(ctx, tx)

@@ -13,18 +13,18 @@ var accounts = newTable[stoa.Account]("accounts")
 
 // InsertAccount adds an account without credits. An empty ID is filled in;
 // CreatedAt is the transaction's time.
-func (tx *Tx) InsertAccount(ctx context.Context, a stoa.Account) (stoa.Account, error) {
+func (tx Books) InsertAccount(ctx context.Context, a stoa.Account) (stoa.Account, error) {
 	if a.ID == "" {
 		a.ID = stoa.NewID("acc")
 	}
 	a.CreatedAt = tx.Now
-	_, err := accounts.insert(ctx, tx, &a, "", "updated_at", db.Micros(tx.Now))
+	_, err := accounts.insert(ctx, tx.Tx, &a, "", "updated_at", db.Micros(tx.Now))
 	return a, err
 }
 
 // Account returns the account with that id, or CodeNotFound.
-func (tx *Tx) Account(ctx context.Context, id string) (stoa.Account, error) {
-	return accounts.one(ctx, tx, noAccount(id), `id = $1`, id)
+func (tx Books) Account(ctx context.Context, id string) (stoa.Account, error) {
+	return accounts.one(ctx, tx.Tx, noAccount(id), `id = $1`, id)
 }
 
 func noAccount(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no account %q.", id) }
@@ -65,11 +65,11 @@ func scanAccountRow(rows *sql.Rows) (a AccountRow, err error) {
 }
 
 // spentSince is the first day of [AccountRow.Spent].
-func (tx *Tx) spentSince() int64 { return dayOf(tx.Now) - spentDays + 1 }
+func (tx Books) spentSince() int64 { return dayOf(tx.Now) - spentDays + 1 }
 
 // AccountRow returns the account with that id, or CodeNotFound.
-func (tx *Tx) AccountRow(ctx context.Context, id string) (AccountRow, error) {
-	a, found, err := first(ctx, tx, scanAccountRow, accountRow()+`accounts a WHERE id = $2`, tx.spentSince(), id)
+func (tx Books) AccountRow(ctx context.Context, id string) (AccountRow, error) {
+	a, found, err := first(ctx, tx.Tx, scanAccountRow, accountRow()+`accounts a WHERE id = $2`, tx.spentSince(), id)
 	if err == nil && !found {
 		err = noAccount(id)
 	}
@@ -79,24 +79,24 @@ func (tx *Tx) AccountRow(ctx context.Context, id string) (AccountRow, error) {
 // Accounts lists accounts, also by name, and returns the cursor of the next page, or the zero cursor.
 // With a filter a page may be short or empty although there is a next one: it reads at most
 // 2,000 accounts.
-func (tx *Tx) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
+func (tx Books) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
 	q := filtered{from: `FROM accounts WHERE $1 > 0`, args: []any{tx.spentSince()}, search: textSearch{f.Text, []string{"name", "email", "id"}}}
 	if f.Below > 0 {
 		q.tests = append(q.tests, test{`balance + ` + unspent("looked") + ` < $%d`, int64(f.Below)})
 	}
-	return filteredPage(ctx, tx, p, q, scanAccountRow, func(a AccountRow) Cursor { return p.cursor(a.CreatedAt, a.Name, a.ID) },
+	return filteredPage(ctx, tx.Tx, p, q, scanAccountRow, func(a AccountRow) Cursor { return p.cursor(a.CreatedAt, a.Name, a.ID) },
 		accountRow()+`(`, `) a`)
 }
 
 // HasAccounts reports whether there is any account; a store without one is new.
-func (tx *Tx) HasAccounts(ctx context.Context) (bool, error) {
+func (tx Books) HasAccounts(ctx context.Context) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM accounts LIMIT 1`, nil, &one)
 }
 
 // LockAccounts makes other nodes wait until the commit before they create or change
 // accounts. On SQLite, which has one writer, it does nothing.
-func (tx *Tx) LockAccounts(ctx context.Context) error {
+func (tx Books) LockAccounts(ctx context.Context) error {
 	if !tx.Postgres() {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (tx *Tx) LockAccounts(ctx context.Context) error {
 
 // UpdateAccount writes an account's name, email, plan, suspension and default space. It
 // fails with CodeNotFound if the account does not exist.
-func (tx *Tx) UpdateAccount(ctx context.Context, a stoa.Account) error {
+func (tx Books) UpdateAccount(ctx context.Context, a stoa.Account) error {
 	n, err := tx.Exec(ctx, `UPDATE accounts SET name = $2, email = $3, plan = $4, suspended = $5, default_space_id = $6, updated_at = $7 WHERE id = $1`,
 		a.ID, a.Name, a.Email, a.Plan, db.Bit(a.Suspended), a.DefaultSpaceID, db.Micros(tx.Now))
 	if err == nil && n == 0 {

@@ -18,7 +18,7 @@ var (
 // InsertAgent adds an agent to a space, and its first version. It fills in an empty ID,
 // VisitorDrive and Timezone, and sets version, revision and times. It fails with CodeSpaceNotFound if
 // the account does not have the space, and with CodeConflict if the external id is in use.
-func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error) {
+func (tx Setup) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error) {
 	if _, err := tx.space(ctx, a.AccountID, a.SpaceID, tx.ForShare()); err != nil {
 		return a, err
 	}
@@ -30,7 +30,7 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 	}
 	a.VisitorDrive, a.Timezone = cmp.Or(a.VisitorDrive, stoa.VisitorDriveRead), cmp.Or(a.Timezone, "UTC")
 	a.Version, a.Revision, a.CreatedAt, a.UpdatedAt = 1, 1, tx.Now, tx.Now
-	n, err := agents.insert(ctx, tx, &a, ` ON CONFLICT (account_id, external_id) DO NOTHING`, "deleted_at", 0)
+	n, err := agents.insert(ctx, tx.Tx, &a, ` ON CONFLICT (account_id, external_id) DO NOTHING`, "deleted_at", 0)
 	if err != nil {
 		return a, err
 	}
@@ -42,9 +42,9 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 
 // freeze records the agent's current version and drops the oldest ones beyond the
 // quota.
-func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
+func (tx Setup) freeze(ctx context.Context, a stoa.Agent) error {
 	v := stoa.AgentVersion{AgentID: a.ID, Version: a.Version, AgentSettings: a.AgentSettings, CreatedAt: tx.Now}
-	if _, err := agentVersions.insert(ctx, tx, &v, ""); err != nil {
+	if _, err := agentVersions.insert(ctx, tx.Tx, &v, ""); err != nil {
 		return err
 	}
 	return tx.dropVersions(ctx, a.ID, a.Version)
@@ -52,18 +52,18 @@ func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
 
 // Agent returns an account's agent, or CodeAgentNotFound if it does not exist or has been
 // deleted.
-func (tx *Tx) Agent(ctx context.Context, accountID, id string) (stoa.Agent, error) {
+func (tx Setup) Agent(ctx context.Context, accountID, id string) (stoa.Agent, error) {
 	return tx.agent(ctx, accountID, id, "")
 }
 
-// AgentForShare is [Tx.Agent], and keeps the agent from being changed or
+// AgentForShare is [Setup.Agent], and keeps the agent from being changed or
 // deleted until the commit.
-func (tx *Tx) AgentForShare(ctx context.Context, accountID, id string) (stoa.Agent, error) {
+func (tx Setup) AgentForShare(ctx context.Context, accountID, id string) (stoa.Agent, error) {
 	return tx.agent(ctx, accountID, id, tx.ForShare())
 }
 
-func (tx *Tx) agent(ctx context.Context, accountID, id, lock string) (stoa.Agent, error) {
-	return agents.one(ctx, tx, noAgent(), `account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
+func (tx Setup) agent(ctx context.Context, accountID, id, lock string) (stoa.Agent, error) {
+	return agents.one(ctx, tx.Tx, noAgent(), `account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
 }
 
 func noAgent() error {
@@ -79,7 +79,7 @@ type AgentFilter struct {
 // Agents lists an account's agents, also by name, and returns the cursor of the next page, or the
 // zero cursor. With a text, or by name with another filter, a page may be short or empty although there is a next one: it reads at most 2,000
 // agents.
-func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, Cursor, error) {
+func (tx Setup) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, Cursor, error) {
 	q := filtered{
 		from: `FROM agents WHERE account_id = $1 AND deleted_at = 0`, args: []any{accountID},
 		search: textSearch{f.Text, []string{"name", "description", "external_id", "id"}},
@@ -90,12 +90,12 @@ func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Pag
 		args, cond := narrow(q.args, "space_id", f.SpaceID, "external_id", f.ExternalID)
 		q.from, q.args = q.from+cond, args
 	}
-	return agents.search(ctx, tx, p, q)
+	return agents.search(ctx, tx.Tx, p, q)
 }
 
 // NewestSessions returns the time at which the newest session of each of these agents was created.
 // It omits agents without sessions. There are at most 512 ids.
-func (tx *Tx) NewestSessions(ctx context.Context, accountID string, agentIDs []any) (map[string]time.Time, error) {
+func (tx Setup) NewestSessions(ctx context.Context, accountID string, agentIDs []any) (map[string]time.Time, error) {
 	newest := map[string]time.Time{}
 	if len(agentIDs) == 0 {
 		return newest, nil
@@ -113,12 +113,12 @@ func (tx *Tx) NewestSessions(ctx context.Context, accountID string, agentIDs []a
 		FROM agents a WHERE a.account_id = $1 AND a.id IN (`+in+`) LIMIT 512`, args...)
 }
 
-// maxAgentModels is the maximum number of names that [Tx.AgentsByModel] returns.
+// maxAgentModels is the maximum number of names that [Setup.AgentsByModel] returns.
 const maxAgentModels = 10_000
 
 // AgentsByModel returns the number of agents of all accounts by the name of their model, the most used
 // ones first.
-func (tx *Tx) AgentsByModel(ctx context.Context) (map[string]int64, error) {
+func (tx Setup) AgentsByModel(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{}
 	return counts, tx.Query(ctx, func(rows *sql.Rows) error {
 		var model string
@@ -133,7 +133,7 @@ func (tx *Tx) AgentsByModel(ctx context.Context) (map[string]int64, error) {
 // runs, so fn is the place to compare revisions. If fn fails, its error is returned and
 // nothing is written. The version is increased and frozen if a setting has changed. fn must not
 // change ids, version and times.
-func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
+func (tx Setup) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
 	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
 	if err != nil {
 		return before, err
@@ -153,7 +153,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 			return a, err
 		}
 	}
-	err = agents.update(ctx, tx, accountID, id, &a)
+	err = agents.update(ctx, tx.Tx, accountID, id, &a)
 	if db.IsUnique(err) {
 		err = externalIDTaken("agent", a.ExternalID)
 	}
@@ -162,7 +162,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 
 // RollbackAgent restores the configuration of an earlier version. That is a
 // change like any other: it becomes a new version, unless nothing differs.
-func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
+func (tx Setup) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
 	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		v, err := tx.AgentVersion(ctx, accountID, id, version)
 		a.AgentSettings = v.AgentSettings
@@ -172,7 +172,7 @@ func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version i
 
 // DuplicateAgent adds an agent with the same configuration, but without drive, sessions and
 // external id. Empty name and space are those of the original.
-func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID string) (stoa.Agent, error) {
+func (tx Setup) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID string) (stoa.Agent, error) {
 	a, err := tx.Agent(ctx, accountID, id)
 	if err != nil {
 		return a, err
@@ -189,25 +189,25 @@ func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID s
 
 // AgentVersion returns one version of an account's agent, or CodeNotFound. Versions of a
 // deleted agent exist until its last turn has ended.
-func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
+func (tx Setup) AgentVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
 	return tx.version(ctx, accountID, id, version, `version = $3`)
 }
 
 // PinnedVersion returns the version that a session pinned or, if that was removed (see
 // [Quota]), the oldest one that is left.
-func (tx *Tx) PinnedVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
+func (tx Setup) PinnedVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
 	return tx.version(ctx, accountID, id, version, `version >= $3`)
 }
 
-func (tx *Tx) version(ctx context.Context, accountID, id string, version int64, cond string) (stoa.AgentVersion, error) {
+func (tx Setup) version(ctx context.Context, accountID, id string, version int64, cond string) (stoa.AgentVersion, error) {
 	missing := stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
-	return agentVersions.one(ctx, tx, missing, `agent_id = $2 AND `+cond+`
+	return agentVersions.one(ctx, tx.Tx, missing, `agent_id = $2 AND `+cond+`
 		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2) ORDER BY version LIMIT 1`, accountID, id, version)
 }
 
 // AgentVersions lists the versions of an account's agent by number, newest
 // first unless asc. It starts after the version number after; 0 means at the start.
-func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int64, limit int, asc bool) ([]stoa.AgentVersion, bool, error) {
+func (tx Setup) AgentVersions(ctx context.Context, accountID, id string, after int64, limit int, asc bool) ([]stoa.AgentVersion, bool, error) {
 	if _, err := tx.Agent(ctx, accountID, id); err != nil {
 		return nil, false, err
 	}
@@ -216,12 +216,12 @@ func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int
 	if asc {
 		cond = ` AND version > $2 ORDER BY version`
 	}
-	return listPage(ctx, tx, p, agentVersions.scan, `SELECT `+agentVersions.columns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
+	return listPage(ctx, tx.Tx, p, agentVersions.scan, `SELECT `+agentVersions.columns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
 }
 
 // HideAgent marks an agent as deleted: lists and queries no longer find it, and the worker
 // removes its rows later. It fails with CodeAgentNotFound if the agent does not exist.
-func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) error {
+func (tx Setup) HideAgent(ctx context.Context, accountID, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE agents SET deleted_at = $3, external_id = NULL, instructions = '', metadata = 'null', revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND deleted_at = 0`, accountID, id, db.Micros(tx.Now))
 	if err == nil && n == 0 {
@@ -234,13 +234,13 @@ func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) error {
 type Ref struct{ AccountID, ID string }
 
 // HiddenAgents returns deleted agents whose rows still exist.
-func (tx *Tx) HiddenAgents(ctx context.Context, limit int) ([]Ref, error) {
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM agents WHERE deleted_at > 0 ORDER BY deleted_at LIMIT $1`, limit)
+func (tx Setup) HiddenAgents(ctx context.Context, limit int) ([]Ref, error) {
+	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM agents WHERE deleted_at > 0 ORDER BY deleted_at LIMIT $1`, limit)
 }
 
 // RemoveAgent removes the rows of a deleted agent once it has no sessions left,
 // and reports whether it did.
-func (tx *Tx) RemoveAgent(ctx context.Context, accountID, id string) (bool, error) {
+func (tx Setup) RemoveAgent(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at > 0
 		AND NOT EXISTS (SELECT 1 FROM sessions WHERE account_id = $1 AND agent_id = $2)`, accountID, id)
 	if err != nil || n == 0 {

@@ -54,9 +54,9 @@ func TestEverySettingOfAnAgentIsPinned(t *testing.T) {
 		account := storetest.Account(t, st, 0)
 		var a stoa.Agent
 		write(t, st, func(tx *store.Tx) error {
-			space, err := tx.InsertSpace(ctx, stoa.Space{AccountID: account.ID, Name: "s"})
+			space, err := tx.Setup().InsertSpace(ctx, stoa.Space{AccountID: account.ID, Name: "s"})
 			if err == nil {
-				a, err = tx.InsertAgent(ctx, stoa.Agent{AccountID: account.ID, SpaceID: space.ID, Name: "a"})
+				a, err = tx.Setup().InsertAgent(ctx, stoa.Agent{AccountID: account.ID, SpaceID: space.ID, Name: "a"})
 			}
 			return err
 		})
@@ -67,7 +67,7 @@ func TestEverySettingOfAnAgentIsPinned(t *testing.T) {
 		for i := range fields {
 			write(t, st, func(tx *store.Tx) error {
 				before := a.AgentSettings
-				changed, err := tx.EditAgent(ctx, account.ID, a.ID, func(a *stoa.Agent) error {
+				changed, err := tx.Setup().EditAgent(ctx, account.ID, a.ID, func(a *stoa.Agent) error {
 					changeOf(t, settingsIn(reflect.ValueOf(&a.AgentSettings).Elem())[i], int64(100+i))
 					return nil
 				})
@@ -78,11 +78,11 @@ func TestEverySettingOfAnAgentIsPinned(t *testing.T) {
 					t.Errorf("version %d follows %d after the change of\n%s", changed.Version, a.Version, cmp.Diff(before, changed.AgentSettings))
 				}
 				a = changed
-				stored, err := tx.Agent(ctx, account.ID, a.ID)
+				stored, err := tx.Setup().Agent(ctx, account.ID, a.ID)
 				if err != nil {
 					return err
 				}
-				v, err := tx.AgentVersion(ctx, account.ID, a.ID, a.Version)
+				v, err := tx.Setup().AgentVersion(ctx, account.ID, a.ID, a.Version)
 				if err != nil {
 					return err
 				}
@@ -96,11 +96,11 @@ func TestEverySettingOfAnAgentIsPinned(t *testing.T) {
 			})
 		}
 		write(t, st, func(tx *store.Tx) error {
-			back, err := tx.RollbackAgent(ctx, account.ID, a.ID, 1)
+			back, err := tx.Setup().RollbackAgent(ctx, account.ID, a.ID, 1)
 			if err != nil {
 				return err
 			}
-			first, err := tx.AgentVersion(ctx, account.ID, a.ID, 1)
+			first, err := tx.Setup().AgentVersion(ctx, account.ID, a.ID, 1)
 			if diff := cmp.Diff(first.AgentSettings, back.AgentSettings); diff != "" {
 				t.Errorf("the restored settings (-version 1 +agent):\n%s", diff)
 			}

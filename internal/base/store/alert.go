@@ -29,7 +29,7 @@ const (
 var alerts = newTable[Alert]("alerts")
 
 // RaiseAlert opens an alert with its data, or records that its cause was seen again.
-func (tx *Tx) RaiseAlert(ctx context.Context, kind, subject string, data any, now time.Time) error {
+func (tx Operations) RaiseAlert(ctx context.Context, kind, subject string, data any, now time.Time) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return err
@@ -40,27 +40,27 @@ func (tx *Tx) RaiseAlert(ctx context.Context, kind, subject string, data any, no
 }
 
 // Alerts returns open alerts, those that are not announced first, then the newest.
-func (tx *Tx) Alerts(ctx context.Context, limit int) ([]Alert, error) {
-	return list(ctx, tx, alerts.scan, `SELECT `+alerts.columns+` FROM alerts ORDER BY CASE WHEN announced_at = 0 THEN 0 ELSE 1 END, opened_at DESC, kind, subject LIMIT $1`, limit)
+func (tx Operations) Alerts(ctx context.Context, limit int) ([]Alert, error) {
+	return list(ctx, tx.Tx, alerts.scan, `SELECT `+alerts.columns+` FROM alerts ORDER BY CASE WHEN announced_at = 0 THEN 0 ELSE 1 END, opened_at DESC, kind, subject LIMIT $1`, limit)
 }
 
 // AlertsAnnounced returns the number of open alerts of a kind that were announced after a time; an
 // empty kind means all.
-func (tx *Tx) AlertsAnnounced(ctx context.Context, kind string, after time.Time) (n int, err error) {
+func (tx Operations) AlertsAnnounced(ctx context.Context, kind string, after time.Time) (n int, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM alerts WHERE announced_at > $1 AND (CAST($2 AS TEXT) = '' OR kind = $2)`, []any{db.Micros(after), kind}, &n)
 	return n, err
 }
 
 // AnnounceAlert records that the event of an alert is sent. It reports whether no node did so
 // before.
-func (tx *Tx) AnnounceAlert(ctx context.Context, kind, subject string, now time.Time) (bool, error) {
+func (tx Operations) AnnounceAlert(ctx context.Context, kind, subject string, now time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE alerts SET announced_at = $3 WHERE kind = $1 AND subject = $2 AND announced_at = 0`, kind, subject, db.Micros(now))
 	return n > 0, err
 }
 
 // CloseAlert removes an alert whose cause no node has seen after a time. It reports whether it
 // existed.
-func (tx *Tx) CloseAlert(ctx context.Context, kind, subject string, after time.Time) (bool, error) {
+func (tx Operations) CloseAlert(ctx context.Context, kind, subject string, after time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM alerts WHERE kind = $1 AND subject = $2 AND seen_at <= $3`, kind, subject, db.Micros(after))
 	return n > 0, err
 }
@@ -74,7 +74,7 @@ type lostNode struct {
 }
 
 // raiseNodeLost opens the alert of a node that was declared dead.
-func (tx *Tx) raiseNodeLost(ctx context.Context, id string) error {
+func (tx Operations) raiseNodeLost(ctx context.Context, id string) error {
 	var n lostNode
 	var seen int64
 	if _, err := tx.Get(ctx, `SELECT id, address, version, seen_at FROM nodes WHERE id = $1`, []any{id}, &n.NodeID, &n.Address, &n.Version, &seen); err != nil {
@@ -91,7 +91,7 @@ const lostNodeShown = 24 * time.Hour
 // CloseNodeAlerts closes alerts of dead nodes that were replaced, by a living node that listens on
 // the same address and was started later, and alerts about settings of nodes that are not alive.
 // Alerts that are not announced stay.
-func (tx *Tx) CloseNodeAlerts(ctx context.Context, all []Alert, now time.Time) error {
+func (tx Operations) CloseNodeAlerts(ctx context.Context, all []Alert, now time.Time) error {
 	var living []Node
 	for _, a := range all {
 		if a.Kind != NodeLost && a.Kind != ConfigRefused || a.Announced.IsZero() {
@@ -135,8 +135,8 @@ type LowAccount struct {
 // NewlyLowAccounts returns accounts that were charged today or yesterday, were granted at least a
 // number of credits, have fewer left, and have no alert of that kind. It omits one account, that of
 // the operator, and suspended ones.
-func (tx *Tx) NewlyLowAccounts(ctx context.Context, kind string, below stoa.Credits, except string, limit int) ([]LowAccount, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (a LowAccount, err error) {
+func (tx Operations) NewlyLowAccounts(ctx context.Context, kind string, below stoa.Credits, except string, limit int) ([]LowAccount, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (a LowAccount, err error) {
 		var balance, leased stoa.Credits
 		err = rows.Scan(&a.ID, &balance, &leased)
 		a.Unspent = balance + leased
@@ -148,7 +148,7 @@ func (tx *Tx) NewlyLowAccounts(ctx context.Context, kind string, below stoa.Cred
 
 // RefilledAccounts returns the accounts with an alert of that kind that have at least a number of
 // credits again, are suspended or do not exist.
-func (tx *Tx) RefilledAccounts(ctx context.Context, kind string, least stoa.Credits, limit int) ([]string, error) {
+func (tx Operations) RefilledAccounts(ctx context.Context, kind string, least stoa.Credits, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT al.subject FROM alerts al LEFT JOIN accounts a ON a.id = al.subject
 		WHERE al.kind = $1 AND (a.id IS NULL OR a.suspended = 1 OR a.balance + `+unspent("a")+` >= $2) ORDER BY al.subject LIMIT $3`, kind, int64(least), limit)
 }

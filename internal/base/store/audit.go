@@ -30,18 +30,18 @@ func WithAuditor(ctx context.Context, a Auditor) context.Context {
 
 // audited runs fn and appends the audit rows of its transaction. They come last, so that no
 // transaction waits for another lock while it holds that of a chain.
-func (tx *Tx) audited(ctx context.Context, fn func(tx *Tx) error) error {
+func (tx People) audited(ctx context.Context, fn func(tx *Tx) error) error {
 	a, _ := ctx.Value(auditorKey{}).(Auditor)
 	if a != nil {
-		if err := a.Before(ctx, tx); err != nil {
+		if err := a.Before(ctx, tx.Tx); err != nil {
 			return err
 		}
 	}
-	if err := fn(tx); err != nil {
+	if err := fn(tx.Tx); err != nil {
 		return err
 	}
 	if a != nil {
-		if err := a.After(ctx, tx); err != nil {
+		if err := a.After(ctx, tx.Tx); err != nil {
 			return err
 		}
 	}
@@ -54,46 +54,13 @@ func (tx *Tx) audited(ctx context.Context, fn func(tx *Tx) error) error {
 	return nil
 }
 
-// Audit appends a row to the audit log at the end of the transaction. Its number, time and
-// hashes are set then.
-func (tx *Tx) Audit(e audit.Entry) { tx.audit = append(tx.audit, e) }
-
-// AuditAutomatic appends a row for a change that the service made for a reason, such as the end
-// of a webhook. action has a dot, unlike those of operations.
-func (tx *Tx) AuditAutomatic(accountID, action, object, reason string) {
-	after, err := jsonText(map[string]string{"id": object, "reason": reason})
-	if err != nil {
-		panic(err) // texts can always be written
-	}
-	tx.Audit(audit.Entry{AccountID: accountID, Actor: audit.Service, Action: action, Object: object, After: after})
-}
-
-// Savepoint is [db.Tx.Savepoint]: rows of the audit log belong to the work that is rolled back.
-func (tx *Tx) Savepoint(ctx context.Context, fn func() error) error {
-	rows := len(tx.audit)
-	err := tx.Tx.Savepoint(ctx, fn)
-	if err != nil {
-		tx.audit = tx.audit[:rows]
-	}
-	return err
-}
-
 // LockAudited makes other transactions that lock the same object wait until this one ends, so
 // that each of them reads the state that the one before has left. SQLite has one writer.
-func (tx *Tx) LockAudited(ctx context.Context, id string) error {
+func (tx People) LockAudited(ctx context.Context, id string) error {
 	return tx.lockText(ctx, "audit "+id)
 }
 
-// lockText makes other transactions that lock the same text wait until this one ends.
-func (tx *Tx) lockText(ctx context.Context, text string) error {
-	if !tx.Postgres() {
-		return nil
-	}
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, text)
-	return err
-}
-
-func (tx *Tx) appendAudit(ctx context.Context, e audit.Entry) error {
+func (tx People) appendAudit(ctx context.Context, e audit.Entry) error {
 	var at int64
 	now := db.Micros(tx.Now.Truncate(time.Millisecond)) // as in an export
 	_, err := tx.Get(ctx, `INSERT INTO audit_heads (account_id, seq, hash, at, anchored_at) VALUES ($1, 1, '', $2, $2)
@@ -119,7 +86,7 @@ const AuditRecorded = "audit.recorded"
 
 // AuditReceiver returns the account that receives the events of a chain: its own, or that of the
 // operator for the chain of the service.
-func (tx *Tx) AuditReceiver(ctx context.Context, auditID string) (accountID string, err error) {
+func (tx People) AuditReceiver(ctx context.Context, auditID string) (accountID string, err error) {
 	if auditID == audit.Service {
 		return tx.OwnerAccount(ctx)
 	}
@@ -127,12 +94,12 @@ func (tx *Tx) AuditReceiver(ctx context.Context, auditID string) (accountID stri
 }
 
 // announceAudit emits the event of a new row, without the object.
-func (tx *Tx) announceAudit(ctx context.Context, e audit.Entry) error {
+func (tx People) announceAudit(ctx context.Context, e audit.Entry) error {
 	to, err := tx.AuditReceiver(ctx, e.AccountID)
 	if err != nil {
 		return err
 	}
-	return tx.InsertEvent(ctx, NewEvent{ID: stoa.NewID("evt"), AccountID: to, Type: AuditRecorded, Data: struct {
+	return tx.Operations().InsertEvent(ctx, NewEvent{ID: stoa.NewID("evt"), AccountID: to, Type: AuditRecorded, Data: struct {
 		AccountID string `json:"accountId"`
 		AuditID   string `json:"auditId"`
 		Seq       int64  `json:"seq"`
@@ -163,7 +130,7 @@ type AuditFilter struct {
 // is 0. It returns the number after which the next page begins, or 0 if there is none. With
 // more than one of actor, action and object it reads at most 2,000 rows, so that a page may be
 // short or empty although there is a next one.
-func (tx *Tx) AuditEntries(ctx context.Context, accountID string, f AuditFilter, p Page, after int64) ([]audit.Entry, int64, error) {
+func (tx People) AuditEntries(ctx context.Context, accountID string, f AuditFilter, p Page, after int64) ([]audit.Entry, int64, error) {
 	from := `FROM audit WHERE account_id = $1`
 	args := []any{accountID}
 	add := func(cond string, value any) string {
@@ -199,7 +166,7 @@ func (tx *Tx) AuditEntries(ctx context.Context, accountID string, f AuditFilter,
 		query = fmt.Sprintf(`SELECT %s FROM (%s LIMIT %d) looked WHERE 1 = 1%s%s`, auditColumns, query, maxLooked, rest, order)
 	}
 	limited := append(slices.Clip(args), p.limit()+1)
-	rows, more, err := listPage(ctx, tx, p, scanAudit, fmt.Sprintf("%s LIMIT $%d", query, len(limited)), limited...)
+	rows, more, err := listPage(ctx, tx.Tx, p, scanAudit, fmt.Sprintf("%s LIMIT $%d", query, len(limited)), limited...)
 	switch {
 	case err != nil:
 		return nil, 0, err
@@ -214,13 +181,13 @@ func (tx *Tx) AuditEntries(ctx context.Context, accountID string, f AuditFilter,
 	return rows, next, err
 }
 
-// MaxAuditActions is the maximum number of actions that [Tx.AuditActions] returns, above the number
+// MaxAuditActions is the maximum number of actions that [People.AuditActions] returns, above the number
 // that the service has.
 const MaxAuditActions = 500
 
 // AuditActions lists the actions of an account's audit rows, sorted. It reads one row for each,
 // however many rows there are.
-func (tx *Tx) AuditActions(ctx context.Context, accountID string) ([]string, error) {
+func (tx People) AuditActions(ctx context.Context, accountID string) ([]string, error) {
 	actions, err := tx.texts(ctx, `WITH RECURSIVE found (action, n) AS (
 			SELECT MIN(action), 1 FROM audit WHERE account_id = $1
 			UNION ALL
@@ -233,7 +200,7 @@ func (tx *Tx) AuditActions(ctx context.Context, accountID string) ([]string, err
 // AuditRows returns up to limit audit rows of an account after the one with that number, the
 // oldest first, and the place where they begin: after a row that is kept, or the newest purged
 // one. The place of the start of the chain is zero.
-func (tx *Tx) AuditRows(ctx context.Context, accountID string, after int64, limit int) (audit.Checkpoint, []audit.Entry, error) {
+func (tx People) AuditRows(ctx context.Context, accountID string, after int64, limit int) (audit.Checkpoint, []audit.Entry, error) {
 	c := audit.Checkpoint{AccountID: accountID}
 	if _, err := tx.Get(ctx, `SELECT purged_seq, purged_hash FROM audit_heads WHERE account_id = $1`, []any{accountID}, &c.Seq, &c.Hash); err != nil {
 		return c, nil, err
@@ -247,7 +214,7 @@ func (tx *Tx) AuditRows(ctx context.Context, accountID string, after int64, limi
 			return c, nil, stoa.Errorf(stoa.CodeInvalidValue, "The audit log has no entry %d yet. Use the number of an entry.", after).At("after")
 		}
 	}
-	rows, err := list(ctx, tx, scanAudit, `SELECT `+auditColumns+` FROM audit WHERE account_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, accountID, c.Seq, limit)
+	rows, err := list(ctx, tx.Tx, scanAudit, `SELECT `+auditColumns+` FROM audit WHERE account_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, accountID, c.Seq, limit)
 	return c, rows, err
 }
 
@@ -256,7 +223,7 @@ const OldestAudit = 90 * 24 * time.Hour
 
 // AccountsWithAudit lists the chains with rows from before that time, by account and after the
 // given one.
-func (tx *Tx) AccountsWithAudit(ctx context.Context, before time.Time, after string, limit int) ([]string, error) {
+func (tx People) AccountsWithAudit(ctx context.Context, before time.Time, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT account_id FROM audit_heads h WHERE account_id > $1 AND EXISTS (SELECT 1 FROM audit a WHERE a.account_id = h.account_id AND a.at < $2)
 		ORDER BY account_id LIMIT $3`, after, db.Micros(before), limit)
 }
@@ -264,7 +231,7 @@ func (tx *Tx) AccountsWithAudit(ctx context.Context, before time.Time, after str
 // PurgeAudit deletes up to limit audit rows of an account that are older than that time, and
 // keeps the hash of the newest of them, from which a check begins. It returns the number of
 // deleted rows. A time less than [OldestAudit] ago is CodeInvalidValue.
-func (tx *Tx) PurgeAudit(ctx context.Context, accountID string, before time.Time, limit int) (int64, error) {
+func (tx People) PurgeAudit(ctx context.Context, accountID string, before time.Time, limit int) (int64, error) {
 	if before.After(tx.Now.Add(-OldestAudit)) {
 		return 0, stoa.Errorf(stoa.CodeInvalidValue, "The audit log is kept for at least %d days.", int(OldestAudit.Hours()/24))
 	}
@@ -294,14 +261,14 @@ const AnchorEvery = 24 * time.Hour
 
 // AuditsToAnchor lists the chains that have changed since their anchor, or their start, which
 // was [AnchorEvery] ago or more, by account and after the given one.
-func (tx *Tx) AuditsToAnchor(ctx context.Context, now time.Time, after string, limit int) ([]string, error) {
+func (tx People) AuditsToAnchor(ctx context.Context, now time.Time, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT account_id FROM audit_heads WHERE account_id > $1 AND seq > anchored_seq AND anchored_at <= $2 ORDER BY account_id LIMIT $3`,
 		after, db.Micros(now.Add(-AnchorEvery)), limit)
 }
 
 // AnchorAudit sets the anchor of a chain to its newest row, which it returns, unless another
 // node has.
-func (tx *Tx) AnchorAudit(ctx context.Context, accountID string, now time.Time) (c audit.Checkpoint, anchored bool, err error) {
+func (tx People) AnchorAudit(ctx context.Context, accountID string, now time.Time) (c audit.Checkpoint, anchored bool, err error) {
 	c.AccountID = accountID
 	anchored, err = tx.Get(ctx, `UPDATE audit_heads SET anchored_seq = seq, anchored_at = $3 WHERE account_id = $1 AND seq > anchored_seq AND anchored_at <= $2 RETURNING seq, hash`,
 		[]any{accountID, db.Micros(now.Add(-AnchorEvery)), db.Micros(now)}, &c.Seq, &c.Hash)

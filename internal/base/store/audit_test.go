@@ -20,7 +20,7 @@ func auditExport(t *testing.T, st *store.Store, account string) string {
 	t.Helper()
 	var out strings.Builder
 	read(t, st, func(tx *store.Tx) error {
-		from, rows, err := tx.AuditRows(ctx, account, 0, 10_000)
+		from, rows, err := tx.People().AuditRows(ctx, account, 0, 10_000)
 		lines := json.NewEncoder(&out)
 		if from.Seq > 0 {
 			_ = lines.Encode(map[string]any{"checkpoint": from})
@@ -114,9 +114,9 @@ func TestAPurgedChainIsVerified(t *testing.T) {
 	before := now.Add(-100 * 24 * time.Hour)
 	purge := func(before time.Time) (n int64) {
 		write(t, st, func(tx *store.Tx) (err error) {
-			chains, err := tx.AccountsWithAudit(ctx, before, "", 10)
+			chains, err := tx.People().AccountsWithAudit(ctx, before, "", 10)
 			if err == nil && len(chains) > 0 {
-				n, err = tx.PurgeAudit(ctx, chains[0], before, 7)
+				n, err = tx.People().PurgeAudit(ctx, chains[0], before, 7)
 			}
 			return err
 		})
@@ -131,7 +131,7 @@ func TestAPurgedChainIsVerified(t *testing.T) {
 		}
 	}
 	err := st.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.PurgeAudit(ctx, "acc_1", now.Add(-80*24*time.Hour), 7)
+		_, err := tx.People().PurgeAudit(ctx, "acc_1", now.Add(-80*24*time.Hour), 7)
 		return err
 	})
 	if stoa.CodeOf(err) != stoa.CodeInvalidValue {
@@ -150,11 +150,11 @@ func TestAChainIsAnchoredDaily(t *testing.T) {
 	now := time.Now()
 	anchor := func(at time.Time) (c audit.Checkpoint, isNew bool) {
 		write(t, st, func(tx *store.Tx) (err error) {
-			due, err := tx.AuditsToAnchor(ctx, at, "", 10)
+			due, err := tx.People().AuditsToAnchor(ctx, at, "", 10)
 			if err != nil {
 				return err
 			}
-			if c, isNew, err = tx.AnchorAudit(ctx, "acc_1", at); isNew != (len(due) == 1) {
+			if c, isNew, err = tx.People().AnchorAudit(ctx, "acc_1", at); isNew != (len(due) == 1) {
 				t.Errorf("%v are due, and it is %v", due, isNew)
 			}
 			return err

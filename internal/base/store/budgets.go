@@ -17,14 +17,14 @@ var budgets = newTable[stoa.Budget]("budgets")
 func (s *Store) BudgetChanges() int64 { return s.budgets.Load() }
 
 // changeBudgets counts a change of budgets, for the caches of this process and of the nodes.
-func (tx *Tx) changeBudgets(ctx context.Context) error {
+func (tx Books) changeBudgets(ctx context.Context) error {
 	tx.AfterCommit(func() { tx.s.budgets.Add(1) })
 	_, err := tx.Exec(ctx, `INSERT INTO budget_changes (id, n) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET n = budget_changes.n + 1`)
 	return err
 }
 
 // BudgetChanges returns the number of changes of budgets that all nodes have committed.
-func (tx *Tx) BudgetChanges(ctx context.Context) (n int64, err error) {
+func (tx Books) BudgetChanges(ctx context.Context) (n int64, err error) {
 	_, err = tx.Get(ctx, `SELECT n FROM budget_changes WHERE id = 1`, nil, &n)
 	return n, err
 }
@@ -32,7 +32,7 @@ func (tx *Tx) BudgetChanges(ctx context.Context) (n int64, err error) {
 // InsertBudget adds a budget. Id, times and revision are set, except EffectiveAt. One for the
 // same subject and period is CodeConflict; [stoa.MaxBudgets] and [stoa.MaxCallBudgets] are
 // CodeLimitReached.
-func (tx *Tx) InsertBudget(ctx context.Context, b stoa.Budget) (stoa.Budget, error) {
+func (tx Books) InsertBudget(ctx context.Context, b stoa.Budget) (stoa.Budget, error) {
 	if err := tx.changeBudgets(ctx); err != nil { // first, so that creations wait for each other
 		return b, err
 	}
@@ -54,26 +54,26 @@ func (tx *Tx) InsertBudget(ctx context.Context, b stoa.Budget) (stoa.Budget, err
 		return b, stoa.Errorf(stoa.CodeLimitReached, "More than %d budgets could apply to one call. Use fewer different scopes and periods.", stoa.MaxCallBudgets).At("scope")
 	}
 	b.ID, b.CreatedAt, b.UpdatedAt, b.Revision = stoa.NewID("bud"), tx.Now, tx.Now, 1
-	_, err = budgets.insert(ctx, tx, &b, "")
+	_, err = budgets.insert(ctx, tx.Tx, &b, "")
 	return b, err
 }
 
 // BudgetsOf returns all budgets of an account.
-func (tx *Tx) BudgetsOf(ctx context.Context, accountID string) ([]stoa.Budget, error) {
-	return list(ctx, tx, budgets.scan, `SELECT `+budgets.columns+` FROM budgets WHERE account_id = $1 ORDER BY created_at, id LIMIT $2`, accountID, stoa.MaxBudgets)
+func (tx Books) BudgetsOf(ctx context.Context, accountID string) ([]stoa.Budget, error) {
+	return list(ctx, tx.Tx, budgets.scan, `SELECT `+budgets.columns+` FROM budgets WHERE account_id = $1 ORDER BY created_at, id LIMIT $2`, accountID, stoa.MaxBudgets)
 }
 
 // Budget returns a budget of an account, or CodeNotFound.
-func (tx *Tx) Budget(ctx context.Context, accountID, id string) (stoa.Budget, error) {
-	return budgets.one(ctx, tx, noBudget(id), `account_id = $1 AND id = $2`, accountID, id)
+func (tx Books) Budget(ctx context.Context, accountID, id string) (stoa.Budget, error) {
+	return budgets.one(ctx, tx.Tx, noBudget(id), `account_id = $1 AND id = $2`, accountID, id)
 }
 
 func noBudget(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no budget %q.", id) }
 
 // Budgets lists the budgets of an account. A text in the scope, the subject, its name or the id narrows it
-// (see [Tx.Agents]).
-func (tx *Tx) Budgets(ctx context.Context, accountID, text string, p Page) ([]stoa.Budget, Cursor, error) {
-	return budgets.search(ctx, tx, p, filtered{from: `FROM budgets WHERE account_id = $1`, args: []any{accountID}, search: textSearch{text, []string{
+// (see [Setup.Agents]).
+func (tx Books) Budgets(ctx context.Context, accountID, text string, p Page) ([]stoa.Budget, Cursor, error) {
+	return budgets.search(ctx, tx.Tx, p, filtered{from: `FROM budgets WHERE account_id = $1`, args: []any{accountID}, search: textSearch{text, []string{
 		"scope", "subject", "id",
 		"(SELECT name FROM agents o WHERE o.account_id = looked.account_id AND o.id = looked.subject)",
 		"(SELECT name FROM keys o WHERE o.account_id = looked.account_id AND o.id = looked.subject)",
@@ -83,23 +83,23 @@ func (tx *Tx) Budgets(ctx context.Context, accountID, text string, p Page) ([]st
 
 // EditBudget lets fn change limit, cap and marks of a budget and writes the result. The row is
 // locked while fn runs. If fn fails, its error is returned and nothing is written.
-func (tx *Tx) EditBudget(ctx context.Context, accountID, id string, fn func(*stoa.Budget) error) (stoa.Budget, error) {
+func (tx Books) EditBudget(ctx context.Context, accountID, id string, fn func(*stoa.Budget) error) (stoa.Budget, error) {
 	if err := tx.changeBudgets(ctx); err != nil {
 		return stoa.Budget{}, err
 	}
-	b, err := budgets.one(ctx, tx, noBudget(id), `account_id = $1 AND id = $2`+tx.ForUpdate(), accountID, id)
+	b, err := budgets.one(ctx, tx.Tx, noBudget(id), `account_id = $1 AND id = $2`+tx.ForUpdate(), accountID, id)
 	if err == nil {
 		err = fn(&b)
 	}
 	if err != nil {
 		return b, err
 	}
-	return b, budgets.update(ctx, tx, accountID, id, &b)
+	return b, budgets.update(ctx, tx.Tx, accountID, id, &b)
 }
 
-// DeleteBudget removes a budget, or fails with CodeNotFound. [Tx.PurgeDeletedBudgets] removes
+// DeleteBudget removes a budget, or fails with CodeNotFound. [Books.PurgeDeletedBudgets] removes
 // its windows.
-func (tx *Tx) DeleteBudget(ctx context.Context, accountID, id string) error {
+func (tx Books) DeleteBudget(ctx context.Context, accountID, id string) error {
 	if err := tx.changeBudgets(ctx); err != nil {
 		return err
 	}
@@ -131,19 +131,19 @@ var budgetWindows = newTable[BudgetWindow]("budget_windows")
 
 // BudgetWindow returns the window of a budget for a subject and the begin of a period, and
 // whether it exists.
-func (tx *Tx) BudgetWindow(ctx context.Context, accountID, budgetID, subject string, starts time.Time) (BudgetWindow, bool, error) {
-	return budgetWindows.first(ctx, tx, `account_id = $1 AND budget_id = $2 AND subject = $3 AND starts_at = $4`, accountID, budgetID, subject, db.Micros(starts))
+func (tx Books) BudgetWindow(ctx context.Context, accountID, budgetID, subject string, starts time.Time) (BudgetWindow, bool, error) {
+	return budgetWindows.first(ctx, tx.Tx, `account_id = $1 AND budget_id = $2 AND subject = $3 AND starts_at = $4`, accountID, budgetID, subject, db.Micros(starts))
 }
 
 // AddBudgetWindow adds a window, unless it exists, and returns it. The opening is what the
 // subject has spent in the period so far.
-func (tx *Tx) AddBudgetWindow(ctx context.Context, w BudgetWindow, scope stoa.BudgetScope) (BudgetWindow, error) {
+func (tx Books) AddBudgetWindow(ctx context.Context, w BudgetWindow, scope stoa.BudgetScope) (BudgetWindow, error) {
 	var err error
 	if w.Opening, err = tx.SpentIn(ctx, w.AccountID, scope, w.Subject, w.StartsAt); err != nil {
 		return w, err
 	}
 	w.ID, w.CreatedAt = stoa.NewID("bwn"), tx.Now
-	n, err := budgetWindows.insert(ctx, tx, &w, ` ON CONFLICT (account_id, budget_id, subject, starts_at) DO NOTHING`)
+	n, err := budgetWindows.insert(ctx, tx.Tx, &w, ` ON CONFLICT (account_id, budget_id, subject, starts_at) DO NOTHING`)
 	if err != nil || n > 0 {
 		return w, err
 	}
@@ -153,7 +153,7 @@ func (tx *Tx) AddBudgetWindow(ctx context.Context, w BudgetWindow, scope stoa.Bu
 
 // LiveBudgetWindows returns the number of windows of an account that have not ended, at most
 // [stoa.MaxBudgetWindows].
-func (tx *Tx) LiveBudgetWindows(ctx context.Context, accountID string) (n int, err error) {
+func (tx Books) LiveBudgetWindows(ctx context.Context, accountID string) (n int, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM budget_windows WHERE account_id = $1 AND (ends_at = 0 OR ends_at > $2) LIMIT $3) live`,
 		[]any{accountID, db.Micros(tx.Now), stoa.MaxBudgetWindows}, &n)
 	return n, err
@@ -170,40 +170,40 @@ var ofSubject = map[stoa.BudgetScope]string{
 }
 
 // SpentIn returns the sum of the charges of a subject whose calls began at or after a time.
-func (tx *Tx) SpentIn(ctx context.Context, accountID string, scope stoa.BudgetScope, subject string, from time.Time) (sum stoa.Credits, err error) {
+func (tx Books) SpentIn(ctx context.Context, accountID string, scope stoa.BudgetScope, subject string, from time.Time) (sum stoa.Credits, err error) {
 	_, err = tx.Get(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM charges WHERE account_id = $1 AND created_at >= $2 AND started_at >= $2 AND `+ofSubject[scope],
 		[]any{accountID, db.Micros(from), subject}, &sum)
 	return sum, err
 }
 
-// AddToBudgetWindow adds to the spent amount of a window; see [Tx.SpendBudgetWindow].
-func (tx *Tx) AddToBudgetWindow(ctx context.Context, id string, amount stoa.Credits) error {
+// AddToBudgetWindow adds to the spent amount of a window; see [Books.SpendBudgetWindow].
+func (tx Books) AddToBudgetWindow(ctx context.Context, id string, amount stoa.Credits) error {
 	_, err := tx.Exec(ctx, `UPDATE budget_windows SET spent = spent + $2 WHERE id = $1`, id, int64(amount))
 	return err
 }
 
 // SpendBudgetWindow adds to the spent amount of a window. It returns the window's use and its
 // highest announced mark, and whether it exists.
-func (tx *Tx) SpendBudgetWindow(ctx context.Context, id string, amount stoa.Credits) (used stoa.Credits, notified int, found bool, err error) {
+func (tx Books) SpendBudgetWindow(ctx context.Context, id string, amount stoa.Credits) (used stoa.Credits, notified int, found bool, err error) {
 	found, err = tx.Get(ctx, `UPDATE budget_windows SET spent = spent + $2 WHERE id = $1 RETURNING opening + spent, notified`, []any{id, int64(amount)}, &used, &notified)
 	return used, notified, found, err
 }
 
 // NotifiedBudgetWindow records the highest announced mark of a window.
-func (tx *Tx) NotifiedBudgetWindow(ctx context.Context, id string, mark int) error {
+func (tx Books) NotifiedBudgetWindow(ctx context.Context, id string, mark int) error {
 	_, err := tx.Exec(ctx, `UPDATE budget_windows SET notified = $2 WHERE id = $1`, id, mark)
 	return err
 }
 
 // UsedOfBudgetWindow returns the use of a window, and whether it exists.
-func (tx *Tx) UsedOfBudgetWindow(ctx context.Context, id string) (used stoa.Credits, found bool, err error) {
+func (tx Books) UsedOfBudgetWindow(ctx context.Context, id string) (used stoa.Credits, found bool, err error) {
 	found, err = tx.Get(ctx, `SELECT opening + spent FROM budget_windows WHERE id = $1`, []any{id}, &used)
 	return used, found, err
 }
 
 // BudgetWindows lists the windows of a budget that contain a time.
-func (tx *Tx) BudgetWindows(ctx context.Context, accountID, budgetID string, at time.Time, p Page) ([]BudgetWindow, bool, error) {
-	return budgetWindows.page(ctx, tx, p, `account_id = $1 AND budget_id = $2 AND starts_at <= $3 AND (ends_at = 0 OR ends_at > $3)`, accountID, budgetID, db.Micros(at))
+func (tx Books) BudgetWindows(ctx context.Context, accountID, budgetID string, at time.Time, p Page) ([]BudgetWindow, bool, error) {
+	return budgetWindows.page(ctx, tx.Tx, p, `account_id = $1 AND budget_id = $2 AND starts_at <= $3 AND (ends_at = 0 OR ends_at > $3)`, accountID, budgetID, db.Micros(at))
 }
 
 // A ReachedWindow is a window whose use has reached a mark of its budget.
@@ -215,8 +215,8 @@ type ReachedWindow struct {
 
 // ReachedWindows returns windows of an account that contain a time and whose use has reached a mark
 // of their budget, and still does: the limit may have been raised since.
-func (tx *Tx) ReachedWindows(ctx context.Context, accountID string, at time.Time, limit int) ([]ReachedWindow, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (w ReachedWindow, err error) {
+func (tx Books) ReachedWindows(ctx context.Context, accountID string, at time.Time, limit int) ([]ReachedWindow, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (w ReachedWindow, err error) {
 		err = rows.Scan(append(budgetWindows.dest(&w.BudgetWindow), &w.Scope, &w.Limit)...)
 		return w, err
 	}, `SELECT `+budgetWindows.columnsOf("w.")+`, b.scope, b.limit_micro FROM budget_windows w JOIN budgets b ON b.id = w.budget_id AND b.account_id = w.account_id
@@ -228,20 +228,20 @@ func (tx *Tx) ReachedWindows(ctx context.Context, accountID string, at time.Time
 const endedWindowKept = 40 * 24 * time.Hour
 
 // PurgeBudgetWindows removes up to limit windows that ended long ago.
-func (tx *Tx) PurgeBudgetWindows(ctx context.Context, limit int) (int64, error) {
+func (tx Books) PurgeBudgetWindows(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM budget_windows WHERE id IN (SELECT id FROM budget_windows WHERE ends_at > 0 AND ends_at < $1 LIMIT $2)`,
 		db.Micros(tx.Now.Add(-endedWindowKept)), limit)
 }
 
 // AccountsWithDeletedBudgets lists the accounts with windows of deleted budgets, by id and after the
 // given one.
-func (tx *Tx) AccountsWithDeletedBudgets(ctx context.Context, after string, limit int) ([]string, error) {
+func (tx Books) AccountsWithDeletedBudgets(ctx context.Context, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT DISTINCT account_id FROM budget_windows w WHERE account_id > $1 AND NOT EXISTS (SELECT 1 FROM budgets b WHERE b.id = w.budget_id)
 		ORDER BY account_id LIMIT $2`, after, limit)
 }
 
 // PurgeDeletedBudgets removes up to limit windows of the deleted budgets of an account.
-func (tx *Tx) PurgeDeletedBudgets(ctx context.Context, accountID string, limit int) (int64, error) {
+func (tx Books) PurgeDeletedBudgets(ctx context.Context, accountID string, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM budget_windows WHERE id IN (SELECT id FROM budget_windows w WHERE account_id = $1
 		AND NOT EXISTS (SELECT 1 FROM budgets b WHERE b.id = w.budget_id) LIMIT $2)`, accountID, limit)
 }
@@ -258,7 +258,7 @@ type WindowState struct {
 
 // LockBudgetWindows locks windows, in the order of their ids, until the commit. It is for
 // PostgreSQL: SQLite has one writer.
-func (tx *Tx) LockBudgetWindows(ctx context.Context, ids []string) error {
+func (tx Books) LockBudgetWindows(ctx context.Context, ids []string) error {
 	if len(ids) == 0 || !tx.Postgres() {
 		return nil
 	}
@@ -266,7 +266,7 @@ func (tx *Tx) LockBudgetWindows(ctx context.Context, ids []string) error {
 }
 
 // BudgetWindowStates returns the states of locked windows, by id. It is for PostgreSQL.
-func (tx *Tx) BudgetWindowStates(ctx context.Context, ids []string) (map[string]*WindowState, error) {
+func (tx Books) BudgetWindowStates(ctx context.Context, ids []string) (map[string]*WindowState, error) {
 	states := make(map[string]*WindowState, len(ids))
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var id string
@@ -281,7 +281,7 @@ func (tx *Tx) BudgetWindowStates(ctx context.Context, ids []string) (map[string]
 }
 
 // HeldOfBudgetWindow returns the credits that calls of all nodes have reserved of a window.
-func (tx *Tx) HeldOfBudgetWindow(ctx context.Context, id string) (held stoa.Credits, err error) {
+func (tx Books) HeldOfBudgetWindow(ctx context.Context, id string) (held stoa.Credits, err error) {
 	_, err = tx.Get(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM budget_holds WHERE window_id = $1`, []any{id}, &held)
 	return held, err
 }
@@ -294,7 +294,7 @@ type WindowHold struct {
 
 // HoldBudgetWindows writes reservations, replacing those of the same calls. The windows must be
 // locked. It is for PostgreSQL.
-func (tx *Tx) HoldBudgetWindows(ctx context.Context, nodeID string, holds []WindowHold) error {
+func (tx Books) HoldBudgetWindows(ctx context.Context, nodeID string, holds []WindowHold) error {
 	if len(holds) == 0 {
 		return nil
 	}
@@ -309,13 +309,13 @@ func (tx *Tx) HoldBudgetWindows(ctx context.Context, nodeID string, holds []Wind
 }
 
 // ShrinkBudgetHold lowers the reservations of a call. It changes nothing if they are gone.
-func (tx *Tx) ShrinkBudgetHold(ctx context.Context, holdID string, amount stoa.Credits) error {
+func (tx Books) ShrinkBudgetHold(ctx context.Context, holdID string, amount stoa.Credits) error {
 	_, err := tx.Exec(ctx, `UPDATE budget_holds SET amount = $2 WHERE hold_id = $1 AND amount > $2`, holdID, int64(amount))
 	return err
 }
 
 // ReleaseBudgetHolds removes the reservations of calls. It is for PostgreSQL.
-func (tx *Tx) ReleaseBudgetHolds(ctx context.Context, holdIDs []string) error {
+func (tx Books) ReleaseBudgetHolds(ctx context.Context, holdIDs []string) error {
 	if len(holdIDs) == 0 {
 		return nil
 	}
@@ -325,7 +325,7 @@ func (tx *Tx) ReleaseBudgetHolds(ctx context.Context, holdIDs []string) error {
 
 // windowDifferences compares the windows of budgets with the charges that name them. A window
 // is skipped if charges of its account were purged that may have named it.
-func (tx *Tx) windowDifferences(ctx context.Context, accountID string) ([]Difference, error) {
+func (tx Books) windowDifferences(ctx context.Context, accountID string) ([]Difference, error) {
 	of, args := `1 = 1`, []any(nil)
 	if accountID != "" {
 		of, args = `account_id = $1`, []any{accountID}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"stoa/internal/base/stoa"
 )
@@ -15,9 +14,6 @@ const (
 	spentDays = 30
 	keptDays  = spentDays + 10
 )
-
-// dayOf returns the days since 1970, in UTC.
-func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }
 
 // addDays ends an INSERT of sums so that they are added to existing ones.
 const addDays = ` ON CONFLICT (account_id, day, node_id) DO UPDATE SET amount = charge_days.amount + excluded.amount`
@@ -32,7 +28,7 @@ var insertDays = func() (texts [len(insertSizes)]string) {
 
 // addToDays adds the inserted charges to today's sums of their accounts. On PostgreSQL the
 // INSERT of the charges does that, which saves a round trip.
-func (tx *Tx) addToDays(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
+func (tx Books) addToDays(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
 	type sum struct {
 		account, node string
 		amount        stoa.Credits
@@ -70,7 +66,7 @@ func (tx *Tx) addToDays(ctx context.Context, receipts []Receipt, inserted map[st
 
 // SpentByDay returns the charges of each account on each of the last 30 days of UTC, the oldest day
 // first.
-func (tx *Tx) SpentByDay(ctx context.Context, accounts []AccountRow) (map[string][]int64, error) {
+func (tx Books) SpentByDay(ctx context.Context, accounts []AccountRow) (map[string][]int64, error) {
 	spent := map[string][]int64{}
 	if len(accounts) == 0 {
 		return spent, nil
@@ -95,6 +91,6 @@ func (tx *Tx) SpentByDay(ctx context.Context, accounts []AccountRow) (map[string
 }
 
 // PurgeChargeDays removes the sums of days that no list reads any more.
-func (tx *Tx) PurgeChargeDays(ctx context.Context) (int64, error) {
+func (tx Books) PurgeChargeDays(ctx context.Context) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM charge_days WHERE day < $1`, dayOf(tx.Now)-keptDays)
 }

@@ -17,10 +17,10 @@ func TestAnAccountSpendsByTheDay(t *testing.T) {
 		st := database.Open()
 		var a, b stoa.Account
 		write(t, st, func(tx *store.Tx) (err error) {
-			if a, err = tx.InsertAccount(ctx, stoa.Account{Name: "a", Plan: "free"}); err != nil {
+			if a, err = tx.Books().InsertAccount(ctx, stoa.Account{Name: "a", Plan: "free"}); err != nil {
 				return err
 			}
-			b, err = tx.InsertAccount(ctx, stoa.Account{Name: "b", Plan: "free"})
+			b, err = tx.Books().InsertAccount(ctx, stoa.Account{Name: "b", Plan: "free"})
 			return err
 		})
 		day := 24 * time.Hour
@@ -36,7 +36,7 @@ func TestAnAccountSpendsByTheDay(t *testing.T) {
 					}
 					list = append(list, store.Receipt{Charge: stoa.Charge{ID: id, AccountID: of, KeyID: "k", Amount: 10, StartedAt: tx.Now}, NodeID: st.Node()})
 				}
-				_, err := tx.InsertCharges(ctx, list)
+				_, err := tx.Books().InsertCharges(ctx, list)
 				return err
 			})
 		}
@@ -49,7 +49,7 @@ func TestAnAccountSpendsByTheDay(t *testing.T) {
 			t.Helper()
 			read(t, st, func(tx *store.Tx) error {
 				tx.Now = tx.Now.Add(-ago)
-				row, err := tx.AccountRow(ctx, a.ID)
+				row, err := tx.Books().AccountRow(ctx, a.ID)
 				sum = row.Spent
 				return err
 			})
@@ -62,7 +62,7 @@ func TestAnAccountSpendsByTheDay(t *testing.T) {
 			t.Errorf("a spent %d since the day 49 days ago, want 60", got)
 		}
 		write(t, st, func(tx *store.Tx) error {
-			n, err := tx.PurgeChargeDays(ctx)
+			n, err := tx.Books().PurgeChargeDays(ctx)
 			if n != 1 {
 				t.Errorf("%d days were removed, want one", n)
 			}
@@ -95,7 +95,7 @@ func TestChargesBeforeTheUpgradeCountByTheDay(t *testing.T) {
 			return nil
 		})
 		read(t, database.Open(), func(tx *store.Tx) error {
-			a, err := tx.AccountRow(ctx, "acc_1")
+			a, err := tx.Books().AccountRow(ctx, "acc_1")
 			if a.Spent != 12 {
 				t.Errorf("it spent %d, want 12", a.Spent)
 			}

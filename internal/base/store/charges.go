@@ -48,7 +48,7 @@ var insertSizes = [...]int{64, 32, 16, 8, 4, 2, 1}
 // InsertCharges writes charges, adds new ones to today's sums of their accounts, and
 // returns the ids of the new ones, in no order. The ids must differ. It sets the CreatedAt of
 // each to the time of the transaction.
-func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted map[string]bool, err error) {
+func (tx Books) InsertCharges(ctx context.Context, receipts []Receipt) (inserted map[string]bool, err error) {
 	all := receipts
 	inserted = make(map[string]bool, len(receipts))
 	args := make([]any, 0, min(len(receipts), insertSizes[0])*len(charges.fields))
@@ -77,7 +77,7 @@ func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted m
 
 // insertReceipts inserts a group of charges, whose values are args, and adds the ids of new
 // ones to inserted.
-func (tx *Tx) insertReceipts(ctx context.Context, receipts []Receipt, args []any, inserted map[string]bool) error {
+func (tx Books) insertReceipts(ctx context.Context, receipts []Receipt, args []any, inserted map[string]bool) error {
 	note := func(rows *sql.Rows) error {
 		var id string
 		err := rows.Scan(&id)
@@ -102,7 +102,7 @@ func (tx *Tx) insertReceipts(ctx context.Context, receipts []Receipt, args []any
 }
 
 // insertAdjustments writes the adjustments of those charges that are new.
-func (tx *Tx) insertAdjustments(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
+func (tx Books) insertAdjustments(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
 	for i := range receipts {
 		c := &receipts[i].Charge
 		if c.Adjustments == 0 || !inserted[c.ID] {
@@ -137,7 +137,7 @@ var insertTexts, insertTextsWithDays = func() (plain, withDays [len(insertSizes)
 }()
 
 // Receipt returns an account's charge with that id, or CodeNotFound.
-func (tx *Tx) Receipt(ctx context.Context, accountID, id string) (Receipt, error) {
+func (tx Books) Receipt(ctx context.Context, accountID, id string) (Receipt, error) {
 	r, found, err := tx.receipt(ctx, `account_id = $1 AND id = $2`, accountID, id)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeNotFound, "There is no receipt %q.", id)
@@ -147,12 +147,12 @@ func (tx *Tx) Receipt(ctx context.Context, accountID, id string) (Receipt, error
 
 // ChargeByID returns a charge of any account. It is only for the ledger, which must check
 // whether an id has been used.
-func (tx *Tx) ChargeByID(ctx context.Context, id string) (Receipt, bool, error) {
+func (tx Books) ChargeByID(ctx context.Context, id string) (Receipt, bool, error) {
 	return tx.receipt(ctx, `id = $1`, id)
 }
 
-func (tx *Tx) receipt(ctx context.Context, where string, args ...any) (Receipt, bool, error) {
-	return first(ctx, tx, receiptScan(), `SELECT `+receiptColumns+` FROM charges WHERE `+where, args...)
+func (tx Books) receipt(ctx context.Context, where string, args ...any) (Receipt, bool, error) {
+	return first(ctx, tx.Tx, receiptScan(), `SELECT `+receiptColumns+` FROM charges WHERE `+where, args...)
 }
 
 // A ReceiptFilter narrows a list of receipts. Empty members do not.
@@ -164,13 +164,13 @@ type ReceiptFilter struct {
 // Receipts lists an account's charges, and returns the cursor of the next page, or the zero
 // cursor. With a filter by key or model, or by more than one of the others, a page may be
 // short or empty although there is a next one: it reads at most 2,000 charges.
-func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p Page) ([]Receipt, Cursor, error) {
-	return filteredPage(ctx, tx, p, receiptsOf(accountID, f), receiptScan(), func(r Receipt) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
+func (tx Books) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p Page) ([]Receipt, Cursor, error) {
+	return filteredPage(ctx, tx.Tx, p, receiptsOf(accountID, f), receiptScan(), func(r Receipt) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
 		`SELECT `+receiptColumns+` FROM (`, `) c`)
 }
 
-// SumReceipts sums the charges of [Tx.Receipts].
-func (tx *Tx) SumReceipts(ctx context.Context, accountID string, f ReceiptFilter) (r UsageRow, err error) {
+// SumReceipts sums the charges of [Books.Receipts].
+func (tx Books) SumReceipts(ctx context.Context, accountID string, f ReceiptFilter) (r UsageRow, err error) {
 	q := receiptsOf(accountID, f)
 	cond, args := q.conditions(q.args)
 	_, err = tx.Get(ctx, `SELECT `+sumsOfCharges+` `+q.from+cond, args, r.dest()...)

@@ -19,20 +19,20 @@ func TestClaimsEndWithTheirNode(t *testing.T) {
 		p := stoa.Payment{ID: stoa.NewID("pay"), AccountID: a.ID, MadeBy: "key_1", Pack: "small", Name: "Small", Amount: 100, Currency: "eur", Credits: 100}
 		period := store.PlanPeriod{AccountID: a.ID, Month: stoa.Month("2026-10")}
 		write(t, st, func(tx *store.Tx) error {
-			if err := tx.InsertPayment(ctx, p); err != nil {
+			if err := tx.Books().InsertPayment(ctx, p); err != nil {
 				return err
 			}
 			p.CheckoutID, p.DueAt = "cs_1", tx.Now.Add(-time.Second)
-			if _, err := tx.OpenCheckout(ctx, p); err != nil {
+			if _, err := tx.Books().OpenCheckout(ctx, p); err != nil {
 				return err
 			}
-			return tx.InsertPlanPeriod(ctx, stoa.Grant{AccountID: a.ID, Amount: 10}, period.Month, "pro")
+			return tx.Books().InsertPlanPeriod(ctx, stoa.Grant{AccountID: a.ID, Amount: 10}, period.Month, "pro")
 		})
 		claim := func(st *store.Store) (payment, plan bool) {
 			t.Helper()
 			write(t, st, func(tx *store.Tx) (err error) {
-				if _, payment, err = tx.ClaimPayment(ctx, a.ID, p.ID); err == nil {
-					plan, err = tx.ClaimPlanPeriod(ctx, period)
+				if _, payment, err = tx.Books().ClaimPayment(ctx, a.ID, p.ID); err == nil {
+					plan, err = tx.Books().ClaimPlanPeriod(ctx, period)
 				}
 				return err
 			})
@@ -61,7 +61,7 @@ func TestAStateOfASignInIsUsedOnce(t *testing.T) {
 		use := func(state string, left time.Duration) (first bool) {
 			t.Helper()
 			write(t, st, func(tx *store.Tx) (err error) {
-				first, err = tx.UseSignInState(ctx, state, tx.Now.Add(left))
+				first, err = tx.People().UseSignInState(ctx, state, tx.Now.Add(left))
 				return err
 			})
 			return first

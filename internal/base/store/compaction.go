@@ -19,7 +19,7 @@ type Compaction struct {
 }
 
 // InsertCompaction adds a compaction to a session that this transaction has locked.
-func (tx *Tx) InsertCompaction(ctx context.Context, sessionID string, c Compaction) error {
+func (tx Work) InsertCompaction(ctx context.Context, sessionID string, c Compaction) error {
 	return tx.Later(ctx, `INSERT INTO compactions (session_id, turn, from_turn, from_steps, text, calls, tokens_before, tokens_after, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		sessionID, c.Turn, c.From, c.Steps, c.Text, c.Calls, c.TokensBefore, c.After, db.Micros(tx.Now))
@@ -27,9 +27,9 @@ func (tx *Tx) InsertCompaction(ctx context.Context, sessionID string, c Compacti
 
 // Compactions returns the newest compaction of a session and the newest whose summary is used;
 // nil for none.
-func (tx *Tx) Compactions(ctx context.Context, sessionID string) (newest, used *Compaction, err error) {
+func (tx Work) Compactions(ctx context.Context, sessionID string) (newest, used *Compaction, err error) {
 	one := func(where string) (*Compaction, error) {
-		c, found, err := first(ctx, tx, func(rows *sql.Rows) (c Compaction, err error) {
+		c, found, err := first(ctx, tx.Tx, func(rows *sql.Rows) (c Compaction, err error) {
 			err = rows.Scan(&c.Turn, &c.From, &c.Steps, &c.Text, &c.Calls, &c.TokensBefore, &c.After)
 			return c, err
 		}, `SELECT turn, from_turn, from_steps, text, calls, tokens_before, tokens_after FROM compactions

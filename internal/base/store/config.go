@@ -51,29 +51,29 @@ var (
 
 // LatestConfig returns the number of the newest version of the managed settings; 0 means that
 // there is none.
-func (tx *Tx) LatestConfig(ctx context.Context) (n int64, err error) {
+func (tx Operations) LatestConfig(ctx context.Context) (n int64, err error) {
 	_, err = tx.Get(ctx, `SELECT COALESCE(MAX(n), 0) FROM config_versions`, nil, &n)
 	return n, err
 }
 
 // ConfigVersion returns a version of the managed settings, or CodeNotFound. Version 0 is
 // empty.
-func (tx *Tx) ConfigVersion(ctx context.Context, n int64) (ConfigVersion, error) {
+func (tx Operations) ConfigVersion(ctx context.Context, n int64) (ConfigVersion, error) {
 	if n == 0 {
 		return ConfigVersion{Body: "{}"}, nil
 	}
-	return configVersions.one(ctx, tx, stoa.Errorf(stoa.CodeNotFound, "There is no version %d of the settings.", n), `n = $1`, n)
+	return configVersions.one(ctx, tx.Tx, stoa.Errorf(stoa.CodeNotFound, "There is no version %d of the settings.", n), `n = $1`, n)
 }
 
 // ConfigVersions lists up to limit versions before one, the newest first.
-func (tx *Tx) ConfigVersions(ctx context.Context, before int64, limit int) ([]ConfigVersion, error) {
-	return list(ctx, tx, configVersions.scan, `SELECT `+configVersions.columns+` FROM config_versions WHERE n < $1 ORDER BY n DESC LIMIT $2`, before, limit)
+func (tx Operations) ConfigVersions(ctx context.Context, before int64, limit int) ([]ConfigVersion, error) {
+	return list(ctx, tx.Tx, configVersions.scan, `SELECT `+configVersions.columns+` FROM config_versions WHERE n < $1 ORDER BY n DESC LIMIT $2`, before, limit)
 }
 
 // InsertConfig adds a version after the one that it was made from, and removes the draft and the
 // versions beyond [MaxConfigVersions]. If another version was added since, it fails with
-// CodeConflict. It needs [Tx.LockConfig].
-func (tx *Tx) InsertConfig(ctx context.Context, base int64, v ConfigVersion) (ConfigVersion, error) {
+// CodeConflict. It needs [Operations.LockConfig].
+func (tx Operations) InsertConfig(ctx context.Context, base int64, v ConfigVersion) (ConfigVersion, error) {
 	v.N, v.CreatedAt = base+1, tx.Now
 	latest, err := tx.LatestConfig(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func (tx *Tx) InsertConfig(ctx context.Context, base int64, v ConfigVersion) (Co
 	if latest != base {
 		return v, stoa.Errorf(stoa.CodeConflict, "Version %d was applied in the meantime. Read the settings again, and repeat your change.", latest)
 	}
-	if _, err := configVersions.insert(ctx, tx, &v, ""); err != nil {
+	if _, err := configVersions.insert(ctx, tx.Tx, &v, ""); err != nil {
 		return v, err
 	}
 	return v, tx.purgeConfig(ctx, v)
@@ -90,8 +90,8 @@ func (tx *Tx) InsertConfig(ctx context.Context, base int64, v ConfigVersion) (Co
 
 // purgeConfig removes the versions that are too old, the draft, and the keys that only they had.
 // v is the newest version.
-func (tx *Tx) purgeConfig(ctx context.Context, v ConfigVersion) error {
-	gone, err := list(ctx, tx, configVersions.scan, `SELECT `+configVersions.columns+` FROM config_versions WHERE n <= $1 ORDER BY n LIMIT 100`, v.N-MaxConfigVersions) // usually one
+func (tx Operations) purgeConfig(ctx context.Context, v ConfigVersion) error {
+	gone, err := list(ctx, tx.Tx, configVersions.scan, `SELECT `+configVersions.columns+` FROM config_versions WHERE n <= $1 ORDER BY n LIMIT 100`, v.N-MaxConfigVersions) // usually one
 	if err != nil {
 		return err
 	}
@@ -126,30 +126,32 @@ func (tx *Tx) purgeConfig(ctx context.Context, v ConfigVersion) error {
 var configSecretID = regexp.MustCompile(`pky_[0-9a-z]+`)
 
 // ConfigDraft returns the draft, and whether there is one.
-func (tx *Tx) ConfigDraft(ctx context.Context) (ConfigDraft, bool, error) {
-	return configDrafts.first(ctx, tx, `id = 1`)
+func (tx Operations) ConfigDraft(ctx context.Context) (ConfigDraft, bool, error) {
+	return configDrafts.first(ctx, tx.Tx, `id = 1`)
 }
 
 // LockConfig makes other transactions that change the draft or add a version wait until this
 // one ends.
-func (tx *Tx) LockConfig(ctx context.Context) error { return tx.lockText(ctx, "managed settings") }
+func (tx Operations) LockConfig(ctx context.Context) error {
+	return tx.lockText(ctx, "managed settings")
+}
 
 // SetConfigDraft writes the draft and returns it with its revision, which differs from those of
-// removed drafts. It needs [Tx.LockConfig].
-func (tx *Tx) SetConfigDraft(ctx context.Context, d ConfigDraft) (ConfigDraft, error) {
+// removed drafts. It needs [Operations.LockConfig].
+func (tx Operations) SetConfigDraft(ctx context.Context, d ConfigDraft) (ConfigDraft, error) {
 	old, _, err := tx.ConfigDraft(ctx)
 	if err != nil {
 		return d, err
 	}
 	d.ID, d.UpdatedAt, d.Revision = 1, tx.Now, max(old.Revision+1, db.Micros(tx.Now))
-	if _, err = configDrafts.insert(ctx, tx, &d, ` ON CONFLICT (id) DO UPDATE SET `+configDrafts.excluded()); err != nil {
+	if _, err = configDrafts.insert(ctx, tx.Tx, &d, ` ON CONFLICT (id) DO UPDATE SET `+configDrafts.excluded()); err != nil {
 		return d, err
 	}
 	return d, tx.forgetConfigSecrets(ctx)
 }
 
 // DeleteConfigDraft removes the draft, if there is one.
-func (tx *Tx) DeleteConfigDraft(ctx context.Context) error {
+func (tx Operations) DeleteConfigDraft(ctx context.Context) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM config_draft WHERE id = 1`); err != nil {
 		return err
 	}
@@ -158,7 +160,7 @@ func (tx *Tx) DeleteConfigDraft(ctx context.Context) error {
 
 // forgetConfigSecrets removes the keys that only an earlier draft had: those newer than the
 // newest version that no version and no draft contains.
-func (tx *Tx) forgetConfigSecrets(ctx context.Context) error {
+func (tx Operations) forgetConfigSecrets(ctx context.Context) error {
 	_, err := tx.Exec(ctx, `DELETE FROM config_secrets WHERE created_at >= (SELECT COALESCE(MAX(created_at), 0) FROM config_versions)
 		AND NOT EXISTS (SELECT 1 FROM config_draft d WHERE d.body LIKE '%' || config_secrets.id || '%')
 		AND NOT EXISTS (SELECT 1 FROM config_versions v WHERE v.body LIKE '%' || config_secrets.id || '%')`)
@@ -167,20 +169,20 @@ func (tx *Tx) forgetConfigSecrets(ctx context.Context) error {
 
 // InsertConfigSecret adds an encrypted key. Its id is part of the encryption, so the caller
 // sets it.
-func (tx *Tx) InsertConfigSecret(ctx context.Context, s ConfigSecret) error {
+func (tx Operations) InsertConfigSecret(ctx context.Context, s ConfigSecret) error {
 	s.CreatedAt = tx.Now
-	_, err := configSecrets.insert(ctx, tx, &s, "")
+	_, err := configSecrets.insert(ctx, tx.Tx, &s, "")
 	return err
 }
 
 // ConfigSecret returns an encrypted key, or CodeNotFound.
-func (tx *Tx) ConfigSecret(ctx context.Context, id string) (ConfigSecret, error) {
-	return configSecrets.one(ctx, tx, stoa.Errorf(stoa.CodeNotFound, "There is no stored key %q.", id), `id = $1`, id)
+func (tx Operations) ConfigSecret(ctx context.Context, id string) (ConfigSecret, error) {
+	return configSecrets.one(ctx, tx.Tx, stoa.Errorf(stoa.CodeNotFound, "There is no stored key %q.", id), `id = $1`, id)
 }
 
 // ReportConfig records the version of the managed settings that this process uses, and why it
 // could not take the newest one; empty if it could.
-func (tx *Tx) ReportConfig(ctx context.Context, version int64, problem string) error {
+func (tx Operations) ReportConfig(ctx context.Context, version int64, problem string) error {
 	_, err := tx.Exec(ctx, `UPDATE nodes SET config_version = $2, config_problem = $3 WHERE id = $1`, tx.s.node, version, problem)
 	return err
 }

@@ -17,18 +17,18 @@ func TestVersionsOfTheSettingsAreBounded(t *testing.T) {
 		err := home.Open().Write(t.Context(), func(tx *store.Tx) error {
 			ctx := context.Background()
 			for base := range int64(store.MaxConfigVersions + more) {
-				if _, err := tx.InsertConfig(ctx, base, store.ConfigVersion{Body: "{}"}); err != nil {
+				if _, err := tx.Operations().InsertConfig(ctx, base, store.ConfigVersion{Body: "{}"}); err != nil {
 					return err
 				}
 			}
-			latest, err := tx.LatestConfig(ctx)
+			latest, err := tx.Operations().LatestConfig(ctx)
 			if err != nil || latest != store.MaxConfigVersions+more {
 				t.Errorf("the newest is %d, %v", latest, err)
 			}
-			if _, err := tx.ConfigVersion(ctx, more); stoa.CodeOf(err) != stoa.CodeNotFound {
+			if _, err := tx.Operations().ConfigVersion(ctx, more); stoa.CodeOf(err) != stoa.CodeNotFound {
 				t.Errorf("version %d: %v, want it removed", more, err)
 			}
-			_, err = tx.ConfigVersion(ctx, more+1)
+			_, err = tx.Operations().ConfigVersion(ctx, more+1)
 			return err
 		})
 		if err != nil {

@@ -26,7 +26,7 @@ var (
 // InsertConnection adds a connection to a space. It sets ID, times and revision, and
 // defaults for omitted fields. It fails with CodeConflict if the space has a connection of
 // that name.
-func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, error) {
+func (tx Setup) InsertConnection(ctx context.Context, c Connection) (Connection, error) {
 	if _, err := tx.space(ctx, c.AccountID, c.SpaceID, tx.ForShare()); err != nil {
 		return c, err
 	}
@@ -39,7 +39,7 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 	if c.Limits == (ConnectionLimits{}) {
 		c.Limits = DefaultConnectionLimits
 	}
-	n, err := connections.insert(ctx, tx, &c, ` ON CONFLICT (account_id, space_id, name) DO NOTHING`)
+	n, err := connections.insert(ctx, tx.Tx, &c, ` ON CONFLICT (account_id, space_id, name) DO NOTHING`)
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "The space has a connection named %q already.", c.Name).At("name")
 	}
@@ -48,13 +48,13 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 
 // Connection returns an account's connection with the numbers of its tools, or
 // CodeConnectionNotFound.
-func (tx *Tx) Connection(ctx context.Context, accountID, id string) (Connection, error) {
+func (tx Setup) Connection(ctx context.Context, accountID, id string) (Connection, error) {
 	return tx.connection(ctx, accountID, id, "")
 }
 
-func (tx *Tx) connection(ctx context.Context, accountID, id, lock string) (Connection, error) {
+func (tx Setup) connection(ctx context.Context, accountID, id, lock string) (Connection, error) {
 	missing := stoa.Errorf(stoa.CodeConnectionNotFound, "There is no such connection.").At("connectionId")
-	c, err := connections.one(ctx, tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
+	c, err := connections.one(ctx, tx.Tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
 	if err != nil {
 		return c, err
 	}
@@ -63,7 +63,7 @@ func (tx *Tx) connection(ctx context.Context, accountID, id, lock string) (Conne
 
 // countTools fills in the numbers of a connection's tools, whether it has tokens, and the
 // outcome of its newest authorization.
-func (tx *Tx) countTools(ctx context.Context, accountID string, c *Connection) (err error) {
+func (tx Setup) countTools(ctx context.Context, accountID string, c *Connection) (err error) {
 	if c.Authorized = false; c.OAuth != nil {
 		var id string
 		if c.Authorized, err = tx.Get(ctx, `SELECT id FROM connection_tokens WHERE account_id = $1 AND id = $2`, []any{accountID, c.ID}, &id); err != nil {
@@ -84,10 +84,10 @@ func (tx *Tx) countTools(ctx context.Context, accountID string, c *Connection) (
 }
 
 // Connections lists an account's connections; a space narrows it, and so does a text in the name,
-// the address or the id (see [Tx.Agents]).
-func (tx *Tx) Connections(ctx context.Context, accountID, spaceID, text string, p Page) ([]Connection, Cursor, error) {
+// the address or the id (see [Setup.Agents]).
+func (tx Setup) Connections(ctx context.Context, accountID, spaceID, text string, p Page) ([]Connection, Cursor, error) {
 	args, cond := narrow([]any{accountID}, "space_id", spaceID)
-	all, next, err := connections.search(ctx, tx, p, filtered{from: `FROM connections WHERE account_id = $1` + cond, args: args, search: textSearch{text, []string{"name", "url", "id"}}})
+	all, next, err := connections.search(ctx, tx.Tx, p, filtered{from: `FROM connections WHERE account_id = $1` + cond, args: args, search: textSearch{text, []string{"name", "url", "id"}}})
 	for i := range all {
 		if err == nil {
 			err = tx.countTools(ctx, accountID, &all[i])
@@ -100,7 +100,7 @@ func (tx *Tx) Connections(ctx context.Context, accountID, spaceID, text string, 
 // locked while fn runs, so fn is the place to compare revisions. If fn fails, its error is
 // returned and nothing is written. fn must not change ids, kind, name and times of
 // creation.
-func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(*Connection) error) (Connection, error) {
+func (tx Setup) EditConnection(ctx context.Context, accountID, id string, fn func(*Connection) error) (Connection, error) {
 	c, err := tx.connection(ctx, accountID, id, tx.ForUpdate())
 	if err == nil {
 		err = fn(&c)
@@ -108,7 +108,7 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 	if err != nil {
 		return c, err
 	}
-	if err := connections.update(ctx, tx, accountID, id, &c); err != nil {
+	if err := connections.update(ctx, tx.Tx, accountID, id, &c); err != nil {
 		return c, err
 	}
 	return c, tx.countTools(ctx, accountID, &c)
@@ -116,7 +116,7 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 
 // DeleteConnection removes a connection with its catalog. A missing connection is not an
 // error.
-func (tx *Tx) DeleteConnection(ctx context.Context, accountID, id string) error {
+func (tx Setup) DeleteConnection(ctx context.Context, accountID, id string) error {
 	for _, table := range []string{"connection_tools", "connection_sources", "own_credentials"} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE account_id = $1 AND connection_id = $2`, accountID, id); err != nil {
 			return err
@@ -133,7 +133,7 @@ func (tx *Tx) DeleteConnection(ctx context.Context, accountID, id string) error 
 }
 
 // deleteConnectionsOf removes the connections of a space.
-func (tx *Tx) deleteConnectionsOf(ctx context.Context, accountID, spaceID string) error {
+func (tx Setup) deleteConnectionsOf(ctx context.Context, accountID, spaceID string) error {
 	for _, table := range []string{"connection_tools", "connection_sources"} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE account_id = $1
 			AND connection_id IN (SELECT id FROM connections WHERE account_id = $1 AND space_id = $2)`, accountID, spaceID); err != nil {
@@ -155,13 +155,13 @@ func (tx *Tx) deleteConnectionsOf(ctx context.Context, accountID, spaceID string
 
 // ConnectionSource returns the source of a connection's tools: the operations of a
 // connection of the kind http, or an OpenAPI document; it is empty if there is none.
-func (tx *Tx) ConnectionSource(ctx context.Context, accountID, id string) (text string, err error) {
+func (tx Setup) ConnectionSource(ctx context.Context, accountID, id string) (text string, err error) {
 	_, err = tx.Get(ctx, `SELECT source FROM connection_sources WHERE account_id = $1 AND connection_id = $2`, []any{accountID, id}, &text)
 	return text, err
 }
 
 // SetConnectionSource stores the source of a connection's tools; an empty one removes it.
-func (tx *Tx) SetConnectionSource(ctx context.Context, accountID, id, text string) error {
+func (tx Setup) SetConnectionSource(ctx context.Context, accountID, id, text string) error {
 	if text == "" {
 		_, err := tx.Exec(ctx, `DELETE FROM connection_sources WHERE account_id = $1 AND connection_id = $2`, accountID, id)
 		return err
@@ -172,7 +172,7 @@ func (tx *Tx) SetConnectionSource(ctx context.Context, accountID, id, text strin
 }
 
 // AgentsUsing returns the names of up to limit agents that have tools of a connection.
-func (tx *Tx) AgentsUsing(ctx context.Context, c Connection, limit int) ([]string, error) {
+func (tx Setup) AgentsUsing(ctx context.Context, c Connection, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT name FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 AND tools LIKE $3 ESCAPE '!' ORDER BY created_at, id LIMIT $4`,
 		c.AccountID, c.SpaceID, `%"`+strings.ReplaceAll(c.ID, "_", "!_")+`"%`, limit)
 }
@@ -180,8 +180,8 @@ func (tx *Tx) AgentsUsing(ctx context.Context, c Connection, limit int) ([]strin
 // ClaimRefreshes returns up to limit enabled connections, of any account, whose catalogs
 // are due for a refresh, and postpones each to the time that next returns, so that no other
 // node claims it before.
-func (tx *Tx) ClaimRefreshes(ctx context.Context, limit int, next func() time.Time) ([]Connection, error) {
-	due, err := list(ctx, tx, connections.scan, `SELECT `+connections.columns+` FROM connections WHERE refresh_at <= $1 AND checked_at <> 0 AND kind <> '`+KindHTTP+`' AND enabled = 1
+func (tx Setup) ClaimRefreshes(ctx context.Context, limit int, next func() time.Time) ([]Connection, error) {
+	due, err := list(ctx, tx.Tx, connections.scan, `SELECT `+connections.columns+` FROM connections WHERE refresh_at <= $1 AND checked_at <> 0 AND kind <> '`+KindHTTP+`' AND enabled = 1
 		ORDER BY refresh_at, id LIMIT $2`, db.Micros(tx.Now), limit)
 	var claimed []Connection
 	for _, c := range due {
@@ -199,7 +199,7 @@ func (tx *Tx) ClaimRefreshes(ctx context.Context, limit int, next func() time.Ti
 
 // RefreshSoon schedules a refresh of a connection by the next node that polls, but not
 // earlier than after its last refresh.
-func (tx *Tx) RefreshSoon(ctx context.Context, c Connection, after time.Duration) error {
+func (tx Setup) RefreshSoon(ctx context.Context, c Connection, after time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE connections SET refresh_at = CASE WHEN checked_at + $4 > $3 THEN checked_at + $4 ELSE $3 END
 		WHERE account_id = $1 AND id = $2 AND refresh_at > CASE WHEN checked_at + $4 > $3 THEN checked_at + $4 ELSE $3 END`,
 		c.AccountID, c.ID, db.Micros(tx.Now), after.Microseconds())
@@ -207,33 +207,33 @@ func (tx *Tx) RefreshSoon(ctx context.Context, c Connection, after time.Duration
 }
 
 // PlanRefresh sets when a connection is refreshed again.
-func (tx *Tx) PlanRefresh(ctx context.Context, c Connection, at time.Time) error {
+func (tx Setup) PlanRefresh(ctx context.Context, c Connection, at time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE connections SET refresh_at = $3 WHERE account_id = $1 AND id = $2`, c.AccountID, c.ID, db.Micros(at))
 	return err
 }
 
 // HasConnections reports whether a space has connections.
-func (tx *Tx) HasConnections(ctx context.Context, accountID, spaceID string) (bool, error) {
+func (tx Setup) HasConnections(ctx context.Context, accountID, spaceID string) (bool, error) {
 	var id string
 	return tx.Get(ctx, `SELECT id FROM connections WHERE account_id = $1 AND space_id = $2 LIMIT 1`, []any{accountID, spaceID}, &id)
 }
 
 // ConnectionTools returns the catalog of an account's connection, by name.
-func (tx *Tx) ConnectionTools(ctx context.Context, accountID, connectionID string) ([]ConnectionTool, error) {
-	return list(ctx, tx, connectionTools.scan, `SELECT `+connectionTools.columns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 ORDER BY name LIMIT $3`, accountID, connectionID, MaxCatalog)
+func (tx Setup) ConnectionTools(ctx context.Context, accountID, connectionID string) ([]ConnectionTool, error) {
+	return list(ctx, tx.Tx, connectionTools.scan, `SELECT `+connectionTools.columns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 ORDER BY name LIMIT $3`, accountID, connectionID, MaxCatalog)
 }
 
 // PutConnectionTool writes a tool of a catalog, replacing the one of that name, with the
 // resulting state.
-func (tx *Tx) PutConnectionTool(ctx context.Context, t ConnectionTool) error {
+func (tx Setup) PutConnectionTool(ctx context.Context, t ConnectionTool) error {
 	t.Judge()
 	t.Visitors = cmp.Or(t.Visitors, VisitorsNo)
-	_, err := connectionTools.insert(ctx, tx, &t, ` ON CONFLICT (account_id, connection_id, name) DO UPDATE SET `+connectionTools.excluded())
+	_, err := connectionTools.insert(ctx, tx.Tx, &t, ` ON CONFLICT (account_id, connection_id, name) DO UPDATE SET `+connectionTools.excluded())
 	return err
 }
 
 // DeleteConnectionTool removes a tool from a catalog.
-func (tx *Tx) DeleteConnectionTool(ctx context.Context, accountID, connectionID, name string) error {
+func (tx Setup) DeleteConnectionTool(ctx context.Context, accountID, connectionID, name string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM connection_tools WHERE account_id = $1 AND connection_id = $2 AND name = $3`, accountID, connectionID, name)
 	return err
 }

@@ -15,28 +15,28 @@ func (o KeyObjects) bits() int64 {
 	return db.Bit(o.Made) | db.Bit(o.Changed)<<1 | db.Bit(o.Keys)<<2
 }
 
-// SetEnding records the objects of a revoked key that are to be ended; see [Tx.Ended].
-func (tx *Tx) SetEnding(ctx context.Context, accountID, keyID string, o KeyObjects) error {
+// SetEnding records the objects of a revoked key that are to be ended; see [People.Ended].
+func (tx People) SetEnding(ctx context.Context, accountID, keyID string, o KeyObjects) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET ending = ending | $3 WHERE account_id = $1 AND id = $2`, accountID, keyID, o.bits())
 	return err
 }
 
 // Ending returns the objects of a revoked key that remain to be ended.
-func (tx *Tx) Ending(ctx context.Context, accountID, keyID string) (KeyObjects, error) {
+func (tx People) Ending(ctx context.Context, accountID, keyID string) (KeyObjects, error) {
 	var bits int64
 	_, err := tx.Get(ctx, `SELECT ending FROM keys WHERE account_id = $1 AND id = $2`, []any{accountID, keyID}, &bits)
 	return KeyObjects{Made: bits&1 > 0, Changed: bits&2 > 0, Keys: bits&4 > 0}, err
 }
 
 // Ended records that the objects of a revoked key have ended, those that o selects.
-func (tx *Tx) Ended(ctx context.Context, accountID, keyID string, o KeyObjects) error {
+func (tx People) Ended(ctx context.Context, accountID, keyID string, o KeyObjects) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET ending = ending & ~CAST($3 AS BIGINT) WHERE account_id = $1 AND id = $2`, accountID, keyID, o.bits())
 	return err
 }
 
 // KeysEnding lists revoked keys of whose objects some remain to be ended, after the given one.
-func (tx *Tx) KeysEnding(ctx context.Context, after string, limit int) ([]Ref, error) {
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM keys WHERE ending <> 0 AND id > $1 ORDER BY id LIMIT $2`, after, limit)
+func (tx People) KeysEnding(ctx context.Context, after string, limit int) ([]Ref, error) {
+	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM keys WHERE ending <> 0 AND id > $1 ORDER BY id LIMIT $2`, after, limit)
 }
 
 // of returns the condition for objects in table, in a query whose first arguments are the account
@@ -55,7 +55,7 @@ func (o KeyObjects) of(table string) string {
 // RevokeEmbedsMadeBy ends at most limit embeds that a key created, with their tokens, and
 // returns their number. See
 // docs/decisions/0032-revoking-a-key-ends-its-embeds-and-tasks.md.
-func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
+func (tx People) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
 	ids, err := tx.texts(ctx, `SELECT id FROM embeds WHERE account_id = $1 AND key_id = $2 AND revoked_at = 0 LIMIT $3`, accountID, keyID, limit)
 	for _, id := range ids {
 		if err == nil {
@@ -70,7 +70,7 @@ func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, l
 }
 
 // DisableTagsOf disables at most limit script tags of a key, and returns their number.
-func (tx *Tx) DisableTagsOf(ctx context.Context, accountID, keyID string, which KeyObjects, limit int) (int, error) {
+func (tx People) DisableTagsOf(ctx context.Context, accountID, keyID string, which KeyObjects, limit int) (int, error) {
 	ids, err := tx.texts(ctx, `UPDATE embed_tags SET disabled = $3, revision = revision + 1, updated_at = $4
 		WHERE id IN (SELECT id FROM embed_tags WHERE account_id = $1 AND `+which.of("embed_tags")+` AND disabled = '' LIMIT $5) RETURNING id`,
 		accountID, keyID, TagDisabledByKey, db.Micros(tx.Now), limit)
@@ -85,7 +85,7 @@ const keyRevoked = "key_revoked"
 
 // DisableConnectionsChangedBy switches off at most limit connections that a key created or changed
 // according to the audit log, and returns their number.
-func (tx *Tx) DisableConnectionsChangedBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
+func (tx People) DisableConnectionsChangedBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
 	ids, err := tx.texts(ctx, `UPDATE connections SET enabled = 0, revision = revision + 1, updated_at = $3
 		WHERE account_id = $1 AND id IN (SELECT id FROM connections WHERE account_id = $1 AND enabled = 1
 			AND EXISTS (SELECT 1 FROM audit a WHERE a.account_id = $1 AND a.object = connections.id AND a.actor = $2) LIMIT $4) RETURNING id`,
@@ -98,18 +98,18 @@ func (tx *Tx) DisableConnectionsChangedBy(ctx context.Context, accountID, keyID 
 
 // TasksOf returns at most limit scheduled tasks of a key that are not paused; postponed ones only
 // if all is set.
-func (tx *Tx) TasksOf(ctx context.Context, accountID, keyID string, which KeyObjects, all bool, limit int) ([]Ref, error) {
+func (tx People) TasksOf(ctx context.Context, accountID, keyID string, which KeyObjects, all bool, limit int) ([]Ref, error) {
 	until := db.Micros(tx.Now)
 	if all {
 		until = 1 << 62
 	}
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE account_id = $1 AND `+which.of("tasks")+` AND enabled = 1 AND deleted_at = 0 AND (retry_at <= $3 OR retry_at > $5) LIMIT $4`,
-		accountID, keyID, until, limit, tx.lastRetry())
+	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM tasks WHERE account_id = $1 AND `+which.of("tasks")+` AND enabled = 1 AND deleted_at = 0 AND (retry_at <= $3 OR retry_at > $5) LIMIT $4`,
+		accountID, keyID, until, limit, tx.Work().lastRetry())
 }
 
 // KeysMadeBy returns the keys that a key created and that are not revoked, at most
 // limit.
-func (tx *Tx) KeysMadeBy(ctx context.Context, accountID, keyID string, limit int) ([]string, error) {
+func (tx People) KeysMadeBy(ctx context.Context, accountID, keyID string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM keys WHERE account_id = $1 AND made_by = $2 AND (revoked_at = 0 OR revoked_at > $3) ORDER BY id LIMIT $4`,
 		accountID, keyID, db.Micros(tx.Now), limit)
 }

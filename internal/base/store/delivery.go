@@ -73,7 +73,7 @@ func EventTime(t time.Time) string { return t.UTC().Format(eventTime) }
 
 // InsertEvent adds a delivery of an event for each webhook of its account that subscribes
 // to it. Without such a webhook it costs one index lookup and writes no row.
-func (tx *Tx) InsertEvent(ctx context.Context, e NewEvent) error {
+func (tx Operations) InsertEvent(ctx context.Context, e NewEvent) error {
 	body, err := jsonText(struct {
 		ID        string `json:"id"`
 		Type      string `json:"type"`
@@ -98,7 +98,7 @@ func (tx *Tx) InsertEvent(ctx context.Context, e NewEvent) error {
 }
 
 // WakeOutbox makes the dispatcher of this process poll for deliveries after the commit.
-func (tx *Tx) WakeOutbox() {
+func (tx Operations) WakeOutbox() {
 	outbox := tx.s.outbox
 	tx.AfterCommit(func() {
 		select {
@@ -122,24 +122,24 @@ const insertEvent = `INSERT INTO deliveries (id, account_id, webhook_id, event_i
 		AND (CAST($9 AS TEXT) = '' OR w.id = $9) AND w.id <> CAST($10 AS TEXT)`
 
 // Delivery returns a delivery of an account's webhook, or CodeDeliveryNotFound.
-func (tx *Tx) Delivery(ctx context.Context, accountID, webhookID, id string) (Delivery, error) {
+func (tx Operations) Delivery(ctx context.Context, accountID, webhookID, id string) (Delivery, error) {
 	return tx.delivery(ctx, accountID, webhookID, id, "")
 }
 
-// LockDelivery is [Tx.Delivery], and locks the row until the commit.
-func (tx *Tx) LockDelivery(ctx context.Context, accountID, webhookID, id string) (Delivery, error) {
+// LockDelivery is [Operations.Delivery], and locks the row until the commit.
+func (tx Operations) LockDelivery(ctx context.Context, accountID, webhookID, id string) (Delivery, error) {
 	return tx.delivery(ctx, accountID, webhookID, id, tx.ForUpdate())
 }
 
-func (tx *Tx) delivery(ctx context.Context, accountID, webhookID, id, lock string) (Delivery, error) {
+func (tx Operations) delivery(ctx context.Context, accountID, webhookID, id, lock string) (Delivery, error) {
 	missing := stoa.Errorf(stoa.CodeDeliveryNotFound, "There is no such delivery of this webhook, or it is no longer kept.").At("deliveryId")
-	return deliveries.one(ctx, tx, missing, `account_id = $1 AND webhook_id = $2 AND id = $3`+lock, accountID, webhookID, id)
+	return deliveries.one(ctx, tx.Tx, missing, `account_id = $1 AND webhook_id = $2 AND id = $3`+lock, accountID, webhookID, id)
 }
 
 // DeliveryOf returns the delivery of an event that happened just now to an account's
 // webhook.
-func (tx *Tx) DeliveryOf(ctx context.Context, accountID, webhookID, eventID string) (Delivery, error) {
-	return deliveries.one(ctx, tx, fmt.Errorf("store: the event %s has no delivery", eventID), `account_id = $1 AND webhook_id = $2 AND created_at = $3 AND event_id = $4`,
+func (tx Operations) DeliveryOf(ctx context.Context, accountID, webhookID, eventID string) (Delivery, error) {
+	return deliveries.one(ctx, tx.Tx, fmt.Errorf("store: the event %s has no delivery", eventID), `account_id = $1 AND webhook_id = $2 AND created_at = $3 AND event_id = $4`,
 		accountID, webhookID, db.Micros(tx.Now), eventID)
 }
 
@@ -152,12 +152,12 @@ type DeliveryFilter struct {
 // Deliveries lists the deliveries of an account's webhook, and returns the cursor of the
 // next page, or the zero cursor. With a filter a page may be short or empty although there
 // is a next one: it reads at most 2,000 deliveries.
-func (tx *Tx) Deliveries(ctx context.Context, accountID, webhookID string, f DeliveryFilter, p Page) ([]Delivery, Cursor, error) {
+func (tx Operations) Deliveries(ctx context.Context, accountID, webhookID string, f DeliveryFilter, p Page) ([]Delivery, Cursor, error) {
 	q := filtered{
 		from: `FROM deliveries WHERE account_id = $1 AND webhook_id = $2`, args: []any{accountID, webhookID},
 		rest: []string{"status", string(f.Status), "type", f.Type},
 	}
-	return filteredPage(ctx, tx, p, q, deliveries.scan, func(d Delivery) Cursor { return Cursor{At: d.CreatedAt, ID: d.ID} },
+	return filteredPage(ctx, tx.Tx, p, q, deliveries.scan, func(d Delivery) Cursor { return Cursor{At: d.CreatedAt, ID: d.ID} },
 		`SELECT `+deliveries.columns+` FROM (`, `) d`)
 }
 
@@ -172,8 +172,8 @@ const maxDueWebhooks = 10_000
 
 // DueWebhooks returns the webhooks of all accounts that have pending deliveries, by id.
 // It reads one entry of an index for each, however many deliveries they have.
-func (tx *Tx) DueWebhooks(ctx context.Context) ([]DueWebhook, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (w DueWebhook, err error) {
+func (tx Operations) DueWebhooks(ctx context.Context) ([]DueWebhook, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (w DueWebhook, err error) {
 		var due int64
 		err = rows.Scan(&w.ID, &w.AccountID, &due)
 		w.DueAt = db.Time(due)
@@ -189,14 +189,14 @@ func (tx *Tx) DueWebhooks(ctx context.Context) ([]DueWebhook, error) {
 }
 
 // AnyWebhook returns a webhook of whatever account, and whether there is one.
-func (tx *Tx) AnyWebhook(ctx context.Context, id string) (stoa.Webhook, bool, error) {
-	return webhooks.first(ctx, tx, `id = $1`, id)
+func (tx Operations) AnyWebhook(ctx context.Context, id string) (stoa.Webhook, bool, error) {
+	return webhooks.first(ctx, tx.Tx, `id = $1`, id)
 }
 
 // ClaimDeliveries returns at most limit deliveries of a webhook that are due at now, the
 // oldest due time first. Until the end of the lease no other sender claims them.
-func (tx *Tx) ClaimDeliveries(ctx context.Context, webhookID, lease string, now, until time.Time, limit int) ([]Delivery, error) {
-	all, err := list(ctx, tx, deliveries.scan, `SELECT `+deliveries.columns+` FROM deliveries WHERE webhook_id = $1 AND status = 'pending' AND due_at <= $2
+func (tx Operations) ClaimDeliveries(ctx context.Context, webhookID, lease string, now, until time.Time, limit int) ([]Delivery, error) {
+	all, err := list(ctx, tx.Tx, deliveries.scan, `SELECT `+deliveries.columns+` FROM deliveries WHERE webhook_id = $1 AND status = 'pending' AND due_at <= $2
 		ORDER BY due_at LIMIT $3`+tx.ForUpdateUnlocked(), webhookID, db.Micros(now), limit)
 	if err != nil {
 		return nil, err
@@ -213,21 +213,21 @@ func (tx *Tx) ClaimDeliveries(ctx context.Context, webhookID, lease string, now,
 
 // SaveDelivery writes the progress of a delivery. It reports whether the row still has the
 // given lease; otherwise nothing is written.
-func (tx *Tx) SaveDelivery(ctx context.Context, d Delivery, lease string) (bool, error) {
-	n, err := deliveries.change(ctx, tx, &d, `status due_at lease round attempts log first_at finished_at`, `account_id = $1 AND id = $2 AND lease = $3`, d.AccountID, d.ID, lease)
+func (tx Operations) SaveDelivery(ctx context.Context, d Delivery, lease string) (bool, error) {
+	n, err := deliveries.change(ctx, tx.Tx, &d, `status due_at lease round attempts log first_at finished_at`, `account_id = $1 AND id = $2 AND lease = $3`, d.AccountID, d.ID, lease)
 	return n > 0, err
 }
 
 // FreeDeliveries frees at most limit deliveries that earlier processes were sending, so
 // that they can be claimed immediately. It is for a store that no other process has open.
-func (tx *Tx) FreeDeliveries(ctx context.Context, limit int) (int64, error) {
+func (tx Operations) FreeDeliveries(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `UPDATE deliveries SET lease = '', due_at = $1 WHERE id IN
 		(SELECT id FROM deliveries WHERE status = 'pending' AND lease <> '' LIMIT $2)`, db.Micros(tx.Now), limit)
 }
 
 // HoldDeliveries holds at most limit pending deliveries of a disabled webhook, except tests
 // and those in progress, and returns their number.
-func (tx *Tx) HoldDeliveries(ctx context.Context, webhookID string, limit int) (int64, error) {
+func (tx Operations) HoldDeliveries(ctx context.Context, webhookID string, limit int) (int64, error) {
 	return tx.Exec(ctx, `UPDATE deliveries SET status = 'held' WHERE id IN
 		(SELECT id FROM deliveries WHERE webhook_id = $1 AND status = 'pending' AND once = 0 AND lease = '' LIMIT $2) AND status = 'pending' AND lease = ''`, webhookID, limit)
 }
@@ -236,12 +236,12 @@ func (tx *Tx) HoldDeliveries(ctx context.Context, webhookID string, limit int) (
 // events from since until before until. It reads at most limit deliveries after the given
 // position. It returns the position after them, zero at the end, and the number of queued
 // ones.
-func (tx *Tx) RecoverDeliveries(ctx context.Context, accountID, webhookID string, since, until time.Time, after Cursor, limit int) (Cursor, int, error) {
+func (tx Operations) RecoverDeliveries(ctx context.Context, accountID, webhookID string, since, until time.Time, after Cursor, limit int) (Cursor, int, error) {
 	type row struct {
 		id, status string
 		at         int64
 	}
-	rows, err := list(ctx, tx, func(rows *sql.Rows) (r row, err error) {
+	rows, err := list(ctx, tx.Tx, func(rows *sql.Rows) (r row, err error) {
 		err = rows.Scan(&r.id, &r.status, &r.at)
 		return r, err
 	}, `SELECT id, status, created_at FROM deliveries WHERE account_id = $1 AND webhook_id = $2 AND created_at >= $3 AND created_at < $4
@@ -278,13 +278,13 @@ const (
 )
 
 // AccountsWithDeliveries returns accounts that have deliveries, after one.
-func (tx *Tx) AccountsWithDeliveries(ctx context.Context, after string, limit int) ([]string, error) {
+func (tx Operations) AccountsWithDeliveries(ctx context.Context, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT DISTINCT account_id FROM deliveries WHERE account_id > $1 ORDER BY account_id LIMIT $2`, after, limit)
 }
 
 // PurgeDeliveries removes up to limit deliveries of an account that are expired, exceed the
 // maximum number, or belong to deleted webhooks. It returns their number.
-func (tx *Tx) PurgeDeliveries(ctx context.Context, accountID string, limit int) (total int64, err error) {
+func (tx Operations) PurgeDeliveries(ctx context.Context, accountID string, limit int) (total int64, err error) {
 	after := ""
 	for {
 		var id, exists string
@@ -301,7 +301,7 @@ func (tx *Tx) PurgeDeliveries(ctx context.Context, accountID string, limit int) 
 	}
 }
 
-func (tx *Tx) purgeDeliveries(ctx context.Context, accountID, webhookID string, gone bool, limit int) (int64, error) {
+func (tx Operations) purgeDeliveries(ctx context.Context, accountID, webhookID string, gone bool, limit int) (int64, error) {
 	if gone {
 		return tx.Exec(ctx, `DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE account_id = $1 AND webhook_id = $2 LIMIT $3)`, accountID, webhookID, limit)
 	}
@@ -317,14 +317,14 @@ func (tx *Tx) purgeDeliveries(ctx context.Context, accountID, webhookID string, 
 }
 
 // DropDeliveries removes at most limit pending deliveries of a deleted webhook, and returns
-// their number; [Tx.PurgeDeliveries] removes the others.
-func (tx *Tx) DropDeliveries(ctx context.Context, webhookID string, limit int) (int64, error) {
+// their number; [Operations.PurgeDeliveries] removes the others.
+func (tx Operations) DropDeliveries(ctx context.Context, webhookID string, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE webhook_id = $1 AND status = 'pending' LIMIT $2)`, webhookID, limit)
 }
 
 // PendingDeliveries counts pending deliveries, up to a limit, and returns the due time of
 // the one that has waited longest to be claimed, or zero.
-func (tx *Tx) PendingDeliveries(ctx context.Context, limit int) (n int, oldest time.Time, err error) {
+func (tx Operations) PendingDeliveries(ctx context.Context, limit int) (n int, oldest time.Time, err error) {
 	var due int64
 	_, err = tx.Get(ctx, `SELECT COUNT(*), COALESCE(MIN(CASE WHEN lease = '' THEN due_at END), 0) FROM
 		(SELECT lease, due_at FROM deliveries WHERE status = 'pending' LIMIT $1) p`, []any{limit}, &n, &due)

@@ -25,7 +25,7 @@ func TestOldDeliveriesAreRemoved(t *testing.T) {
 	}
 	write(func(tx *store.Tx) (err error) {
 		for _, w := range []*stoa.Webhook{&kept, &gone} {
-			if *w, err = tx.InsertWebhook(ctx, stoa.Webhook{AccountID: account.ID, URL: "https://example.com", Events: []string{"*"}}); err != nil {
+			if *w, err = tx.Operations().InsertWebhook(ctx, stoa.Webhook{AccountID: account.ID, URL: "https://example.com", Events: []string{"*"}}); err != nil {
 				return err
 			}
 		}
@@ -46,22 +46,22 @@ func TestOldDeliveriesAreRemoved(t *testing.T) {
 	} {
 		write(func(tx *store.Tx) error {
 			tx.Now = tx.Now.Add(-row.age)
-			if err := tx.InsertEvent(ctx, store.NewEvent{ID: stoa.NewID("evt"), AccountID: account.ID, Type: fmt.Sprint(i)}); err != nil {
+			if err := tx.Operations().InsertEvent(ctx, store.NewEvent{ID: stoa.NewID("evt"), AccountID: account.ID, Type: fmt.Sprint(i)}); err != nil {
 				return err
 			}
-			list, _, err := tx.Deliveries(ctx, account.ID, kept.ID, store.DeliveryFilter{Type: fmt.Sprint(i)}, store.Page{})
+			list, _, err := tx.Operations().Deliveries(ctx, account.ID, kept.ID, store.DeliveryFilter{Type: fmt.Sprint(i)}, store.Page{})
 			if err != nil || len(list) != 1 {
 				return fmt.Errorf("%d rows: %w", len(list), err)
 			}
 			list[0].Status = row.status
-			_, err = tx.SaveDelivery(ctx, list[0], "")
+			_, err = tx.Operations().SaveDelivery(ctx, list[0], "")
 			return err
 		})
 	}
-	write(func(tx *store.Tx) error { return tx.DeleteWebhook(ctx, account.ID, gone.ID) })
+	write(func(tx *store.Tx) error { return tx.Operations().DeleteWebhook(ctx, account.ID, gone.ID) })
 	for _, want := range []int64{3, 3, 3, 1, 0} { // 7 of the deleted one, 3 of the other
 		write(func(tx *store.Tx) error {
-			n, err := tx.PurgeDeliveries(ctx, account.ID, 3)
+			n, err := tx.Operations().PurgeDeliveries(ctx, account.ID, 3)
 			if n != want {
 				t.Errorf("%d are removed, want %d", n, want)
 			}
@@ -69,7 +69,7 @@ func TestOldDeliveriesAreRemoved(t *testing.T) {
 		})
 	}
 	if err := st.Read(ctx, func(tx *store.Tx) error {
-		list, _, err := tx.Deliveries(ctx, account.ID, kept.ID, store.DeliveryFilter{}, store.Page{Asc: true})
+		list, _, err := tx.Operations().Deliveries(ctx, account.ID, kept.ID, store.DeliveryFilter{}, store.Page{Asc: true})
 		got := ""
 		for _, d := range list {
 			got += d.Type
@@ -90,7 +90,7 @@ func TestAccountsHaveSoManyWebhooks(t *testing.T) {
 	account := storetest.Account(t, st, 0)
 	insert := func() (w stoa.Webhook, err error) {
 		err = st.Write(ctx, func(tx *store.Tx) (err error) {
-			w, err = tx.InsertWebhook(ctx, stoa.Webhook{AccountID: account.ID, Events: []string{"*"}})
+			w, err = tx.Operations().InsertWebhook(ctx, stoa.Webhook{AccountID: account.ID, Events: []string{"*"}})
 			return err
 		})
 		return w, err
@@ -106,14 +106,14 @@ func TestAccountsHaveSoManyWebhooks(t *testing.T) {
 	if _, err := insert(); stoa.CodeOf(err) != stoa.CodeLimitReached {
 		t.Errorf("one more: %v", err)
 	}
-	if err := st.Write(ctx, func(tx *store.Tx) error { return tx.DeleteWebhook(ctx, account.ID, all[7].ID) }); err != nil {
+	if err := st.Write(ctx, func(tx *store.Tx) error { return tx.Operations().DeleteWebhook(ctx, account.ID, all[7].ID) }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := insert(); err != nil { // its mark is free again
 		t.Error(err)
 	}
 	if err := st.Write(ctx, func(tx *store.Tx) error {
-		return tx.InsertEvent(ctx, store.NewEvent{ID: stoa.NewID("evt"), AccountID: account.ID, Type: "x"})
+		return tx.Operations().InsertEvent(ctx, store.NewEvent{ID: stoa.NewID("evt"), AccountID: account.ID, Type: "x"})
 	}); err != nil { // the ids of its deliveries differ
 		t.Error(err)
 	}

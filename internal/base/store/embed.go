@@ -13,12 +13,12 @@ var embeds = newTable[stoa.Embed]("embeds")
 // InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket, visitor that of
 // the secret that reopens the chat of a tag. ID and ChatID must be set; CreatedAt is the
 // transaction's time.
-func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket, visitor string) (stoa.Embed, error) {
+func (tx Setup) InsertEmbed(ctx context.Context, e stoa.Embed, ticket, visitor string) (stoa.Embed, error) {
 	if err := tx.embedQuota(ctx, e); err != nil {
 		return e, err
 	}
 	e.CreatedAt = tx.Now
-	_, err := embeds.insert(ctx, tx, &e, "", "ticket", ticket, "visitor", visitor)
+	_, err := embeds.insert(ctx, tx.Tx, &e, "", "ticket", ticket, "visitor", visitor)
 	if err != nil || e.Kind != stoa.EmbedSession {
 		return e, err
 	}
@@ -31,48 +31,48 @@ func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket, visitor str
 }
 
 // Embed returns an embed of one kind of an account's agent, or CodeNotFound.
-func (tx *Tx) Embed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) (stoa.Embed, error) {
+func (tx Setup) Embed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) (stoa.Embed, error) {
 	missing := stoa.Errorf(stoa.CodeNotFound, "This agent has no such embed.").At("embedId")
-	return embeds.one(ctx, tx, missing, `account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4`, accountID, agentID, kind, id)
+	return embeds.one(ctx, tx.Tx, missing, `account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4`, accountID, agentID, kind, id)
 }
 
 // EmbedByID returns an embed of any account, for callers that have presented its
 // secret and for its page, which needs none.
-func (tx *Tx) EmbedByID(ctx context.Context, id string) (stoa.Embed, bool, error) {
-	return embeds.first(ctx, tx, `id = $1`, id)
+func (tx Setup) EmbedByID(ctx context.Context, id string) (stoa.Embed, bool, error) {
+	return embeds.first(ctx, tx.Tx, `id = $1`, id)
 }
 
-// LockEmbed is [Tx.EmbedByID], and keeps the row from being changed until the
+// LockEmbed is [Setup.EmbedByID], and keeps the row from being changed until the
 // commit.
-func (tx *Tx) LockEmbed(ctx context.Context, id string) (stoa.Embed, bool, error) {
-	return embeds.first(ctx, tx, `id = $1`+tx.ForUpdate(), id)
+func (tx Setup) LockEmbed(ctx context.Context, id string) (stoa.Embed, bool, error) {
+	return embeds.first(ctx, tx.Tx, `id = $1`+tx.ForUpdate(), id)
 }
 
 // Embeds lists the embeds of one kind of an agent, ended ones too. A text in the origins, the id of the visitor,
-// of the chat or of the embed narrows it (see [Tx.Agents]).
-func (tx *Tx) Embeds(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, text string, p Page) ([]stoa.Embed, Cursor, error) {
-	return embeds.search(ctx, tx, p, filtered{
+// of the chat or of the embed narrows it (see [Setup.Agents]).
+func (tx Setup) Embeds(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, text string, p Page) ([]stoa.Embed, Cursor, error) {
+	return embeds.search(ctx, tx.Tx, p, filtered{
 		from: `FROM embeds WHERE account_id = $1 AND agent_id = $2 AND kind = $3`, args: []any{accountID, agentID, kind},
 		search: textSearch{text, []string{"origins", "external_user_id", "chat_id", "id"}},
 	})
 }
 
 // TicketOf returns the hash of an embed's ticket.
-func (tx *Tx) TicketOf(ctx context.Context, id string) (hash string, err error) {
+func (tx Setup) TicketOf(ctx context.Context, id string) (hash string, err error) {
 	_, err = tx.Get(ctx, `SELECT ticket FROM embeds WHERE id = $1`, []any{id}, &hash)
 	return hash, err
 }
 
 // ExchangeEmbed marks an embed's ticket as used, and reports whether it was
 // unused before.
-func (tx *Tx) ExchangeEmbed(ctx context.Context, id string, chatExpiresAt time.Time) (bool, error) {
+func (tx Setup) ExchangeEmbed(ctx context.Context, id string, chatExpiresAt time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE embeds SET exchanged_at = $2, chat_expires_at = $3 WHERE id = $1 AND exchanged_at = 0`, id, db.Micros(tx.Now), db.Micros(chatExpiresAt))
 	return n == 1, err
 }
 
 // RevokeEmbed ends an embed and its tokens. One that has already ended stays unchanged. It
 // fails with CodeNotFound if the embed does not exist.
-func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) error {
+func (tx Setup) RevokeEmbed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE embeds SET revoked_at = $5 WHERE account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4 AND revoked_at = 0`,
 		accountID, agentID, kind, id, db.Micros(tx.Now))
 	if err != nil {
@@ -87,15 +87,15 @@ func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID string, kind s
 }
 
 // SendUnderEmbed counts a message of an embed. The row must be locked.
-func (tx *Tx) SendUnderEmbed(ctx context.Context, e stoa.Embed, recent []time.Time) error {
+func (tx Setup) SendUnderEmbed(ctx context.Context, e stoa.Embed, recent []time.Time) error {
 	e.Messages++
 	e.Recent, e.UsedAt = recent, tx.Now
-	_, err := embeds.change(ctx, tx, &e, `messages recent used_at`, `id = $1`, e.ID)
+	_, err := embeds.change(ctx, tx.Tx, &e, `messages recent used_at`, `id = $1`, e.ID)
 	return err
 }
 
 // InsertEmbedToken adds a token, by its hash, and removes expired tokens of the embed.
-func (tx *Tx) InsertEmbedToken(ctx context.Context, embedID, hash string, expiresAt time.Time) error {
+func (tx Setup) InsertEmbedToken(ctx context.Context, embedID, hash string, expiresAt time.Time) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM embed_tokens WHERE embed_id = $1 AND expires_at <= $2`, embedID, db.Micros(tx.Now)); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (tx *Tx) InsertEmbedToken(ctx context.Context, embedID, hash string, expire
 }
 
 // EmbedToken returns the embed that a token belongs to.
-func (tx *Tx) EmbedToken(ctx context.Context, hash string) (embedID string, expiresAt time.Time, found bool, err error) {
+func (tx Setup) EmbedToken(ctx context.Context, hash string) (embedID string, expiresAt time.Time, found bool, err error) {
 	var expires int64
 	found, err = tx.Get(ctx, `SELECT embed_id, expires_at FROM embed_tokens WHERE hash = $1`, []any{hash}, &embedID, &expires)
 	return embedID, db.Time(expires), found, err
@@ -112,19 +112,19 @@ func (tx *Tx) EmbedToken(ctx context.Context, hash string) (embedID string, expi
 
 // EmbedChat returns the user of a chat that was created for an embed, and whether
 // its session has begun.
-func (tx *Tx) EmbedChat(ctx context.Context, accountID, agentID, id string) (userID string, begun, found bool, err error) {
+func (tx Setup) EmbedChat(ctx context.Context, accountID, agentID, id string) (userID string, begun, found bool, err error) {
 	found, err = tx.Get(ctx, `SELECT user_id, begun FROM embed_chats WHERE account_id = $1 AND agent_id = $2 AND id = $3`, []any{accountID, agentID, id}, &userID, &begun)
 	return userID, begun, found, err
 }
 
 // IsShown reports whether an embed shows a session to a visitor.
-func (tx *Tx) IsShown(ctx context.Context, accountID, sessionID string) (bool, error) {
+func (tx Setup) IsShown(ctx context.Context, accountID, sessionID string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM embeds WHERE account_id = $1 AND chat_id = $2 LIMIT 1`, []any{accountID, sessionID}, &one)
 }
 
 // InsertEmbedChat adds a chat whose session begins later.
-func (tx *Tx) InsertEmbedChat(ctx context.Context, accountID, agentID, id, userID string) error {
+func (tx Setup) InsertEmbedChat(ctx context.Context, accountID, agentID, id, userID string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO embed_chats (id, account_id, agent_id, user_id, begun, created_at) VALUES ($1, $2, $3, $4, 0, $5)`,
 		id, accountID, agentID, userID, db.Micros(tx.Now))
 	return err
@@ -132,14 +132,14 @@ func (tx *Tx) InsertEmbedChat(ctx context.Context, accountID, agentID, id, userI
 
 // BeginEmbedChat marks a chat's session as begun, and reports whether it had not
 // begun before.
-func (tx *Tx) BeginEmbedChat(ctx context.Context, accountID, id string) (bool, error) {
+func (tx Setup) BeginEmbedChat(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE embed_chats SET begun = 1 WHERE account_id = $1 AND id = $2 AND begun = 0`, accountID, id)
 	return n == 1, err
 }
 
 // ServeVisitor sets the line in which a session waits, and the maximum spending of all its
 // turns together; 0 removes the limit.
-func (tx *Tx) ServeVisitor(ctx context.Context, accountID, id, line string, most stoa.Credits) error {
+func (tx Setup) ServeVisitor(ctx context.Context, accountID, id, line string, most stoa.Credits) error {
 	_, err := tx.Exec(ctx, `UPDATE sessions SET line = $3, max_spend = $4 WHERE account_id = $1 AND id = $2`, accountID, id, line, int64(most))
 	return err
 }

@@ -15,7 +15,7 @@ const maxRefusals = 20
 // EmbedListing returns the newest valid embed session that lists one of the
 // patterns, for a chat or, with an empty chatID, for any; found reports whether
 // there is one.
-func (tx *Tx) EmbedListing(ctx context.Context, chatID string, patterns []string) (id string, found bool, err error) {
+func (tx Setup) EmbedListing(ctx context.Context, chatID string, patterns []string) (id string, found bool, err error) {
 	for _, pattern := range patterns {
 		var one string
 		var is bool
@@ -39,7 +39,7 @@ func (tx *Tx) EmbedListing(ctx context.Context, chatID string, patterns []string
 }
 
 // EmbedOfChat returns the newest valid embed of a chat.
-func (tx *Tx) EmbedOfChat(ctx context.Context, chatID string) (id string, found bool, err error) {
+func (tx Setup) EmbedOfChat(ctx context.Context, chatID string) (id string, found bool, err error) {
 	found, err = tx.Get(ctx, `SELECT id FROM embeds WHERE chat_id = $1 AND revoked_at = 0 AND chat_expires_at > $2
 		ORDER BY created_at DESC, id DESC LIMIT 1`, []any{chatID, db.Micros(tx.Now)}, &id)
 	return id, found, err
@@ -54,7 +54,7 @@ type Refusal struct {
 
 // RefuseOrigin counts a request from an origin that an embed or a tag does not list.
 // Beyond the first 20 origins only the sum grows.
-func (tx *Tx) RefuseOrigin(ctx context.Context, embedID, origin string) error {
+func (tx Setup) RefuseOrigin(ctx context.Context, embedID, origin string) error {
 	counted := `UPDATE embeds SET refused = refused + 1 WHERE id = $1`
 	if stoa.IsID("pub", embedID) {
 		counted = `UPDATE embed_tags SET refused = refused + 1 WHERE id = $1`
@@ -73,8 +73,8 @@ func (tx *Tx) RefuseOrigin(ctx context.Context, embedID, origin string) error {
 }
 
 // Refusals lists the origins that an embed refused, the latest first.
-func (tx *Tx) Refusals(ctx context.Context, embedID string) ([]Refusal, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (r Refusal, err error) {
+func (tx Setup) Refusals(ctx context.Context, embedID string) ([]Refusal, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (r Refusal, err error) {
 		var last int64
 		err = rows.Scan(&r.Origin, &r.Times, &last)
 		r.LastAt = db.Time(last)
@@ -84,7 +84,7 @@ func (tx *Tx) Refusals(ctx context.Context, embedID string) ([]Refusal, error) {
 
 // PurgeEmbeds removes embeds and unused chats that were created before a time, at
 // most limit of each. The caller chooses a time by which all have expired.
-func (tx *Tx) PurgeEmbeds(ctx context.Context, before time.Time, limit int) error {
+func (tx Setup) PurgeEmbeds(ctx context.Context, before time.Time, limit int) error {
 	ids, err := tx.texts(ctx, `SELECT id FROM embeds WHERE created_at < $1 ORDER BY created_at LIMIT $2`, db.Micros(before), limit)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (tx *Tx) PurgeEmbeds(ctx context.Context, before time.Time, limit int) erro
 }
 
 // deleteEmbed deletes an embed, but not its chat.
-func (tx *Tx) deleteEmbed(ctx context.Context, id string) error {
+func (tx Setup) deleteEmbed(ctx context.Context, id string) error {
 	for _, q := range []string{
 		`DELETE FROM embed_tokens WHERE embed_id = $1`,
 		`DELETE FROM embed_origins WHERE embed_id = $1`,

@@ -20,23 +20,23 @@ const (
 var embedTags = newTable[stoa.EmbedTag]("embed_tags")
 
 // InsertEmbedTag adds a script tag. ID, times and revision are set.
-func (tx *Tx) InsertEmbedTag(ctx context.Context, t stoa.EmbedTag) (stoa.EmbedTag, error) {
+func (tx Setup) InsertEmbedTag(ctx context.Context, t stoa.EmbedTag) (stoa.EmbedTag, error) {
 	err := tx.within(ctx, MaxEmbedTags, "", t.AccountID, t.AgentID, "script tags of this agent", `embed_tags WHERE account_id = $3 AND agent_id = $2`, t.AccountID)
 	if err != nil {
 		return t, err
 	}
 	t.ID, t.CreatedAt, t.UpdatedAt, t.Revision = stoa.NewID("pub"), tx.Now, tx.Now, 1
-	_, err = embedTags.insert(ctx, tx, &t, "")
+	_, err = embedTags.insert(ctx, tx.Tx, &t, "")
 	return t, err
 }
 
 // EmbedTag returns a script tag of an account's agent, or CodeNotFound.
-func (tx *Tx) EmbedTag(ctx context.Context, accountID, agentID, id string) (stoa.EmbedTag, error) {
+func (tx Setup) EmbedTag(ctx context.Context, accountID, agentID, id string) (stoa.EmbedTag, error) {
 	return tx.tag(ctx, accountID, agentID, id, "")
 }
 
-func (tx *Tx) tag(ctx context.Context, accountID, agentID, id, lock string) (stoa.EmbedTag, error) {
-	return embedTags.one(ctx, tx, noTag(), `account_id = $1 AND agent_id = $2 AND id = $3`+lock, accountID, agentID, id)
+func (tx Setup) tag(ctx context.Context, accountID, agentID, id, lock string) (stoa.EmbedTag, error) {
+	return embedTags.one(ctx, tx.Tx, noTag(), `account_id = $1 AND agent_id = $2 AND id = $3`+lock, accountID, agentID, id)
 }
 
 func noTag() error {
@@ -44,14 +44,14 @@ func noTag() error {
 }
 
 // EmbedTagByID returns a script tag of any account: its id is public.
-func (tx *Tx) EmbedTagByID(ctx context.Context, id string) (stoa.EmbedTag, bool, error) {
-	return embedTags.first(ctx, tx, `id = $1`, id)
+func (tx Setup) EmbedTagByID(ctx context.Context, id string) (stoa.EmbedTag, bool, error) {
+	return embedTags.first(ctx, tx.Tx, `id = $1`, id)
 }
 
 // EmbedTags lists the script tags of an agent. A text in the origins, the greeting or the id narrows it (see
-// [Tx.Agents]).
-func (tx *Tx) EmbedTags(ctx context.Context, accountID, agentID, text string, p Page) ([]stoa.EmbedTag, Cursor, error) {
-	return embedTags.search(ctx, tx, p, filtered{
+// [Setup.Agents]).
+func (tx Setup) EmbedTags(ctx context.Context, accountID, agentID, text string, p Page) ([]stoa.EmbedTag, Cursor, error) {
+	return embedTags.search(ctx, tx.Tx, p, filtered{
 		from: `FROM embed_tags WHERE account_id = $1 AND agent_id = $2`, args: []any{accountID, agentID},
 		search: textSearch{text, []string{"origins", "greeting", "id"}},
 	})
@@ -59,7 +59,7 @@ func (tx *Tx) EmbedTags(ctx context.Context, accountID, agentID, text string, p 
 
 // EditEmbedTag lets fn change a script tag and writes the result. The row is locked while
 // fn runs. If fn fails, its error is returned and nothing is written.
-func (tx *Tx) EditEmbedTag(ctx context.Context, accountID, agentID, id string, fn func(*stoa.EmbedTag) error) (stoa.EmbedTag, error) {
+func (tx Setup) EditEmbedTag(ctx context.Context, accountID, agentID, id string, fn func(*stoa.EmbedTag) error) (stoa.EmbedTag, error) {
 	t, err := tx.tag(ctx, accountID, agentID, id, tx.ForUpdate())
 	if err == nil {
 		err = fn(&t)
@@ -67,13 +67,13 @@ func (tx *Tx) EditEmbedTag(ctx context.Context, accountID, agentID, id string, f
 	if err != nil {
 		return t, err
 	}
-	err = embedTags.update(ctx, tx, accountID, id, &t)
+	err = embedTags.update(ctx, tx.Tx, accountID, id, &t)
 	return t, err
 }
 
 // DeleteEmbedTag removes a script tag; its chats end, because they need it. It fails with
 // CodeNotFound if the tag does not exist.
-func (tx *Tx) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string) error {
+func (tx Setup) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM embed_tags WHERE account_id = $1 AND agent_id = $2 AND id = $3`, accountID, agentID, id)
 	if err == nil && n == 0 {
 		err = noTag()
@@ -90,7 +90,7 @@ func (tx *Tx) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string)
 // ChatsBegunBy counts the chats of a script tag that had their first message since a time, up
 // to limit: all of them, or those of a network if it is not empty. The tag stays locked until
 // the commit, so that concurrent chats are counted.
-func (tx *Tx) ChatsBegunBy(ctx context.Context, tagID, network string, since time.Time, limit int) (n int, err error) {
+func (tx Setup) ChatsBegunBy(ctx context.Context, tagID, network string, since time.Time, limit int) (n int, err error) {
 	if tx.Postgres() {
 		if _, err := tx.Exec(ctx, `SELECT 1 FROM embed_tags WHERE id = $1 FOR UPDATE`, tagID); err != nil {
 			return 0, err
@@ -103,7 +103,7 @@ func (tx *Tx) ChatsBegunBy(ctx context.Context, tagID, network string, since tim
 
 // BeginTagChat records the first message in the chat of a script tag's embed, and the hash of
 // the visitor's network. It fails with CodeLimitReached above the quota of the agent.
-func (tx *Tx) BeginTagChat(ctx context.Context, e stoa.Embed, network string) error {
+func (tx Setup) BeginTagChat(ctx context.Context, e stoa.Embed, network string) error {
 	err := tx.within(ctx, tx.s.quota.Embeds, "limits.embedsPerDay", e.AccountID, e.AgentID, "chats that visitors of script tags began with this agent within 24 hours",
 		`embeds WHERE account_id = $3 AND agent_id = $2 AND kind = $4 AND begun_at > $5`, e.AccountID, stoa.EmbedURL, db.Micros(tx.Now.Add(-24*time.Hour)))
 	if err != nil {
@@ -116,7 +116,7 @@ func (tx *Tx) BeginTagChat(ctx context.Context, e stoa.Embed, network string) er
 // PurgeSilentChats deletes at most limit embeds that a script tag created before a time and
 // whose visitors have sent nothing and can send nothing more: their tickets and tokens have
 // expired.
-func (tx *Tx) PurgeSilentChats(ctx context.Context, tagID string, before time.Time, limit int) error {
+func (tx Setup) PurgeSilentChats(ctx context.Context, tagID string, before time.Time, limit int) error {
 	ids, err := tx.texts(ctx, `SELECT id FROM embeds e WHERE tag_id = $1 AND tag_id <> '' AND begun_at = 0 AND created_at < $2
 		AND NOT EXISTS (SELECT 1 FROM embed_tokens t WHERE t.embed_id = e.id AND t.expires_at > $3)
 		AND NOT EXISTS (SELECT 1 FROM embed_tickets t WHERE t.embed_id = e.id AND t.used_at = 0 AND t.expires_at > $3)
@@ -137,12 +137,12 @@ func (tx *Tx) PurgeSilentChats(ctx context.Context, tagID string, before time.Ti
 
 // EmbedOfVisitor returns the embed of a script tag that the hash of a visitor's token
 // belongs to, and keeps the row from being changed until the commit.
-func (tx *Tx) EmbedOfVisitor(ctx context.Context, tagID, visitor string) (stoa.Embed, bool, error) {
-	return embeds.first(ctx, tx, `visitor = $1 AND visitor <> '' AND tag_id = $2`+tx.ForUpdate(), visitor, tagID)
+func (tx Setup) EmbedOfVisitor(ctx context.Context, tagID, visitor string) (stoa.Embed, bool, error) {
+	return embeds.first(ctx, tx.Tx, `visitor = $1 AND visitor <> '' AND tag_id = $2`+tx.ForUpdate(), visitor, tagID)
 }
 
 // InsertEmbedTicket adds a ticket of an embed, by its hash, and removes expired ones.
-func (tx *Tx) InsertEmbedTicket(ctx context.Context, embedID, hash string, expiresAt time.Time) error {
+func (tx Setup) InsertEmbedTicket(ctx context.Context, embedID, hash string, expiresAt time.Time) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM embed_tickets WHERE embed_id = $1 AND expires_at <= $2`, embedID, db.Micros(tx.Now)); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (tx *Tx) InsertEmbedTicket(ctx context.Context, embedID, hash string, expir
 
 // EmbedTicket returns until when a ticket of an embed can be exchanged, and whether it
 // was.
-func (tx *Tx) EmbedTicket(ctx context.Context, embedID, hash string) (expiresAt time.Time, used, found bool, err error) {
+func (tx Setup) EmbedTicket(ctx context.Context, embedID, hash string) (expiresAt time.Time, used, found bool, err error) {
 	var expires, at int64
 	found, err = tx.Get(ctx, `SELECT expires_at, used_at FROM embed_tickets WHERE hash = $1 AND embed_id = $2`, []any{hash, embedID}, &expires, &at)
 	return db.Time(expires), at > 0, found, err
@@ -160,7 +160,7 @@ func (tx *Tx) EmbedTicket(ctx context.Context, embedID, hash string) (expiresAt 
 
 // UseEmbedTicket marks a ticket as exchanged, and sets the time until which the chat of its
 // embed may continue.
-func (tx *Tx) UseEmbedTicket(ctx context.Context, embedID, hash string, chatExpiresAt time.Time) error {
+func (tx Setup) UseEmbedTicket(ctx context.Context, embedID, hash string, chatExpiresAt time.Time) error {
 	if _, err := tx.Exec(ctx, `UPDATE embed_tickets SET used_at = $2 WHERE hash = $1`, hash, db.Micros(tx.Now)); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ var grants = newTable[stoa.Grant]("grants")
 // InsertGrant adds credits to an account's balance. A grant whose ExternalRef
 // is there already changes nothing: the first one is returned and created is
 // false, whatever its account and amount. What the account owes is taken from the grant.
-func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, created bool, err error) {
+func (tx Books) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, created bool, err error) {
 	if g.ID == "" {
 		g.ID = stoa.NewID("led")
 	}
@@ -28,7 +28,7 @@ func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, crea
 	if n == 0 {
 		return tx.earlierGrant(ctx, g)
 	}
-	n, err = grants.insert(ctx, tx, &g, ` ON CONFLICT (external_ref) DO NOTHING`)
+	n, err = grants.insert(ctx, tx.Tx, &g, ` ON CONFLICT (external_ref) DO NOTHING`)
 	if err != nil {
 		return g, false, err
 	}
@@ -45,9 +45,9 @@ func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, crea
 
 // earlierGrant returns the grant that already has the external reference, or the
 // error that the account does not exist.
-func (tx *Tx) earlierGrant(ctx context.Context, g stoa.Grant) (stoa.Grant, bool, error) {
+func (tx Books) earlierGrant(ctx context.Context, g stoa.Grant) (stoa.Grant, bool, error) {
 	if g.ExternalRef != "" {
-		earlier, found, err := grants.first(ctx, tx, `external_ref = $1`, g.ExternalRef)
+		earlier, found, err := grants.first(ctx, tx.Tx, `external_ref = $1`, g.ExternalRef)
 		if err != nil || found {
 			return earlier, false, err
 		}
@@ -56,6 +56,6 @@ func (tx *Tx) earlierGrant(ctx context.Context, g stoa.Grant) (stoa.Grant, bool,
 }
 
 // Grants lists an account's grants.
-func (tx *Tx) Grants(ctx context.Context, accountID string, p Page) ([]stoa.Grant, bool, error) {
-	return grants.page(ctx, tx, p, `account_id = $1`, accountID)
+func (tx Books) Grants(ctx context.Context, accountID string, p Page) ([]stoa.Grant, bool, error) {
+	return grants.page(ctx, tx.Tx, p, `account_id = $1`, accountID)
 }

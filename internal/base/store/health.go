@@ -57,7 +57,7 @@ func (s *Store) Health(ctx context.Context) error {
 		return err
 	}
 	return s.Read(ctx, func(tx *Tx) error {
-		_, err := tx.HasAccounts(ctx)
+		_, err := tx.Books().HasAccounts(ctx)
 		return err
 	})
 }

@@ -13,7 +13,7 @@ var keys = newTable[stoa.Key]("keys")
 // InsertKey adds a key whose secret has that hash (hex SHA-256). An empty ID is
 // filled in; CreatedAt is the transaction's time. A hash that is there already
 // is CodeConflict; an account at its limit of keys is CodeLimitReached.
-func (tx *Tx) InsertKey(ctx context.Context, k stoa.Key, hash string) (stoa.Key, error) {
+func (tx People) InsertKey(ctx context.Context, k stoa.Key, hash string) (stoa.Key, error) {
 	if k.ID == "" {
 		k.ID = stoa.NewID("key")
 	}
@@ -23,7 +23,7 @@ func (tx *Tx) InsertKey(ctx context.Context, k stoa.Key, hash string) (stoa.Key,
 		}
 	}
 	k.CreatedAt = tx.Now
-	n, err := keys.insert(ctx, tx, &k, ` ON CONFLICT (hash) DO NOTHING`, "hash", hash)
+	n, err := keys.insert(ctx, tx.Tx, &k, ` ON CONFLICT (hash) DO NOTHING`, "hash", hash)
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "This key is in use already.")
 	}
@@ -31,19 +31,19 @@ func (tx *Tx) InsertKey(ctx context.Context, k stoa.Key, hash string) (stoa.Key,
 }
 
 // KeyByHash returns the key whose secret has that hash, and its account.
-func (tx *Tx) KeyByHash(ctx context.Context, hash string) (k stoa.Key, a stoa.Account, found bool, err error) {
+func (tx People) KeyByHash(ctx context.Context, hash string) (k stoa.Key, a stoa.Account, found bool, err error) {
 	found, err = tx.Get(ctx, `SELECT `+keys.columnsOf("k.")+`, `+accounts.columnsOf("a.")+`
 		FROM keys k JOIN accounts a ON a.id = k.account_id WHERE k.hash = $1`, []any{hash}, append(keys.dest(&k), accounts.dest(&a)...)...)
 	return k, a, found, err
 }
 
 // Key returns an account's key with that id, or CodeNotFound.
-func (tx *Tx) Key(ctx context.Context, accountID, id string) (stoa.Key, error) {
-	return keys.one(ctx, tx, NoKey(id), `account_id = $1 AND id = $2`, accountID, id)
+func (tx People) Key(ctx context.Context, accountID, id string) (stoa.Key, error) {
+	return keys.one(ctx, tx.Tx, NoKey(id), `account_id = $1 AND id = $2`, accountID, id)
 }
 
 // AccountOfKey returns the account id of a key, for operators, or CodeNotFound.
-func (tx *Tx) AccountOfKey(ctx context.Context, id string) (accountID string, err error) {
+func (tx People) AccountOfKey(ctx context.Context, id string) (accountID string, err error) {
 	found, err := tx.Get(ctx, `SELECT account_id FROM keys WHERE id = $1`, []any{id}, &accountID)
 	if err == nil && !found {
 		err = NoKey(id)
@@ -64,49 +64,49 @@ type KeyFilter struct {
 // Keys lists an account's keys with secrets, expired ones too, and returns the cursor of the next
 // page, or the zero cursor. With a text or only unrevoked ones, a page may be short or empty
 // although there is a next one: it reads at most 2,000 keys.
-func (tx *Tx) Keys(ctx context.Context, accountID string, f KeyFilter, p Page) ([]stoa.Key, Cursor, error) {
+func (tx People) Keys(ctx context.Context, accountID string, f KeyFilter, p Page) ([]stoa.Key, Cursor, error) {
 	args, cond := narrow([]any{accountID}, "member_id", f.MemberID)
 	q := filtered{from: `FROM keys WHERE account_id = $1 AND kind = ''` + cond, args: args, search: textSearch{f.Text, []string{"name", "id"}}}
 	if f.Unrevoked {
 		q.tests = append(q.tests, test{`revoked_at <= $%d`, 0})
 	}
-	return keys.search(ctx, tx, p, q)
+	return keys.search(ctx, tx.Tx, p, q)
 }
 
 // UpdateKey writes a key's name, scopes, limits, lists, expiry and revocation. A key in force without
 // the scope operator loses its webhooks with the alerts of the service: they are disabled. It fails
 // with CodeNotFound if the key does not exist.
-func (tx *Tx) UpdateKey(ctx context.Context, k stoa.Key) error {
-	n, err := keys.change(ctx, tx, &k, `name scopes rpm max_per_day expires_at revoked_at models networks require_end_user`, `account_id = $1 AND id = $2`, k.AccountID, k.ID)
+func (tx People) UpdateKey(ctx context.Context, k stoa.Key) error {
+	n, err := keys.change(ctx, tx.Tx, &k, `name scopes rpm max_per_day expires_at revoked_at models networks require_end_user`, `account_id = $1 AND id = $2`, k.AccountID, k.ID)
 	if err == nil && n == 0 {
 		err = NoKey(k.ID)
 	}
 	if err == nil && k.RevokedAt.IsZero() && !k.Has(stoa.ScopeOperator) {
-		err = tx.disableAlertsOf(ctx, k)
+		err = tx.Operations().disableAlertsOf(ctx, k)
 	}
 	return err
 }
 
 // SetKeySuccessor records that a key was replaced by another one of its account.
-func (tx *Tx) SetKeySuccessor(ctx context.Context, accountID, id, successorID string) error {
+func (tx People) SetKeySuccessor(ctx context.Context, accountID, id, successorID string) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET successor_id = $3 WHERE account_id = $1 AND id = $2`, accountID, id, successorID)
 	return err
 }
 
 // KeySuccessor returns the id of the key that replaced a key; empty where none did.
-func (tx *Tx) KeySuccessor(ctx context.Context, accountID, id string) (successorID string, err error) {
+func (tx People) KeySuccessor(ctx context.Context, accountID, id string) (successorID string, err error) {
 	_, err = tx.Get(ctx, `SELECT successor_id FROM keys WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &successorID)
 	return successorID, err
 }
 
 // KeepMade records whether the objects that a revoked key created continue.
-func (tx *Tx) KeepMade(ctx context.Context, accountID, id string, keep bool) error {
+func (tx People) KeepMade(ctx context.Context, accountID, id string, keep bool) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET keeps_made = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Bit(keep))
 	return err
 }
 
 // TouchKey records that a key was used at that time, unless a later use is known.
-func (tx *Tx) TouchKey(ctx context.Context, id string, at time.Time) error {
+func (tx People) TouchKey(ctx context.Context, id string, at time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET last_used_at = $2 WHERE id = $1 AND last_used_at < $2`, id, db.Micros(at))
 	return err
 }

@@ -22,8 +22,8 @@ func (l Lease) Left() stoa.Credits { return l.Amount - l.Spent }
 // Lease moves all of an account's balance into the node's lease and returns it.
 // Leases of the account that belong to other nodes are closed first: there is
 // one node. For a dead node nothing happens and ok is false.
-func (tx *Tx) Lease(ctx context.Context, accountID, nodeID string) (l Lease, ok bool, err error) {
-	alive, err := tx.NodeAlive(ctx, nodeID)
+func (tx Books) Lease(ctx context.Context, accountID, nodeID string) (l Lease, ok bool, err error) {
+	alive, err := tx.Operations().NodeAlive(ctx, nodeID)
 	if err != nil || !alive {
 		return Lease{}, false, err
 	}
@@ -33,7 +33,7 @@ func (tx *Tx) Lease(ctx context.Context, accountID, nodeID string) (l Lease, ok 
 
 // lease uses several statements, each of which reads the data committed before it began; a
 // single statement could read a stale balance.
-func (tx *Tx) lease(ctx context.Context, accountID, nodeID string) (Lease, error) {
+func (tx Books) lease(ctx context.Context, accountID, nodeID string) (Lease, error) {
 	l := Lease{AccountID: accountID, NodeID: nodeID}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
 		[]any{accountID, nodeID}, &l.ID, &l.Amount, &l.Spent)
@@ -70,7 +70,7 @@ func (tx *Tx) lease(ctx context.Context, accountID, nodeID string) (Lease, error
 }
 
 // closeOthers closes the leases of the account that other nodes have.
-func (tx *Tx) closeOthers(ctx context.Context, accountID, nodeID string) error {
+func (tx Books) closeOthers(ctx context.Context, accountID, nodeID string) error {
 	var left stoa.Credits
 	found, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(amount - spent), 0) AS BIGINT) FROM leases WHERE account_id = $1 AND is_open = 1 AND node_id <> $2 HAVING COUNT(*) > 0`,
 		[]any{accountID, nodeID}, &left)
@@ -86,13 +86,13 @@ func (tx *Tx) closeOthers(ctx context.Context, accountID, nodeID string) error {
 
 // SpendLease adds to the spent amount of an open lease. False means that the lease is
 // closed or has less left; then nothing is changed.
-func (tx *Tx) SpendLease(ctx context.Context, id string, amount stoa.Credits) (bool, error) {
+func (tx Books) SpendLease(ctx context.Context, id string, amount stoa.Credits) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE leases SET spent = spent + $2 WHERE id = $1 AND is_open = 1 AND spent + $2 <= amount`, id, int64(amount))
 	return n == 1, err
 }
 
 // OpenLease returns the node's open lease of an account.
-func (tx *Tx) OpenLease(ctx context.Context, accountID, nodeID string) (Lease, bool, error) {
+func (tx Books) OpenLease(ctx context.Context, accountID, nodeID string) (Lease, bool, error) {
 	l := Lease{AccountID: accountID, NodeID: nodeID}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`,
 		[]any{accountID, nodeID}, &l.ID, &l.Amount, &l.Spent)
@@ -100,7 +100,7 @@ func (tx *Tx) OpenLease(ctx context.Context, accountID, nodeID string) (Lease, b
 }
 
 // CloseLeases closes a node's leases and returns unspent credits to the balances.
-func (tx *Tx) CloseLeases(ctx context.Context, nodeID string) error {
+func (tx Books) CloseLeases(ctx context.Context, nodeID string) error {
 	// The leases first: locks are taken in the order node, lease, account.
 	if _, err := tx.Exec(ctx, `UPDATE leases SET closed_at = $2 WHERE node_id = $1 AND is_open = 1`, nodeID, db.Micros(tx.Now)); err != nil {
 		return err
@@ -125,7 +125,7 @@ type Funds struct {
 func (f Funds) spent() stoa.Credits { return f.Granted - f.Balance - f.Leased }
 
 // Funds returns an account's credits, or CodeNotFound.
-func (tx *Tx) Funds(ctx context.Context, accountID string) (Funds, error) {
+func (tx Books) Funds(ctx context.Context, accountID string) (Funds, error) {
 	var f Funds
 	found, err := tx.Get(ctx, `SELECT granted, balance, owed, `+unspent("accounts")+` FROM accounts WHERE id = $1`, []any{accountID}, &f.Granted, &f.Balance, &f.Owed, &f.Leased)
 	if err == nil && !found {

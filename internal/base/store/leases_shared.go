@@ -17,7 +17,7 @@ import (
 //
 // It uses several statements, each of which reads the data committed before it began; locks
 // are acquired in the order node, lease, account.
-func (tx *Tx) LeaseMore(ctx context.Context, accountID, nodeID string, need, chunk stoa.Credits) (l Lease, left stoa.Credits, err error) {
+func (tx Books) LeaseMore(ctx context.Context, accountID, nodeID string, need, chunk stoa.Credits) (l Lease, left stoa.Credits, err error) {
 	l = Lease{AccountID: accountID, NodeID: nodeID}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
 		[]any{accountID, nodeID}, &l.ID, &l.Amount, &l.Spent)
@@ -59,7 +59,7 @@ type Return struct {
 
 // ReturnCredits returns the possible amounts from a node's open leases to the balances,
 // clears the marks of requested leases, and sets Done.
-func (tx *Tx) ReturnCredits(ctx context.Context, list []Return) error {
+func (tx Books) ReturnCredits(ctx context.Context, list []Return) error {
 	// In one order: leases, then accounts.
 	slices.SortFunc(list, func(a, b Return) int { return cmp.Compare(a.LeaseID, b.LeaseID) })
 	var accounts []*Return
@@ -83,8 +83,8 @@ func (tx *Tx) ReturnCredits(ctx context.Context, list []Return) error {
 }
 
 // AskLeases marks the leases of other nodes with unspent credits of an account, 1,000 at
-// most, and returns their number. These nodes answer with [Tx.ReturnCredits].
-func (tx *Tx) AskLeases(ctx context.Context, accountID, nodeID string) (asked int, err error) {
+// most, and returns their number. These nodes answer with [Books.ReturnCredits].
+func (tx Books) AskLeases(ctx context.Context, accountID, nodeID string) (asked int, err error) {
 	var ids []string
 	if err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var id string
@@ -104,7 +104,7 @@ func (tx *Tx) AskLeases(ctx context.Context, accountID, nodeID string) (asked in
 
 // Unanswered reports whether another node has not yet answered a request for credits of an
 // account.
-func (tx *Tx) Unanswered(ctx context.Context, accountID, nodeID string) (bool, error) {
+func (tx Books) Unanswered(ctx context.Context, accountID, nodeID string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM leases WHERE account_id = $1 AND is_open = 1 AND node_id <> $2 AND asked = 1 AND amount > spent LIMIT 1`,
 		[]any{accountID, nodeID}, &one)
@@ -114,8 +114,8 @@ func (tx *Tx) Unanswered(ctx context.Context, accountID, nodeID string) (bool, e
 const maxAsked = 1000
 
 // Asked returns the accounts with marked leases of a node, at most 1,000.
-func (tx *Tx) Asked(ctx context.Context, nodeID string) ([]string, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (id string, err error) {
+func (tx Books) Asked(ctx context.Context, nodeID string) ([]string, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (id string, err error) {
 		err = rows.Scan(&id)
 		return id, err
 	}, `SELECT account_id FROM leases WHERE node_id = $1 AND asked = 1 AND is_open = 1 LIMIT $2`, nodeID, maxAsked)

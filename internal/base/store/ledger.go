@@ -42,12 +42,12 @@ func scanEntry(rows *sql.Rows) (e Entry, err error) {
 
 // Entries lists an account's ledger. Charges that were purged are one entry per
 // lease, dated like the newest of them, so that the entries still add up.
-func (tx *Tx) Entries(ctx context.Context, accountID string, p Page) ([]Entry, bool, error) {
+func (tx Books) Entries(ctx context.Context, accountID string, p Page) ([]Entry, bool, error) {
 	where, order, args := p.clause(2)
 	part := func(name, columns, table string) string {
 		return `SELECT * FROM (SELECT ` + columns + ` FROM ` + table + ` WHERE account_id = $1` + where + order + `) AS ` + name
 	}
-	return listPage(ctx, tx, p, scanEntry, `SELECT id, kind, effect, ref, reason, created_at FROM (`+
+	return listPage(ctx, tx.Tx, p, scanEntry, `SELECT id, kind, effect, ref, reason, created_at FROM (`+
 		part(`granted`, `id, 'grant' AS kind, amount AS effect, COALESCE(external_ref, '') AS ref, reason, created_at`, `grants`)+` UNION ALL `+
 		part(`charged`, `id, 'charge' AS kind, -amount AS effect, id AS ref, served AS reason, created_at`, `charges`)+` UNION ALL `+
 		part(`purged`, `id, 'charge' AS kind, -amount AS effect, '' AS ref, 'receipts past their retention: ' || charges AS reason, created_at`,
@@ -102,15 +102,15 @@ func dayOfZone(zone *time.Location, from, to time.Time) string {
 	return "CAST((created_at + (" + cmp.Or(offset, "0") + strings.Repeat(" END", changes) + ")) / 86400000000 AS BIGINT)"
 }
 
-// ByAccount is the dimension that only [Tx.UsageOfAll] has.
+// ByAccount is the dimension that only [Books.UsageOfAll] has.
 const ByAccount = "account"
 
 // ByProvider is the dimension that adds failed requests to the usage. It can only be combined
 // with day, model and account.
 const ByProvider = "provider"
 
-// UsageOfAll is [Tx.Usage] for all accounts together, which can also be grouped by account.
-func (tx *Tx) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
+// UsageOfAll is [Books.Usage] for all accounts together, which can also be grouped by account.
+func (tx Books) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	place := slices.Index(by, ByAccount)
 	within := slices.DeleteFunc(slices.Clone(by), func(d string) bool { return d == ByAccount })
 	if len(within) < len(by)-1 {
@@ -199,7 +199,7 @@ const maxUsageRows = 10_000
 // zone, model, key, member, agent, space, session, endUser or provider, ordered by the group. By provider it
 // has failed requests too. An unknown or repeated dimension is CodeInvalidValue, and so is a query with
 // more than 10,000 groups.
-func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
+func (tx Books) Usage(ctx context.Context, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	if !slices.Contains(by, ByProvider) {
 		return tx.usage(ctx, sumsOfCharges, "charges", accountID, from, to, zone, by)
 	}
@@ -238,13 +238,13 @@ const (
 
 // accountsWithUsage lists accounts with charges or failed requests before that time, by id and after
 // the given one.
-func (tx *Tx) accountsWithUsage(ctx context.Context, before time.Time, after string, limit int) ([]string, error) {
+func (tx Books) accountsWithUsage(ctx context.Context, before time.Time, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM accounts a WHERE id > $1 AND (EXISTS (SELECT 1 FROM charges c WHERE c.account_id = a.id AND c.created_at < $2)
 		OR EXISTS (SELECT 1 FROM vendor_failures f WHERE f.account_id = a.id AND f.created_at < $2)) ORDER BY id LIMIT $3`, after, db.Micros(before), limit)
 }
 
-// usage is [Tx.Usage] of one table.
-func (tx *Tx) usage(ctx context.Context, sums, table, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
+// usage is [Books.Usage] of one table.
+func (tx Books) usage(ctx context.Context, sums, table, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	columns, isDay := "", make([]bool, len(by))
 	for i, d := range by {
 		column, ok := dimensions[d]

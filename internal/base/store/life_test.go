@@ -101,7 +101,7 @@ func TestDeathIsDeclaredOnce(t *testing.T) {
 		if err := keyOf(t, st, a.ID, "k"); err != nil {
 			t.Fatal(err)
 		}
-		write(t, st, func(tx *store.Tx) error { return tx.BeginRunner(ctx, "runner_"+st.Node()) })
+		write(t, st, func(tx *store.Tx) error { return tx.Work().BeginRunner(ctx, "runner_"+st.Node()) })
 	}
 	outside(t, database, forget, dead.Node())
 	until(func() bool { return log.count("was declared dead") > 0 })
@@ -116,7 +116,7 @@ func TestDeathIsDeclaredOnce(t *testing.T) {
 		t.Errorf("it was declared dead %d times", n)
 	}
 	read(t, peers[0], func(tx *store.Tx) error {
-		all, err := tx.Alerts(ctx, 10)
+		all, err := tx.Operations().Alerts(ctx, 10)
 		if len(all) != 1 || all[0].Kind != "node.lost" || all[0].Subject != dead.Node() || !strings.Contains(all[0].Data, `"nodeId":"`+dead.Node()+`","address":`) {
 			t.Errorf("its alert is %+v", all)
 		}
@@ -124,11 +124,11 @@ func TestDeathIsDeclaredOnce(t *testing.T) {
 	})
 	for st, want := range map[*store.Store]store.Funds{dead: {Granted: 100, Balance: 70}, peers[0]: {Granted: 100, Leased: 70}, peers[1]: {Granted: 100, Leased: 70}} {
 		read(t, peers[0], func(tx *store.Tx) error {
-			f, err := tx.Funds(ctx, accounts[st])
+			f, err := tx.Books().Funds(ctx, accounts[st])
 			if f != want {
 				t.Errorf("dead %v: funds %+v, want %+v", st == dead, f, want)
 			}
-			alive, err2 := tx.RunnerAlive(ctx, "runner_"+st.Node())
+			alive, err2 := tx.Work().RunnerAlive(ctx, "runner_"+st.Node())
 			if alive != (st != dead) {
 				t.Errorf("dead %v: its runner is alive: %v", st == dead, alive)
 			}
@@ -154,15 +154,15 @@ func TestADeadNodeWritesNothing(t *testing.T) {
 	next := database.Open()
 	for name, verb := range map[string]func(tx *store.Tx) error{
 		"an account": func(tx *store.Tx) error {
-			_, err := tx.InsertAccount(ctx, stoa.Account{Name: "x", Plan: "pro"})
+			_, err := tx.Books().InsertAccount(ctx, stoa.Account{Name: "x", Plan: "pro"})
 			return err
 		},
-		"a runner": func(tx *store.Tx) error { return tx.BeginRunner(ctx, "runner_1") },
+		"a runner": func(tx *store.Tx) error { return tx.Work().BeginRunner(ctx, "runner_1") },
 		"a late statement alone": func(tx *store.Tx) error {
 			return tx.Later(ctx, "UPDATE accounts SET name = 'y'")
 		},
 		"what is swallowed": func(tx *store.Tx) error {
-			tx.InsertAccount(ctx, stoa.Account{Name: "x", Plan: "pro"})
+			tx.Books().InsertAccount(ctx, stoa.Account{Name: "x", Plan: "pro"})
 			return nil
 		},
 	} {
@@ -181,7 +181,7 @@ func TestADeadNodeWritesNothing(t *testing.T) {
 		t.Errorf("its end: %v", err)
 	}
 	read(t, next, func(tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx)
+		nodes, err := tx.Operations().Nodes(ctx)
 		if len(nodes) != 1 || nodes[0].ID != next.Node() {
 			t.Errorf("the nodes are %+v", nodes)
 		}
@@ -227,7 +227,7 @@ func TestANodeThatCannotRenewRefusesWork(t *testing.T) {
 	expired := make(chan struct{}, 10)
 	st.OnExpiry(func() { expired <- struct{}{} })
 	write := func() error {
-		return st.WriteWait(ctx, func(tx *store.Tx) error { return tx.BeginRunner(ctx, "runner_1") })
+		return st.WriteWait(ctx, func(tx *store.Tx) error { return tx.Work().BeginRunner(ctx, "runner_1") })
 	}
 	for range 2 {
 		end := stall(t, database)
@@ -336,7 +336,7 @@ func TestNodesStartTogether(t *testing.T) {
 	}
 	for i, st := range stores {
 		read(t, st, func(tx *store.Tx) error {
-			nodes, err := tx.Nodes(ctx)
+			nodes, err := tx.Operations().Nodes(ctx)
 			if len(nodes) != len(stores)-i {
 				t.Errorf("%d nodes live after %d have ended", len(nodes), i)
 			}

@@ -30,7 +30,7 @@ const (
 
 // InsertLinkMail adds a mail that is due now. It reports whether the limits of its account allow it; otherwise
 // nothing is written.
-func (tx *Tx) InsertLinkMail(ctx context.Context, m LinkMail) (bool, error) {
+func (tx People) InsertLinkMail(ctx context.Context, m LinkMail) (bool, error) {
 	if err := tx.lockText(ctx, "link mails "+m.AccountID); err != nil {
 		return false, err
 	}
@@ -41,29 +41,29 @@ func (tx *Tx) InsertLinkMail(ctx context.Context, m LinkMail) (bool, error) {
 		return false, err
 	}
 	m.DueAt, m.CreatedAt = tx.Now, tx.Now
-	_, err = linkMails.insert(ctx, tx, &m, "")
+	_, err = linkMails.insert(ctx, tx.Tx, &m, "")
 	return err == nil, err
 }
 
 // ClaimLinkMail returns the mail that has been due the longest, and whether there is one. Until a time no other
 // process claims it.
-func (tx *Tx) ClaimLinkMail(ctx context.Context, until time.Time) (LinkMail, bool, error) {
-	m, found, err := first(ctx, tx, linkMails.scan, `SELECT `+linkMails.columns+` FROM link_mails WHERE sealed <> '' AND due_at <= $1 ORDER BY due_at LIMIT 1`+tx.ForUpdateUnlocked(), db.Micros(tx.Now))
+func (tx People) ClaimLinkMail(ctx context.Context, until time.Time) (LinkMail, bool, error) {
+	m, found, err := first(ctx, tx.Tx, linkMails.scan, `SELECT `+linkMails.columns+` FROM link_mails WHERE sealed <> '' AND due_at <= $1 ORDER BY due_at LIMIT 1`+tx.ForUpdateUnlocked(), db.Micros(tx.Now))
 	if err != nil || !found {
 		return m, false, err
 	}
 	m.Attempts, m.DueAt = m.Attempts+1, until
-	_, err = linkMails.change(ctx, tx, &m, `attempts due_at`, `account_id = $1 AND id = $2`, m.AccountID, m.ID)
+	_, err = linkMails.change(ctx, tx.Tx, &m, `attempts due_at`, `account_id = $1 AND id = $2`, m.AccountID, m.ID)
 	return m, true, err
 }
 
 // SaveLinkMail writes the result of an attempt, unless another process has claimed the mail in the meantime.
-func (tx *Tx) SaveLinkMail(ctx context.Context, m LinkMail) error {
-	_, err := linkMails.change(ctx, tx, &m, `sealed due_at`, `account_id = $1 AND id = $2 AND attempts = $3`, m.AccountID, m.ID, m.Attempts)
+func (tx People) SaveLinkMail(ctx context.Context, m LinkMail) error {
+	_, err := linkMails.change(ctx, tx.Tx, &m, `sealed due_at`, `account_id = $1 AND id = $2 AND attempts = $3`, m.AccountID, m.ID, m.Attempts)
 	return err
 }
 
 // PurgeLinkMails removes up to limit mails whose links have expired, and returns their number.
-func (tx *Tx) PurgeLinkMails(ctx context.Context, limit int) (int64, error) {
+func (tx People) PurgeLinkMails(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM link_mails WHERE id IN (SELECT id FROM link_mails WHERE created_at < $1 LIMIT $2)`, db.Micros(tx.Now.Add(-linkMailsKept)), limit)
 }

@@ -49,50 +49,50 @@ func scanMember(rows *sql.Rows) (m MemberRow, err error) {
 
 // LockMembers makes other transactions that change the members of the account wait until this
 // one ends. SQLite has one writer.
-func (tx *Tx) LockMembers(ctx context.Context, accountID string) error {
+func (tx People) LockMembers(ctx context.Context, accountID string) error {
 	return tx.lockText(ctx, "members "+accountID)
 }
 
 // OwnerAccount returns the id of the account of the service's operator, which is the oldest one;
 // empty in a new store.
-func (tx *Tx) OwnerAccount(ctx context.Context) (id string, err error) {
+func (tx People) OwnerAccount(ctx context.Context) (id string, err error) {
 	_, err = tx.Get(ctx, `SELECT id FROM accounts ORDER BY created_at, id LIMIT 1`, nil, &id)
 	return id, err
 }
 
 // PersonOf returns the person with that issuer and subject, and creates it if there is none. It
 // stores the given email and name. Without an issuer the person is new.
-func (tx *Tx) PersonOf(ctx context.Context, p stoa.Person) (stoa.Person, error) {
+func (tx People) PersonOf(ctx context.Context, p stoa.Person) (stoa.Person, error) {
 	p.ID, p.CreatedAt = stoa.NewID("per"), tx.Now
 	if p.Issuer == "" {
 		p.Subject = p.ID
 	}
-	if _, err := people.insert(ctx, tx, &p, ` ON CONFLICT (issuer, subject) DO UPDATE SET email = EXCLUDED.email, name = EXCLUDED.name`); err != nil {
+	if _, err := people.insert(ctx, tx.Tx, &p, ` ON CONFLICT (issuer, subject) DO UPDATE SET email = EXCLUDED.email, name = EXCLUDED.name`); err != nil {
 		return p, err
 	}
-	return people.one(ctx, tx, noMember(p.ID), `issuer = $1 AND subject = $2`, p.Issuer, p.Subject)
+	return people.one(ctx, tx.Tx, noMember(p.ID), `issuer = $1 AND subject = $2`, p.Issuer, p.Subject)
 }
 
 // DeletePerson removes a person without memberships.
-func (tx *Tx) DeletePerson(ctx context.Context, id string) error {
+func (tx People) DeletePerson(ctx context.Context, id string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM people WHERE id = $1`, id)
 	return err
 }
 
 // InsertMember adds a member, whose key must exist. An account with [MaxMembers] is
 // CodeLimitReached.
-func (tx *Tx) InsertMember(ctx context.Context, m stoa.Member) error {
+func (tx People) InsertMember(ctx context.Context, m stoa.Member) error {
 	if err := tx.within(ctx, MaxMembers, "", m.AccountID, m.AccountID, "members in this account", `members WHERE account_id = $2`); err != nil {
 		return err
 	}
 	m.CreatedAt = tx.Now
-	_, err := members.insert(ctx, tx, &m, "")
+	_, err := members.insert(ctx, tx.Tx, &m, "")
 	return err
 }
 
 // Member returns the member of an account with that person's id, or CodeNotFound.
-func (tx *Tx) Member(ctx context.Context, accountID, personID string) (MemberRow, error) {
-	m, found, err := first(ctx, tx, scanMember, memberRows(`m.account_id = $1 AND m.person_id = $2`), accountID, personID)
+func (tx People) Member(ctx context.Context, accountID, personID string) (MemberRow, error) {
+	m, found, err := first(ctx, tx.Tx, scanMember, memberRows(`m.account_id = $1 AND m.person_id = $2`), accountID, personID)
 	if err == nil && !found {
 		err = noMember(personID)
 	}
@@ -102,32 +102,32 @@ func (tx *Tx) Member(ctx context.Context, accountID, personID string) (MemberRow
 func noMember(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no member %q.", id) }
 
 // Members lists the members of an account; a text in the name, the email address or the id
-// narrows it (see [Tx.Agents]).
-func (tx *Tx) Members(ctx context.Context, accountID, text string, p Page) ([]MemberRow, Cursor, error) {
+// narrows it (see [Setup.Agents]).
+func (tx People) Members(ctx context.Context, accountID, text string, p Page) ([]MemberRow, Cursor, error) {
 	f := filtered{from: fromMembers(`m.account_id = $1`), args: []any{accountID}, search: textSearch{text, []string{"name", "email", "id"}}}
-	return filteredPage(ctx, tx, p, f, scanMember, func(m MemberRow) Cursor { return Cursor{At: m.CreatedAt, ID: m.PersonID} }, `SELECT * FROM (`, `) x`)
+	return filteredPage(ctx, tx.Tx, p, f, scanMember, func(m MemberRow) Cursor { return Cursor{At: m.CreatedAt, ID: m.PersonID} }, `SELECT * FROM (`, `) x`)
 }
 
 // HasVerifiedEmail reports whether an identity provider has verified an address of mail, in
 // whichever case, for a member of the account.
-func (tx *Tx) HasVerifiedEmail(ctx context.Context, accountID, email string) (bool, error) {
+func (tx People) HasVerifiedEmail(ctx context.Context, accountID, email string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM members m JOIN people p ON p.id = m.person_id WHERE m.account_id = $1 AND p.issuer <> '' AND lower(p.email) = lower($2) LIMIT 1`, []any{accountID, email}, &one)
 }
 
 // MembershipsOf returns the memberships of a person, at most limit.
-func (tx *Tx) MembershipsOf(ctx context.Context, personID string, limit int) ([]stoa.Member, error) {
-	return list(ctx, tx, members.scan, `SELECT `+members.columns+` FROM members WHERE person_id = $1 LIMIT $2`, personID, limit)
+func (tx People) MembershipsOf(ctx context.Context, personID string, limit int) ([]stoa.Member, error) {
+	return list(ctx, tx.Tx, members.scan, `SELECT `+members.columns+` FROM members WHERE person_id = $1 LIMIT $2`, personID, limit)
 }
 
 // HasOtherOwner reports whether the account has another owner than that person.
-func (tx *Tx) HasOtherOwner(ctx context.Context, accountID, personID string) (bool, error) {
+func (tx People) HasOtherOwner(ctx context.Context, accountID, personID string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM members WHERE account_id = $1 AND role = $2 AND person_id <> $3 LIMIT 1`, []any{accountID, stoa.RoleOwner, personID}, &one)
 }
 
 // IsUsed reports whether somebody uses the account: it has an owner, or a key that has made a request.
-func (tx *Tx) IsUsed(ctx context.Context, accountID string) (bool, error) {
+func (tx People) IsUsed(ctx context.Context, accountID string) (bool, error) {
 	if owned, err := tx.HasOtherOwner(ctx, accountID, ""); err != nil || owned {
 		return owned, err
 	}
@@ -136,13 +136,13 @@ func (tx *Tx) IsUsed(ctx context.Context, accountID string) (bool, error) {
 }
 
 // UpdateMember writes the roles, the source and KeptSince of a member.
-func (tx *Tx) UpdateMember(ctx context.Context, m stoa.Member) error {
-	_, err := members.change(ctx, tx, &m, `role operator_role source kept_since`, `account_id = $1 AND person_id = $2`, m.AccountID, m.PersonID)
+func (tx People) UpdateMember(ctx context.Context, m stoa.Member) error {
+	_, err := members.change(ctx, tx.Tx, &m, `role operator_role source kept_since`, `account_id = $1 AND person_id = $2`, m.AccountID, m.PersonID)
 	return err
 }
 
 // DeleteMember removes a member, and the links with which the person signs in.
-func (tx *Tx) DeleteMember(ctx context.Context, accountID, personID string) error {
+func (tx People) DeleteMember(ctx context.Context, accountID, personID string) error {
 	if err := tx.DeleteSignInLinks(ctx, accountID, personID); err != nil {
 		return err
 	}
@@ -152,26 +152,26 @@ func (tx *Tx) DeleteMember(ctx context.Context, accountID, personID string) erro
 
 // KeysOfMember returns the keys in force of a member of an account, with that through which the
 // member acts.
-func (tx *Tx) KeysOfMember(ctx context.Context, accountID, personID string) ([]stoa.Key, error) {
-	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE account_id = $1 AND member_id = $2 AND (revoked_at = 0 OR revoked_at > $3) AND (expires_at = 0 OR expires_at > $3)`,
+func (tx People) KeysOfMember(ctx context.Context, accountID, personID string) ([]stoa.Key, error) {
+	return list(ctx, tx.Tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE account_id = $1 AND member_id = $2 AND (revoked_at = 0 OR revoked_at > $3) AND (expires_at = 0 OR expires_at > $3)`,
 		accountID, personID, db.Micros(tx.Now))
 }
 
 // GiveKeys makes the keys that a member created belong to the account.
-func (tx *Tx) GiveKeys(ctx context.Context, accountID, personID string) error {
+func (tx People) GiveKeys(ctx context.Context, accountID, personID string) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET member_id = '', signed_in_at = 0 WHERE account_id = $1 AND member_id = $2 AND kind = ''`, accountID, personID)
 	return err
 }
 
 // SignedIn records that a person has signed in, with all keys that the person has as a member.
-func (tx *Tx) SignedIn(ctx context.Context, personID string) error {
+func (tx People) SignedIn(ctx context.Context, personID string) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET signed_in_at = $2 WHERE member_id = $1 AND member_id <> '' AND signed_in_at < $2`, personID, db.Micros(tx.Now))
 	return err
 }
 
 // InsertInvitation adds an invitation or a sign-in link, whose token has that hash. An account
 // with [MaxInvitations] open invitations is CodeLimitReached.
-func (tx *Tx) InsertInvitation(ctx context.Context, i stoa.Invitation, hash string) (stoa.Invitation, error) {
+func (tx People) InsertInvitation(ctx context.Context, i stoa.Invitation, hash string) (stoa.Invitation, error) {
 	i.ID, i.CreatedAt = stoa.NewID("inv"), tx.Now
 	if i.PersonID == "" {
 		err := tx.within(ctx, MaxInvitations, "", i.AccountID, i.AccountID, "open invitations to this account", `invitations WHERE account_id = $2 AND `+openInvitation("$3"), db.Micros(tx.Now))
@@ -179,7 +179,7 @@ func (tx *Tx) InsertInvitation(ctx context.Context, i stoa.Invitation, hash stri
 			return i, err
 		}
 	}
-	_, err := invitations.insert(ctx, tx, &i, "", "hash", hash)
+	_, err := invitations.insert(ctx, tx.Tx, &i, "", "hash", hash)
 	return i, err
 }
 
@@ -190,28 +190,28 @@ func openInvitation(now string) string {
 }
 
 // Invitations lists the open invitations to an account. A text in the name, the address, the account that it creates, the
-// roles or the id narrows it (see [Tx.Agents]).
-func (tx *Tx) Invitations(ctx context.Context, accountID, text string, p Page) ([]stoa.Invitation, Cursor, error) {
-	return invitations.search(ctx, tx, p, filtered{
+// roles or the id narrows it (see [Setup.Agents]).
+func (tx People) Invitations(ctx context.Context, accountID, text string, p Page) ([]stoa.Invitation, Cursor, error) {
+	return invitations.search(ctx, tx.Tx, p, filtered{
 		from: `FROM invitations WHERE account_id = $1 AND ` + openInvitation("$2"), args: []any{accountID, db.Micros(tx.Now)},
 		search: textSearch{text, []string{"name", "email", "account_name", "role", "operator_role", "id"}},
 	})
 }
 
 // Invitation returns an invitation to an account, or CodeNotFound.
-func (tx *Tx) Invitation(ctx context.Context, accountID, id string) (stoa.Invitation, error) {
-	return invitations.one(ctx, tx, stoa.Errorf(stoa.CodeNotFound, "There is no invitation %q.", id), `account_id = $1 AND id = $2 AND person_id = ''`, accountID, id)
+func (tx People) Invitation(ctx context.Context, accountID, id string) (stoa.Invitation, error) {
+	return invitations.one(ctx, tx.Tx, stoa.Errorf(stoa.CodeNotFound, "There is no invitation %q.", id), `account_id = $1 AND id = $2 AND person_id = ''`, accountID, id)
 }
 
 // InvitationByHash returns the invitation or sign-in link whose token has that hash.
-func (tx *Tx) InvitationByHash(ctx context.Context, hash string) (stoa.Invitation, bool, error) {
-	return invitations.first(ctx, tx, `hash = $1`, hash)
+func (tx People) InvitationByHash(ctx context.Context, hash string) (stoa.Invitation, bool, error) {
+	return invitations.first(ctx, tx.Tx, `hash = $1`, hash)
 }
 
 // UseInvitation marks the open invitation or sign-in link whose token has that hash as used, and
 // returns it; false if there is none. A renewal replaces the hash, but not the id.
-func (tx *Tx) UseInvitation(ctx context.Context, hash string) (i stoa.Invitation, unused bool, err error) {
-	return first(ctx, tx, invitations.scan, `UPDATE invitations SET used_at = $2 WHERE hash = $1 AND used_at = 0 AND expires_at > $2 RETURNING `+invitations.columns, hash, db.Micros(tx.Now))
+func (tx People) UseInvitation(ctx context.Context, hash string) (i stoa.Invitation, unused bool, err error) {
+	return first(ctx, tx.Tx, invitations.scan, `UPDATE invitations SET used_at = $2 WHERE hash = $1 AND used_at = 0 AND expires_at > $2 RETURNING `+invitations.columns, hash, db.Micros(tx.Now))
 }
 
 // maxSignInStates is the maximum number of used states of sign-ins that are stored.
@@ -219,7 +219,7 @@ const maxSignInStates = 10_000
 
 // UseSignInState marks the state of a sign-in, which ends at a time, as used, and reports whether it was not
 // used before. Beyond [maxSignInStates] the oldest are forgotten.
-func (tx *Tx) UseSignInState(ctx context.Context, state string, expiresAt time.Time) (bool, error) {
+func (tx People) UseSignInState(ctx context.Context, state string, expiresAt time.Time) (bool, error) {
 	for _, q := range []string{
 		`DELETE FROM sign_in_states WHERE expires_at < $1`,
 		`DELETE FROM sign_in_states WHERE expires_at <= (SELECT expires_at FROM sign_in_states WHERE expires_at >= $1 ORDER BY expires_at DESC LIMIT 1 OFFSET ` + strconv.Itoa(maxSignInStates-1) + `)`,
@@ -233,19 +233,19 @@ func (tx *Tx) UseSignInState(ctx context.Context, state string, expiresAt time.T
 }
 
 // RenewInvitation gives an invitation to an account another token, by its hash, and another end.
-func (tx *Tx) RenewInvitation(ctx context.Context, i stoa.Invitation, hash string) error {
+func (tx People) RenewInvitation(ctx context.Context, i stoa.Invitation, hash string) error {
 	_, err := tx.Exec(ctx, `UPDATE invitations SET hash = $3, expires_at = $4 WHERE account_id = $1 AND id = $2`, i.AccountID, i.ID, hash, db.Micros(i.ExpiresAt))
 	return err
 }
 
 // DeleteInvitation removes an invitation.
-func (tx *Tx) DeleteInvitation(ctx context.Context, accountID, id string) error {
+func (tx People) DeleteInvitation(ctx context.Context, accountID, id string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM invitations WHERE account_id = $1 AND id = $2`, accountID, id)
 	return err
 }
 
 // DeleteSignInLinks removes the links with which a member signs in.
-func (tx *Tx) DeleteSignInLinks(ctx context.Context, accountID, personID string) error {
+func (tx People) DeleteSignInLinks(ctx context.Context, accountID, personID string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM invitations WHERE account_id = $1 AND person_id = $2`, accountID, personID)
 	return err
 }
@@ -256,6 +256,6 @@ const invitationKept = 30 * 24 * time.Hour
 
 // PurgeInvitations removes up to limit invitations that expired long ago, and returns their
 // number.
-func (tx *Tx) PurgeInvitations(ctx context.Context, limit int) (int64, error) {
+func (tx People) PurgeInvitations(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM invitations WHERE id IN (SELECT id FROM invitations WHERE expires_at < $1 LIMIT $2)`, db.Micros(tx.Now.Add(-invitationKept)), limit)
 }

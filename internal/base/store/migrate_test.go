@@ -35,7 +35,7 @@ func TestRunsThatWaitSurviveTheUpgrade(t *testing.T) {
 			if got["run_1"] != "capacity" || got["run_2"] != "overlap" || got["run_3"] != "" {
 				t.Errorf("the runs wait for %v", got)
 			}
-			accounts, err := tx.AccountsWaitingForCapacity(ctx)
+			accounts, err := tx.Work().AccountsWaitingForCapacity(ctx)
 			if err != nil || len(accounts) != 1 || accounts[0] != "acc_1" {
 				t.Errorf("accounts that wait: %v, %v", accounts, err)
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // PublishCounts stores the counts of a node, and removes those of dead nodes.
-func (tx *Tx) PublishCounts(ctx context.Context, nodeID, counts string) error {
+func (tx Operations) PublishCounts(ctx context.Context, nodeID, counts string) error {
 	if err := tx.Later(ctx, `DELETE FROM node_counts WHERE node_id NOT IN (SELECT id FROM nodes WHERE alive = 1)`); err != nil {
 		return err
 	}
@@ -18,7 +18,7 @@ func (tx *Tx) PublishCounts(ctx context.Context, nodeID, counts string) error {
 
 // PeerCounts returns the published counts of the other live nodes, 1,000 at most, with ""
 // for nodes without counts.
-func (tx *Tx) PeerCounts(ctx context.Context, nodeID string) (map[string]string, error) {
+func (tx Operations) PeerCounts(ctx context.Context, nodeID string) (map[string]string, error) {
 	all := map[string]string{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var node, counts string

@@ -30,8 +30,8 @@ type Node struct {
 const maxNodes = 1000
 
 // Nodes returns the living nodes, the oldest first, at most 1,000.
-func (tx *Tx) Nodes(ctx context.Context) ([]Node, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (n Node, err error) {
+func (tx Operations) Nodes(ctx context.Context) ([]Node, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (n Node, err error) {
 		var started, seen int64
 		err = rows.Scan(&n.ID, &n.Version, &n.ConfigHash, &n.Address, &started, &seen, &n.Calls, &n.ConfigVersion, &n.ConfigProblem, &n.Sessions)
 		n.StartedAt, n.SeenAt = db.Time(started), db.Time(seen)
@@ -43,7 +43,7 @@ func (tx *Tx) Nodes(ctx context.Context) ([]Node, error) {
 
 // beginAlone registers this process as the node of a SQLite file. There is one at a
 // time (the lock of the directory ensures that), so all others are dead.
-func (tx *Tx) beginAlone(ctx context.Context, id string, info cluster.NodeInfo) error {
+func (tx Operations) beginAlone(ctx context.Context, id string, info cluster.NodeInfo) error {
 	if err := tx.EndNodes(ctx); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (tx *Tx) beginAlone(ctx context.Context, id string, info cluster.NodeInfo) 
 }
 
 // EndNodes ends all nodes of a store on which no process runs. It opens no alert, because none was lost.
-func (tx *Tx) EndNodes(ctx context.Context) error {
+func (tx Operations) EndNodes(ctx context.Context) error {
 	ids, err := tx.texts(ctx, `SELECT id FROM nodes WHERE alive = 1 ORDER BY id LIMIT $1`, maxNodes)
 	for _, id := range ids {
 		if err == nil {
@@ -70,17 +70,17 @@ func (tx *Tx) EndNodes(ctx context.Context) error {
 // endNode ends a node and releases its resources: the rest of its leases, the idempotency
 // keys of its unfinished requests, its claims, and its sessions, which any worker may then
 // claim. Locks are acquired in the order node, lease, account.
-func (tx *Tx) endNode(ctx context.Context, id string) error {
+func (tx Operations) endNode(ctx context.Context, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1`, id); err != nil {
 		return err
 	}
 	return tx.giveBack(ctx, id)
 }
 
-// endExpired is like [Tx.endNode] for a PostgreSQL node without a renewal for the given
+// endExpired is like [Operations.endNode] for a PostgreSQL node without a renewal for the given
 // time. It reports whether it ended the node, opens its alert, and waits for running
 // transactions of that node.
-func (tx *Tx) endExpired(ctx context.Context, id string, after time.Duration) (bool, error) {
+func (tx Operations) endExpired(ctx context.Context, id string, after time.Duration) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1 AND alive = 1 AND seen_at < `+databaseClock+` - $2`, id, after.Microseconds())
 	if err != nil || n == 0 {
 		return false, err
@@ -92,8 +92,8 @@ func (tx *Tx) endExpired(ctx context.Context, id string, after time.Duration) (b
 }
 
 // giveBack releases the resources of a dead node.
-func (tx *Tx) giveBack(ctx context.Context, id string) error {
-	if err := tx.CloseLeases(ctx, id); err != nil {
+func (tx Operations) giveBack(ctx context.Context, id string) error {
+	if err := tx.Books().CloseLeases(ctx, id); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, `DELETE FROM budget_holds WHERE node_id = $1`, id); err != nil {
@@ -112,14 +112,14 @@ func (tx *Tx) giveBack(ctx context.Context, id string) error {
 }
 
 // forgetNodes removes the dead nodes that no lease names.
-func (tx *Tx) forgetNodes(ctx context.Context) error {
+func (tx Operations) forgetNodes(ctx context.Context) error {
 	_, err := tx.Exec(ctx, `DELETE FROM nodes WHERE alive = 0 AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.node_id = nodes.id)`)
 	return err
 }
 
 // NodeAlive reports whether a node may still charge its leases. For this process's own node
 // that stays true until the commit: see [Store.Fence].
-func (tx *Tx) NodeAlive(ctx context.Context, id string) (bool, error) {
+func (tx Operations) NodeAlive(ctx context.Context, id string) (bool, error) {
 	var alive bool
 	found, err := tx.Get(ctx, `SELECT alive FROM nodes WHERE id = $1`, []any{id}, &alive)
 	return found && alive, err
@@ -133,17 +133,17 @@ type nodeRows struct{ s *Store }
 
 // EndNode does not wait until the node is alive, as [Store.Write] does.
 func (r nodeRows) EndNode(ctx context.Context, id string) error {
-	return r.s.db.Write(ctx, func(tx *db.Tx) error { return (&Tx{Tx: tx, s: r.s}).endNode(ctx, id) })
+	return r.s.db.Write(ctx, func(tx *db.Tx) error { return (&Tx{Tx: tx, s: r.s}).Operations().endNode(ctx, id) })
 }
 
 func (r nodeRows) EndExpired(ctx context.Context, id string, after time.Duration) (ended bool, err error) {
 	err = r.s.Write(ctx, func(tx *Tx) (err error) {
-		ended, err = tx.endExpired(ctx, id, after)
+		ended, err = tx.Operations().endExpired(ctx, id, after)
 		return err
 	})
 	return ended, err
 }
 
 func (r nodeRows) ForgetNodes(ctx context.Context) error {
-	return r.s.Write(ctx, func(tx *Tx) error { return tx.forgetNodes(ctx) })
+	return r.s.Write(ctx, func(tx *Tx) error { return tx.Operations().forgetNodes(ctx) })
 }

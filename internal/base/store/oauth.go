@@ -36,19 +36,19 @@ var (
 )
 
 // Tokens returns the tokens of a connection, or nil.
-func (tx *Tx) Tokens(ctx context.Context, accountID, connectionID string) (*Tokens, error) {
-	return tokens.find(ctx, tx, `account_id = $1 AND id = $2`, accountID, connectionID)
+func (tx Setup) Tokens(ctx context.Context, accountID, connectionID string) (*Tokens, error) {
+	return tokens.find(ctx, tx.Tx, `account_id = $1 AND id = $2`, accountID, connectionID)
 }
 
 // IdleTokens returns tokens of all accounts that were not refreshed since an instant,
 // the oldest first.
-func (tx *Tx) IdleTokens(ctx context.Context, since time.Time, limit int) ([]Tokens, error) {
-	return list(ctx, tx, tokens.scan, `SELECT `+tokens.columns+` FROM connection_tokens WHERE refreshed_at < $1 ORDER BY refreshed_at, id LIMIT $2`, db.Micros(since), limit)
+func (tx Setup) IdleTokens(ctx context.Context, since time.Time, limit int) ([]Tokens, error) {
+	return list(ctx, tx.Tx, tokens.scan, `SELECT `+tokens.columns+` FROM connection_tokens WHERE refreshed_at < $1 ORDER BY refreshed_at, id LIMIT $2`, db.Micros(since), limit)
 }
 
 // LeaseTokens lets one caller refresh the tokens of a version until an instant. It reports
 // whether no other caller does.
-func (tx *Tx) LeaseTokens(ctx context.Context, t Tokens, lease string, until time.Time) (bool, error) {
+func (tx Setup) LeaseTokens(ctx context.Context, t Tokens, lease string, until time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = $4, lease_until = $5 WHERE account_id = $1 AND id = $2 AND version = $3 AND lease_until < $6`,
 		t.AccountID, t.ConnectionID, t.Version, lease, db.Micros(until), db.Micros(tx.Now))
 	return n > 0, err
@@ -56,7 +56,7 @@ func (tx *Tx) LeaseTokens(ctx context.Context, t Tokens, lease string, until tim
 
 // ReleaseTokens ends a lease without new tokens: the attempt counts as a refresh of unused
 // tokens. Refusals of t are kept.
-func (tx *Tx) ReleaseTokens(ctx context.Context, t Tokens, lease string) error {
+func (tx Setup) ReleaseTokens(ctx context.Context, t Tokens, lease string) error {
 	_, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = '', lease_until = 0, refreshed_at = $4, refusals = $5 WHERE account_id = $1 AND id = $2 AND lease = $3`,
 		t.AccountID, t.ConnectionID, lease, db.Micros(tx.Now), t.Refusals)
 	return err
@@ -64,24 +64,24 @@ func (tx *Tx) ReleaseTokens(ctx context.Context, t Tokens, lease string) error {
 
 // SpoilTokens writes down that the access token of a version is not valid any more,
 // whatever its server said of its time.
-func (tx *Tx) SpoilTokens(ctx context.Context, t Tokens) error {
+func (tx Setup) SpoilTokens(ctx context.Context, t Tokens) error {
 	_, err := tx.Exec(ctx, `UPDATE connection_tokens SET expires_at = 1 WHERE account_id = $1 AND id = $2 AND version = $3`, t.AccountID, t.ConnectionID, t.Version)
 	return err
 }
 
 // ReplaceTokens writes refreshed tokens and ends the lease. It reports whether the lease
 // was still held.
-func (tx *Tx) ReplaceTokens(ctx context.Context, t Tokens, lease string) (bool, error) {
+func (tx Setup) ReplaceTokens(ctx context.Context, t Tokens, lease string) (bool, error) {
 	t = t.refreshed(tx.Now)
-	n, err := tokens.change(ctx, tx, &t, `sealed version expires_at refreshed_at lease lease_until refusals`,
+	n, err := tokens.change(ctx, tx.Tx, &t, `sealed version expires_at refreshed_at lease lease_until refusals`,
 		`account_id = $1 AND id = $2 AND lease = $3`, t.AccountID, t.ConnectionID, lease)
 	return n > 0, err
 }
 
 // PutTokens writes tokens, replacing existing ones.
-func (tx *Tx) PutTokens(ctx context.Context, t Tokens) error {
+func (tx Setup) PutTokens(ctx context.Context, t Tokens) error {
 	t = t.refreshed(tx.Now)
-	_, err := tokens.insert(ctx, tx, &t, ` ON CONFLICT (id) DO UPDATE SET `+tokens.excluded())
+	_, err := tokens.insert(ctx, tx.Tx, &t, ` ON CONFLICT (id) DO UPDATE SET `+tokens.excluded())
 	return err
 }
 
@@ -92,14 +92,14 @@ func (t Tokens) refreshed(at time.Time) Tokens {
 }
 
 // DropTokens removes refused tokens. It reports whether they still had that version.
-func (tx *Tx) DropTokens(ctx context.Context, t Tokens) (bool, error) {
+func (tx Setup) DropTokens(ctx context.Context, t Tokens) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM connection_tokens WHERE account_id = $1 AND id = $2 AND version = $3`, t.AccountID, t.ConnectionID, t.Version)
 	return n > 0, err
 }
 
 // ForgetTokens removes the tokens of a connection, and authorizations of it that have
 // begun.
-func (tx *Tx) ForgetTokens(ctx context.Context, accountID, connectionID string) error {
+func (tx Setup) ForgetTokens(ctx context.Context, accountID, connectionID string) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE account_id = $1 AND connection_id = $2`, accountID, connectionID); err != nil {
 		return err
 	}
@@ -132,15 +132,15 @@ const AuthorizationTime = 10 * time.Minute
 
 // BeginAuthorization records the start of an authorization of a connection, replacing the
 // previous one.
-func (tx *Tx) BeginAuthorization(ctx context.Context, accountID, connectionID, id string) error {
+func (tx Setup) BeginAuthorization(ctx context.Context, accountID, connectionID, id string) error {
 	a := Authorization{ID: id, Status: AuthorizationPending, StartedAt: tx.Now}
-	_, err := authorizations.insert(ctx, tx, &a, ` ON CONFLICT (connection_id) DO UPDATE SET `+authorizations.excluded(), "connection_id", connectionID, "account_id", accountID)
+	_, err := authorizations.insert(ctx, tx.Tx, &a, ` ON CONFLICT (connection_id) DO UPDATE SET `+authorizations.excluded(), "connection_id", connectionID, "account_id", accountID)
 	return err
 }
 
 // EndAuthorization records the outcome of a pending authorization if it is the newest one
 // of its connection; an empty id means the newest one.
-func (tx *Tx) EndAuthorization(ctx context.Context, accountID, connectionID, id, status, message string) error {
+func (tx Setup) EndAuthorization(ctx context.Context, accountID, connectionID, id, status, message string) error {
 	_, err := tx.Exec(ctx, `UPDATE authorizations SET status = $4, message = $5, ended_at = $6
 		WHERE account_id = $1 AND connection_id = $2 AND (id = $3 OR $3 = '') AND ended_at = 0`, accountID, connectionID, id, status, message, db.Micros(tx.Now))
 	return err
@@ -148,8 +148,8 @@ func (tx *Tx) EndAuthorization(ctx context.Context, accountID, connectionID, id,
 
 // Authorization returns the newest authorization of a connection; nil if none.
 // One whose time is over has failed.
-func (tx *Tx) Authorization(ctx context.Context, accountID, connectionID string) (*Authorization, error) {
-	a, err := authorizations.find(ctx, tx, `account_id = $1 AND connection_id = $2`, accountID, connectionID)
+func (tx Setup) Authorization(ctx context.Context, accountID, connectionID string) (*Authorization, error) {
+	a, err := authorizations.find(ctx, tx.Tx, `account_id = $1 AND connection_id = $2`, accountID, connectionID)
 	if a == nil || err != nil {
 		return nil, err
 	}
@@ -170,21 +170,21 @@ type OAuthClient struct {
 }
 
 // OAuthClient returns the client of an account at an issuer, or nil.
-func (tx *Tx) OAuthClient(ctx context.Context, accountID, issuer, redirectURI string) (*OAuthClient, error) {
-	return oauthClients.find(ctx, tx, `account_id = $1 AND issuer = $2 AND redirect_uri = $3`, accountID, issuer, redirectURI)
+func (tx Setup) OAuthClient(ctx context.Context, accountID, issuer, redirectURI string) (*OAuthClient, error) {
+	return oauthClients.find(ctx, tx.Tx, `account_id = $1 AND issuer = $2 AND redirect_uri = $3`, accountID, issuer, redirectURI)
 }
 
 // PutOAuthClient stores a client, replacing the account's existing one at the issuer.
-func (tx *Tx) PutOAuthClient(ctx context.Context, c OAuthClient) error {
+func (tx Setup) PutOAuthClient(ctx context.Context, c OAuthClient) error {
 	if err := tx.DropOAuthClient(ctx, c.AccountID, c.Issuer, c.RedirectURI); err != nil {
 		return err
 	}
-	_, err := oauthClients.insert(ctx, tx, &c, ` ON CONFLICT (account_id, issuer, redirect_uri) DO NOTHING`, "created_at", db.Micros(tx.Now))
+	_, err := oauthClients.insert(ctx, tx.Tx, &c, ` ON CONFLICT (account_id, issuer, redirect_uri) DO NOTHING`, "created_at", db.Micros(tx.Now))
 	return err
 }
 
 // DropOAuthClient forgets the client of an account at an issuer.
-func (tx *Tx) DropOAuthClient(ctx context.Context, accountID, issuer, redirectURI string) error {
+func (tx Setup) DropOAuthClient(ctx context.Context, accountID, issuer, redirectURI string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM oauth_clients WHERE account_id = $1 AND issuer = $2 AND redirect_uri = $3`, accountID, issuer, redirectURI)
 	return err
 }
@@ -200,7 +200,7 @@ type OAuthState struct {
 }
 
 // InsertOAuthState keeps an authorization that begins. Those that are over are removed.
-func (tx *Tx) InsertOAuthState(ctx context.Context, s OAuthState) error {
+func (tx Setup) InsertOAuthState(ctx context.Context, s OAuthState) error {
 	if err := tx.SweepOAuthStates(ctx); err != nil {
 		return err
 	}
@@ -212,28 +212,28 @@ func (tx *Tx) InsertOAuthState(ctx context.Context, s OAuthState) error {
 
 // KeepOAuthAnswer stores an authorization again with its answer and under another hash,
 // until a person confirms it.
-func (tx *Tx) KeepOAuthAnswer(ctx context.Context, s OAuthState) error {
-	_, err := oauthStates.insert(ctx, tx, &s, "")
+func (tx Setup) KeepOAuthAnswer(ctx context.Context, s OAuthState) error {
+	_, err := oauthStates.insert(ctx, tx.Tx, &s, "")
 	return err
 }
 
 // SweepOAuthStates removes expired authorizations of all accounts, with their unconfirmed
 // codes.
-func (tx *Tx) SweepOAuthStates(ctx context.Context) error {
+func (tx Setup) SweepOAuthStates(ctx context.Context) error {
 	_, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE expires_at <= $1`, db.Micros(tx.Now))
 	return err
 }
 
 // HasOAuthState reports whether an authorization has begun, and was not taken.
-func (tx *Tx) HasOAuthState(ctx context.Context, hash string) (bool, error) {
+func (tx Setup) HasOAuthState(ctx context.Context, hash string) (bool, error) {
 	var id string
 	return tx.Get(ctx, `SELECT id FROM oauth_states WHERE id = $1`, []any{hash}, &id)
 }
 
 // TakeOAuthState returns a pending authorization and removes it, or returns nil if it does
 // not exist or has expired.
-func (tx *Tx) TakeOAuthState(ctx context.Context, hash string) (*OAuthState, error) {
-	s, err := oauthStates.find(ctx, tx, `id = $1`+tx.ForUpdate(), hash)
+func (tx Setup) TakeOAuthState(ctx context.Context, hash string) (*OAuthState, error) {
+	s, err := oauthStates.find(ctx, tx.Tx, `id = $1`+tx.ForUpdate(), hash)
 	if s == nil || err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ const MaxOwnCredentials = 50
 
 // OwnCredentials returns the own secrets of a session, or of an object that creates
 // sessions: ids of secrets by connection id.
-func (tx *Tx) OwnCredentials(ctx context.Context, accountID, ownerID string) (map[string]string, error) {
+func (tx Setup) OwnCredentials(ctx context.Context, accountID, ownerID string) (map[string]string, error) {
 	var all map[string]string
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var connection, secret string
@@ -265,7 +265,7 @@ func (tx *Tx) OwnCredentials(ctx context.Context, accountID, ownerID string) (ma
 
 // SetOwnCredentials replaces the own secrets of a session, or of an object that creates
 // sessions.
-func (tx *Tx) SetOwnCredentials(ctx context.Context, accountID, ownerID string, own map[string]string) error {
+func (tx Setup) SetOwnCredentials(ctx context.Context, accountID, ownerID string, own map[string]string) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM own_credentials WHERE account_id = $1 AND owner_id = $2`, accountID, ownerID); err != nil {
 		return err
 	}

@@ -23,12 +23,12 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 		a := storetest.Account(t, st, 0)
 		var want []string
 		err := st.Write(ctx, func(tx *store.Tx) error {
-			space, err := tx.InsertSpace(ctx, stoa.Space{AccountID: a.ID, Name: "s"})
+			space, err := tx.Setup().InsertSpace(ctx, stoa.Space{AccountID: a.ID, Name: "s"})
 			if err != nil {
 				return err
 			}
 			for range rows {
-				agent, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", AgentSettings: stoa.AgentSettings{Instructions: strings.Repeat("i", size), DriveAccess: stoa.DriveReadOnly}})
+				agent, err := tx.Setup().InsertAgent(ctx, stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", AgentSettings: stoa.AgentSettings{Instructions: strings.Repeat("i", size), DriveAccess: stoa.DriveReadOnly}})
 				if err != nil {
 					return err
 				}
@@ -46,7 +46,7 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 			var page []stoa.Agent
 			var next store.Cursor
 			err := st.Read(ctx, func(tx *store.Tx) (err error) {
-				page, next, err = tx.Agents(ctx, a.ID, store.AgentFilter{}, p)
+				page, next, err = tx.Setup().Agents(ctx, a.ID, store.AgentFilter{}, p)
 				return err
 			})
 			if err != nil {
@@ -97,7 +97,7 @@ func TestFilteredPagesLookAtABoundedNumber(t *testing.T) {
 				var list []store.Receipt
 				var next store.Cursor
 				read(t, st, func(tx *store.Tx) (err error) {
-					list, next, err = tx.Receipts(ctx, a.ID, store.ReceiptFilter{KeyID: "key_rare"}, p)
+					list, next, err = tx.Books().Receipts(ctx, a.ID, store.ReceiptFilter{KeyID: "key_rare"}, p)
 					return err
 				})
 				for _, r := range list {
@@ -113,7 +113,7 @@ func TestFilteredPagesLookAtABoundedNumber(t *testing.T) {
 			}
 		}
 		read(t, st, func(tx *store.Tx) error { // with an index, no row is read in vain
-			list, next, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{EndUser: "nobody"}, store.Page{})
+			list, next, err := tx.Books().Receipts(ctx, a.ID, store.ReceiptFilter{EndUser: "nobody"}, store.Page{})
 			if len(list) != 0 || next != (store.Cursor{}) {
 				t.Errorf("of nobody: %d, next %v", len(list), next)
 			}

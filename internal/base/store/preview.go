@@ -20,7 +20,7 @@ type PreviewGroups struct{ Account, Model, Plan bool }
 
 // PreviewCharges returns the sums of all charges in a month and those of what price returns for them. price
 // receives the usage, the models, the amount and whether it was limited by the credits of the account. A month with purged charges is CodeInvalidValue. The transaction must be a snapshot.
-func (tx *Tx) PreviewCharges(ctx context.Context, month stoa.Month, by PreviewGroups, price func(c stoa.Charge) stoa.Credits) ([]PreviewRow, error) {
+func (tx Books) PreviewCharges(ctx context.Context, month stoa.Month, by PreviewGroups, price func(c stoa.Charge) stoa.Credits) ([]PreviewRow, error) {
 	var out []PreviewRow
 	rows := map[PreviewRow]int{} // indexes of out, by the group
 	for after := ""; ; {
@@ -78,7 +78,7 @@ func (tx *Tx) PreviewCharges(ctx context.Context, month stoa.Month, by PreviewGr
 const previewTogether = 10_000
 
 // chargesOf calls fn with the members of the charges of an account in a month that decide the amount.
-func (tx *Tx) chargesOf(ctx context.Context, accountID string, month stoa.Month, fn func(stoa.Charge) error) error {
+func (tx Books) chargesOf(ctx context.Context, accountID string, month stoa.Month, fn func(stoa.Charge) error) error {
 	from, after := db.Micros(month.Start()), ""
 	for {
 		n := 0

@@ -20,36 +20,6 @@ type Quota struct {
 	Embeds        int // of an agent, created within 24 hours
 }
 
-// within returns CodeLimitReached if a query, which counts up to $1 rows for the owner $2,
-// finds the maximum. setting names the setting that an operator can raise, if there is one. Creations of an account are
-// serialized, so that concurrent ones cannot exceed the limit together.
-func (tx *Tx) within(ctx context.Context, limit int, setting, accountID, owner, what, query string, args ...any) error {
-	full, err := tx.full(ctx, limit, accountID, owner, query, args...)
-	if err != nil || !full {
-		return err
-	}
-	raise := ""
-	if setting != "" {
-		raise = ", or ask the operator to raise " + setting
-	}
-	return stoa.Errorf(stoa.CodeLimitReached, "There are %d %s, which is the limit of this service. Delete one that is no longer needed%s.", limit, what, raise)
-}
-
-// full reports whether the maximum is reached; see [Tx.within].
-func (tx *Tx) full(ctx context.Context, limit int, accountID, owner, query string, args ...any) (bool, error) {
-	if limit <= 0 {
-		return false, nil
-	}
-	if tx.Postgres() {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "quota "+accountID); err != nil {
-			return false, err
-		}
-	}
-	var n int
-	_, err := tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM `+query+` LIMIT $1) found`, append([]any{limit, owner}, args...), &n)
-	return n >= limit, err
-}
-
 func (tx *Tx) keyQuota(ctx context.Context, accountID string) error {
 	err := tx.within(ctx, tx.s.quota.Keys, "limits.keysPerAccount", accountID, accountID, "keys in force in this account",
 		`keys WHERE account_id = $2 AND kind = '' AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $3)`, db.Micros(tx.Now))
@@ -98,7 +68,7 @@ func (tx *Tx) taskQuota(ctx context.Context, accountID string) error {
 }
 
 // embedQuota does not count the embeds of script tags, which strangers create; see
-// [Tx.BeginTagChat].
+// [Setup.BeginTagChat].
 func (tx *Tx) embedQuota(ctx context.Context, e stoa.Embed) error {
 	if e.TagID != "" {
 		return nil

@@ -25,11 +25,11 @@ func TestQuotasHoldForManyAtOnce(t *testing.T) {
 		a, other := storetest.Account(t, st, 0), storetest.Account(t, st, 0)
 		for kind, insert := range map[string]func(tx *store.Tx, account string, n int) error{
 			"spaces": func(tx *store.Tx, account string, n int) error {
-				_, err := tx.InsertSpace(ctx, stoa.Space{AccountID: account, Name: "s"})
+				_, err := tx.Setup().InsertSpace(ctx, stoa.Space{AccountID: account, Name: "s"})
 				return err
 			},
 			"keys": func(tx *store.Tx, account string, n int) error {
-				_, err := tx.InsertKey(ctx, stoa.Key{AccountID: account, Scopes: []string{stoa.ScopeAll}}, fmt.Sprint(account, n))
+				_, err := tx.People().InsertKey(ctx, stoa.Key{AccountID: account, Scopes: []string{stoa.ScopeAll}}, fmt.Sprint(account, n))
 				return err
 			},
 		} {
@@ -77,7 +77,7 @@ func TestEndedKeysAreBounded(t *testing.T) {
 				if expires != 0 {
 					k.ExpiresAt = tx.Now.Add(expires)
 				}
-				_, err := tx.InsertKey(ctx, k, fmt.Sprint("hash", n))
+				_, err := tx.People().InsertKey(ctx, k, fmt.Sprint("hash", n))
 				return err
 			})
 		}
@@ -87,7 +87,7 @@ func TestEndedKeysAreBounded(t *testing.T) {
 			var got []string
 			if err := st.Read(ctx, func(tx *store.Tx) error {
 				got = nil
-				keys, _, err := tx.Keys(ctx, account, store.KeyFilter{}, store.Page{Limit: 100, Asc: true})
+				keys, _, err := tx.People().Keys(ctx, account, store.KeyFilter{}, store.Page{Limit: 100, Asc: true})
 				for _, k := range keys {
 					got = append(got, k.Name)
 				}
@@ -136,26 +136,26 @@ func TestOldVersionsAreDropped(t *testing.T) {
 		ctx := context.Background()
 		a := storetest.Account(t, st, 0)
 		err := st.Write(ctx, func(tx *store.Tx) error {
-			space, err := tx.InsertSpace(ctx, stoa.Space{AccountID: a.ID, Name: "s"})
+			space, err := tx.Setup().InsertSpace(ctx, stoa.Space{AccountID: a.ID, Name: "s"})
 			if err != nil {
 				return err
 			}
-			agent, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", AgentSettings: stoa.AgentSettings{Instructions: "1", DriveAccess: stoa.DriveReadOnly}})
+			agent, err := tx.Setup().InsertAgent(ctx, stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", AgentSettings: stoa.AgentSettings{Instructions: "1", DriveAccess: stoa.DriveReadOnly}})
 			if err != nil {
 				return err
 			}
 			for n := 2; n <= 5; n++ {
-				if _, err := tx.EditAgent(ctx, a.ID, agent.ID, func(e *stoa.Agent) error { e.Instructions = fmt.Sprint(n); return nil }); err != nil {
+				if _, err := tx.Setup().EditAgent(ctx, a.ID, agent.ID, func(e *stoa.Agent) error { e.Instructions = fmt.Sprint(n); return nil }); err != nil {
 					return err
 				}
 			}
 			for pinned, want := range map[int64]string{1: "4", 4: "4", 5: "5"} {
-				v, err := tx.PinnedVersion(ctx, a.ID, agent.ID, pinned)
+				v, err := tx.Setup().PinnedVersion(ctx, a.ID, agent.ID, pinned)
 				if err != nil || v.Instructions != want {
 					t.Errorf("a session with version %d goes on with %q (%v), want %q", pinned, v.Instructions, err, want)
 				}
 			}
-			if _, err := tx.AgentVersion(ctx, a.ID, agent.ID, 3); stoa.CodeOf(err) != stoa.CodeNotFound {
+			if _, err := tx.Setup().AgentVersion(ctx, a.ID, agent.ID, 3); stoa.CodeOf(err) != stoa.CodeNotFound {
 				t.Errorf("version 3 is still there: %v", err)
 			}
 			return nil

@@ -60,13 +60,13 @@ func TestReceiptsComeBackAsWritten(t *testing.T) {
 		var at time.Time
 		write(t, st, func(tx *store.Tx) error {
 			at = tx.Now
-			_, err := tx.InsertCharges(ctx, written)
+			_, err := tx.Books().InsertCharges(ctx, written)
 			return err
 		})
 		for _, want := range written {
 			want.CreatedAt = at
 			read(t, st, func(tx *store.Tx) error {
-				got, err := tx.Receipt(ctx, account, want.ID)
+				got, err := tx.Books().Receipt(ctx, account, want.ID)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("a receipt (-written +read):\n%s", diff)
 				}
@@ -75,7 +75,7 @@ func TestReceiptsComeBackAsWritten(t *testing.T) {
 		}
 		// A page reads all of its rows into one receipt.
 		read(t, st, func(tx *store.Tx) error {
-			list, _, err := tx.Receipts(ctx, account, store.ReceiptFilter{}, store.Page{Limit: 100})
+			list, _, err := tx.Books().Receipts(ctx, account, store.ReceiptFilter{}, store.Page{Limit: 100})
 			seen := map[string]store.Receipt{}
 			for _, r := range list {
 				seen[r.ID] = r

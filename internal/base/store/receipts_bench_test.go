@@ -26,7 +26,7 @@ func BenchmarkReceipts(b *testing.B) {
 			receipts[i].LeaseID, receipts[i].NodeID = "lea_1", st.Node()
 		}
 		if err := st.Write(context.Background(), func(tx *store.Tx) error {
-			inserted, err := tx.InsertCharges(context.Background(), receipts)
+			inserted, err := tx.Books().InsertCharges(context.Background(), receipts)
 			if err == nil && len(inserted) != rows {
 				err = fmt.Errorf("%d of %d charges were inserted", len(inserted), rows)
 			}
@@ -48,7 +48,7 @@ func BenchmarkReceipts(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			read(b, st, func(tx *store.Tx) error {
-				list, _, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{}, store.Page{Limit: 100})
+				list, _, err := tx.Books().Receipts(ctx, a.ID, store.ReceiptFilter{}, store.Page{Limit: 100})
 				if err == nil && len(list) != 100 {
 					err = fmt.Errorf("the page has %d receipts", len(list))
 				}

@@ -116,7 +116,7 @@ var insertRequest = func() (texts [len(insertSizes)]string) {
 // requestClock advances the clock of the request log by n microseconds and returns its
 // time: the present, or later if earlier rows are from then. The clock is locked until the
 // commit, so that rows are committed in the order of their times.
-func (tx *Tx) requestClock(ctx context.Context, n int) (at int64, err error) {
+func (tx Operations) requestClock(ctx context.Context, n int) (at int64, err error) {
 	now := db.Micros(tx.Now)
 	_, err = tx.Get(ctx, `INSERT INTO request_clock (id, at) VALUES (1, $1)
 		ON CONFLICT (id) DO UPDATE SET at = CASE WHEN request_clock.at < $2 THEN excluded.at ELSE request_clock.at + $3 END RETURNING at`,
@@ -128,7 +128,7 @@ func (tx *Tx) requestClock(ctx context.Context, n int) (at int64, err error) {
 // of their accounts that has more than most; 0 means no limit. At most a tenth of most are of
 // refused requests. scratch is memory for the
 // arguments that is used again.
-func (tx *Tx) InsertRequests(ctx context.Context, rows []stoa.Request, most int, scratch *[]any) error {
+func (tx Operations) InsertRequests(ctx context.Context, rows []stoa.Request, most int, scratch *[]any) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (tx *Tx) InsertRequests(ctx context.Context, rows []stoa.Request, most int,
 // boundRequests counts rows that were added to an account's and removes the oldest refused
 // ones and then the oldest beyond most: all of them, or twice as many as were added and 200
 // more.
-func (tx *Tx) boundRequests(ctx context.Context, accountID string, added, refused int64, most int) error {
+func (tx Operations) boundRequests(ctx context.Context, accountID string, added, refused int64, most int) error {
 	var kept int64
 	if _, err := tx.Get(ctx, `INSERT INTO request_counts (account_id, kept) VALUES ($1, $2)
 		ON CONFLICT (account_id) DO UPDATE SET kept = request_counts.kept + excluded.kept RETURNING kept`, []any{accountID, added}, &kept); err != nil {
@@ -188,12 +188,12 @@ func (tx *Tx) boundRequests(ctx context.Context, accountID string, added, refuse
 }
 
 // trimRequests removes an account's n oldest rows.
-func (tx *Tx) trimRequests(ctx context.Context, accountID string, n int64) (int64, error) {
+func (tx Operations) trimRequests(ctx context.Context, accountID string, n int64) (int64, error) {
 	return tx.removeRequests(ctx, accountID, `account_id = $1 ORDER BY created_at, id LIMIT $2`, accountID, n)
 }
 
 // removeRequests removes the rows of an account that a condition selects.
-func (tx *Tx) removeRequests(ctx context.Context, accountID, where string, args ...any) (int64, error) {
+func (tx Operations) removeRequests(ctx context.Context, accountID, where string, args ...any) (int64, error) {
 	gone, err := tx.Exec(ctx, `DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE `+where+`)`, args...)
 	if err != nil || gone == 0 {
 		return 0, err
@@ -204,15 +204,15 @@ func (tx *Tx) removeRequests(ctx context.Context, accountID, where string, args 
 
 // HasRequest reports whether the request log has a row of any account with that id. It is
 // only for the log, which must check whether a batch was committed.
-func (tx *Tx) HasRequest(ctx context.Context, id string) (found bool, err error) {
+func (tx Operations) HasRequest(ctx context.Context, id string) (found bool, err error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM requests WHERE id = $1`, []any{id}, &one)
 }
 
 // Request returns an account's row with that id, or CodeNotFound. For an operator, who
 // reads the rows of all accounts, accountID is empty.
-func (tx *Tx) Request(ctx context.Context, accountID, id string) (RequestRow, error) {
-	r, found, err := first(ctx, tx, scanRequest, `SELECT `+requestColumns+` FROM requests WHERE id = $1 AND (account_id = $2 OR $2 = '')`, id, accountID)
+func (tx Operations) Request(ctx context.Context, accountID, id string) (RequestRow, error) {
+	r, found, err := first(ctx, tx.Tx, scanRequest, `SELECT `+requestColumns+` FROM requests WHERE id = $1 AND (account_id = $2 OR $2 = '')`, id, accountID)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeNotFound, "There is no request %q in the log. A request is in it a second after its end, and until it is too old.", id)
 	}
@@ -232,8 +232,8 @@ type RequestFilter struct {
 // account those of all, and returns the cursor of the next page, or the zero cursor. With a
 // filter other than by time a page may be short or empty although there is a next one: it
 // reads at most 2,000 rows.
-func (tx *Tx) Requests(ctx context.Context, accountID string, f RequestFilter, p Page) ([]RequestRow, Cursor, error) {
-	return filteredPage(ctx, tx, p, requestsOf(accountID, f), scanRequest, func(r RequestRow) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
+func (tx Operations) Requests(ctx context.Context, accountID string, f RequestFilter, p Page) ([]RequestRow, Cursor, error) {
+	return filteredPage(ctx, tx.Tx, p, requestsOf(accountID, f), scanRequest, func(r RequestRow) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
 		`SELECT `+requestColumns+` FROM (`, `) r`)
 }
 
@@ -268,7 +268,7 @@ func requestsOf(accountID string, f RequestFilter) filtered {
 
 // NewestRequest returns the position after the newest row of an account, or without an
 // account of all. Rows that are written later come after it.
-func (tx *Tx) NewestRequest(ctx context.Context, accountID string) (Cursor, error) {
+func (tx Operations) NewestRequest(ctx context.Context, accountID string) (Cursor, error) {
 	where, args := "1 = 1", []any(nil)
 	if accountID != "" {
 		where, args = "account_id = $1", []any{accountID}
@@ -303,7 +303,7 @@ func (d *Dropped) Add(more Dropped) {
 }
 
 // AddDropped notes requests of an account that the log does not have.
-func (tx *Tx) AddDropped(ctx context.Context, accountID string, d Dropped) error {
+func (tx Operations) AddDropped(ctx context.Context, accountID string, d Dropped) error {
 	_, err := tx.Exec(ctx, `INSERT INTO request_drops (account_id, dropped, first_at, last_at) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (account_id) DO UPDATE SET dropped = request_drops.dropped + excluded.dropped, last_at = excluded.last_at`,
 		accountID, d.Count, db.Micros(d.First), db.Micros(d.Last))
@@ -311,7 +311,7 @@ func (tx *Tx) AddDropped(ctx context.Context, accountID string, d Dropped) error
 }
 
 // Dropped returns the missing requests of an account, or without an account of all.
-func (tx *Tx) Dropped(ctx context.Context, accountID string) (Dropped, error) {
+func (tx Operations) Dropped(ctx context.Context, accountID string) (Dropped, error) {
 	query, args := `SELECT dropped, first_at, last_at FROM request_drops WHERE account_id = $1`, []any{accountID}
 	if accountID == "" {
 		query, args = `SELECT CAST(COALESCE(SUM(dropped), 0) AS BIGINT), COALESCE(MIN(first_at), 0), COALESCE(MAX(last_at), 0) FROM request_drops`, nil
@@ -326,7 +326,7 @@ func (tx *Tx) Dropped(ctx context.Context, accountID string) (Dropped, error) {
 // PurgeRequests removes up to limit rows of the request log that were written before that
 // time, the oldest first, and the counts of requests that were dropped before it. It
 // returns the number of removed rows.
-func (tx *Tx) PurgeRequests(ctx context.Context, before time.Time, limit int) (int64, error) {
+func (tx Operations) PurgeRequests(ctx context.Context, before time.Time, limit int) (int64, error) {
 	if _, err := tx.requestClock(ctx, 0); err != nil { // otherwise it could deadlock with a writer of rows
 		return 0, err
 	}
@@ -355,13 +355,13 @@ func (tx *Tx) PurgeRequests(ctx context.Context, before time.Time, limit int) (i
 
 // AccountsWithRequests lists accounts that have more rows in the request log than
 // most, by id and after the given one.
-func (tx *Tx) AccountsWithRequests(ctx context.Context, most int, after string, limit int) ([]string, error) {
+func (tx Operations) AccountsWithRequests(ctx context.Context, most int, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT account_id FROM request_counts WHERE account_id > $1 AND kept > $2 ORDER BY account_id LIMIT $3`, after, most, limit)
 }
 
 // PurgeRequestsBeyond removes up to limit of an account's rows in the request log, the
 // oldest first, while there are more than most. It returns their number.
-func (tx *Tx) PurgeRequestsBeyond(ctx context.Context, accountID string, most, limit int) (int64, error) {
+func (tx Operations) PurgeRequestsBeyond(ctx context.Context, accountID string, most, limit int) (int64, error) {
 	if _, err := tx.requestClock(ctx, 0); err != nil {
 		return 0, err
 	}

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A RecentCall has the columns that [Tx.RecentCalls] reads from the request log.
+// A RecentCall has the columns that [Operations.RecentCalls] reads from the request log.
 type RecentCall struct {
 	ID, Provider, Model string // Model: the one that served, else the requested one
 	Status              int
@@ -20,7 +20,7 @@ type RecentCall struct {
 
 // RecentCalls passes the latest rows of the request log, of all accounts, that were
 // written since that time to each: at most most, newest first. It is for operators.
-func (tx *Tx) RecentCalls(ctx context.Context, since time.Time, most int, each func(RecentCall)) error {
+func (tx Operations) RecentCalls(ctx context.Context, since time.Time, most int, each func(RecentCall)) error {
 	return tx.Query(ctx, func(rows *sql.Rows) error {
 		var c RecentCall
 		var asked string

@@ -54,11 +54,11 @@ func quantile(micros []int64, q float64) (time.Duration, bool) {
 	return time.Duration(micros[max(rank, 0)]) * time.Microsecond, true
 }
 
-// SumRequests sums the rows of [Tx.Requests], all together and by groups in order: of a
+// SumRequests sums the rows of [Operations.Requests], all together and by groups in order: of a
 // dimension, which may be empty, and of the interval that interval returns for a time, if it is
 // not nil. It reads the newest 200,000 rows; complete reports whether these are all. More than
 // 10,000 groups are CodeInvalidValue.
-func (tx *Tx) SumRequests(ctx context.Context, accountID string, f RequestFilter, dimension string, interval func(time.Time) time.Time) (all RequestSums, groups []*RequestSums, complete bool, err error) {
+func (tx Operations) SumRequests(ctx context.Context, accountID string, f RequestFilter, dimension string, interval func(time.Time) time.Time) (all RequestSums, groups []*RequestSums, complete bool, err error) {
 	type key struct {
 		from  time.Time
 		value string

@@ -27,7 +27,7 @@ func TestRowsAreSeenInTheirOrder(t *testing.T) {
 					for range rows {
 						batch = append(batch, stoa.Request{ID: stoa.NewID("req"), AccountID: "acc_a", Status: 200})
 					}
-					if err := st.Write(ctx, func(tx *store.Tx) error { return tx.InsertRequests(ctx, batch, 0, &scratch) }); err != nil {
+					if err := st.Write(ctx, func(tx *store.Tx) error { return tx.Operations().InsertRequests(ctx, batch, 0, &scratch) }); err != nil {
 						t.Error(err)
 						return
 					}
@@ -40,7 +40,7 @@ func TestRowsAreSeenInTheirOrder(t *testing.T) {
 		var cursor store.Cursor
 		follow := func() {
 			read(t, st, func(tx *store.Tx) error {
-				list, next, err := tx.Requests(ctx, "acc_a", store.RequestFilter{}, store.Page{Limit: 20, Asc: true, After: cursor})
+				list, next, err := tx.Operations().Requests(ctx, "acc_a", store.RequestFilter{}, store.Page{Limit: 20, Asc: true, After: cursor})
 				if err != nil {
 					return err
 				}
@@ -51,7 +51,7 @@ func TestRowsAreSeenInTheirOrder(t *testing.T) {
 					seen[r.ID] = true
 				}
 				if next == (store.Cursor{}) {
-					next, err = tx.NewestRequest(ctx, "acc_a")
+					next, err = tx.Operations().NewestRequest(ctx, "acc_a")
 				}
 				cursor = next
 				return err
@@ -83,11 +83,11 @@ func TestRowsGoOnAfterAClockThatWasAhead(t *testing.T) {
 	for i, id := range []string{"req_a", "req_b"} {
 		write(t, st, func(tx *store.Tx) error {
 			tx.Now = tx.Now.Add(-time.Duration(i) * time.Hour)
-			return tx.InsertRequests(ctx, []stoa.Request{{ID: id, AccountID: "acc_a"}}, 0, &scratch)
+			return tx.Operations().InsertRequests(ctx, []stoa.Request{{ID: id, AccountID: "acc_a"}}, 0, &scratch)
 		})
 	}
 	read(t, st, func(tx *store.Tx) error {
-		list, _, err := tx.Requests(ctx, "acc_a", store.RequestFilter{}, store.Page{})
+		list, _, err := tx.Operations().Requests(ctx, "acc_a", store.RequestFilter{}, store.Page{})
 		if err == nil && (len(list) != 2 || list[0].ID != "req_b") {
 			t.Errorf("%+v", list)
 		}

@@ -9,7 +9,7 @@ import (
 
 // InsertResultImages stores the images in the result of a call, and deletes those of earlier
 // turns, which no request reads any more. It returns their places.
-func (tx *Tx) InsertResultImages(ctx context.Context, c stoa.ExternalCall, images []*stoa.Media) (stored []stoa.ResultImage, err error) {
+func (tx Work) InsertResultImages(ctx context.Context, c stoa.ExternalCall, images []*stoa.Media) (stored []stoa.ResultImage, err error) {
 	if len(images) == 0 {
 		return nil, nil
 	}
@@ -29,7 +29,7 @@ func (tx *Tx) InsertResultImages(ctx context.Context, c stoa.ExternalCall, image
 }
 
 // resultImages adds the images of a turn's results to its steps, without their content.
-func (tx *Tx) resultImages(ctx context.Context, sessionID string, turn int64, steps []stoa.Step) error {
+func (tx Work) resultImages(ctx context.Context, sessionID string, turn int64, steps []stoa.Step) error {
 	return tx.Query(ctx, func(rows *sql.Rows) error {
 		var s stoa.ResultImage
 		if err := rows.Scan(&s.Step, &s.Place, &s.Number, &s.Type, &s.Width, &s.Height, &s.Bytes); err != nil {
@@ -49,7 +49,7 @@ func (tx *Tx) resultImages(ctx context.Context, sessionID string, turn int64, st
 const maxResultImages = 1000
 
 // ResultImage returns an image in base64; empty if it no longer exists.
-func (tx *Tx) ResultImage(ctx context.Context, sessionID string, turn int64, s stoa.ResultImage) (content string, err error) {
+func (tx Work) ResultImage(ctx context.Context, sessionID string, turn int64, s stoa.ResultImage) (content string, err error) {
 	_, err = tx.Get(ctx, `SELECT content FROM result_images WHERE session_id = $1 AND turn = $2 AND step = $3 AND place = $4 AND number = $5`,
 		[]any{sessionID, turn, s.Step, s.Place, s.Number}, &content)
 	return content, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
@@ -142,3 +143,15 @@ func insertRows(into string, rows, width int) string {
 	}
 	return b.String()
 }
+
+func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {
+	return list(ctx, tx, scanText, query, args...)
+}
+
+func jsonText[T any](v T) (string, error) {
+	b, err := jsonx.Marshal(v)
+	return string(b), err
+}
+
+// dayOf returns the days since 1970, in UTC.
+func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }

@@ -128,7 +128,7 @@ const (
 
 // Names returns the names of objects of an account by their ids. Ids that are empty or unknown
 // are absent. For operators, who read objects of all accounts, accountID is empty.
-func (tx *Tx) Names(ctx context.Context, accountID, kind string, ids []string) (map[string]string, error) {
+func (tx Work) Names(ctx context.Context, accountID, kind string, ids []string) (map[string]string, error) {
 	const most = 512
 	names := map[string]string{}
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })

@@ -18,11 +18,11 @@ func newAgents(t *testing.T, st *store.Store, accountID string, names ...string)
 	t.Helper()
 	write(t, st, func(tx *store.Tx) error {
 		ids = nil
-		space, err := tx.InsertSpace(ctx, stoa.Space{AccountID: accountID, Name: "s"})
+		space, err := tx.Setup().InsertSpace(ctx, stoa.Space{AccountID: accountID, Name: "s"})
 		for _, name := range names {
 			var a stoa.Agent
 			if err == nil {
-				a, err = tx.InsertAgent(ctx, stoa.Agent{AccountID: accountID, SpaceID: space.ID, Name: name, AgentSettings: stoa.AgentSettings{Instructions: "i", DriveAccess: stoa.DriveReadOnly}})
+				a, err = tx.Setup().InsertAgent(ctx, stoa.Agent{AccountID: accountID, SpaceID: space.ID, Name: name, AgentSettings: stoa.AgentSettings{Instructions: "i", DriveAccess: stoa.DriveReadOnly}})
 			}
 			ids = append(ids, a.ID)
 		}
@@ -39,7 +39,7 @@ func agentsWith(t *testing.T, st *store.Store, accountID, text string) (names []
 		var list []stoa.Agent
 		var next store.Cursor
 		read(t, st, func(tx *store.Tx) (err error) {
-			list, next, err = tx.Agents(ctx, accountID, store.AgentFilter{Text: text}, p)
+			list, next, err = tx.Setup().Agents(ctx, accountID, store.AgentFilter{Text: text}, p)
 			return err
 		})
 		for _, a := range list {
@@ -85,13 +85,13 @@ func TestASearchFindsAnyRow(t *testing.T) {
 		newAgents(t, st, a.ID, names...)
 		write(t, st, func(tx *store.Tx) error {
 			for i := range accounts {
-				if _, err := tx.InsertAccount(ctx, stoa.Account{Name: fmt.Sprintf("Customer %04d", i), Email: fmt.Sprintf("c%d@example.com", i), Plan: "free"}); err != nil {
+				if _, err := tx.Books().InsertAccount(ctx, stoa.Account{Name: fmt.Sprintf("Customer %04d", i), Email: fmt.Sprintf("c%d@example.com", i), Plan: "free"}); err != nil {
 					return err
 				}
 			}
 			for i := range keys {
 				tx.Now = tx.Now.Add(time.Millisecond)
-				if _, err := tx.InsertKey(ctx, stoa.Key{AccountID: a.ID, Name: fmt.Sprintf("Key %04d", i), Hint: "h", Scopes: []string{"*"}}, fmt.Sprint("hash", i)); err != nil {
+				if _, err := tx.People().InsertKey(ctx, stoa.Key{AccountID: a.ID, Name: fmt.Sprintf("Key %04d", i), Hint: "h", Scopes: []string{"*"}}, fmt.Sprint("hash", i)); err != nil {
 					return err
 				}
 			}
@@ -107,7 +107,7 @@ func TestASearchFindsAnyRow(t *testing.T) {
 		}
 		for _, i := range []int{0, 500, accounts - 1} {
 			read(t, st, func(tx *store.Tx) error {
-				list, next, err := tx.Accounts(ctx, store.AccountFilter{Text: fmt.Sprintf("customer %04d", i)}, store.Page{Limit: 1})
+				list, next, err := tx.Books().Accounts(ctx, store.AccountFilter{Text: fmt.Sprintf("customer %04d", i)}, store.Page{Limit: 1})
 				if len(list) != 1 || list[0].Email != fmt.Sprintf("c%d@example.com", i) || next != (store.Cursor{}) {
 					t.Errorf("account %d: %+v, then %v", i, list, next)
 				}
@@ -119,7 +119,7 @@ func TestASearchFindsAnyRow(t *testing.T) {
 			var list []stoa.Key
 			var next store.Cursor
 			read(t, st, func(tx *store.Tx) (err error) {
-				list, next, err = tx.Keys(ctx, a.ID, store.KeyFilter{Text: "key 2"}, p)
+				list, next, err = tx.People().Keys(ctx, a.ID, store.KeyFilter{Text: "key 2"}, p)
 				return err
 			})
 			for _, k := range list {
@@ -162,7 +162,7 @@ func TestSumsAreThoseOfTheFilteredRows(t *testing.T) {
 			{To: time.Unix(1, 0)},
 		} {
 			read(t, st, func(tx *store.Tx) error {
-				list, _, err := tx.Receipts(ctx, a.ID, f, store.Page{Limit: 1000})
+				list, _, err := tx.Books().Receipts(ctx, a.ID, f, store.Page{Limit: 1000})
 				if err != nil {
 					return err
 				}
@@ -170,12 +170,12 @@ func TestSumsAreThoseOfTheFilteredRows(t *testing.T) {
 				for _, r := range list {
 					want.Calls, want.Amount, want.Usage.InputTokens = want.Calls+1, want.Amount+r.Amount, want.Usage.InputTokens+r.Usage.InputTokens
 				}
-				got, err := tx.SumReceipts(ctx, a.ID, f)
+				got, err := tx.Books().SumReceipts(ctx, a.ID, f)
 				if got.Calls != want.Calls || got.Amount != want.Amount || got.Usage.InputTokens != want.Usage.InputTokens {
 					t.Errorf("%+v: %d calls, %d, want %d, %d", f, got.Calls, got.Amount, want.Calls, want.Amount)
 				}
 				if f == (store.ReceiptFilter{}) {
-					calls, charged, _, err := tx.ChargeTotals(ctx, a.ID)
+					calls, charged, _, err := tx.Books().ChargeTotals(ctx, a.ID)
 					if calls != got.Calls || charged != got.Amount || calls != 200 {
 						t.Errorf("the books have %d calls and %d, the sums %d and %d", calls, charged, got.Calls, got.Amount)
 					}
@@ -210,12 +210,12 @@ func TestRequestsAreSummedByGroupAndTime(t *testing.T) {
 				if i >= 190 {
 					r.AccountID = other.ID
 				}
-				return tx.InsertRequests(ctx, []stoa.Request{r}, 0, &scratch)
+				return tx.Operations().InsertRequests(ctx, []stoa.Request{r}, 0, &scratch)
 			})
 		}
 		hour := func(at time.Time) time.Time { return at.Truncate(time.Hour) }
 		read(t, st, func(tx *store.Tx) error {
-			all, groups, complete, err := tx.SumRequests(ctx, a.ID, store.RequestFilter{}, "model", hour)
+			all, groups, complete, err := tx.Operations().SumRequests(ctx, a.ID, store.RequestFilter{}, "model", hour)
 			if err != nil {
 				return err
 			}
@@ -240,7 +240,7 @@ func TestRequestsAreSummedByGroupAndTime(t *testing.T) {
 			if len(groups) != 4*3 || sums.Requests != all.Requests || sums.Errors != all.Errors || sums.Amount != all.Amount {
 				t.Errorf("%d groups have %d requests, %d errors and %d credits", len(groups), sums.Requests, sums.Errors, sums.Amount)
 			}
-			all, groups, _, err = tx.SumRequests(ctx, a.ID, store.RequestFilter{KeyID: "key_1", MinStatus: 400, MaxStatus: 499, From: start.Add(100 * time.Minute)}, "", nil)
+			all, groups, _, err = tx.Operations().SumRequests(ctx, a.ID, store.RequestFilter{KeyID: "key_1", MinStatus: 400, MaxStatus: 499, From: start.Add(100 * time.Minute)}, "", nil)
 			if all.Requests != 9 || all.Errors != 9 || len(groups) != 0 {
 				t.Errorf("of a key: %+v", all)
 			}
@@ -250,7 +250,7 @@ func TestRequestsAreSummedByGroupAndTime(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			all, groups, _, err = tx.SumRequests(ctx, "", store.RequestFilter{}, store.ByAccount, nil)
+			all, groups, _, err = tx.Operations().SumRequests(ctx, "", store.RequestFilter{}, store.ByAccount, nil)
 			if all.Requests != 200 || len(groups) != 2 || groups[0].Requests+groups[1].Requests != 200 {
 				t.Errorf("of all accounts: %+v", all)
 			}
@@ -265,24 +265,24 @@ func TestNamesAreThoseOfTheAccount(t *testing.T) {
 		st := database.Open()
 		a, other := storetest.Account(t, st, 0), storetest.Account(t, st, 0)
 		mine, theirs := newAgents(t, st, a.ID, "mine", "deleted"), newAgents(t, st, other.ID, "theirs")
-		write(t, st, func(tx *store.Tx) error { return tx.HideAgent(ctx, a.ID, mine[1]) })
+		write(t, st, func(tx *store.Tx) error { return tx.Setup().HideAgent(ctx, a.ID, mine[1]) })
 		read(t, st, func(tx *store.Tx) error {
 			ids := []string{mine[0], "", mine[1], theirs[0], "agt_none", mine[0]}
-			names, err := tx.Names(ctx, a.ID, store.NamedAgents, ids)
+			names, err := tx.Work().Names(ctx, a.ID, store.NamedAgents, ids)
 			if fmt.Sprint(names) != fmt.Sprint(map[string]string{mine[0]: "mine", mine[1]: "deleted"}) {
 				t.Errorf("the names are %v", names)
 			}
 			if err != nil {
 				return err
 			}
-			names, err = tx.Names(ctx, "", store.NamedAgents, ids)
+			names, err = tx.Work().Names(ctx, "", store.NamedAgents, ids)
 			if len(names) != 3 {
 				t.Errorf("an operator sees %v", names)
 			}
 			if err != nil {
 				return err
 			}
-			names, err = tx.Names(ctx, a.ID, store.NamedAccounts, []string{a.ID, other.ID})
+			names, err = tx.Work().Names(ctx, a.ID, store.NamedAccounts, []string{a.ID, other.ID})
 			if len(names) != 1 || names[a.ID] != a.Name {
 				t.Errorf("the accounts are %v", names)
 			}
@@ -306,7 +306,7 @@ func TestListsAreSortedByName(t *testing.T) {
 				for p := (store.Page{Limit: 2, Asc: asc, ByName: true}); len(got) < 10; {
 					var list []stoa.Agent
 					read(t, st, func(tx *store.Tx) (err error) {
-						list, p.After, err = tx.Agents(ctx, a.ID, f, p)
+						list, p.After, err = tx.Setup().Agents(ctx, a.ID, f, p)
 						return err
 					})
 					for _, one := range list {
@@ -329,7 +329,7 @@ func TestListsAreSortedByName(t *testing.T) {
 			var got []string
 			p := store.Page{Limit: 1, Asc: true, ByName: true}
 			for range 2 {
-				list, next, err := tx.Accounts(ctx, store.AccountFilter{}, p)
+				list, next, err := tx.Books().Accounts(ctx, store.AccountFilter{}, p)
 				if err != nil {
 					return err
 				}

@@ -14,7 +14,7 @@ const MaxSecrets = 500
 var secrets = newTable[Secret]("secrets")
 
 // InsertSecret adds a secret, whose value is sealed. Times are set.
-func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
+func (tx Setup) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
 	if err := tx.within(ctx, MaxSecrets, "", s.AccountID, s.AccountID, "secrets in this account", `secrets WHERE account_id = $2 AND deleted_at = 0`); err != nil {
 		return s, err
 	}
@@ -24,22 +24,22 @@ func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
 		}
 	}
 	s.CreatedAt, s.UpdatedAt = tx.Now, tx.Now
-	_, err := secrets.insert(ctx, tx, &s, "")
+	_, err := secrets.insert(ctx, tx.Tx, &s, "")
 	return s, err
 }
 
 // Secret returns an account's secret, or CodeSecretNotFound.
-func (tx *Tx) Secret(ctx context.Context, accountID, id string) (Secret, error) {
+func (tx Setup) Secret(ctx context.Context, accountID, id string) (Secret, error) {
 	return tx.secret(ctx, accountID, id, "")
 }
 
-// SecretForShare is [Tx.Secret], and keeps the secret from being changed or deleted
+// SecretForShare is [Setup.Secret], and keeps the secret from being changed or deleted
 // until the commit.
-func (tx *Tx) SecretForShare(ctx context.Context, accountID, id string) (Secret, error) {
+func (tx Setup) SecretForShare(ctx context.Context, accountID, id string) (Secret, error) {
 	return tx.secret(ctx, accountID, id, tx.ForShare())
 }
 
-func (tx *Tx) secret(ctx context.Context, accountID, id, lock string) (Secret, error) {
+func (tx Setup) secret(ctx context.Context, accountID, id, lock string) (Secret, error) {
 	s, err := tx.anySecret(ctx, accountID, id, lock)
 	if err == nil && !s.DeletedAt.IsZero() {
 		err = noSecret()
@@ -52,23 +52,23 @@ func noSecret() error {
 }
 
 // AnySecret returns an account's secret, also one that is deleted while calls name it.
-func (tx *Tx) AnySecret(ctx context.Context, accountID, id string) (Secret, error) {
+func (tx Setup) AnySecret(ctx context.Context, accountID, id string) (Secret, error) {
 	return tx.anySecret(ctx, accountID, id, "")
 }
 
-func (tx *Tx) anySecret(ctx context.Context, accountID, id, lock string) (Secret, error) {
-	return secrets.one(ctx, tx, noSecret(), `account_id = $1 AND id = $2`+lock, accountID, id)
+func (tx Setup) anySecret(ctx context.Context, accountID, id, lock string) (Secret, error) {
+	return secrets.one(ctx, tx.Tx, noSecret(), `account_id = $1 AND id = $2`+lock, accountID, id)
 }
 
 // Secrets lists an account's secrets; a text in the name, the origin or the id narrows it (see
-// [Tx.Agents]).
-func (tx *Tx) Secrets(ctx context.Context, accountID, text string, p Page) ([]Secret, Cursor, error) {
-	return secrets.search(ctx, tx, p, filtered{from: `FROM secrets WHERE account_id = $1 AND deleted_at = 0`, args: []any{accountID}, search: textSearch{text, []string{"name", "origin", "id"}}})
+// [Setup.Agents]).
+func (tx Setup) Secrets(ctx context.Context, accountID, text string, p Page) ([]Secret, Cursor, error) {
+	return secrets.search(ctx, tx.Tx, p, filtered{from: `FROM secrets WHERE account_id = $1 AND deleted_at = 0`, args: []any{accountID}, search: textSearch{text, []string{"name", "origin", "id"}}})
 }
 
 // SetSecret lets fn set a new value of a secret. The secret is locked while fn runs, and
 // already has its next version.
-func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secret) error) (Secret, error) {
+func (tx Setup) SetSecret(ctx context.Context, accountID, id string, fn func(*Secret) error) (Secret, error) {
 	s, err := tx.secret(ctx, accountID, id, tx.ForUpdate())
 	if err != nil {
 		return s, err
@@ -78,15 +78,15 @@ func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secr
 	if err := fn(&s); err != nil {
 		return s, err
 	}
-	err = secrets.update(ctx, tx, accountID, id, &s)
+	err = secrets.update(ctx, tx.Tx, accountID, id, &s)
 	return s, err
 }
 
 // DeleteSecret removes a secret that no connection uses. It fails with CodeSecretNotFound
 // if neither the secret nor its remainder exists. The value is removed immediately. The
-// rest of the row stays while calls name it, see [Tx.PurgeSecrets]: a call names the secret
+// rest of the row stays while calls name it, see [Setup.PurgeSecrets]: a call names the secret
 // of its newest request, and its readers must be able to look it up.
-func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
+func (tx Setup) DeleteSecret(ctx context.Context, accountID, id string) error {
 	if s, err := tx.anySecret(ctx, accountID, id, tx.ForUpdate()); err != nil || !s.DeletedAt.IsZero() {
 		return err
 	}
@@ -102,7 +102,7 @@ func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
 
 // wipeSecrets removes secrets of an account; of those that calls name it removes only the
 // value.
-func (tx *Tx) wipeSecrets(ctx context.Context, which string, args ...any) error {
+func (tx Setup) wipeSecrets(ctx context.Context, which string, args ...any) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM secrets WHERE account_id = $1 AND `+which+` AND deleted_at = 0 AND NOT EXISTS (SELECT 1 FROM tool_calls c
 		WHERE c.account_id = secrets.account_id AND c.secret_id = secrets.id AND c.secret_id <> '')`, args...); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (tx *Tx) wipeSecrets(ctx context.Context, which string, args ...any) error 
 
 // PurgeSecrets removes up to limit rows of deleted secrets that no call names any more. It
 // returns their number.
-func (tx *Tx) PurgeSecrets(ctx context.Context, limit int) (int64, error) {
+func (tx Setup) PurgeSecrets(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM secrets WHERE id IN (SELECT s.id FROM secrets s WHERE s.deleted_at > 0 AND NOT EXISTS (SELECT 1 FROM tool_calls c
 		WHERE c.account_id = s.account_id AND c.secret_id = s.id AND c.secret_id <> '') ORDER BY s.deleted_at, s.id LIMIT $1)`, limit)
 }
@@ -127,7 +127,7 @@ type SecretUser struct {
 
 // SecretUsers returns at most limit connections that use a secret: first those that send
 // it.
-func (tx *Tx) SecretUsers(ctx context.Context, accountID, id string, limit int) ([]SecretUser, error) {
+func (tx Setup) SecretUsers(ctx context.Context, accountID, id string, limit int) ([]SecretUser, error) {
 	var all []SecretUser
 	for client, query := range []string{
 		`SELECT id FROM connections WHERE account_id = $1 AND secret_id = $2 AND secret_id <> '' ORDER BY id LIMIT $3`,
@@ -151,7 +151,7 @@ const usedExact = time.Minute
 func (s Secret) UsedLately(now time.Time) bool { return now.Sub(s.LastUsedAt) < usedExact }
 
 // UseSecret writes down that a secret is used now.
-func (tx *Tx) UseSecret(ctx context.Context, accountID, id string) error {
+func (tx Setup) UseSecret(ctx context.Context, accountID, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE secrets SET last_used_at = $3 WHERE account_id = $1 AND id = $2 AND last_used_at < $4`,
 		accountID, id, db.Micros(tx.Now), db.Micros(tx.Now.Add(-usedExact)))
 	return err

@@ -26,16 +26,16 @@ type SessionRow struct {
 	ReplyID  string    // the message with the newest finished answer
 	Timezone string    // in which the agent is told the time
 	// ContextFrom is the first turn that the prompts contain, without the first ContextSteps of
-	// its steps; 0 means all. Compacted is the newest turn with a [Compaction]. [Tx.SetContext]
+	// its steps; 0 means all. Compacted is the newest turn with a [Compaction]. [Work.SetContext]
 	// sets them.
 	ContextFrom, ContextSteps, Compacted int64
 	// Line is the line of visitors in which the session waits; empty if it waits for its
 	// owner. MaxSpend is the maximum spending of all turns together; 0 means no limit.
-	// [Tx.ServeVisitor] sets both.
+	// [Setup.ServeVisitor] sets both.
 	Line     string
 	MaxSpend stoa.Credits
-	// Config is the configuration of a draft. [Tx.InsertSession] stores it; only
-	// [Tx.SessionConfig] reads it.
+	// Config is the configuration of a draft. [Work.InsertSession] stores it; only
+	// [Work.SessionConfig] reads it.
 	Config stoa.AgentSettings
 }
 
@@ -92,7 +92,7 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 
 // InsertSession adds a session and its first turn. Ids must be set; times and
 // revision are. CodeConflict for an external id that is taken.
-func (tx *Tx) InsertSession(ctx context.Context, r *SessionRow) error {
+func (tx Work) InsertSession(ctx context.Context, r *SessionRow) error {
 	r.CreatedAt, r.UpdatedAt, r.Revision = tx.Now, tx.Now, 1
 	metadata, err := jsonText(r.Metadata)
 	withheld, draft := "", ""
@@ -127,8 +127,8 @@ func (tx *Tx) InsertSession(ctx context.Context, r *SessionRow) error {
 
 // Session returns a session of an account's agent, or CodeSessionNotFound if it does not
 // exist or its agent has been deleted. An empty agentID matches any agent.
-func (tx *Tx) Session(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
-	r, found, err := first(ctx, tx, scanSession, `SELECT `+sessionColumns+sessionFrom+`WHERE s.account_id = $1 AND s.id = $2 AND ($3 = '' OR s.agent_id = $3)`, accountID, id, agentID)
+func (tx Work) Session(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
+	r, found, err := first(ctx, tx.Tx, scanSession, `SELECT `+sessionColumns+sessionFrom+`WHERE s.account_id = $1 AND s.id = $2 AND ($3 = '' OR s.agent_id = $3)`, accountID, id, agentID)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
 	}
@@ -139,7 +139,7 @@ func (tx *Tx) Session(ctx context.Context, accountID, agentID, id string) (Sessi
 }
 
 // fillCalls reads the calls that a session waits for.
-func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
+func (tx Work) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 	if in := s.Pending; in != nil && in.OfTools() {
 		in.Calls, err = tx.inputCalls(ctx, *in)
 	}
@@ -147,10 +147,10 @@ func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 }
 
 // SessionConfig returns the configuration of a session: its draft or else the version that
-// it pinned (see [Tx.PinnedVersion]). Its limits and its time zone are those of the session.
-func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (stoa.AgentSettings, error) {
+// it pinned (see [Setup.PinnedVersion]). Its limits and its time zone are those of the session.
+func (tx Work) SessionConfig(ctx context.Context, r SessionRow) (stoa.AgentSettings, error) {
 	if !r.Draft {
-		v, err := tx.PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
+		v, err := tx.Setup().PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
 		return v.AgentSettings, err
 	}
 	var text string
@@ -165,9 +165,9 @@ func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (stoa.AgentSettin
 	return c, err
 }
 
-// LockSession is [Tx.Session], and locks the row until the commit. Every
+// LockSession is [Work.Session], and locks the row until the commit. Every
 // transaction that writes to a session must lock it first.
-func (tx *Tx) LockSession(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
+func (tx Work) LockSession(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
 	if lock := tx.ForUpdate(); lock != "" {
 		// A separate statement: PostgreSQL does not lock the nullable side of an outer
 		// join, and a locking join may pair a new row with an old turn.
@@ -180,15 +180,15 @@ func (tx *Tx) LockSession(ctx context.Context, accountID, agentID, id string) (S
 
 // SaveSession writes the columns of a session that can change, and its newest
 // turn. The row must be locked by this transaction.
-func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
+func (tx Work) SaveSession(ctx context.Context, r *SessionRow) error {
 	if err := tx.SaveSessionRow(ctx, r); err != nil {
 		return err
 	}
 	return tx.UpdateTurn(ctx, r.Turn)
 }
 
-// SaveSessionRow is like [Tx.SaveSession] for an unchanged turn.
-func (tx *Tx) SaveSessionRow(ctx context.Context, r *SessionRow) error {
+// SaveSessionRow is like [Work.SaveSession] for an unchanged turn.
+func (tx Work) SaveSessionRow(ctx context.Context, r *SessionRow) error {
 	r.Revision++
 	r.UpdatedAt = tx.Now
 	metadata, err := jsonText(r.Metadata)
@@ -211,25 +211,25 @@ func (tx *Tx) SaveSessionRow(ctx context.Context, r *SessionRow) error {
 }
 
 // SetContext sets the part of a session that its prompts contain.
-func (tx *Tx) SetContext(ctx context.Context, r *SessionRow) error {
+func (tx Work) SetContext(ctx context.Context, r *SessionRow) error {
 	return tx.Later(ctx, `UPDATE sessions SET context_from = $3, context_steps = $4, compacted = $5 WHERE account_id = $1 AND id = $2`,
 		r.AccountID, r.ID, r.ContextFrom, r.ContextSteps, r.Compacted)
 }
 
 // SetSessionView sets the part of the drive that the prompts of a session contain.
-func (tx *Tx) SetSessionView(ctx context.Context, accountID, id, view string) error {
+func (tx Work) SetSessionView(ctx context.Context, accountID, id, view string) error {
 	return tx.Later(ctx, `UPDATE sessions SET drive_view = $3 WHERE account_id = $1 AND id = $2`, accountID, id, view)
 }
 
 // SessionView returns the part of the drive that the prompts of a session contain; empty if none
 // is stored.
-func (tx *Tx) SessionView(ctx context.Context, accountID, id string) (view string, err error) {
+func (tx Work) SessionView(ctx context.Context, accountID, id string) (view string, err error) {
 	_, err = tx.Get(ctx, `SELECT drive_view FROM sessions WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &view)
 	return view, err
 }
 
 // UpgradeSession writes the columns of a session that depend on the version of its agent.
-func (tx *Tx) UpgradeSession(ctx context.Context, r *SessionRow) error {
+func (tx Work) UpgradeSession(ctx context.Context, r *SessionRow) error {
 	withheld, err := optionalText(r.Withheld)
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (tx *Tx) UpgradeSession(ctx context.Context, r *SessionRow) error {
 
 // NextSeq reserves the next event number for a worker; ok reports whether the worker still
 // owns the session under that fence.
-func (tx *Tx) NextSeq(ctx context.Context, accountID, id, owner string, fence int64) (seq int64, ok bool, err error) {
+func (tx Work) NextSeq(ctx context.Context, accountID, id, owner string, fence int64) (seq int64, ok bool, err error) {
 	ok, err = tx.Get(ctx, `UPDATE sessions SET last_seq = last_seq + 1, revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND owner = $3 AND fence = $4 AND status = 'running' RETURNING last_seq`,
 		[]any{accountID, id, owner, fence}, &seq)
@@ -258,7 +258,7 @@ type SessionFilter struct {
 // zero cursor. With a text, a filter by trigger, by more than one of the others, or by user without
 // an agent, a page may be short or empty although there is a next one: it reads at most
 // 2,000 sessions.
-func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
+func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
 	q := filtered{from: `FROM sessions s WHERE s.account_id = $1`, args: []any{accountID}}
 	add := func(column, value string) bool {
 		if value == "" {
@@ -286,7 +286,7 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 	q.rest = append(q.rest, "trigger_type", f.TriggerType, "trigger_id", f.TriggerID)
 	q.search = textSearch{f.Text, []string{"title", "external_id", "external_user_id", "id"}}
 	// The page is selected from the narrow rows first; only the selected ones are joined.
-	found, next, err := filteredPage(ctx, tx, p, q, func(rows *sql.Rows) (stoa.Session, error) {
+	found, next, err := filteredPage(ctx, tx.Tx, p, q, func(rows *sql.Rows) (stoa.Session, error) {
 		r, err := scanSession(rows)
 		return r.Session, err
 	}, func(r stoa.Session) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
@@ -301,18 +301,18 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 }
 
 // SessionIDs returns the ids of an agent's sessions, oldest first.
-func (tx *Tx) SessionIDs(ctx context.Context, accountID, agentID string, limit int) ([]string, error) {
+func (tx Work) SessionIDs(ctx context.Context, accountID, agentID string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY created_at, id LIMIT $3`, accountID, agentID, limit)
 }
 
 // ActiveSessions returns the ids of an agent's sessions that run or are queued.
-func (tx *Tx) ActiveSessions(ctx context.Context, accountID, agentID string) ([]string, error) {
+func (tx Work) ActiveSessions(ctx context.Context, accountID, agentID string) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
 		AND status IN `+busyStatuses+` ORDER BY created_at, id`, accountID, agentID)
 }
 
 // WaitingSessions returns the ids of up to limit sessions of an agent that wait for input.
-func (tx *Tx) WaitingSessions(ctx context.Context, accountID, agentID string, limit int) ([]string, error) {
+func (tx Work) WaitingSessions(ctx context.Context, accountID, agentID string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
 		AND status = 'waiting_for_input' ORDER BY created_at, id LIMIT $3`, accountID, agentID, limit)
 }
@@ -333,18 +333,14 @@ func statusList(list []stoa.SessionStatus) string {
 	return "(" + strings.Join(words, ", ") + ")"
 }
 
-func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	return list(ctx, tx, scanText, query, args...)
-}
-
 // HasSession reports whether an account has a session.
-func (tx *Tx) HasSession(ctx context.Context, accountID, id string) (bool, error) {
+func (tx Work) HasSession(ctx context.Context, accountID, id string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &one)
 }
 
 // RemoveSession deletes a session and all that belongs to it except its charges.
-func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
+func (tx Work) RemoveSession(ctx context.Context, accountID, id string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id = $2`, accountID, id)
 	if err != nil || n == 0 {
 		return err
@@ -372,6 +368,6 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 }
 
 // SessionReceipts lists the charges of a session's steps.
-func (tx *Tx) SessionReceipts(ctx context.Context, accountID, sessionID string, p Page) ([]Receipt, bool, error) {
-	return page(ctx, tx, p, receiptScan(), `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> ''`, accountID, sessionID)
+func (tx Work) SessionReceipts(ctx context.Context, accountID, sessionID string, p Page) ([]Receipt, bool, error) {
+	return page(ctx, tx.Tx, p, receiptScan(), `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> ''`, accountID, sessionID)
 }

@@ -15,7 +15,7 @@ import (
 // last one; the session is locked by this transaction, or the number was taken
 // with NextSeq.
 // See docs/decisions/0022-one-event-log-for-every-reader.md.
-func (tx *Tx) InsertEvents(ctx context.Context, sessionID string, events []stoa.SessionEvent) error {
+func (tx Work) InsertEvents(ctx context.Context, sessionID string, events []stoa.SessionEvent) error {
 	for len(events) > 0 {
 		n := min(len(events), len(insertEvents))
 		args := make([]any, 0, n*eventWidth)
@@ -43,13 +43,13 @@ var insertEvents = func() (texts [8]string) {
 }()
 
 // Events returns at most limit events of a session after that number, in order.
-func (tx *Tx) Events(ctx context.Context, sessionID string, after int64, limit int) ([]stoa.SessionEvent, error) {
-	return list(ctx, tx, scanEvent, `SELECT seq, type, at, data FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, sessionID, after, limit)
+func (tx Work) Events(ctx context.Context, sessionID string, after int64, limit int) ([]stoa.SessionEvent, error) {
+	return list(ctx, tx.Tx, scanEvent, `SELECT seq, type, at, data FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, sessionID, after, limit)
 }
 
 // Deltas returns the message deltas of a session from that event number on.
-func (tx *Tx) Deltas(ctx context.Context, sessionID string, from int64) ([]stoa.SessionEvent, error) {
-	return list(ctx, tx, scanEvent, `SELECT seq, type, at, data FROM session_events WHERE session_id = $1 AND seq >= $2 AND type = 'message.delta' ORDER BY seq`, sessionID, from)
+func (tx Work) Deltas(ctx context.Context, sessionID string, from int64) ([]stoa.SessionEvent, error) {
+	return list(ctx, tx.Tx, scanEvent, `SELECT seq, type, at, data FROM session_events WHERE session_id = $1 AND seq >= $2 AND type = 'message.delta' ORDER BY seq`, sessionID, from)
 }
 
 func scanEvent(rows *sql.Rows) (e stoa.SessionEvent, err error) {
@@ -60,7 +60,7 @@ func scanEvent(rows *sql.Rows) (e stoa.SessionEvent, err error) {
 }
 
 // LastSeqs returns the number of the newest event of each session that exists.
-func (tx *Tx) LastSeqs(ctx context.Context, ids []string) (map[string]int64, error) {
+func (tx Work) LastSeqs(ctx context.Context, ids []string) (map[string]int64, error) {
 	seqs := make(map[string]int64, len(ids))
 	for len(ids) > 0 {
 		n := min(len(ids), seqsTogether)
@@ -85,7 +85,7 @@ func (tx *Tx) LastSeqs(ctx context.Context, ids []string) (map[string]int64, err
 	return seqs, nil
 }
 
-// seqsTogether is the number of sessions that one query of [Tx.LastSeqs] reads.
+// seqsTogether is the number of sessions that one query of [Work.LastSeqs] reads.
 const seqsTogether = 100
 
 var lastSeqsQuery = func() string {
@@ -98,7 +98,7 @@ var lastSeqsQuery = func() string {
 
 // InsertSources adds passages that the answer of a turn may be based on; stored ones stay
 // unchanged.
-func (tx *Tx) InsertSources(ctx context.Context, sessionID string, sources []stoa.Source) error {
+func (tx Work) InsertSources(ctx context.Context, sessionID string, sources []stoa.Source) error {
 	for _, s := range sources {
 		if err := tx.Later(ctx, `INSERT INTO sources (session_id, turn, path, sha256, from_line, to_line, place, via)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
@@ -111,8 +111,8 @@ func (tx *Tx) InsertSources(ctx context.Context, sessionID string, sources []sto
 
 // Sources returns at most limit passages that the answers of a session could be
 // based on, of the turns from first to last, by turn and path.
-func (tx *Tx) Sources(ctx context.Context, sessionID string, first, last int64, limit int) ([]stoa.Source, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (s stoa.Source, err error) {
+func (tx Work) Sources(ctx context.Context, sessionID string, first, last int64, limit int) ([]stoa.Source, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (s stoa.Source, err error) {
 		err = rows.Scan(&s.Turn, &s.Path, &s.SHA256, &s.FromLine, &s.ToLine, &s.Place, &s.Via)
 		return s, err
 	}, `SELECT turn, path, sha256, from_line, to_line, place, via FROM sources WHERE session_id = $1 AND turn >= $2 AND turn <= $3
@@ -122,7 +122,7 @@ func (tx *Tx) Sources(ctx context.Context, sessionID string, first, last int64, 
 // NextQueuedAccount returns the first account with an id after the given one that
 // has a session to be claimed. Going round this way, no account waits for the long
 // queue of another.
-func (tx *Tx) NextQueuedAccount(ctx context.Context, afterAccount string) (accountID string, found bool, err error) {
+func (tx Work) NextQueuedAccount(ctx context.Context, afterAccount string) (accountID string, found bool, err error) {
 	found, err = tx.Get(ctx, `SELECT account_id FROM sessions WHERE status = 'queued' AND account_id > $1 AND wake_at <= $2
 		ORDER BY account_id LIMIT 1`, []any{afterAccount, db.Micros(tx.Now)}, &accountID)
 	return accountID, found, err
@@ -158,19 +158,19 @@ const maxQueue = 10_000
 
 // AccountQueue returns an account's queue, at most limit sessions of each line. On PostgreSQL
 // it locks the account, so that no other worker claims its sessions until the commit.
-func (tx *Tx) AccountQueue(ctx context.Context, accountID string, limit int) (AccountQueue, error) {
+func (tx Work) AccountQueue(ctx context.Context, accountID string, limit int) (AccountQueue, error) {
 	var l AccountQueue
 	if _, err := tx.Get(ctx, `SELECT plan FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &l.Plan); err != nil {
 		return l, err
 	}
 	var err error
-	l.Running, err = list(ctx, tx, func(rows *sql.Rows) (r RunningLine, err error) {
+	l.Running, err = list(ctx, tx.Tx, func(rows *sql.Rows) (r RunningLine, err error) {
 		return r, rows.Scan(&r.Line, &r.Visitor, &r.Count)
 	}, `SELECT line, visitor, COUNT(*) FROM (SELECT `+lineOf+` FROM sessions WHERE status = 'running' AND account_id = $1) r GROUP BY line, visitor LIMIT $2`, accountID, maxQueue)
 	if err != nil {
 		return l, err
 	}
-	l.Next, err = list(ctx, tx, func(rows *sql.Rows) (q QueuedSession, err error) {
+	l.Next, err = list(ctx, tx.Tx, func(rows *sql.Rows) (q QueuedSession, err error) {
 		return q, rows.Scan(&q.ID, &q.Line, &q.Visitor)
 	}, `SELECT id, line, visitor FROM (
 			SELECT id, wake_at, line, visitor, ROW_NUMBER() OVER (PARTITION BY line ORDER BY wake_at, id) AS place
@@ -188,7 +188,7 @@ type QueueOf struct {
 
 // QueuedSessions returns the number of an account's sessions that wait to be claimed, up to
 // limit.
-func (tx *Tx) QueuedSessions(ctx context.Context, accountID string, of QueueOf, limit int) (n int, err error) {
+func (tx Work) QueuedSessions(ctx context.Context, accountID string, of QueueOf, limit int) (n int, err error) {
 	const query = `SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'queued' AND account_id = $1`
 	switch args := []any{accountID, limit}; {
 	case of.Line != "":
@@ -212,7 +212,7 @@ type PendingWork struct {
 }
 
 // PendingWork returns the pending work of the worker. It uses only indexes.
-func (tx *Tx) PendingWork(ctx context.Context) (PendingWork, error) {
+func (tx Work) PendingWork(ctx context.Context) (PendingWork, error) {
 	var c PendingWork
 	var wake, due int64
 	now := db.Micros(tx.Now)
@@ -236,13 +236,13 @@ func (tx *Tx) PendingWork(ctx context.Context) (PendingWork, error) {
 }
 
 // DueSessions returns sessions whose due time has passed, the oldest first.
-func (tx *Tx) DueSessions(ctx context.Context, limit int) ([]Ref, error) {
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM sessions WHERE due_at > 0 AND due_at <= $1 ORDER BY due_at LIMIT $2`, db.Micros(tx.Now), limit)
+func (tx Work) DueSessions(ctx context.Context, limit int) ([]Ref, error) {
+	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM sessions WHERE due_at > 0 AND due_at <= $1 ORDER BY due_at LIMIT $2`, db.Micros(tx.Now), limit)
 }
 
 // Orphans returns running sessions whose worker is gone.
-func (tx *Tx) Orphans(ctx context.Context, limit int) ([]Ref, error) {
-	return list(ctx, tx, scanRef, `SELECT s.account_id, s.id FROM sessions s WHERE s.status = 'running'
+func (tx Work) Orphans(ctx context.Context, limit int) ([]Ref, error) {
+	return list(ctx, tx.Tx, scanRef, `SELECT s.account_id, s.id FROM sessions s WHERE s.status = 'running'
 		AND NOT EXISTS (SELECT 1 FROM `+livingRunners+` AND r.id = s.owner) LIMIT $1`, limit)
 }
 
@@ -251,30 +251,30 @@ func (tx *Tx) Orphans(ctx context.Context, limit int) ([]Ref, error) {
 const livingRunners = `runners r JOIN nodes n ON n.id = r.node_id AND n.alive = 1 WHERE 1 = 1`
 
 // SessionsOf returns the sessions that a worker has claimed.
-func (tx *Tx) SessionsOf(ctx context.Context, runner string) ([]Ref, error) {
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM sessions WHERE status = 'running' AND owner = $1`, runner)
+func (tx Work) SessionsOf(ctx context.Context, runner string) ([]Ref, error) {
+	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM sessions WHERE status = 'running' AND owner = $1`, runner)
 }
 
 // RunnerAlive reports whether a worker may run sessions.
-func (tx *Tx) RunnerAlive(ctx context.Context, id string) (bool, error) {
+func (tx Work) RunnerAlive(ctx context.Context, id string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM `+livingRunners+` AND r.id = $1`, []any{id}, &one)
 }
 
 // BeginRunner registers a worker of this process, which ends with the node or by
-// [Tx.EndRunner].
-func (tx *Tx) BeginRunner(ctx context.Context, id string) error {
+// [Work.EndRunner].
+func (tx Work) BeginRunner(ctx context.Context, id string) error {
 	return tx.Later(ctx, `INSERT INTO runners (id, expires_at, node_id) VALUES ($1, 0, $2) ON CONFLICT (id) DO NOTHING`, id, tx.s.node)
 }
 
 // CancelledOf returns the sessions that a worker has claimed and that are to be
 // cancelled.
-func (tx *Tx) CancelledOf(ctx context.Context, runner string) ([]string, error) {
+func (tx Work) CancelledOf(ctx context.Context, runner string) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE status = 'running' AND owner = $1 AND cancel_at > 0`, runner)
 }
 
 // EndRunner ends a worker: any other may take over its sessions.
-func (tx *Tx) EndRunner(ctx context.Context, id string) error {
+func (tx Work) EndRunner(ctx context.Context, id string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM runners WHERE id = $1`, id)
 	return err
 }

@@ -30,16 +30,16 @@ func scanMessage(rows *sql.Rows) (m MessageRow, err error) {
 	return m, err
 }
 
-func (tx *Tx) messages(ctx context.Context, where string, args ...any) ([]MessageRow, error) {
-	return list(ctx, tx, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, args...)
+func (tx Work) messages(ctx context.Context, where string, args ...any) ([]MessageRow, error) {
+	return list(ctx, tx.Tx, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, args...)
 }
 
-func (tx *Tx) message(ctx context.Context, where string, args ...any) (MessageRow, bool, error) {
-	return first(ctx, tx, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, args...)
+func (tx Work) message(ctx context.Context, where string, args ...any) (MessageRow, bool, error) {
+	return first(ctx, tx.Tx, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, args...)
 }
 
 // InsertMessage adds a message at the end of its session.
-func (tx *Tx) InsertMessage(ctx context.Context, m MessageRow) error {
+func (tx Work) InsertMessage(ctx context.Context, m MessageRow) error {
 	attachments, err := optionalText(m.Attachments)
 	if err != nil {
 		return err
@@ -50,51 +50,51 @@ func (tx *Tx) InsertMessage(ctx context.Context, m MessageRow) error {
 }
 
 // UpdateMessage writes a message's turn, kind, status and text.
-func (tx *Tx) UpdateMessage(ctx context.Context, m stoa.SessionMessage) error {
+func (tx Work) UpdateMessage(ctx context.Context, m stoa.SessionMessage) error {
 	return tx.Later(ctx, `UPDATE messages SET turn = $3, kind = $4, status = $5, text = $6 WHERE session_id = $1 AND id = $2`,
 		m.SessionID, m.ID, m.Turn, m.Kind, m.Status, m.Text)
 }
 
 // PlaceMessageLast moves a message after all others, if it was queued while earlier
 // messages were answered.
-func (tx *Tx) PlaceMessageLast(ctx context.Context, sessionID, id string) error {
+func (tx Work) PlaceMessageLast(ctx context.Context, sessionID, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE messages SET place = (SELECT MAX(place) + 1 FROM messages WHERE session_id = $1) WHERE session_id = $1 AND id = $2`, sessionID, id)
 	return err
 }
 
 // Messages returns messages of a session in their order, or newest first with
 // desc. It starts after the place after; 0 means at the start.
-func (tx *Tx) Messages(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]MessageRow, bool, error) {
+func (tx Work) Messages(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]MessageRow, bool, error) {
 	p := Page{Limit: limit}
 	where := `session_id = $1 AND place > $2 ORDER BY place LIMIT $3`
 	if desc {
 		where = `session_id = $1 AND (CAST($2 AS BIGINT) = 0 OR place < $2) ORDER BY place DESC LIMIT $3`
 	}
-	return listPage(ctx, tx, p, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, sessionID, after, p.limit()+1)
+	return listPage(ctx, tx.Tx, p, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, sessionID, after, p.limit()+1)
 }
 
 // Message returns one message of a session, and whether it exists.
-func (tx *Tx) Message(ctx context.Context, sessionID, id string) (MessageRow, bool, error) {
+func (tx Work) Message(ctx context.Context, sessionID, id string) (MessageRow, bool, error) {
 	return tx.message(ctx, `session_id = $1 AND id = $2`, sessionID, id)
 }
 
 // StepMessage returns the message that a step has begun to write, if any.
-func (tx *Tx) StepMessage(ctx context.Context, sessionID string, turn, step int64) (MessageRow, bool, error) {
+func (tx Work) StepMessage(ctx context.Context, sessionID string, turn, step int64) (MessageRow, bool, error) {
 	return tx.message(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND kind IN ('reply', 'comment')`, sessionID, turn, step)
 }
 
 // TurnReply returns the newest reply of a turn, if any.
-func (tx *Tx) TurnReply(ctx context.Context, sessionID string, turn int64) (MessageRow, bool, error) {
+func (tx Work) TurnReply(ctx context.Context, sessionID string, turn int64) (MessageRow, bool, error) {
 	return tx.message(ctx, `session_id = $1 AND turn = $2 AND kind = 'reply' ORDER BY place DESC LIMIT 1`, sessionID, turn)
 }
 
 // OpenMessages returns the messages of a turn that are still being written.
-func (tx *Tx) OpenMessages(ctx context.Context, sessionID string, turn int64) ([]MessageRow, error) {
+func (tx Work) OpenMessages(ctx context.Context, sessionID string, turn int64) ([]MessageRow, error) {
 	return tx.messages(ctx, `session_id = $1 AND turn = $2 AND status = 'in_progress' ORDER BY place`, sessionID, turn)
 }
 
 // QueuedMessages returns the messages that wait to be answered, in order.
-func (tx *Tx) QueuedMessages(ctx context.Context, sessionID string) ([]MessageRow, error) {
+func (tx Work) QueuedMessages(ctx context.Context, sessionID string) ([]MessageRow, error) {
 	return tx.messages(ctx, `session_id = $1 AND status = 'queued' ORDER BY place`, sessionID)
 }
 
@@ -124,7 +124,7 @@ func (s *inputScan) done(sessionID string) (stoa.Input, error) {
 }
 
 // InsertInput adds the input that a turn waits for.
-func (tx *Tx) InsertInput(ctx context.Context, in stoa.Input) error {
+func (tx Work) InsertInput(ctx context.Context, in stoa.Input) error {
 	options, err := jsonText(in.Options)
 	if err != nil {
 		return err
@@ -139,13 +139,13 @@ func (tx *Tx) InsertInput(ctx context.Context, in stoa.Input) error {
 }
 
 // UpdateInput writes an input's status, answer and expiry.
-func (tx *Tx) UpdateInput(ctx context.Context, in stoa.Input) error {
+func (tx Work) UpdateInput(ctx context.Context, in stoa.Input) error {
 	return tx.Later(ctx, `UPDATE inputs SET status = $3, answer = $4, answered_at = $5, expires_at = $6 WHERE session_id = $1 AND id = $2`,
 		in.SessionID, in.ID, in.Status, in.Answer, db.Micros(in.AnsweredAt), db.Micros(in.ExpiresAt))
 }
 
 // Input returns an input of a session, with its calls, and whether it exists.
-func (tx *Tx) Input(ctx context.Context, sessionID, id string) (stoa.Input, bool, error) {
+func (tx Work) Input(ctx context.Context, sessionID, id string) (stoa.Input, bool, error) {
 	var s inputScan
 	found, err := tx.Get(ctx, `SELECT `+inputColumns+` FROM inputs WHERE session_id = $1 AND id = $2`, []any{sessionID, id}, s.dest()...)
 	if err != nil || !found {

@@ -36,7 +36,7 @@ func (s *turnScan) done(sessionID string) stoa.Turn {
 }
 
 // InsertTurn adds a turn to a session that this transaction has locked or created.
-func (tx *Tx) InsertTurn(ctx context.Context, t stoa.Turn) error {
+func (tx Work) InsertTurn(ctx context.Context, t stoa.Turn) error {
 	return tx.Later(ctx, `INSERT INTO turns (session_id, number, id, status, reason, attempt, message_id, retry_of, failure_code, failure_message, failure_retryable,
 			spent, created_at, started_at, finished_at, deadline_at)
 		VALUES ($1, $2, $3, $4, $5, 0, $6, $7, '', '', 0, 0, $8, 0, 0, 0)`,
@@ -44,7 +44,7 @@ func (tx *Tx) InsertTurn(ctx context.Context, t stoa.Turn) error {
 }
 
 // UpdateTurn writes the columns of a turn that can change.
-func (tx *Tx) UpdateTurn(ctx context.Context, t stoa.Turn) error {
+func (tx Work) UpdateTurn(ctx context.Context, t stoa.Turn) error {
 	var f stoa.Failure
 	if t.Failure != nil {
 		f = *t.Failure
@@ -57,13 +57,13 @@ func (tx *Tx) UpdateTurn(ctx context.Context, t stoa.Turn) error {
 
 // Turns returns turns of a session by number, or the newest first with desc. It
 // starts after the number after; 0 means at the start.
-func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]stoa.Turn, bool, error) {
+func (tx Work) Turns(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]stoa.Turn, bool, error) {
 	p := Page{Limit: limit}
 	cond := ` AND t.number > $2 ORDER BY t.number LIMIT $3`
 	if desc {
 		cond = ` AND (CAST($2 AS BIGINT) = 0 OR t.number < $2) ORDER BY t.number DESC LIMIT $3`
 	}
-	return listPage(ctx, tx, p, func(rows *sql.Rows) (stoa.Turn, error) {
+	return listPage(ctx, tx.Tx, p, func(rows *sql.Rows) (stoa.Turn, error) {
 		var s turnScan
 		err := rows.Scan(s.dest()...)
 		return s.done(sessionID), err
@@ -74,13 +74,13 @@ func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit in
 type PastTurn struct {
 	Number     int64
 	Text, Note string
-	Attached   string // see [Tx.Attached]
+	Attached   string // see [Work.Attached]
 }
 
 // PastTurns lists turns of a session before and from given ones, the newest first. It leaves
 // out turns that a later one has done again, and those about the message without.
-func (tx *Tx) PastTurns(ctx context.Context, sessionID string, from, before int64, without string, limit int) ([]PastTurn, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (t PastTurn, err error) {
+func (tx Work) PastTurns(ctx context.Context, sessionID string, from, before int64, without string, limit int) ([]PastTurn, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (t PastTurn, err error) {
 		err = rows.Scan(&t.Number, &t.Text, &t.Note, &t.Attached)
 		return t, err
 	}, `SELECT t.number, m.text, m.note, m.attached FROM turns t JOIN messages m ON m.id = t.message_id
@@ -90,7 +90,7 @@ func (tx *Tx) PastTurns(ctx context.Context, sessionID string, from, before int6
 }
 
 // InsertStep records a step; a step that is there already is an error.
-func (tx *Tx) InsertStep(ctx context.Context, s stoa.Step) error {
+func (tx Work) InsertStep(ctx context.Context, s stoa.Step) error {
 	calls, err := jsonText(s.Calls)
 	if err != nil {
 		return err
@@ -152,14 +152,14 @@ func reasoningOf(text string, of stoa.State) (list []stoa.Segment) {
 
 // InsertStepResult records the result of the tool call at that place (from 0) of a
 // step. A result that is there already is an error.
-func (tx *Tx) InsertStepResult(ctx context.Context, sessionID string, turn, step int64, place int, r stoa.ToolResult) error {
+func (tx Work) InsertStepResult(ctx context.Context, sessionID string, turn, step int64, place int, r stoa.ToolResult) error {
 	return tx.Later(ctx, `INSERT INTO step_results (session_id, turn, step, place, call_id, name, content, is_error, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		sessionID, turn, step, place, r.CallID, r.Name, r.Content, db.Bit(r.IsError), db.Micros(tx.Now))
 }
 
 // Steps returns the recorded steps of a turn in order, with their results.
-func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.Step, error) {
+func (tx Work) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.Step, error) {
 	list, err := tx.StepsOf(ctx, sessionID, turn, turn)
 	if err != nil || len(list) == 0 {
 		return list, err
@@ -167,8 +167,8 @@ func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.S
 	return list, tx.resultImages(ctx, sessionID, turn, list)
 }
 
-// StepsOf is [Tx.Steps] for a range of turns, without the images of results.
-func (tx *Tx) StepsOf(ctx context.Context, sessionID string, from, through int64) ([]stoa.Step, error) {
+// StepsOf is [Work.Steps] for a range of turns, without the images of results.
+func (tx Work) StepsOf(ctx context.Context, sessionID string, from, through int64) ([]stoa.Step, error) {
 	var list []stoa.Step
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		s := stoa.Step{SessionID: sessionID}

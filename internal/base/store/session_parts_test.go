@@ -25,7 +25,7 @@ func TestAStepKeepsItsReasoning(t *testing.T) {
 		err := st.Write(t.Context(), func(tx *store.Tx) error {
 			for i, s := range []stoa.Step{{Text: "one", Reasoning: want}, {Text: "two"}, {Text: "three", Reasoning: want}} {
 				s.SessionID, s.Turn, s.Number = "ses_1", 1, int64(i+1)
-				if err := tx.InsertStep(t.Context(), s); err != nil {
+				if err := tx.Work().InsertStep(t.Context(), s); err != nil {
 					return err
 				}
 			}
@@ -39,7 +39,7 @@ func TestAStepKeepsItsReasoning(t *testing.T) {
 				return err
 			}
 			var err error
-			list, err = tx.Steps(context.Background(), "ses_1", 1)
+			list, err = tx.Work().Steps(context.Background(), "ses_1", 1)
 			return err
 		})
 		if err != nil || len(list) != 3 {

@@ -45,7 +45,7 @@ func TestStepsOfTheLastReleaseAreRead(t *testing.T) {
 				}
 			}
 			var err error
-			list, err = tx.Steps(t.Context(), "ses_1", 1)
+			list, err = tx.Work().Steps(t.Context(), "ses_1", 1)
 			return err
 		})
 		if err != nil || len(list) != len(want) {

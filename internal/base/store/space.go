@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"stoa/internal/base/db"
-	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 )
 
@@ -14,7 +13,7 @@ var spaces = newTable[stoa.Space]("spaces")
 
 // InsertSpace adds a space. An empty ID is filled in; times and revision are
 // set. An external id that the account has used for a space is CodeConflict.
-func (tx *Tx) InsertSpace(ctx context.Context, s stoa.Space) (stoa.Space, error) {
+func (tx Setup) InsertSpace(ctx context.Context, s stoa.Space) (stoa.Space, error) {
 	if err := tx.spaceQuota(ctx, s.AccountID); err != nil {
 		return s, err
 	}
@@ -22,7 +21,7 @@ func (tx *Tx) InsertSpace(ctx context.Context, s stoa.Space) (stoa.Space, error)
 		s.ID = stoa.NewID("spc")
 	}
 	s.CreatedAt, s.UpdatedAt, s.Revision = tx.Now, tx.Now, 1
-	n, err := spaces.insert(ctx, tx, &s, ` ON CONFLICT (account_id, external_id) DO NOTHING`)
+	n, err := spaces.insert(ctx, tx.Tx, &s, ` ON CONFLICT (account_id, external_id) DO NOTHING`)
 	if err == nil && n == 0 {
 		err = externalIDTaken("space", s.ExternalID)
 	}
@@ -31,7 +30,7 @@ func (tx *Tx) InsertSpace(ctx context.Context, s stoa.Space) (stoa.Space, error)
 
 // DefaultSpace returns the account's default space and creates it if necessary, or returns
 // CodeNotFound if the account does not exist.
-func (tx *Tx) DefaultSpace(ctx context.Context, accountID string) (stoa.Space, error) {
+func (tx Setup) DefaultSpace(ctx context.Context, accountID string) (stoa.Space, error) {
 	var id string
 	found, err := tx.Get(ctx, `SELECT default_space_id FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &id)
 	if err != nil {
@@ -51,26 +50,26 @@ func (tx *Tx) DefaultSpace(ctx context.Context, accountID string) (stoa.Space, e
 }
 
 // Space returns an account's space, or CodeSpaceNotFound.
-func (tx *Tx) Space(ctx context.Context, accountID, id string) (stoa.Space, error) {
+func (tx Setup) Space(ctx context.Context, accountID, id string) (stoa.Space, error) {
 	return tx.space(ctx, accountID, id, "")
 }
 
-func (tx *Tx) space(ctx context.Context, accountID, id, lock string) (stoa.Space, error) {
+func (tx Setup) space(ctx context.Context, accountID, id, lock string) (stoa.Space, error) {
 	missing := stoa.Errorf(stoa.CodeSpaceNotFound, "There is no such space.").At("spaceId")
-	return spaces.one(ctx, tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
+	return spaces.one(ctx, tx.Tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
 }
 
 // Spaces lists an account's spaces; an external id narrows it, and so does a text in the name, the
-// description or the ids (see [Tx.Agents]).
-func (tx *Tx) Spaces(ctx context.Context, accountID, externalID, text string, p Page) ([]stoa.Space, Cursor, error) {
+// description or the ids (see [Setup.Agents]).
+func (tx Setup) Spaces(ctx context.Context, accountID, externalID, text string, p Page) ([]stoa.Space, Cursor, error) {
 	args, cond := narrow([]any{accountID}, "external_id", externalID)
-	return spaces.search(ctx, tx, p, filtered{from: `FROM spaces WHERE account_id = $1` + cond, args: args, search: textSearch{text, []string{"name", "description", "external_id", "id"}}})
+	return spaces.search(ctx, tx.Tx, p, filtered{from: `FROM spaces WHERE account_id = $1` + cond, args: args, search: textSearch{text, []string{"name", "description", "external_id", "id"}}})
 }
 
 // EditSpace lets fn change a space and writes the result: name, description, external id,
 // metadata. The space is locked while fn runs, so fn is the place to compare revisions. If
 // fn fails, its error is returned and nothing is written.
-func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa.Space) error) (stoa.Space, error) {
+func (tx Setup) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa.Space) error) (stoa.Space, error) {
 	s, err := tx.space(ctx, accountID, id, tx.ForUpdate())
 	if err == nil {
 		err = fn(&s)
@@ -78,7 +77,7 @@ func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa
 	if err != nil {
 		return s, err
 	}
-	err = spaces.update(ctx, tx, accountID, id, &s)
+	err = spaces.update(ctx, tx.Tx, accountID, id, &s)
 	if db.IsUnique(err) {
 		err = externalIDTaken("space", s.ExternalID)
 	}
@@ -87,7 +86,7 @@ func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa
 
 // DeleteSpace removes a space that has no agents, with its connections. Its agents must
 // have been deleted before.
-func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
+func (tx Setup) DeleteSpace(ctx context.Context, accountID, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE accounts SET default_space_id = '' WHERE id = $1 AND default_space_id = $2`, accountID, id); err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
 
 // AgentsOf returns the ids of all agents of a space, or CodeSpaceNotFound, and locks the
 // space against new ones until the commit.
-func (tx *Tx) AgentsOf(ctx context.Context, accountID, spaceID string, limit int) ([]string, error) {
+func (tx Setup) AgentsOf(ctx context.Context, accountID, spaceID string, limit int) ([]string, error) {
 	if _, err := tx.space(ctx, accountID, spaceID, tx.ForUpdate()); err != nil {
 		return nil, err
 	}
@@ -117,11 +116,6 @@ func orNull(s string) any {
 		return nil
 	}
 	return s
-}
-
-func jsonText[T any](v T) (string, error) {
-	b, err := jsonx.Marshal(v)
-	return string(b), err
 }
 
 // narrow returns args and the SQL of equality conditions, from pairs of column and

@@ -14,8 +14,8 @@ var statements = newTable[stoa.Statement]("statements")
 // Statement returns the statement of an account: the stored one if it is final, otherwise one that
 // is computed from the ledger. Statements of months before the first one that could be kept
 // completely are CodeNotFound. The transaction must be a snapshot.
-func (tx *Tx) Statement(ctx context.Context, accountID string, month stoa.Month) (stoa.Statement, error) {
-	stored, found, err := statements.first(ctx, tx, `account_id = $1 AND month = $2`, accountID, string(month))
+func (tx Books) Statement(ctx context.Context, accountID string, month stoa.Month) (stoa.Statement, error) {
+	stored, found, err := statements.first(ctx, tx.Tx, `account_id = $1 AND month = $2`, accountID, string(month))
 	if err != nil {
 		return stored, err
 	}
@@ -35,7 +35,7 @@ func (tx *Tx) Statement(ctx context.Context, accountID string, month stoa.Month)
 
 // computeStatement computes a statement from the ledger, and from the statements of months before
 // final, whose receipts may have been removed.
-func (tx *Tx) computeStatement(ctx context.Context, accountID string, month stoa.Month, final time.Time) (stoa.Statement, error) {
+func (tx Books) computeStatement(ctx context.Context, accountID string, month stoa.Month, final time.Time) (stoa.Statement, error) {
 	s := stoa.Statement{AccountID: accountID, Month: month, Grants: []stoa.StatementGrants{}, Charges: []stoa.StatementCharge{}}
 	funds, err := tx.Funds(ctx, accountID)
 	if err != nil {
@@ -93,7 +93,7 @@ const monthTogether = 500
 // ChargesOfMonth returns the charges of all accounts in a month by model: those of the statements if
 // they are final, since receipts of the month may have been removed, otherwise those of the ledger.
 // The transaction must be a snapshot.
-func (tx *Tx) ChargesOfMonth(ctx context.Context, month stoa.Month) ([]stoa.StatementCharge, error) {
+func (tx Books) ChargesOfMonth(ctx context.Context, month stoa.Month) ([]stoa.StatementCharge, error) {
 	var all stoa.Statement
 	_, final, err := tx.statementMonths(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (tx *Tx) ChargesOfMonth(ctx context.Context, month stoa.Month) ([]stoa.Stat
 		return all.ByModel(), err
 	}
 	for after := ""; ; {
-		some, err := list(ctx, tx, statements.scan, `SELECT `+statements.columns+` FROM statements WHERE account_id > $1 AND month = $2 ORDER BY account_id LIMIT $3`, after, string(month), monthTogether)
+		some, err := list(ctx, tx.Tx, statements.scan, `SELECT `+statements.columns+` FROM statements WHERE account_id > $1 AND month = $2 ORDER BY account_id LIMIT $3`, after, string(month), monthTogether)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +124,7 @@ func (tx *Tx) ChargesOfMonth(ctx context.Context, month stoa.Month) ([]stoa.Stat
 
 // statementMonths returns the first month that has statements, and the end of the last final one,
 // the zero time if none is final.
-func (tx *Tx) statementMonths(ctx context.Context) (first stoa.Month, final time.Time, err error) {
+func (tx Books) statementMonths(ctx context.Context) (first stoa.Month, final time.Time, err error) {
 	var last stoa.Month
 	if _, err := tx.Get(ctx, `SELECT COALESCE(MIN(month), ''), COALESCE(MAX(month), '') FROM statement_months`, nil, &first, &last); err != nil {
 		return "", time.Time{}, err
@@ -148,7 +148,7 @@ func (tx *Tx) statementMonths(ctx context.Context) (first stoa.Month, final time
 
 // FinalStatements returns the month after the last final one, which is the next to become final,
 // and the end of the final ones, the zero time if there are none.
-func (tx *Tx) FinalStatements(ctx context.Context) (next stoa.Month, until time.Time, err error) {
+func (tx Books) FinalStatements(ctx context.Context) (next stoa.Month, until time.Time, err error) {
 	next, until, err = tx.statementMonths(ctx)
 	if !until.IsZero() {
 		next = stoa.MonthOf(until)
@@ -158,7 +158,7 @@ func (tx *Tx) FinalStatements(ctx context.Context) (next stoa.Month, until time.
 
 // AccountsOfMonth lists accounts that had grants or charges in a month and have no statement of it, by id and
 // after the given one.
-func (tx *Tx) AccountsOfMonth(ctx context.Context, month stoa.Month, after string, limit int) ([]string, error) {
+func (tx Books) AccountsOfMonth(ctx context.Context, month stoa.Month, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM accounts a WHERE id > $1
 		AND (EXISTS (SELECT 1 FROM charges c WHERE c.account_id = a.id AND c.created_at >= $2 AND c.created_at < $3)
 			OR EXISTS (SELECT 1 FROM grants g WHERE g.account_id = a.id AND g.created_at >= $2 AND g.created_at < $3))
@@ -167,10 +167,10 @@ func (tx *Tx) AccountsOfMonth(ctx context.Context, month stoa.Month, after strin
 }
 
 // InsertStatements stores statements of a month that is over. Those that are already stored remain.
-func (tx *Tx) InsertStatements(ctx context.Context, list []stoa.Statement) error {
+func (tx Books) InsertStatements(ctx context.Context, list []stoa.Statement) error {
 	for i := range list {
 		list[i].FinalAt = tx.Now
-		if _, err := statements.insert(ctx, tx, &list[i], ` ON CONFLICT (account_id, month) DO NOTHING`); err != nil {
+		if _, err := statements.insert(ctx, tx.Tx, &list[i], ` ON CONFLICT (account_id, month) DO NOTHING`); err != nil {
 			return err
 		}
 	}
@@ -178,14 +178,14 @@ func (tx *Tx) InsertStatements(ctx context.Context, list []stoa.Statement) error
 }
 
 // EndStatements marks the statements of a month as final.
-func (tx *Tx) EndStatements(ctx context.Context, month stoa.Month) error {
+func (tx Books) EndStatements(ctx context.Context, month stoa.Month) error {
 	_, err := tx.Exec(ctx, `INSERT INTO statement_months (month, final_at) VALUES ($1, $2) ON CONFLICT (month) DO NOTHING`, string(month), db.Micros(tx.Now))
 	return err
 }
 
 // statementDifferences checks the stored statements of an account, or with an empty id of all, against
 // the ledger.
-func (tx *Tx) statementDifferences(ctx context.Context, accountID string) (all []Difference, err error) {
+func (tx Books) statementDifferences(ctx context.Context, accountID string) (all []Difference, err error) {
 	accounts := []string{accountID}
 	if accountID == "" {
 		if accounts, err = tx.texts(ctx, `SELECT DISTINCT account_id FROM statements`); err != nil {
@@ -204,8 +204,8 @@ func (tx *Tx) statementDifferences(ctx context.Context, accountID string) (all [
 
 // checkStatements computes the closing balances of an account's statements backwards from its
 // unspent credits. The charges of months without receipts are those of their statements.
-func (tx *Tx) checkStatements(ctx context.Context, accountID string) (all []Difference, err error) {
-	stored, err := list(ctx, tx, statements.scan, `SELECT `+statements.columns+` FROM statements WHERE account_id = $1 ORDER BY month DESC`, accountID)
+func (tx Books) checkStatements(ctx context.Context, accountID string) (all []Difference, err error) {
+	stored, err := list(ctx, tx.Tx, statements.scan, `SELECT `+statements.columns+` FROM statements WHERE account_id = $1 ORDER BY month DESC`, accountID)
 	if err != nil || len(stored) == 0 {
 		return nil, err
 	}
@@ -256,7 +256,7 @@ func (tx *Tx) checkStatements(ctx context.Context, accountID string) (all []Diff
 }
 
 // sumsByMonth returns the sums of the amounts of a table by month.
-func (tx *Tx) sumsByMonth(ctx context.Context, table, accountID string) (map[stoa.Month]stoa.Credits, error) {
+func (tx Books) sumsByMonth(ctx context.Context, table, accountID string) (map[stoa.Month]stoa.Credits, error) {
 	sums := map[stoa.Month]stoa.Credits{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var day int64

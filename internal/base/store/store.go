@@ -25,7 +25,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"stoa/internal/base/audit"
 	"stoa/internal/base/cluster"
 	"stoa/internal/base/db"
 	"stoa/internal/base/stoa"
@@ -82,14 +81,6 @@ type Store struct {
 	outbox chan struct{}
 	server string // the address of PostgreSQL; empty for SQLite
 	log    *slog.Logger
-}
-
-// A Tx is a running transaction with the store's methods. [Store.Write] lists the rules for
-// closures.
-type Tx struct {
-	*db.Tx
-	s     *Store
-	audit []audit.Entry // see [Tx.Audit]
 }
 
 // Open opens the database, migrates it, and registers a new node. On SQLite it acquires the
@@ -154,7 +145,7 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 		s.member = cluster.New(cluster.Config{ID: s.node, Info: cfg.Node, Times: cfg.Life, Rows: nodeRows{s}, Direct: s.direct, Logger: cfg.Logger})
 		return s.member.Begin(ctx)
 	}
-	return s.Write(ctx, func(tx *Tx) error { return tx.beginAlone(ctx, s.node, cfg.Node) })
+	return s.Write(ctx, func(tx *Tx) error { return tx.Operations().beginAlone(ctx, s.node, cfg.Node) })
 }
 
 // share connects to PostgreSQL and acquires the lock of the database, shared with the other
@@ -189,7 +180,7 @@ const idleTransaction = 10 * time.Second
 var ErrLost error = stoa.Errorf(stoa.CodeOverloaded, "This node of the service has ended. Try again.").After(time.Second)
 
 // Outbox returns a channel that receives a value after this process may have added
-// deliveries; see [Tx.InsertEvent].
+// deliveries; see [Operations.InsertEvent].
 func (s *Store) Outbox() <-chan struct{} { return s.outbox }
 
 // Fence returns the fence for the write transactions of other pools on the same PostgreSQL
@@ -304,7 +295,7 @@ func (s *Store) writeBy(ctx context.Context, write func(context.Context, func(*d
 	if err := s.suspended(); err != nil {
 		return err
 	}
-	err := write(ctx, func(tx *db.Tx) error { return (&Tx{Tx: tx, s: s}).audited(ctx, fn) })
+	err := write(ctx, func(tx *db.Tx) error { return (&Tx{Tx: tx, s: s}).People().audited(ctx, fn) })
 	if errors.Is(err, db.ErrFenced) {
 		s.member.Lose()
 		return ErrLost

@@ -49,7 +49,7 @@ func receipt(account, id string, amount stoa.Credits) store.Receipt {
 func charge(t testing.TB, st *store.Store, receipts ...store.Receipt) (inserted map[string]bool) {
 	t.Helper()
 	write(t, st, func(tx *store.Tx) error {
-		lease, ok, err := tx.Lease(ctx, receipts[0].AccountID, st.Node())
+		lease, ok, err := tx.Books().Lease(ctx, receipts[0].AccountID, st.Node())
 		if err != nil || !ok {
 			return fmt.Errorf("lease: %v, %w", ok, err)
 		}
@@ -57,7 +57,7 @@ func charge(t testing.TB, st *store.Store, receipts ...store.Receipt) (inserted 
 		for i := range receipts {
 			receipts[i].LeaseID, receipts[i].NodeID = lease.ID, st.Node()
 		}
-		if inserted, err = tx.InsertCharges(ctx, receipts); err != nil {
+		if inserted, err = tx.Books().InsertCharges(ctx, receipts); err != nil {
 			return err
 		}
 		for _, r := range receipts {
@@ -65,7 +65,7 @@ func charge(t testing.TB, st *store.Store, receipts ...store.Receipt) (inserted 
 				sum += r.Amount
 			}
 		}
-		if ok, err = tx.SpendLease(ctx, lease.ID, sum); err == nil && !ok {
+		if ok, err = tx.Books().SpendLease(ctx, lease.ID, sum); err == nil && !ok {
 			err = errors.New("the lease is too small")
 		}
 		return err
@@ -76,7 +76,7 @@ func charge(t testing.TB, st *store.Store, receipts ...store.Receipt) (inserted 
 func wantInOrder(t testing.TB, st *store.Store) {
 	t.Helper()
 	read(t, st, func(tx *store.Tx) error {
-		diffs, err := tx.Differences(ctx, "")
+		diffs, err := tx.Books().Differences(ctx, "")
 		for _, d := range diffs {
 			t.Errorf("the books are wrong: %v", d)
 		}
@@ -103,7 +103,7 @@ func TestChargesAreStoredOnce(t *testing.T) {
 			t.Errorf("a group of which some are repeats inserted %v", got)
 		}
 		read(t, st, func(tx *store.Tx) error {
-			r, err := tx.Receipt(ctx, a.ID, "resp_005")
+			r, err := tx.Books().Receipt(ctx, a.ID, "resp_005")
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func TestChargesAreStoredOnce(t *testing.T) {
 				t.Errorf("receipt (-want +got):\n%s", d)
 			}
 			for _, id := range []string{"resp_005", "resp_none"} {
-				if _, err := tx.Receipt(ctx, b.ID, id); stoa.CodeOf(err) != stoa.CodeNotFound {
+				if _, err := tx.Books().Receipt(ctx, b.ID, id); stoa.CodeOf(err) != stoa.CodeNotFound {
 					t.Errorf("%s of another account: %v", id, err)
 				}
 			}
@@ -137,7 +137,7 @@ func TestListsPageWithoutGapsOrRepeats(t *testing.T) {
 			var receipts, entries []string
 			read(t, st, func(tx *store.Tx) error {
 				for p := (store.Page{Limit: 7, Asc: asc}); ; {
-					list, next, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{}, p)
+					list, next, err := tx.Books().Receipts(ctx, a.ID, store.ReceiptFilter{}, p)
 					if err != nil {
 						return err
 					}
@@ -149,7 +149,7 @@ func TestListsPageWithoutGapsOrRepeats(t *testing.T) {
 					}
 				}
 				for p := (store.Page{Limit: 7, Asc: asc}); ; {
-					list, more, err := tx.Entries(ctx, a.ID, p)
+					list, more, err := tx.Books().Entries(ctx, a.ID, p)
 					if err != nil {
 						return err
 					}
@@ -183,11 +183,11 @@ func TestListsPageWithoutGapsOrRepeats(t *testing.T) {
 			}
 		}
 		read(t, st, func(tx *store.Tx) error {
-			list, _, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{KeyID: "key_1", Served: "beta-3.8-flash", AgentID: "agt_1", From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}, store.Page{Limit: 100})
+			list, _, err := tx.Books().Receipts(ctx, a.ID, store.ReceiptFilter{KeyID: "key_1", Served: "beta-3.8-flash", AgentID: "agt_1", From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}, store.Page{Limit: 100})
 			if len(list) != 26 {
 				t.Errorf("filter found %d", len(list))
 			}
-			if none, _, _ := tx.Receipts(ctx, a.ID, store.ReceiptFilter{EndUser: "nobody"}, store.Page{}); len(none) != 0 {
+			if none, _, _ := tx.Books().Receipts(ctx, a.ID, store.ReceiptFilter{EndUser: "nobody"}, store.Page{}); len(none) != 0 {
 				t.Errorf("nobody has %d receipts", len(none))
 			}
 			return err
@@ -207,7 +207,7 @@ func TestUsageSumsByAnyDimension(t *testing.T) {
 		from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 		usage := func(by ...string) (rows []store.UsageRow, err error) {
 			err = st.Read(ctx, func(tx *store.Tx) (err error) {
-				rows, err = tx.Usage(ctx, a.ID, from, to, time.UTC, by)
+				rows, err = tx.Books().Usage(ctx, a.ID, from, to, time.UTC, by)
 				return err
 			})
 			return rows, err
@@ -255,7 +255,7 @@ func TestUsageOfAllAccounts(t *testing.T) {
 		from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 		usage := func(by ...string) (rows []store.UsageRow, err error) {
 			err = st.Read(ctx, func(tx *store.Tx) (err error) {
-				rows, err = tx.UsageOfAll(ctx, from, to, time.UTC, by)
+				rows, err = tx.Books().UsageOfAll(ctx, from, to, time.UTC, by)
 				return err
 			})
 			return rows, err
@@ -332,7 +332,7 @@ func TestUsageHasTheDaysOfAZone(t *testing.T) {
 				want[when.In(zone).Format(time.DateOnly)]++
 			}
 			if err := st.Read(ctx, func(tx *store.Tx) error {
-				rows, err := tx.Usage(ctx, a.ID, at[0].Add(-time.Hour), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), zone, []string{"day"})
+				rows, err := tx.Books().Usage(ctx, a.ID, at[0].Add(-time.Hour), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), zone, []string{"day"})
 				for _, r := range rows {
 					got[r.Group[0]] += r.Calls
 				}
@@ -358,7 +358,7 @@ func TestGrantWithReferenceIsStoredOnce(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				if err := st.Write(ctx, func(tx *store.Tx) error {
-					_, created, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: a.ID, Amount: 5, ExternalRef: "invoice 7"})
+					_, created, err := tx.Books().InsertGrant(ctx, stoa.Grant{AccountID: a.ID, Amount: 5, ExternalRef: "invoice 7"})
 					if created {
 						tx.AfterCommit(func() { mu.Lock(); made++; mu.Unlock() })
 					}
@@ -373,13 +373,13 @@ func TestGrantWithReferenceIsStoredOnce(t *testing.T) {
 			t.Errorf("made %d times", made)
 		}
 		if err := st.Write(ctx, func(tx *store.Tx) error {
-			_, _, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: "acc_none", Amount: 5})
+			_, _, err := tx.Books().InsertGrant(ctx, stoa.Grant{AccountID: "acc_none", Amount: 5})
 			return err
 		}); stoa.CodeOf(err) != stoa.CodeNotFound {
 			t.Errorf("a grant for nobody: %v", err)
 		}
 		read(t, st, func(tx *store.Tx) error {
-			f, err := tx.Funds(ctx, a.ID)
+			f, err := tx.Books().Funds(ctx, a.ID)
 			if f.Granted != 5 || f.Balance != 5 {
 				t.Errorf("funds %+v", f)
 			}
@@ -415,14 +415,14 @@ func TestNewNodeClosesOldLeases(t *testing.T) {
 		dead := st.Node()
 		st = database.Open()
 		read(t, st, func(tx *store.Tx) error {
-			f, err := tx.Funds(ctx, a.ID)
+			f, err := tx.Books().Funds(ctx, a.ID)
 			if d := cmp.Diff(store.Funds{Granted: 100, Balance: 70}, f); d != "" {
 				t.Errorf("funds (-want +got):\n%s", d)
 			}
 			return err
 		})
 		write(t, st, func(tx *store.Tx) error {
-			if _, ok, err := tx.Lease(ctx, a.ID, dead); ok || err != nil {
+			if _, ok, err := tx.Books().Lease(ctx, a.ID, dead); ok || err != nil {
 				t.Errorf("a dead node got a lease: %v, %v", ok, err)
 			}
 			_, _, ok, err := tx.ClaimKey(ctx, key, "other")
@@ -565,7 +565,7 @@ func TestVerifyFindsEveryKindOfDamage(t *testing.T) {
 		write(t, st, func(tx *store.Tx) error { _, err := tx.Exec(ctx, damage); return err })
 		found := false
 		read(t, st, func(tx *store.Tx) error {
-			diffs, err := tx.Differences(ctx, "")
+			diffs, err := tx.Books().Differences(ctx, "")
 			for _, d := range diffs {
 				found = found || d.What == name
 			}
@@ -631,7 +631,7 @@ func TestPurgedReceiptsKeepBooksInOrder(t *testing.T) {
 			wantInOrder(t, st)
 		}
 		read(t, st, func(tx *store.Tx) error {
-			list, _, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{}, store.Page{})
+			list, _, err := tx.Books().Receipts(ctx, a.ID, store.ReceiptFilter{}, store.Page{})
 			if len(list) != 1 || list[0].ID != "resp_9" || list[0].Adjustments != all[9].Adjustments {
 				t.Errorf("left: %+v", list)
 			}
@@ -639,7 +639,7 @@ func TestPurgedReceiptsKeepBooksInOrder(t *testing.T) {
 			if _, err := tx.Get(ctx, `SELECT COUNT(*) FROM charge_adjustments`, nil, &left); err != nil || left != 1 {
 				t.Errorf("%d rows say what was done to calls, %v", left, err)
 			}
-			f, _ := tx.Funds(ctx, a.ID)
+			f, _ := tx.Books().Funds(ctx, a.ID)
 			if f.Balance+f.Leased != 900 {
 				t.Errorf("funds %+v", f)
 			}
@@ -655,46 +655,46 @@ func TestListsOfAccountsKeysAndGrants(t *testing.T) {
 		a, b := storetest.Account(t, st, 5), storetest.Account(t, st, 6)
 		write(t, st, func(tx *store.Tx) error {
 			for i := range 3 {
-				if _, err := tx.InsertKey(ctx, stoa.Key{AccountID: a.ID, Name: fmt.Sprint("k", i), Hint: "h", Scopes: []string{"responses", "usage:read"}}, fmt.Sprint("hash", i)); err != nil {
+				if _, err := tx.People().InsertKey(ctx, stoa.Key{AccountID: a.ID, Name: fmt.Sprint("k", i), Hint: "h", Scopes: []string{"responses", "usage:read"}}, fmt.Sprint("hash", i)); err != nil {
 					return err
 				}
 			}
-			_, err := tx.InsertKey(ctx, stoa.Key{AccountID: b.ID, Hint: "h", Scopes: []string{"*"}}, "hash0")
+			_, err := tx.People().InsertKey(ctx, stoa.Key{AccountID: b.ID, Hint: "h", Scopes: []string{"*"}}, "hash0")
 			if stoa.CodeOf(err) != stoa.CodeConflict {
 				t.Errorf("a hash twice: %v", err)
 			}
 			return nil
 		})
 		read(t, st, func(tx *store.Tx) error {
-			accounts, next, err := tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1})
+			accounts, next, err := tx.Books().Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1})
 			if err != nil || next != (store.Cursor{At: b.CreatedAt, ID: b.ID}) || len(accounts) != 1 || accounts[0].ID != b.ID {
 				t.Errorf("newest account: %+v, then %v, %v", accounts, next, err)
 			}
-			accounts, next, err = tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, After: next})
+			accounts, next, err = tx.Books().Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, After: next})
 			if err != nil || next != (store.Cursor{}) || len(accounts) != 1 || accounts[0].Account != a {
 				t.Errorf("next account: %+v, then %v, %v", accounts, next, err)
 			}
-			keys, next, err := tx.Keys(ctx, a.ID, store.KeyFilter{}, store.Page{Limit: 2, Asc: true})
+			keys, next, err := tx.People().Keys(ctx, a.ID, store.KeyFilter{}, store.Page{Limit: 2, Asc: true})
 			if err != nil || next == (store.Cursor{}) || len(keys) != 2 || !slices.Equal(keys[0].Scopes, []string{"responses", "usage:read"}) {
 				t.Errorf("keys: %+v, then %v, %v", keys, next, err)
 			}
-			if _, err := tx.Key(ctx, b.ID, keys[0].ID); stoa.CodeOf(err) != stoa.CodeNotFound {
+			if _, err := tx.People().Key(ctx, b.ID, keys[0].ID); stoa.CodeOf(err) != stoa.CodeNotFound {
 				t.Errorf("a key of another account: %v", err)
 			}
-			grants, more, err := tx.Grants(ctx, b.ID, store.Page{})
+			grants, more, err := tx.Books().Grants(ctx, b.ID, store.Page{})
 			if err != nil || more || len(grants) != 1 || grants[0].Amount != 6 {
 				t.Errorf("grants: %+v, more %v, %v", grants, more, err)
 			}
-			list, _, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{SessionID: "ses_1"}, store.Page{})
+			list, _, err := tx.Books().Receipts(ctx, a.ID, store.ReceiptFilter{SessionID: "ses_1"}, store.Page{})
 			if len(list) != 0 {
 				t.Errorf("receipts of a session: %+v", list)
 			}
 			return err
 		})
-		if err := st.Write(ctx, func(tx *store.Tx) error { return tx.UpdateAccount(ctx, stoa.Account{ID: "acc_none"}) }); stoa.CodeOf(err) != stoa.CodeNotFound {
+		if err := st.Write(ctx, func(tx *store.Tx) error { return tx.Books().UpdateAccount(ctx, stoa.Account{ID: "acc_none"}) }); stoa.CodeOf(err) != stoa.CodeNotFound {
 			t.Errorf("changing nobody: %v", err)
 		}
-		if err := st.Write(ctx, func(tx *store.Tx) error { return tx.UpdateKey(ctx, stoa.Key{ID: "key_none", AccountID: a.ID}) }); stoa.CodeOf(err) != stoa.CodeNotFound {
+		if err := st.Write(ctx, func(tx *store.Tx) error { return tx.People().UpdateKey(ctx, stoa.Key{ID: "key_none", AccountID: a.ID}) }); stoa.CodeOf(err) != stoa.CodeNotFound {
 			t.Errorf("changing no key: %v", err)
 		}
 	})

@@ -36,7 +36,7 @@ func lastRunID(t *stoa.ScheduledTask) string {
 
 // InsertTask adds a scheduled task. An empty ID is filled in; revision and times
 // of creation are set.
-func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.ScheduledTask, error) {
+func (tx Work) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.ScheduledTask, error) {
 	if err := tx.taskQuota(ctx, t.AccountID); err != nil {
 		return t, err
 	}
@@ -44,20 +44,20 @@ func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.Schedu
 		t.ID = stoa.NewID("tsk")
 	}
 	t.Revision, t.CreatedAt, t.UpdatedAt = 1, tx.Now, tx.Now
-	_, err := tasks.insert(ctx, tx, &t, "", "last_run_id", lastRunID(&t), "deleted_at", 0, "retry_at", 0)
+	_, err := tasks.insert(ctx, tx.Tx, &t, "", "last_run_id", lastRunID(&t), "deleted_at", 0, "retry_at", 0)
 	return t, err
 }
 
 // SaveTask writes the columns of a task that can change. The task must be locked
 // by this transaction.
-func (tx *Tx) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
-	return tasks.update(ctx, tx, t.AccountID, t.ID, t, "last_run_id", lastRunID(t))
+func (tx Work) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
+	return tasks.update(ctx, tx.Tx, t.AccountID, t.ID, t, "last_run_id", lastRunID(t))
 }
 
 // Task returns a scheduled task of an account's agent, or CodeTaskNotFound. An empty
 // agentID matches any agent.
-func (tx *Tx) Task(ctx context.Context, accountID, agentID, id string) (t stoa.ScheduledTask, err error) {
-	t, found, err := first(ctx, tx, scanTask, `SELECT `+taskColumns+taskFrom+`WHERE t.account_id = $1 AND t.id = $2 AND ($3 = '' OR t.agent_id = $3) AND t.deleted_at = 0`, accountID, id, agentID)
+func (tx Work) Task(ctx context.Context, accountID, agentID, id string) (t stoa.ScheduledTask, err error) {
+	t, found, err := first(ctx, tx.Tx, scanTask, `SELECT `+taskColumns+taskFrom+`WHERE t.account_id = $1 AND t.id = $2 AND ($3 = '' OR t.agent_id = $3) AND t.deleted_at = 0`, accountID, id, agentID)
 	if err == nil && !found {
 		err = noTask()
 	}
@@ -66,9 +66,9 @@ func (tx *Tx) Task(ctx context.Context, accountID, agentID, id string) (t stoa.S
 
 func noTask() error { return stoa.Errorf(stoa.CodeTaskNotFound, "There is no such scheduled task.") }
 
-// LockTask is [Tx.Task], and locks the row until the commit. Every transaction
-// that writes to a task must lock it first, except [Tx.TurnOfRun].
-func (tx *Tx) LockTask(ctx context.Context, accountID, agentID, id string) (stoa.ScheduledTask, error) {
+// LockTask is [Work.Task], and locks the row until the commit. Every transaction
+// that writes to a task must lock it first, except [Work.TurnOfRun].
+func (tx Work) LockTask(ctx context.Context, accountID, agentID, id string) (stoa.ScheduledTask, error) {
 	if lock := tx.ForUpdate(); lock != "" {
 		var one int
 		if _, err := tx.Get(ctx, `SELECT 1 FROM tasks WHERE account_id = $1 AND id = $2`+lock, []any{accountID, id}, &one); err != nil {
@@ -79,7 +79,7 @@ func (tx *Tx) LockTask(ctx context.Context, accountID, agentID, id string) (stoa
 }
 
 // CountTasks returns the number of an agent's tasks.
-func (tx *Tx) CountTasks(ctx context.Context, accountID, agentID string) (n int, err error) {
+func (tx Work) CountTasks(ctx context.Context, accountID, agentID string) (n int, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM tasks WHERE account_id = $1 AND agent_id = $2 AND deleted_at = 0`, []any{accountID, agentID}, &n)
 	return n, err
 }
@@ -87,18 +87,18 @@ func (tx *Tx) CountTasks(ctx context.Context, accountID, agentID string) (n int,
 // A TaskFilter narrows a list of tasks. Empty members do not.
 type TaskFilter struct {
 	AgentID, SpaceID string
-	Text             string // a part of the name, the message or the id, ignoring case; see [Tx.Agents]
+	Text             string // a part of the name, the message or the id, ignoring case; see [Setup.Agents]
 }
 
 // Tasks lists an account's scheduled tasks.
-func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page) ([]stoa.ScheduledTask, Cursor, error) {
+func (tx Work) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page) ([]stoa.ScheduledTask, Cursor, error) {
 	args, cond := narrow([]any{accountID}, "agent_id", f.AgentID)
 	if f.SpaceID != "" {
 		args = append(args, f.SpaceID)
 		cond += ` AND agent_id IN (SELECT id FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0)`
 	}
 	q := filtered{from: `FROM tasks WHERE account_id = $1 AND deleted_at = 0` + cond, args: args, search: textSearch{f.Text, []string{"name", "message", "id"}}}
-	return filteredPage(ctx, tx, p, q, scanTask, func(t stoa.ScheduledTask) Cursor { return Cursor{At: t.CreatedAt, ID: t.ID} },
+	return filteredPage(ctx, tx.Tx, p, q, scanTask, func(t stoa.ScheduledTask) Cursor { return Cursor{At: t.CreatedAt, ID: t.ID} },
 		`SELECT `+taskColumns+` FROM (`, `) t LEFT JOIN task_runs r ON r.id = t.last_run_id`+p.order("t"))
 }
 
@@ -106,26 +106,26 @@ func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page)
 // are locked until the commit, and tasks locked by another process are skipped: two
 // processes never work on the same task. See
 // docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
-func (tx *Tx) DueTasks(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND (retry_at <= $3 OR retry_at > $4) ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
+func (tx Work) DueTasks(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
+	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND (retry_at <= $3 OR retry_at > $4) ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
 		db.Micros(now), limit, db.Micros(tx.Now), tx.lastRetry())
 }
 
-// TasksToSettle returns tasks with ended runs that are not yet counted; see [Tx.DueTasks].
-func (tx *Tx) TasksToSettle(ctx context.Context, limit int) ([]Ref, error) {
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE id IN (SELECT DISTINCT task_id FROM task_runs WHERE settle = 1 LIMIT $1) AND (retry_at <= $2 OR retry_at > $3)`+tx.ForUpdateUnlocked(),
+// TasksToSettle returns tasks with ended runs that are not yet counted; see [Work.DueTasks].
+func (tx Work) TasksToSettle(ctx context.Context, limit int) ([]Ref, error) {
+	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM tasks WHERE id IN (SELECT DISTINCT task_id FROM task_runs WHERE settle = 1 LIMIT $1) AND (retry_at <= $2 OR retry_at > $3)`+tx.ForUpdateUnlocked(),
 		limit, db.Micros(tx.Now), tx.lastRetry())
 }
 
 // AccountsWaitingForCapacity returns the accounts that have runs which wait for
 // a place in the queue of sessions.
-func (tx *Tx) AccountsWaitingForCapacity(ctx context.Context) ([]string, error) {
+func (tx Work) AccountsWaitingForCapacity(ctx context.Context) ([]string, error) {
 	return tx.texts(ctx, `SELECT DISTINCT account_id FROM task_runs WHERE waiting = 'capacity' ORDER BY account_id`)
 }
 
 // TasksWaitingForCapacity returns tasks of an account whose runs wait for a place in the
-// queue of sessions, the longest waiting first; see [Tx.DueTasks].
-func (tx *Tx) TasksWaitingForCapacity(ctx context.Context, accountID string, limit int) ([]Ref, error) {
+// queue of sessions, the longest waiting first; see [Work.DueTasks].
+func (tx Work) TasksWaitingForCapacity(ctx context.Context, accountID string, limit int) ([]Ref, error) {
 	ids, err := tx.texts(ctx, `SELECT task_id FROM task_runs WHERE waiting = 'capacity' AND account_id = $1
 		AND EXISTS (SELECT 1 FROM tasks t WHERE t.id = task_runs.task_id AND (t.retry_at <= $3 OR t.retry_at > $4)) ORDER BY scheduled_for, id LIMIT $2`, accountID, limit, db.Micros(tx.Now), tx.lastRetry())
 	var refs []Ref
@@ -148,7 +148,7 @@ type PendingTaskWork struct {
 }
 
 // PendingTaskWork returns the pending work of the scheduler. It uses only indexes.
-func (tx *Tx) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
+func (tx Work) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
 	var c PendingTaskWork
 	var next int64
 	_, err := tx.Get(ctx, `SELECT COALESCE((SELECT next_at FROM tasks WHERE next_at > 0 ORDER BY next_at LIMIT 1), 0),
@@ -162,19 +162,19 @@ func (tx *Tx) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
 // putOff is the time for which a task that failed is postponed.
 const putOff = time.Minute
 
-// PutOffTask excludes a task from [Tx.DueTasks] and the like for a minute.
-func (tx *Tx) PutOffTask(ctx context.Context, accountID, id string) error {
+// PutOffTask excludes a task from [Work.DueTasks] and the like for a minute.
+func (tx Work) PutOffTask(ctx context.Context, accountID, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE tasks SET retry_at = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Micros(tx.Now.Add(putOff)))
 	return err
 }
 
 // lastRetry is the latest time to which the present clock can have postponed a task. A task
 // that is postponed for longer was postponed by a clock that was ahead, and is not skipped.
-func (tx *Tx) lastRetry() int64 { return db.Micros(tx.Now.Add(putOff)) }
+func (tx Work) lastRetry() int64 { return db.Micros(tx.Now.Add(putOff)) }
 
 // HideTask marks a task as deleted: lists and queries no longer find it, and its waiting
 // runs never start. It fails with CodeTaskNotFound if the task does not exist.
-func (tx *Tx) HideTask(ctx context.Context, accountID, agentID, id string) error {
+func (tx Work) HideTask(ctx context.Context, accountID, agentID, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE tasks SET deleted_at = $4, next_at = 0, revision = revision + 1
 		WHERE account_id = $1 AND agent_id = $2 AND id = $3 AND deleted_at = 0`, accountID, agentID, id, db.Micros(tx.Now))
 	if err == nil && n == 0 {
@@ -187,8 +187,8 @@ func (tx *Tx) HideTask(ctx context.Context, accountID, agentID, id string) error
 	return err
 }
 
-// HideTasksOf is [Tx.HideTask] for all tasks of an agent.
-func (tx *Tx) HideTasksOf(ctx context.Context, accountID, agentID string) error {
+// HideTasksOf is [Work.HideTask] for all tasks of an agent.
+func (tx Work) HideTasksOf(ctx context.Context, accountID, agentID string) error {
 	ids, err := tx.texts(ctx, `SELECT id FROM tasks WHERE account_id = $1 AND agent_id = $2 AND deleted_at = 0 ORDER BY id`, accountID, agentID)
 	for _, id := range ids {
 		if err == nil {
@@ -200,7 +200,7 @@ func (tx *Tx) HideTasksOf(ctx context.Context, accountID, agentID string) error 
 
 // RemoveHiddenTasks removes rows of deleted tasks, at most limit runs at a time, and
 // returns the number of removed rows.
-func (tx *Tx) RemoveHiddenTasks(ctx context.Context, limit int) (removed int, err error) {
+func (tx Work) RemoveHiddenTasks(ctx context.Context, limit int) (removed int, err error) {
 	ids, err := tx.texts(ctx, `SELECT id FROM tasks WHERE deleted_at > 0 ORDER BY deleted_at LIMIT 20`)
 	if err != nil {
 		return 0, err

@@ -31,7 +31,7 @@ func TestTasksAheadOfTheClock(t *testing.T) {
 		names := map[string]string{}
 		add := func(name string, task stoa.ScheduledTask, change ...func(*store.Tx, string) error) {
 			write(t, st, func(tx *store.Tx) error {
-				task, err := tx.InsertTask(ctx, task)
+				task, err := tx.Work().InsertTask(ctx, task)
 				names[task.ID] = name
 				for _, fn := range change {
 					if err == nil {
@@ -54,7 +54,7 @@ func TestTasksAheadOfTheClock(t *testing.T) {
 		add("put off", taskAt(a.ID, 20, 0, 0), putOff(30*time.Second))
 		add("put off by a clock that was ahead", taskAt(a.ID, 20, 0, 0), putOff(24*time.Hour))
 		add("deleted", taskAt(a.ID, 20, 0, 0), func(tx *store.Tx, id string) error {
-			err := tx.HideTask(ctx, a.ID, "agt_1", id)
+			err := tx.Work().HideTask(ctx, a.ID, "agt_1", id)
 			return err
 		})
 		paused := taskAt(a.ID, 20, 0, 0)
@@ -72,13 +72,13 @@ func TestTasksAheadOfTheClock(t *testing.T) {
 			return out
 		}
 		write(t, st, func(tx *store.Tx) error {
-			if got, want := list(tx.TasksAhead(ctx, minute(10), 25)), []string{"ahead", "put off by a clock that was ahead"}; !slices.Equal(got, want) {
+			if got, want := list(tx.Work().TasksAhead(ctx, minute(10), 25)), []string{"ahead", "put off by a clock that was ahead"}; !slices.Equal(got, want) {
 				t.Errorf("ahead are %q, want %q", got, want)
 			}
-			if n, err := tx.CountTasksStuck(ctx, minute(10), 25); err != nil || n != 2 {
+			if n, err := tx.Work().CountTasksStuck(ctx, minute(10), 25); err != nil || n != 2 {
 				t.Errorf("%d are stuck, %v", n, err)
 			}
-			due := list(tx.DueTasks(ctx, minute(30), 25))
+			due := list(tx.Work().DueTasks(ctx, minute(30), 25))
 			if slices.Contains(due, "put off") || !slices.Contains(due, "put off by a clock that was ahead") || len(due) != 5 {
 				t.Errorf("due are %q", due)
 			}
@@ -98,7 +98,7 @@ func TestTrimKeepsRunsThatAreAhead(t *testing.T) {
 				runs = append(runs, stoa.TaskRun{TaskID: "tsk_1", ScheduledFor: minute(n), Trigger: stoa.TriggerSchedule, Status: "completed"})
 			}
 			runs[12].Trigger = stoa.TriggerManual
-			return tx.InsertRuns(ctx, runs)
+			return tx.Work().InsertRuns(ctx, runs)
 		})
 		for _, tc := range []struct {
 			keep, through, left int
@@ -110,7 +110,7 @@ func TestTrimKeepsRunsThatAreAhead(t *testing.T) {
 			{2, 10, 8, time.Time{}},
 		} {
 			write(t, st, func(tx *store.Tx) error {
-				trimmed, err := tx.TrimRuns(ctx, "tsk_1", tc.keep, minute(tc.through))
+				trimmed, err := tx.Work().TrimRuns(ctx, "tsk_1", tc.keep, minute(tc.through))
 				if !trimmed.Equal(tc.trimmed) {
 					t.Errorf("keep %d through %d: trimmed up to %s", tc.keep, tc.through, trimmed)
 				}
@@ -148,7 +148,7 @@ func TestTasksOfAnEarlierVersionStayAhead(t *testing.T) {
 		})
 		read(t, database.Open(), func(tx *store.Tx) error {
 			for id, trimmed := range map[string]time.Time{"tsk_1": {}, "tsk_2": db.Time(777)} {
-				task, err := tx.Task(ctx, "acc_1", "", id)
+				task, err := tx.Work().Task(ctx, "acc_1", "", id)
 				if err != nil {
 					return err
 				}

@@ -30,7 +30,7 @@ const runsAtOnce = 50
 // InsertRuns adds runs of a task that this transaction has locked; empty IDs are
 // filled in, and times of creation set. An instant of the schedule that is stored
 // already is an error: no instant may happen twice.
-func (tx *Tx) InsertRuns(ctx context.Context, runs []stoa.TaskRun) (err error) {
+func (tx Work) InsertRuns(ctx context.Context, runs []stoa.TaskRun) (err error) {
 	for len(runs) > 0 {
 		n := min(len(runs), runsAtOnce)
 		width := len(taskRuns.fields) + 1
@@ -59,7 +59,7 @@ func (tx *Tx) InsertRuns(ctx context.Context, runs []stoa.TaskRun) (err error) {
 
 // SaveRun records that a waiting run starts or is skipped. It reports whether the
 // run still waited.
-func (tx *Tx) SaveRun(ctx context.Context, r *stoa.TaskRun) (bool, error) {
+func (tx Work) SaveRun(ctx context.Context, r *stoa.TaskRun) (bool, error) {
 	r.Revision++
 	n, err := tx.Exec(ctx, `UPDATE task_runs SET status = $2, skip_reason = $3, waiting = $4, session_id = $5, turn = $6, delay = $7, revision = revision + 1
 		WHERE id = $1 AND waiting <> ''`, r.ID, r.Status, r.SkipReason, r.Waiting, r.SessionID, r.Turn, r.Delay.Microseconds())
@@ -69,7 +69,7 @@ func (tx *Tx) SaveRun(ctx context.Context, r *stoa.TaskRun) (bool, error) {
 // TurnOfRun writes the status of a turn to the run that started it, if any. The
 // session must be locked by this transaction. The end of another turn of the
 // session frees it for runs that wait for it.
-func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
+func (tx Work) TurnOfRun(ctx context.Context, s stoa.Session) error {
 	t := s.Turn
 	ended := t.Status.Ended()
 	if t.StartedAt.IsZero() && t.Status == stoa.SessionRunning {
@@ -88,14 +88,14 @@ func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
 
 // ActiveRuns returns a task's runs that have not ended, waiting ones included,
 // oldest first.
-func (tx *Tx) ActiveRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, error) {
+func (tx Work) ActiveRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, error) {
 	return tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.task_id = $1 AND r.status IN `+activeStatuses+`
 		ORDER BY r.scheduled_for, r.id`, taskID)
 }
 
 // SettleRuns returns the ended runs of a task that are not counted yet, in the
 // order in which they ended, and marks them as counted.
-func (tx *Tx) SettleRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, error) {
+func (tx Work) SettleRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, error) {
 	runs, err := tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.task_id = $1 AND r.settle = 1 ORDER BY r.finished_at, r.scheduled_for, r.id`, taskID)
 	if err != nil {
 		return nil, err
@@ -112,13 +112,13 @@ func (tx *Tx) SettleRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, er
 	return ended, nil
 }
 
-func (tx *Tx) runs(ctx context.Context, query string, args ...any) ([]stoa.TaskRun, error) {
-	return list(ctx, tx, taskRuns.scan, query, args...)
+func (tx Work) runs(ctx context.Context, query string, args ...any) ([]stoa.TaskRun, error) {
+	return list(ctx, tx.Tx, taskRuns.scan, query, args...)
 }
 
 // TaskRuns lists the runs of a task that was read in this transaction, by their
 // instants, with the failures and the costs of their turns. Page.After.At is an instant too.
-func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([]stoa.TaskRun, bool, error) {
+func (tx Work) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([]stoa.TaskRun, bool, error) {
 	op, dir := "<", "DESC"
 	if p.Asc {
 		op, dir = ">", "ASC"
@@ -128,7 +128,7 @@ func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([
 		where = ` AND (r.scheduled_for, r.id) ` + op + ` ($4, $5)`
 		args = append(args, db.Micros(p.After.At), p.After.ID)
 	}
-	return listPage(ctx, tx, p, scanRunWithTurn, `SELECT `+runColumns+`, COALESCE(t.failure_code, ''), COALESCE(t.failure_message, ''), COALESCE(t.failure_retryable, 0), COALESCE(t.spent, 0)
+	return listPage(ctx, tx.Tx, p, scanRunWithTurn, `SELECT `+runColumns+`, COALESCE(t.failure_code, ''), COALESCE(t.failure_message, ''), COALESCE(t.failure_retryable, 0), COALESCE(t.spent, 0)
 		FROM task_runs r LEFT JOIN turns t ON t.session_id = r.session_id AND t.number = r.turn WHERE r.account_id = $1 AND r.task_id = $2`+where+
 		` ORDER BY r.scheduled_for `+dir+`, r.id `+dir+` LIMIT $3`, args...)
 }
@@ -136,7 +136,7 @@ func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([
 // TrimRuns removes the oldest ended runs of a task beyond the newest keep. It keeps runs of
 // instants after through, which prove that these have run. It returns the time up to which
 // runs of the schedule may be missing, or zero if it removed none.
-func (tx *Tx) TrimRuns(ctx context.Context, taskID string, keep int, through time.Time) (time.Time, error) {
+func (tx Work) TrimRuns(ctx context.Context, taskID string, keep int, through time.Time) (time.Time, error) {
 	var oldest int64
 	found, err := tx.Get(ctx, `SELECT scheduled_for FROM task_runs WHERE task_id = $1 ORDER BY scheduled_for DESC LIMIT 1 OFFSET $2`, []any{taskID, keep}, &oldest)
 	if err != nil || !found {

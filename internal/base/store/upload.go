@@ -27,10 +27,10 @@ const (
 	uploadNetworkTime  = 24 * time.Hour
 )
 
-// InsertUpload adds an upload whose content is stored afterwards; see [Tx.FinishUpload]. It fails
+// InsertUpload adds an upload whose content is stored afterwards; see [Work.FinishUpload]. It fails
 // with CodeRateLimit if the account, the script tag or the network has too many without a message. An
 // upload of a visitor also fails with CodeTooManyAttachments or CodeStorageFull above the quota.
-func (tx *Tx) InsertUpload(ctx context.Context, u stoa.Upload, q VisitorQuota) (stoa.Upload, error) {
+func (tx Work) InsertUpload(ctx context.Context, u stoa.Upload, q VisitorQuota) (stoa.Upload, error) {
 	if err := tx.lockText(ctx, "uploads "+u.AccountID); err != nil {
 		return u, err
 	}
@@ -87,18 +87,18 @@ func (tx *Tx) InsertUpload(ctx context.Context, u stoa.Upload, q VisitorQuota) (
 		}
 	}
 	u.CreatedAt, u.ExpiresAt = tx.Now, tx.Now.Add(stoa.UploadLife)
-	_, err := uploads.insert(ctx, tx, &u, "")
+	_, err := uploads.insert(ctx, tx.Tx, &u, "")
 	return u, err
 }
 
 // FinishUpload records the content of an upload.
-func (tx *Tx) FinishUpload(ctx context.Context, u stoa.Upload) error {
-	_, err := uploads.change(ctx, tx, &u, `name mime size sha256`, `account_id = $1 AND id = $2`, u.AccountID, u.ID)
+func (tx Work) FinishUpload(ctx context.Context, u stoa.Upload) error {
+	_, err := uploads.change(ctx, tx.Tx, &u, `name mime size sha256`, `account_id = $1 AND id = $2`, u.AccountID, u.ID)
 	return err
 }
 
 // DropUpload removes an upload whose content was not stored.
-func (tx *Tx) DropUpload(ctx context.Context, accountID, id string) error {
+func (tx Work) DropUpload(ctx context.Context, accountID, id string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM uploads WHERE account_id = $1 AND id = $2 AND sha256 = ''`, accountID, id)
 	return err
 }
@@ -106,8 +106,8 @@ func (tx *Tx) DropUpload(ctx context.Context, accountID, id string) error {
 // AttachUpload gives an upload to a session, for one of its messages. It fails with
 // CodeUploadExpired unless the upload is one of the agent and the chat (empty for the account's)
 // that has not expired and belongs to no message.
-func (tx *Tx) AttachUpload(ctx context.Context, accountID, agentID, chatID, id, sessionID string) (stoa.Upload, error) {
-	u, found, err := uploads.first(ctx, tx, `id = $1 AND account_id = $2`+tx.ForUpdate(), id, accountID)
+func (tx Work) AttachUpload(ctx context.Context, accountID, agentID, chatID, id, sessionID string) (stoa.Upload, error) {
+	u, found, err := uploads.first(ctx, tx.Tx, `id = $1 AND account_id = $2`+tx.ForUpdate(), id, accountID)
 	if err != nil {
 		return u, err
 	}
@@ -119,14 +119,14 @@ func (tx *Tx) AttachUpload(ctx context.Context, accountID, agentID, chatID, id, 
 }
 
 // HasUpload reports whether an upload exists, which has not expired or belongs to a message.
-func (tx *Tx) HasUpload(ctx context.Context, accountID, id string) (bool, error) {
+func (tx Work) HasUpload(ctx context.Context, accountID, id string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM uploads WHERE id = $1 AND account_id = $2 AND (session_id <> '' OR expires_at > $3)`, []any{id, accountID, db.Micros(tx.Now)}, &one)
 }
 
 // PurgeUploads deletes up to limit uploads that have expired, and returns their number. The
 // sweep of the drives deletes their files.
-func (tx *Tx) PurgeUploads(ctx context.Context, limit int) (int64, error) {
+func (tx Work) PurgeUploads(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE session_id = '' AND expires_at <= $1 LIMIT $2)`, db.Micros(tx.Now), limit)
 }
 
@@ -137,8 +137,8 @@ type MessageAttachments struct {
 }
 
 // Attachments lists the files of a session's messages, in order.
-func (tx *Tx) Attachments(ctx context.Context, sessionID string) ([]MessageAttachments, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (m MessageAttachments, err error) {
+func (tx Work) Attachments(ctx context.Context, sessionID string) ([]MessageAttachments, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (m MessageAttachments, err error) {
 		var text string
 		var created int64
 		if err := rows.Scan(&m.Message.ID, &created, &text); err != nil {
@@ -151,14 +151,14 @@ func (tx *Tx) Attachments(ctx context.Context, sessionID string) ([]MessageAttac
 
 // Attached returns the form in which a model receives the files of a message; empty if it is not
 // written yet.
-func (tx *Tx) Attached(ctx context.Context, sessionID, messageID string) (text string, err error) {
+func (tx Work) Attached(ctx context.Context, sessionID, messageID string) (text string, err error) {
 	_, err = tx.Get(ctx, `SELECT attached FROM messages WHERE session_id = $1 AND id = $2`, []any{sessionID, messageID}, &text)
 	return text, err
 }
 
 // SetAttached writes the form in which a model receives the files of a message, unless it is
 // written, and returns it.
-func (tx *Tx) SetAttached(ctx context.Context, sessionID, messageID, text string) (string, error) {
+func (tx Work) SetAttached(ctx context.Context, sessionID, messageID, text string) (string, error) {
 	if _, err := tx.Exec(ctx, `UPDATE messages SET attached = $3 WHERE session_id = $1 AND id = $2 AND attached = ''`, sessionID, messageID, text); err != nil {
 		return "", err
 	}

@@ -11,7 +11,7 @@ import (
 
 // A Difference is a row of the ledger that disagrees with the sum of the other rows.
 type Difference struct {
-	What      string // the broken rule: see [Tx.Differences]
+	What      string // the broken rule: see [Books.Differences]
 	ID        string // of the account, lease or charge
 	AccountID string
 	Have      stoa.Credits // the value of the row
@@ -106,7 +106,7 @@ const saved = `(cached_tokens * (price_input - price_cached_input)
 
 // Differences computes the books again from their rows and returns the rows that
 // differ, for one account or, with an empty id, for all.
-func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, error) {
+func (tx Books) Differences(ctx context.Context, accountID string) ([]Difference, error) {
 	var all []Difference
 	var args []any
 	cond := "1 = 1"
@@ -115,7 +115,7 @@ func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, 
 	}
 	for _, rule := range differences {
 		query := ofAccount.ReplaceAllString(rule.query, cond)
-		found, err := list(ctx, tx, func(rows *sql.Rows) (Difference, error) {
+		found, err := list(ctx, tx.Tx, func(rows *sql.Rows) (Difference, error) {
 			d := Difference{What: rule.what}
 			err := rows.Scan(&d.ID, &d.AccountID, &d.Have, &d.Want)
 			return d, err
@@ -140,7 +140,7 @@ func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, 
 type BooksSize struct{ Accounts, Grants, Charges, Leases int64 }
 
 // BooksSize returns the numbers of rows in the books.
-func (tx *Tx) BooksSize(ctx context.Context) (BooksSize, error) {
+func (tx Books) BooksSize(ctx context.Context) (BooksSize, error) {
 	var n BooksSize
 	_, err := tx.Get(ctx, `SELECT (SELECT COUNT(*) FROM accounts), (SELECT COUNT(*) FROM grants), (SELECT COUNT(*) FROM charges), (SELECT COUNT(*) FROM leases)`,
 		nil, &n.Accounts, &n.Grants, &n.Charges, &n.Leases)

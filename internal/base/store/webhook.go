@@ -30,7 +30,7 @@ func words(list []string) string {
 const marks = "0123456789abcdefghijklmnopqrstuv"
 
 // InsertWebhook adds a webhook. Times and revision are set, and the id if it is empty.
-func (tx *Tx) InsertWebhook(ctx context.Context, w stoa.Webhook) (stoa.Webhook, error) {
+func (tx Operations) InsertWebhook(ctx context.Context, w stoa.Webhook) (stoa.Webhook, error) {
 	if err := tx.within(ctx, MaxWebhooks, "", w.AccountID, w.AccountID, "webhooks in this account", `webhooks WHERE account_id = $2`); err != nil {
 		return w, err
 	}
@@ -52,29 +52,29 @@ func (tx *Tx) InsertWebhook(ctx context.Context, w stoa.Webhook) (stoa.Webhook, 
 		w.ID = stoa.NewID("whk")
 	}
 	w.CreatedAt, w.UpdatedAt, w.EnabledAt, w.Revision = tx.Now, tx.Now, tx.Now, 1
-	_, err = webhooks.insert(ctx, tx, &w, "", "mark", mark)
+	_, err = webhooks.insert(ctx, tx.Tx, &w, "", "mark", mark)
 	return w, err
 }
 
 // Webhook returns a webhook of an account, or CodeWebhookNotFound.
-func (tx *Tx) Webhook(ctx context.Context, accountID, id string) (stoa.Webhook, error) {
+func (tx Operations) Webhook(ctx context.Context, accountID, id string) (stoa.Webhook, error) {
 	return tx.webhook(ctx, accountID, id, "")
 }
 
-func (tx *Tx) webhook(ctx context.Context, accountID, id, lock string) (stoa.Webhook, error) {
+func (tx Operations) webhook(ctx context.Context, accountID, id, lock string) (stoa.Webhook, error) {
 	missing := stoa.Errorf(stoa.CodeWebhookNotFound, "There is no such webhook.").At("id")
-	return webhooks.one(ctx, tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
+	return webhooks.one(ctx, tx.Tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
 }
 
 // Webhooks lists the webhooks of an account, with service also those that receive the alerts of
-// the service. A text in the address, the description or the id narrows it (see [Tx.Agents]).
-func (tx *Tx) Webhooks(ctx context.Context, accountID string, service bool, text string, p Page) ([]stoa.Webhook, Cursor, error) {
-	return webhooks.search(ctx, tx, p, filtered{from: `FROM webhooks WHERE account_id = $1 AND service <= $2`, args: []any{accountID, db.Bit(service)}, search: textSearch{text, []string{"url", "description", "id"}}})
+// the service. A text in the address, the description or the id narrows it (see [Setup.Agents]).
+func (tx Operations) Webhooks(ctx context.Context, accountID string, service bool, text string, p Page) ([]stoa.Webhook, Cursor, error) {
+	return webhooks.search(ctx, tx.Tx, p, filtered{from: `FROM webhooks WHERE account_id = $1 AND service <= $2`, args: []any{accountID, db.Bit(service)}, search: textSearch{text, []string{"url", "description", "id"}}})
 }
 
 // EditWebhook lets fn change a webhook and writes the result. The row is locked while fn
 // runs. If fn fails, its error is returned and nothing is written.
-func (tx *Tx) EditWebhook(ctx context.Context, accountID, id string, fn func(*stoa.Webhook) error) (stoa.Webhook, error) {
+func (tx Operations) EditWebhook(ctx context.Context, accountID, id string, fn func(*stoa.Webhook) error) (stoa.Webhook, error) {
 	w, err := tx.webhook(ctx, accountID, id, tx.ForUpdate())
 	if err == nil {
 		err = fn(&w)
@@ -82,13 +82,13 @@ func (tx *Tx) EditWebhook(ctx context.Context, accountID, id string, fn func(*st
 	if err != nil {
 		return w, err
 	}
-	err = webhooks.update(ctx, tx, accountID, id, &w)
+	err = webhooks.update(ctx, tx.Tx, accountID, id, &w)
 	return w, err
 }
 
 // DeleteWebhook removes a webhook; its deliveries are removed later, see
-// [Tx.PurgeDeliveries]. A missing webhook is not an error.
-func (tx *Tx) DeleteWebhook(ctx context.Context, accountID, id string) error {
+// [Operations.PurgeDeliveries]. A missing webhook is not an error.
+func (tx Operations) DeleteWebhook(ctx context.Context, accountID, id string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM webhooks WHERE account_id = $1 AND id = $2`, accountID, id)
 	return err
 }
@@ -97,7 +97,7 @@ func (tx *Tx) DeleteWebhook(ctx context.Context, accountID, id string) error {
 const WebhookDisabledAction = "webhook.disabled"
 
 // DisableWebhooksOf disables at most limit webhooks of a key, and returns their number.
-func (tx *Tx) DisableWebhooksOf(ctx context.Context, accountID, keyID string, which KeyObjects, limit int) (int, error) {
+func (tx Operations) DisableWebhooksOf(ctx context.Context, accountID, keyID string, which KeyObjects, limit int) (int, error) {
 	ids, err := tx.texts(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4
 		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE account_id = $1 AND `+which.of("webhooks")+` AND disabled = '' LIMIT $5) RETURNING id`,
 		accountID, keyID, stoa.WebhookDisabledByKey, db.Micros(tx.Now), limit)
@@ -108,7 +108,7 @@ func (tx *Tx) DisableWebhooksOf(ctx context.Context, accountID, keyID string, wh
 }
 
 // disableAlertsOf disables the webhooks of a key that receive the alerts of the service.
-func (tx *Tx) disableAlertsOf(ctx context.Context, k stoa.Key) error {
+func (tx Operations) disableAlertsOf(ctx context.Context, k stoa.Key) error {
 	ids, err := tx.texts(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4
 		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE key_id = $2 AND service = 1 AND disabled = '' LIMIT $5) RETURNING id`,
 		k.AccountID, k.ID, stoa.WebhookDisabledScope, db.Micros(tx.Now), MaxWebhooks)
@@ -122,7 +122,7 @@ func (tx *Tx) disableAlertsOf(ctx context.Context, k stoa.Key) error {
 const successNoted = time.Minute
 
 // WebhookSucceeded records an attempt that succeeded.
-func (tx *Tx) WebhookSucceeded(ctx context.Context, accountID, id string, at time.Time) error {
+func (tx Operations) WebhookSucceeded(ctx context.Context, accountID, id string, at time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE webhooks SET last_success_at = $3, failing_since = 0, failed = 0 WHERE account_id = $1 AND id = $2
 		AND (failing_since > 0 OR failed > 0 OR last_success_at <= $4)`, accountID, id, db.Micros(at), db.Micros(at.Add(-successNoted)))
 	return err
@@ -131,7 +131,7 @@ func (tx *Tx) WebhookSucceeded(ctx context.Context, accountID, id string, at tim
 // WebhookFailed records an attempt that failed. givenUp: it was the last of a delivery.
 // It returns the webhook as it is then, locked until the commit, and whether there is
 // one.
-func (tx *Tx) WebhookFailed(ctx context.Context, accountID, id string, at time.Time, givenUp bool) (stoa.Webhook, bool, error) {
+func (tx Operations) WebhookFailed(ctx context.Context, accountID, id string, at time.Time, givenUp bool) (stoa.Webhook, bool, error) {
 	w, err := tx.webhook(ctx, accountID, id, tx.ForUpdate())
 	if stoa.CodeOf(err) == stoa.CodeWebhookNotFound {
 		return w, false, nil
@@ -152,13 +152,13 @@ func (tx *Tx) WebhookFailed(ctx context.Context, accountID, id string, at time.T
 
 // WebhooksFailing lists webhooks that are not disabled and whose attempts have failed since before a time,
 // after an account and an id.
-func (tx *Tx) WebhooksFailing(ctx context.Context, before time.Time, after [2]string, limit int) ([]stoa.Webhook, error) {
-	return list(ctx, tx, webhooks.scan, `SELECT `+webhooks.columns+` FROM webhooks WHERE failing_since > 0 AND failing_since <= $1 AND disabled = ''
+func (tx Operations) WebhooksFailing(ctx context.Context, before time.Time, after [2]string, limit int) ([]stoa.Webhook, error) {
+	return list(ctx, tx.Tx, webhooks.scan, `SELECT `+webhooks.columns+` FROM webhooks WHERE failing_since > 0 AND failing_since <= $1 AND disabled = ''
 		AND (account_id, id) > ($2, $3) ORDER BY account_id, id LIMIT $4`, db.Micros(before), after[0], after[1], limit)
 }
 
 // DisableWebhook disables a webhook for a reason. It reports whether it was not before.
-func (tx *Tx) DisableWebhook(ctx context.Context, accountID, id, reason string) (bool, error) {
+func (tx Operations) DisableWebhook(ctx context.Context, accountID, id, reason string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4 WHERE account_id = $1 AND id = $2 AND disabled = ''`,
 		accountID, id, reason, db.Micros(tx.Now))
 	return n > 0, err
@@ -173,8 +173,8 @@ type CreditsWatch struct {
 
 // CreditsWatches returns enabled webhooks with the credits of their accounts, by their
 // ids after one.
-func (tx *Tx) CreditsWatches(ctx context.Context, after string, limit int) ([]CreditsWatch, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (c CreditsWatch, err error) {
+func (tx Operations) CreditsWatches(ctx context.Context, after string, limit int) ([]CreditsWatch, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (c CreditsWatch, err error) {
 		var balance, leased stoa.Credits
 		err = rows.Scan(&c.WebhookID, &c.AccountID, &c.Low, &balance, &leased)
 		c.Unspent = balance + leased
@@ -186,8 +186,8 @@ func (tx *Tx) CreditsWatches(ctx context.Context, after string, limit int) ([]Cr
 // ExpiringKeys returns keys in force that expire after one time and at or before another,
 // of accounts with a webhook that subscribes to it, the earliest expiry first, after a
 // position: the time and the id of a key.
-func (tx *Tx) ExpiringKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
-	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE expires_at > 0 AND (expires_at, id) > ($1, $2) AND expires_at <= $3 AND revoked_at = 0
+func (tx Operations) ExpiringKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
+	return list(ctx, tx.Tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE expires_at > 0 AND (expires_at, id) > ($1, $2) AND expires_at <= $3 AND revoked_at = 0
 		AND `+subscribed("key.expiring")+`
 		ORDER BY expires_at, id LIMIT $4`, db.Micros(after.At), after.ID, db.Micros(before), limit)
 }
@@ -195,8 +195,8 @@ func (tx *Tx) ExpiringKeys(ctx context.Context, after Cursor, before time.Time, 
 // PausingKeys returns keys that are not revoked, that members created and whose latest sign-in was after one time
 // and at or before another, of accounts with a webhook that subscribes to key.pause_soon, the
 // earliest sign-in first, after a position: the time and the id of a key.
-func (tx *Tx) PausingKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
-	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE member_id <> '' AND kind = '' AND (signed_in_at, id) > ($1, $2) AND signed_in_at <= $3
+func (tx Operations) PausingKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
+	return list(ctx, tx.Tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE member_id <> '' AND kind = '' AND (signed_in_at, id) > ($1, $2) AND signed_in_at <= $3
 		AND revoked_at = 0 AND `+subscribed("key.pause_soon")+`
 		ORDER BY signed_in_at, id LIMIT $4`, db.Micros(after.At), after.ID, db.Micros(before), limit)
 }
@@ -207,25 +207,25 @@ func subscribed(event string) string {
 }
 
 // Notice records that an account was notified. It reports whether this is the first time.
-func (tx *Tx) Notice(ctx context.Context, accountID, name string) (bool, error) {
+func (tx Operations) Notice(ctx context.Context, accountID, name string) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO webhook_notices (account_id, name, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, accountID, name, db.Micros(tx.Now))
 	return n > 0, err
 }
 
 // Noticed reports whether an account was notified.
-func (tx *Tx) Noticed(ctx context.Context, accountID, name string) (bool, error) {
+func (tx Operations) Noticed(ctx context.Context, accountID, name string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM webhook_notices WHERE account_id = $1 AND name = $2`, []any{accountID, name}, &one)
 }
 
 // PurgeNotices removes up to limit notices about keys that were given before a time.
-func (tx *Tx) PurgeNotices(ctx context.Context, before time.Time, limit int) (int64, error) {
+func (tx Operations) PurgeNotices(ctx context.Context, before time.Time, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM webhook_notices WHERE at < $1 AND name LIKE 'key.%' AND (account_id, name) IN
 		(SELECT account_id, name FROM webhook_notices WHERE at < $1 AND name LIKE 'key.%' LIMIT $2)`, db.Micros(before), limit)
 }
 
 // ForgetNotice allows a notification of an account to be repeated.
-func (tx *Tx) ForgetNotice(ctx context.Context, accountID, name string) error {
+func (tx Operations) ForgetNotice(ctx context.Context, accountID, name string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM webhook_notices WHERE account_id = $1 AND name = $2`, accountID, name)
 	return err
 }

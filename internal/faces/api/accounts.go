@@ -28,7 +28,7 @@ func (s *People) createAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 	if err != nil {
 		return reply, err
 	}
-	funds, err := tx.Funds(ctx, a.ID)
+	funds, err := tx.Books().Funds(ctx, a.ID)
 	if err != nil {
 		return reply, err
 	}
@@ -43,11 +43,11 @@ func (s *People) createAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 // newAccount inserts an account with its space and its first credits. ref is the reference of their
 // grant; it may be empty.
 func (s *People) newAccount(ctx context.Context, tx *store.Tx, a stoa.Account, amount stoa.Credits, ref string) (stoa.Account, error) {
-	a, err := tx.InsertAccount(ctx, a)
+	a, err := tx.Books().InsertAccount(ctx, a)
 	if err != nil {
 		return a, err
 	}
-	space, err := tx.DefaultSpace(ctx, a.ID)
+	space, err := tx.Setup().DefaultSpace(ctx, a.ID)
 	if err != nil {
 		return a, err
 	}
@@ -94,9 +94,9 @@ func (s *People) listAccounts(ctx context.Context, in rest.Request[contract.List
 	filter := store.AccountFilter{Text: q.Q, Below: stoa.Credits(q.UnspentBelowMicro)}
 	var byDay map[string][]int64
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.AccountRow, store.Cursor, error) {
-		rows, next, err := tx.Accounts(ctx, filter, p.Page)
+		rows, next, err := tx.Books().Accounts(ctx, filter, p.Page)
 		if err == nil {
-			byDay, err = tx.SpentByDay(ctx, rows)
+			byDay, err = tx.Books().SpentByDay(ctx, rows)
 		}
 		return rows, next, err
 	}, func(a store.AccountRow) contract.Account {
@@ -115,7 +115,7 @@ func (s *core) requestedAccount(ctx context.Context, c stoa.Caller, asked string
 	case !c.Key.Has(stoa.ScopeOperatorRead):
 		return "", stoa.Errorf(stoa.CodeScope, "Reading other accounts requires a key with the scope %q. Omit \"accountId\" for your own account.", stoa.ScopeOperatorRead).At("accountId")
 	}
-	_, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, asked) })
+	_, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) { return tx.Books().Account(ctx, asked) })
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
 		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id from GET /api/v1/accounts.", rest.ShortName(asked)).At("accountId")
 	}
@@ -140,7 +140,7 @@ func (s *People) updateAccount(ctx context.Context, in rest.Request[byID, contra
 		return rest.Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; a suspended account could not resume itself.").At("suspended")
 	}
 	_, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) {
-		a, err := tx.Account(ctx, in.Params.ID)
+		a, err := tx.Books().Account(ctx, in.Params.ID)
 		if err != nil {
 			return a, err
 		}
@@ -155,7 +155,7 @@ func (s *People) updateAccount(ctx context.Context, in rest.Request[byID, contra
 			a.Suspended = *b.Suspended
 		}
 		s.Keys.ForgetAfter(tx)
-		if err := tx.UpdateAccount(ctx, a); err != nil {
+		if err := tx.Books().UpdateAccount(ctx, a); err != nil {
 			return a, err
 		}
 		return a, s.grantPlan(ctx, tx, a)
@@ -228,7 +228,7 @@ func (s *People) createAccountKey(ctx context.Context, tx *store.Tx, in rest.Req
 	if err != nil {
 		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
-	if _, err := tx.Account(ctx, in.Params.ID); err != nil {
+	if _, err := tx.Books().Account(ctx, in.Params.ID); err != nil {
 		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
 	return s.insertKey(ctx, tx, in.Caller.Key, k)
@@ -239,7 +239,7 @@ func (s *People) accountWithCredits(ctx context.Context, id string) (rest.Reply[
 	if err != nil {
 		return rest.Reply[contract.AccountWithCredits]{}, err
 	}
-	a, err := read(ctx, s.Store, func(tx *store.Tx) (store.AccountRow, error) { return tx.AccountRow(ctx, id) })
+	a, err := read(ctx, s.Store, func(tx *store.Tx) (store.AccountRow, error) { return tx.Books().AccountRow(ctx, id) })
 	return rest.Reply[contract.AccountWithCredits]{Body: extend[contract.AccountWithCredits](contractAccount(a, balance))}, err
 }
 

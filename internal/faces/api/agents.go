@@ -36,7 +36,7 @@ func (s *Agents) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[
 	if err := s.patchAgent(&agent, &set); err != nil {
 		return rest.Reply[contract.Agent]{}, err
 	}
-	made, err := tx.InsertAgent(ctx, agent)
+	made, err := tx.Setup().InsertAgent(ctx, agent)
 	if err == nil { // the space exists
 		err = tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools)
 	}
@@ -110,14 +110,14 @@ func (s *Agents) agentPage(ctx context.Context, p rest.Pager, accountID string, 
 				return nil, store.Cursor{}, err
 			}
 		}
-		list, next, err := tx.Agents(ctx, accountID, f, p.Page)
+		list, next, err := tx.Setup().Agents(ctx, accountID, f, p.Page)
 		ids := make([]any, len(list))
 		for i, a := range list {
 			n.add(store.NamedSpaces, a.SpaceID)
 			ids[i] = a.ID
 		}
 		if err == nil {
-			newest, err = tx.NewestSessions(ctx, accountID, ids)
+			newest, err = tx.Setup().NewestSessions(ctx, accountID, ids)
 		}
 		return list, next, n.read(ctx, tx, err)
 	}, func(a stoa.Agent) contract.Agent {
@@ -134,7 +134,7 @@ type getAgentParams struct {
 
 func (s *Agents) getAgent(ctx context.Context, in rest.Request[getAgentParams, rest.None]) (rest.Reply[contract.Agent], error) {
 	agent, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
-		return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID)
+		return tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(agent.Revision), contractAgent(agent)), err
 }
@@ -146,7 +146,7 @@ type updateAgentParams struct {
 
 func (s *Agents) updateAgent(ctx context.Context, in rest.Request[updateAgentParams, contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
 	agent, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
-		return tx.EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
+		return tx.Setup().EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
 			if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
 				return err
 			}
@@ -214,7 +214,7 @@ func (s *Agents) deleteAgent(ctx context.Context, in rest.Request[deleteAgentPar
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
-			agent, err := tx.Agent(ctx, accountID, id)
+			agent, err := tx.Setup().Agent(ctx, accountID, id)
 			if err == nil {
 				err = ifCurrent(in.Params.IfMatch, agent.Revision)
 			}
@@ -236,7 +236,7 @@ func (s *Agents) listAgentVersions(ctx context.Context, in rest.Request[listAgen
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
-		return tx.AgentVersions(ctx, accountID, q.ID, p.Number(), p.Page.Limit, p.Page.Asc)
+		return tx.Setup().AgentVersions(ctx, accountID, q.ID, p.Number(), p.Page.Limit, p.Page.Asc)
 	}, contractVersion, func(v stoa.AgentVersion) rest.Place { return rest.Numbered(v.Version) })
 }
 
@@ -252,10 +252,10 @@ func (s *Agents) getAgentVersion(ctx context.Context, in rest.Request[getAgentVe
 	}
 	accountID := in.Caller.Account.ID
 	v, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.AgentVersion, error) {
-		if _, err := tx.Agent(ctx, accountID, in.Params.ID); err != nil {
+		if _, err := tx.Setup().Agent(ctx, accountID, in.Params.ID); err != nil {
 			return stoa.AgentVersion{}, err
 		}
-		return tx.AgentVersion(ctx, accountID, in.Params.ID, number)
+		return tx.Setup().AgentVersion(ctx, accountID, in.Params.ID, number)
 	})
 	return rest.Reply[contract.AgentVersion]{Body: contractVersion(v)}, err
 }
@@ -267,11 +267,11 @@ type rollbackAgentParams struct {
 
 func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[rollbackAgentParams, contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
-	agent, err := tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
+	agent, err := tx.Setup().EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
 			return err
 		}
-		v, err := tx.AgentVersion(ctx, accountID, id, in.Body.Version)
+		v, err := tx.Setup().AgentVersion(ctx, accountID, id, in.Body.Version)
 		if err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ func (s *Agents) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Reque
 	if err := checkLengths(lengthLimit{"name", name, s.Limits.NameCharacters}); err != nil {
 		return rest.Reply[contract.Agent]{}, err
 	}
-	made, err := tx.DuplicateAgent(ctx, in.Caller.Account.ID, in.Params.ID, name, orZero(in.Body.SpaceID))
+	made, err := tx.Setup().DuplicateAgent(ctx, in.Caller.Account.ID, in.Params.ID, name, orZero(in.Body.SpaceID))
 	return createdAgent(made), err
 }
 

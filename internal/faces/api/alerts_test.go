@@ -89,7 +89,7 @@ func TestAlertsAreForOperators(t *testing.T) {
 		if err := h.Store.Write(t.Context(), func(tx *store.Tx) error { // as the role of a member changes
 			k := narrowed
 			k.Scopes = []string{stoa.ScopeAll}
-			return tx.UpdateKey(t.Context(), k)
+			return tx.People().UpdateKey(t.Context(), k)
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -103,10 +103,10 @@ func TestTheDoctorSeesAlerts(t *testing.T) {
 	c := h.Client(t)
 	w := newHook(t, c, object{"url": "https://example.com"})
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		if _, _, err := tx.WebhookFailed(t.Context(), h.Account.ID, w.ID, tx.Now.Add(-6*time.Minute), false); err != nil {
+		if _, _, err := tx.Operations().WebhookFailed(t.Context(), h.Account.ID, w.ID, tx.Now.Add(-6*time.Minute), false); err != nil {
 			return err
 		}
-		return tx.RaiseAlert(t.Context(), "provider.down", "claude", object{"provider": "claude"}, tx.Now)
+		return tx.Operations().RaiseAlert(t.Context(), "provider.down", "claude", object{"provider": "claude"}, tx.Now)
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (s *Drive) storeUpload(ctx context.Context, up stoa.Upload, content *drive.
 	if err == nil {
 		up.Name, up.MimeType, up.Size, up.SHA256 = change.File.Path, change.File.MimeType, change.File.Size, change.File.SHA256
 		err = s.Store.Write(ctx, func(tx *store.Tx) error {
-			if err := tx.FinishUpload(ctx, up); err != nil || done == nil {
+			if err := tx.Work().FinishUpload(ctx, up); err != nil || done == nil {
 				return err
 			}
 			return done(ctx, tx, up)
@@ -153,7 +153,7 @@ func (s *Drive) storeUpload(ctx context.Context, up stoa.Upload, content *drive.
 		return up, change.File.TextStatus, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	err = errors.Join(err, s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DropUpload(ctx, up.AccountID, up.ID) }))
+	err = errors.Join(err, s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Work().DropUpload(ctx, up.AccountID, up.ID) }))
 	if up.SHA256 != "" {
 		err = errors.Join(err, s.Drives.Remove(ctx, who))
 	}
@@ -162,7 +162,7 @@ func (s *Drive) storeUpload(ctx context.Context, up stoa.Upload, content *drive.
 
 // recordUpload records an upload of the account.
 func recordUpload(ctx context.Context, tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
-	return tx.InsertUpload(ctx, up, store.VisitorQuota{})
+	return tx.Work().InsertUpload(ctx, up, store.VisitorQuota{})
 }
 
 // uploads returns the uploads of a message's attachments. It stores those whose content is in the

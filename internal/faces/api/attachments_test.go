@@ -237,7 +237,7 @@ func TestUploadsExpire(t *testing.T) {
 		if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
 			there = nil
 			for _, id := range []string{lost.ID, kept.ID} {
-				ok, err := tx.HasUpload(t.Context(), me.ID, id)
+				ok, err := tx.Work().HasUpload(t.Context(), me.ID, id)
 				if err != nil {
 					return err
 				}
@@ -264,7 +264,7 @@ func TestUploadsExpire(t *testing.T) {
 	a.WantError(stoa.CodeUploadExpired, "POST", a.agent+"/sessions", object{"message": "say: no", "attachments": []object{{"uploadId": lost.ID}}})
 	var purged int64
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) (err error) {
-		purged, err = tx.PurgeUploads(t.Context(), 10)
+		purged, err = tx.Work().PurgeUploads(t.Context(), 10)
 		return err
 	}); err != nil || purged != 1 {
 		t.Errorf("%d uploads were purged, %v", purged, err)

@@ -35,7 +35,7 @@ func (s *Books) listAudit(ctx context.Context, in rest.Request[contract.ListAudi
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "audit", accountID, f.Actor, f.Action, f.Object, f.From.String(), f.To.String())
 	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]audit.Entry, store.Cursor, error) {
-		rows, next, err := tx.AuditEntries(ctx, accountID, f, p.Page, p.Number())
+		rows, next, err := tx.People().AuditEntries(ctx, accountID, f, p.Page, p.Number())
 		for _, e := range rows {
 			n.add(store.NamedKeys, e.Actor)
 		}
@@ -57,7 +57,7 @@ func (s *Books) listAuditActions(ctx context.Context, in rest.Request[contract.L
 		return rest.Reply[rest.Page[contract.AuditAction]]{}, err
 	}
 	actions, err := read(ctx, s.Store, func(tx *store.Tx) ([]string, error) {
-		return tx.AuditActions(ctx, accountID)
+		return tx.People().AuditActions(ctx, accountID)
 	})
 	page := rest.Whole(actions, func(action string) contract.AuditAction { return contract.AuditAction{Action: action} })
 	return rest.Reply[rest.Page[contract.AuditAction]]{Body: page}, err
@@ -82,7 +82,7 @@ func (s *Books) exportAudit(w http.ResponseWriter, in *rest.Request[contract.Exp
 		var from audit.Checkpoint
 		var rows []audit.Entry
 		err := s.Store.Report(ctx, func(tx *store.Tx) (err error) {
-			if from, rows, err = tx.AuditRows(ctx, accountID, after, auditPage); err == nil && begun && from.Seq != after {
+			if from, rows, err = tx.People().AuditRows(ctx, accountID, after, auditPage); err == nil && begun && from.Seq != after {
 				err = errors.New("the audit log was purged during its export")
 			}
 			return err

@@ -25,7 +25,7 @@ import (
 func auditLog(t *testing.T, h *apitest.Service, account string) (rows []audit.Entry) {
 	t.Helper()
 	if err := h.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
-		_, rows, err = tx.AuditRows(t.Context(), account, 0, 10_000)
+		_, rows, err = tx.People().AuditRows(t.Context(), account, 0, 10_000)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -491,7 +491,7 @@ func TestTheAuditLogHasNoPeople(t *testing.T) {
 		t.Errorf("the audit log contains the name:\n%s", text)
 	}
 	if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
-		k, err := tx.Key(t.Context(), h.Account.ID, m.KeyID)
+		k, err := tx.People().Key(t.Context(), h.Account.ID, m.KeyID)
 		if k.Name != m.PersonID {
 			t.Errorf("the key of a removed member is named %q", k.Name)
 		}

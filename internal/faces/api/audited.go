@@ -106,34 +106,34 @@ func (s *Server) audited() map[string]*rest.Audited {
 		return k.AccountID, s.People.contractKey(k), err
 	}, "PATCH /api/v1/keys/{id}", "DELETE /api/v1/keys/{id}", "POST /api/v1/keys/{id}/rotate")
 	changes("id", func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
-		a, err := tx.AccountRow(ctx, x.HTTP.PathValue("id"))
+		a, err := tx.Books().AccountRow(ctx, x.HTTP.PathValue("id"))
 		if err != nil {
 			return "", nil, err
 		}
 		return a.ID, contractAccount(a, s.People.Ledger.BalanceOf(a.ID, a.Funds)), nil
 	}, "PATCH /api/v1/accounts/{id}", "POST /api/v1/accounts/{id}/withdrawals")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
-		m, err := tx.Member(ctx, account, id)
+		m, err := tx.People().Member(ctx, account, id)
 		return auditedMember(m), err
 	}), "PATCH /api/v1/members/{id}", "DELETE /api/v1/members/{id}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
-		i, err := tx.Invitation(ctx, account, id)
+		i, err := tx.People().Invitation(ctx, account, id)
 		return contractInvitation(i), err
 	}), "DELETE /api/v1/invitations/{id}", "POST /api/v1/invitations/{id}/link")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
-		b, err := tx.Budget(ctx, account, id)
+		b, err := tx.Books().Budget(ctx, account, id)
 		return contractBudget(b, billing.BudgetUse{}), err
 	}), "PATCH /api/v1/budgets/{id}", "DELETE /api/v1/budgets/{id}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
-		space, err := tx.Space(ctx, account, id)
+		space, err := tx.Setup().Space(ctx, account, id)
 		return contractSpace(space), err
 	}), "PATCH /api/v1/spaces/{id}", "DELETE /api/v1/spaces/{id}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
-		secret, err := tx.AnySecret(ctx, account, id)
+		secret, err := tx.Setup().AnySecret(ctx, account, id)
 		if err != nil {
 			return nil, err
 		}
-		users, err := tx.SecretUsers(ctx, account, id, maxSecretUsers)
+		users, err := tx.Setup().SecretUsers(ctx, account, id, maxSecretUsers)
 		return s.Agents.contractSecret(secret, users), err
 	}), "DELETE /api/v1/secrets/{id}", "PUT /api/v1/secrets/{id}/value")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
@@ -141,7 +141,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 		return c.Connection, err
 	}), "PATCH /api/v1/connections/{id}", "DELETE /api/v1/connections/{id}", "POST /api/v1/connections/{id}/deauthorize")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
-		a, err := tx.Agent(ctx, account, id)
+		a, err := tx.Setup().Agent(ctx, account, id)
 		return contractAgent(a), err
 	}), "PATCH /api/v1/api-agents/{id}", "DELETE /api/v1/api-agents/{id}", "POST /api/v1/api-agents/{id}/rollback")
 	changes("taskId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
@@ -153,27 +153,27 @@ func (s *Server) audited() map[string]*rest.Audited {
 	}), "PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId}", "DELETE /api/v1/api-agents/{id}/scheduled-tasks/{taskId}",
 		"POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/pause", "POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/resume")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
-		w, err := tx.Webhook(ctx, account, id)
+		w, err := tx.Operations().Webhook(ctx, account, id)
 		return s.Webhooks.contractWebhook(w), err
 	}), "PATCH /api/v1/webhooks/{id}", "DELETE /api/v1/webhooks/{id}", "POST /api/v1/webhooks/{id}/rotate-secret", "POST /api/v1/webhooks/{id}/enable")
 	changes("embedId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
-		e, err := tx.Embed(ctx, account, agent, stoa.EmbedURL, id)
+		e, err := tx.Setup().Embed(ctx, account, agent, stoa.EmbedURL, id)
 		return contractEmbedURL(embed.Stored{Embed: e}, tx.Now), err
 	}), "DELETE /api/v1/api-agents/{id}/embed-urls/{embedId}")
 	changes("embedId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
-		e, err := tx.Embed(ctx, account, agent, stoa.EmbedSession, id)
+		e, err := tx.Setup().Embed(ctx, account, agent, stoa.EmbedSession, id)
 		return contractEmbedSession(embed.Stored{Embed: e}, tx.Now), err
 	}), "DELETE /api/v1/api-agents/{id}/embed-sessions/{embedId}", "POST /api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh")
 	changes("tagId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
-		t, err := tx.EmbedTag(ctx, account, agent, id)
+		t, err := tx.Setup().EmbedTag(ctx, account, agent, id)
 		return s.Embeds.contractTag(embed.StoredTag{EmbedTag: t}), err
 	}), "PATCH /api/v1/api-agents/{id}/embed-tags/{tagId}", "DELETE /api/v1/api-agents/{id}/embed-tags/{tagId}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
-		l, err := tx.EmbedLogo(ctx, account, id)
+		l, err := tx.Setup().EmbedLogo(ctx, account, id)
 		return s.Embeds.contractLogo(l), err
 	}), "DELETE /api/v1/embed-logos/{id}")
 	changes("sessionId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
-		row, err := tx.Session(ctx, account, agent, id)
+		row, err := tx.Work().Session(ctx, account, agent, id)
 		return auditedSession{ID: row.ID, AgentID: row.AgentID, CreatedAt: contract.Time(row.CreatedAt)}, err
 	}), "DELETE /api/v1/api-agents/{id}/sessions/{sessionId}")
 

@@ -26,7 +26,7 @@ func (s *Books) createBudget(ctx context.Context, tx *store.Tx, in rest.Request[
 	if err := s.checkSubject(ctx, tx, &b); err != nil {
 		return rest.Reply[contract.Budget]{}, err
 	}
-	b, err := tx.InsertBudget(ctx, b)
+	b, err := tx.Books().InsertBudget(ctx, b)
 	if err != nil {
 		return rest.Reply[contract.Budget]{}, err
 	}
@@ -62,7 +62,7 @@ func (s *Books) checkSubject(ctx context.Context, tx *store.Tx, b *stoa.Budget) 
 		k, err = s.Keys.Get(ctx, tx, b.AccountID, b.Subject)
 		b.Subject = k.Root()
 	case stoa.BudgetOfAgent:
-		_, err = tx.Agent(ctx, b.AccountID, b.Subject)
+		_, err = tx.Setup().Agent(ctx, b.AccountID, b.Subject)
 	}
 	if code := stoa.CodeOf(err); code == stoa.CodeNotFound || code == stoa.CodeAgentNotFound {
 		return stoa.Errorf(stoa.CodeInvalidValue, "This account has no such %s. Send the id of one, or \"*\" to limit each one separately.", b.Scope).At("subject")
@@ -103,7 +103,7 @@ func (s *Books) listBudgets(ctx context.Context, in rest.Request[contract.ListBu
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "budgets", accountID, in.Params.Q)
 	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]shownBudget, store.Cursor, error) {
-		all, next, err := tx.Budgets(ctx, accountID, in.Params.Q, p.Page)
+		all, next, err := tx.Books().Budgets(ctx, accountID, in.Params.Q, p.Page)
 		shown := make([]shownBudget, len(all))
 		for i, b := range all {
 			if err != nil {
@@ -131,7 +131,7 @@ type shownBudget struct {
 
 func (s *Books) getBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
 	b, err := read(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
-		b, err := tx.Budget(ctx, in.Caller.Account.ID, in.Params.ID)
+		b, err := tx.Books().Budget(ctx, in.Caller.Account.ID, in.Params.ID)
 		if err != nil {
 			return contract.Budget{}, err
 		}
@@ -142,7 +142,7 @@ func (s *Books) getBudget(ctx context.Context, in rest.Request[byID, rest.None])
 
 func (s *Books) updateBudget(ctx context.Context, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
 	b, err := write(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
-		b, err := tx.EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
+		b, err := tx.Books().EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
 			if in.Body.LimitMicro > 0 {
 				b.Limit = stoa.Credits(in.Body.LimitMicro)
 			}
@@ -162,12 +162,12 @@ const windowBatch = 500
 
 func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
-	if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteBudget(ctx, accountID, id) }); err != nil {
+	if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Books().DeleteBudget(ctx, accountID, id) }); err != nil {
 		return rest.NoContent(), err
 	}
 	for n := int64(windowBatch); n == windowBatch; {
 		err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-			n, err = tx.PurgeDeletedBudgets(ctx, accountID, windowBatch)
+			n, err = tx.Books().PurgeDeletedBudgets(ctx, accountID, windowBatch)
 			return err
 		})
 		if err != nil {
@@ -187,12 +187,12 @@ func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[listBudge
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, q.ID)
 	n, kind := namesOf(accountID), ""
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]shownWindow, bool, error) {
-		b, err := tx.Budget(ctx, accountID, q.ID)
+		b, err := tx.Books().Budget(ctx, accountID, q.ID)
 		if err != nil {
 			return nil, false, err
 		}
 		kind = namedSubjects[b.Scope]
-		all, more, err := tx.BudgetWindows(ctx, accountID, q.ID, tx.Now, p.Page)
+		all, more, err := tx.Books().BudgetWindows(ctx, accountID, q.ID, tx.Now, p.Page)
 		shown := make([]shownWindow, len(all))
 		for i, w := range all {
 			if err != nil {

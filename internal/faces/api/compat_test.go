@@ -235,7 +235,7 @@ func TestOtherFormatsFollowTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
+		_, err := tx.Setup().InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
 		return err
 	})
 	for _, format := range otherFormats {

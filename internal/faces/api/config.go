@@ -218,7 +218,7 @@ func (s *Providers) listConfigVersions(ctx context.Context, in rest.Request[cont
 		if p.Page.After.ID != "" {
 			before, _ = strconv.ParseInt(p.Page.After.ID, 10, 64)
 		}
-		list, err := tx.ConfigVersions(ctx, before, p.Page.Limit+1)
+		list, err := tx.Operations().ConfigVersions(ctx, before, p.Page.Limit+1)
 		for _, v := range list {
 			n.add(store.NamedKeys, v.Author)
 		}
@@ -235,7 +235,7 @@ func (s *Providers) listConfigVersions(ctx context.Context, in rest.Request[cont
 }
 
 func (s *Providers) getConfigVersion(ctx context.Context, in rest.Request[byVersion, rest.None]) (rest.Reply[contract.ConfigVersionDetail], error) {
-	v, err := read(ctx, s.Store, func(tx *store.Tx) (store.ConfigVersion, error) { return tx.ConfigVersion(ctx, in.Params.number()) })
+	v, err := read(ctx, s.Store, func(tx *store.Tx) (store.ConfigVersion, error) { return tx.Operations().ConfigVersion(ctx, in.Params.number()) })
 	if err != nil {
 		return rest.Reply[contract.ConfigVersionDetail]{}, err
 	}

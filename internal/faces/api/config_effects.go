@@ -71,7 +71,7 @@ func (s *Providers) effects(ctx context.Context, accountID string, r managed.Rep
 		add(contract.ConfigEffect{Kind: "list_unread", Text: problem})
 	}
 	agents, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) (n int64, err error) {
-		byModel, err := tx.AgentsByModel(ctx)
+		byModel, err := tx.Setup().AgentsByModel(ctx)
 		for model, count := range byModel {
 			if serves(before, model) && !serves(after, model) {
 				n += count

@@ -106,9 +106,9 @@ func operationsText(operations []contract.ConnectionOperation) (string, error) {
 // keepSource stores the source of the tools of a new connection.
 func keepSource(ctx context.Context, tx *store.Tx, c store.Connection, source string) (store.Connection, error) {
 	if c.Kind != store.KindHTTP {
-		return c, tx.SetConnectionSource(ctx, c.AccountID, c.ID, source)
+		return c, tx.Setup().SetConnectionSource(ctx, c.AccountID, c.ID, source)
 	}
-	return tx.EditConnection(ctx, c.AccountID, c.ID, func(c *store.Connection) error {
+	return tx.Setup().EditConnection(ctx, c.AccountID, c.ID, func(c *store.Connection) error {
 		return tool.Describe(ctx, tx, c, source)
 	})
 }
@@ -121,7 +121,7 @@ type shownConnection struct {
 
 // showConnection returns a connection with its operations.
 func showConnection(ctx context.Context, tx *store.Tx, accountID, id string) (out shownConnection, err error) {
-	c, err := tx.Connection(ctx, accountID, id)
+	c, err := tx.Setup().Connection(ctx, accountID, id)
 	if err != nil {
 		return out, err
 	}
@@ -129,7 +129,7 @@ func showConnection(ctx context.Context, tx *store.Tx, accountID, id string) (ou
 	if c.Kind != store.KindHTTP {
 		return out, nil
 	}
-	text, err := tx.ConnectionSource(ctx, accountID, id)
+	text, err := tx.Setup().ConnectionSource(ctx, accountID, id)
 	if err != nil {
 		return out, err
 	}

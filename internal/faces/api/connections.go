@@ -38,7 +38,7 @@ func (s *Agents) createConnection(ctx context.Context, tx *store.Tx, in rest.Req
 		return rest.Reply[contract.Connection]{}, err
 	}
 	if c.SpaceID == "" {
-		space, err := tx.DefaultSpace(ctx, c.AccountID)
+		space, err := tx.Setup().DefaultSpace(ctx, c.AccountID)
 		if err != nil {
 			return rest.Reply[contract.Connection]{}, err
 		}
@@ -50,7 +50,7 @@ func (s *Agents) createConnection(ctx context.Context, tx *store.Tx, in rest.Req
 	if err := checkConnection(ctx, tx, c); err != nil {
 		return rest.Reply[contract.Connection]{}, err
 	}
-	made, err := tx.InsertConnection(ctx, c)
+	made, err := tx.Setup().InsertConnection(ctx, c)
 	if err == nil && source != nil {
 		made, err = keepSource(ctx, tx, made, *source)
 	}
@@ -100,7 +100,7 @@ func checkClientSecret(ctx context.Context, tx *store.Tx, c store.Connection) er
 	if c.ClientSecretID == "" {
 		return nil
 	}
-	secret, err := tx.SecretForShare(ctx, c.AccountID, c.ClientSecretID)
+	secret, err := tx.Setup().SecretForShare(ctx, c.AccountID, c.ClientSecretID)
 	const at = "auth.clientSecretId"
 	switch {
 	case stoa.CodeOf(err) == stoa.CodeSecretNotFound:
@@ -146,7 +146,7 @@ func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) erro
 	if err := checkClientSecret(ctx, tx, c); err != nil || c.SecretID == "" {
 		return err
 	}
-	secret, err := tx.SecretForShare(ctx, c.AccountID, c.SecretID)
+	secret, err := tx.Setup().SecretForShare(ctx, c.AccountID, c.SecretID)
 	switch {
 	case err != nil:
 	case secret.Kind == store.SecretToken:
@@ -175,7 +175,7 @@ func (s *Agents) listConnections(ctx context.Context, in rest.Request[contract.L
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID, q.Q)
 	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Connection, store.Cursor, error) {
-		list, next, err := tx.Connections(ctx, accountID, q.SpaceID, q.Q, p.Page)
+		list, next, err := tx.Setup().Connections(ctx, accountID, q.SpaceID, q.Q, p.Page)
 		for _, c := range list {
 			n.add(store.NamedSpaces, c.SpaceID)
 		}
@@ -207,7 +207,7 @@ type updateConnectionParams struct {
 func (s *Agents) updateConnection(ctx context.Context, in rest.Request[updateConnectionParams, contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
 	accountID, b := in.Caller.Account.ID, in.Body
 	out, err := write(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
-		_, err := tx.EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
+		_, err := tx.Setup().EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
 			if err := ifCurrent(in.Params.IfMatch, c.Revision); err != nil {
 				return err
 			}
@@ -260,7 +260,7 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 		return err
 	}
 	if !tool.SameTarget(*c, was) {
-		if err := tx.ForgetTokens(ctx, c.AccountID, c.ID); err != nil {
+		if err := tx.Setup().ForgetTokens(ctx, c.AccountID, c.ID); err != nil {
 			return err
 		}
 	}
@@ -279,7 +279,7 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 	case c.Kind == store.KindHTTP:
 		return tool.Describe(ctx, tx, c, *source)
 	}
-	return tx.SetConnectionSource(ctx, c.AccountID, c.ID, *source)
+	return tx.Setup().SetConnectionSource(ctx, c.AccountID, c.ID, *source)
 }
 
 type deleteConnectionParams struct {
@@ -290,7 +290,7 @@ type deleteConnectionParams struct {
 func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[deleteConnectionParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		c, err := tx.Connection(ctx, accountID, id)
+		c, err := tx.Setup().Connection(ctx, accountID, id)
 		if err == nil {
 			err = ifCurrent(in.Params.IfMatch, c.Revision)
 		}
@@ -300,7 +300,7 @@ func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[deleteCon
 		if err != nil {
 			return err
 		}
-		return tx.DeleteConnection(ctx, accountID, id)
+		return tx.Setup().DeleteConnection(ctx, accountID, id)
 	})
 	return rest.NoContent(), err
 }
@@ -310,7 +310,7 @@ const namedAgents = 5
 
 // checkUnused rejects a connection whose tools agents use.
 func checkUnused(ctx context.Context, tx *store.Tx, c store.Connection) error {
-	names, err := tx.AgentsUsing(ctx, c, namedAgents+1)
+	names, err := tx.Setup().AgentsUsing(ctx, c, namedAgents+1)
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -344,11 +344,11 @@ func (s *Agents) listConnectionTools(ctx context.Context, in rest.Request[byID, 
 
 func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) (contract.ConnectionToolList, error) {
 	list := contract.ConnectionToolList{Data: []contract.ConnectionTool{}}
-	c, err := tx.Connection(ctx, accountID, id)
+	c, err := tx.Setup().Connection(ctx, accountID, id)
 	if err != nil {
 		return list, err
 	}
-	rows, err := tx.ConnectionTools(ctx, accountID, id)
+	rows, err := tx.Setup().ConnectionTools(ctx, accountID, id)
 	for _, row := range rows {
 		list.Data = append(list.Data, contractCatalogTool(c, row))
 	}

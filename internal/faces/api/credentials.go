@@ -32,13 +32,13 @@ func keepCredentials(ctx context.Context, tx *store.Tx, c stoa.Caller, ownerID, 
 	if err := tool.CheckCredentials(ctx, tx, c.Account.ID, externalUserID, own); err != nil {
 		return err
 	}
-	return tx.SetOwnCredentials(ctx, c.Account.ID, ownerID, own)
+	return tx.Setup().SetOwnCredentials(ctx, c.Account.ID, ownerID, own)
 }
 
 // ownCredentials returns the own secrets of a session, or of an object that starts
 // sessions, as ids.
 func (s *core) ownCredentials(ctx context.Context, c stoa.Caller, ownerID string) (nullable.Nullable[map[string]string], error) {
-	own, err := read(ctx, s.Store, func(tx *store.Tx) (map[string]string, error) { return tx.OwnCredentials(ctx, c.Account.ID, ownerID) })
+	own, err := read(ctx, s.Store, func(tx *store.Tx) (map[string]string, error) { return tx.Setup().OwnCredentials(ctx, c.Account.ID, ownerID) })
 	if own == nil {
 		own = map[string]string{}
 	}

@@ -85,7 +85,7 @@ func TestASessionHasSecretsOfItsOwn(t *testing.T) {
 	}
 	c.Want(204, "DELETE", at, nil)
 	err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
-		left, err := tx.OwnCredentials(context.Background(), h.Account.ID, strings.TrimPrefix(at, a.agent+"/sessions/"))
+		left, err := tx.Setup().OwnCredentials(context.Background(), h.Account.ID, strings.TrimPrefix(at, a.agent+"/sessions/"))
 		if len(left) > 0 {
 			t.Errorf("a deleted session left %v", left)
 		}

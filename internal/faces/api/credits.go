@@ -30,7 +30,7 @@ func (s *Books) listLedger(ctx context.Context, in rest.Request[contract.ListLed
 	}
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "ledger", accountID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Entry, bool, error) {
-		return tx.Entries(ctx, accountID, p.Page)
+		return tx.Books().Entries(ctx, accountID, p.Page)
 	}, contractEntry, func(e store.Entry) rest.Place { return rest.Place{At: e.CreatedAt, ID: e.ID} })
 }
 
@@ -48,7 +48,7 @@ func (s *Books) listReceipts(ctx context.Context, in rest.Request[contract.ListR
 	accountID, q, n := in.Caller.Account.ID, in.Params, namesOf(in.Caller.Account.ID)
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Receipt, store.Cursor, error) {
-		list, next, err := tx.Receipts(ctx, accountID, receiptFilter(q), p.Page)
+		list, next, err := tx.Books().Receipts(ctx, accountID, receiptFilter(q), p.Page)
 		for _, r := range list {
 			n.addOfReceipt(r)
 		}
@@ -80,7 +80,7 @@ func (n *names) receipt(r store.Receipt) contract.Receipt {
 func (s *Books) getReceiptSummary(ctx context.Context, in rest.Request[contract.GetReceiptSummaryParams, rest.None]) (rest.Reply[contract.UsageSums], error) {
 	accountID, filter := in.Caller.Account.ID, receiptFilter(extend[contract.ListReceiptsParams](in.Params))
 	u, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
-		return tx.SumReceipts(ctx, accountID, filter)
+		return tx.Books().SumReceipts(ctx, accountID, filter)
 	})
 	return rest.Reply[contract.UsageSums]{Body: usageSums(u)}, err
 }
@@ -88,7 +88,7 @@ func (s *Books) getReceiptSummary(ctx context.Context, in rest.Request[contract.
 func (s *Books) getReceipt(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Receipt], error) {
 	n := namesOf(in.Caller.Account.ID)
 	r, err := read(ctx, s.Store, func(tx *store.Tx) (store.Receipt, error) {
-		r, err := tx.Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
+		r, err := tx.Books().Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
 		n.addOfReceipt(r)
 		return r, n.read(ctx, tx, err)
 	})

@@ -120,7 +120,7 @@ func (s *Doctor) checkStores(ctx context.Context) (check, error) {
 
 func (s *Doctor) checkMembers(ctx context.Context) (c check, err error) {
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
-		c.items, err = tx.KeptOwners(ctx, diagnosisRows)
+		c.items, err = tx.Operations().KeptOwners(ctx, diagnosisRows)
 		return err
 	})
 	return findings(c.items, fmt.Sprintf("%s an owner though the groups of the identity provider no longer say so, because the account has no other owner (at most %d are counted). Make another member the owner, then remove this one.", counted(len(c.items), "person stays", "people stay"), diagnosisRows),
@@ -135,8 +135,8 @@ func (s *Doctor) checkProxies(context.Context) (check, error) {
 func (s *Doctor) checkConnections(ctx context.Context) (c check, err error) {
 	var failing, waiting []store.Finding
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
-		if failing, err = tx.FailingConnections(ctx, diagnosisRows); err == nil {
-			waiting, err = tx.UnauthorizedConnections(ctx, diagnosisRows)
+		if failing, err = tx.Operations().FailingConnections(ctx, diagnosisRows); err == nil {
+			waiting, err = tx.Operations().UnauthorizedConnections(ctx, diagnosisRows)
 		}
 		return err
 	})
@@ -160,11 +160,11 @@ func (s *Doctor) checkWebhooks(ctx context.Context) (c check, err error) {
 	var n, pending int
 	var oldest time.Time
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
-		if failing, err = tx.FailingWebhooks(ctx, "", tx.Now.Add(-webhook.FailingAfter), diagnosisRows); err != nil {
+		if failing, err = tx.Operations().FailingWebhooks(ctx, "", tx.Now.Add(-webhook.FailingAfter), diagnosisRows); err != nil {
 			return err
 		}
-		if failed, n, err = tx.FailedDeliveries(ctx, diagnosisItems, diagnosisRows); err == nil {
-			pending, oldest, err = tx.PendingDeliveries(ctx, diagnosisRows)
+		if failed, n, err = tx.Operations().FailedDeliveries(ctx, diagnosisItems, diagnosisRows); err == nil {
+			pending, oldest, err = tx.Operations().PendingDeliveries(ctx, diagnosisRows)
 		}
 		return err
 	})
@@ -190,8 +190,8 @@ func (s *Doctor) checkWebhooks(ctx context.Context) (c check, err error) {
 func (s *Doctor) checkWaiting(ctx context.Context) (c check, err error) {
 	var kinds []store.WaitingKind
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
-		if kinds, err = tx.Waiting(ctx, diagnosisRows); err == nil {
-			c.items, err = tx.LongestWaiting(ctx, diagnosisItems)
+		if kinds, err = tx.Operations().Waiting(ctx, diagnosisRows); err == nil {
+			c.items, err = tx.Operations().LongestWaiting(ctx, diagnosisItems)
 		}
 		return err
 	})
@@ -206,7 +206,7 @@ func (s *Doctor) checkWaiting(ctx context.Context) (c check, err error) {
 func (s *Doctor) checkPublicURL(ctx context.Context) (c check, err error) {
 	var wanted bool
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
-		wanted, err = tx.HasOAuthConnections(ctx)
+		wanted, err = tx.Operations().HasOAuthConnections(ctx)
 		return err
 	})
 	if _, none := s.Tools.ClientDocument(); none != nil && wanted {
@@ -325,7 +325,7 @@ func (s *Doctor) checkMail(ctx context.Context) (check, error) {
 
 func (s *Doctor) checkAlerts(ctx context.Context) (c check, err error) {
 	err = s.Store.Report(ctx, func(tx *store.Tx) error {
-		open, err := tx.Alerts(ctx, diagnosisRows)
+		open, err := tx.Operations().Alerts(ctx, diagnosisRows)
 		c.items = nil
 		for _, a := range open {
 			c.items = append(c.items, store.Finding{ID: a.Subject, Detail: a.Kind, Since: a.OpenedAt})

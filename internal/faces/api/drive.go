@@ -19,7 +19,7 @@ import (
 func (s *Drive) driveOf(ctx context.Context, c stoa.Caller, agentID string) (drive.Owner, error) {
 	who := drive.Owner{AccountID: c.Account.ID, AgentID: agentID}
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
-		_, err := tx.Agent(ctx, who.AccountID, who.AgentID)
+		_, err := tx.Setup().Agent(ctx, who.AccountID, who.AgentID)
 		return err
 	})
 	return who, err

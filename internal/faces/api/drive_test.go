@@ -41,11 +41,11 @@ func newAgent(t *testing.T, h *apitest.Service, accountID string) (id string) {
 	t.Helper()
 	err := h.Store.Write(context.Background(), func(tx *store.Tx) error {
 		ctx := context.Background()
-		space, err := tx.DefaultSpace(ctx, accountID)
+		space, err := tx.Setup().DefaultSpace(ctx, accountID)
 		if err != nil {
 			return err
 		}
-		a, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: accountID, SpaceID: space.ID, Name: "tester", AgentSettings: stoa.AgentSettings{Instructions: "test", Model: "auto", DriveAccess: stoa.DriveReadOnly}})
+		a, err := tx.Setup().InsertAgent(ctx, stoa.Agent{AccountID: accountID, SpaceID: space.ID, Name: "tester", AgentSettings: stoa.AgentSettings{Instructions: "test", Model: "auto", DriveAccess: stoa.DriveReadOnly}})
 		id = a.ID
 		return err
 	})

@@ -44,7 +44,7 @@ func (s *Embeds) listEmbedLogos(ctx context.Context, in rest.Request[contract.Li
 
 func (s *Embeds) deleteEmbedLogo(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	_, err := write(ctx, s.Store, func(tx *store.Tx) (struct{}, error) {
-		return struct{}{}, tx.DeleteEmbedLogo(ctx, in.Caller.Account.ID, in.Params.ID)
+		return struct{}{}, tx.Setup().DeleteEmbedLogo(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return rest.NoContent(), err
 }

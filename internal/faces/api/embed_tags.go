@@ -101,7 +101,7 @@ func (s *Embeds) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbed
 	accountID, q := in.Caller.Account.ID, in.Params
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
-			t, err := tx.EmbedTag(ctx, accountID, q.ID, q.TagID)
+			t, err := tx.Setup().EmbedTag(ctx, accountID, q.ID, q.TagID)
 			if err == nil {
 				err = ifCurrent(q.IfMatch, t.Revision)
 			}
@@ -109,7 +109,7 @@ func (s *Embeds) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbed
 				return err
 			}
 		}
-		return tx.DeleteEmbedTag(ctx, accountID, q.ID, q.TagID)
+		return tx.Setup().DeleteEmbedTag(ctx, accountID, q.ID, q.TagID)
 	})
 }
 

@@ -281,12 +281,12 @@ func TestAVisitorsStopThatItsWorkerHasYetToSee(t *testing.T) {
 	v.say("say: x")
 	// Another process has claimed it, and is busy.
 	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		row, err := tx.LockSession(t.Context(), h.Account.ID, "", v.embed.ChatSessionID)
+		row, err := tx.Work().LockSession(t.Context(), h.Account.ID, "", v.embed.ChatSessionID)
 		if err != nil {
 			return err
 		}
 		row.Status, row.Turn.Status, row.Owner = stoa.SessionRunning, stoa.SessionRunning, "runner_elsewhere"
-		return tx.SaveSession(t.Context(), &row)
+		return tx.Work().SaveSession(t.Context(), &row)
 	})
 	if err != nil {
 		t.Fatal(err)

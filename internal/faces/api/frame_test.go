@@ -331,7 +331,7 @@ func TestHealthAndCallsFollowTheDisk(t *testing.T) {
 	c.Want(200, "POST", "/api/v1/responses", call)
 	pages(1)
 	if err := h.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.InsertSpace(ctx, stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
+		_, err := tx.Setup().InsertSpace(ctx, stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
 		return err
 	}); stoa.CodeOf(err) != stoa.CodeStorageFull {
 		t.Fatalf("a write on a full disk: %v", err)

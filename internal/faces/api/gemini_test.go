@@ -408,7 +408,7 @@ func TestGeminiHasTimeoutsAndFollowsTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
+		_, err := tx.Setup().InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
 		return err
 	})
 	for _, form := range geminiForms[:2] {

@@ -106,11 +106,11 @@ func (s *People) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (
 func keyOf(ctx context.Context, tx *store.Tx, c stoa.Caller, id, foreign string) (k stoa.Key, err error) {
 	accountID := c.Account.ID
 	if c.Key.Has(foreign) {
-		if accountID, err = tx.AccountOfKey(ctx, id); err != nil {
+		if accountID, err = tx.People().AccountOfKey(ctx, id); err != nil {
 			return k, err
 		}
 	}
-	k, err = tx.Key(ctx, accountID, id)
+	k, err = tx.People().Key(ctx, accountID, id)
 	if err == nil && (k.Kind == stoa.KeyOfMember || accountID == c.Account.ID && !c.Key.Manages(k)) {
 		return stoa.Key{}, store.NoKey(id)
 	}
@@ -161,10 +161,10 @@ func (s *People) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams,
 			_, err = s.Keys.Revoke(ctx, tx, in.Caller.Key, k.AccountID, k.ID)
 		}
 		if err == nil {
-			err = tx.KeepMade(ctx, k.AccountID, k.ID, !which.Made)
+			err = tx.People().KeepMade(ctx, k.AccountID, k.ID, !which.Made)
 		}
 		if err == nil {
-			err = tx.SetEnding(ctx, k.AccountID, k.ID, which)
+			err = tx.People().SetEnding(ctx, k.AccountID, k.ID, which)
 		}
 		return k.AccountID, err
 	})
@@ -182,7 +182,7 @@ type revokeKeyParams struct {
 // endBatch is the maximum number of objects of a revoked key that one transaction ends.
 const endBatch = 100
 
-// EndObjects ends the objects of a revoked key that [store.Tx.SetEnding] recorded: it revokes its
+// EndObjects ends the objects of a revoked key that [store.People.SetEnding] recorded: it revokes its
 // embeds, disables its script tags and webhooks, pauses its tasks, and switches off connections that
 // it changed. Of the keys that it created and that end too, it ends the objects as well. Each part
 // runs in batches, and everything can be repeated; [People.RunEnds] continues after a crash.
@@ -191,7 +191,7 @@ func (s *People) EndObjects(ctx context.Context, accountID, keyID string) error 
 		var which store.KeyObjects
 		for n := endBatch; n == endBatch; {
 			made, err := write(ctx, s.Store, func(tx *store.Tx) (made []string, err error) {
-				if which, err = tx.Ending(ctx, accountID, ids[0]); err == nil {
+				if which, err = tx.People().Ending(ctx, accountID, ids[0]); err == nil {
 					n, made, err = s.endSome(ctx, tx, accountID, ids[0], which)
 				}
 				return made, err
@@ -207,7 +207,7 @@ func (s *People) EndObjects(ctx context.Context, accountID, keyID string) error 
 		if err := s.Scheduler.PauseOf(ctx, accountID, ids[0], which); err != nil {
 			return err
 		}
-		if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Ended(ctx, accountID, ids[0], which) }); err != nil {
+		if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.People().Ended(ctx, accountID, ids[0], which) }); err != nil {
 			return err
 		}
 	}
@@ -239,7 +239,7 @@ func (s *People) EndRest(ctx context.Context) error {
 	for after, n := "", endBatch; n == endBatch; {
 		var keys []store.Ref
 		err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			keys, err = tx.KeysEnding(ctx, after, endBatch)
+			keys, err = tx.People().KeysEnding(ctx, after, endBatch)
 			return err
 		})
 		if err != nil {
@@ -261,26 +261,26 @@ func (s *People) endSome(ctx context.Context, tx *store.Tx, accountID, keyID str
 		most, err = max(most, n), cmp.Or(err, e)
 	}
 	if which.Made {
-		count(tx.RevokeEmbedsMadeBy(ctx, accountID, keyID, endBatch))
+		count(tx.People().RevokeEmbedsMadeBy(ctx, accountID, keyID, endBatch))
 	}
 	if which.Changed {
-		count(tx.DisableConnectionsChangedBy(ctx, accountID, keyID, endBatch))
+		count(tx.People().DisableConnectionsChangedBy(ctx, accountID, keyID, endBatch))
 	}
 	if which.Made || which.Changed {
-		count(tx.DisableTagsOf(ctx, accountID, keyID, which, endBatch))
-		count(tx.DisableWebhooksOf(ctx, accountID, keyID, which, endBatch))
+		count(tx.People().DisableTagsOf(ctx, accountID, keyID, which, endBatch))
+		count(tx.Operations().DisableWebhooksOf(ctx, accountID, keyID, which, endBatch))
 	}
 	if err != nil || !which.Keys {
 		return most, nil, err
 	}
 	everything := stoa.Key{Scopes: []string{stoa.ScopeAll, stoa.ScopeOperator}}
-	made, err = tx.KeysMadeBy(ctx, accountID, keyID, endBatch)
+	made, err = tx.People().KeysMadeBy(ctx, accountID, keyID, endBatch)
 	for _, id := range made {
 		if err == nil {
 			_, err = s.Keys.Revoke(ctx, tx, everything, accountID, id)
 		}
 		if err == nil {
-			err = tx.SetEnding(ctx, accountID, id, which)
+			err = tx.People().SetEnding(ctx, accountID, id, which)
 		}
 		tx.AuditAutomatic(accountID, "key.revoked", id, "key_revoked")
 	}
@@ -300,7 +300,7 @@ func (s *People) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[by
 	if err != nil {
 		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
-	old, err = tx.Key(ctx, old.AccountID, old.ID)
+	old, err = tx.People().Key(ctx, old.AccountID, old.ID)
 	body := s.keyWithSecret(k, secret)
 	body.Replaces = nullable.NewNullableWithValue(contract.ReplacedKey{ID: old.ID, EndsAt: contract.Time(old.RevokedAt)})
 	return createdKey(body), err

@@ -176,7 +176,7 @@ func TestEndsContinueAfterACrash(t *testing.T) {
 			for id, which := range revoked {
 				k, err := h.Keys.Revoke(t.Context(), tx, everything, accountOf(a.Client), id)
 				if err == nil {
-					err = tx.SetEnding(t.Context(), k.AccountID, k.ID, which)
+					err = tx.People().SetEnding(t.Context(), k.AccountID, k.ID, which)
 				}
 				if err != nil {
 					return err
@@ -192,7 +192,7 @@ func TestEndsContinueAfterACrash(t *testing.T) {
 		}
 		m.check(t, fmt.Sprint("child too: ", childToo), false, false, false)
 		if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
-			left, err := tx.KeysEnding(t.Context(), "", 10)
+			left, err := tx.People().KeysEnding(t.Context(), "", 10)
 			if len(left) > 0 {
 				t.Errorf("%v are not marked as ended", left)
 			}

@@ -24,11 +24,11 @@ func TestEventsAreSentByMail(t *testing.T) {
 	h := start(t, apitest.Config{MailRoots: s.Roots, Mail: config.Mail{SMTP: config.SMTP{Host: s.Host, Port: s.Port, From: "stoa@example.com", TLS: config.MailStartTLS}}})
 	c := h.Client(t)
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		p, err := tx.PersonOf(t.Context(), stoa.Person{Issuer: "https://id.example.com/", Subject: "ada", Email: "ada@example.com"})
+		p, err := tx.People().PersonOf(t.Context(), stoa.Person{Issuer: "https://id.example.com/", Subject: "ada", Email: "ada@example.com"})
 		if err != nil {
 			return err
 		}
-		return tx.InsertMember(t.Context(), stoa.Member{AccountID: h.Account.ID, PersonID: p.ID, Role: stoa.RoleOwner, KeyID: "key_1"})
+		return tx.People().InsertMember(t.Context(), stoa.Member{AccountID: h.Account.ID, PersonID: p.ID, Role: stoa.RoleOwner, KeyID: "key_1"})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestMailsWithLinksAreLimited(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), `UPDATE link_mails SET created_at = created_at - 604800000000 WHERE recipient <> 'eve@example.com'`); err != nil {
 			return err
 		}
-		n, err := tx.PurgeLinkMails(t.Context(), 1000)
+		n, err := tx.People().PurgeLinkMails(t.Context(), 1000)
 		if n != store.MaxLinkMails {
 			t.Errorf("%d mails are deleted after a week", n)
 		}

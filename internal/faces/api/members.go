@@ -17,7 +17,7 @@ func (s *People) inviteMember(ctx context.Context, tx *store.Tx, in rest.Request
 }
 
 func (s *People) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
-	if _, err := tx.Account(ctx, in.Params.ID); err != nil {
+	if _, err := tx.Books().Account(ctx, in.Params.ID); err != nil {
 		return rest.Reply[contract.InvitationWithLink]{}, err
 	}
 	return s.invite(ctx, tx, in.Caller, in.Params.ID, in.Body)
@@ -36,7 +36,7 @@ func (s *People) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accou
 		return reply, err
 	}
 	if accountID != by.Account.ID && !by.Key.Has(stoa.ScopeOperator) {
-		if used, err := tx.IsUsed(ctx, accountID); err != nil {
+		if used, err := tx.People().IsUsed(ctx, accountID); err != nil {
 			return reply, err
 		} else if used {
 			return reply, stoa.Errorf(stoa.CodeScope, "This account has an owner or a key that is in use. To invite people to it, use a key with the scope %q.", stoa.ScopeOperator).At("role")
@@ -101,13 +101,13 @@ func (s *People) listMembers(ctx context.Context, in rest.Request[contract.ListM
 	}
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "members", accountID, in.Params.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.MemberRow, store.Cursor, error) {
-		return tx.Members(ctx, accountID, in.Params.Q, p.Page)
+		return tx.People().Members(ctx, accountID, in.Params.Q, p.Page)
 	}, contractMember)
 }
 
 func (s *People) getMember(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Member], error) {
 	m, err := read(ctx, s.Store, func(tx *store.Tx) (store.MemberRow, error) {
-		return tx.Member(ctx, in.Caller.Account.ID, in.Params.ID)
+		return tx.People().Member(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
 }
@@ -150,7 +150,7 @@ func (s *People) createSignInLink(ctx context.Context, tx *store.Tx, in rest.Req
 	body := contract.SignInLink{ID: in.Params.ID, Link: s.joinLink(token), ExpiresAt: contract.Time(i.ExpiresAt)}
 	if err == nil {
 		var m store.MemberRow
-		if m, err = tx.Member(ctx, accountID, in.Params.ID); err == nil {
+		if m, err = tx.People().Member(ctx, accountID, in.Params.ID); err == nil {
 			body.Mailed, body.NotMailed, err = s.mailLink(ctx, tx, in.Caller, m.Person.Email, token)
 		}
 	}
@@ -165,7 +165,7 @@ func (s *People) listInvitations(ctx context.Context, in rest.Request[contract.L
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "invitations", accountID, in.Params.Q)
 	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Invitation, store.Cursor, error) {
-		list, next, err := tx.Invitations(ctx, accountID, in.Params.Q, p.Page)
+		list, next, err := tx.People().Invitations(ctx, accountID, in.Params.Q, p.Page)
 		for _, i := range list {
 			n.add(store.NamedKeys, i.MadeBy)
 		}

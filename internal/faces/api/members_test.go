@@ -30,7 +30,7 @@ func asMember(t *testing.T, h *apitest.Service, personID string) *apitest.Client
 	t.Helper()
 	secret, spare := h.NewKey(h.Account.ID, "responses")
 	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		m, err := tx.Member(t.Context(), h.Account.ID, personID)
+		m, err := tx.People().Member(t.Context(), h.Account.ID, personID)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func accept(t *testing.T, h *apitest.Service, token string) error {
 		if err != nil {
 			return err
 		}
-		p, err := tx.PersonOf(t.Context(), stoa.Person{Name: i.Name})
+		p, err := tx.People().PersonOf(t.Context(), stoa.Person{Name: i.Name})
 		if err == nil {
 			_, err = members.Accept(t.Context(), tx, auth.Hash(token), p)
 		}
@@ -197,7 +197,7 @@ func TestRolesHaveBounds(t *testing.T) {
 	var handed contract.AccountWithKey
 	c.Want(201, "POST", "/api/v1/accounts", object{"name": "Handed"}).JSON(&handed)
 	billing.Want(201, "POST", "/api/v1/accounts/"+handed.ID+"/members", object{"role": "owner"})
-	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error { return tx.TouchKey(t.Context(), handed.Key.ID, tx.Now) }); err != nil {
+	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error { return tx.People().TouchKey(t.Context(), handed.Key.ID, tx.Now) }); err != nil {
 		t.Fatal(err)
 	}
 	billing.WantError(stoa.CodeScope, "POST", "/api/v1/accounts/"+handed.ID+"/members", object{"role": "owner"})
@@ -415,11 +415,11 @@ func TestMembersAndInvitationsAreLimited(t *testing.T) {
 	ctx := t.Context()
 	err := h.Store.Write(ctx, func(tx *store.Tx) error {
 		for range store.MaxMembers + 1 {
-			p, err := tx.PersonOf(ctx, stoa.Person{})
+			p, err := tx.People().PersonOf(ctx, stoa.Person{})
 			if err != nil {
 				return err
 			}
-			if err := tx.InsertMember(ctx, stoa.Member{AccountID: other, PersonID: p.ID, Role: "viewer", Source: "invited"}); err != nil {
+			if err := tx.People().InsertMember(ctx, stoa.Member{AccountID: other, PersonID: p.ID, Role: "viewer", Source: "invited"}); err != nil {
 				return err
 			}
 		}

@@ -34,7 +34,7 @@ func (n *names) read(ctx context.Context, tx *store.Tx, err error) error {
 	n.found = map[string]map[string]string{}
 	for kind, ids := range n.ids {
 		if err == nil {
-			n.found[kind], err = tx.Names(ctx, n.accountID, kind, ids)
+			n.found[kind], err = tx.Work().Names(ctx, n.accountID, kind, ids)
 		}
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 func (s *Doctor) listNodes(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.NodeList], error) {
 	var nodes []store.Node
 	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		nodes, err = tx.Nodes(ctx)
+		nodes, err = tx.Operations().Nodes(ctx)
 		return err
 	})
 	if err != nil {

@@ -34,14 +34,14 @@ func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, res
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		out.Data = out.Data[:0]
 		if key.Has(stoa.ScopeOperatorRead) {
-			alerts, err := tx.Alerts(ctx, maxAlertNotices)
+			alerts, err := tx.Operations().Alerts(ctx, maxAlertNotices)
 			if err != nil {
 				return err
 			}
 			for _, a := range alerts {
 				name := a.Subject
 				if a.Kind == webhook.BalanceLow {
-					if of, err := tx.Account(ctx, a.Subject); err == nil {
+					if of, err := tx.Books().Account(ctx, a.Subject); err == nil {
 						name = cmp.Or(of.Name, of.ID)
 					}
 				}
@@ -53,12 +53,12 @@ func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, res
 			}
 		}
 		if key.Has("webhooks:read") {
-			failing, err := tx.FailingWebhooks(ctx, accountID, tx.Now.Add(-webhook.FailingAfter), store.MaxWebhooks)
+			failing, err := tx.Operations().FailingWebhooks(ctx, accountID, tx.Now.Add(-webhook.FailingAfter), store.MaxWebhooks)
 			if err != nil {
 				return err
 			}
 			for _, f := range failing {
-				w, err := tx.Webhook(ctx, accountID, f.ID)
+				w, err := tx.Operations().Webhook(ctx, accountID, f.ID)
 				if err != nil || w.Service && !key.Has(stoa.ScopeOperatorRead) {
 					continue
 				}
@@ -72,7 +72,7 @@ func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, res
 		if !key.Has(stoa.ScopeAccountRead) {
 			return nil
 		}
-		windows, err := tx.ReachedWindows(ctx, accountID, tx.Now, maxBudgetNotices)
+		windows, err := tx.Books().ReachedWindows(ctx, accountID, tx.Now, maxBudgetNotices)
 		for _, w := range windows {
 			of := string(w.Scope)
 			if w.Subject != "" {

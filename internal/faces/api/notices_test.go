@@ -46,13 +46,13 @@ func TestNotices(t *testing.T) {
 		call(5000)
 	}
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		if _, _, err := tx.WebhookFailed(t.Context(), h.Account.ID, w.ID, tx.Now.Add(-6*time.Minute), false); err != nil {
+		if _, _, err := tx.Operations().WebhookFailed(t.Context(), h.Account.ID, w.ID, tx.Now.Add(-6*time.Minute), false); err != nil {
 			return err
 		}
-		if err := tx.RaiseAlert(t.Context(), "provider.down", "claude", object{}, tx.Now); err != nil {
+		if err := tx.Operations().RaiseAlert(t.Context(), "provider.down", "claude", object{}, tx.Now); err != nil {
 			return err
 		}
-		return tx.RaiseAlert(t.Context(), "account.balance_low", customer.ID, object{}, tx.Now.Add(-time.Minute))
+		return tx.Operations().RaiseAlert(t.Context(), "account.balance_low", customer.ID, object{}, tx.Now.Add(-time.Minute))
 	}); err != nil {
 		t.Fatal(err)
 	}

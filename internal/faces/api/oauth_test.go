@@ -313,7 +313,7 @@ func TestWhatAnAuthorizationMeets(t *testing.T) {
 	s.Want(200, "PATCH", s.path, object{"auth": object{"type": "oauth"}})
 	err := s.harness.Store.Write(t.Context(), func(tx *store.Tx) error {
 		for i := range store.MaxStates {
-			if err := tx.InsertOAuthState(t.Context(), store.OAuthState{Hash: strconv.Itoa(i), AccountID: s.harness.Account.ID, ConnectionID: "con_x", ExpiresAt: tx.Now.Add(time.Hour)}); err != nil {
+			if err := tx.Setup().InsertOAuthState(t.Context(), store.OAuthState{Hash: strconv.Itoa(i), AccountID: s.harness.Account.ID, ConnectionID: "con_x", ExpiresAt: tx.Now.Add(time.Hour)}); err != nil {
 				return err
 			}
 		}

@@ -109,7 +109,7 @@ func TestConnectionsHaveTags(t *testing.T) {
 func breakSecret(t *testing.T, h *apitest.Service, id string) {
 	t.Helper()
 	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.SetSecret(t.Context(), h.Account.ID, id, func(s *store.Secret) error {
+		_, err := tx.Setup().SetSecret(t.Context(), h.Account.ID, id, func(s *store.Secret) error {
 			s.Sealed = "stoa2.gone.AAAA"
 			return nil
 		})
@@ -149,7 +149,7 @@ func TestNoSecretIsSetWithoutTheKey(t *testing.T) {
 	h := start(t, apitest.Config{Idle: true, Vault: none})
 	secret := store.Secret{ID: stoa.NewID("sec"), AccountID: h.Account.ID, Name: "key", Kind: store.SecretBearer, Origin: "https://mcp.example.com", Sealed: "stoa2.gone.AAAA", Version: 1}
 	err = h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.InsertSecret(t.Context(), secret)
+		_, err := tx.Setup().InsertSecret(t.Context(), secret)
 		return err
 	})
 	if err != nil {
@@ -163,7 +163,7 @@ func TestAnAccountHasSoManySecrets(t *testing.T) {
 	h := start(t, apitest.Config{Idle: true, Server: unlimited})
 	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
 		for range 500 {
-			if _, err := tx.InsertSecret(t.Context(), store.Secret{ID: stoa.NewID("sec"), AccountID: h.Account.ID, Name: "key", Kind: store.SecretBearer, Origin: "https://mcp.example.com", Version: 1}); err != nil {
+			if _, err := tx.Setup().InsertSecret(t.Context(), store.Secret{ID: stoa.NewID("sec"), AccountID: h.Account.ID, Name: "key", Kind: store.SecretBearer, Origin: "https://mcp.example.com", Version: 1}); err != nil {
 				return err
 			}
 		}

@@ -34,7 +34,7 @@ func (s *Providers) previewPrices(ctx context.Context, in rest.Request[rest.None
 	groups := store.PreviewGroups{Account: slices.Contains(by, "account"), Model: slices.Contains(by, "model"), Plan: slices.Contains(by, "plan")}
 	price := pricing(cat, s.Catalog.Load())
 	rows, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]store.PreviewRow, error) {
-		return tx.PreviewCharges(ctx, month, groups, price)
+		return tx.Books().PreviewCharges(ctx, month, groups, price)
 	})
 	if err != nil {
 		return reply, err

@@ -35,7 +35,7 @@ func TestThePreviewIsWhatWouldBeCharged(t *testing.T) {
 	var receipts []store.Receipt
 	for _, account := range []string{h.Account.ID, other.ID} {
 		if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
-			list, _, err := tx.Receipts(t.Context(), account, store.ReceiptFilter{}, store.Page{Limit: 100})
+			list, _, err := tx.Books().Receipts(t.Context(), account, store.ReceiptFilter{}, store.Page{Limit: 100})
 			receipts = append(receipts, list...)
 			return err
 		}); err != nil {

@@ -40,7 +40,7 @@ func recentProviders(ctx context.Context, tx *store.Tx, most int) (contract.Rece
 	}
 	providers := map[string]*provider{}
 	var oldest time.Time
-	err := tx.RecentCalls(ctx, since, most+1, func(c store.RecentCall) {
+	err := tx.Operations().RecentCalls(ctx, since, most+1, func(c store.RecentCall) {
 		if out.Rows == most {
 			out.Cut = true
 			return

@@ -114,7 +114,7 @@ func TestWhatProvidersDidLately(t *testing.T) {
 		var scratch []any
 		err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
 			tx.Now = tx.Now.Add(-ago)
-			return tx.InsertRequests(t.Context(), rows, 0, &scratch)
+			return tx.Operations().InsertRequests(t.Context(), rows, 0, &scratch)
 		})
 		if err != nil {
 			t.Fatal(err)

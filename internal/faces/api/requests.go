@@ -37,18 +37,18 @@ func (s *Books) listRequests(ctx context.Context, in rest.Request[contract.ListR
 	var reply rest.Reply[contract.RequestList]
 	err = s.Requests.Dropped(accountID, func(dropped store.Dropped) error {
 		reply, err = read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.RequestList], error) {
-			list, next, err := tx.Requests(ctx, accountID, filter, p.Page)
+			list, next, err := tx.Operations().Requests(ctx, accountID, filter, p.Page)
 			for _, r := range list {
 				n.addOfRequest(r)
 			}
 			if err = n.read(ctx, tx, err); err != nil {
 				return rest.Reply[contract.RequestList]{}, err
 			}
-			newest, err := tx.NewestRequest(ctx, accountID)
+			newest, err := tx.Operations().NewestRequest(ctx, accountID)
 			if err != nil {
 				return rest.Reply[contract.RequestList]{}, err
 			}
-			noted, err := tx.Dropped(ctx, accountID)
+			noted, err := tx.Operations().Dropped(ctx, accountID)
 			if err != nil {
 				return rest.Reply[contract.RequestList]{}, err
 			}
@@ -106,7 +106,7 @@ func (s *Books) getRequestSummary(ctx context.Context, in rest.Request[contract.
 	}
 	n := requestNames(in.Caller, accountID)
 	out, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (contract.RequestSummary, error) {
-		all, groups, complete, err := tx.SumRequests(ctx, accountID, requestFilter(extend[contract.ListRequestsParams](q)), string(q.GroupBy), interval)
+		all, groups, complete, err := tx.Operations().SumRequests(ctx, accountID, requestFilter(extend[contract.ListRequestsParams](q)), string(q.GroupBy), interval)
 		for _, g := range groups {
 			switch {
 			case q.GroupBy == "key":
@@ -179,7 +179,7 @@ func (s *Books) getRequest(ctx context.Context, in rest.Request[byID, rest.None]
 	}
 	n := requestNames(in.Caller, accountID)
 	r, err := read(ctx, s.Store, func(tx *store.Tx) (store.RequestRow, error) {
-		r, err := tx.Request(ctx, accountID, in.Params.ID)
+		r, err := tx.Operations().Request(ctx, accountID, in.Params.ID)
 		n.addOfRequest(r)
 		return r, n.read(ctx, tx, err)
 	})

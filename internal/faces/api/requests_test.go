@@ -49,7 +49,7 @@ func onEach(t *testing.T, test func(t *testing.T, database *storetest.Database))
 func logged(t *testing.T, h *apitest.Service) (rows []store.RequestRow) {
 	t.Helper()
 	err := h.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
-		rows, _, err = tx.Requests(t.Context(), h.Account.ID, store.RequestFilter{}, store.Page{Limit: 10_000})
+		rows, _, err = tx.Operations().Requests(t.Context(), h.Account.ID, store.RequestFilter{}, store.Page{Limit: 10_000})
 		return err
 	})
 	if err != nil {

@@ -211,7 +211,7 @@ func (s *Agents) checkModelExists(name string) error {
 func (s *core) defaultSpace(ctx context.Context, log *rest.Fields, accountID string) (string, error) {
 	var id string
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
-		a, err := tx.Account(ctx, accountID)
+		a, err := tx.Books().Account(ctx, accountID)
 		id = a.DefaultSpaceID
 		return err
 	})
@@ -219,7 +219,7 @@ func (s *core) defaultSpace(ctx context.Context, log *rest.Fields, accountID str
 		return id, err
 	}
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
-		space, err := tx.DefaultSpace(ctx, accountID)
+		space, err := tx.Setup().DefaultSpace(ctx, accountID)
 		id = space.ID
 		return err
 	})

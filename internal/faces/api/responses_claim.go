@@ -48,7 +48,7 @@ func (s *Calls) claimCall(in *rest.Request[rest.None, rest.None], key, hash stri
 			made = claimed
 			return err
 		}
-		charge, _, err := tx.ChargeByID(ctx, stored.Ref)
+		charge, _, err := tx.Books().ChargeByID(ctx, stored.Ref)
 		earlier = &storedReply{id: stored.Ref, text: stored.Body, amount: charge.Amount}
 		return err
 	})

@@ -59,7 +59,7 @@ func receipt(t *testing.T, h *apitest.Service) store.Receipt {
 func receipts(t *testing.T, h *apitest.Service) (all []store.Receipt) {
 	t.Helper()
 	err := h.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
-		all, _, err = tx.Receipts(t.Context(), h.Account.ID, store.ReceiptFilter{}, store.Page{Limit: 100})
+		all, _, err = tx.Books().Receipts(t.Context(), h.Account.ID, store.ReceiptFilter{}, store.Page{Limit: 100})
 		return err
 	})
 	if err != nil {

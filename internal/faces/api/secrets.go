@@ -47,7 +47,7 @@ func (s *Agents) createSecret(ctx context.Context, tx *store.Tx, in rest.Request
 	if err != nil {
 		return rest.Reply[contract.Secret]{}, err
 	}
-	made, err := tx.InsertSecret(ctx, secret)
+	made, err := tx.Setup().InsertSecret(ctx, secret)
 	return rest.Created(rest.Prefix+"/secrets/"+made.ID, s.contractSecret(made, nil)), err
 }
 
@@ -67,10 +67,10 @@ func (s *Agents) listSecrets(ctx context.Context, in rest.Request[contract.ListS
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "secrets", accountID, q.Q)
 	n, users := namesOf(accountID), map[string][]store.SecretUser{}
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Secret, store.Cursor, error) {
-		all, next, err := tx.Secrets(ctx, accountID, q.Q, p.Page)
+		all, next, err := tx.Setup().Secrets(ctx, accountID, q.Q, p.Page)
 		for _, secret := range all {
 			if err == nil {
-				users[secret.ID], err = tx.SecretUsers(ctx, accountID, secret.ID, maxSecretUsers)
+				users[secret.ID], err = tx.Setup().SecretUsers(ctx, accountID, secret.ID, maxSecretUsers)
 			}
 			n.add(store.NamedSpaces, secret.SpaceID)
 			for _, u := range users[secret.ID] {
@@ -94,8 +94,8 @@ const maxSecretUsers = 100
 func (s *Agents) getSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Secret], error) {
 	var users []store.SecretUser
 	secret, err := read(ctx, s.Store, func(tx *store.Tx) (secret store.Secret, err error) {
-		if secret, err = tx.AnySecret(ctx, in.Caller.Account.ID, in.Params.ID); err == nil {
-			users, err = tx.SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
+		if secret, err = tx.Setup().AnySecret(ctx, in.Caller.Account.ID, in.Params.ID); err == nil {
+			users, err = tx.Setup().SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
 		}
 		return secret, err
 	})
@@ -106,14 +106,14 @@ func (s *Agents) getSecret(ctx context.Context, in rest.Request[byID, rest.None]
 }
 
 func (s *Agents) deleteSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
-	err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteSecret(ctx, in.Caller.Account.ID, in.Params.ID) })
+	err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().DeleteSecret(ctx, in.Caller.Account.ID, in.Params.ID) })
 	return rest.NoContent(), err
 }
 
 func (s *Agents) setSecretValue(ctx context.Context, in rest.Request[byID, contract.SetSecretValue]) (rest.Reply[contract.Secret], error) {
 	var users []store.SecretUser
 	secret, err := write(ctx, s.Store, func(tx *store.Tx) (store.Secret, error) {
-		secret, err := tx.SetSecret(ctx, in.Caller.Account.ID, in.Params.ID, func(secret *store.Secret) error {
+		secret, err := tx.Setup().SetSecret(ctx, in.Caller.Account.ID, in.Params.ID, func(secret *store.Secret) error {
 			if err := checkSecretValue(secret.Kind, in.Body.Value); err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ func (s *Agents) setSecretValue(ctx context.Context, in rest.Request[byID, contr
 			return s.Tools.Seal(secret, in.Body.Value)
 		})
 		if err == nil {
-			users, err = tx.SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
+			users, err = tx.Setup().SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
 		}
 		return secret, err
 	})

@@ -226,7 +226,7 @@ func TestADeletedSecretLeavesItsName(t *testing.T) {
 	purge := func() (n int64) {
 		t.Helper()
 		if err := h.Store.Write(t.Context(), func(tx *store.Tx) (err error) {
-			n, err = tx.PurgeSecrets(t.Context(), 10)
+			n, err = tx.Setup().PurgeSecrets(t.Context(), 10)
 			return err
 		}); err != nil {
 			t.Error(err)

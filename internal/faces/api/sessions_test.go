@@ -425,12 +425,12 @@ func TestACancelThatItsWorkerHasYetToSee(t *testing.T) {
 	// Another process has claimed it, and is busy.
 	ctx := t.Context()
 	err := h.Store.Write(ctx, func(tx *store.Tx) error {
-		row, err := tx.LockSession(ctx, h.Account.ID, "", made.ID)
+		row, err := tx.Work().LockSession(ctx, h.Account.ID, "", made.ID)
 		if err != nil {
 			return err
 		}
 		row.Status, row.Turn.Status, row.Owner = stoa.SessionRunning, stoa.SessionRunning, "runner_elsewhere"
-		return tx.SaveSession(ctx, &row)
+		return tx.Work().SaveSession(ctx, &row)
 	})
 	if err != nil {
 		t.Fatal(err)

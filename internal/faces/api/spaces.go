@@ -18,7 +18,7 @@ func (s *Agents) createSpace(ctx context.Context, tx *store.Tx, in rest.Request[
 	if err := s.checkSpace(space); err != nil {
 		return rest.Reply[contract.Space]{}, err
 	}
-	made, err := tx.InsertSpace(ctx, space)
+	made, err := tx.Setup().InsertSpace(ctx, space)
 	return rest.Reply[contract.Space]{
 		Status: http.StatusCreated, Location: rest.Prefix + "/spaces/" + made.ID, ETag: revisionETag(made.Revision), Body: contractSpace(made),
 	}, err
@@ -44,7 +44,7 @@ func (s *Agents) listSpaces(ctx context.Context, in rest.Request[contract.ListSp
 		return rest.Reply[rest.Page[contract.Space]]{}, err
 	}
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Space, store.Cursor, error) {
-		return tx.Spaces(ctx, accountID, q.ExternalID, q.Q, p.Page)
+		return tx.Setup().Spaces(ctx, accountID, q.ExternalID, q.Q, p.Page)
 	}, contractSpace)
 }
 
@@ -55,7 +55,7 @@ type getSpaceParams struct {
 
 func (s *Agents) getSpace(ctx context.Context, in rest.Request[getSpaceParams, rest.None]) (rest.Reply[contract.Space], error) {
 	space, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Space, error) {
-		return tx.Space(ctx, in.Caller.Account.ID, in.Params.ID)
+		return tx.Setup().Space(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(space.Revision), contractSpace(space)), err
 }
@@ -67,7 +67,7 @@ type updateSpaceParams struct {
 
 func (s *Agents) updateSpace(ctx context.Context, in rest.Request[updateSpaceParams, contract.UpdateSpace]) (rest.Reply[contract.Space], error) {
 	space, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Space, error) {
-		return tx.EditSpace(ctx, in.Caller.Account.ID, in.Params.ID, func(space *stoa.Space) error {
+		return tx.Setup().EditSpace(ctx, in.Caller.Account.ID, in.Params.ID, func(space *stoa.Space) error {
 			if err := ifCurrent(in.Params.IfMatch, space.Revision); err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func (s *Agents) deleteSpace(ctx context.Context, in rest.Request[deleteSpacePar
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
-			space, err := tx.Space(ctx, accountID, id)
+			space, err := tx.Setup().Space(ctx, accountID, id)
 			if err == nil {
 				err = ifCurrent(in.Params.IfMatch, space.Revision)
 			}
@@ -118,7 +118,7 @@ func (s *Agents) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceA
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
 	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID}, func(tx *store.Tx) error {
-		_, err := tx.Space(ctx, accountID, q.ID)
+		_, err := tx.Setup().Space(ctx, accountID, q.ID)
 		return err
 	})
 }

@@ -49,12 +49,12 @@ func (s *Books) getStatements(w http.ResponseWriter, in *rest.Request[getStateme
 		return err
 	}
 	one, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (st namedStatement, err error) {
-		a, err := tx.Account(ctx, accountID)
+		a, err := tx.Books().Account(ctx, accountID)
 		if err != nil {
 			return st, err
 		}
 		st.name = a.Name
-		st.Statement, err = tx.Statement(ctx, accountID, month)
+		st.Statement, err = tx.Books().Statement(ctx, accountID, month)
 		return st, err
 	})
 	if err != nil {
@@ -79,11 +79,11 @@ func (s *Books) allStatements(w http.ResponseWriter, in *rest.Request[getStateme
 	read := func(page store.Page) ([]namedStatement, error) {
 		return report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (list []namedStatement, err error) {
 			var accounts []store.AccountRow
-			if accounts, next, err = tx.Accounts(ctx, store.AccountFilter{}, page); err != nil {
+			if accounts, next, err = tx.Books().Accounts(ctx, store.AccountFilter{}, page); err != nil {
 				return nil, err
 			}
 			for _, a := range accounts {
-				st, err := tx.Statement(ctx, a.ID, month)
+				st, err := tx.Books().Statement(ctx, a.ID, month)
 				if err != nil {
 					return nil, err
 				}
@@ -102,7 +102,7 @@ func (s *Books) allStatements(w http.ResponseWriter, in *rest.Request[getStateme
 		body := statementPage{Page: rest.NewPageTo(p, list, next, contractStatement)}
 		if q.Cursor == "" {
 			totals, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]stoa.StatementCharge, error) {
-				return tx.ChargesOfMonth(ctx, month)
+				return tx.Books().ChargesOfMonth(ctx, month)
 			})
 			if err != nil {
 				return err

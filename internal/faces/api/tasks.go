@@ -99,7 +99,7 @@ func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.Is
 
 func (s *Sessions) previewSchedule(ctx context.Context, in rest.Request[byID, contract.PreviewSchedule]) (rest.Reply[contract.SchedulePreview], error) {
 	b := in.Body
-	if _, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) { return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
+	if _, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) { return tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
 		return rest.Reply[contract.SchedulePreview]{}, err
 	}
 	when, err := parseSchedule(b.Schedule)
@@ -125,10 +125,10 @@ func (s *Sessions) listScheduledTasks(ctx context.Context, in rest.Request[listS
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID, q.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
-		if _, err := tx.Agent(ctx, accountID, q.ID); err != nil {
+		if _, err := tx.Setup().Agent(ctx, accountID, q.ID); err != nil {
 			return nil, store.Cursor{}, err
 		}
-		return tx.Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID, Text: q.Q}, p.Page)
+		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID, Text: q.Q}, p.Page)
 	}, s.contractTask)
 }
 
@@ -141,19 +141,19 @@ func (s *Sessions) listSpaceScheduledTasks(ctx context.Context, in rest.Request[
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID, q.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
-		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
+		if _, err := tx.Setup().Space(ctx, accountID, q.ID); err != nil {
 			return nil, store.Cursor{}, err
 		}
-		return tx.Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID, Text: q.Q}, p.Page)
+		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID, Text: q.Q}, p.Page)
 	}, s.contractTask)
 }
 
 // task returns a task of an existing agent.
 func task(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
-	if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
+	if _, err := tx.Setup().Agent(ctx, accountID, agentID); err != nil {
 		return stoa.ScheduledTask{}, err
 	}
-	return tx.Task(ctx, accountID, agentID, id)
+	return tx.Work().Task(ctx, accountID, agentID, id)
 }
 
 type getScheduledTaskParams struct {
@@ -255,7 +255,7 @@ func (s *Sessions) deleteScheduledTask(ctx context.Context, in rest.Request[dele
 	accountID, q := in.Caller.Account.ID, in.Params
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
-			t, err := tx.LockTask(ctx, accountID, q.ID, q.TaskID)
+			t, err := tx.Work().LockTask(ctx, accountID, q.ID, q.TaskID)
 			if err == nil {
 				err = ifCurrentTask(q.IfMatch, t)
 			}
@@ -317,6 +317,6 @@ func (s *Sessions) listTaskRuns(ctx context.Context, in rest.Request[listTaskRun
 		if _, err := task(ctx, tx, accountID, q.ID, q.TaskID); err != nil {
 			return nil, false, err
 		}
-		return tx.TaskRuns(ctx, accountID, q.TaskID, p.Page)
+		return tx.Work().TaskRuns(ctx, accountID, q.TaskID, p.Page)
 	}, listedRun, func(r stoa.TaskRun) rest.Place { return rest.Place{At: r.ScheduledFor, ID: r.ID} })
 }

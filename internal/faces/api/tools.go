@@ -337,7 +337,7 @@ func (s *Sessions) listToolCalls(ctx context.Context, in rest.Request[contract.L
 	filter := store.CallFilter{AgentID: q.AgentID, Status: stoa.CallStatus(q.Status), Outcome: stoa.CallOutcome(q.Outcome)}
 	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ExternalCall, store.Cursor, error) {
-		list, next, err := tx.ToolCalls(ctx, accountID, filter, p.Page)
+		list, next, err := tx.Work().ToolCalls(ctx, accountID, filter, p.Page)
 		for _, c := range list {
 			n.add(store.NamedAgents, c.AgentID)
 		}
@@ -351,7 +351,7 @@ func (s *Sessions) listToolCalls(ctx context.Context, in rest.Request[contract.L
 
 func (s *Sessions) getToolCall(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
 	call, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ExternalCall, error) {
-		return tx.ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
+		return tx.Work().ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
 	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }

@@ -65,9 +65,9 @@ func (s *Books) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsa
 	sums, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (sums []store.UsageRow, err error) {
 		if accountID == allAccounts {
 			n.accountID = ""
-			sums, err = tx.UsageOfAll(ctx, from, to, zone, by)
+			sums, err = tx.Books().UsageOfAll(ctx, from, to, zone, by)
 		} else {
-			sums, err = tx.Usage(ctx, accountID, from, to, zone, by)
+			sums, err = tx.Books().Usage(ctx, accountID, from, to, zone, by)
 		}
 		for _, u := range sums {
 			for i, word := range by {
@@ -210,15 +210,15 @@ func (s *Books) reconcileUsage(ctx context.Context, in rest.Request[rest.None, r
 		out := contract.Reconciliation{HeldMicro: int64(balance.Held)}
 		// One snapshot of everything in the store. Only the held credits are kept in
 		// memory; they are part of the unspent ones.
-		funds, err := tx.Funds(ctx, accountID)
+		funds, err := tx.Books().Funds(ctx, accountID)
 		if err != nil {
 			return out, err
 		}
-		calls, charged, receipts, err := tx.ChargeTotals(ctx, accountID)
+		calls, charged, receipts, err := tx.Books().ChargeTotals(ctx, accountID)
 		if err != nil {
 			return out, err
 		}
-		found, err := tx.Differences(ctx, accountID)
+		found, err := tx.Books().Differences(ctx, accountID)
 		if err != nil {
 			return out, err
 		}

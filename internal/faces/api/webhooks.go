@@ -90,7 +90,7 @@ func mayAlert(ctx context.Context, tx *store.Tx, by stoa.Caller, service bool) e
 	if !by.Key.Has(stoa.ScopeOperator) {
 		return stoa.Errorf(stoa.CodeScope, "The alerts of the service require a key with the scope %q.", stoa.ScopeOperator).At("scope")
 	}
-	owner, err := tx.OwnerAccount(ctx)
+	owner, err := tx.People().OwnerAccount(ctx)
 	if err == nil && owner != by.Account.ID {
 		err = stoa.Errorf(stoa.CodeInvalidValue, "Only the account of the service's operator receives the alerts of the service. Omit the scope.").At("scope")
 	}
@@ -100,9 +100,9 @@ func mayAlert(ctx context.Context, tx *store.Tx, by stoa.Caller, service bool) e
 // hookOf returns a webhook of the caller's account. One that receives the alerts of the service
 // exists only for keys with the scope needed.
 func hookOf(ctx context.Context, tx *store.Tx, by stoa.Caller, id, needed string) (stoa.Webhook, error) {
-	w, err := tx.Webhook(ctx, by.Account.ID, id)
+	w, err := tx.Operations().Webhook(ctx, by.Account.ID, id)
 	if err == nil && w.Service && !by.Key.Has(needed) {
-		_, err = tx.Webhook(ctx, by.Account.ID, "")
+		_, err = tx.Operations().Webhook(ctx, by.Account.ID, "")
 	}
 	return w, err
 }
@@ -130,7 +130,7 @@ func (s *Webhooks) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webho
 		return nil
 	}
 	for _, id := range w.SpaceIDs {
-		if _, err := tx.Space(ctx, w.AccountID, id); err != nil {
+		if _, err := tx.Setup().Space(ctx, w.AccountID, id); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (s *Webhooks) listWebhooks(ctx context.Context, in rest.Request[contract.Li
 	accountID := in.Caller.Account.ID
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID, in.Params.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Webhook, store.Cursor, error) {
-		return tx.Webhooks(ctx, accountID, in.Caller.Key.Has(stoa.ScopeOperatorRead), in.Params.Q, p.Page)
+		return tx.Operations().Webhooks(ctx, accountID, in.Caller.Key.Has(stoa.ScopeOperatorRead), in.Params.Q, p.Page)
 	}, s.contractWebhook)
 }
 
@@ -185,7 +185,7 @@ func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebh
 		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 			return w, err
 		}
-		return tx.EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
+		return tx.Operations().EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
 			if err := ifCurrent(in.Params.IfMatch, w.Revision); err != nil {
 				return err
 			}
@@ -257,7 +257,7 @@ func (s *Webhooks) enableWebhook(ctx context.Context, in rest.Request[byID, rest
 		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 			return w, err
 		}
-		return tx.EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
+		return tx.Operations().EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
 			webhook.Enable(w, in.Caller.Key, tx.Now)
 			return nil
 		})
@@ -300,7 +300,7 @@ func (s *Webhooks) listDeliveries(ctx context.Context, in rest.Request[listDeliv
 			return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
 		}
 		filter := store.DeliveryFilter{Status: store.DeliveryStatus(q.Status), Type: q.Type}
-		list, next, err := tx.Deliveries(ctx, accountID, q.ID, filter, p.Page)
+		list, next, err := tx.Operations().Deliveries(ctx, accountID, q.ID, filter, p.Page)
 		readable := s.Hooks.Readable(w)
 		return rest.Reply[rest.Page[contract.DeliverySummary]]{Body: rest.NewPageTo(p, list, next, func(d store.Delivery) contract.DeliverySummary {
 			return contractSummary(d, readable)
@@ -315,7 +315,7 @@ func (s *Webhooks) getDelivery(ctx context.Context, in rest.Request[byDeliveryID
 		if err != nil {
 			return rest.Reply[contract.Delivery]{}, err
 		}
-		d, err := tx.Delivery(ctx, accountID, q.ID, q.DeliveryID)
+		d, err := tx.Operations().Delivery(ctx, accountID, q.ID, q.DeliveryID)
 		return rest.Reply[contract.Delivery]{Body: contractDelivery(d, s.Hooks.Readable(w))}, err
 	})
 }

@@ -374,7 +374,7 @@ func TestWithoutAKeyForSecrets(t *testing.T) {
 	}
 	var w stoa.Webhook
 	err = h.Store.Write(t.Context(), func(tx *store.Tx) (err error) { // as after a restore without the key
-		w, err = tx.InsertWebhook(t.Context(), stoa.Webhook{AccountID: h.Account.ID, URL: "https://example.com", Events: []string{"*"}, Sealed: "stoa2.file-1.AAAA"})
+		w, err = tx.Operations().InsertWebhook(t.Context(), stoa.Webhook{AccountID: h.Account.ID, URL: "https://example.com", Events: []string{"*"}, Sealed: "stoa2.file-1.AAAA"})
 		return err
 	})
 	if err != nil {

@@ -91,7 +91,7 @@ func example(base, authorization string) string {
 func (s *Service) keyFile(ctx context.Context) (secret, path string, err error) {
 	exists := false
 	err = s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		exists, err = tx.HasAccounts(ctx)
+		exists, err = tx.Books().HasAccounts(ctx)
 		return err
 	})
 	if err != nil || exists {

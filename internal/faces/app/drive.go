@@ -56,12 +56,12 @@ func (s *Service) ownersExist(ctx context.Context, owners []drive.Owner) ([]bool
 		for i, o := range owners {
 			if strings.HasPrefix(o.AgentID, "upl_") {
 				var err error
-				if there[i], err = tx.HasUpload(ctx, o.AccountID, o.AgentID); err != nil {
+				if there[i], err = tx.Work().HasUpload(ctx, o.AccountID, o.AgentID); err != nil {
 					return err
 				}
 				continue
 			}
-			_, err := tx.Agent(ctx, o.AccountID, o.AgentID)
+			_, err := tx.Setup().Agent(ctx, o.AccountID, o.AgentID)
 			if err != nil && stoa.CodeOf(err) != stoa.CodeAgentNotFound {
 				return err
 			}

@@ -187,5 +187,5 @@ func (s *Service) reportConfig(ctx context.Context) error {
 	if len(problem) > most {
 		problem = strings.ToValidUTF8(problem[:most], "")
 	}
-	return s.Store.Write(ctx, func(tx *store.Tx) error { return tx.ReportConfig(ctx, state.Version, problem) })
+	return s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Operations().ReportConfig(ctx, state.Version, problem) })
 }

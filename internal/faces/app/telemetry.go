@@ -226,7 +226,7 @@ func (s *Service) waiting(ctx context.Context) (map[string]telemetry.Waiting, er
 		all[kind] = telemetry.Waiting{}
 	}
 	err := s.Store.Report(ctx, func(tx *store.Tx) error {
-		kinds, err := tx.Waiting(ctx, waitingMost)
+		kinds, err := tx.Operations().Waiting(ctx, waitingMost)
 		for _, k := range kinds {
 			all[k.Kind] = telemetry.Waiting{Count: k.Count, Age: max(0, time.Since(k.Oldest))}
 		}

@@ -425,7 +425,7 @@ func TestReadyzFollowsTheService(t *testing.T) {
 	}
 	pages(1)
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
+		_, err := tx.Setup().InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
 		return err
 	}); stoa.CodeOf(err) != stoa.CodeStorageFull {
 		t.Fatalf("a write on a full disk: %v", err)
@@ -454,7 +454,7 @@ func TestReadyzOfADeadNode(t *testing.T) {
 	home.Expire()
 	home.Open() // declares the first one dead
 	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID})
+		_, err := tx.Setup().InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID})
 		return err
 	})
 	if stoa.CodeOf(err) != stoa.CodeOverloaded {

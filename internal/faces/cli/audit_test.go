@@ -119,7 +119,7 @@ func TestKeysOfACommandAreAudited(t *testing.T) {
 	secret := p.runs(0, "", "keys", "create", "--data", database.Config.Dir)
 	var rows []audit.Entry
 	if err := database.Open().Read(t.Context(), func(tx *store.Tx) (err error) {
-		_, rows, err = tx.AuditRows(t.Context(), account.ID, 0, 10)
+		_, rows, err = tx.People().AuditRows(t.Context(), account.ID, 0, 10)
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -189,7 +189,7 @@ func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name s
 	var key stoa.Key
 	err = st.Write(ctx, func(tx *store.Tx) error {
 		id, scopes := account, []string{stoa.ScopeAll}
-		oldest, _, err := tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, Asc: true})
+		oldest, _, err := tx.Books().Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, Asc: true})
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name s
 		if id == oldest[0].ID {
 			scopes = append(scopes, stoa.ScopeOperator)
 		}
-		if _, err := tx.Account(ctx, id); err != nil {
+		if _, err := tx.Books().Account(ctx, id); err != nil {
 			return err
 		}
 		if key, err = keys.Create(ctx, tx, stoa.Key{AccountID: id, Name: name, Scopes: scopes}, secret); err != nil {

@@ -57,7 +57,7 @@ func (e *env) verify(ctx context.Context, cfg config.Config) error {
 	}
 	var size store.BooksSize
 	err = st.Read(ctx, func(tx *store.Tx) (err error) {
-		size, err = tx.BooksSize(ctx)
+		size, err = tx.Books().BooksSize(ctx)
 		return err
 	})
 	if err != nil {

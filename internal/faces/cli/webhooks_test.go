@@ -140,11 +140,11 @@ func TestTheGuideToWebhooksWorks(t *testing.T) {
 		Allow: []string{"127.0.0.0/8"}, Mail: config.Mail{SMTP: config.SMTP{Host: mails.Host, Port: mails.Port, From: "stoa@example.com", TLS: config.MailPlain}},
 	})
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		ada, err := tx.PersonOf(t.Context(), stoa.Person{Issuer: "https://id.example.com/", Subject: "ada", Email: "ada@example.com"})
+		ada, err := tx.People().PersonOf(t.Context(), stoa.Person{Issuer: "https://id.example.com/", Subject: "ada", Email: "ada@example.com"})
 		if err != nil {
 			return err
 		}
-		return tx.InsertMember(t.Context(), stoa.Member{AccountID: h.Account.ID, PersonID: ada.ID, Role: stoa.RoleOwner, KeyID: "key_1"})
+		return tx.People().InsertMember(t.Context(), stoa.Member{AccountID: h.Account.ID, PersonID: ada.ID, Role: stoa.RoleOwner, KeyID: "key_1"})
 	}); err != nil {
 		t.Fatal(err)
 	}

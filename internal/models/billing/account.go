@@ -131,7 +131,7 @@ func (l *Ledger) extend(ctx context.Context, a *account) error {
 	var lease store.Lease
 	alive := false
 	err := l.st.Write(ctx, func(tx *store.Tx) (err error) {
-		lease, alive, err = tx.Lease(ctx, a.id, l.st.Node())
+		lease, alive, err = tx.Books().Lease(ctx, a.id, l.st.Node())
 		return err
 	})
 	if err != nil {

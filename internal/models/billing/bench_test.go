@@ -91,7 +91,7 @@ func measure(b *testing.B, st *store.Store, callers int, call func(ctx context.C
 		a := storetest.Account(b, st, 1_000_000*stoa.Credit)
 		accounts = append(accounts, a)
 		if err := st.Write(ctx, func(tx *store.Tx) error {
-			lease, _, err := tx.Lease(ctx, a.ID, st.Node())
+			lease, _, err := tx.Books().Lease(ctx, a.ID, st.Node())
 			leases = append(leases, lease.ID)
 			return err
 		}); err != nil {
@@ -130,14 +130,14 @@ func measure(b *testing.B, st *store.Store, callers int, call func(ctx context.C
 // without a queue would need.
 func writeCharge(ctx context.Context, st *store.Store, lease string, c stoa.Charge) error {
 	return st.Write(ctx, func(tx *store.Tx) error {
-		alive, err := tx.NodeAlive(ctx, st.Node())
+		alive, err := tx.Operations().NodeAlive(ctx, st.Node())
 		if err != nil || !alive {
 			return fmt.Errorf("alive %v, %w", alive, err)
 		}
-		if _, err := tx.InsertCharges(ctx, []store.Receipt{{Charge: c, LeaseID: lease, NodeID: st.Node()}}); err != nil {
+		if _, err := tx.Books().InsertCharges(ctx, []store.Receipt{{Charge: c, LeaseID: lease, NodeID: st.Node()}}); err != nil {
 			return err
 		}
-		ok, err := tx.SpendLease(ctx, lease, c.Amount)
+		ok, err := tx.Books().SpendLease(ctx, lease, c.Amount)
 		if err == nil && !ok {
 			err = fmt.Errorf("the lease is too small")
 		}
@@ -167,7 +167,7 @@ func BenchmarkSettleAlone(b *testing.B) {
 	for name, also := range map[string][]func(context.Context, *store.Tx) error{
 		"plain": nil,
 		"with_a_closure": {func(ctx context.Context, tx *store.Tx) error {
-			_, err := tx.NodeAlive(ctx, "none")
+			_, err := tx.Operations().NodeAlive(ctx, "none")
 			return err
 		}},
 	} {
@@ -208,7 +208,7 @@ func BenchmarkBudgets(b *testing.B) {
 						each = ""
 					}
 					if err := st.Write(context.Background(), func(tx *store.Tx) error {
-						_, err := tx.InsertBudget(context.Background(), stoa.Budget{
+						_, err := tx.Books().InsertBudget(context.Background(), stoa.Budget{
 							AccountID: a.ID, Scope: scope, Subject: each, Period: stoa.BudgetMonth, TimeZone: "Europe/Vienna",
 							AtCap: stoa.CapShortens, Limit: 1_000_000 * stoa.Credit, NotifyAt: []int{80, 100},
 						})

@@ -138,7 +138,7 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 			return g, false, stoa.Errorf(stoa.CodeInvalidValue, "The %s of a grant can have at most %d characters.", text.member, text.most).At(text.member)
 		}
 	}
-	out, created, err := tx.InsertGrant(ctx, g)
+	out, created, err := tx.Books().InsertGrant(ctx, g)
 	if err != nil {
 		return out, false, err
 	}
@@ -148,7 +148,7 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 		}
 		return out, false, nil
 	}
-	f, err := tx.Funds(ctx, g.AccountID)
+	f, err := tx.Books().Funds(ctx, g.AccountID)
 	if err == nil && f.Granted > maxGranted {
 		err = stoa.Errorf(stoa.CodeInvalidValue, "The account would have been granted more than %s credits.", maxGranted).At("amountMicro")
 	}
@@ -163,7 +163,7 @@ func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, e
 	held := l.held(accountID)
 	var f store.Funds
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
-		f, err = tx.Funds(ctx, accountID)
+		f, err = tx.Books().Funds(ctx, accountID)
 		return err
 	})
 	if err != nil {

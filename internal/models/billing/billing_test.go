@@ -96,7 +96,7 @@ func TestCallIsHeldThenCharged(t *testing.T) {
 
 		var r store.Receipt
 		if err := st.Read(ctx, func(tx *store.Tx) (err error) {
-			r, err = tx.Receipt(ctx, a.ID, "resp_1")
+			r, err = tx.Books().Receipt(ctx, a.ID, "resp_1")
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ func TestClosureCommitsWithItsCharge(t *testing.T) {
 			return func(ctx context.Context, tx *store.Tx) error {
 				b := a
 				b.Name = name
-				if err := tx.UpdateAccount(ctx, b); err != nil {
+				if err := tx.Books().UpdateAccount(ctx, b); err != nil {
 					return err
 				}
 				return fail
@@ -172,7 +172,7 @@ func TestClosureCommitsWithItsCharge(t *testing.T) {
 		name := func() string {
 			t.Helper()
 			var got stoa.Account
-			if err := st.Read(ctx, func(tx *store.Tx) (err error) { got, err = tx.Account(ctx, a.ID); return err }); err != nil {
+			if err := st.Read(ctx, func(tx *store.Tx) (err error) { got, err = tx.Books().Account(ctx, a.ID); return err }); err != nil {
 				t.Fatal(err)
 			}
 			return got.Name

@@ -143,7 +143,7 @@ func (l *Ledger) pollBudgets(ctx context.Context) error {
 	began := time.Since(l.began)
 	var n int64
 	err := l.st.Read(store.Promptly(ctx), func(tx *store.Tx) (err error) {
-		n, err = tx.BudgetChanges(ctx)
+		n, err = tx.Books().BudgetChanges(ctx)
 		return err
 	})
 	if err != nil {
@@ -159,12 +159,12 @@ func (l *Ledger) loadBudgets(ctx context.Context, a *account) (*budgetList, erro
 	list := &budgetList{local: l.st.BudgetChanges()}
 	err := l.st.Read(store.Promptly(ctx), func(tx *store.Tx) error {
 		list.list = nil
-		n, err := tx.BudgetChanges(ctx)
+		n, err := tx.Books().BudgetChanges(ctx)
 		if err != nil {
 			return err
 		}
 		list.global = n
-		all, err := tx.BudgetsOf(ctx, a.id)
+		all, err := tx.Books().BudgetsOf(ctx, a.id)
 		for _, b := range all {
 			zone, err := zoneOf(b)
 			if err != nil {
@@ -281,7 +281,7 @@ func (l *Ledger) loadWindows(ctx context.Context, a *account, missing []*claim) 
 		found = 0
 		for i, c := range missing {
 			_, id := c.scope()
-			w, ok, err := tx.BudgetWindow(ctx, a.id, id, c.subject, c.starts)
+			w, ok, err := tx.Books().BudgetWindow(ctx, a.id, id, c.subject, c.starts)
 			if err != nil {
 				return err
 			}
@@ -322,7 +322,7 @@ func (l *Ledger) addWindows(ctx context.Context, a *account, missing []*claim, r
 	err := l.st.Write(store.Promptly(ctx), func(tx *store.Tx) (err error) {
 		live = a.live
 		if now.Sub(a.counted) > recount {
-			if live, err = tx.LiveBudgetWindows(ctx, a.id); err != nil {
+			if live, err = tx.Books().LiveBudgetWindows(ctx, a.id); err != nil {
 				return err
 			}
 		}
@@ -335,7 +335,7 @@ func (l *Ledger) addWindows(ctx context.Context, a *account, missing []*claim, r
 			}
 			scope, id := c.scope()
 			w := store.BudgetWindow{AccountID: a.id, BudgetID: id, Subject: c.subject, StartsAt: c.starts, EndsAt: c.ends}
-			if rows[i], err = tx.AddBudgetWindow(ctx, w, scope); err != nil {
+			if rows[i], err = tx.Books().AddBudgetWindow(ctx, w, scope); err != nil {
 				return err
 			}
 			live++
@@ -441,12 +441,12 @@ func (l *Ledger) spendWindows(ctx context.Context, tx *store.Tx, entries ...*ent
 	}
 	for _, id := range slices.Sorted(maps.Keys(sums)) { // all transactions lock them in the same order
 		if l.shared == nil && !of[id].mayReach(sums[id]) {
-			if err := tx.AddToBudgetWindow(ctx, id, sums[id]); err != nil {
+			if err := tx.Books().AddToBudgetWindow(ctx, id, sums[id]); err != nil {
 				return err
 			}
 			continue
 		}
-		used, notified, found, err := tx.SpendBudgetWindow(ctx, id, sums[id])
+		used, notified, found, err := tx.Books().SpendBudgetWindow(ctx, id, sums[id])
 		if err != nil {
 			return err
 		}
@@ -456,7 +456,7 @@ func (l *Ledger) spendWindows(ctx context.Context, tx *store.Tx, entries ...*ent
 			}
 		}
 	}
-	return tx.ReleaseBudgetHolds(ctx, ended)
+	return tx.Books().ReleaseBudgetHolds(ctx, ended)
 }
 
 // mayReach reports whether a mark may have to be announced after a charge of a window that this
@@ -513,7 +513,7 @@ func (l *Ledger) announce(ctx context.Context, tx *store.Tx, c *claim, used stoa
 	if reached == notified {
 		return nil
 	}
-	return tx.NotifiedBudgetWindow(ctx, c.w.id, reached)
+	return tx.Books().NotifiedBudgetWindow(ctx, c.w.id, reached)
 }
 
 // windowIDs returns the ids of the windows of entries, sorted.
@@ -560,7 +560,7 @@ func (l *Ledger) rereadWindows() {
 	used := make([]stoa.Credits, len(l.unsure))
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
 		for i, u := range l.unsure {
-			if used[i], _, err = tx.UsedOfBudgetWindow(ctx, u.w.id); err != nil {
+			if used[i], _, err = tx.Books().UsedOfBudgetWindow(ctx, u.w.id); err != nil {
 				return err
 			}
 		}
@@ -594,12 +594,12 @@ func (l *Ledger) BudgetUse(ctx context.Context, tx *store.Tx, b stoa.Budget, sub
 	if u.Starts, u.Ends, err = CurrentWindow(b, l.now()); err != nil {
 		return u, err
 	}
-	w, found, err := tx.BudgetWindow(ctx, b.AccountID, b.ID, subject, u.Starts)
+	w, found, err := tx.Books().BudgetWindow(ctx, b.AccountID, b.ID, subject, u.Starts)
 	if err != nil {
 		return u, err
 	}
 	if !found {
-		u.Opening, err = tx.SpentIn(ctx, b.AccountID, b.Scope, subject, u.Starts)
+		u.Opening, err = tx.Books().SpentIn(ctx, b.AccountID, b.Scope, subject, u.Starts)
 		u.Spent = u.Opening
 		return u, err
 	}
@@ -622,7 +622,7 @@ func CurrentWindow(b stoa.Budget, at time.Time) (starts, ends time.Time, err err
 // HeldOf returns the credits of a window that calls in progress have reserved.
 func (l *Ledger) HeldOf(ctx context.Context, tx *store.Tx, w store.BudgetWindow) (stoa.Credits, error) {
 	if l.shared != nil {
-		return tx.HeldOfBudgetWindow(ctx, w.ID)
+		return tx.Books().HeldOfBudgetWindow(ctx, w.ID)
 	}
 	a := l.account(w.AccountID)
 	a.mu.Lock()

@@ -46,7 +46,7 @@ func budget(t *testing.T, st *store.Store, b stoa.Budget) stoa.Budget {
 		b.AtCap = stoa.CapShortens
 	}
 	write(t, st, func(tx *store.Tx) (err error) {
-		b, err = tx.InsertBudget(context.Background(), b)
+		b, err = tx.Books().InsertBudget(context.Background(), b)
 		return err
 	})
 	return b
@@ -218,7 +218,7 @@ func TestALoweredLimitBindsAtOnce(t *testing.T) {
 		lower := func(to stoa.Credits) {
 			t.Helper()
 			write(t, st, func(tx *store.Tx) error {
-				_, err := tx.EditBudget(context.Background(), a.ID, b.ID, func(b *stoa.Budget) error { b.Limit = to; return nil })
+				_, err := tx.Books().EditBudget(context.Background(), a.ID, b.ID, func(b *stoa.Budget) error { b.Limit = to; return nil })
 				return err
 			})
 		}
@@ -233,7 +233,7 @@ func TestALoweredLimitBindsAtOnce(t *testing.T) {
 		if c, err := spend(first, a, billing.Source{}, "resp_4", 1, 10, 1); err != nil || c.Amount != 1 {
 			t.Errorf("after it was raised: %v", err)
 		}
-		write(t, st, func(tx *store.Tx) error { return tx.DeleteBudget(context.Background(), a.ID, b.ID) })
+		write(t, st, func(tx *store.Tx) error { return tx.Books().DeleteBudget(context.Background(), a.ID, b.ID) })
 		if _, err := spend(second, a, billing.Source{}, "resp_5", 50, 50, 50); err != nil {
 			t.Errorf("after the budget was deleted: %v", err)
 		}

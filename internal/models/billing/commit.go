@@ -21,7 +21,7 @@ var errAgain = errors.New("billing: write the batch again")
 // savepoint. Entries that their lease does not cover are marked. Locks are acquired in the
 // order node, windows of budgets, leases, then those of the closures.
 func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, careful bool) error {
-	alive, err := tx.NodeAlive(ctx, l.st.Node())
+	alive, err := tx.Operations().NodeAlive(ctx, l.st.Node())
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, c
 		}
 		ids[e.receipt.ID] = true
 	}
-	if err := tx.LockBudgetWindows(ctx, windowIDs(batch...)); err != nil {
+	if err := tx.Books().LockBudgetWindows(ctx, windowIDs(batch...)); err != nil {
 		return err
 	}
 	if err := l.insertTogether(ctx, tx, plain); err != nil {
@@ -74,7 +74,7 @@ func (l *Ledger) insertTogether(ctx context.Context, tx *store.Tx, plain []*entr
 	for i, e := range plain {
 		receipts[i] = e.receipt
 	}
-	inserted, err := tx.InsertCharges(ctx, receipts)
+	inserted, err := tx.Books().InsertCharges(ctx, receipts)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (l *Ledger) insertTogether(ctx context.Context, tx *store.Tx, plain []*entr
 	slices.SortFunc(leases, strings.Compare) // all transactions lock them in the same order
 	again := false
 	for _, lease := range leases {
-		covered, err := tx.SpendLease(ctx, lease, spent[lease])
+		covered, err := tx.Books().SpendLease(ctx, lease, spent[lease])
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (l *Ledger) insertTogether(ctx context.Context, tx *store.Tx, plain []*entr
 // useStored replaces an entry's charge by the one that is stored under its id. An id that
 // another account has used is CodeConflict, for this entry only.
 func (l *Ledger) useStored(ctx context.Context, tx *store.Tx, e *entry) error {
-	stored, found, err := tx.ChargeByID(ctx, e.receipt.ID)
+	stored, found, err := tx.Books().ChargeByID(ctx, e.receipt.ID)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func errForeignID(id string) error {
 func (l *Ledger) insertSeparately(ctx context.Context, tx *store.Tx, e *entry) {
 	asked := e.receipt
 	e.err = tx.Savepoint(ctx, func() error {
-		inserted, err := tx.InsertCharges(ctx, []store.Receipt{e.receipt})
+		inserted, err := tx.Books().InsertCharges(ctx, []store.Receipt{e.receipt})
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (l *Ledger) insertSeparately(ctx context.Context, tx *store.Tx, e *entry) {
 			return l.spendWindows(ctx, tx, e)
 		}
 		if e.receipt.Amount > 0 {
-			covered, err := tx.SpendLease(ctx, e.receipt.LeaseID, e.receipt.Amount)
+			covered, err := tx.Books().SpendLease(ctx, e.receipt.LeaseID, e.receipt.Amount)
 			if err != nil {
 				return err
 			}

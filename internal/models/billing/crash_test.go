@@ -179,7 +179,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		charged := 0
 		if err := st.Read(ctx, func(tx *store.Tx) error {
 			for id, amount := range acked {
-				r, err := tx.Receipt(ctx, a.ID, id)
+				r, err := tx.Books().Receipt(ctx, a.ID, id)
 				if err != nil {
 					return fmt.Errorf("%s was acknowledged: %w", id, err)
 				}
@@ -287,7 +287,7 @@ func TestBrokenConnectionsLoseNoCharge(t *testing.T) {
 	}
 	if err := st.Read(ctx, func(tx *store.Tx) error {
 		for id := range acked {
-			if _, err := tx.Receipt(ctx, a.ID, id); err != nil {
+			if _, err := tx.Books().Receipt(ctx, a.ID, id); err != nil {
 				return err
 			}
 		}

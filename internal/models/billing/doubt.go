@@ -72,11 +72,11 @@ func (l *Ledger) lookUp() {
 	alive := true
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
 		clear(stored)
-		if alive, err = tx.NodeAlive(ctx, l.st.Node()); err != nil || alive {
+		if alive, err = tx.Operations().NodeAlive(ctx, l.st.Node()); err != nil || alive {
 			return err
 		}
 		for _, e := range l.doubtful {
-			r, found, err := tx.ChargeByID(ctx, e.receipt.ID)
+			r, found, err := tx.Books().ChargeByID(ctx, e.receipt.ID)
 			if err != nil {
 				return err
 			}

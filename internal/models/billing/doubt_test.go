@@ -54,7 +54,7 @@ func newDoubt(t *testing.T, how storetest.Cut, giveUp time.Duration) *inDoubt {
 	<-expired
 	d.receipts = func() (n int) {
 		if err := d.other.Read(ctx, func(tx *store.Tx) error {
-			_, found, err := tx.ChargeByID(ctx, "resp_1")
+			_, found, err := tx.Books().ChargeByID(ctx, "resp_1")
 			if n = 0; found {
 				n = 1
 			}

@@ -27,7 +27,7 @@ func TestAFamilyOfKeysHasOneDay(t *testing.T) {
 			c := caller(a)
 			c.Key = stoa.Key{AccountID: a.ID, Scopes: []string{stoa.ScopeAll}, MaxCreditsPerDay: 200, RootID: root}
 			err := st.Write(ctx, func(tx *store.Tx) (err error) {
-				c.Key, err = tx.InsertKey(ctx, c.Key, fmt.Sprint("hash ", i))
+				c.Key, err = tx.People().InsertKey(ctx, c.Key, fmt.Sprint("hash ", i))
 				return err
 			})
 			if err != nil {

@@ -46,7 +46,7 @@ func (l *Ledger) runShared(ctx context.Context) {
 func (l *Ledger) sweep(ctx context.Context) error {
 	var asked []string
 	if err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
-		asked, err = tx.Asked(ctx, l.st.Node())
+		asked, err = tx.Books().Asked(ctx, l.st.Node())
 		return err
 	}); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (l *Ledger) giveBack(ctx context.Context, accounts []*account) error {
 	if len(list) == 0 {
 		return nil
 	}
-	err := l.st.Write(store.Promptly(ctx), func(tx *store.Tx) error { return tx.ReturnCredits(ctx, list) })
+	err := l.st.Write(store.Promptly(ctx), func(tx *store.Tx) error { return tx.Books().ReturnCredits(ctx, list) })
 	for _, r := range list {
 		a := of[r.LeaseID]
 		if err != nil || !r.Done {

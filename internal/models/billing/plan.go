@@ -41,7 +41,7 @@ func (l *Ledger) RenewPlans(ctx context.Context, plans map[string]stoa.Plan, now
 	for { // pages of what is not claimed; those that fail stay claimed
 		var ended []store.PlanPeriod
 		err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
-			ended, err = tx.EndedPlanPeriods(ctx, month, renewTogether)
+			ended, err = tx.Books().EndedPlanPeriods(ctx, month, renewTogether)
 			return err
 		})
 		if err != nil {
@@ -63,7 +63,7 @@ func (l *Ledger) RenewPlans(ctx context.Context, plans map[string]stoa.Plan, now
 		for after := ""; ; {
 			var accounts []string
 			err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
-				accounts, err = tx.AccountsWithoutPeriod(ctx, id, month, after, renewTogether)
+				accounts, err = tx.Books().AccountsWithoutPeriod(ctx, id, month, after, renewTogether)
 				return err
 			})
 			if err != nil {
@@ -91,7 +91,7 @@ func (l *Ledger) GrantPlanIn(ctx context.Context, tx *store.Tx, accountID string
 	if plan.Included == 0 {
 		return nil
 	}
-	if has, err := tx.HasPlanPeriod(ctx, accountID, month); err != nil || has {
+	if has, err := tx.Books().HasPlanPeriod(ctx, accountID, month); err != nil || has {
 		return err
 	}
 	g, created, err := l.GrantIn(ctx, tx, stoa.Grant{
@@ -101,7 +101,7 @@ func (l *Ledger) GrantPlanIn(ctx context.Context, tx *store.Tx, accountID string
 		return err
 	}
 	tx.AuditAutomatic(accountID, "plan.granted", g.ID, plan.ID)
-	return tx.InsertPlanPeriod(ctx, g, month, plan.ID)
+	return tx.Books().InsertPlanPeriod(ctx, g, month, plan.ID)
 }
 
 // periodRef is the reference of the grant or the withdrawal of a period, such as plan:acc_1:2026-12-01.
@@ -115,8 +115,8 @@ func (l *Ledger) closePeriod(ctx context.Context, p store.PlanPeriod) error {
 	var claimed bool
 	var unspent stoa.Credits
 	err := l.st.Write(ctx, func(tx *store.Tx) (err error) {
-		if claimed, err = tx.ClaimPlanPeriod(ctx, p); err == nil && claimed {
-			unspent, err = tx.Unspent(ctx, p)
+		if claimed, err = tx.Books().ClaimPlanPeriod(ctx, p); err == nil && claimed {
+			unspent, err = tx.Books().Unspent(ctx, p)
 		}
 		return err
 	})
@@ -129,11 +129,11 @@ func (l *Ledger) closePeriod(ctx context.Context, p store.PlanPeriod) error {
 		}
 		_, created, err := l.Withdraw(ctx, w, false, func(ctx context.Context, tx *store.Tx, w stoa.Withdrawal) error {
 			tx.AuditAutomatic(p.AccountID, "plan.ended", w.ID, p.Plan)
-			return tx.ClosePlanPeriod(ctx, p)
+			return tx.Books().ClosePlanPeriod(ctx, p)
 		})
 		if err != nil || created {
 			return err
 		}
 	}
-	return l.st.Write(ctx, func(tx *store.Tx) error { return tx.ClosePlanPeriod(ctx, p) })
+	return l.st.Write(ctx, func(tx *store.Tx) error { return tx.Books().ClosePlanPeriod(ctx, p) })
 }

@@ -79,7 +79,7 @@ func includedCredits(t *testing.T, st *store.Store, pass func(), list ...*billin
 	renew(next)
 	wantBalance(t, l, a.ID, stoa.Balance{Available: 80, Granted: 240, Spent: 160})
 	// The part that paid what was owed is not withdrawn again, and another plan grants nothing.
-	if err := st.Write(ctx, func(tx *store.Tx) error { a.Plan = "free"; return tx.UpdateAccount(ctx, a) }); err != nil {
+	if err := st.Write(ctx, func(tx *store.Tx) error { a.Plan = "free"; return tx.Books().UpdateAccount(ctx, a) }); err != nil {
 		t.Fatal(err)
 	}
 	renew(stoa.MonthOf(next).End())

@@ -190,18 +190,18 @@ func (l *Ledger) writeReservations(ctx context.Context, tx *store.Tx, batch []*r
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	if err := tx.LockBudgetWindows(ctx, ids); err != nil {
+	if err := tx.Books().LockBudgetWindows(ctx, ids); err != nil {
 		return err
 	}
 	for _, s := range shrunk {
-		if err := tx.ShrinkBudgetHold(ctx, s.HoldID, s.Amount); err != nil {
+		if err := tx.Books().ShrinkBudgetHold(ctx, s.HoldID, s.Amount); err != nil {
 			return err
 		}
 	}
-	if err := tx.ReleaseBudgetHolds(ctx, released); err != nil || len(batch) == 0 {
+	if err := tx.Books().ReleaseBudgetHolds(ctx, released); err != nil || len(batch) == 0 {
 		return err
 	}
-	states, err := tx.BudgetWindowStates(ctx, ids) // after the locks, so that it reads what others have committed
+	states, err := tx.Books().BudgetWindowStates(ctx, ids) // after the locks, so that it reads what others have committed
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (l *Ledger) writeReservations(ctx context.Context, tx *store.Tx, batch []*r
 			}
 		}
 	}
-	return tx.HoldBudgetWindows(ctx, l.st.Node(), holds)
+	return tx.Books().HoldBudgetWindows(ctx, l.st.Node(), holds)
 }
 
 // coverWindows reserves the part of a charge that exceeds the hold, as far as the windows have it

@@ -222,7 +222,7 @@ func TestDisconnectedClientIsCharged(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Error("the closure's context has ended")
 		}
-		_, err := tx.Account(ctx, a.ID)
+		_, err := tx.Books().Account(ctx, a.ID)
 		return err
 	}); err != nil {
 		t.Errorf("settle: %v", err)
@@ -295,7 +295,7 @@ func TestSettleCutsLongTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := st.Read(ctx, func(tx *store.Tx) error {
-		r, err := tx.Receipt(ctx, a.ID, "resp_1")
+		r, err := tx.Books().Receipt(ctx, a.ID, "resp_1")
 		for _, text := range []string{r.EndUser, r.Asked, r.Served, r.Provider, r.Reason} {
 			if text != strings.Repeat("ä", 512) {
 				t.Errorf("stored a text of %d bytes, want 512 characters", len(text))
@@ -315,7 +315,7 @@ func TestClosedLeaseChargesExactly(t *testing.T) {
 		a, b := storetest.Account(t, st, 100), storetest.Account(t, st, 100)
 		ctx := context.Background()
 		one, two, three, other := hold(t, l, a, 40), hold(t, l, a, 30), hold(t, l, a, 30), hold(t, l, b, 40)
-		write(t, st, func(tx *store.Tx) error { return tx.CloseLeases(context.Background(), st.Node()) })
+		write(t, st, func(tx *store.Tx) error { return tx.Books().CloseLeases(context.Background(), st.Node()) })
 		var wg sync.WaitGroup
 		settle := func(h *billing.Hold, id string, n stoa.Credits, also ...func(context.Context, *store.Tx) error) {
 			wg.Go(func() {
@@ -427,7 +427,7 @@ func TestChargesOfOneBatchFailAlone(t *testing.T) {
 					}
 					return
 				case 3:
-					_, err = h.Settle(ctx, charge(id, 3), func(ctx context.Context, tx *store.Tx) error { _, err := tx.Account(ctx, a.ID); return err })
+					_, err = h.Settle(ctx, charge(id, 3), func(ctx context.Context, tx *store.Tx) error { _, err := tx.Books().Account(ctx, a.ID); return err })
 					total.Add(3)
 				case 4:
 					_, err = h.Settle(ctx, charge(id, 7))
@@ -520,7 +520,7 @@ func TestRunCommitsTheQueueWhenStopped(t *testing.T) {
 	}
 	wg.Wait()
 	var f store.Funds
-	if err := st.Read(ctx, func(tx *store.Tx) (err error) { f, err = tx.Funds(ctx, a.ID); return err }); err != nil {
+	if err := st.Read(ctx, func(tx *store.Tx) (err error) { f, err = tx.Books().Funds(ctx, a.ID); return err }); err != nil {
 		t.Fatal(err)
 	}
 	if f.Balance != 1000-stoa.Credits(kept.Load()) || f.Leased != 0 || kept.Load()+refused.Load() != 100 {
@@ -544,7 +544,7 @@ func TestADeadNodeEndsTheLedger(t *testing.T) {
 	database.Open() // another node, which declares the first one dead
 	for range 2 {
 		if err := st.Write(context.Background(), func(tx *store.Tx) error {
-			_, err := tx.InsertAccount(context.Background(), stoa.Account{Name: "test", Plan: "pro"})
+			_, err := tx.Books().InsertAccount(context.Background(), stoa.Account{Name: "test", Plan: "pro"})
 			return err
 		}); !errors.Is(err, store.ErrLost) {
 			t.Errorf("write: %v", err)

@@ -101,7 +101,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			l.stop()
 			ctx := context.Background()
-			return l.st.Write(ctx, func(tx *store.Tx) error { return tx.CloseLeases(ctx, l.st.Node()) })
+			return l.st.Write(ctx, func(tx *store.Tx) error { return tx.Books().CloseLeases(ctx, l.st.Node()) })
 		case <-l.st.Lost():
 			l.stop()
 			return store.ErrLost
@@ -281,7 +281,7 @@ func (a *account) takeOver(lease store.Lease) {
 func (l *Ledger) readLease(a *account, set func(store.Lease)) {
 	ctx := store.Promptly(context.Background())
 	err := l.st.Read(ctx, func(tx *store.Tx) error {
-		lease, found, err := tx.OpenLease(ctx, a.id, l.st.Node())
+		lease, found, err := tx.Books().OpenLease(ctx, a.id, l.st.Node())
 		if err != nil || !found {
 			return err
 		}

@@ -191,7 +191,7 @@ func (l *Ledger) extendShared(ctx context.Context, a *account, ahead stoa.Credit
 		var lease store.Lease
 		var left stoa.Credits
 		err := l.st.Write(ctx, func(tx *store.Tx) (err error) {
-			lease, left, err = tx.LeaseMore(ctx, a.id, l.st.Node(), need, max(chunk, need+ahead))
+			lease, left, err = tx.Books().LeaseMore(ctx, a.id, l.st.Node(), need, max(chunk, need+ahead))
 			return err
 		})
 		if db.IsUnique(err) { // a first lease whose commit was in doubt exists now
@@ -264,7 +264,7 @@ func (l *Ledger) askOthers(ctx context.Context, a *account) (answered bool, err 
 	changed := a.changed()
 	var asked int
 	err = l.st.Write(ctx, func(tx *store.Tx) (err error) {
-		asked, err = tx.AskLeases(ctx, a.id, l.st.Node())
+		asked, err = tx.Books().AskLeases(ctx, a.id, l.st.Node())
 		return err
 	})
 	if err != nil || asked == 0 {
@@ -285,7 +285,7 @@ func (l *Ledger) askOthers(ctx context.Context, a *account) (answered bool, err 
 		}
 		unanswered := false
 		err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
-			unanswered, err = tx.Unanswered(ctx, a.id, l.st.Node())
+			unanswered, err = tx.Books().Unanswered(ctx, a.id, l.st.Node())
 			return err
 		})
 		if err != nil || !unanswered || over {

@@ -54,7 +54,7 @@ func TestAnUnknownLeaseIsReturned(t *testing.T) {
 	list, stores := nodes(t, 2, true)
 	a := storetest.Account(t, stores[0], 300)
 	if err := stores[0].Write(context.Background(), func(tx *store.Tx) error {
-		_, _, err := tx.LeaseMore(context.Background(), a.ID, stores[0].Node(), 300, 0)
+		_, _, err := tx.Books().LeaseMore(context.Background(), a.ID, stores[0].Node(), 300, 0)
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func EndStatements(ctx context.Context, st *store.Store, now time.Time) error {
 	for {
 		var month stoa.Month
 		err := st.Read(ctx, func(tx *store.Tx) (err error) {
-			month, _, err = tx.FinalStatements(ctx)
+			month, _, err = tx.Books().FinalStatements(ctx)
 			return err
 		})
 		if err != nil || month.End().Add(statementsOpen).After(now) {
@@ -42,11 +42,11 @@ func endMonth(ctx context.Context, st *store.Store, month stoa.Month) error {
 		var list []stoa.Statement
 		err := st.Report(ctx, func(tx *store.Tx) (err error) {
 			list = nil
-			if ids, err = tx.AccountsOfMonth(ctx, month, after, statementsTogether); err != nil {
+			if ids, err = tx.Books().AccountsOfMonth(ctx, month, after, statementsTogether); err != nil {
 				return err
 			}
 			for _, id := range ids {
-				s, err := tx.Statement(ctx, id, month)
+				s, err := tx.Books().Statement(ctx, id, month)
 				if err != nil {
 					return err
 				}
@@ -59,10 +59,10 @@ func endMonth(ctx context.Context, st *store.Store, month stoa.Month) error {
 		}
 		last := len(ids) < statementsTogether
 		err = st.Write(ctx, func(tx *store.Tx) error {
-			if err := tx.InsertStatements(ctx, list); err != nil || !last {
+			if err := tx.Books().InsertStatements(ctx, list); err != nil || !last {
 				return err
 			}
-			return tx.EndStatements(ctx, month)
+			return tx.Books().EndStatements(ctx, month)
 		})
 		if err != nil || last {
 			return err

@@ -49,15 +49,15 @@ func TestStatementsAreTheLedger(t *testing.T) {
 			c := &customer{granted: map[stoa.Month]stoa.Credits{}, charged: map[stoa.Month]stoa.Credits{}, lines: map[string]stoa.Credits{}}
 			list[i] = c
 			write(first, func(tx *store.Tx) (err error) {
-				if c.Account, err = tx.InsertAccount(ctx, stoa.Account{Name: fmt.Sprint("customer ", i), Plan: "free"}); err != nil {
+				if c.Account, err = tx.Books().InsertAccount(ctx, stoa.Account{Name: fmt.Sprint("customer ", i), Plan: "free"}); err != nil {
 					return err
 				}
-				_, _, err = tx.InsertGrant(ctx, stoa.Grant{AccountID: c.ID, Amount: 1_000_000})
+				_, _, err = tx.Books().InsertGrant(ctx, stoa.Grant{AccountID: c.ID, Amount: 1_000_000})
 				return err
 			})
 			c.granted[stoa.MonthOf(first)] = 1_000_000
 			write(first, func(tx *store.Tx) (err error) {
-				c.lease, _, err = tx.Lease(ctx, c.ID, st.Node())
+				c.lease, _, err = tx.Books().Lease(ctx, c.ID, st.Node())
 				return err
 			})
 			for n := range 4 {
@@ -81,17 +81,17 @@ func TestStatementsAreTheLedger(t *testing.T) {
 						c.charged[stoa.MonthOf(at)] += amount
 						c.lines[at.Format(time.DateOnly)+receipts[k].Served] += amount
 					}
-					if _, err := tx.InsertCharges(ctx, receipts); err != nil {
+					if _, err := tx.Books().InsertCharges(ctx, receipts); err != nil {
 						return err
 					}
-					_, err := tx.SpendLease(ctx, c.lease.ID, sum)
+					_, err := tx.Books().SpendLease(ctx, c.lease.ID, sum)
 					return err
 				})
 				if random.IntN(2) == 0 {
 					amount := stoa.Credits(1 + random.IntN(9_000))
 					c.granted[stoa.MonthOf(at)] += amount
 					write(at, func(tx *store.Tx) error {
-						_, _, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: c.ID, Amount: amount})
+						_, _, err := tx.Books().InsertGrant(ctx, stoa.Grant{AccountID: c.ID, Amount: amount})
 						return err
 					})
 				}
@@ -106,7 +106,7 @@ func TestStatementsAreTheLedger(t *testing.T) {
 				for month := stoa.MonthOf(first); month <= stoa.MonthOf(now); month = month.Next() {
 					var s stoa.Statement
 					if err := st.Report(ctx, func(tx *store.Tx) (err error) {
-						s, err = tx.Statement(ctx, c.ID, month)
+						s, err = tx.Books().Statement(ctx, c.ID, month)
 						return err
 					}); err != nil {
 						t.Fatal(err)
@@ -124,7 +124,7 @@ func TestStatementsAreTheLedger(t *testing.T) {
 					}
 				}
 				if err := st.Read(ctx, func(tx *store.Tx) error {
-					f, err := tx.Funds(ctx, c.ID)
+					f, err := tx.Books().Funds(ctx, c.ID)
 					if f.Balance+f.Leased != balance {
 						t.Fatalf("%s: %+v are left, the statements close with %d", what, f, balance)
 					}
@@ -139,7 +139,7 @@ func TestStatementsAreTheLedger(t *testing.T) {
 					want += c.charged[month]
 				}
 				if err := st.Report(ctx, func(tx *store.Tx) error {
-					charges, err := tx.ChargesOfMonth(ctx, month)
+					charges, err := tx.Books().ChargesOfMonth(ctx, month)
 					for _, c := range charges {
 						got += c.Amount
 					}
@@ -200,7 +200,7 @@ func TestReceiptsThatAreGoneHaveNoStatement(t *testing.T) {
 		for range 2 {
 			for month, want := range map[stoa.Month]stoa.Code{stoa.MonthOf(gone): stoa.CodeNotFound, stoa.MonthOf(gone).Next(): ""} {
 				err := st.Read(ctx, func(tx *store.Tx) error {
-					_, err := tx.Statement(ctx, a.ID, month)
+					_, err := tx.Books().Statement(ctx, a.ID, month)
 					return err
 				})
 				if err != nil && stoa.CodeOf(err) != want || err == nil && want != "" {

@@ -64,7 +64,7 @@ type uncoveredCharge struct {
 // insertUncovered writes a charge that the node's open lease does not cover, from a separate
 // lease. If the charge is already stored, it returns the stored one.
 func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.Receipt, e *entry) (uncoveredCharge, error) {
-	stored, found, err := tx.ChargeByID(ctx, asked.ID)
+	stored, found, err := tx.Books().ChargeByID(ctx, asked.ID)
 	if err != nil {
 		return uncoveredCharge{}, err
 	}
@@ -74,15 +74,15 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 		}
 		return uncoveredCharge{receipt: stored}, err
 	}
-	if err := tx.LockBudgetWindows(ctx, windowIDs(e)); err != nil {
+	if err := tx.Books().LockBudgetWindows(ctx, windowIDs(e)); err != nil {
 		return uncoveredCharge{}, err
 	}
 	var lease store.Lease
 	var alive bool
 	if l.shared == nil {
-		lease, alive, err = tx.Lease(ctx, asked.AccountID, l.st.Node())
+		lease, alive, err = tx.Books().Lease(ctx, asked.AccountID, l.st.Node())
 	} else {
-		lease, _, err = tx.LeaseMore(ctx, asked.AccountID, l.st.Node(), asked.Amount, 0)
+		lease, _, err = tx.Books().LeaseMore(ctx, asked.AccountID, l.st.Node(), asked.Amount, 0)
 		alive = true // otherwise the transaction would have failed
 	}
 	if err == nil && !alive {
@@ -96,14 +96,14 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 		clamp(&c.receipt.Charge, left)
 	}
 	c.receipt.LeaseID, c.receipt.NodeID = lease.ID, l.st.Node()
-	inserted, err := tx.InsertCharges(ctx, []store.Receipt{c.receipt})
+	inserted, err := tx.Books().InsertCharges(ctx, []store.Receipt{c.receipt})
 	if err != nil {
 		return uncoveredCharge{}, err
 	}
 	if !inserted[asked.ID] { // stored by another transaction since the read above
 		return uncoveredCharge{}, db.ErrAgain
 	}
-	if _, err := tx.SpendLease(ctx, lease.ID, c.receipt.Amount); err != nil {
+	if _, err := tx.Books().SpendLease(ctx, lease.ID, c.receipt.Amount); err != nil {
 		return uncoveredCharge{}, err
 	}
 	written := &entry{h: e.h, receipt: c.receipt, inserted: true}

@@ -71,7 +71,7 @@ func (l *Ledger) writeFailures() {
 		list, l.failures = append(list, l.failures...), nil
 		l.qmu.Unlock()
 		for _, f := range list {
-			if err := tx.InsertVendorFailure(ctx, f); err != nil {
+			if err := tx.Books().InsertVendorFailure(ctx, f); err != nil {
 				return err
 			}
 		}

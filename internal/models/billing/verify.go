@@ -12,7 +12,7 @@ import (
 func (l *Ledger) Verify(ctx context.Context) ([]store.Difference, error) {
 	var diffs []store.Difference
 	err := l.st.Report(ctx, func(tx *store.Tx) (err error) {
-		diffs, err = tx.Differences(ctx, "")
+		diffs, err = tx.Books().Differences(ctx, "")
 		return err
 	})
 	return diffs, err

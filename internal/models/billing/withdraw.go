@@ -29,8 +29,8 @@ func (l *Ledger) Withdraw(ctx context.Context, w stoa.Withdrawal, owe bool, also
 	}
 	var earlier bool
 	err = l.st.Read(ctx, func(tx *store.Tx) error {
-		if out, earlier, err = tx.Withdrawal(ctx, w.ExternalRef); err == nil && !earlier {
-			_, err = tx.Funds(ctx, w.AccountID)
+		if out, earlier, err = tx.Books().Withdrawal(ctx, w.ExternalRef); err == nil && !earlier {
+			_, err = tx.Books().Funds(ctx, w.AccountID)
 		}
 		return err
 	})
@@ -80,7 +80,7 @@ func (l *Ledger) writeWithdrawal(ctx context.Context, h *Hold, w stoa.Withdrawal
 	err = l.st.Write(ctx, func(tx *store.Tx) error {
 		var covered bool
 		var err error
-		if out, created, covered, err = tx.Withdraw(ctx, w, lease); err != nil {
+		if out, created, covered, err = tx.Books().Withdraw(ctx, w, lease); err != nil {
 			return err
 		}
 		if !covered {

@@ -69,7 +69,7 @@ func TestAWithdrawalTakesWhatIsAvailable(t *testing.T) {
 			wantBalance(t, l, a.ID, want)
 		}
 		if err := st.Read(ctx, func(tx *store.Tx) error {
-			entries, _, err := tx.Entries(ctx, a.ID, store.Page{Limit: 100})
+			entries, _, err := tx.Books().Entries(ctx, a.ID, store.Page{Limit: 100})
 			var sum stoa.Credits
 			for _, e := range entries {
 				sum += e.Effect

@@ -119,15 +119,15 @@ func (w *Watch) Look(ctx context.Context) error {
 	var low []store.LowAccount
 	var refilled []string
 	err := w.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if all, err = tx.Alerts(ctx, maxShown); err != nil || !w.lowDue() {
+		if all, err = tx.Operations().Alerts(ctx, maxShown); err != nil || !w.lowDue() {
 			return err
 		}
-		owner, err := tx.OwnerAccount(ctx)
+		owner, err := tx.People().OwnerAccount(ctx)
 		if err == nil && len(all) < maxShown {
-			low, err = tx.NewlyLowAccounts(ctx, webhook.BalanceLow, lowBelow, owner, lowBatch)
+			low, err = tx.Operations().NewlyLowAccounts(ctx, webhook.BalanceLow, lowBelow, owner, lowBatch)
 		}
 		if err == nil {
-			refilled, err = tx.RefilledAccounts(ctx, webhook.BalanceLow, lowBelow, lowBatch)
+			refilled, err = tx.Operations().RefilledAccounts(ctx, webhook.BalanceLow, lowBelow, lowBatch)
 		}
 		return err
 	})
@@ -143,7 +143,7 @@ func (w *Watch) Look(ctx context.Context) error {
 	now := w.cfg.Now()
 	return w.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		for _, i := range raised {
-			if err := tx.RaiseAlert(ctx, i.kind, i.subject, i.data, now); err != nil {
+			if err := tx.Operations().RaiseAlert(ctx, i.kind, i.subject, i.data, now); err != nil {
 				return err
 			}
 		}
@@ -151,7 +151,7 @@ func (w *Watch) Look(ctx context.Context) error {
 			return err
 		}
 		for _, id := range refilled {
-			if _, err := tx.CloseAlert(ctx, webhook.BalanceLow, id, now); err != nil {
+			if _, err := tx.Operations().CloseAlert(ctx, webhook.BalanceLow, id, now); err != nil {
 				return err
 			}
 		}
@@ -258,11 +258,11 @@ func (w *Watch) local() (all []incident) {
 // announce sends the events of alerts that no node has announced, up to the limits. The others
 // wait.
 func (w *Watch) announce(ctx context.Context, tx *store.Tx, now time.Time) error {
-	all, err := tx.Alerts(ctx, maxPerLook)
+	all, err := tx.Operations().Alerts(ctx, maxPerLook)
 	if err != nil || len(all) == 0 || !all[0].Announced.IsZero() {
 		return err
 	}
-	sent, err := tx.AlertsAnnounced(ctx, "", now.Add(-time.Hour))
+	sent, err := tx.Operations().AlertsAnnounced(ctx, "", now.Add(-time.Hour))
 	if err != nil {
 		return err
 	}
@@ -272,11 +272,11 @@ func (w *Watch) announce(ctx context.Context, tx *store.Tx, now time.Time) error
 		}
 		others := 0
 		if a.Kind == webhook.ConfigRefused { // nodes refuse the same configuration
-			if others, err = tx.AlertsAnnounced(ctx, a.Kind, time.UnixMicro(0)); err != nil {
+			if others, err = tx.Operations().AlertsAnnounced(ctx, a.Kind, time.UnixMicro(0)); err != nil {
 				return err
 			}
 		}
-		first, err := tx.AnnounceAlert(ctx, a.Kind, a.Subject, now)
+		first, err := tx.Operations().AnnounceAlert(ctx, a.Kind, a.Subject, now)
 		if err != nil {
 			return err
 		}
@@ -294,7 +294,7 @@ func (w *Watch) announce(ctx context.Context, tx *store.Tx, now time.Time) error
 
 // close closes alerts whose cause no node sees any more.
 func (w *Watch) close(ctx context.Context, tx *store.Tx, now time.Time) error {
-	all, err := tx.Alerts(ctx, maxShown)
+	all, err := tx.Operations().Alerts(ctx, maxShown)
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (w *Watch) close(ctx context.Context, tx *store.Tx, now time.Time) error {
 		if over == 0 || now.Sub(a.SeenAt) < over {
 			continue
 		}
-		closed, err := tx.CloseAlert(ctx, a.Kind, a.Subject, now.Add(-over))
+		closed, err := tx.Operations().CloseAlert(ctx, a.Kind, a.Subject, now.Add(-over))
 		if err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func (w *Watch) close(ctx context.Context, tx *store.Tx, now time.Time) error {
 			}
 		}
 	}
-	return tx.CloseNodeAlerts(ctx, all, now)
+	return tx.Operations().CloseNodeAlerts(ctx, all, now)
 }
 
 // log logs a change of an alert after the commit.
@@ -329,7 +329,7 @@ func (w *Watch) log(ctx context.Context, tx *store.Tx, what string, a store.Aler
 
 // emit sends an event to the webhooks of the service, which belong to the operator's account.
 func emit(ctx context.Context, tx *store.Tx, kind string, data json.RawMessage) error {
-	owner, err := tx.OwnerAccount(ctx)
+	owner, err := tx.People().OwnerAccount(ctx)
 	if err != nil || owner == "" {
 		return err
 	}
@@ -345,14 +345,14 @@ func emit(ctx context.Context, tx *store.Tx, kind string, data json.RawMessage) 
 // a setting at fault, and where its place; both may be empty.
 func (w *Watch) Refused(ctx context.Context, setting, where string) error {
 	return w.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		return tx.RaiseAlert(ctx, webhook.ConfigRefused, w.cfg.Store.Node(), refusedData{w.cfg.Store.Node(), setting, where}, w.cfg.Now())
+		return tx.Operations().RaiseAlert(ctx, webhook.ConfigRefused, w.cfg.Store.Node(), refusedData{w.cfg.Store.Node(), setting, where}, w.cfg.Now())
 	})
 }
 
 // Accepted closes the alert of [Watch.Refused].
 func (w *Watch) Accepted(ctx context.Context) error {
 	return w.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.CloseAlert(ctx, webhook.ConfigRefused, w.cfg.Store.Node(), w.cfg.Now())
+		_, err := tx.Operations().CloseAlert(ctx, webhook.ConfigRefused, w.cfg.Store.Node(), w.cfg.Now())
 		return err
 	})
 }

@@ -47,11 +47,11 @@ func newBench(t *testing.T, nodes int) *bench {
 	b.owner = storetest.Account(t, b.store, 0)
 	hooks := webhook.Hooks{Store: b.store, Vault: v}
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		owner, err := tx.OwnerAccount(ctx)
+		owner, err := tx.People().OwnerAccount(ctx)
 		if err != nil {
 			return err
 		}
-		if b.owner, err = tx.Account(ctx, owner); err != nil {
+		if b.owner, err = tx.Books().Account(ctx, owner); err != nil {
 			return err
 		}
 		b.hook, _, err = hooks.Create(ctx, tx, stoa.Webhook{AccountID: owner, Service: true, Events: []string{"*"}})
@@ -128,7 +128,7 @@ func (b *bench) deliveries() (all []store.Delivery) {
 		all = nil
 		p := store.Page{Limit: 100, Asc: true}
 		for {
-			list, next, err := tx.Deliveries(ctx, b.owner.ID, b.hook.ID, store.DeliveryFilter{}, p)
+			list, next, err := tx.Operations().Deliveries(ctx, b.owner.ID, b.hook.ID, store.DeliveryFilter{}, p)
 			all = append(all, list...)
 			if p.After = next; err != nil || next == (store.Cursor{}) {
 				return err
@@ -267,7 +267,7 @@ func TestARefusedConfigurationIsOneIncident(t *testing.T) {
 	b := newBench(t, 2)
 	other := func(node string) {
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			return tx.RaiseAlert(ctx, webhook.ConfigRefused, node, refusedData{NodeID: node}, b.now())
+			return tx.Operations().RaiseAlert(ctx, webhook.ConfigRefused, node, refusedData{NodeID: node}, b.now())
 		})
 	}
 	if err := b.watches[0].Refused(t.Context(), "providers[0].wire", "stoa.yaml:14:5"); err != nil {
@@ -277,7 +277,7 @@ func TestARefusedConfigurationIsOneIncident(t *testing.T) {
 	b.want("two nodes", b.pass(time.Minute), "config.refused")
 	open := func() (n int) {
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			all, err := tx.Alerts(ctx, 10)
+			all, err := tx.Operations().Alerts(ctx, 10)
 			n = len(all)
 			return err
 		})
@@ -304,12 +304,12 @@ func TestALostNodeIsAnnounced(t *testing.T) {
 	b := newBench(t, 2)
 	raise := func(id, address string, seen time.Time) {
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			return tx.RaiseAlert(ctx, webhook.NodeLost, id, map[string]string{"nodeId": id, "address": address, "seenAt": store.EventTime(seen)}, b.now())
+			return tx.Operations().RaiseAlert(ctx, webhook.NodeLost, id, map[string]string{"nodeId": id, "address": address, "seenAt": store.EventTime(seen)}, b.now())
 		})
 	}
 	var own store.Node
 	b.write(func(ctx context.Context, tx *store.Tx) error {
-		all, err := tx.Nodes(ctx)
+		all, err := tx.Operations().Nodes(ctx)
 		own = all[0]
 		return err
 	})
@@ -319,7 +319,7 @@ func TestALostNodeIsAnnounced(t *testing.T) {
 	open := func() (ids []string) {
 		b.write(func(ctx context.Context, tx *store.Tx) error {
 			ids = nil
-			all, err := tx.Alerts(ctx, 10)
+			all, err := tx.Operations().Alerts(ctx, 10)
 			for _, a := range all {
 				ids = append(ids, a.Subject)
 			}

@@ -106,7 +106,7 @@ func Copy(ctx context.Context, o CopyOptions) (done Copied, err error) {
 		return done, lostOr(ctx, err)
 	}
 	// The nodes of the source are state of its processes: the copy has none that could be lost.
-	if err := to.dbs[0].Write(ctx, func(tx *db.Tx) error { return (&store.Tx{Tx: tx}).EndNodes(ctx) }); err != nil {
+	if err := to.dbs[0].Write(ctx, func(tx *db.Tx) error { return (&store.Tx{Tx: tx}).Operations().EndNodes(ctx) }); err != nil {
 		return done, fmt.Errorf("end the nodes of the copy: %w", lostOr(ctx, err))
 	}
 	return done, to.finish(ctx)
@@ -443,8 +443,8 @@ func (c *copier) compare(ctx context.Context, pairs []pair, done *Copied, from, 
 func books(ctx context.Context, d *db.DB) (diffs []store.Difference, size store.BooksSize, err error) {
 	err = d.Report(ctx, func(tx *db.Tx) (err error) {
 		t := &store.Tx{Tx: tx}
-		if diffs, err = t.Differences(ctx, ""); err == nil {
-			size, err = t.BooksSize(ctx)
+		if diffs, err = t.Books().Differences(ctx, ""); err == nil {
+			size, err = t.Books().BooksSize(ctx)
 		}
 		return err
 	})

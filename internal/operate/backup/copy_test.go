@@ -255,7 +255,7 @@ func TestACopyHasNoLivingNode(t *testing.T) {
 	st := home.Open()
 	a := storetest.Account(t, st, stoa.Credit)
 	if err := st.Write(ctx, func(tx *store.Tx) error {
-		_, _, err := tx.LeaseMore(ctx, a.ID, st.Node(), 10, 1000)
+		_, _, err := tx.Books().LeaseMore(ctx, a.ID, st.Node(), 10, 1000)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestACopyHasNoLivingNode(t *testing.T) {
 		if alive != 0 || open != 0 || balance != stoa.Credit {
 			t.Errorf("the copy has %d living nodes, %d open leases and a balance of %d", alive, open, balance)
 		}
-		diffs, err := (&store.Tx{Tx: tx}).Differences(ctx, "")
+		diffs, err := (&store.Tx{Tx: tx}).Books().Differences(ctx, "")
 		if len(diffs) > 0 {
 			t.Errorf("the books of the copy differ: %v", diffs)
 		}

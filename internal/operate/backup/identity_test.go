@@ -44,7 +44,7 @@ func openAgain(t *testing.T, dir string) error {
 	}
 	defer st.Close()
 	return st.Read(ctx, func(tx *store.Tx) error {
-		any, err := tx.HasAccounts(ctx)
+		any, err := tx.Books().HasAccounts(ctx)
 		if err == nil && !any {
 			err = errors.New("the store is new")
 		}
@@ -303,7 +303,7 @@ func TestUsableFollowsTheDisk(t *testing.T) {
 	}
 	pages(1)
 	err := st.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.InsertSpace(ctx, stoa.Space{AccountID: a.ID, Description: strings.Repeat("x", 100_000)})
+		_, err := tx.Setup().InsertSpace(ctx, stoa.Space{AccountID: a.ID, Description: strings.Repeat("x", 100_000)})
 		return err
 	})
 	if stoa.CodeOf(err) != stoa.CodeStorageFull {

@@ -173,10 +173,10 @@ func prove(ctx context.Context, dir string, drives fs.FS) (diffs []store.Differe
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	err = s.Read(ctx, func(tx *store.Tx) error {
-		if any, err := tx.HasAccounts(ctx); err != nil || !any {
+		if any, err := tx.Books().HasAccounts(ctx); err != nil || !any {
 			return errors.Join(err, errors.New("it has no accounts, so it is not the store of a service"))
 		}
-		diffs, err = tx.Differences(ctx, "")
+		diffs, err = tx.Books().Differences(ctx, "")
 		return err
 	})
 	return diffs, err

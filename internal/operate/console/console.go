@@ -179,12 +179,12 @@ func (s *Server) stateOf(ctx context.Context, tx *store.Tx, session stoa.Console
 		}
 	}
 	if session.PersonID != "" {
-		p, err := tx.Person(ctx, session.PersonID)
+		p, err := tx.People().Person(ctx, session.PersonID)
 		if err != nil {
 			return out, err
 		}
 		out.Person = &person{ID: p.ID, Name: p.Name, Email: p.Email}
-		accounts, err := tx.ConsoleAccounts(ctx, p.ID, member.MaxMemberships)
+		accounts, err := tx.People().ConsoleAccounts(ctx, p.ID, member.MaxMemberships)
 		if err != nil {
 			return out, err
 		}
@@ -202,13 +202,13 @@ func (s *Server) stateOf(ctx context.Context, tx *store.Tx, session stoa.Console
 
 // keyOf returns a key and its account.
 func keyOf(ctx context.Context, tx *store.Tx, id string) (key stoa.Key, a stoa.Account, err error) {
-	accountID, err := tx.AccountOfKey(ctx, id)
+	accountID, err := tx.People().AccountOfKey(ctx, id)
 	if err != nil {
 		return key, a, err
 	}
-	if key, err = tx.Key(ctx, accountID, id); err != nil {
+	if key, err = tx.People().Key(ctx, accountID, id); err != nil {
 		return key, a, err
 	}
-	a, err = tx.Account(ctx, accountID)
+	a, err = tx.Books().Account(ctx, accountID)
 	return key, a, err
 }

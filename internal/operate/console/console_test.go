@@ -115,7 +115,7 @@ func TestSignInWithAKey(t *testing.T) {
 
 	var actions []string
 	if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
-		_, list, err := tx.AuditRows(t.Context(), h.Account.ID, 0, 100)
+		_, list, err := tx.People().AuditRows(t.Context(), h.Account.ID, 0, 100)
 		for _, e := range list {
 			actions = append(actions, e.Action)
 		}
@@ -203,7 +203,7 @@ func TestWrongKeysAreLimitedByAddress(t *testing.T) {
 	}
 	var failed []string
 	if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
-		_, list, err := tx.AuditRows(t.Context(), audit.Service, 0, 100)
+		_, list, err := tx.People().AuditRows(t.Context(), audit.Service, 0, 100)
 		for _, e := range list {
 			failed = append(failed, e.Action+" "+e.After)
 		}

@@ -35,14 +35,14 @@ func (m *Manager) Draft(ctx context.Context) (d store.ConfigDraft, err error) {
 }
 
 func draft(ctx context.Context, tx *store.Tx) (store.ConfigDraft, error) {
-	d, found, err := tx.ConfigDraft(ctx)
+	d, found, err := tx.Operations().ConfigDraft(ctx)
 	if err != nil || found {
 		return d, err
 	}
-	if d.Base, err = tx.LatestConfig(ctx); err != nil {
+	if d.Base, err = tx.Operations().LatestConfig(ctx); err != nil {
 		return d, err
 	}
-	v, err := tx.ConfigVersion(ctx, d.Base)
+	v, err := tx.Operations().ConfigVersion(ctx, d.Base)
 	d.Body = v.Body
 	return d, err
 }
@@ -60,7 +60,7 @@ func (m *Manager) SetDraft(ctx context.Context, author string, settings []byte, 
 		return d, invalid(problems(err, config.Config{}))
 	}
 	err = m.Store.Write(ctx, func(tx *store.Tx) error {
-		if err := tx.LockConfig(ctx); err != nil {
+		if err := tx.Operations().LockConfig(ctx); err != nil {
 			return err
 		}
 		old, err := draft(ctx, tx)
@@ -70,7 +70,7 @@ func (m *Manager) SetDraft(ctx context.Context, author string, settings []byte, 
 		if err := current(old.Revision); err != nil {
 			return err
 		}
-		version, err := tx.ConfigVersion(ctx, old.Base)
+		version, err := tx.Operations().ConfigVersion(ctx, old.Base)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (m *Manager) SetDraft(ctx context.Context, author string, settings []byte, 
 		if err := m.setInFile(version.Body, body); err != nil {
 			return err
 		}
-		d, err = tx.SetConfigDraft(ctx, store.ConfigDraft{Body: body, Base: old.Base, Author: author})
+		d, err = tx.Operations().SetConfigDraft(ctx, store.ConfigDraft{Body: body, Base: old.Base, Author: author})
 		return err
 	})
 	return d, err
@@ -101,12 +101,12 @@ func (m *Manager) sealKeys(ctx context.Context, tx *store.Tx, doc map[string]any
 		case "":
 			delete(slot.in, slot.member)
 		case config.Masked:
-			s, err := tx.ConfigSecret(ctx, storedKey(slot, before))
+			s, err := tx.Operations().ConfigSecret(ctx, storedKey(slot, before))
 			single := slot
 			single.key = ""
 			moved := stoa.CodeOf(err) == stoa.CodeNotFound && slot.key != ""
 			if moved { // apiKey becomes one of several keys
-				s, err = tx.ConfigSecret(ctx, storedKey(single, before))
+				s, err = tx.Operations().ConfigSecret(ctx, storedKey(single, before))
 			}
 			if stoa.CodeOf(err) == stoa.CodeNotFound {
 				return stoa.Errorf(stoa.CodeInvalidValue, "There is no stored key of the provider %q here. Send its key instead of the mask.", slot.name).At(slot.path)
@@ -143,7 +143,7 @@ func (m *Manager) sealKey(ctx context.Context, tx *store.Tx, slot slot, p config
 		return err
 	}
 	slot.in[slot.member] = s.ID
-	return tx.InsertConfigSecret(ctx, s)
+	return tx.Operations().InsertConfigSecret(ctx, s)
 }
 
 // storedKey returns the stored form of the same key in the first document that has it.
@@ -180,17 +180,17 @@ func (m *Manager) setInFile(before, after string) error {
 // DropDraft removes the draft, if there is one; current as in SetDraft.
 func (m *Manager) DropDraft(ctx context.Context, current func(revision int64) error) error {
 	return m.Store.Write(ctx, func(tx *store.Tx) error {
-		if err := tx.LockConfig(ctx); err != nil {
+		if err := tx.Operations().LockConfig(ctx); err != nil {
 			return err
 		}
-		d, _, err := tx.ConfigDraft(ctx)
+		d, _, err := tx.Operations().ConfigDraft(ctx)
 		if err == nil {
 			err = current(d.Revision)
 		}
 		if err != nil {
 			return err
 		}
-		return tx.DeleteConfigDraft(ctx)
+		return tx.Operations().DeleteConfigDraft(ctx)
 	})
 }
 
@@ -311,9 +311,9 @@ func (m *Manager) Check(ctx context.Context) (Report, error) {
 // CheckVersion is like [Manager.Check] for an earlier version, which is to be restored.
 func (m *Manager) CheckVersion(ctx context.Context, n int64) (Report, error) {
 	return m.report(ctx, func(ctx context.Context, tx *store.Tx) (store.ConfigDraft, error) {
-		v, err := tx.ConfigVersion(ctx, n)
+		v, err := tx.Operations().ConfigVersion(ctx, n)
 		if err == nil {
-			v.N, err = tx.LatestConfig(ctx)
+			v.N, err = tx.Operations().LatestConfig(ctx)
 		}
 		return store.ConfigDraft{Body: v.Body, Base: v.N}, err
 	})
@@ -328,10 +328,10 @@ func (m *Manager) report(ctx context.Context, read func(context.Context, *store.
 		if r.Draft, err = read(ctx, tx); err != nil {
 			return err
 		}
-		if r.latest, err = tx.LatestConfig(ctx); err != nil {
+		if r.latest, err = tx.Operations().LatestConfig(ctx); err != nil {
 			return err
 		}
-		version, err := tx.ConfigVersion(ctx, r.latest)
+		version, err := tx.Operations().ConfigVersion(ctx, r.latest)
 		if err != nil {
 			return err
 		}
@@ -469,10 +469,10 @@ func (r Report) Applicable() error {
 // CodeConflict or CodePrecondition if the newest version or the draft has changed since the
 // check.
 func (m *Manager) Apply(ctx context.Context, tx *store.Tx, r Report, author, note string) (store.ConfigVersion, error) {
-	if err := tx.LockConfig(ctx); err != nil {
+	if err := tx.Operations().LockConfig(ctx); err != nil {
 		return store.ConfigVersion{}, err
 	}
-	if d, _, err := tx.ConfigDraft(ctx); err != nil {
+	if d, _, err := tx.Operations().ConfigDraft(ctx); err != nil {
 		return store.ConfigVersion{}, err
 	} else if r.Draft.Revision != 0 && d.Revision != r.Draft.Revision {
 		return store.ConfigVersion{}, stoa.Errorf(stoa.CodePrecondition, "The draft has changed since it was checked. Check it again.")
@@ -481,5 +481,5 @@ func (m *Manager) Apply(ctx context.Context, tx *store.Tx, r Report, author, not
 	for _, c := range r.Changes {
 		changes = append(changes, c.String())
 	}
-	return tx.InsertConfig(ctx, r.latest, store.ConfigVersion{Body: r.Draft.Body, Changes: changes, Author: author, Note: note})
+	return tx.Operations().InsertConfig(ctx, r.latest, store.ConfigVersion{Body: r.Draft.Body, Changes: changes, Author: author, Note: note})
 }

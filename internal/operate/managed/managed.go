@@ -44,7 +44,7 @@ func Load(ctx context.Context, st *store.Store, v *vault.Vault, base config.Conf
 		return s, nil
 	}
 	err := st.Read(ctx, func(tx *store.Tx) error {
-		version, err := tx.ConfigVersion(ctx, n)
+		version, err := tx.Operations().ConfigVersion(ctx, n)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (s *State) Build(handle func(provider string) any) (*catalog.Catalog, error
 // Latest returns the number of the newest version.
 func Latest(ctx context.Context, st *store.Store) (n int64, err error) {
 	err = st.Read(ctx, func(tx *store.Tx) error {
-		n, err = tx.LatestConfig(ctx)
+		n, err = tx.Operations().LatestConfig(ctx)
 		return err
 	})
 	return n, err
@@ -98,7 +98,7 @@ func combine(ctx context.Context, tx *store.Tx, v *vault.Vault, base config.Conf
 		if stored == "" {
 			return "", nil
 		}
-		s, failed := tx.ConfigSecret(ctx, stored)
+		s, failed := tx.Operations().ConfigSecret(ctx, stored)
 		if stoa.CodeOf(failed) == stoa.CodeNotFound {
 			return "", errors.New("its stored key is missing; enter the key again")
 		}

@@ -318,7 +318,7 @@ func TestStoredKeysEndWithTheirLastVersion(t *testing.T) {
 	err := n.Store.Write(ctx, func(tx *store.Tx) error {
 		latest := version
 		for latest < store.MaxConfigVersions {
-			v, err := tx.InsertConfig(ctx, latest, store.ConfigVersion{Body: "{}", Changes: []string{}})
+			v, err := tx.Operations().InsertConfig(ctx, latest, store.ConfigVersion{Body: "{}", Changes: []string{}})
 			if err != nil {
 				return err
 			}

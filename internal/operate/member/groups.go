@@ -26,7 +26,7 @@ type Synced struct {
 // service has keys of an operator without the person. A grant for an account that does not exist has
 // no effect.
 func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants []Grant) (s Synced, err error) {
-	operators, err := tx.OwnerAccount(ctx)
+	operators, err := tx.People().OwnerAccount(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -42,7 +42,7 @@ func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants 
 		want[g.AccountID] = Grant{g.AccountID, higher(stoa.Roles, g.Role, w.Role), higher(stoa.OperatorRoles, g.OperatorRole, w.OperatorRole)}
 	}
 	have := map[string]stoa.Member{}
-	memberships, err := tx.MembershipsOf(ctx, p.ID, MaxMemberships)
+	memberships, err := tx.People().MembershipsOf(ctx, p.ID, MaxMemberships)
 	if err != nil {
 		return s, err
 	}
@@ -74,7 +74,7 @@ func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants 
 
 // syncOne changes or removes a membership that groups decide, and adds to s.
 func (m *Members) syncOne(ctx context.Context, tx *store.Tx, s *Synced, of stoa.Member, g Grant, wanted bool) error {
-	if err := tx.LockMembers(ctx, of.AccountID); err != nil {
+	if err := tx.People().LockMembers(ctx, of.AccountID); err != nil {
 		return err
 	}
 	var last error
@@ -119,7 +119,7 @@ func (m *Members) endOperator(ctx context.Context, tx *store.Tx, as stoa.Member)
 	if err := m.Keys.EndSessionsOf(ctx, tx, as.PersonID); err != nil {
 		return err
 	}
-	keys, err := tx.KeysOfMember(ctx, as.AccountID, as.PersonID)
+	keys, err := tx.People().KeysOfMember(ctx, as.AccountID, as.PersonID)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (m *Members) endOperator(ctx context.Context, tx *store.Tx, as stoa.Member)
 		}
 		tx.AuditAutomatic(k.AccountID, "key.revoked", k.ID, byGroups)
 		k.RevokedAt = tx.Now
-		if err := tx.UpdateKey(ctx, k); err != nil {
+		if err := tx.People().UpdateKey(ctx, k); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (m *Members) endOperator(ctx context.Context, tx *store.Tx, as stoa.Member)
 
 // joinByGroup makes a person a member, if the account exists.
 func (m *Members) joinByGroup(ctx context.Context, tx *store.Tx, p stoa.Person, g Grant) error {
-	_, err := tx.Account(ctx, g.AccountID)
+	_, err := tx.Books().Account(ctx, g.AccountID)
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
 		return nil
 	}

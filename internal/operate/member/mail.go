@@ -63,7 +63,7 @@ func (m *Mailer) Queue(ctx context.Context, tx *store.Tx, accountID, to, token s
 	if row.Sealed, err = m.Vault.Seal(mailRef(row), []byte(token)); err != nil {
 		return "", err
 	}
-	if ok, err := tx.InsertLinkMail(ctx, row); err != nil || !ok {
+	if ok, err := tx.People().InsertLinkMail(ctx, row); err != nil || !ok {
 		return MailLimit, err
 	}
 	tx.AfterCommit(func() {
@@ -116,7 +116,7 @@ func (m *Mailer) sendNext(ctx context.Context) (more bool, err error) {
 	var message mail.Message
 	var valid bool
 	err = m.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		if row, more, err = tx.ClaimLinkMail(ctx, tx.Now.Add(mailLease)); err != nil || !more {
+		if row, more, err = tx.People().ClaimLinkMail(ctx, tx.Now.Add(mailLease)); err != nil || !more {
 			return err
 		}
 		message, valid, err = m.message(ctx, tx, row)
@@ -140,7 +140,7 @@ func (m *Mailer) sendNext(ctx context.Context) (more bool, err error) {
 		} else {
 			row.DueAt = tx.Now.Add(mailGaps[row.Attempts-1])
 		}
-		return tx.SaveLinkMail(ctx, row)
+		return tx.People().SaveLinkMail(ctx, row)
 	})
 	if failed != nil { // without the reply, which can repeat the mail
 		what := "a mail with a link was not accepted; it is sent again"

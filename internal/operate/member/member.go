@@ -54,7 +54,7 @@ func checkOperator(ctx context.Context, tx *store.Tx, accountID, operatorRole st
 	if operatorRole == "" {
 		return nil
 	}
-	owner, err := tx.OwnerAccount(ctx)
+	owner, err := tx.People().OwnerAccount(ctx)
 	if err == nil && owner != accountID {
 		err = stoa.Errorf(stoa.CodeInvalidValue, "Only members of the account of the service's operator can have an operator role. Omit it.").At("operatorRole")
 	}
@@ -69,14 +69,14 @@ func (m *Members) Invite(ctx context.Context, tx *store.Tx, i stoa.Invitation) (
 	}
 	token = auth.MintLink()
 	i.PersonID, i.ExpiresAt = "", tx.Now.Add(invitationLife)
-	made, err = tx.InsertInvitation(ctx, i, auth.Hash(token))
+	made, err = tx.People().InsertInvitation(ctx, i, auth.Hash(token))
 	return made, token, err
 }
 
 // Link creates a link with which a member signs in within 15 minutes, and ends earlier ones. by
 // needs the scopes of the member. A member who signs in with an identity provider is CodeConflict.
 func (m *Members) Link(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string) (i stoa.Invitation, token string, err error) {
-	row, err := tx.Member(ctx, accountID, personID)
+	row, err := tx.People().Member(ctx, accountID, personID)
 	if err != nil {
 		return i, "", err
 	}
@@ -86,11 +86,11 @@ func (m *Members) Link(ctx context.Context, tx *store.Tx, by stoa.Key, accountID
 	if row.Person.Issuer != "" {
 		return i, "", stoa.Errorf(stoa.CodeConflict, "The member signs in with the identity provider %s and needs no link.", row.Person.Issuer)
 	}
-	if err := tx.DeleteSignInLinks(ctx, accountID, personID); err != nil {
+	if err := tx.People().DeleteSignInLinks(ctx, accountID, personID); err != nil {
 		return i, "", err
 	}
 	token = auth.MintLink()
-	i, err = tx.InsertInvitation(ctx, stoa.Invitation{AccountID: accountID, PersonID: personID, MadeBy: by.ID, ExpiresAt: tx.Now.Add(linkLife)}, auth.Hash(token))
+	i, err = tx.People().InsertInvitation(ctx, stoa.Invitation{AccountID: accountID, PersonID: personID, MadeBy: by.ID, ExpiresAt: tx.Now.Add(linkLife)}, auth.Hash(token))
 	return i, token, err
 }
 
@@ -98,7 +98,7 @@ func (m *Members) Link(ctx context.Context, tx *store.Tx, by stoa.Key, accountID
 // one that creates an account [stoa.ScopeOperatorBilling]. One that was accepted or has expired is
 // CodeInvitationEnded.
 func (m *Members) invitation(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (i stoa.Invitation, err error) {
-	if i, err = tx.Invitation(ctx, accountID, id); err != nil {
+	if i, err = tx.People().Invitation(ctx, accountID, id); err != nil {
 		return i, err
 	}
 	if !open(i, tx.Now) {
@@ -121,7 +121,7 @@ func (m *Members) Renew(ctx context.Context, tx *store.Tx, by stoa.Key, accountI
 	}
 	token = auth.MintLink()
 	i.ExpiresAt = tx.Now.Add(invitationLife)
-	return i, token, tx.RenewInvitation(ctx, i, auth.Hash(token))
+	return i, token, tx.People().RenewInvitation(ctx, i, auth.Hash(token))
 }
 
 // Revoke removes an open invitation. by needs the rights that the invitation gives.
@@ -129,7 +129,7 @@ func (m *Members) Revoke(ctx context.Context, tx *store.Tx, by stoa.Key, account
 	if _, err := m.invitation(ctx, tx, by, accountID, id); err != nil {
 		return err
 	}
-	return tx.DeleteInvitation(ctx, accountID, id)
+	return tx.People().DeleteInvitation(ctx, accountID, id)
 }
 
 func open(i stoa.Invitation, now time.Time) bool { return i.UsedAt.IsZero() && now.Before(i.ExpiresAt) }
@@ -144,7 +144,7 @@ func ended() error {
 func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.Invitation, a stoa.Account, err error) {
 	found := false
 	if strings.HasPrefix(token, auth.LinkPrefix) {
-		i, found, err = tx.InvitationByHash(ctx, auth.Hash(token))
+		i, found, err = tx.People().InvitationByHash(ctx, auth.Hash(token))
 	}
 	if err != nil {
 		return i, a, err
@@ -155,7 +155,7 @@ func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.
 	if i.AccountName != "" {
 		return i, stoa.Account{Name: i.AccountName, Plan: i.Plan}, nil
 	}
-	a, err = tx.Account(ctx, i.AccountID)
+	a, err = tx.Books().Account(ctx, i.AccountID)
 	return i, a, err
 }
 
@@ -163,7 +163,7 @@ func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.
 // created now if it names one; a sign-in link returns its member. A link that is no longer open,
 // also because another has replaced it, is CodeInvitationEnded.
 func (m *Members) Accept(ctx context.Context, tx *store.Tx, hash string, p stoa.Person) (store.MemberRow, error) {
-	i, unused, err := tx.UseInvitation(ctx, hash)
+	i, unused, err := tx.People().UseInvitation(ctx, hash)
 	if err == nil && !unused {
 		err = ended()
 	}
@@ -187,7 +187,7 @@ func (m *Members) Accept(ctx context.Context, tx *store.Tx, hash string, p stoa.
 			return store.MemberRow{}, err
 		}
 	}
-	return tx.Member(ctx, i.AccountID, i.PersonID)
+	return tx.People().Member(ctx, i.AccountID, i.PersonID)
 }
 
 // checkInviter refuses an invitation that p has created, because nobody chooses the accounts that they
@@ -196,11 +196,11 @@ func checkInviter(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.P
 	if i.PersonID != "" || i.MadeBy == "" {
 		return nil
 	}
-	accountID, err := tx.AccountOfKey(ctx, i.MadeBy)
+	accountID, err := tx.People().AccountOfKey(ctx, i.MadeBy)
 	if err != nil {
 		return err
 	}
-	by, err := tx.Key(ctx, accountID, i.MadeBy)
+	by, err := tx.People().Key(ctx, accountID, i.MadeBy)
 	if err != nil {
 		return err
 	}
@@ -210,10 +210,10 @@ func checkInviter(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.P
 	if i.AccountName != "" || accountID == i.AccountID || by.Has(stoa.ScopeOperator) {
 		return nil
 	}
-	if err := tx.LockMembers(ctx, i.AccountID); err != nil {
+	if err := tx.People().LockMembers(ctx, i.AccountID); err != nil {
 		return err
 	}
-	owned, err := tx.HasOtherOwner(ctx, i.AccountID, "")
+	owned, err := tx.People().HasOtherOwner(ctx, i.AccountID, "")
 	if err == nil && owned {
 		err = ended()
 	}
@@ -223,10 +223,10 @@ func checkInviter(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.P
 // SignUp creates an account for a person who is not a member of any, and makes the person its owner. The
 // credits are granted once for an identity, also if the person signs up again. The person must be stored.
 func (m *Members) SignUp(ctx context.Context, tx *store.Tx, p stoa.Person, plan string, grant stoa.Credits) error {
-	if err := tx.LockMembers(ctx, p.ID); err != nil { // two sign-ins of the person create one account
+	if err := tx.People().LockMembers(ctx, p.ID); err != nil { // two sign-ins of the person create one account
 		return err
 	}
-	if has, err := tx.MembershipsOf(ctx, p.ID, 1); err != nil || len(has) > 0 {
+	if has, err := tx.People().MembershipsOf(ctx, p.ID, 1); err != nil || len(has) > 0 {
 		return err
 	}
 	identity := sha256.Sum256([]byte(p.Issuer + "\x00" + p.Subject))
@@ -251,10 +251,10 @@ func (m *Members) SignUp(ctx context.Context, tx *store.Tx, p stoa.Person, plan 
 // join makes a person a member of an account. One who is a member already keeps each role that is
 // higher.
 func (m *Members) join(ctx context.Context, tx *store.Tx, p stoa.Person, as stoa.Member) error {
-	if err := tx.LockMembers(ctx, as.AccountID); err != nil {
+	if err := tx.People().LockMembers(ctx, as.AccountID); err != nil {
 		return err
 	}
-	switch row, err := tx.Member(ctx, as.AccountID, p.ID); {
+	switch row, err := tx.People().Member(ctx, as.AccountID, p.ID); {
 	case err == nil:
 		as.PersonID, as.KeyID = p.ID, row.KeyID
 		as.Role, as.OperatorRole = higher(stoa.Roles, as.Role, row.Role), higher(stoa.OperatorRoles, as.OperatorRole, row.OperatorRole)
@@ -262,14 +262,14 @@ func (m *Members) join(ctx context.Context, tx *store.Tx, p stoa.Person, as stoa
 	case stoa.CodeOf(err) != stoa.CodeNotFound:
 		return err
 	}
-	key, err := tx.InsertKey(ctx, stoa.Key{
+	key, err := tx.People().InsertKey(ctx, stoa.Key{
 		AccountID: as.AccountID, Name: cmp.Or(p.Name, p.Email, p.ID), Kind: stoa.KeyOfMember, MemberID: p.ID, SignedInAt: tx.Now, Scopes: stoa.ScopesOf(as.Role, as.OperatorRole),
 	}, auth.Hash(auth.Mint()))
 	if err != nil {
 		return err
 	}
 	as.PersonID, as.KeyID = p.ID, key.ID
-	return tx.InsertMember(ctx, as)
+	return tx.People().InsertMember(ctx, as)
 }
 
 // higher returns the role that comes first in a list.
@@ -289,10 +289,10 @@ type Change struct{ Role, OperatorRole *string }
 // old and the new roles. It takes effect immediately. The last owner of an account cannot lose
 // that role: CodeLastOwner.
 func (m *Members) Change(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string, c Change) (store.MemberRow, error) {
-	if err := tx.LockMembers(ctx, accountID); err != nil {
+	if err := tx.People().LockMembers(ctx, accountID); err != nil {
 		return store.MemberRow{}, err
 	}
-	row, err := tx.Member(ctx, accountID, personID)
+	row, err := tx.People().Member(ctx, accountID, personID)
 	if err != nil {
 		return row, err
 	}
@@ -321,7 +321,7 @@ func (m *Members) Change(ctx context.Context, tx *store.Tx, by stoa.Key, account
 	if err := m.write(ctx, tx, as); err != nil {
 		return row, err
 	}
-	return tx.Member(ctx, accountID, personID)
+	return tx.People().Member(ctx, accountID, personID)
 }
 
 // keepsOwner returns CodeLastOwner if the account has no owner without that member. The members
@@ -330,7 +330,7 @@ func keepsOwner(ctx context.Context, tx *store.Tx, m stoa.Member) error {
 	if m.Role != stoa.RoleOwner {
 		return nil
 	}
-	other, err := tx.HasOtherOwner(ctx, m.AccountID, m.PersonID)
+	other, err := tx.People().HasOtherOwner(ctx, m.AccountID, m.PersonID)
 	if err == nil && !other {
 		err = stoa.Errorf(stoa.CodeLastOwner, "This is the last owner of the account. Make another member an owner first.")
 	}
@@ -339,7 +339,7 @@ func keepsOwner(ctx context.Context, tx *store.Tx, m stoa.Member) error {
 
 // write stores the roles of a member, and gives the member's keys the scopes that they may have.
 func (m *Members) write(ctx context.Context, tx *store.Tx, as stoa.Member) error {
-	if err := tx.UpdateMember(ctx, as); err != nil {
+	if err := tx.People().UpdateMember(ctx, as); err != nil {
 		return err
 	}
 	return m.limitKeys(ctx, tx, as)
@@ -348,7 +348,7 @@ func (m *Members) write(ctx context.Context, tx *store.Tx, as stoa.Member) error
 // limitKeys gives the key through which a member acts the scopes of its roles, and takes those
 // that the roles lack from the keys that the member created.
 func (m *Members) limitKeys(ctx context.Context, tx *store.Tx, as stoa.Member) error {
-	keys, err := tx.KeysOfMember(ctx, as.AccountID, as.PersonID)
+	keys, err := tx.People().KeysOfMember(ctx, as.AccountID, as.PersonID)
 	if err != nil {
 		return err
 	}
@@ -368,7 +368,7 @@ func (m *Members) limitKeys(ctx context.Context, tx *store.Tx, as stoa.Member) e
 		if k.Kind == "" {
 			tx.AuditAutomatic(k.AccountID, action, k.ID, "role_changed")
 		}
-		if err := tx.UpdateKey(ctx, k); err != nil {
+		if err := tx.People().UpdateKey(ctx, k); err != nil {
 			return err
 		}
 		m.Keys.ForgetAfter(tx)
@@ -381,10 +381,10 @@ func (m *Members) limitKeys(ctx context.Context, tx *store.Tx, as stoa.Member) e
 // the keys that the member created continue and belong to the account, and so does what they
 // created. The last owner cannot be removed: CodeLastOwner.
 func (m *Members) Remove(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string, keep bool) (endedKeys []string, err error) {
-	if err := tx.LockMembers(ctx, accountID); err != nil {
+	if err := tx.People().LockMembers(ctx, accountID); err != nil {
 		return nil, err
 	}
-	row, err := tx.Member(ctx, accountID, personID)
+	row, err := tx.People().Member(ctx, accountID, personID)
 	if err != nil {
 		return nil, err
 	}
@@ -400,14 +400,14 @@ func (m *Members) Remove(ctx context.Context, tx *store.Tx, by stoa.Key, account
 // forget ends the sessions of a person who is not a member of any account, and deletes the
 // person: name and address are not kept.
 func (m *Members) forget(ctx context.Context, tx *store.Tx, personID string) error {
-	left, err := tx.MembershipsOf(ctx, personID, 1)
+	left, err := tx.People().MembershipsOf(ctx, personID, 1)
 	if err != nil || len(left) > 0 {
 		return err
 	}
 	if err := m.Keys.EndSessionsOf(ctx, tx, personID); err != nil {
 		return err
 	}
-	return tx.DeletePerson(ctx, personID)
+	return tx.People().DeletePerson(ctx, personID)
 }
 
 func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep bool) (endedKeys []string, err error) {
@@ -415,14 +415,14 @@ func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep
 		return nil, err
 	}
 	if keep {
-		if err := tx.KeepMade(ctx, of.AccountID, of.KeyID, true); err != nil {
+		if err := tx.People().KeepMade(ctx, of.AccountID, of.KeyID, true); err != nil {
 			return nil, err
 		}
-		if err := tx.GiveKeys(ctx, of.AccountID, of.PersonID); err != nil {
+		if err := tx.People().GiveKeys(ctx, of.AccountID, of.PersonID); err != nil {
 			return nil, err
 		}
 	}
-	keys, err := tx.KeysOfMember(ctx, of.AccountID, of.PersonID)
+	keys, err := tx.People().KeysOfMember(ctx, of.AccountID, of.PersonID)
 	if err != nil {
 		return nil, err
 	}
@@ -433,16 +433,16 @@ func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep
 		} else {
 			k.Name = of.PersonID // it was the person's name or address
 		}
-		if err := tx.UpdateKey(ctx, k); err != nil {
+		if err := tx.People().UpdateKey(ctx, k); err != nil {
 			return nil, err
 		}
 		if !keep {
-			if err := tx.SetEnding(ctx, k.AccountID, k.ID, store.KeyObjects{Made: true, Keys: true}); err != nil {
+			if err := tx.People().SetEnding(ctx, k.AccountID, k.ID, store.KeyObjects{Made: true, Keys: true}); err != nil {
 				return nil, err
 			}
 			endedKeys = append(endedKeys, k.ID)
 		}
 	}
 	m.Keys.ForgetAfter(tx)
-	return endedKeys, tx.DeleteMember(ctx, of.AccountID, of.PersonID)
+	return endedKeys, tx.People().DeleteMember(ctx, of.AccountID, of.PersonID)
 }

@@ -89,13 +89,13 @@ func (s *Sales) Begin(ctx context.Context, c stoa.Caller, pack, idempotencyKey s
 	}
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		p.DueAt = tx.Now.Add(unlinkedLife)
-		return tx.InsertPayment(ctx, p)
+		return tx.Books().InsertPayment(ctx, p)
 	})
 	if err != nil {
 		return p, err
 	}
 	err = s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		p, err = tx.Payment(ctx, c.Account.ID, p.ID)
+		p, err = tx.Books().Payment(ctx, c.Account.ID, p.ID)
 		return err
 	})
 	switch {
@@ -126,10 +126,10 @@ func (s *Sales) Begin(ctx context.Context, c stoa.Caller, pack, idempotencyKey s
 // Open gives a payment of [Sales.Begin] its session, in the transaction that answers the caller.
 func (s *Sales) Open(ctx context.Context, tx *store.Tx, p stoa.Payment) (stoa.Payment, error) {
 	p.DueAt = nextReading(p, tx.Now)
-	if _, err := tx.OpenCheckout(ctx, p); err != nil {
+	if _, err := tx.Books().OpenCheckout(ctx, p); err != nil {
 		return p, err
 	}
-	stored, err := tx.Payment(ctx, p.AccountID, p.ID)
+	stored, err := tx.Books().Payment(ctx, p.AccountID, p.ID)
 	if err == nil && stored.CheckoutID != p.CheckoutID {
 		err = stoa.Errorf(stoa.CodeConflict, "The payment has ended before its session was created. Begin another one.")
 	}
@@ -160,7 +160,7 @@ func (s *Sales) Notified(ctx context.Context, body []byte) error {
 	var p stoa.Payment
 	found := false
 	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		p, found, err = tx.HintPayment(ctx, checkout, intent)
+		p, found, err = tx.Books().HintPayment(ctx, checkout, intent)
 		return err
 	})
 	if err != nil || !found || p.Live != *e.Live {
@@ -208,7 +208,7 @@ func (s *Sales) Sweep(ctx context.Context) error {
 	for {
 		var due []stoa.Payment
 		err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			due, err = tx.DuePayments(ctx, s.Settings.Stripe.Live(), sweepTogether)
+			due, err = tx.Books().DuePayments(ctx, s.Settings.Stripe.Live(), sweepTogether)
 			return err
 		})
 		if err != nil {
@@ -231,7 +231,7 @@ func (s *Sales) settle(ctx context.Context, p stoa.Payment) {
 	for range maxRounds {
 		claimed := false
 		err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-			p, claimed, err = tx.ClaimPayment(ctx, p.AccountID, p.ID)
+			p, claimed, err = tx.Books().ClaimPayment(ctx, p.AccountID, p.ID)
 			return err
 		})
 		if err == nil && !claimed {
@@ -252,7 +252,7 @@ func (s *Sales) settle(ctx context.Context, p stoa.Payment) {
 		}
 		err = s.Store.Write(ctx, func(tx *store.Tx) error {
 			p.DueAt = tx.Now.Add(min(max(tx.Now.Sub(p.CreatedAt)/4, time.Minute), maxRereadPending))
-			return tx.PostponePayment(ctx, p)
+			return tx.Books().PostponePayment(ctx, p)
 		})
 		if err != nil {
 			s.Logger.Warn("a payment could not be postponed", "payment", p.ID, "account", p.AccountID, "error", err)
@@ -372,7 +372,7 @@ func (s *Sales) book(ctx context.Context, p stoa.Payment, action string) error {
 
 // bookIn writes the state of a payment, and the action to the audit log unless it is empty.
 func (s *Sales) bookIn(ctx context.Context, tx *store.Tx, p stoa.Payment, action string) error {
-	if err := tx.BookPayment(ctx, p); err != nil {
+	if err := tx.Books().BookPayment(ctx, p); err != nil {
 		return err
 	}
 	if action != "" {

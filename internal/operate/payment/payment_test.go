@@ -101,7 +101,7 @@ func (s *shop) payment(id string) stoa.Payment {
 	s.t.Helper()
 	var p stoa.Payment
 	if err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		p, err = tx.Payment(ctx, s.account.ID, id)
+		p, err = tx.Books().Payment(ctx, s.account.ID, id)
 		return err
 	}); err != nil {
 		s.t.Fatal(err)

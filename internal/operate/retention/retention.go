@@ -88,7 +88,7 @@ func (p *Purger) sweep(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("receipts: %w", err)
 		}
-		if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeVendorFailures(ctx, before, purgeBatch) }); err != nil {
+		if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.Books().PurgeVendorFailures(ctx, before, purgeBatch) }); err != nil {
 			return fmt.Errorf("failed requests: %w", err)
 		}
 	}
@@ -112,10 +112,10 @@ func (p *Purger) sweep(ctx context.Context) error {
 		unsure := now.Add(-max(keep.Events, unsureKept))
 		calls, err = p.each(ctx,
 			func(tx *store.Tx, after string) ([]string, error) {
-				return tx.AccountsWithToolCalls(ctx, before, after, purgePage)
+				return tx.Work().AccountsWithToolCalls(ctx, before, after, purgePage)
 			},
 			func(tx *store.Tx, account string) (int64, error) {
-				return tx.PurgeToolCalls(ctx, account, before, unsure, purgeBatch)
+				return tx.Work().PurgeToolCalls(ctx, account, before, unsure, purgeBatch)
 			})
 		if err != nil {
 			return fmt.Errorf("tool calls: %w", err)
@@ -125,56 +125,56 @@ func (p *Purger) sweep(ctx context.Context) error {
 		before := now.Add(-keep.Audit)
 		audit, err = p.each(ctx,
 			func(tx *store.Tx, after string) ([]string, error) {
-				return tx.AccountsWithAudit(ctx, before, after, purgePage)
+				return tx.People().AccountsWithAudit(ctx, before, after, purgePage)
 			},
 			func(tx *store.Tx, account string) (int64, error) {
-				return tx.PurgeAudit(ctx, account, before, purgeBatch)
+				return tx.People().PurgeAudit(ctx, account, before, purgeBatch)
 			})
 		if err != nil {
 			return fmt.Errorf("audit log: %w", err)
 		}
 	}
-	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeConsoleSessions(ctx, purgeBatch) }); err != nil {
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.People().PurgeConsoleSessions(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("sessions of the console: %w", err)
 	}
-	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeUploads(ctx, purgeBatch) }); err != nil {
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.Work().PurgeUploads(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("uploads: %w", err)
 	}
-	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeInvitations(ctx, purgeBatch) }); err != nil {
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.People().PurgeInvitations(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("invitations: %w", err)
 	}
-	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeLinkMails(ctx, purgeBatch) }); err != nil {
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.People().PurgeLinkMails(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("mails with links: %w", err)
 	}
-	secrets, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeSecrets(ctx, purgeBatch) })
+	secrets, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.Setup().PurgeSecrets(ctx, purgeBatch) })
 	if err != nil {
 		return fmt.Errorf("deleted secrets: %w", err)
 	}
 	err = p.store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.PurgeChargeDays(ctx)
+		_, err := tx.Books().PurgeChargeDays(ctx)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("sums of days: %w", err)
 	}
-	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeBudgetWindows(ctx, purgeBatch) }); err != nil {
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.Books().PurgeBudgetWindows(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("windows of budgets: %w", err)
 	}
 	_, err = p.each(ctx,
 		func(tx *store.Tx, after string) ([]string, error) {
-			return tx.AccountsWithDeletedBudgets(ctx, after, purgePage)
+			return tx.Books().AccountsWithDeletedBudgets(ctx, after, purgePage)
 		},
 		func(tx *store.Tx, account string) (int64, error) {
-			return tx.PurgeDeletedBudgets(ctx, account, purgeBatch)
+			return tx.Books().PurgeDeletedBudgets(ctx, account, purgeBatch)
 		})
 	if err != nil {
 		return fmt.Errorf("windows of deleted budgets: %w", err)
 	}
 	hooks, err := p.each(ctx,
 		func(tx *store.Tx, after string) ([]string, error) {
-			return tx.AccountsWithDeliveries(ctx, after, purgePage)
+			return tx.Operations().AccountsWithDeliveries(ctx, after, purgePage)
 		},
-		func(tx *store.Tx, account string) (int64, error) { return tx.PurgeDeliveries(ctx, account, purgeBatch) })
+		func(tx *store.Tx, account string) (int64, error) { return tx.Operations().PurgeDeliveries(ctx, account, purgeBatch) })
 	if err != nil {
 		return fmt.Errorf("deliveries: %w", err)
 	}
@@ -192,7 +192,7 @@ func (p *Purger) sweep(ctx context.Context) error {
 // of the final statements.
 func (p *Purger) receiptsBefore(ctx context.Context, before time.Time) (time.Time, error) {
 	err := p.store.Read(ctx, func(tx *store.Tx) error {
-		_, until, err := tx.FinalStatements(ctx)
+		_, until, err := tx.Books().FinalStatements(ctx)
 		if until.Before(before) {
 			before = until
 		}
@@ -206,16 +206,16 @@ func (p *Purger) receiptsBefore(ctx context.Context, before time.Time) (time.Tim
 func (p *Purger) requests(ctx context.Context, now time.Time) (int64, error) {
 	kept, most := p.logs()
 	before := now.Add(-kept)
-	old, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeRequests(ctx, before, purgeBatch) })
+	old, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.Operations().PurgeRequests(ctx, before, purgeBatch) })
 	if err != nil || most <= 0 {
 		return old, err
 	}
 	beyond, err := p.each(ctx,
 		func(tx *store.Tx, after string) ([]string, error) {
-			return tx.AccountsWithRequests(ctx, most, after, purgePage)
+			return tx.Operations().AccountsWithRequests(ctx, most, after, purgePage)
 		},
 		func(tx *store.Tx, account string) (int64, error) {
-			return tx.PurgeRequestsBeyond(ctx, account, most, purgeBatch)
+			return tx.Operations().PurgeRequestsBeyond(ctx, account, most, purgeBatch)
 		})
 	return old + beyond, err
 }

@@ -40,7 +40,7 @@ func TestWindowsOfDeletedBudgetsGo(t *testing.T) {
 		windows := func() (n [2]int) {
 			if err := st.Read(ctx, func(tx *store.Tx) error {
 				for i, b := range []stoa.Budget{kept, gone} {
-					list, _, err := tx.BudgetWindows(ctx, b.AccountID, b.ID, tx.Now, store.Page{Limit: 2 * subjects})
+					list, _, err := tx.Books().BudgetWindows(ctx, b.AccountID, b.ID, tx.Now, store.Page{Limit: 2 * subjects})
 					if n[i] = len(list); err != nil {
 						return err
 					}
@@ -52,17 +52,17 @@ func TestWindowsOfDeletedBudgetsGo(t *testing.T) {
 			return n
 		}
 		if err := st.Write(ctx, func(tx *store.Tx) error {
-			a, err := tx.InsertAccount(ctx, stoa.Account{Name: "a", Plan: "p"})
+			a, err := tx.Books().InsertAccount(ctx, stoa.Account{Name: "a", Plan: "p"})
 			for scope, b := range map[stoa.BudgetScope]*stoa.Budget{stoa.BudgetOfAgent: &kept, stoa.BudgetOfEndUser: &gone} {
 				if err == nil {
-					*b, err = tx.InsertBudget(ctx, stoa.Budget{AccountID: a.ID, Scope: scope, Subject: "*", Period: stoa.BudgetTotal, Limit: 1})
+					*b, err = tx.Books().InsertBudget(ctx, stoa.Budget{AccountID: a.ID, Scope: scope, Subject: "*", Period: stoa.BudgetTotal, Limit: 1})
 				}
 				for i := 0; i < subjects && err == nil; i++ {
-					_, err = tx.AddBudgetWindow(ctx, store.BudgetWindow{AccountID: a.ID, BudgetID: b.ID, Subject: fmt.Sprint(i)}, b.Scope)
+					_, err = tx.Books().AddBudgetWindow(ctx, store.BudgetWindow{AccountID: a.ID, BudgetID: b.ID, Subject: fmt.Sprint(i)}, b.Scope)
 				}
 			}
 			if err == nil {
-				err = tx.DeleteBudget(ctx, a.ID, gone.ID)
+				err = tx.Books().DeleteBudget(ctx, a.ID, gone.ID)
 			}
 			return err
 		}); err != nil {
@@ -122,7 +122,7 @@ func TestOldAuditEntriesGo(t *testing.T) {
 			}
 			for _, account := range []string{"acc_1", audit.Service} {
 				if err := st.Read(ctx, func(tx *store.Tx) error {
-					from, rows, err := tx.AuditRows(ctx, account, 0, 1000)
+					from, rows, err := tx.People().AuditRows(ctx, account, 0, 1000)
 					if err == nil && (from.Seq != c.first-1 || rows[0].Seq != c.first || rows[0].Prev != from.Hash || rows[len(rows)-1].Seq != old+fresh) {
 						t.Errorf("kept for %v, %s begins at %+v with %d rows", c.keep, account, from, len(rows))
 					}
@@ -159,7 +159,7 @@ func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
 		})
 		for i, a := range accounts {
 			write(func(tx *store.Tx) error {
-				lease, _, err := tx.Lease(ctx, a.ID, st.Node())
+				lease, _, err := tx.Books().Lease(ctx, a.ID, st.Node())
 				if err != nil {
 					return err
 				}
@@ -172,10 +172,10 @@ func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
 						ID: fmt.Sprintf("resp_%d_%d", i, n), AccountID: a.ID, KeyID: "key_1", Served: "beta-3.8-flash", State: "completed",
 						Usage: stoa.Usage{OutputTokens: price}, Price: stoa.Price{Output: stoa.Credit}, Amount: price, StartedAt: tx.Now,
 					}
-					if _, err := tx.InsertCharges(ctx, []store.Receipt{{Charge: c, LeaseID: lease.ID, NodeID: st.Node()}}); err != nil {
+					if _, err := tx.Books().InsertCharges(ctx, []store.Receipt{{Charge: c, LeaseID: lease.ID, NodeID: st.Node()}}); err != nil {
 						return err
 					}
-					if _, err := tx.SpendLease(ctx, lease.ID, price); err != nil {
+					if _, err := tx.Books().SpendLease(ctx, lease.ID, price); err != nil {
 						return err
 					}
 				}
@@ -195,7 +195,7 @@ func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
 				for n := range purgeBatch + 50 {
 					events = append(events, stoa.SessionEvent{Seq: int64(n + 1), Type: "message.delta", At: s.at, Data: "{}"})
 				}
-				return tx.InsertEvents(ctx, id, events)
+				return tx.Work().InsertEvents(ctx, id, events)
 			})
 		}
 		write(func(tx *store.Tx) error { // a reply whose 24 hours are over, and one whose are not
@@ -242,14 +242,14 @@ func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
 					}
 				}
 				for _, a := range accounts { // the remaining sums still show the charges
-					calls, charged, sum, err := tx.ChargeTotals(ctx, a.ID)
+					calls, charged, sum, err := tx.Books().ChargeTotals(ctx, a.ID)
 					if err != nil {
 						return err
 					}
 					if calls != old+fresh || charged != (old+fresh)*price || sum != charged {
 						t.Errorf("%s: totals %d, %d, %d", what, calls, charged, sum)
 					}
-					entries, _, err := tx.Entries(ctx, a.ID, store.Page{Limit: 10_000})
+					entries, _, err := tx.Books().Entries(ctx, a.ID, store.Page{Limit: 10_000})
 					if err != nil {
 						return err
 					}
@@ -314,7 +314,7 @@ func insertSession(ctx context.Context, tx *store.Tx, account, id, status string
 	r.ID, r.AccountID, r.AgentID, r.SpaceID = id, account, "agt_1", "spc_1"
 	r.Status, r.Mode, r.LastSeq = stoa.SessionStatus(status), "chat", 1000
 	r.Turn.ID, r.Turn.SessionID, r.Turn.Number, r.Turn.Status = "trn_"+id, id, 1, r.Status
-	return tx.InsertSession(ctx, &r)
+	return tx.Work().InsertSession(ctx, &r)
 }
 
 // TestOldAndSurplusRequestsGo purges the request log by age, by count and as a whole.
@@ -333,10 +333,10 @@ func TestOldAndSurplusRequestsGo(t *testing.T) {
 			}
 			if err := st.Write(ctx, func(tx *store.Tx) error {
 				tx.Now = at
-				if err := tx.AddDropped(ctx, account, store.Dropped{Count: 1, First: at, Last: at}); err != nil {
+				if err := tx.Operations().AddDropped(ctx, account, store.Dropped{Count: 1, First: at, Last: at}); err != nil {
 					return err
 				}
-				return tx.InsertRequests(ctx, rows, 0, &scratch)
+				return tx.Operations().InsertRequests(ctx, rows, 0, &scratch)
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +355,7 @@ func TestOldAndSurplusRequestsGo(t *testing.T) {
 			}
 			if err := st.Read(ctx, func(tx *store.Tx) error {
 				for account, want := range map[string]int{"acc_old": old, "acc_a": a, "acc_b": b} {
-					rows, _, err := tx.Requests(ctx, account, store.RequestFilter{}, store.Page{Limit: 10_000})
+					rows, _, err := tx.Operations().Requests(ctx, account, store.RequestFilter{}, store.Page{Limit: 10_000})
 					if err != nil {
 						return err
 					}
@@ -367,7 +367,7 @@ func TestOldAndSurplusRequestsGo(t *testing.T) {
 						t.Errorf("%s: %s has %d rows and counts %d, want %d", what, account, len(rows), counted, want)
 					}
 				}
-				d, err := tx.Dropped(ctx, "")
+				d, err := tx.Operations().Dropped(ctx, "")
 				if d.Count != drops {
 					t.Errorf("%s: %d are noted as dropped, want %d", what, d.Count, drops)
 				}
@@ -414,16 +414,16 @@ func TestOldToolCallsGoUnlessTheyAreUnsure(t *testing.T) {
 			write(func(tx *store.Tx) error {
 				row := stoa.ExternalCall{ID: c.id, AccountID: account.ID, SessionID: "ses_1", Turn: 1, Step: 1, Place: i, Type: stoa.ToolClient, Status: c.status, CreatedAt: now.Add(-c.age), SecretID: "sec_" + c.id}
 				secret := store.Secret{ID: row.SecretID, AccountID: account.ID, Name: c.id, Kind: store.SecretBearer, Version: 1, Sealed: "x"}
-				if _, err := tx.InsertSecret(ctx, secret); err != nil {
+				if _, err := tx.Setup().InsertSecret(ctx, secret); err != nil {
 					return err
 				}
-				if err := tx.InsertToolCall(ctx, row); err != nil {
+				if err := tx.Work().InsertToolCall(ctx, row); err != nil {
 					return err
 				}
 				row.Outcome = c.outcome
-				return tx.UpdateToolCall(ctx, row)
+				return tx.Work().UpdateToolCall(ctx, row)
 			})
-			write(func(tx *store.Tx) error { return tx.DeleteSecret(ctx, account.ID, "sec_"+c.id) })
+			write(func(tx *store.Tx) error { return tx.Setup().DeleteSecret(ctx, account.ID, "sec_"+c.id) })
 		}
 		p := &Purger{
 			store: st, keep: func() config.Retention { return config.Retention{Events: 30 * day} }, logs: func() (time.Duration, int) { return day, 0 },
@@ -434,7 +434,7 @@ func TestOldToolCallsGoUnlessTheyAreUnsure(t *testing.T) {
 		}
 		var left []string
 		write(func(tx *store.Tx) error {
-			calls, _, err := tx.ToolCalls(ctx, account.ID, store.CallFilter{}, store.Page{Limit: 10})
+			calls, _, err := tx.Work().ToolCalls(ctx, account.ID, store.CallFilter{}, store.Page{Limit: 10})
 			left = nil
 			for _, c := range calls {
 				left = append(left, c.ID)
@@ -448,7 +448,7 @@ func TestOldToolCallsGoUnlessTheyAreUnsure(t *testing.T) {
 		// Of the deleted secrets, those remain that calls still reference.
 		for _, call := range []string{"cal_new", "cal_old", "cal_unsure", "cal_unsure_long_ago", "cal_open"} {
 			write(func(tx *store.Tx) error {
-				s, err := tx.AnySecret(ctx, account.ID, "sec_"+call)
+				s, err := tx.Setup().AnySecret(ctx, account.ID, "sec_"+call)
 				if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
 					err = nil
 				}

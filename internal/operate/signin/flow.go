@@ -136,7 +136,7 @@ func (s *Server) callback(x *rest.Exchange) error {
 		// The row counts, not the cookie, of which a browser can keep a copy: each state costs the identity
 		// provider at most one request.
 		if err := s.Store.Write(x.Context(), func(tx *store.Tx) (err error) {
-			ok, err = tx.UseSignInState(x.Context(), a.State, a.ExpiresAt)
+			ok, err = tx.People().UseSignInState(x.Context(), a.State, a.ExpiresAt)
 			return err
 		}); err != nil {
 			s.refuse(x, err)
@@ -220,7 +220,7 @@ func (s *Server) admit(x *rest.Exchange, p *provider, who identity, link string)
 	removed := false // the person is no longer a member of any account
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
 		removed = false
-		person, err := tx.PersonOf(ctx, stoa.Person{Issuer: p.Issuer, Subject: who.Subject, Email: who.Email, Name: who.Name})
+		person, err := tx.People().PersonOf(ctx, stoa.Person{Issuer: p.Issuer, Subject: who.Subject, Email: who.Email, Name: who.Name})
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func (s *Server) join(x *rest.Exchange) error {
 	err = s.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		i, a, err = s.Members.Find(ctx, tx, in.Token)
 		if err == nil && i.PersonID != "" {
-			of, err = tx.Member(ctx, i.AccountID, i.PersonID)
+			of, err = tx.People().Member(ctx, i.AccountID, i.PersonID)
 		}
 		return err
 	})
@@ -90,7 +90,7 @@ func (s *Server) join(x *rest.Exchange) error {
 		by := "link"
 		if i.PersonID == "" {
 			by = "invitation"
-			if p, err = tx.PersonOf(ctx, stoa.Person{Name: i.Name, Email: i.Email}); err != nil {
+			if p, err = tx.People().PersonOf(ctx, stoa.Person{Name: i.Name, Email: i.Email}); err != nil {
 				return err
 			}
 		}

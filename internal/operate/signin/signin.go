@@ -62,7 +62,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 // begin begins a session for a person in tx, and records the sign-in in the audit log of each
 // account. It returns the secret of the session.
 func (s *Server) begin(ctx context.Context, tx *store.Tx, r *http.Request, requestID, personID, by string) (secret string, err error) {
-	memberships, err := tx.MembershipsOf(ctx, personID, member.MaxMemberships)
+	memberships, err := tx.People().MembershipsOf(ctx, personID, member.MaxMemberships)
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +76,7 @@ func (s *Server) begin(ctx context.Context, tx *store.Tx, r *http.Request, reque
 	for _, m := range memberships {
 		tx.Audit(audit.Entry{AccountID: m.AccountID, Actor: m.KeyID, Action: "signIn", Object: personID, RequestID: requestID, Address: s.LoggedAddress(r), After: string(after)})
 	}
-	if err := tx.SignedIn(ctx, personID); err != nil {
+	if err := tx.People().SignedIn(ctx, personID); err != nil {
 		return "", err
 	}
 	if s.Keys.PauseAfter > 0 {

@@ -159,7 +159,7 @@ func (s *service) invite(body object) string {
 func (s *service) members() (list []store.MemberRow) {
 	s.t.Helper()
 	if err := s.Store.Read(s.t.Context(), func(tx *store.Tx) (err error) {
-		list, _, err = tx.Members(s.t.Context(), s.Account.ID, "", store.Page{Limit: 100, Asc: true})
+		list, _, err = tx.People().Members(s.t.Context(), s.Account.ID, "", store.Page{Limit: 100, Asc: true})
 		return err
 	}); err != nil {
 		s.t.Fatal(err)
@@ -171,7 +171,7 @@ func (s *service) members() (list []store.MemberRow) {
 func (s *service) audited(account, action string) (list []audit.Entry) {
 	s.t.Helper()
 	if err := s.Store.Read(s.t.Context(), func(tx *store.Tx) error {
-		_, rows, err := tx.AuditRows(s.t.Context(), account, 0, 1000)
+		_, rows, err := tx.People().AuditRows(s.t.Context(), account, 0, 1000)
 		for _, e := range rows {
 			if e.Action == action {
 				list = append(list, e)
@@ -361,7 +361,7 @@ func TestSignInByGroups(t *testing.T) {
 	actsBy := func() (k stoa.Key) {
 		t.Helper()
 		if err := s.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
-			k, err = tx.Key(t.Context(), s.Account.ID, first.KeyID)
+			k, err = tx.People().Key(t.Context(), s.Account.ID, first.KeyID)
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -509,7 +509,7 @@ func TestSignInCreatesAnAccount(t *testing.T) {
 	accounts := func() (list []store.AccountRow) {
 		t.Helper()
 		if err := s.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
-			list, _, err = tx.Accounts(t.Context(), store.AccountFilter{}, store.Page{Asc: true})
+			list, _, err = tx.Books().Accounts(t.Context(), store.AccountFilter{}, store.Page{Asc: true})
 			return err
 		}); err != nil {
 			t.Fatal(err)

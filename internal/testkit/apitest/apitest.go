@@ -244,7 +244,7 @@ func (s *Service) NewMember(accountID, role, operatorRole string) store.MemberRo
 		if err != nil {
 			return err
 		}
-		p, err := tx.PersonOf(ctx, stoa.Person{Name: "ada." + role})
+		p, err := tx.People().PersonOf(ctx, stoa.Person{Name: "ada." + role})
 		if err != nil {
 			return err
 		}

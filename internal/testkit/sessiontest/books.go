@@ -43,7 +43,7 @@ func (f *Fixture) CheckBooks(r *Service, s stoa.Session) {
 	steps := 0
 	err = f.Store.Read(ctx, func(tx *store.Tx) error {
 		for _, turn := range turns {
-			list, err := tx.Steps(ctx, s.ID, turn.Number)
+			list, err := tx.Work().Steps(ctx, s.ID, turn.Number)
 			if err != nil {
 				return err
 			}

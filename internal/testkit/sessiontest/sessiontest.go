@@ -337,14 +337,14 @@ func (f *Fixture) Agent(change ...func(*stoa.Agent)) stoa.Agent {
 		fn(&a)
 	}
 	f.Write(func(ctx context.Context, tx *store.Tx) error {
-		space, err := tx.DefaultSpace(ctx, f.Account.ID)
+		space, err := tx.Setup().DefaultSpace(ctx, f.Account.ID)
 		if err != nil {
 			return err
 		}
 		if a.SpaceID == "" {
 			a.SpaceID = space.ID
 		}
-		a, err = tx.InsertAgent(ctx, a)
+		a, err = tx.Setup().InsertAgent(ctx, a)
 		return err
 	})
 	return a
@@ -445,7 +445,7 @@ func (f *Fixture) Space() string {
 	f.T.Helper()
 	var id string
 	f.Write(func(ctx context.Context, tx *store.Tx) error {
-		s, err := tx.DefaultSpace(ctx, f.Account.ID)
+		s, err := tx.Setup().DefaultSpace(ctx, f.Account.ID)
 		id = s.ID
 		return err
 	})

@@ -200,10 +200,10 @@ func Account(t testing.TB, st *store.Store, credits stoa.Credits) stoa.Account {
 	var a stoa.Account
 	err := st.Write(context.Background(), func(tx *store.Tx) (err error) {
 		ctx := context.Background()
-		if a, err = tx.InsertAccount(ctx, stoa.Account{Name: "test", Plan: "pro"}); err != nil || credits == 0 {
+		if a, err = tx.Books().InsertAccount(ctx, stoa.Account{Name: "test", Plan: "pro"}); err != nil || credits == 0 {
 			return err
 		}
-		_, created, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: a.ID, Amount: credits, Reason: "test"})
+		_, created, err := tx.Books().InsertGrant(ctx, stoa.Grant{AccountID: a.ID, Amount: credits, Reason: "test"})
 		if err == nil && !created {
 			err = fmt.Errorf("the grant was not created")
 		}
