@@ -184,7 +184,6 @@ func (w *Worker) attachedImage(ctx context.Context, accountID string, f stoa.Att
 	return loadImage(content, f.Size)
 }
 
-// attachedPlace returns the drive of an attachment and its path there.
 func attachedPlace(accountID string, f stoa.Attachment) (drive.Owner, drive.Path, error) {
 	path, err := drive.ParsePath(f.Path)
 	return drive.Owner{AccountID: accountID, AgentID: f.ID}, path, err
@@ -240,7 +239,6 @@ func (p *prompt) attachedFiles() iter.Seq[stoa.Attachment] {
 	}
 }
 
-// attached returns the attachment of a name.
 func (p *prompt) attached(name string) (stoa.Attachment, error) {
 	for f := range p.attachedFiles() {
 		if f.Name == name {
@@ -250,7 +248,6 @@ func (p *prompt) attached(name string) (stoa.Attachment, error) {
 	return stoa.Attachment{}, stoa.Errorf(stoa.CodeFileNotFound, "The file %q is not attached.", name)
 }
 
-// upload returns the attachment of an upload.
 func (p *prompt) upload(id string) (found stoa.Attachment, ok bool) {
 	for f := range p.attachedFiles() {
 		if f.ID == id {
@@ -337,7 +334,6 @@ func (w *Worker) searchAttached(ctx context.Context, p *prompt, accountID, query
 	return hits, nil
 }
 
-// shows reports whether a part is an attached image.
 func shows(p stoa.Part) bool { return p.Kind == stoa.PartImage && p.Media.UploadID != "" }
 
 // seen returns messages without attached images if the model cannot see them.

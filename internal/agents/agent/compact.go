@@ -250,7 +250,6 @@ func (w *Worker) callLines(ctx context.Context, t *turn, c cut) (string, error) 
 	return strings.Join(lines, "\n"), err
 }
 
-// callLine returns the line of the call at a place of a step.
 func callLine(s *stoa.Step, place int, external []stoa.ExternalCall) string {
 	call := s.Calls[place]
 	line := fmt.Sprintf("turn %d: %s %s", s.Turn, call.Name, session.CutRunes(strings.Join(strings.Fields(call.Arguments), " "), maxCallText))

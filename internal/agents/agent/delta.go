@@ -44,7 +44,6 @@ func (d *deltaWriter) add(text string) {
 	}
 }
 
-// flush writes the pending text.
 func (d *deltaWriter) flush() {
 	d.writing.Lock()
 	defer d.writing.Unlock()

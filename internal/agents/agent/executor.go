@@ -165,7 +165,6 @@ func (t *turn) planned(place int) *stoa.ExternalCall {
 	return nil
 }
 
-// last returns the newest step.
 func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1] }
 
 // waiting lists the calls of a step that wait for the same party.

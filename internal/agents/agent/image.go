@@ -111,7 +111,6 @@ func (w *Worker) readPage(ctx context.Context, p *prompt, who drive.Owner, path 
 	return shown, nil
 }
 
-// loadImage reads and checks an image of size bytes.
 func loadImage(content io.ReadSeeker, size int64) (*stoa.Media, error) {
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -268,7 +267,6 @@ func sizeOf(images []stoa.ResultImage) (bytes int64) {
 	return bytes
 }
 
-// anyImage reports whether a call has images.
 func anyImage(call *stoa.Call) bool {
 	return slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return slices.ContainsFunc(m.Parts, hasImage) })
 }
@@ -321,7 +319,6 @@ func (w *Worker) fillImages(ctx context.Context, t *turn, call *stoa.Call) error
 	})
 }
 
-// fillAttached reads an attached image.
 func (w *Worker) fillAttached(ctx context.Context, t *turn, p *stoa.Part) error {
 	f, ok := t.prompt.upload(p.Media.UploadID)
 	if !ok {
@@ -335,7 +332,6 @@ func (w *Worker) fillAttached(ctx context.Context, t *turn, p *stoa.Part) error 
 	return err
 }
 
-// fillResult reads the images of a result.
 func (w *Worker) fillResult(ctx context.Context, t *turn, p *stoa.Part) error {
 	r := p.Result
 	parts := []stoa.Part{r.Parts[0]}

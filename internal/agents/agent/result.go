@@ -74,7 +74,6 @@ func broken(text string) (lines []string) {
 	return lines
 }
 
-// readResult implements the tool tool_result_read.
 func (w *Worker) readResult(ctx context.Context, t *turn, call stoa.ToolCall) (session.ToolEffect, error) {
 	out := session.ToolEffect{Result: stoa.ToolResult{CallID: call.ID, Name: call.Name, IsError: true}}
 	var in struct {

@@ -39,7 +39,6 @@ var tableTools = []stoa.Tool{
 	},
 }
 
-// ofTables reports whether a call is of a tool that queries tables.
 func ofTables(c stoa.ToolCall) bool { return c.Name == toolTableList || c.Name == toolTableQuery }
 
 // A tableFile is a file with tables, of the drive or attached.
@@ -133,7 +132,6 @@ type listedTable struct {
 	Attached bool   `json:"attached,omitzero"`
 }
 
-// tableList implements table_list.
 func (w *Worker) tableList(ctx context.Context, p *prompt, who drive.Owner, prefix string) (any, error) {
 	files, more, err := w.tableFiles(ctx, p, who)
 	if err != nil {

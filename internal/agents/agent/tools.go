@@ -101,7 +101,6 @@ func (p *prompt) usedDrive() bool {
 	return slices.ContainsFunc(p.steps, func(s stoa.Step) bool { return slices.ContainsFunc(s.Calls, ofDrive) })
 }
 
-// ofDrive reports whether a call is of a tool of the drive.
 func ofDrive(c stoa.ToolCall) bool { return strings.HasPrefix(c.Name, "drive_") }
 
 // argumentsOf returns the arguments of a call as JSON. Some vendors send an empty string for
@@ -276,7 +275,6 @@ type listedFile struct {
 	Unread   string `json:"unread,omitzero"` // why a document has no text
 }
 
-// listed returns a file for the result of drive_list.
 func listed(f drive.File) listedFile {
 	one := listedFile{Path: f.Path, Bytes: f.Size, Lines: f.Lines, MimeType: f.MimeType, Pages: f.Pages}
 	if !f.Text && f.TextStatus != extract.None {

@@ -96,7 +96,6 @@ func (b *Bucket) put(ctx context.Context, key string, c *Content) error {
 	}, nil))
 }
 
-// get reads n bytes of an object.
 func (b *Bucket) get(ctx context.Context, key string, from, n int64) ([]byte, error) {
 	within, cancel := context.WithTimeout(ctx, getTime)
 	defer cancel()

@@ -83,7 +83,6 @@ type storedPassage struct {
 	blob, size int64
 }
 
-// row returns the values of passageColumns.
 func (p storedPassage) row() []any {
 	return []any{p.id, p.drive, p.file, p.firstLine, p.lastLine, p.start, p.end}
 }

@@ -182,7 +182,6 @@ func (w *writer) prune() error {
 	return nil
 }
 
-// forget removes the versions that a query returns.
 func (w *writer) forget(query string, args ...any) error {
 	type version struct{ number, blob, size int64 }
 	var some []version

@@ -230,7 +230,6 @@ func (c *known) put(at place, k Knowledge) {
 	}
 }
 
-// drop removes the text of a drive from the cache.
 func (c *known) drop(who Owner) {
 	if t, ok := c.texts[who]; ok {
 		delete(c.texts, who)

@@ -28,7 +28,6 @@ const (
 // places are the beginnings of the pages, slides or sheets of a text, in its order.
 type places []extract.Place
 
-// placesOf reads the places of the text of a file.
 func placesOf(ctx context.Context, tx *db.Tx, drive int64, f File) (list places, err error) {
 	if f.textBlob == 0 || f.textBlob == f.blob {
 		return nil, nil
@@ -80,7 +79,6 @@ func (p places) of(first, last int64) string {
 	return named(from, first)
 }
 
-// firstRow returns the place of the first row of a sheet that has rows.
 func (p places) firstRow(sheet string) *extract.Place {
 	return &p[slices.IndexFunc(p, func(at extract.Place) bool { return at.Name == sheet && at.Row > 0 })]
 }
@@ -104,7 +102,6 @@ func named(p *extract.Place, line int64) string {
 	return fmt.Sprintf("%s, row %d", p.Name, rowOf(p, line))
 }
 
-// rowOf returns the row of a sheet that a line has.
 func rowOf(p *extract.Place, line int64) int64 { return p.Row + max(0, line-p.Line) }
 
 // maxHeadRows is the number of rows of a sheet among which the names of its columns are looked for.

@@ -133,7 +133,6 @@ func (p *parser) plain(text string) {
 	}
 }
 
-// single returns a term that is one phrase.
 func single(ph phrase, loose []phrase) term {
 	return term{need: [][]phrase{{ph}}, parts: []part{{any: []phrase{ph}, loose: loose, factor: 1}}}
 }

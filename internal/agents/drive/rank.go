@@ -223,7 +223,6 @@ func (s *searcher) keepBelow(found map[int64]*candidate, postings []posting) err
 	return err
 }
 
-// markAll marks the passages with all terms.
 func (s *searcher) markAll(found map[int64]*candidate, terms []term) error {
 	var needs [][][]phrase
 	for _, t := range terms {
@@ -241,7 +240,6 @@ func (s *searcher) markAll(found map[int64]*candidate, terms []term) error {
 	return err
 }
 
-// score reads candidates and scores and sorts them by their text.
 func (s *searcher) score(found []candidate, postings []posting) error {
 	if err := s.read(found); err != nil {
 		return err
@@ -351,7 +349,6 @@ func (m *matcher) score(path, text string) float64 {
 	return sum
 }
 
-// count adds the parts of a text to counts.
 func (m *matcher) count(text string, weight float64, counts []tally, next []bool) {
 	var words []string
 	eachWord(text, func(w word) bool {
@@ -386,7 +383,6 @@ func (m *matcher) count(text string, weight float64, counts []tally, next []bool
 	}
 }
 
-// follows reports whether the words begin with the phrase.
 func (p phrase) follows(words []string) bool {
 	if len(words) < len(p.words) {
 		return false

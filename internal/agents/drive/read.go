@@ -162,7 +162,6 @@ func (d *Drives) ReadFrom(ctx context.Context, who Owner, p Path, first, last, s
 	return out, err
 }
 
-// fileOf returns the drive of an owner and the file at a path of it.
 func fileOf(ctx context.Context, tx *db.Tx, who Owner, p Path) (driveRow, *File, error) {
 	row, err := findDrive(ctx, tx, who)
 	if err != nil {

@@ -225,7 +225,6 @@ func (w *writer) head(b blobRow) func() ([]byte, error) {
 	}
 }
 
-// putText stores the row of some content.
 func (w *writer) putText(blob int64, r textRow) error {
 	if r.reader < 0 {
 		w.unread = true
@@ -298,7 +297,6 @@ func (w *writer) referText(blob, before, after int64) error {
 	return nil
 }
 
-// forgetText removes the row of some content.
 func (w *writer) forgetText(blob int64) error {
 	var text int64
 	found, err := w.tx.Get(w.ctx, `DELETE FROM drive_texts WHERE drive_id = $1 AND blob_id = $2 RETURNING text_blob_id`, []any{w.drive.id, blob}, &text)
@@ -379,13 +377,11 @@ func (w *writer) textOpener(f File) func() io.Reader {
 	return w.opener(blobRow{id: f.textBlob, size: f.textBytes()})
 }
 
-// setText sets the text of a file.
 func (f *File) setText(t fileText) {
 	f.Text, f.Lines, f.textBlob, f.textSize = t.blob != 0, t.lines, t.blob, t.size
 	f.TextStatus, f.TextNote, f.Pages, f.TextEncoding = t.status, t.note, t.pages, t.encoding
 }
 
-// textBytes returns the size of the text of a file.
 func (f File) textBytes() int64 {
 	if f.textBlob == f.blob {
 		return f.Size
@@ -393,7 +389,6 @@ func (f File) textBytes() int64 {
 	return f.textSize
 }
 
-// baseName returns the last segment of a path.
 func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // change runs fn in a transaction that has locked a drive, and writes its counters. It does

@@ -68,7 +68,6 @@ func (d *Drives) Reread(ctx context.Context, who Owner, p Path, encoding string)
 	return f, r.reader < 0, err
 }
 
-// readStored reads the text of the content of a file.
 func (d *Drives) readStored(ctx context.Context, who Owner, f File, b blobRow, declared string) (reading, error) {
 	content := d.content(ctx, who, f.blob, f.Size)
 	head := make([]byte, min(extract.HeadBytes, f.Size))

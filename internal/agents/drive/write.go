@@ -419,7 +419,6 @@ func (w *writer) checkBytes() error {
 	return err
 }
 
-// newFile returns the file that stores an entry.
 func (w *writer) newFile(p Path, cur *File, e entry) File {
 	f := File{
 		ID: e.id, Path: p.text, Size: e.size, MimeType: e.mime, SHA256: e.sha256,
@@ -610,7 +609,6 @@ func (w *writer) restore(op Op, cur *File) (Change, error) {
 	return w.storeEntry(op.Path, cur, s)
 }
 
-// bump counts a change.
 func (w *writer) bump() {
 	w.drive.revision++
 	w.changed = true

@@ -47,7 +47,6 @@ type TagRequest struct {
 	Look               stoa.EmbedLook
 }
 
-// apply sets the settings of a tag.
 func (r TagRequest) apply(t *stoa.EmbedTag) (err error) {
 	t.Greeting, t.Theme, t.Accent = r.Greeting, cmp.Or(r.Theme, defaultTheme), strings.ToLower(r.Accent)
 	t.Position, t.Language = cmp.Or(r.Position, defaultPosition), cmp.Or(r.Language, defaultLanguage)
@@ -60,7 +59,6 @@ func (r TagRequest) apply(t *stoa.EmbedTag) (err error) {
 	return err
 }
 
-// settings returns the request that would create the tag as it is.
 func settings(t stoa.EmbedTag) TagRequest {
 	return TagRequest{
 		Origins: t.Origins, Attachments: t.Attachments, Greeting: t.Greeting, Theme: t.Theme, Accent: t.Accent, Position: t.Position, Language: t.Language,

@@ -219,7 +219,6 @@ func outlined(text []byte, depth int, left *int) (any, error) {
 	return all, nil
 }
 
-// readPart reads a part of a document.
 func readPart(text []byte, left *int) (any, error) {
 	return jsonx.TreeOf(text, left)
 }

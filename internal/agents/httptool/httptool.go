@@ -57,7 +57,6 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 	return s.readDocument(ctx, text)
 }
 
-// fetch reads the document.
 func (s Server) fetch(ctx context.Context) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.DocumentURL, nil)
 	if err != nil {
@@ -134,7 +133,6 @@ func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, err
 	return s.result(p, reply)
 }
 
-// result returns the content of a reply.
 func (s Server) result(p *plan, reply *outbound.Reply) (*remote.Result, error) {
 	out := &remote.Result{Bytes: len(reply.Body)}
 	kind := reply.Header.Get("Content-Type")

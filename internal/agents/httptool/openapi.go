@@ -201,7 +201,6 @@ func (o found) fallback(taken map[string]bool) string {
 	return name[:min(len(name), maxFallback)] + "_" + hex.EncodeToString(sum[:4])
 }
 
-// tool makes the tool of an operation.
 func (d *document) tool(o found) remote.Tool {
 	p := &plan{Method: o.method, Path: o.path, Arguments: map[string]place{}, Effects: methods[o.method]}
 	r := &operationReader{d: d, p: p, properties: map[string]any{}, schemas: schemaCopier{d: d, left: maxSchemaValues, names: map[string]string{}, defs: map[string]any{}}}
@@ -336,7 +335,6 @@ func (r *operationReader) read(item, operation map[string]any) error {
 	return r.body(operation["requestBody"])
 }
 
-// parameter reads one parameter.
 func (r *operationReader) parameter(q map[string]any) error {
 	name, in := texts(q["name"]), texts(q["in"])
 	required, _ := q["required"].(bool)

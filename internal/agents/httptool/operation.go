@@ -193,7 +193,6 @@ func (p *plan) fitting(name, title, description string, parameters map[string]an
 	return first
 }
 
-// tool returns the tool of a plan.
 func (p *plan) tool(name, title, description string, parameters map[string]any) remote.Tool {
 	if _, ok := parameters["additionalProperties"]; !ok {
 		parameters["additionalProperties"] = false

@@ -45,7 +45,6 @@ type place struct {
 	Joined bool   `json:"joined"` // a list is sent as one value with commas
 }
 
-// planOf reads the plan of a definition.
 func planOf(d remote.Definition) (*plan, error) {
 	text, err := json.Marshal(d.Request)
 	if err != nil {

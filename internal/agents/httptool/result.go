@@ -111,7 +111,6 @@ func (s selection) pick(body []byte) string {
 	return strings.ToValidUTF8(b.String(), "\ufffd") + note
 }
 
-// at returns the part of a JSON text at a pointer.
 func at(text json.RawMessage, pointer string) (json.RawMessage, bool) {
 	if pointer == "" {
 		return text, true

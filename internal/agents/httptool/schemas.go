@@ -41,7 +41,6 @@ var (
 	notKept = []string{"example", "examples", "xml", "externalDocs", "discriminator", "nullable", "$schema", "$id", "$comment", "$anchor"}
 )
 
-// copy returns a schema as one of JSON Schema.
 func (c *schemaCopier) copy(v any, depth int) (any, error) {
 	if c.left--; c.left < 0 || depth > maxSchemaDepth {
 		return nil, errSchemaSize

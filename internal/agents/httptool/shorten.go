@@ -20,7 +20,6 @@ const allLevels = maxSchemaDepth + 2
 // exact contains the keywords whose effect depends on what their schemas refuse.
 var exact = []string{"not", "if", "then", "else", "contains", "minContains", "maxContains", "unevaluatedItems", "unevaluatedProperties"}
 
-// parameters returns a shortened copy.
 func (s shortening) parameters(from map[string]any) map[string]any {
 	out, _ := s.schema(from, 0).(map[string]any)
 	if defs, ok := from["$defs"].(map[string]any); ok {
@@ -63,7 +62,6 @@ func (s shortening) mark(v any, defs map[string]any, used map[string]bool) {
 	}
 }
 
-// schema returns a shortened schema at a depth.
 func (s shortening) schema(v any, depth int) any {
 	from, ok := v.(map[string]any)
 	if !ok {
@@ -95,7 +93,6 @@ func (s shortening) schema(v any, depth int) any {
 	return out
 }
 
-// keyword returns the shortened value of a keyword.
 func (s shortening) keyword(key string, value any, depth int) any {
 	switch {
 	case slices.Contains(oneSchema, key):

@@ -296,7 +296,6 @@ func (s Server) older(ctx context.Context, err error) error {
 // olderTime limits the search for the transport of 2024-11-05.
 const olderTime = 5 * time.Second
 
-// headers returns the headers of a server's requests.
 func headers(s Server) http.Header {
 	all := http.Header{"User-Agent": {"stoa"}}
 	for name, value := range s.Headers {

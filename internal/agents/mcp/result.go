@@ -137,7 +137,6 @@ func imageText(raw json.RawMessage, out *remote.Result) string {
 	return out.Show(m)
 }
 
-// blockText returns one block of a result as text.
 func blockText(raw json.RawMessage) (text string, isText bool) {
 	var kind struct {
 		Type string `json:"type"`

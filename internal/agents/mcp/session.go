@@ -115,7 +115,6 @@ func (s *Session) Protocol() string {
 	return s.spoke
 }
 
-// call makes one call. It also returns the exchange.
 func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result, exchange, error) {
 	params := &sdk.CallToolParams{Meta: sdk.Meta{"stoa/toolCallId": call.ID}, Name: call.Tool}
 	if parent := telemetry.Parent(ctx); parent != "" {

@@ -92,7 +92,6 @@ func (r *reply) cutsOff(err error) bool {
 	return r.callsTool && (event || failed != nil && failed.Reason == outbound.TooLarge)
 }
 
-// beginning returns the beginning of a message as a message.
 func (r *reply) beginning(data []byte) []byte {
 	r.x.cut = len(data)
 	return jsonx.Close(r.credential.Beginning(data, true))

@@ -50,7 +50,6 @@ type slot struct {
 
 type slotKey struct{}
 
-// slotOf returns the slot of a request.
 func (w *wire) slotOf(ctx context.Context) *slot {
 	if s, ok := ctx.Value(slotKey{}).(*slot); ok {
 		return s

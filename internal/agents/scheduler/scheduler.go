@@ -69,7 +69,6 @@ func New(cfg Config) *Scheduler {
 	return &Scheduler{cfg: cfg, sessions: cfg.Sessions, store: cfg.Sessions.Store(), log: cfg.Logger, wakeup: make(chan struct{}, 1)}
 }
 
-// wake wakes the loop.
 func (s *Scheduler) wake() {
 	select {
 	case s.wakeup <- struct{}{}:

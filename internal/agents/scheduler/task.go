@@ -72,7 +72,6 @@ func (s *Scheduler) scheduleOf(t stoa.ScheduledTask) (*schedule.Schedule, error)
 	return schedule.New(t.Schedule, schedule.Window{From: t.StartAt, Through: t.EndAt, Anchor: t.Anchor})
 }
 
-// save writes the task.
 func (c *transition) save() error {
 	if err := c.writeSkips(true); err != nil {
 		return err
@@ -372,7 +371,6 @@ func (c *transition) session(r *stoa.TaskRun) (stoa.Session, error) {
 	return c.s.sessions.Start(c.ctx, c.tx, caller, request(t, *r))
 }
 
-// request returns the request for the session of a task's run.
 func request(t stoa.ScheduledTask, r stoa.TaskRun) session.StartRequest {
 	return session.StartRequest{
 		AgentID: t.AgentID, Message: t.Message, Mode: t.Mode, Title: t.Name,

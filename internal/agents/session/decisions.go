@@ -170,12 +170,10 @@ func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest)
 	return changed, nil
 }
 
-// waitsFor reports whether the session waits for this input.
 func (t *Transition) waitsFor(in *stoa.Input) bool {
 	return t.Row.Pending != nil && t.Row.Pending.ID == in.ID
 }
 
-// confirmation returns the decision of a visitor's request.
 func confirmation(in *stoa.Input, req AnswerRequest) ([]CallDecision, error) {
 	switch {
 	case req.Answer+req.Choice != "" || len(req.Outputs)+len(req.Decisions) > 0:

@@ -230,7 +230,6 @@ func messageData(m stoa.SessionMessage, whole bool) MessageData {
 	return d
 }
 
-// statusOf returns the status and its reason from a session.status event.
 func statusOf(e stoa.SessionEvent) (status stoa.SessionStatus, reason string) {
 	var d StatusData
 	if e.Type != EventStatus || jsonx.Unmarshal([]byte(e.Data), &d) != nil {

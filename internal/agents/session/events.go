@@ -106,7 +106,6 @@ func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err e
 	return true, nil
 }
 
-// stops reports whether the range ends at a status.
 func (w *watcher) stops(status stoa.SessionStatus, reason string) bool {
 	return status.Stopped() && !(w.req.ThroughTools && (reason == ReasonTool || reason == ReasonApproval))
 }

@@ -114,7 +114,6 @@ func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error
 	}
 }
 
-// calls returns the external calls of a step.
 func (e *exporter) calls(ctx context.Context, st stoa.Step) (list []stoa.ExternalCall, err error) {
 	if e.s.ToolCalls == 0 || len(st.Calls) == 0 {
 		return nil, nil
@@ -208,7 +207,6 @@ type exportReceipt struct {
 	CreatedAt    string    `json:"createdAt"`
 }
 
-// line writes a value as one line of JSON.
 func (e *exporter) line(v any) error {
 	b, err := jsonx.Marshal(v)
 	if err != nil {

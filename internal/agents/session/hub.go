@@ -102,7 +102,6 @@ func (t *topic) notify() {
 	t.changed = make(chan struct{})
 }
 
-// invalidate makes all watchers of a session read the rows.
 func (h *hub) invalidate(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,7 +177,6 @@ func (s *subscription) known(seq int64) {
 	}
 }
 
-// watched returns the sessions that have watchers.
 func (h *hub) watched() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

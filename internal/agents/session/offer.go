@@ -34,7 +34,6 @@ func IsVisitors(ctx context.Context, tx *store.Tx, s stoa.Session) (bool, error)
 	return tx.Setup().IsShown(ctx, s.AccountID, s.ID)
 }
 
-// hasConnections reports whether an agent has tools of connections.
 func hasConnections(tools []stoa.AgentTool) bool {
 	return slices.ContainsFunc(tools, func(t stoa.AgentTool) bool { return t.Type == stoa.ToolConnection })
 }

@@ -173,7 +173,6 @@ func stepNumbers(sessionID, stepID string) (turn, number int64) {
 	return turn, number
 }
 
-// messageOf returns the message of the user of a turn.
 func messageOf(ctx context.Context, tx *store.Tx, sessionID string, turn int64) (string, error) {
 	turns, _, err := tx.Work().Turns(ctx, sessionID, turn-1, 1, false)
 	if err != nil || len(turns) == 0 || turns[0].Number != turn {

@@ -82,7 +82,6 @@ func (t *Transition) fencedEvent(l Lease, typ string, data any) {
 	t.event(typ, data)
 }
 
-// message returns the draft as an unfinished message.
 func (d *Draft) message(sessionID string) stoa.SessionMessage {
 	return stoa.SessionMessage{
 		ID: d.MessageID, SessionID: sessionID, Turn: d.Turn, Step: d.Step,

@@ -161,7 +161,6 @@ func (s *Sessions) count(m moves) {
 	}
 }
 
-// insertTurn writes the session's newest turn.
 func (t *Transition) insertTurn() {
 	t.do(func() error { return t.tx.Work().InsertTurn(t.ctx, t.Row.Turn) })
 	t.turn = t.Row.Turn
@@ -178,7 +177,6 @@ func (t *Transition) publish() {
 	})
 }
 
-// status sets the status of session and turn.
 func (t *Transition) status(next stoa.SessionStatus, reason string) {
 	t.do(func() error {
 		if !t.Row.Status.CanBecome(next) {
@@ -226,7 +224,6 @@ func (t *Transition) newTurn(messageID string, retryOf int64) {
 	t.Row.WakeAt, t.Row.DueAt = t.tx.Now, t.tx.Now.Add(t.s.limits.QueueTime)
 }
 
-// queueTurn is newTurn for an existing session.
 func (t *Transition) queueTurn(messageID string, retryOf int64) {
 	t.newTurn(messageID, retryOf)
 	t.insertTurn()
@@ -263,7 +260,6 @@ func (t *Transition) claim(owner string) {
 	}
 }
 
-// requeue returns the session to the queue.
 func (t *Transition) requeue(reason string, after time.Duration) {
 	t.status(stoa.SessionQueued, reason)
 	t.Row.WakeAt, t.Row.DueAt = t.tx.Now.Add(after), t.Row.Turn.DeadlineAt
@@ -400,7 +396,6 @@ func (t *Transition) ask(in stoa.Input) {
 	t.wait(in, "")
 }
 
-// newInput sets the fields that all inputs have.
 func (t *Transition) newInput(in *stoa.Input) {
 	in.ID, in.SessionID, in.Turn, in.Status = stoa.NewID("inp"), t.Row.ID, t.Row.Turn.Number, stoa.InputPending
 	in.CreatedAt, in.ExpiresAt = t.tx.Now, t.tx.Now.Add(t.s.limits.InputTime)
@@ -425,7 +420,6 @@ func (t *Transition) resume() {
 	t.status(stoa.SessionQueued, reasonAnswered)
 }
 
-// answer stores the answer that the turn waits for.
 func (t *Transition) answer(value string, byDefault bool, files ...stoa.Attachment) {
 	in := t.Row.Pending
 	in.Answer, in.Status, in.AnsweredAt = value, stoa.InputAnswered, t.tx.Now
@@ -458,7 +452,6 @@ func (t *Transition) answer(value string, byDefault bool, files ...stoa.Attachme
 	t.resume()
 }
 
-// placeOf returns the index of a call in its step.
 func placeOf(steps []stoa.Step, step int64, callID string) (int, error) {
 	for _, s := range steps {
 		if s.Number != step {

@@ -511,7 +511,6 @@ func spoken(server remote.Server) string {
 	return ""
 }
 
-// inner returns the server itself.
 func inner(server remote.Server) remote.Server {
 	if r, ok := server.(renewing); ok {
 		return r.Server

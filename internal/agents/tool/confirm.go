@@ -123,7 +123,6 @@ func checkConfirmation(i int, definition string, d Decision) error {
 	return nil
 }
 
-// titleFor returns the title of a call for visitors.
 func titleFor(reviewed, own string) string {
 	return cmp.Or(strings.TrimSpace(remote.Strip(reviewed, MaxVisitorTitle)), strings.TrimSpace(remote.Strip(own, MaxVisitorTitle)))
 }

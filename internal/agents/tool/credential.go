@@ -132,7 +132,6 @@ func CheckCredentials(ctx context.Context, tx *store.Tx, accountID, externalUser
 	return nil
 }
 
-// sent returns the credential that sends a secret's value.
 func sent(s store.Secret, value string) remote.Credential {
 	switch s.Kind {
 	case store.SecretBearer:

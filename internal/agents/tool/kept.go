@@ -96,7 +96,6 @@ func (k *keeper) release(key keptFor, o opened, now time.Time) {
 	end(over)
 }
 
-// drop ends the sessions that are kept for the given keys.
 func (k *keeper) drop(which func(key keptFor, since time.Time) bool) {
 	var over []opened
 	k.mu.Lock()

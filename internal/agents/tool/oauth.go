@@ -350,7 +350,6 @@ func (t *Tools) exchange(ctx context.Context, c store.Connection, p plan, code s
 	return t.keep(ctx, c, store.Tokens{AccountID: c.AccountID, ConnectionID: c.ID, Issuer: p.Issuer, Resource: p.Resource, Version: time.Now().UnixMicro(), ExpiresAt: expiry(got)}, h, p.ID)
 }
 
-// request requests tokens.
 func (t *Tools) request(ctx context.Context, c store.Connection, h holding, form url.Values) (oauth.Tokens, error) {
 	client := h.Client
 	if h.ClientSecretID != "" {

@@ -19,7 +19,6 @@ const (
 	eventAuthorization = "connection.needs_authorization"
 )
 
-// emit emits an event of a connection.
 func (t *Tools) emit(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error {
 	if t.Emit == nil {
 		return nil

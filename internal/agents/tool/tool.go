@@ -103,7 +103,6 @@ func Origin(address string, bare bool) string {
 	return u.Scheme + "://" + host
 }
 
-// ref identifies a secret to the vault.
 func ref(s store.Secret) vault.Ref {
 	return vault.Ref{AccountID: s.AccountID, ID: s.ID, Kind: s.Kind, Origin: s.Origin, Version: s.Version}
 }
@@ -255,7 +254,6 @@ func settle(ctx context.Context, tx *store.Tx, c *store.Connection, catalog *rem
 	return nil, nil
 }
 
-// ask requests the catalog of a connection.
 func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, error) {
 	server, err := t.server(ctx, c, nil)
 	if err != nil {

@@ -92,7 +92,6 @@ type usage struct {
 	account, slowAccount, hook map[string]int
 }
 
-// usage returns the counts at now.
 func (d *Dispatcher) usage(now time.Time) *usage {
 	u := &usage{account: map[string]int{}, slowAccount: map[string]int{}, hook: map[string]int{}}
 	d.mu.Lock()

@@ -57,7 +57,6 @@ func (m *Mail) allowed(ctx context.Context, tx *store.Tx, accountID, address str
 	return tx.People().HasVerifiedEmail(ctx, accountID, address)
 }
 
-// mail makes an attempt of a delivery to an address of mail.
 func (d *Dispatcher) mail(ctx context.Context, o outcome, address string, w stoa.Webhook, of store.Delivery) outcome {
 	if d.cfg.Mail.Sender == nil {
 		o.attempt.Error = errorNoMail

@@ -316,7 +316,6 @@ func isID(member string) bool {
 	return strings.HasSuffix(member, "Id") && member != "externalUserId" && member != "auditId"
 }
 
-// value returns a member for people.
 func (n *news) value(member string) string {
 	v := n.data[member]
 	switch at, err := time.Parse(time.RFC3339, v); {

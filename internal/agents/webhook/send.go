@@ -51,7 +51,6 @@ func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []secret,
 	d.ended(of, o.ok() && o.attempt.Millis <= slowAnswer.Milliseconds())
 }
 
-// attempt makes the request.
 func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secret, of store.Delivery) (o outcome) {
 	began := d.now()
 	o.attempt = store.Attempt{Number: of.Attempts + 1, At: began}

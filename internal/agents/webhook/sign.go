@@ -29,7 +29,6 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
-// newSecret returns a random secret.
 func newSecret() string {
 	b := make([]byte, secretBytes)
 	rand.Read(b) // never fails (crypto/rand)
@@ -39,7 +38,6 @@ func newSecret() string {
 // ErrSecret is the error for a secret that does not have the form of one.
 var ErrSecret = errors.New(`a secret is "whsec_" and 24 to 64 bytes in base64`)
 
-// secretKey returns the bytes of a secret.
 func secretKey(secret string) ([]byte, error) {
 	text, ok := strings.CutPrefix(secret, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(text)

@@ -76,7 +76,6 @@ func Mask(object []byte, personal ...string) (string, error) {
 	return string(text), nil
 }
 
-// mask masks the texts of a value: all of them if it is secret.
 func mask(v any, secret bool) any {
 	switch v := v.(type) {
 	case string:

@@ -113,7 +113,6 @@ func (k *Keys) sessionInForce(s stoa.ConsoleSession, seen time.Time) bool {
 	return now.Before(s.ExpiresAt) && now.Before(seen.Add(k.SessionIdle))
 }
 
-// mayBeSession reports whether a text has the form of a session's secret.
 func mayBeSession(secret string) bool {
 	return len(secret) == base64.RawURLEncoding.EncodedLen(sessionBytes)
 }

@@ -451,7 +451,6 @@ func (c *checker) providers() {
 // maxKeys is the maximum number of keys of a provider.
 const maxKeys = 100
 
-// keys checks the keys of a provider that has several.
 func (c *checker) keys(p Provider, path string) {
 	if len(p.Keys) > maxKeys {
 		c.problem(path, "%d are too many; use up to %d", len(p.Keys), maxKeys)
@@ -486,7 +485,6 @@ func isKey(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// wireNames returns the names of the wires that is reports true for.
 func wireNames(is func(stoa.WireInfo) bool) string {
 	var names []string
 	for _, w := range stoa.Wires() {
@@ -527,7 +525,6 @@ func (c *checker) baseURL(p Provider, path string) {
 	}
 }
 
-// dialect returns the dialect in force.
 func (p Provider) dialect() string {
 	return cmp.Or(p.Dialect, stoa.WireNamed(p.Wire).Dialect)
 }

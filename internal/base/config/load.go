@@ -114,7 +114,6 @@ func (c Config) Together(first, second error) error {
 	return errors.Join(all...)
 }
 
-// flatten returns the errors joined in err.
 func flatten(err error) (all []error) {
 	if err == nil {
 		return nil

@@ -169,7 +169,6 @@ func isLocalHTTP(u *url.URL) bool {
 	return u.Scheme == "http" && isLocal(u.Hostname())
 }
 
-// isLocal reports whether a host is this machine.
 func isLocal(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()

@@ -29,7 +29,6 @@ func ParseStateKeys(text string) ([][]byte, error) {
 	return keys, nil
 }
 
-// stateKeys checks the keys that seal state.
 func (c *checker) stateKeys() {
 	keys, err := ParseStateKeys(string(c.StateKeys))
 	switch {

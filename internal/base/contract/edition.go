@@ -143,7 +143,6 @@ type value struct {
 	otherwise []byte // what takes its place
 }
 
-// value reads the next value.
 func (e *editor) value() (value, error) {
 	token, err := e.decoder.Token()
 	if err != nil {
@@ -162,7 +161,6 @@ func (e *editor) value() (value, error) {
 	return value{from: -1, to: to}, nil
 }
 
-// lastString returns the string at the end of a JSON text.
 func lastString(text []byte) []byte {
 	i := len(text) - 2
 	for ; i >= 0; i-- {
@@ -187,7 +185,6 @@ type member struct {
 	value  value
 }
 
-// object reads the rest of an object that begins at from.
 func (e *editor) object(from int) (value, error) {
 	out := value{from: from}
 	var members []member
@@ -256,7 +253,6 @@ func (e *editor) object(from int) (value, error) {
 	return out, nil
 }
 
-// array reads the rest of an array that begins at from.
 func (e *editor) array(from int) (value, error) {
 	for before := e.at(); e.decoder.More(); before = e.at() {
 		v, err := e.value()

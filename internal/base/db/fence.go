@@ -19,7 +19,6 @@ type Fence struct {
 // has ended. Nothing was written.
 var ErrFenced = errors.New("db: this process must not write any more")
 
-// isFenced reports whether a fence has failed.
 func isFenced(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == "22012" // division_by_zero: no other statement divides by a value that may be 0

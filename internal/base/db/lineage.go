@@ -115,7 +115,6 @@ func (l *Lineage) hasBegun() bool {
 	return l.begun
 }
 
-// identify returns the server of a connection.
 func identify(ctx context.Context, c *pgconn.PgConn) (found server, err error) {
 	found.System, err = ask(ctx, c, `SELECT system_identifier::text FROM pg_control_system()`)
 	if err != nil {

@@ -34,7 +34,6 @@ const (
 	lockPing      = time.Second
 )
 
-// tryLock reports whether a statement has taken its lock.
 func (d *Direct) tryLock(ctx context.Context, statement string) (got bool, err error) {
 	err = d.Query(ctx, func(scan func(...any) error) error { return scan(&got) }, statement)
 	return got, err

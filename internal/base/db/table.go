@@ -168,7 +168,6 @@ func (d *DB) Rows(ctx context.Context, t Table) iter.Seq2[[]any, error] {
 	}
 }
 
-// scan reads a row and checks its values.
 func (t Table) scan(rows *sql.Rows) ([]any, error) {
 	row := make([]any, len(t.Columns))
 	dest := make([]any, len(t.Columns))

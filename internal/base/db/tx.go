@@ -253,7 +253,6 @@ func (t *Tx) fail(err error) error {
 	return err
 }
 
-// recovered calls fn and returns a panic as an error.
 func recovered(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

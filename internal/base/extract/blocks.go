@@ -180,7 +180,6 @@ func (g *grid) shape(c sheetCell) shape {
 	return shapeValue
 }
 
-// shapes returns the first n rows.
 func (g *grid) shapes(n int) []rowShape {
 	list := make([]rowShape, min(n, len(g.rows)))
 	for i, r := range g.rows[:len(list)] {

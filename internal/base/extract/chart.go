@@ -90,7 +90,6 @@ func (a *archive) chart(part string) (c chart) {
 	return c
 }
 
-// add adds a text of a series.
 func (s *series) add(within func(string) bool, point int, text string) {
 	var to map[int]string
 	switch {

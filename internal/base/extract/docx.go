@@ -358,7 +358,6 @@ func (w *walker) end(name string) {
 	}
 }
 
-// paragraph writes a finished paragraph.
 func (w *walker) paragraph(p *para) {
 	text := strings.TrimSpace(p.text.String())
 	number := ""

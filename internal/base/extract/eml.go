@@ -119,7 +119,6 @@ type attachment struct {
 
 var errParts = errors.New("the message has too many parts")
 
-// part adds one part of a message.
 func (g *message) part(header func(string) string, body io.Reader, depth int) error {
 	if g.parts++; g.parts > maxParts || depth > maxNested {
 		return errParts

@@ -13,7 +13,6 @@ type flow struct {
 	full   bool // something was left out
 }
 
-// write appends a text.
 func (f *flow) write(s string) {
 	if f.full {
 		return
@@ -29,7 +28,6 @@ func (f *flow) write(s string) {
 	f.b.WriteString(s)
 }
 
-// line appends a line.
 func (f *flow) line(s string) { f.write(s + "\n") }
 
 // place begins a page, slide or sheet at the next line.

@@ -360,7 +360,6 @@ func mend(list []glyph, tex bool) string {
 	return b.String()
 }
 
-// lastOf returns the last glyph of a line that is on the page.
 func lastOf(line []glyph) glyph {
 	for _, g := range slices.Backward(line) {
 		if !g.added {

@@ -244,7 +244,6 @@ func cutText(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// grid reads a sheet.
 func (w *workbook) grid(s sheet, left *int) (*grid, error) {
 	g := &grid{from1904: w.from1904}
 	unstored := w.unstored

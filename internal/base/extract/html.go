@@ -226,7 +226,6 @@ func (p *page) findLayout(n *html.Node) (most int) {
 	return most
 }
 
-// findRows is findLayout of a table.
 func (p *page) findRows(table *html.Node) (most int) {
 	var rows []*html.Node
 	for c := table.FirstChild; c != nil; c = c.NextSibling {
@@ -274,7 +273,6 @@ func (p *page) findRows(table *html.Node) (most int) {
 	return most
 }
 
-// cellsOf yields the cells of a row.
 func cellsOf(row *html.Node) iter.Seq[*html.Node] {
 	return func(yield func(*html.Node) bool) {
 		for c := row.FirstChild; c != nil; c = c.NextSibling {
@@ -428,14 +426,12 @@ func (p *page) write(s string) {
 	p.space = false
 }
 
-// end ends the line.
 func (p *page) end() {
 	p.b.WriteByte('\n')
 	p.empty++
 	p.space = false
 }
 
-// lines makes the text end with at least n line ends.
 func (p *page) lines(n int) {
 	for p.b.Len() > p.item && p.empty < n { // the text of an item follows its mark
 		p.end()
@@ -443,7 +439,6 @@ func (p *page) lines(n int) {
 	p.space = false
 }
 
-// content returns the text nodes of an element.
 func content(n *html.Node) string {
 	var b strings.Builder
 	for c := n.FirstChild; c != nil; c = c.NextSibling {

@@ -406,7 +406,6 @@ func (s *formatSection) number(v float64) (shown string, digits bool) {
 	return b.String(), true
 }
 
-// digits writes tokens with the digits of a number.
 func (s *formatSection) digits(b *strings.Builder, tokens []formatToken, d decimal, thousands bool) {
 	point, before, places := len(tokens), 0, 0
 	firstZero, lastZero := len(tokens), -1 // between them and the point a # is a 0
@@ -490,7 +489,6 @@ func (s *formatSection) digits(b *strings.Builder, tokens []formatToken, d decim
 	}
 }
 
-// scientific returns a number with an exponent.
 func (s *formatSection) scientific(d decimal, point, exponent int) string {
 	whole, places := 0, 0
 	for i, t := range s.tokens[:exponent] {

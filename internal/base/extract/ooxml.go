@@ -90,7 +90,6 @@ func (a *archive) mainPart() string {
 // A relation connects a part to another one.
 type relation struct{ id, kind, target string }
 
-// relations returns the relations of a part to other parts of the archive.
 func (a *archive) relations(part string) (list []relation) {
 	dir, base := path.Split(part)
 	r, err := a.open(dir + "_rels/" + base + ".rels")
@@ -126,7 +125,6 @@ func elements(part io.Reader, name string) iter.Seq[xml.StartElement] {
 	}
 }
 
-// related returns the first part of a kind that a part is related to.
 func (a *archive) related(part, kind string) string {
 	for _, r := range a.relations(part) {
 		if strings.HasSuffix(r.kind, "/"+kind) {

@@ -323,7 +323,6 @@ func readingOrder(line []glyph, rtl, spaces, table bool) string {
 	return textOf(out)
 }
 
-// spaced returns a line with a space at each gap.
 func spaced(line []glyph) (out []glyph) {
 	height := tallest(line)
 	right := math.Inf(-1)

@@ -38,7 +38,6 @@ func (a *archive) readPPTX(main string) Result {
 	return a.outcome(&f, int64(len(slides)), !any, failed, "PPTX file")
 }
 
-// slides returns the parts of the slides in their order.
 func (a *archive) slides(main string) (parts []string) {
 	target := map[string]string{}
 	for _, r := range a.relations(main) {

@@ -68,7 +68,6 @@ func (d *database) close() {
 
 func quoted(name string) string { return `"` + name + `"` }
 
-// load creates a table and writes its rows.
 func (d *database) load(ctx context.Context, t Table, columns []tableColumn, rows []gridRow) error {
 	var b strings.Builder
 	b.WriteString("CREATE TABLE " + quoted(t.Name) + " (row_ INTEGER PRIMARY KEY")
@@ -299,7 +298,6 @@ func (d *database) run(ctx context.Context, task tableTask, columns []sqlite.Col
 	return nil
 }
 
-// explain returns an error of a query for the model.
 func (d *database) explain(err error, limit time.Duration) string {
 	var e *sqlite.Error
 	code := 0

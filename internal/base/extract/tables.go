@@ -388,7 +388,6 @@ func (l *loader) tables(ctx context.Context, t Table, g *grid) error {
 	return nil
 }
 
-// table adds a table to the database or to the list.
 func (l *loader) table(ctx context.Context, t Table, g *grid) error {
 	columns := g.columns()
 	rows := g.data()

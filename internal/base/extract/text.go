@@ -145,7 +145,6 @@ func inWords(data []byte) (n int) {
 	return n
 }
 
-// decodeAs decodes a text.
 func decodeAs(label string, data []byte) (string, string, Result) {
 	e, err := htmlindex.Get(label)
 	if err != nil {

@@ -286,7 +286,6 @@ func (c *Cursor) peek() byte {
 	return c.buf[c.pos]
 }
 
-// stringValue returns the raw current value if it is a string.
 func (c *Cursor) stringValue() (raw []byte, escaped, ok bool) {
 	if c.Kind() != '"' {
 		c.Skip()

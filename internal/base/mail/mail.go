@@ -93,7 +93,6 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// client returns a client for one connection.
 func (s *Sender) client() (*gomail.Client, error) {
 	o := []gomail.Option{
 		gomail.WithPort(s.smtp.PortOrDefault()), gomail.WithTimeout(stepTime), gomail.WithoutNoop(), gomail.WithHELO(s.smtp.HeloName()),
@@ -306,5 +305,4 @@ func Line(text string, limit int) string {
 	return string(runes) + "…"
 }
 
-// header returns a text that stays in its header.
 func header(text string) string { return Line(text, maxSubject) }

@@ -73,7 +73,6 @@ func (f *Fetcher) Fetch(ctx context.Context, account, address string, limit int)
 	return nil, failed()
 }
 
-// get sends one request.
 func get(ctx context.Context, client *outbound.Client, address string) (*outbound.Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

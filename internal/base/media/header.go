@@ -104,5 +104,4 @@ func webpSize(data []byte) (size, bool) {
 	return size{}, false
 }
 
-// three reads an integer of three bytes.
 func three(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }

@@ -181,7 +181,6 @@ func pdfName(name string) string {
 	return name
 }
 
-// plain returns a text file as a text.
 func plain(name string, data []byte) (stoa.Part, error) {
 	if !isText(data) {
 		return stoa.Part{}, invalid("The file is not UTF-8 text.")
@@ -213,7 +212,6 @@ func errParameters() error {
 	return invalid("The data URL has parameters that are not supported.")
 }
 
-// splitAll is split with the parameters of the type.
 func splitAll(dataURL string) (kind, parameters, encoded string, err error) {
 	if len(dataURL) < 5 || !strings.EqualFold(dataURL[:5], "data:") {
 		return "", "", "", invalid("The content must be a data URL, such as data:image/png;base64,…")

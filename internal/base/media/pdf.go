@@ -117,7 +117,6 @@ type pageCount struct {
 	nodes   int // nodes that were read
 }
 
-// add counts the pages in a text.
 func (p *pageCount) add(text []byte) {
 	for at := 0; p.objects < maxPages; {
 		next := bytes.Index(text[at:], typeName)

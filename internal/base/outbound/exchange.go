@@ -103,7 +103,6 @@ type exchange struct {
 	sent atomic.Bool
 }
 
-// fail returns the error of an exchange.
 func (x *exchange) fail(err error) *Error {
 	e := &Error{Reason: Broken, Sent: x.sent.Load(), cause: err}
 	if known, ok := errors.AsType[*Error](err); ok {

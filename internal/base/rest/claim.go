@@ -127,7 +127,6 @@ type storedHead struct {
 	Sealed bool              `json:"sealed"`
 }
 
-// record prepares a reply for the store.
 func (k *claimKey) record(out rendered, secret bool) (store.Reply, error) {
 	head := storedHead{Header: map[string]string{}, Sealed: secret}
 	for name, v := range map[string]string{"Location": out.location, "ETag": out.etag, "Retry-After": out.retryAfter} {
@@ -162,7 +161,6 @@ func (k *claimKey) box() (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// replay sends a stored reply again.
 func (k *claimKey) replay(w http.ResponseWriter, stored store.Reply) error {
 	var head storedHead
 	if err := jsonx.Unmarshal([]byte(stored.Headers), &head); err != nil {

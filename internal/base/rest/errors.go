@@ -109,7 +109,6 @@ func retryable(e *stoa.Error, info contract.CodeInfo) bool {
 	return info.Retryable || info.MayCarryRetryAfter() && e.RetryAfter > 0
 }
 
-// prepareError sets the headers of an error.
 func prepareError(h http.Header, e *stoa.Error, info contract.CodeInfo) {
 	after := e.RetryAfter
 	if after <= 0 {

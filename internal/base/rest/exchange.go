@@ -372,7 +372,6 @@ func similarPath(asked string, patterns []string) string {
 	return best
 }
 
-// authenticate identifies the caller and checks its scopes for the route.
 func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) {
 	c, err := b.Verify(r)
 	switch {

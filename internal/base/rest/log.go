@@ -65,7 +65,6 @@ var attrLists = sync.Pool{New: func() any {
 	return &list
 }}
 
-// line writes the request's log line.
 func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string, bytes int64) {
 	level := slog.LevelInfo
 	if (f.Status >= 500 || f.Code != "" && f.Status < 400) && !f.ofToolServer() || f.stack != nil {

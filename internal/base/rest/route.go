@@ -255,7 +255,6 @@ func render[R any](reply Reply[R]) (rendered, error) {
 	return out, nil
 }
 
-// send writes the rendered reply.
 func (out rendered) send(w http.ResponseWriter) {
 	h := w.Header()
 	for _, m := range [...]struct{ name, value string }{{"Location", out.location}, {"ETag", out.etag}, {"Retry-After", out.retryAfter}} {
@@ -346,7 +345,6 @@ func (m customMethods) have(pattern, path string) bool {
 	return m[pattern] == nil || m[pattern][method] != nil
 }
 
-// cutLast cuts a text at its last colon.
 func cutLast(s string) (before, after string, found bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 {

@@ -38,7 +38,6 @@ func fields() [5]field {
 	}
 }
 
-// word returns the expression that a word stands for.
 func word(text string) (expression string, found bool) {
 	switch text {
 	case "@hourly":
@@ -187,7 +186,6 @@ func number(text string) (int, error) {
 	return int(n), err
 }
 
-// matchesDay reports whether a day matches.
 func (c cron) matchesDay(d civil) bool {
 	if c.month&(1<<d.month) == 0 {
 		return false

@@ -18,7 +18,6 @@ type clock struct {
 // far from a transition occurs exactly once.
 const margin = 26 * 60 * 60
 
-// wall returns the wall time of an instant.
 func (c *clock) wall(at time.Time) int64 {
 	_, offset := at.In(c.zone).Zone()
 	return at.Unix() + int64(offset)

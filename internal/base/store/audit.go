@@ -112,7 +112,6 @@ func (tx People) announceAudit(ctx context.Context, e audit.Entry) error {
 
 const auditColumns = `account_id, seq, at, actor, action, object, request_id, address, before, after, prev, hash`
 
-// scanAudit reads a row of auditColumns.
 func scanAudit(rows *sql.Rows) (e audit.Entry, err error) {
 	var at int64
 	err = rows.Scan(&e.AccountID, &e.Seq, &at, &e.Actor, &e.Action, &e.Object, &e.RequestID, &e.Address, &e.Before, &e.After, &e.Prev, &e.Hash)

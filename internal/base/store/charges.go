@@ -101,7 +101,6 @@ func (tx Books) insertReceipts(ctx context.Context, receipts []Receipt, args []a
 	return nil
 }
 
-// insertAdjustments writes the adjustments of those charges that are new.
 func (tx Books) insertAdjustments(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
 	for i := range receipts {
 		c := &receipts[i].Charge
@@ -177,7 +176,6 @@ func (tx Books) SumReceipts(ctx context.Context, accountID string, f ReceiptFilt
 	return r, err
 }
 
-// receiptsOf returns the list of the charges that match a filter.
 func receiptsOf(accountID string, f ReceiptFilter) filtered {
 	q := filtered{from: `FROM charges WHERE account_id = $1`, args: []any{accountID}}
 	add := func(cond string, value any) {

@@ -132,7 +132,6 @@ func (tx Setup) DeleteConnection(ctx context.Context, accountID, id string) erro
 	return err
 }
 
-// deleteConnectionsOf removes the connections of a space.
 func (tx Setup) deleteConnectionsOf(ctx context.Context, accountID, spaceID string) error {
 	for _, table := range []string{"connection_tools", "connection_sources"} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE account_id = $1

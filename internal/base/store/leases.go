@@ -69,7 +69,6 @@ func (tx Books) lease(ctx context.Context, accountID, nodeID string) (Lease, err
 	return l, err
 }
 
-// closeOthers closes the leases of the account that other nodes have.
 func (tx Books) closeOthers(ctx context.Context, accountID, nodeID string) error {
 	var left stoa.Credits
 	found, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(amount - spent), 0) AS BIGINT) FROM leases WHERE account_id = $1 AND is_open = 1 AND node_id <> $2 HAVING COUNT(*) > 0`,

@@ -26,7 +26,6 @@ type Cursor struct {
 	ID string
 }
 
-// cursor returns the position of a row of the page.
 func (p Page) cursor(at time.Time, name, id string) Cursor {
 	if p.ByName {
 		return Cursor{ID: name + "\x00" + id}

@@ -37,7 +37,6 @@ const (
 // refusedShare is the divisor of the maximum of rows for that of refused ones.
 const refusedShare = 10
 
-// marked are the flags of a request with their marks.
 func marked(r *stoa.Request) [6]struct {
 	flag *bool
 	mark int64
@@ -91,7 +90,6 @@ func appendRequest(args []any, r *stoa.Request, at int64) []any {
 	return args
 }
 
-// scanRequest reads a row of requestColumns.
 func scanRequest(rows *sql.Rows) (RequestRow, error) {
 	var r RequestRow
 	var created, marks, first, duration, started int64
@@ -187,7 +185,6 @@ func (tx Operations) boundRequests(ctx context.Context, accountID string, added,
 	return err
 }
 
-// trimRequests removes an account's n oldest rows.
 func (tx Operations) trimRequests(ctx context.Context, accountID string, n int64) (int64, error) {
 	return tx.removeRequests(ctx, accountID, `account_id = $1 ORDER BY created_at, id LIMIT $2`, accountID, n)
 }
@@ -237,7 +234,6 @@ func (tx Operations) Requests(ctx context.Context, accountID string, f RequestFi
 		`SELECT `+requestColumns+` FROM (`, `) r`)
 }
 
-// requestsOf returns the list of the rows that match a filter.
 func requestsOf(accountID string, f RequestFilter) filtered {
 	q := filtered{from: `FROM requests WHERE created_at >= $1`, args: []any{db.Micros(f.From)}}
 	add := func(cond string, value any) {

@@ -23,7 +23,6 @@ func list[T any](ctx context.Context, tx *Tx, scan func(*sql.Rows) (T, error), q
 	return all, err
 }
 
-// first returns the first row of a query and whether there is one.
 func first[T any](ctx context.Context, tx *Tx, scan func(*sql.Rows) (T, error), query string, args ...any) (v T, found bool, err error) {
 	all, err := list(ctx, tx, scan, query, args...)
 	if err != nil || len(all) == 0 {
@@ -113,7 +112,6 @@ func readOptional[T any](text string, into *T) error {
 	return jsonx.Unmarshal([]byte(text), into)
 }
 
-// scanText reads a row of one text.
 func scanText(rows *sql.Rows) (s string, err error) {
 	err = rows.Scan(&s)
 	return s, err

@@ -97,7 +97,6 @@ func (t *table[T]) search(ctx context.Context, tx *Tx, p Page, f filtered) ([]T,
 	return filteredPage(ctx, tx, p, f, t.scan, func(row T) Cursor { return t.cursor(p, row) }, `SELECT `+t.columns+` FROM (`, `) x`)
 }
 
-// cursor returns the position of a row of a page.
 func (t *table[T]) cursor(p Page, row T) Cursor {
 	var at time.Time
 	var name, id string

@@ -138,7 +138,6 @@ func (tx Work) Session(ctx context.Context, accountID, agentID, id string) (Sess
 	return r, err
 }
 
-// fillCalls reads the calls that a session waits for.
 func (tx Work) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 	if in := s.Pending; in != nil && in.OfTools() {
 		in.Calls, err = tx.inputCalls(ctx, *in)

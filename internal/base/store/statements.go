@@ -255,7 +255,6 @@ func (tx Books) checkStatements(ctx context.Context, accountID string) (all []Di
 	return all, nil
 }
 
-// sumsByMonth returns the sums of the amounts of a table by month.
 func (tx Books) sumsByMonth(ctx context.Context, table, accountID string) (map[stoa.Month]stoa.Credits, error) {
 	sums := map[stoa.Month]stoa.Credits{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {

@@ -242,7 +242,6 @@ func (t *table[T]) page(ctx context.Context, tx *Tx, p Page, cond string, args .
 	return page(ctx, tx, p, t.scan, `SELECT `+t.columns+` FROM `+t.name+` WHERE `+cond, args...)
 }
 
-// scan reads a row of t.columns.
 func (t *table[T]) scan(rows *sql.Rows) (row T, err error) {
 	err = rows.Scan(t.dest(&row)...)
 	return row, err
@@ -268,7 +267,6 @@ func (t *table[T]) dest(row *T) []any {
 	return dest
 }
 
-// value returns a field as it is stored.
 func (f *rowField) value(v reflect.Value) (any, error) {
 	switch f.form {
 	case "string":

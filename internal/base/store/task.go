@@ -16,7 +16,6 @@ var (
 
 const taskFrom = ` FROM tasks t LEFT JOIN task_runs r ON r.id = t.last_run_id `
 
-// scanTask reads taskColumns.
 func scanTask(rows *sql.Rows) (t stoa.ScheduledTask, err error) {
 	var r stoa.TaskRun
 	err = rows.Scan(append(tasks.dest(&t), taskRuns.dest(&r)...)...)

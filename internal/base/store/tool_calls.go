@@ -79,7 +79,6 @@ func (tx Work) StepCalls(ctx context.Context, sessionID string, turn, step int64
 	return tx.calls(ctx, `session_id = $1 AND turn = $2 AND step = $3 ORDER BY place`, sessionID, turn, step)
 }
 
-// inputCalls returns the calls of an input by their places.
 func (tx Work) inputCalls(ctx context.Context, in stoa.Input) ([]stoa.ExternalCall, error) {
 	return tx.calls(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND (input_id = $4 OR approval_input_id = $4 OR confirm_input_id = $4) ORDER BY place`, in.SessionID, in.Turn, in.Step, in.ID)
 }

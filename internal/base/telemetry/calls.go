@@ -159,7 +159,6 @@ func (a *accountMeters) bind(id string) *accountMeter {
 	return &accountMeter{a.calls.WithLabelValues(id), a.charged.WithLabelValues(id)}
 }
 
-// call counts a call of its account.
 func (a *accountMeters) call(c *Call) {
 	if a == nil {
 		return

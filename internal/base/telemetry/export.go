@@ -129,7 +129,6 @@ type receipt struct {
 	err      error
 }
 
-// post sends one request.
 func (e *exporter) post(ctx context.Context, body []byte) receipt {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
 	if err != nil {

@@ -160,7 +160,6 @@ func (s *Drive) storeUpload(ctx context.Context, up stoa.Upload, content *drive.
 	return up, "", err
 }
 
-// recordUpload records an upload of the account.
 func recordUpload(ctx context.Context, tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
 	return tx.Work().InsertUpload(ctx, up, store.VisitorQuota{})
 }

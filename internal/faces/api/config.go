@@ -78,7 +78,6 @@ func contractRates(p *stoa.Tariff) nullable.Nullable[contract.ConfigPrice] {
 	})
 }
 
-// draftReply returns the reply with a draft.
 func draftReply(d store.ConfigDraft, err error) (rest.Reply[contract.ConfigDraft], error) {
 	if err != nil {
 		return rest.Reply[contract.ConfigDraft]{}, err
@@ -181,7 +180,6 @@ func (v byVersion) number() int64 {
 	return -1
 }
 
-// beforeRestore checks the version that is to be restored.
 func (s *Providers) beforeRestore(ctx context.Context, in rest.Request[restoreParams, contract.ApplyConfig]) (managed.Report, error) {
 	return s.Managed.CheckVersion(ctx, in.Params.number())
 }
@@ -190,7 +188,6 @@ func (s *Providers) restoreConfig(ctx context.Context, tx *store.Tx, in rest.Req
 	return s.addVersion(ctx, tx, in.Caller, r, in.Body.Note)
 }
 
-// addVersion applies a report.
 func (s *Providers) addVersion(ctx context.Context, tx *store.Tx, c stoa.Caller, r managed.Report, note nullable.Nullable[string]) (rest.Reply[contract.ConfigVersion], error) {
 	if err := r.Applicable(); err != nil {
 		return rest.Reply[contract.ConfigVersion]{}, err

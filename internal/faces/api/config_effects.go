@@ -85,7 +85,6 @@ func (s *Providers) effects(ctx context.Context, accountID string, r managed.Rep
 	return out, err
 }
 
-// serves reports whether a catalog has a provider for a name.
 func serves(cat *catalog.Catalog, name string) bool {
 	if name == catalog.Auto {
 		return cat.DefaultModel(stoa.Plan{}) != ""

@@ -103,7 +103,6 @@ func operationsText(operations []contract.ConnectionOperation) (string, error) {
 	return string(text), nil
 }
 
-// keepSource stores the source of the tools of a new connection.
 func keepSource(ctx context.Context, tx *store.Tx, c store.Connection, source string) (store.Connection, error) {
 	if c.Kind != store.KindHTTP {
 		return c, tx.Setup().SetConnectionSource(ctx, c.AccountID, c.ID, source)
@@ -119,7 +118,6 @@ type shownConnection struct {
 	revision int64
 }
 
-// showConnection returns a connection with its operations.
 func showConnection(ctx context.Context, tx *store.Tx, accountID, id string) (out shownConnection, err error) {
 	c, err := tx.Setup().Connection(ctx, accountID, id)
 	if err != nil {

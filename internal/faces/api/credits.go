@@ -70,7 +70,6 @@ func (n *names) addOfReceipt(r store.Receipt) {
 	n.add(store.NamedAgents, r.AgentID)
 }
 
-// receipt returns a receipt with names.
 func (n *names) receipt(r store.Receipt) contract.Receipt {
 	out := contractReceipt(r)
 	out.KeyName, out.AgentName = n.of(store.NamedKeys, r.KeyID), n.of(store.NamedAgents, r.AgentID)

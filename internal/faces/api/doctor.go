@@ -232,7 +232,6 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// machine returns the checks of the machine.
 func (s *Doctor) machine() Machine {
 	if s.Machine == nil {
 		return Machine{}

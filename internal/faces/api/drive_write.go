@@ -78,7 +78,6 @@ func (s *Drive) putDriveFileContent(w http.ResponseWriter, in *rest.Request[putD
 	})
 }
 
-// putFile writes a file.
 func (s *Drive) putFile(w http.ResponseWriter, r *http.Request, who drive.Owner, op drive.Op) error {
 	result, err := s.Drives.Apply(r.Context(), who, drive.Claim{}, []drive.Op{op})
 	if err != nil {
@@ -205,7 +204,6 @@ func replayed(w http.ResponseWriter, log *rest.Fields, result drive.Result) {
 	}
 }
 
-// writtenFile answers a write of one file.
 func writtenFile(w http.ResponseWriter, who drive.Owner, c drive.Change) error {
 	f := extend[contract.WrittenDriveFile](contractFile(who, *c.File))
 	f.Outcome = string(c.Outcome)

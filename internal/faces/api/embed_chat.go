@@ -68,7 +68,6 @@ func (s *Embeds) contractChat(c embed.Chat) contract.EmbedChat {
 	return out
 }
 
-// visitorInput returns the pending input in the form for visitors.
 func visitorInput(c embed.Chat) nullable.Nullable[contract.PendingInput] {
 	in, err := contractInput(c.Pending).Get()
 	if err != nil {

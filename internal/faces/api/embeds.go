@@ -12,7 +12,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// prepareEmbed checks the request of an owner.
 func (s *Embeds) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contract.CreateEmbed]) (stoa.Embed, error) {
 	b := in.Body
 	return s.embeds.Prepare(in.Caller, kind, in.Params.ID, embed.Request{

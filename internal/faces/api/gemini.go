@@ -54,7 +54,6 @@ type totalTokens struct {
 	TotalTokens int64 `json:"totalTokens"`
 }
 
-// wantsGemini reports whether a request is for the list of models of Gemini's API.
 func (s *Calls) wantsGemini(r *http.Request) bool {
 	return s.Extensions.Gemini && (r.Header.Get("X-Goog-Api-Key") != "" || !rest.Under(r.URL.Path, rest.Prefix))
 }

@@ -45,7 +45,6 @@ func (s *People) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accou
 	return s.makeInvitation(ctx, tx, by, stoa.Invitation{AccountID: accountID, Role: b.Role, OperatorRole: operatorRole, Name: orZero(b.Name), Email: orZero(b.Email)})
 }
 
-// makeInvitation creates an invitation and replies with its link.
 func (s *People) makeInvitation(ctx context.Context, tx *store.Tx, by stoa.Caller, i stoa.Invitation) (rest.Reply[contract.InvitationWithLink], error) {
 	if i.Email != "" && !stoa.IsEmail(i.Email) {
 		return rest.Reply[contract.InvitationWithLink]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is not an email address. Send one such as ada@example.com, without a name.").At("email")

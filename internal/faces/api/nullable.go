@@ -18,7 +18,6 @@ func nullIfZero[T comparable](v T) nullable.Nullable[T] {
 	return nullable.NewNullableWithValue(v)
 }
 
-// nullIfNever returns null for the zero time.
 func nullIfNever(t time.Time) nullable.Nullable[contract.Time] {
 	if t.IsZero() {
 		return nullable.NewNullNullable[contract.Time]()

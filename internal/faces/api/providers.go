@@ -44,7 +44,6 @@ func (s *Providers) listProviders(context.Context, rest.Request[rest.None, rest.
 	return rest.Reply[contract.ProviderList]{Body: out}, nil
 }
 
-// contractProvider sums the counts of the provider's models.
 func contractProvider(p upstream.ProviderStats, models []string) contract.Provider {
 	c := contract.Provider{
 		Name: p.Name, Wire: p.Wire, Disabled: p.Disabled, Models: append([]string{}, models...), InFlight: p.InFlight, MaxInFlight: p.MaxInFlight, Refused: int64(p.Refused),

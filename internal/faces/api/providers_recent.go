@@ -136,7 +136,6 @@ func (r *recentCalls) sums() contract.RecentCalls {
 	return contract.RecentCalls{Calls: r.calls, Errors: r.errors, P50Milliseconds: quantile(50), P95Milliseconds: quantile(95)}
 }
 
-// meaning returns the documented meaning of a code.
 func meaning(code stoa.Code) string {
 	for _, c := range contract.Codes() {
 		if c.Code == code {

@@ -201,7 +201,6 @@ func (n *names) addOfRequest(r store.RequestRow) {
 	}
 }
 
-// request returns a row of the request log with names.
 func (n *names) request(r store.RequestRow) contract.Request {
 	out := contractRequest(r)
 	out.KeyName, out.AccountName = n.of(store.NamedKeys, r.KeyID), n.of(store.NamedAccounts, r.AccountID)

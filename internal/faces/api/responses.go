@@ -85,7 +85,6 @@ type inputTokens struct {
 	InputTokens int64  `json:"input_tokens"`
 }
 
-// parseCall reads and parses the body.
 func (s *Calls) parseCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, body []byte, err error) {
 	if body, err = s.ReadBody(w, in.HTTP); err != nil {
 		return nil, nil, err

@@ -120,7 +120,6 @@ func (s *Status) publishedLimits() contract.Limits {
 // link returns a path as an absolute address if the service has a public URL.
 func (s *core) link(path string) string { return strings.TrimSuffix(s.PublicURL, "/") + path }
 
-// contract returns the edition of the contract with the enabled extensions.
 func (s *Status) contract() *contract.Edition { return contract.For(s.Extensions.Names()...) }
 
 type getOpenAPIParams struct {

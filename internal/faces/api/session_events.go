@@ -222,7 +222,6 @@ func (e *sessionStream) mayGoOn() bool {
 	return !e.s.IsDraining() && e.mayWatch()
 }
 
-// beat sends a comment.
 func (e *sessionStream) beat() error {
 	e.buf = sse.AppendComment(e.buf, "keepalive")
 	return e.send()

@@ -18,7 +18,6 @@ import (
 // pollAfter is the Retry-After of a queued session, in seconds.
 const pollAfter = 1
 
-// startRequest parses the body of a new session.
 func (s *Sessions) startRequest(in rest.Request[byID, contract.CreateSession]) (session.StartRequest, error) {
 	b := in.Body
 	req := session.StartRequest{

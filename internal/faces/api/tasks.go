@@ -148,7 +148,6 @@ func (s *Sessions) listSpaceScheduledTasks(ctx context.Context, in rest.Request[
 	}, s.contractTask)
 }
 
-// task returns a task of an existing agent.
 func task(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
 	if _, err := tx.Setup().Agent(ctx, accountID, agentID); err != nil {
 		return stoa.ScheduledTask{}, err

@@ -31,7 +31,6 @@ const (
 	reservedSeparator = "__" // between the name of a server and that of its tool
 )
 
-// agentTools parses and checks the tools of an agent.
 func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 	if len(list) > tool.MaxOffered {
 		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; the maximum is %d.", len(list), tool.MaxOffered).At("tools")
@@ -96,7 +95,6 @@ func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 	return tools, nil
 }
 
-// clientMembers checks that a client tool has the members of its type.
 func clientMembers(t contract.SetAgentTool, at string) error {
 	switch {
 	case t.Name == "":
@@ -157,7 +155,6 @@ func onlyMembers(t contract.SetAgentTool, at string, of ...string) error {
 	return nil
 }
 
-// connectionTools parses the tools of a connection that an agent can call.
 func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
 	switch {
 	case t.ConnectionID == "":

@@ -120,7 +120,6 @@ func usageSums(u store.UsageRow) contract.UsageSums {
 // namedGroups are the dimensions of usage whose values are ids of objects with names.
 var namedGroups = map[string]string{"key": store.NamedKeys, "agent": store.NamedAgents, "space": store.NamedSpaces, "member": store.NamedMembers}
 
-// setGroup sets the grouping members of a row.
 func setGroup(row *contract.UsageRow, n *names, word, value string) {
 	name := n.of(namedGroups[word], value)
 	orNull := func() nullable.Nullable[string] { return nullIfZero(value) }

@@ -50,7 +50,6 @@ func (s *Webhooks) checkHook(ctx context.Context, accountID string, address null
 	return nil
 }
 
-// beforeWebhook checks the address of a new webhook.
 func (s *Webhooks) beforeWebhook(ctx context.Context, in rest.Request[rest.None, contract.CreateWebhook]) (rest.None, error) {
 	return rest.None{}, s.checkHook(ctx, in.Caller.Account.ID, in.Body.URL)
 }

@@ -72,7 +72,6 @@ func (s *Service) ownersExist(ctx context.Context, owners []drive.Owner) ([]bool
 	return there, err
 }
 
-// quota returns the limits that the store enforces.
 func quota(l config.Limits) store.Quota {
 	return store.Quota{
 		Keys: l.KeysPerAccount, EndedKeys: l.EndedKeysPerAccount, Spaces: l.SpacesPerAccount, Agents: l.AgentsPerAccount, AgentVersions: l.AgentVersions,

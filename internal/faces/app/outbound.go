@@ -71,7 +71,6 @@ func newSales(p Parts, s *Service) (*payment.Sales, error) {
 	}, nil
 }
 
-// stripeClient returns the client of requests to Stripe.
 func stripeClient(p Parts) (*outbound.Client, error) {
 	u, err := url.Parse(p.Config.Payments.Stripe.BaseURL())
 	if err != nil {

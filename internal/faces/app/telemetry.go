@@ -19,7 +19,6 @@ import (
 	"stoa/internal/faces/api"
 )
 
-// newMetrics returns the metrics of a service.
 func newMetrics(cfg config.Config, version, commit string) *telemetry.Metrics {
 	var codes []stoa.Code
 	for _, c := range contract.Codes() {
@@ -171,7 +170,6 @@ func (s *Service) ended(m *telemetry.Metrics) func(*stoa.Request) {
 	}
 }
 
-// watch makes the metrics read the parts of the service.
 func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer, linesDropped func() uint64) {
 	counted := func(count func(*listen.Listener) int) func() int64 {
 		return func() int64 {

@@ -188,7 +188,6 @@ func agentFields() []field {
 	)
 }
 
-// toolFlags adds the flags for the tools of an agent.
 func (e *env) toolFlags(c *cobra.Command) setter {
 	own := c.Flags().String("tools", "", "the tools of your programs and of connections, as a `JSON` list; @FILE reads a file, [] removes all")
 	connections := c.Flags().StringArray("connection", nil, "the tools of a connection that it can call, as `name=tool,tool`; repeatable. Together with --tools this is the whole list")

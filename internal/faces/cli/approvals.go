@@ -30,7 +30,6 @@ const (
 	approvalPause = 2 * time.Second // polling interval while there are any
 )
 
-// toolsApprovals lists the calls that wait for an approval.
 func (e *env) toolsApprovals() *cobra.Command {
 	c := &cobra.Command{
 		Use: "approvals", Short: "List the calls that wait for an approval", Args: noArgs,
@@ -48,7 +47,6 @@ func (e *env) toolsApprovals() *cobra.Command {
 	})
 }
 
-// unapproved returns the calls that wait for an approval.
 func unapproved(calls iter.Seq2[jsonx.Value, error]) iter.Seq2[jsonx.Value, error] {
 	return func(yield func(jsonx.Value, error) bool) {
 		for raw, err := range calls {
@@ -105,7 +103,6 @@ func (e *env) watchApprovals(ctx context.Context, call *client.Client, o *output
 	return context.Cause(ctx)
 }
 
-// printApproval prints a call that waits for an approval.
 func (e *env) printApproval(ctx context.Context, call *client.Client, o *output, in contract.OpenInput, c contract.PendingToolCall) error {
 	if !o.raw() {
 		_, err := fmt.Fprintf(e.out, "%s\t%s\t%s\t%s\t%s\n", c.CallID, oneLine(c.Tool), visible(argumentsText(c)), c.Effects, in.SessionID)
@@ -207,7 +204,6 @@ func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string) *cob
 	return c
 }
 
-// decide sends a decision about one call. It is idempotent.
 func decide(ctx context.Context, call *client.Client, agent, session, input string, d stoa.Decision, about map[string]any) error {
 	about["decision"] = string(d)
 	body := map[string]any{"inputId": input, "decisions": []any{about}}

@@ -97,7 +97,6 @@ type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// usagef returns a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // getenv returns the value of a variable, empty if it is not set.
@@ -135,7 +134,6 @@ func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, 
 	return code
 }
 
-// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	if errors.Is(err, context.Canceled) {
 		return exitInterrupted
@@ -278,7 +276,6 @@ func unknown(c *cobra.Command, name string) error {
 	return usageError{errors.New(text)}
 }
 
-// noArgs checks that there are no arguments.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%s accepts no arguments, but got %q; see %s --help", c.CommandPath(), args[0], c.CommandPath())
@@ -310,7 +307,6 @@ func build() (version, commit string) {
 	return cmp.Or(linked, version), commit
 }
 
-// versionLine is the output of version and --version.
 func versionLine() string {
 	version, commit := build()
 	return fmt.Sprintf("stoa %s (%s)\n", version, commit)

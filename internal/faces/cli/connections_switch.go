@@ -14,7 +14,6 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-// connectionsSwitch returns the command that switches a connection on or off.
 func (e *env) connectionsSwitch(verb, short, long string, on bool) *cobra.Command {
 	c := &cobra.Command{
 		Use: verb + " CONNECTION", Short: short, Args: takes("CONNECTION"),

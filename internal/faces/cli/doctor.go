@@ -52,7 +52,6 @@ func printDiagnosis(o *output, raw jsonx.Value) error {
 	return fmt.Errorf("%d checks need attention", n)
 }
 
-// diagnosisText returns a diagnosis for people.
 func diagnosisText(d contract.Diagnosis) string {
 	var b strings.Builder
 	for _, c := range d.Checks {

@@ -188,7 +188,6 @@ func (p *pasteReader) split(chunk []byte) {
 	}
 }
 
-// oneLine returns the representation of a paste in the line.
 func (p *pasteReader) oneLine(text string) string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	text = strings.TrimRight(clean(strings.ToValidUTF8(text, "\ufffd")), "\n")

@@ -89,7 +89,6 @@ that programs can switch.`,
 	return c
 }
 
-// keyFields returns the settings of a new key.
 func keyFields() []field {
 	return []field{
 		{"name", "name", asText, "the purpose of the key"},

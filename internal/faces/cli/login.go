@@ -221,7 +221,6 @@ func (e *env) whoami() *cobra.Command {
 	})
 }
 
-// ready checks the output flags and returns a client.
 func (e *env) ready(o *output) (*client.Client, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -364,7 +363,6 @@ type modelCall struct {
 	c                                 *cobra.Command
 }
 
-// modelFlags adds the flags of a model call to c.
 func modelFlags(c *cobra.Command) *modelCall {
 	m := &modelCall{c: c}
 	f := c.Flags()

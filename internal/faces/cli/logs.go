@@ -209,7 +209,6 @@ func (l requestLog) follow(ctx context.Context, latest int) error {
 	}
 }
 
-// wait waits for d. It returns ctx's error if ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	if !stoa.Sleep(ctx, d) {
 		return context.Cause(ctx)

@@ -51,7 +51,6 @@ func (e *env) newMarkdown() *markdown {
 	return &markdown{out: e.out, style: e.style(e.out), columns: max(20, width(e.out))}
 }
 
-// write adds a piece of the text.
 func (m *markdown) write(text string) error {
 	text = clean(text)
 	for text != "" {

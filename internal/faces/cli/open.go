@@ -35,7 +35,6 @@ it there. BROWSER names a program to use instead of the system's default.`,
 	return c
 }
 
-// browserCommand returns the command that opens an address on an operating system.
 func browserCommand(system, browser, address string) []string {
 	switch {
 	case browser != "":

@@ -35,7 +35,6 @@ func (e *env) output(c *cobra.Command) *output {
 	return o
 }
 
-// raw reports whether the output is JSON.
 func (o *output) raw() bool { return o.json || o.expr != "" }
 
 // A kind is the format of a value.
@@ -436,7 +435,6 @@ func fitted(columns []column, rows [][]string, available int) ([]column, [][]str
 	}
 }
 
-// isName reports whether a column identifies its rows for people.
 func isName(c column) bool { return c.kind == objectName || c.kind == objectTitle }
 
 func right(k kind) bool { return k == credits || k == exact || k == count || k == size }
@@ -528,7 +526,6 @@ func importance(c column, named bool) int {
 	return 2
 }
 
-// remove removes the column at a position.
 func remove(columns []column, rows [][]string, at int) ([]column, [][]string) {
 	fewer := make([][]string, len(rows))
 	for i, row := range rows {

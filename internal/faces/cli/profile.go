@@ -150,7 +150,6 @@ func (e *env) profiles() ([]*profile, error) {
 	return all, nil
 }
 
-// useProfile stores the name of the current profile.
 func (e *env) useProfile(name string) error {
 	path, err := e.currentPath()
 	if err != nil {
@@ -266,7 +265,6 @@ func (e *env) keyring(do func() error) error {
 	}
 }
 
-// key returns the key of a profile.
 func (e *env) key(p *profile) (string, error) {
 	if p.Store != inKeyring {
 		return p.Key, nil

@@ -11,7 +11,6 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-// profileNames returns the profile names that begin with the typed text.
 func (e *env) profileNames(typed string) (names []string) {
 	all, _ := e.profiles() // without them there are no completions
 	for _, p := range all {
@@ -106,7 +105,6 @@ over the current profile.`)
 	return c
 }
 
-// isProfile checks that the profile exists.
 func (e *env) isProfile(name string) error {
 	names := e.profileNames("")
 	if slices.Contains(names, name) {

@@ -95,7 +95,6 @@ func inFlags(c *cobra.Command, err error) error {
 // bound matches the limit of a number in an error of the service.
 var bound = regexp.MustCompile(`must be at (least|most) [0-9]+\b`)
 
-// inUnits returns a limit of a member in the unit of its flag.
 func inUnits(member, limit string) string {
 	at := strings.LastIndexByte(limit, ' ') + 1
 	n, err := strconv.ParseInt(limit[at:], 10, 64)

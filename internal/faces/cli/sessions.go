@@ -595,7 +595,6 @@ func attachFlag(c *cobra.Command) func(ctx context.Context, call *client.Client,
 	}
 }
 
-// sessionAction returns a command that posts to one session.
 func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 	c := &cobra.Command{
 		Use: verb + " [AGENT] SESSION", Short: short, Long: long, Args: takes("[AGENT]", "SESSION"),

@@ -81,7 +81,6 @@ up to its closing balance, which must be the opening balance of the next month, 
 	return c
 }
 
-// statements reads the statements of a month.
 func statements(ctx context.Context, call *client.Client, path string, query url.Values) (list []contract.Statement, err error) {
 	for raw, err := range call.All(ctx, path, query, 0) {
 		var s contract.Statement

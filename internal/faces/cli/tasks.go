@@ -59,7 +59,6 @@ func viewPreview() view {
 	return view{"PreviewedRun", []column{{"Instant", "at", plain}, {"Local time", "localTime", plain}, {"Moved by", "adjustment", plain}}}
 }
 
-// scheduleFlags adds the flags of a schedule.
 func scheduleFlags(c *cobra.Command) setter {
 	f := c.Flags()
 	cron := f.String("cron", "", "a cron `expression`, such as \"0 9 * * MON-FRI\" or @daily")

@@ -20,7 +20,6 @@ type timeline struct {
 	reply   *replyPrinter // of the open text; nil if none is open
 }
 
-// event prints one event.
 func (t *timeline) event(ev client.SessionEvent) error {
 	out := t.o.e.out
 	if t.o.expr != "" {

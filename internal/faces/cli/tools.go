@@ -94,7 +94,6 @@ results. CALL is the id of a call.`)
 // callCollection is the collection of calls, which have no names: all input is an id.
 func callCollection() collection { return collection{"/tool-calls", "", "call", "calls", false} }
 
-// toolsOutput returns the command that sends the output of a call manually.
 func (e *env) toolsOutput() *cobra.Command {
 	c := &cobra.Command{
 		Use: "output CALL TEXT...", Short: "Send the output of a call manually", Args: takes("CALL", "TEXT..."),
@@ -123,7 +122,6 @@ func (e *env) toolsOutput() *cobra.Command {
 	})
 }
 
-// giveOutput sends the output of a call. It is idempotent.
 func giveOutput(ctx context.Context, call *client.Client, agent, session, input, id, text string, failed bool) error {
 	body := map[string]any{"inputId": input, "outputs": []any{map[string]any{"callId": id, "output": text, "isError": failed}}}
 	_, err := call.JSON(ctx, http.MethodPost, client.SessionPath(agent, session)+"/input", nil, body, nil)

@@ -447,7 +447,6 @@ func (t *transfer) finished() {
 	t.mu.Unlock()
 }
 
-// upload sends one file.
 func (t *transfer) upload(ctx context.Context, p plan) error {
 	f, n, err := readFile(p.local)
 	if err != nil {

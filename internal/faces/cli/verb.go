@@ -78,7 +78,6 @@ func sortField() field {
 	return field{"sort", "sort", asText, "the `order`: created (newest first) or name (default created)"}
 }
 
-// verbs returns the commands of a table.
 func (e *env) verbs(table ...verb) []*cobra.Command {
 	commands := make([]*cobra.Command, len(table))
 	for i, v := range table {
@@ -394,7 +393,6 @@ func (e *env) flags(c *cobra.Command, fields ...field) setter {
 	}
 }
 
-// given returns the value of a flag in the form to send.
 func (e *env) given(as form, flag *pflag.Flag) (any, error) {
 	text := flag.Value.String()
 	switch as {
@@ -412,7 +410,6 @@ func (e *env) given(as form, flag *pflag.Flag) (any, error) {
 	return e.parse(as, text)
 }
 
-// parse returns the value of a text.
 func (e *env) parse(as form, text string) (value any, err error) {
 	switch as {
 	case asFile:
@@ -459,7 +456,6 @@ func putMember(body map[string]any, member string, value any) {
 	putMember(object, inner, value)
 }
 
-// lookup returns the id of a name of the collection.
 func (p collection) lookup(name string) lookup {
 	return func(ctx context.Context, call *client.Client) (any, error) { return p.find(ctx, call, name) }
 }

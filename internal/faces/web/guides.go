@@ -282,7 +282,6 @@ func (s *Site) guideList(w http.ResponseWriter, r *http.Request) {
 	f.serve(w, r, revalidate)
 }
 
-// guide serves one guide.
 func (s *Site) guide(w http.ResponseWriter, r *http.Request) {
 	all, err := s.guides()
 	if err != nil {

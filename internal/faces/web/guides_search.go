@@ -79,7 +79,6 @@ func (g *guides) search(query string) []foundSection {
 	return found
 }
 
-// sections returns all sections with their guides.
 func (g *guides) sections() iter.Seq2[*guide, guideSection] {
 	return func(yield func(*guide, guideSection) bool) {
 		for _, group := range g.groups {

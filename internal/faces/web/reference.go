@@ -177,7 +177,6 @@ func (b *builder) line(text string) template.HTML {
 	return out
 }
 
-// follow resolves v if it is a reference.
 func (b *builder) follow(v *value) *value {
 	if ref := v.str("$ref"); ref != "" {
 		found, err := b.root.at(ref)

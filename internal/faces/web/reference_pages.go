@@ -83,7 +83,6 @@ func (s *Site) referenceFile(w http.ResponseWriter, r *http.Request, name string
 	s.rendered(render, "")(w, r)
 }
 
-// referencePage serves a page of the reference by its address.
 func (s *Site) referencePage(w http.ResponseWriter, r *http.Request) {
 	s.referenceFile(w, r, r.PathValue("page"))
 }

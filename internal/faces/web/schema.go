@@ -117,7 +117,6 @@ func hasParts(v *value) bool {
 	return slices.ContainsFunc([]string{"properties", "additionalProperties", "oneOf", "anyOf", "allOf", "items"}, func(name string) bool { return v.get(name) != nil })
 }
 
-// typeWords returns the name of a schema's type.
 func typeWords(v *value, named string) string {
 	kind := v.str("type")
 	format := v.str("format")

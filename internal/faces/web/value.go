@@ -21,7 +21,6 @@ type member struct {
 	value *value
 }
 
-// parse parses one JSON text.
 func parse(text []byte) (*value, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

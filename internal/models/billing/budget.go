@@ -88,7 +88,6 @@ func (c *claim) key() windowKey {
 	return k
 }
 
-// scope returns the scope and the id of the budget.
 func (c *claim) scope() (scope stoa.BudgetScope, id string) {
 	if c.budget == nil {
 		return stoa.BudgetOfKey, ""
@@ -379,7 +378,6 @@ func claimed(claims []claim, n need, left func(c *claim) stoa.Credits) (want sto
 	return want, nil
 }
 
-// errExceeded returns the refusal of a call by a budget.
 func errExceeded(c *claim, left, least stoa.Credits) error {
 	left = max(left, 0)
 	if c.budget == nil {

@@ -77,7 +77,6 @@ type shared struct {
 	idle        int    // sweeps without a call
 }
 
-// share makes a ledger one of several.
 func (l *Ledger) share() {
 	l.shared = &sharing{
 		timeout: askFor, now: time.Now, asked: make(chan string, 1024),
@@ -259,7 +258,6 @@ func (l *Ledger) ask(ctx context.Context, a *account) (answered bool, err error)
 	return answered, err
 }
 
-// askOthers sends the request and waits for the answers.
 func (l *Ledger) askOthers(ctx context.Context, a *account) (answered bool, err error) {
 	changed := a.changed()
 	var asked int

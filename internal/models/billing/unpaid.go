@@ -25,7 +25,6 @@ type unpaidPart struct {
 	amount stoa.Credits
 }
 
-// add counts an amount.
 func (u *unpaid) add(amount stoa.Credits, now time.Time) {
 	if n := len(*u); n > 0 && now.Sub((*u)[n-1].since) < time.Minute {
 		(*u)[n-1].amount += amount

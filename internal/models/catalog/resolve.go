@@ -66,7 +66,6 @@ func (c *Catalog) Resolve(asked string, plan stoa.Plan, healthy func(stoa.Model)
 	return res, nil
 }
 
-// resolveAuto sets the candidates of "auto".
 func (c *Catalog) resolveAuto(res Resolution, healthy func(stoa.Model) bool) (Resolution, error) {
 	models := make([]stoa.Model, 0, len(c.auto))
 	var unhealthy []stoa.Model

@@ -33,7 +33,6 @@ type run struct {
 	charged  bool                           // the call was charged
 }
 
-// answer makes the call.
 func (r *run) answer(request context.Context) (err error) {
 	ctx, end := r.context(request)
 	defer end()

@@ -17,7 +17,6 @@ func ParseChat(body []byte, o Options) (*Request, error) {
 // chatRequest reads one request.
 type chatRequest struct{ *parser }
 
-// request reads the body.
 func (c *chatRequest) request(o object, m *chatMaker) {
 	c.refused(o)
 	o.take(c.member, "model", "temperature", "top_p", "stream", "parallel_tool_calls", "metadata", "user", "store", "frequency_penalty", "presence_penalty", "top_logprobs", "prompt_cache_key", "prompt_cache_options", "moderation", "safety_identifier", "service_tier", "strict_model")
@@ -183,7 +182,6 @@ func (c *chatRequest) named(o object, l *place) (n named) {
 	return n
 }
 
-// format reads response_format.
 func (c *chatRequest) format(o object) {
 	f, has := o.inner("response_format")
 	if !has {
@@ -286,7 +284,6 @@ func (c *chatRequest) assistant(m object) {
 	}
 }
 
-// call reads a tool call.
 func (c *chatRequest) call(call object) {
 	var in object
 	it := &inputItem{kind: "function_call"}

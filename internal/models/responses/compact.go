@@ -43,7 +43,6 @@ func ParseCompact(body []byte, o Options) (*Request, error) {
 	return req, nil
 }
 
-// compact makes the call a compaction.
 func (r *Request) compact(m *compactMaker) {
 	c := &r.call
 	m.kept, r.format = userTexts(c.Messages), m
@@ -173,7 +172,6 @@ type compactFormat struct {
 	made []byte // the output; a seal is never the same twice
 }
 
-// object appends the compaction.
 func (f *compactFormat) object(b []byte, r *reply, o *outcome) []byte {
 	if f.made == nil {
 		for _, text := range f.kept {

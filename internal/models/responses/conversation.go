@@ -42,7 +42,6 @@ func (c *conversation) message(role stoa.Role, parts ...stoa.Part) {
 	c.entries = append(c.entries, entry{role: role, parts: parts})
 }
 
-// tools adds tools to those of the call.
 func (c *conversation) tools(tools []stoa.Tool) {
 	c.entries = append(c.entries, entry{role: stoa.RoleSystem, tools: tools})
 }
@@ -173,7 +172,6 @@ func (c *conversation) turn(out []stoa.Message, i, end int) ([]stoa.Message, int
 	return append(out, system...), end
 }
 
-// reasons reports whether the entry is a segment of reasoning.
 func (e *entry) reasons() bool { return len(e.parts) > 0 && e.parts[0].Kind == stoa.PartReasoning }
 
 func textsFirst(a, b stoa.Part) int {

@@ -11,7 +11,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// tools parses the tools that the body declares.
 func (p *parser) tools() error {
 	before := p.dec.InputOffset()
 	list := toolList{path: "tools", seen: map[string]bool{}}
@@ -88,7 +87,6 @@ type declaration struct {
 	unknown       []string
 }
 
-// tool parses one tool.
 func (p *parser) tool(list *toolList, path string) error {
 	if err := p.want(path, "an object such as {\"type\":\"function\",\"name\":…,\"parameters\":…}", '{'); err != nil {
 		return err
@@ -184,7 +182,6 @@ func (p *parser) declare(list *toolList, d *declaration) error {
 	return nil
 }
 
-// declaredMember parses a member of a tool.
 func (p *parser) declaredMember(d *declaration, member, path string) (err error) {
 	note := func(err error) error {
 		bad, fatal := p.soft(err)
@@ -389,7 +386,6 @@ func (g *grammar) check() error {
 	return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", g.at(lacks)).At(g.at(lacks))
 }
 
-// addedTools parses an item that adds tools to those of the body.
 func (p *parser) addedTools(it *inputItem) error {
 	list := toolList{path: it.at("tools"), seen: map[string]bool{}}
 	if it.tool == nil || it.tool.added == nil {

@@ -45,7 +45,6 @@ func (f *responsesFormat) openPart(b []byte, it *item, kind pieceKind) []byte {
 	return f.partEvent(b, event, it, kind, "")
 }
 
-// partEvent appends an event with a part.
 func (f *responsesFormat) partEvent(b []byte, event string, it *item, kind pieceKind, text string) []byte {
 	b = f.head(b, event)
 	b = appendPlace(b, it, kind)
@@ -62,7 +61,6 @@ const (
 	deltaTail = `,"logprobs":[]}` + "\n\n"
 )
 
-// piece appends the delta of a piece.
 func (f *responsesFormat) piece(b []byte, _ *reply, it *item, kind pieceKind, text string) []byte {
 	if kind != pieceArguments && f.part != kind {
 		if f.part != 0 {
@@ -95,7 +93,6 @@ func (f *responsesFormat) piece(b []byte, _ *reply, it *item, kind pieceKind, te
 	return sse.AppendEnd(b)
 }
 
-// closePart ends the announced part.
 func (f *responsesFormat) closePart(b []byte, it *item) []byte {
 	kind := f.part
 	f.part = 0

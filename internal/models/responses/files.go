@@ -61,7 +61,6 @@ func (r *run) readFiles(ctx context.Context, m *stoa.Model, call *stoa.Call) err
 	return nil
 }
 
-// withTexts returns parts with the texts of the files that have one.
 func (r *run) withTexts(parts []stoa.Part) []stoa.Part {
 	parts = slices.Clone(parts)
 	for i, p := range parts {

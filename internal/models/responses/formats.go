@@ -21,7 +21,6 @@ func (p *parser) newFormatMembers(l place) *formatMembers {
 	return f
 }
 
-// formatMember parses a member of text.format.
 func (p *parser) formatMember(f *formatMembers, name, path string) (err error) {
 	switch {
 	case p.dec.PeekKind() == 'n':
@@ -48,7 +47,6 @@ func (p *parser) formatMember(f *formatMembers, name, path string) (err error) {
 	return p.skip()
 }
 
-// setFormat checks and sets the format of the reply.
 func (p *parser) setFormat(in *formatMembers) error {
 	f, kind, described, hasName := in.Format, in.kind, in.described, in.hasName
 	p.rename("text.format", in.path)

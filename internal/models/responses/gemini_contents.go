@@ -113,7 +113,6 @@ func (g *geminiRequest) answered(id, name string) string {
 	return g.calls[found].id
 }
 
-// result reads a functionResponse.
 func (g *geminiRequest) result(o object) {
 	id, name := o.word("id"), o.word("name")
 	if o.get("willContinue").Kind() == 't' {

@@ -97,7 +97,6 @@ func (p *partList) text(text string, thought bool, sealed []string) {
 	p.b = appendSignature(p.b, sealed)
 }
 
-// call adds a call.
 func (p *partList) call(it *item, sealed []string) {
 	p.begin()
 	p.b = appendText(append(p.b, `{"functionCall":{"id":`...), it.callID)
@@ -194,7 +193,6 @@ func (f *geminiFormat) finish(b []byte) []byte {
 	return sse.AppendEnd(b)
 }
 
-// part appends an object with the part that write adds.
 func (f *geminiFormat) part(b []byte, r *reply, write func(*partList)) []byte {
 	f.said = true
 	parts := partList{b: append(f.begin(b), `{"candidates":[{`...)}

@@ -60,7 +60,6 @@ type geminiCall struct {
 	answered bool
 }
 
-// request reads a call.
 func (g *geminiRequest) request(o object, model string, stream bool) {
 	o.refuse(refusal{"cachedContent", "Caches are not stored here. Send the whole conversation in \"contents\", without \"cachedContent\"."})
 	if model == "" || utf8.RuneCountInString(model) > maxModel {
@@ -100,7 +99,6 @@ func (g *geminiRequest) safety(o object) {
 	}
 }
 
-// config reads generationConfig.
 func (g *geminiRequest) config(o object) {
 	config, has := o.inner("generationConfig")
 	if !has {
@@ -207,7 +205,6 @@ func (g *geminiRequest) tools(o object) {
 	g.fail(g.setTools(&list, len(v)))
 }
 
-// function reads a declaration.
 func (g *geminiRequest) function(list *toolList, f object) {
 	source := "parametersJsonSchema"
 	if f.get("parameters") != nil && f.get(source) == nil {

@@ -101,7 +101,6 @@ func (p *parser) item(path string) error {
 	return p.addItem(&it)
 }
 
-// addItem adds an item of the input.
 func (p *parser) addItem(it *inputItem) error {
 	switch it.kind {
 	case "", "message":
@@ -171,7 +170,6 @@ func (p *parser) leavesOut(kind string) bool {
 	return p.opts.ForeignTools && slices.Contains(vendorItems, kind)
 }
 
-// messageItem adds a message.
 func (p *parser) messageItem(it *inputItem) error {
 	var role stoa.Role
 	switch it.role {
@@ -233,7 +231,6 @@ func (p *parser) content(path string) (parts []stoa.Part, refused, err error) {
 	return parts, refused, err
 }
 
-// with appends a part to a list.
 func (p *parser) with(parts []stoa.Part, part stoa.Part) []stoa.Part {
 	if len(parts) == 0 {
 		return p.one(part)

@@ -320,7 +320,6 @@ func (b *builder) reasoned(state stoa.State) {
 	}
 }
 
-// call begins a tool call and reports whether it is kept.
 func (b *builder) call(c stoa.ToolCall) bool {
 	b.skipping = c.Name == "" || b.noTools || b.trimming() || b.only != nil && !slices.Contains(b.only, c.Name)
 	if b.skipping {
@@ -507,7 +506,6 @@ func isObject(arguments string) bool {
 	return arguments == "" || c.Kind() == '{' && c.Done()
 }
 
-// failed returns the outcome of a reply that failed.
 func (b *builder) failed(err error) *outcome {
 	if b.open != nil && b.open.status != "" {
 		b.open.status = statusIncomplete

@@ -79,7 +79,6 @@ func (p *parser) medium(l place, kind string, m *mediaMembers) (stoa.Part, error
 	return stoa.Part{}, unsupportedValue(l.at("type"), p.opts.partsText())
 }
 
-// image checks a part with an image.
 func (p *parser) image(l place, m *mediaMembers) (stoa.Part, error) {
 	var image *stoa.Media
 	var err error
@@ -105,7 +104,6 @@ func (p *parser) image(l place, m *mediaMembers) (stoa.Part, error) {
 	return p.media(stoa.Part{Kind: stoa.PartImage, Media: image}, l)
 }
 
-// file checks a part with a file.
 func (p *parser) file(l place, m *mediaMembers) (stoa.Part, error) {
 	if _, err := media.Name(m.name); err != nil {
 		return stoa.Part{}, stoa.AsError(err).At(l.at("filename"))

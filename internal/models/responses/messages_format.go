@@ -97,7 +97,6 @@ func argumentsOf(input jsonx.Value) string {
 	return string(input)
 }
 
-// stopReason returns the reason for the end of the reply.
 func stopReason(o *outcome) string {
 	switch {
 	case o.reason == "max_output_tokens":
@@ -186,7 +185,6 @@ func (f *messagesFormat) open(b []byte, _ *reply, it *item) []byte {
 	return sse.AppendEnd(append(b, `}}`...))
 }
 
-// begin begins a block.
 func (f *messagesFormat) begin(b []byte) []byte {
 	f.blocks++
 	f.begun = true

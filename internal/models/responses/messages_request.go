@@ -25,7 +25,6 @@ func parseMessages(body []byte, o Options, counting bool) (*Request, error) {
 // messagesRequest reads one request.
 type messagesRequest struct{ *parser }
 
-// request reads the body.
 func (m *messagesRequest) request(o object, counting bool) {
 	o.refuse(
 		refusal{"thread", "Nothing is stored between calls. Send all earlier turns in \"messages\", without \"thread\"."},
@@ -132,7 +131,6 @@ func (m *messagesRequest) tools(o object) {
 	m.fail(m.setTools(&list, len(v)))
 }
 
-// choice reads tool_choice.
 func (m *messagesRequest) choice(o object) {
 	choice, has := o.inner("tool_choice")
 	if !has {
@@ -166,7 +164,6 @@ const (
 	highBudget   = 16 << 10
 )
 
-// effortOf returns the effort for a budget.
 func effortOf(budget int64) string {
 	switch {
 	case budget < mediumBudget:
@@ -305,13 +302,11 @@ func (m *messagesRequest) item(block object, kind, role string) {
 	}
 }
 
-// text returns a part with a text that a block stands for.
 func (m *messagesRequest) text(block object, text string) stoa.Part {
 	m.fail(checkText(text, block.path+".text", 0))
 	return stoa.Part{Kind: stoa.PartText, Text: text}
 }
 
-// part reads a block that is a part of a message or of a result.
 func (m *messagesRequest) part(block object, kind string) (part stoa.Part) {
 	switch kind {
 	case "text":

@@ -95,7 +95,6 @@ type member struct {
 	read    bool
 }
 
-// read decomposes an object.
 func (p *parser) read(v jsonx.Value, path string) object {
 	o := object{p: p, path: path, value: v}
 	if v.Kind() != '{' {
@@ -279,7 +278,6 @@ func (o object) part() (part stoa.Part) {
 	return part
 }
 
-// text parses a part with a text.
 func (o object) text() stoa.Part {
 	part := stoa.Part{Kind: stoa.PartText}
 	if o.find("text") == nil {
@@ -304,7 +302,6 @@ func (o object) output(it *inputItem, name string, read func(object) stoa.Part) 
 	o.p.setOutput(it.tool, o.parts(name, read), before)
 }
 
-// add adds an item of the input.
 func (p *parser) add(it *inputItem) {
 	switch p.items++; {
 	case p.err != nil:
@@ -315,12 +312,10 @@ func (p *parser) add(it *inputItem) {
 	}
 }
 
-// say adds a message.
 func (p *parser) say(path, role string, parts []stoa.Part) {
 	p.add(&inputItem{place: place{path: path}, kind: "message", role: role, parts: parts, hasContent: true})
 }
 
-// sayText adds a message with one text.
 func (p *parser) sayText(path, role, text string) {
 	p.fail(checkText(text, path, 0))
 	p.say(path, role, p.one(stoa.Part{Kind: stoa.PartText, Text: text}))

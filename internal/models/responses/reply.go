@@ -258,7 +258,6 @@ func appendEcho(b []byte, e *echo, in *enforced) []byte {
 	return append(b, e.metadata...)
 }
 
-// appendTools appends tools as the reply repeats them.
 func appendTools(b []byte, tools []echoTool, in *enforced) []byte {
 	for i := range tools {
 		if i > 0 {
@@ -269,7 +268,6 @@ func appendTools(b []byte, tools []echoTool, in *enforced) []byte {
 	return b
 }
 
-// appendTool appends one tool.
 func appendTool(b []byte, t *echoTool, in *enforced) []byte {
 	if t.native != "" {
 		return append(b, t.native...)

@@ -476,7 +476,6 @@ func (p *parser) effort(_, path string) error {
 	return err
 }
 
-// setEffort sets the effort of the reasoning.
 func (p *parser) setEffort(s string) { p.req.call.Effort, p.req.echo.effort = s, s }
 
 // summarize requests a summary of the reasoning.

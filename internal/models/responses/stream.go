@@ -117,7 +117,6 @@ func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) er
 	return e.err
 }
 
-// closed sends the end of an item.
 func (e *eventStream) closed(it *item) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -266,7 +265,6 @@ func (e *eventStream) announce(it *item) {
 	e.buf = e.format.open(e.buf, e.reply, it)
 }
 
-// done writes the rest and ends the stream.
 func (e *eventStream) done() error {
 	e.flush()
 	e.ended = true

@@ -88,7 +88,6 @@ func (n named) append(b []byte) []byte {
 	return append(appendText(append(b, `,"name":`...), n.name), '}')
 }
 
-// add adds a tool that may be called.
 func (c *toolChoice) add(n named, path string) {
 	c.Only = append(c.Only, stoa.FlatName(n.namespace, n.name))
 	c.named = append(c.named, n)
@@ -165,7 +164,6 @@ type choiceMembers struct {
 	count  int // of the allowed tools, supported or not
 }
 
-// choiceMember parses a member of a tool_choice.
 func (p *parser) choiceMember(c *choiceMembers, member, path string) (err error) {
 	switch {
 	case p.dec.PeekKind() == 'n':
@@ -188,7 +186,6 @@ func (p *parser) choiceMember(c *choiceMembers, member, path string) (err error)
 	return p.namedMember(&c.named, c.path, member, path)
 }
 
-// namedMember parses a member of the tool in the object at in.
 func (p *parser) namedMember(n *named, in, member, path string) (err error) {
 	switch {
 	case p.dec.PeekKind() == 'n':
@@ -205,7 +202,6 @@ func (p *parser) namedMember(n *named, in, member, path string) (err error) {
 	return err
 }
 
-// choose sets a choice that names tools.
 func (p *parser) choose(in *choiceMembers) error {
 	if !p.opts.Tools {
 		return unsupported(in.path, choiceOff(in.path))
@@ -252,7 +248,6 @@ func (p *parser) choose(in *choiceMembers) error {
 	return nil
 }
 
-// allow adds a tool to the set of allowed ones.
 func (p *parser) allow(in *choiceMembers, tool named, l place) error {
 	if in.count++; in.count > maxTools {
 		return tooMany(in.at("tools"), maxTools)
@@ -273,7 +268,6 @@ func (p *parser) allow(in *choiceMembers, tool named, l place) error {
 	return nil
 }
 
-// checkChoice checks the choice against the tools.
 func (p *parser) checkChoice() error {
 	c := p.ext.choice
 	if c == nil {
@@ -324,7 +318,6 @@ type toolItem struct {
 	added                                                  []byte // the tools of an item that adds some, as JSON
 }
 
-// toolMember parses a member that an item of tools may have.
 func (p *parser) toolMember(it *inputItem, name, path string) (err error) {
 	var into *string
 	if it.tool == nil {
@@ -374,7 +367,6 @@ func (p *parser) toolMember(it *inputItem, name, path string) (err error) {
 	return t.note(p, name, err)
 }
 
-// memberOf returns a parser of members of a tool item.
 func (p *parser) memberOf(it *inputItem) func(name, path string) error {
 	return func(name, path string) error { return p.toolMember(it, name, path) }
 }
@@ -467,7 +459,6 @@ func (p *parser) callItem(it *inputItem) error {
 	return nil
 }
 
-// outputItem adds the output of a call.
 func (p *parser) outputItem(it *inputItem) error {
 	t := it.tool
 	if err := it.need("call_id", "output"); err != nil {

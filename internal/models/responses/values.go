@@ -188,7 +188,6 @@ func (p *parser) object(path string, member func(name string) error) error {
 	}
 }
 
-// array reads an array of at most most elements and calls element for each.
 func (p *parser) array(path string, most int, element func(i int) error) error {
 	if err := p.want(path, "an array", '['); err != nil {
 		return err

@@ -33,7 +33,6 @@ func fitting(schema string) string {
 	return string(out)
 }
 
-// arguments returns arguments that fit the parameters of a tool.
 func arguments(parameters string) string {
 	if out := fitting(parameters); strings.HasPrefix(out, "{") {
 		return out
@@ -127,7 +126,6 @@ func without(s map[string]any, word string) map[string]any {
 	return out
 }
 
-// merged returns a schema for values that fit both.
 func merged(a, b any) any {
 	x, ok := a.(map[string]any)
 	if !ok {

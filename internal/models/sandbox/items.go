@@ -48,7 +48,6 @@ func checkOf(s string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// allows reports whether the call's choice allows a tool.
 func allows(c stoa.Choice, name string) bool {
 	return c.Mode != stoa.ChoiceNone && (len(c.Only) == 0 || slices.Contains(c.Only, name))
 }
@@ -71,7 +70,6 @@ func (t turn) obey(p plan) plan {
 	return p
 }
 
-// inFormat returns the text of a reply in the format of the call.
 func (t turn) inFormat(text string) string {
 	switch f := t.call.TextFormat(); {
 	case f.Kind == stoa.FormatSchema && strings.TrimSpace(f.Schema) != "":

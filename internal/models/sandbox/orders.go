@@ -99,7 +99,6 @@ func ParseOrders(text string) (orders Orders, rest string) {
 	return orders, strings.TrimSpace(strings.Join(left, "\n"))
 }
 
-// parse parses one line and reports whether it is an order.
 func (o *Orders) parse(word, argument string, colon bool) bool {
 	if !colon {
 		switch strings.TrimRight(word, " \r") {

@@ -78,7 +78,6 @@ type plan struct {
 	calls []stoa.ToolCall
 }
 
-// offered reports whether the call offers a tool of that name.
 func (t turn) offered(name string) bool {
 	return allows(t.call.ToolChoice(), name) && slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
 }
@@ -182,5 +181,4 @@ func (t turn) introduce(opts Options) string {
 	return b.String()
 }
 
-// quote returns a text as a JSON string.
 func quote(s string) string { return string(jsonx.AppendString(nil, s)) }

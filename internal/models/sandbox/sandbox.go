@@ -170,7 +170,6 @@ func (r *reply) finish(stop stoa.Stop) {
 	r.send(ev)
 }
 
-// full reports whether the limit on output tokens is reached.
 func (r *reply) full() bool { return r.limit > 0 && r.usage.OutputTokens >= r.limit }
 
 // think yields n bytes of thinking, in pieces, up to the limit.
@@ -273,7 +272,6 @@ func pieces(text string) iter.Seq[string] {
 	}
 }
 
-// words returns a text of n words.
 func words(n int) string {
 	list := []string{"stoa", "is", "a", "quiet", "place", "where", "people", "walk", "and", "talk", "in", "the", "shade"}
 	var b strings.Builder

@@ -193,7 +193,6 @@ func (r *parameterReader) visit(n *node, level int) error {
 	return nil
 }
 
-// subschemas returns the schemas in the value of a keyword.
 func subschemas(key string, value *node) []*node {
 	shape := keywords[key]
 	switch {

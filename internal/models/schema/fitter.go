@@ -345,7 +345,6 @@ func (f *fitter) guessType(n *node, root bool) {
 	}
 }
 
-// typeOf returns the type of a value.
 func typeOf(n *node) string {
 	switch n.kind {
 	case '"':

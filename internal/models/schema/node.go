@@ -77,7 +77,6 @@ func read(dec *jsonx.Decoder, up *node, name string, left *int) (*node, bool) {
 	return n, err == nil
 }
 
-// append writes the value.
 func (n *node) append(dst []byte) []byte {
 	switch n.kind {
 	case '"':

@@ -46,7 +46,6 @@ var remarks = []string{"title", "default", "examples", "format"}
 // types are the names of the types.
 var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
-// fits reports whether a value has the shape.
 func (s shape) fits(n *node) bool {
 	switch s {
 	case isSchema:

@@ -402,7 +402,6 @@ func (a *attempt) commit() {
 	}
 }
 
-// asFailure returns err as a failure.
 func asFailure(err error) *wire.Failure {
 	if f, ok := errors.AsType[*wire.Failure](err); ok {
 		return f

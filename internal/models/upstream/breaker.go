@@ -79,7 +79,6 @@ func (w *window) add(slot int64, o outcome) {
 	}
 }
 
-// sum returns the counts of the window ending with a slot.
 func (w *window) sum(slot int64) (good, bad int) {
 	for _, s := range w {
 		if slot-s.slot < breakerSlots {
@@ -344,7 +343,6 @@ func (b *breaker) refresh(m *member) {
 	}
 }
 
-// trip opens the circuit for a cool-down.
 func (c *circuit) trip(coolDown time.Duration) {
 	c.coolDown = min(coolDown, maxCoolDown)
 	c.until = time.Now().Add(c.coolDown)
@@ -352,7 +350,6 @@ func (c *circuit) trip(coolDown time.Duration) {
 	c.epoch++
 }
 
-// close closes the circuit.
 func (c *circuit) close() {
 	c.open, c.probing = false, false
 	c.epoch++

@@ -37,7 +37,6 @@ func (p *Pool) Count(ctx context.Context, m stoa.Model, call stoa.Call) (tokens 
 	return 0, false, nil
 }
 
-// count sends the request.
 func (p *Pool) count(ctx context.Context, pr *provider, r wire.Request) (int64, bool) {
 	to, err := pr.at(r.Path)
 	if err != nil {

@@ -143,7 +143,6 @@ func unreached(err error) string {
 	return ""
 }
 
-// failed counts and logs a failed attempt.
 func (a *attempt) failed(f *wire.Failure, again bool) {
 	pr, rt, log := a.provider, a.route, a.pool.cfg.Logger
 	if !f.Caller {

@@ -24,7 +24,6 @@ const (
 // Error implements error; the caller receives the failure of [expired.failure].
 func (expired) Error() string { return "the upstream took too long" }
 
-// failure returns the failure for the timeout.
 func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 	switch e {
 	case firstByte:
@@ -107,7 +106,6 @@ func (w *watch) fire() {
 	w.cancel(w.what)
 }
 
-// stop ends the wait.
 func (w *watch) stop() {
 	w.ended = time.Now()
 	w.mu.Lock()
@@ -115,7 +113,6 @@ func (w *watch) stop() {
 	w.until = time.Time{}
 }
 
-// end ends the watch.
 func (w *watch) end() {
 	w.stop()
 	if w.timer != nil {

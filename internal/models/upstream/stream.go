@@ -187,7 +187,6 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	}
 }
 
-// attempt begins an attempt on a route.
 func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, deadline time.Time) *attempt {
 	a := &attempt{exchange: c, provider: pr, route: rt, spec: *r, permit: p, deadline: deadline}
 	a.spec.Wire, a.spec.Dialect, a.spec.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint // the provider may have changed since the model was resolved

@@ -356,7 +356,6 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 	u.known = in && out
 }
 
-// done ends the reply.
 func (f *chatReply) done() error {
 	if f.stop == "" {
 		return truncated()

@@ -20,7 +20,6 @@ type chatCall struct {
 	end       objectEnd
 }
 
-// piece reads a piece of a tool call and appends it to its call.
 func (f *chatReply) piece(c *jsonx.Cursor) error {
 	index := int64(-1)
 	var id, name, signature string

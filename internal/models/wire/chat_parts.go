@@ -8,7 +8,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// encodeChatMessages writes the member messages.
 func encodeChatMessages(w *builder, call stoa.Call, route stoa.Route) error {
 	openai, deepseek := route.Dialect == "openai", route.Dialect == "deepseek"
 	role := "system"

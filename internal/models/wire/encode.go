@@ -105,7 +105,6 @@ func (w *builder) int(n int64) {
 	w.b = strconv.AppendInt(w.b, n, 10)
 }
 
-// member writes a member whose value is a string.
 func (w *builder) member(name, value string) { w.key(name).text(value) }
 
 // number writes a member with a number, unless value is nil.

@@ -34,7 +34,6 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 	return Request{Path: geminiPath(route, method), Header: h, Body: w.b, Reasoning: w.reasoning, Described: w.described}, nil
 }
 
-// geminiPath returns the path of a method of the route's model.
 func geminiPath(route stoa.Route, method string) string {
 	return "/v1beta/models/" + url.PathEscape(geminiModel(route)) + ":" + method
 }
@@ -43,7 +42,6 @@ func geminiPath(route stoa.Route, method string) string {
 // vendor's own lists.
 func geminiModel(route stoa.Route) string { return strings.TrimPrefix(route.Model, "models/") }
 
-// encodeGeminiText writes a part with a text.
 func encodeGeminiText(w *builder, s string) {
 	w.open('{')
 	w.member("text", s)

@@ -142,7 +142,6 @@ func (a *argument) element(index int) *argument {
 	return a.kids[index]
 }
 
-// append writes the value as JSON.
 func (a *argument) append(dst []byte) []byte {
 	switch a.kind {
 	case '{', '[':

@@ -13,7 +13,6 @@ import (
 // first call of each step, and accepts this word for a call that it did not make.
 const unsigned = "skip_thought_signature_validator"
 
-// encodeGemini writes a call.
 func encodeGemini(w *builder, call stoa.Call, route stoa.Route) error {
 	if err := CheckFormat(&call, route); err != nil {
 		return err

@@ -159,7 +159,6 @@ func opened(arguments string) string {
 	return strings.TrimSuffix(strings.TrimRight(arguments, " \t\r\n"), "}")
 }
 
-// isWholeObject reports whether text is one JSON object.
 func isWholeObject(text []byte) bool {
 	c := jsonx.NewReplyCursor(text)
 	return c.Kind() == '{' && c.Done()

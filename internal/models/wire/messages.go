@@ -431,7 +431,6 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 	}
 }
 
-// done ends the reply.
 func (f *messagesReply) done() error {
 	if f.stop == "" {
 		return broken("no stop_reason")

@@ -45,7 +45,6 @@ type piece struct {
 	mark stoa.Mark // of the request, for the vendor's cache
 }
 
-// textPiece returns a piece with a text.
 func textPiece(text string) piece {
 	return piece{Part: &stoa.Part{Kind: stoa.PartText, Text: text}}
 }
@@ -128,7 +127,6 @@ type parter struct {
 
 type openCall struct{ given, sent string }
 
-// system adds a system message.
 func (p *parter) system(m *stoa.Message) {
 	if len(m.Tools) > 0 && p.want.system && hasCustomTools(p.route) {
 		p.list = append(p.list, turn{role: stoa.RoleSystem, tools: m.Tools})
@@ -154,7 +152,6 @@ func (p *parter) system(m *stoa.Message) {
 	p.addSystem(texts...)
 }
 
-// splitAtMarks returns the text of a system message in pieces that end at its marks.
 func splitAtMarks(m *stoa.Message) (pieces []piece) {
 	text := ""
 	for i := range m.Parts {

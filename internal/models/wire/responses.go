@@ -514,7 +514,6 @@ func (f *responsesReply) readReasoning(p *itemPieces, o output) error {
 	return nil
 }
 
-// eachText calls do for the text of each part in a list.
 func eachText(list []byte, do func(*jsonx.Cursor) error) error {
 	c := jsonx.NewReplyCursor(list)
 	for ok := c.Array(); ok && c.Element(); {
@@ -583,7 +582,6 @@ func (f *responsesReply) isLimited() bool {
 	return known && n >= limit && n <= 2*limit || f.unsure && (!known || n == limit-1)
 }
 
-// nextItems reads the items that waited for the end of a call.
 func (f *responsesReply) nextItems() error {
 	waiting := f.waiting
 	f.waiting = nil

@@ -351,7 +351,6 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
-// encodeResponsesToolList writes a member with tools.
 func encodeResponsesToolList(w *builder, tools []stoa.Tool, route stoa.Route) error {
 	w.key("tools").open('[')
 	within := ""
@@ -390,7 +389,6 @@ func (w *builder) endNamespace(name string) {
 	}
 }
 
-// encodeResponsesTool writes one tool in its form.
 func encodeResponsesTool(w *builder, t stoa.Tool, own stoa.ToolForm, route stoa.Route) error {
 	w.open('{')
 	defer w.close('}')

@@ -113,7 +113,6 @@ func CheckFormat(call *stoa.Call, route stoa.Route) error {
 	return stoa.Errorf(stoa.CodeUnsupportedValue, "This model cannot answer in a format while it has tools. Leave out one of them, or use another model.").At("text.format")
 }
 
-// misfitError returns the error for the caller.
 func misfitError(m *schema.Misfit) error {
 	const path = "text.format.schema"
 	switch {

@@ -200,7 +200,6 @@ func (s *Server) stateOf(ctx context.Context, tx *store.Tx, session stoa.Console
 	return out, nil
 }
 
-// keyOf returns a key and its account.
 func keyOf(ctx context.Context, tx *store.Tx, id string) (key stoa.Key, a stoa.Account, err error) {
 	accountID, err := tx.People().AccountOfKey(ctx, id)
 	if err != nil {

@@ -439,7 +439,6 @@ func place(where string) string {
 	return where
 }
 
-// invalid returns the error for a document with problems.
 func invalid(list []config.Problem) error {
 	first := list[0]
 	text := first.Path + ": " + first.Message

@@ -40,7 +40,6 @@ func plainObject(s *openapi3.Schema) bool {
 	return s.Type.Is("object") && len(s.Properties) > 0 && len(s.AllOf)+len(s.OneOf)+len(s.AnyOf) == 0 && !s.Nullable
 }
 
-// refType returns the type of a schema or of a reference to one.
 func refType(r *openapi3.SchemaRef, indent string) string {
 	if name, ok := strings.CutPrefix(r.Ref, "#/components/schemas/"); ok {
 		return name
@@ -100,7 +99,6 @@ func typeOf(s *openapi3.Schema, indent string) string {
 	return t
 }
 
-// join returns the types of the parts of a schema with an operator between.
 func join(parts openapi3.SchemaRefs, operator, indent string) string {
 	var out []string
 	for _, p := range parts {
