@@ -338,15 +338,9 @@ func (w *Worker) conclude(ctx context.Context, r *run, why error) error {
 		case errors.Is(why, errHandBack):
 			t.HandBack()
 		case transient:
-			t.Strike(max(f.after, backoff(t.Row.Strikes)), f.Failure)
+			t.Strike(max(f.after, time.Second<<(2*min(t.Row.Strikes, 3))), f.Failure)
 		default:
 			t.Fail(f.Failure)
 		}
 	})
-}
-
-// backoff returns the pause before the next attempt after the given number of failures: 1 s,
-// 4 s, 16 s, 64 s.
-func backoff(strikes int) time.Duration {
-	return time.Second << (2 * min(strikes, 3))
 }

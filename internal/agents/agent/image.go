@@ -290,7 +290,16 @@ func leaveOut(p *stoa.Part, why string) {
 func (w *Worker) fillImages(ctx context.Context, t *turn, call *stoa.Call) error {
 	return eachImage(call, func(p *stoa.Part) error {
 		if p.Result == nil {
-			return w.fillAttached(ctx, t, p)
+			f, ok := t.prompt.upload(p.Media.UploadID)
+			if !ok {
+				leaveOut(p, passedText)
+				return nil
+			}
+			image, err := w.attachedImage(ctx, t.row.AccountID, f)
+			if err == nil {
+				p.Media = image
+			}
+			return err
 		}
 		r := p.Result
 		if len(r.Images) > 0 {
@@ -317,19 +326,6 @@ func (w *Worker) fillImages(ctx context.Context, t *turn, call *stoa.Call) error
 		r.Parts = []stoa.Part{r.Parts[0], {Kind: stoa.PartImage, Media: image}}
 		return nil
 	})
-}
-
-func (w *Worker) fillAttached(ctx context.Context, t *turn, p *stoa.Part) error {
-	f, ok := t.prompt.upload(p.Media.UploadID)
-	if !ok {
-		leaveOut(p, passedText)
-		return nil
-	}
-	image, err := w.attachedImage(ctx, t.row.AccountID, f)
-	if err == nil {
-		p.Media = image
-	}
-	return err
 }
 
 func (w *Worker) fillResult(ctx context.Context, t *turn, p *stoa.Part) error {

@@ -49,7 +49,7 @@ func ParseOrigin(text string) (string, error) {
 		return "", wrong("the part after *. must have at least two names")
 	case wild && isPublicSuffix(name):
 		return "", wrong("anyone can register a host below " + name)
-	case scheme == "http" && (wild || !isLocalhost(name)):
+	case scheme == "http" && (wild || !(name == "localhost" || strings.HasSuffix(name, ".localhost") || name == "127.0.0.1")):
 		return "", wrong("without TLS only this machine is allowed")
 	}
 	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
@@ -67,10 +67,6 @@ func ParseOrigin(text string) (string, error) {
 func isPublicSuffix(name string) bool {
 	suffix, _ := publicsuffix.PublicSuffix(name)
 	return suffix == name
-}
-
-func isLocalhost(host string) bool {
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "127.0.0.1"
 }
 
 // Patterns returns the list entries that would allow an origin in the spelling of browsers:

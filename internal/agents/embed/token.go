@@ -28,9 +28,6 @@ func mintTicket() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// mintToken returns the token of an embed: est_ and 256 random bits.
-func mintToken() string { return tokenPrefix + mintTicket() }
-
 // A Token admits its bearer to the chat of one embed. Only its hash is stored.
 type Token struct {
 	Secret    string
@@ -145,7 +142,7 @@ func newToken(ctx context.Context, tx *store.Tx, e stoa.Embed) (Token, error) {
 	if !tx.Now.Before(e.ChatExpiresAt) || !e.RevokedAt.IsZero() {
 		return Token{}, stoa.Errorf(stoa.CodeEmbedExpired, "The time of this chat is over. Create another embed for it.")
 	}
-	t := Token{Secret: mintToken(), ExpiresAt: tx.Now.Add(e.TokenLife)}
+	t := Token{Secret: tokenPrefix + mintTicket(), ExpiresAt: tx.Now.Add(e.TokenLife)}
 	if t.ExpiresAt.After(e.ChatExpiresAt) {
 		t.ExpiresAt = e.ChatExpiresAt
 	}

@@ -194,12 +194,3 @@ func (c *transition) unrecorded(at time.Time) (time.Time, error) {
 	}
 	return time.Time{}, nil
 }
-
-// between reports whether there is an instant between two others.
-func (k *recorded) between(from, to time.Time) bool {
-	i, found := slices.BinarySearchFunc(k.at, from, time.Time.Compare)
-	if found {
-		i++
-	}
-	return i < len(k.at) && k.at[i].Before(to)
-}

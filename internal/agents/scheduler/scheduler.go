@@ -76,12 +76,6 @@ func (s *Scheduler) wake() {
 	}
 }
 
-func (s *Scheduler) report(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil {
-		s.log.LogAttrs(ctx, slog.LevelError, what, slog.Any("error", err))
-	}
-}
-
 // now returns the present, with the precision in which it is stored.
 func (s *Scheduler) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
@@ -98,7 +92,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	stoa.Poll(ctx, s.wakeup, s.sessions.RunsChanged(), func() time.Duration {
 		wait, err := s.look(ctx)
 		if err != nil {
-			s.report(ctx, "the scheduled tasks could not be read", err)
+			if ctx.Err() == nil {
+				s.log.LogAttrs(ctx, slog.LevelError, "the scheduled tasks could not be read", slog.Any("error", err))
+			}
 			wait = stoa.PollShared
 		}
 		return wait
@@ -257,13 +253,10 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 		return nil
 	})
 	if err == nil && judged >= maxChunk {
-		s.pause(ctx)
+		stoa.Sleep(ctx, batchPause)
 	}
 	return n, began, err
 }
-
-// pause lets other writers proceed before the next large transaction.
-func (s *Scheduler) pause(ctx context.Context) { stoa.Sleep(ctx, batchPause) }
 
 // startWaiting starts runs that wait for capacity, for each account as many as its queue has
 // capacity for.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"stoa/internal/agents/session"
@@ -239,7 +240,11 @@ func (c *transition) between(from, to time.Time) bool {
 			return true
 		}
 	}
-	return c.recorded.between(from, to)
+	i, found := slices.BinarySearchFunc(c.recorded.at, from, time.Time.Compare)
+	if found {
+		i++
+	}
+	return i < len(c.recorded.at) && c.recorded.at[i].Before(to)
 }
 
 // begin starts an instant's run, lets it wait, or skips it.

@@ -64,15 +64,6 @@ func unusedName(name string, used []string) string {
 	}
 }
 
-// attachedText returns the text for the model about the files of an answer.
-func attachedText(files []stoa.Attachment) string {
-	var b strings.Builder
-	for _, f := range files {
-		fmt.Fprintf(&b, "\n[attached file %q: %s, %d bytes; read it with drive_read and attached: true]", f.Name, f.MimeType, f.Size)
-	}
-	return b.String()
-}
-
 // Attachments lists the files of a session's messages.
 func (s *Sessions) Attachments(ctx context.Context, accountID, agentID, id string) (files []store.MessageAttachments, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {

@@ -151,7 +151,7 @@ func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest)
 		switch {
 		case made == d.Decision:
 			continue // already decided
-		case made == stoa.DecisionExpired || made == "" && !(call.Open() && t.waitsFor(in)):
+		case made == stoa.DecisionExpired || made == "" && !(call.Open() && t.Row.Pending != nil && t.Row.Pending.ID == in.ID):
 			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this %s", waits).At("inputId")
 		case made != "":
 			return false, stoa.Errorf(stoa.CodeDecided, "Another decision%s was already made and stays in force: %s.", about, made).At(at + "decision")
@@ -168,10 +168,6 @@ func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest)
 		t.goOn(in, stoa.InputAnswered)
 	}
 	return changed, nil
-}
-
-func (t *Transition) waitsFor(in *stoa.Input) bool {
-	return t.Row.Pending != nil && t.Row.Pending.ID == in.ID
 }
 
 func confirmation(in *stoa.Input, req AnswerRequest) ([]CallDecision, error) {

@@ -36,7 +36,11 @@ func (s *Sessions) remove(ctx context.Context, accountID, id string, may func(*s
 			if err := s.endNow(ctx, tx, &row, ""); err != nil {
 				return err
 			}
-			tx.AfterCommit(func() { s.forget(id) })
+			tx.AfterCommit(func() {
+				s.stop(id, ErrLost)
+				s.hub.invalidate(id)
+				s.store.Hint(cluster.HintSession, id, "")
+			})
 			done, err = removeSession(ctx, tx, accountID, id)
 			return err
 		})
@@ -84,13 +88,6 @@ func (s *Sessions) endNow(ctx context.Context, tx *store.Tx, row *store.SessionR
 	t := s.transition(ctx, tx, row)
 	t.finish(stoa.SessionCancelled, reason)
 	return t.Save()
-}
-
-// forget stops the work of this process for a session that is gone.
-func (s *Sessions) forget(id string) {
-	s.stop(id, ErrLost)
-	s.hub.invalidate(id)
-	s.store.Hint(cluster.HintSession, id, "")
 }
 
 // maxWaitingEnded is the maximum number of sessions waiting for input that one transaction

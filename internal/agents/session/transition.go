@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -130,7 +131,9 @@ func (t *Transition) saved() error {
 	s, became := t.s, t.became
 	t.tx.AfterCommit(func() {
 		s.alarm.WakeAt(due)
-		s.count(became)
+		for _, to := range became.to[:became.n] {
+			s.metrics.Became(to, became.failure)
+		}
 	})
 	t.publish()
 	return nil
@@ -151,13 +154,6 @@ func (m *moves) add(to stoa.SessionStatus, reason string) {
 	}
 	if to == stoa.SessionFailed {
 		m.failure = stoa.Code(reason)
-	}
-}
-
-// count records committed statuses in the metrics.
-func (s *Sessions) count(m moves) {
-	for _, to := range m.to[:m.n] {
-		s.metrics.Became(to, m.failure)
 	}
 }
 
@@ -438,8 +434,21 @@ func (t *Transition) answer(value string, byDefault bool, files ...stoa.Attachme
 			return err
 		}
 		told := *in
-		told.Answer += attachedText(files)
-		result, err := askResult(told, byDefault)
+		var b strings.Builder
+		for _, f := range files {
+			fmt.Fprintf(&b, "\n[attached file %q: %s, %d bytes; read it with drive_read and attached: true]", f.Name, f.MimeType, f.Size)
+		}
+		told.Answer += b.String()
+		var content struct {
+			Answer string `json:"answer"`
+			Note   string `json:"note,omitzero"`
+		}
+		content.Answer = told.Answer
+		if byDefault {
+			content.Note = "The user did not answer in time; this is your default answer."
+		}
+		text, err := jsonx.Marshal(content)
+		result := stoa.ToolResult{CallID: told.CallID, Name: AskTool, Content: string(text)}
 		if err != nil {
 			return err
 		}
@@ -531,20 +540,6 @@ func (t *Transition) expire() {
 // AskTool is the name of the tool with which a model asks its user. The answer
 // is recorded as the result of that call.
 const AskTool = "ask_user"
-
-// askResult returns an input's answer as a result for the model.
-func askResult(in stoa.Input, byDefault bool) (stoa.ToolResult, error) {
-	var content struct {
-		Answer string `json:"answer"`
-		Note   string `json:"note,omitzero"`
-	}
-	content.Answer = in.Answer
-	if byDefault {
-		content.Note = "The user did not answer in time; this is your default answer."
-	}
-	text, err := jsonx.Marshal(content)
-	return stoa.ToolResult{CallID: in.CallID, Name: AskTool, Content: string(text)}, err
-}
 
 func runeCount[T ~string | ~[]byte](s T) int { return utf8.RuneCountInString(string(s)) }
 

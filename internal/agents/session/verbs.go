@@ -334,8 +334,11 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 			return t.decisions(&in, c, req)
 		}
 		if in.Kind == stoa.InputToolCall {
-			if err := onlyOutputs(req); err != nil {
-				return false, err
+			if req.Answer+req.Choice+req.Decision != "" || len(req.Decisions) > 0 {
+				return false, stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q accepts only \"outputs\".", stoa.InputToolCall).At("outputs")
+			}
+			if len(req.Outputs) == 0 {
+				return false, stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q requires \"outputs\".", stoa.InputToolCall).At("outputs")
 			}
 			return t.outputs(&in, req.Outputs)
 		}
@@ -352,17 +355,6 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 		t.answer(value, false)
 		return true, nil
 	})
-}
-
-// onlyOutputs returns an error unless a request has outputs and nothing else.
-func onlyOutputs(req AnswerRequest) error {
-	if req.Answer+req.Choice+req.Decision != "" || len(req.Decisions) > 0 {
-		return stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q accepts only \"outputs\".", stoa.InputToolCall).At("outputs")
-	}
-	if len(req.Outputs) == 0 {
-		return stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q requires \"outputs\".", stoa.InputToolCall).At("outputs")
-	}
-	return nil
 }
 
 // value returns the answer to an input, or an error if it does not fit the input's kind.

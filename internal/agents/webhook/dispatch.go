@@ -134,13 +134,6 @@ func New(cfg Config) *Dispatcher {
 
 func (d *Dispatcher) now() time.Time { return d.cfg.Now().UTC().Truncate(time.Microsecond) }
 
-func (d *Dispatcher) wake() {
-	select {
-	case d.wakeup <- struct{}{}:
-	default:
-	}
-}
-
 func (d *Dispatcher) report(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		d.log.LogAttrs(ctx, slog.LevelError, what, slog.Any("error", err))
@@ -323,7 +316,13 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWeb
 	}
 	secrets, err := openSecrets(d.cfg.Vault, w, now)
 	if err != nil {
-		d.cannotRead(ctx, w, now, err)
+		d.mu.Lock()
+		_, known := d.unreadable[w.ID]
+		d.unreadable[w.ID] = now.Add(unreadableIn)
+		d.mu.Unlock()
+		if !known {
+			d.log.LogAttrs(ctx, slog.LevelError, "a secret cannot be read", slog.String("webhook", w.ID), slog.String("account", w.AccountID), slog.Any("error", err))
+		}
 		return c, false, nil
 	}
 	d.mu.Lock()
@@ -349,18 +348,6 @@ func (d *Dispatcher) forget(id string) {
 	delete(d.unreadable, id)
 }
 
-// cannotRead skips a webhook with an unreadable secret for a while: its deliveries wait, and
-// no attempt counts.
-func (d *Dispatcher) cannotRead(ctx context.Context, w stoa.Webhook, now time.Time, err error) {
-	d.mu.Lock()
-	_, known := d.unreadable[w.ID]
-	d.unreadable[w.ID] = now.Add(unreadableIn)
-	d.mu.Unlock()
-	if !known {
-		d.log.LogAttrs(ctx, slog.LevelError, "a secret cannot be read", slog.String("webhook", w.ID), slog.String("account", w.AccountID), slog.Any("error", err))
-	}
-}
-
 // ended records that a request has ended, and whether its webhook is quick.
 func (d *Dispatcher) ended(of store.Delivery, quick bool) {
 	d.mu.Lock()
@@ -371,7 +358,10 @@ func (d *Dispatcher) ended(of store.Delivery, quick bool) {
 		delete(d.quick, of.WebhookID)
 	}
 	d.mu.Unlock()
-	d.wake()
+	select {
+	case d.wakeup <- struct{}{}:
+	default:
+	}
 }
 
 // gaps are the times between the attempts of a delivery: 24 hours in all.

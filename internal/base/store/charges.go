@@ -66,8 +66,14 @@ func (tx Books) InsertCharges(ctx context.Context, receipts []Receipt) (inserted
 			}
 		}
 	}
-	if err := tx.insertAdjustments(ctx, all, inserted); err != nil {
-		return nil, err
+	for i := range all {
+		c := &all[i].Charge
+		if c.Adjustments == 0 || !inserted[c.ID] {
+			continue
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO charge_adjustments (charge_id, account_id, adjustments) VALUES ($1, $2, $3)`, c.ID, c.AccountID, int64(c.Adjustments)); err != nil {
+			return nil, err
+		}
 	}
 	if tx.s.Postgres() { // its statements did
 		return inserted, nil
@@ -97,19 +103,6 @@ func (tx Books) insertReceipts(ctx context.Context, receipts []Receipt, args []a
 	}
 	for i := range receipts {
 		inserted[receipts[i].ID] = true
-	}
-	return nil
-}
-
-func (tx Books) insertAdjustments(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
-	for i := range receipts {
-		c := &receipts[i].Charge
-		if c.Adjustments == 0 || !inserted[c.ID] {
-			continue
-		}
-		if _, err := tx.Exec(ctx, `INSERT INTO charge_adjustments (charge_id, account_id, adjustments) VALUES ($1, $2, $3)`, c.ID, c.AccountID, int64(c.Adjustments)); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -29,21 +29,6 @@ type claimsToFree struct {
 	worker  sync.WaitGroup
 }
 
-// freeDoubtful is like [Tx.FreeClaim] for a claim whose commit may still be in progress: it
-// waits for a transaction that has claimed the key and not ended. Otherwise it would find
-// nothing, and the claim would exist afterwards.
-func (tx *Tx) freeDoubtful(ctx context.Context, c Claim) error {
-	if tx.s.Postgres() {
-		now := db.Micros(tx.Now)
-		if err := tx.Later(ctx, `INSERT INTO idempotency (account_id, method, path, key, body_hash, state, owner, claim, created_at, expires_at)
-			VALUES ($1, $2, $3, $4, '', 'running', $5, $6, $7, $7) ON CONFLICT (account_id, method, path, key) DO NOTHING`,
-			c.AccountID, c.Method, c.Path, c.Key, tx.s.node, c.ID, now); err != nil {
-			return err
-		}
-	}
-	return tx.FreeClaim(ctx, c)
-}
-
 // FreeLater frees a claim as soon as the store commits: one that could not be freed, or
 // whose commit is unknown. Otherwise the request could not be repeated while this process
 // lives.
@@ -83,7 +68,17 @@ func (s *Store) freeClaims() {
 		f.mu.Unlock()
 		err := s.Write(ctx, func(tx *Tx) error {
 			for _, c := range next {
-				if err := tx.freeDoubtful(ctx, c); err != nil {
+				// The commit of the claim may still be in progress. The insert waits for a transaction that has claimed
+				// the key and not ended: otherwise nothing would be found, and the claim would exist afterwards.
+				if tx.s.Postgres() {
+					now := db.Micros(tx.Now)
+					if err := tx.Later(ctx, `INSERT INTO idempotency (account_id, method, path, key, body_hash, state, owner, claim, created_at, expires_at)
+			VALUES ($1, $2, $3, $4, '', 'running', $5, $6, $7, $7) ON CONFLICT (account_id, method, path, key) DO NOTHING`,
+						c.AccountID, c.Method, c.Path, c.Key, tx.s.node, c.ID, now); err != nil {
+						return err
+					}
+				}
+				if err := tx.FreeClaim(ctx, c); err != nil {
 					return err
 				}
 			}
@@ -106,16 +101,4 @@ func (s *Store) freeClaims() {
 			return
 		}
 	}
-}
-
-// end stops freeing claims.
-func (f *claimsToFree) end() {
-	f.mu.Lock()
-	select {
-	case <-f.stop: // closed twice
-	default:
-		close(f.stop)
-	}
-	f.mu.Unlock()
-	f.worker.Wait()
 }

@@ -30,10 +30,6 @@ type MemberRow struct {
 	LastUsed time.Time // of the member's key, to within a minute; zero means never
 }
 
-// memberRows is the source of MemberRows that match a condition on m, a table of members. It has
-// the columns of pages.
-func memberRows(cond string) string { return `SELECT * ` + fromMembers(cond) }
-
 func fromMembers(cond string) string {
 	return `FROM (SELECT ` + members.columnsOf("m.") + `, p.issuer, p.subject, p.email, p.name, COALESCE(k.last_used_at, 0) AS last_used_at, m.person_id AS id
 		FROM members m JOIN people p ON p.id = m.person_id LEFT JOIN keys k ON k.id = m.key_id WHERE ` + cond + `) v WHERE 1 = 1`
@@ -92,7 +88,7 @@ func (tx People) InsertMember(ctx context.Context, m stoa.Member) error {
 
 // Member returns the member of an account with that person's id, or CodeNotFound.
 func (tx People) Member(ctx context.Context, accountID, personID string) (MemberRow, error) {
-	m, found, err := first(ctx, tx.Tx, scanMember, memberRows(`m.account_id = $1 AND m.person_id = $2`), accountID, personID)
+	m, found, err := first(ctx, tx.Tx, scanMember, `SELECT * `+fromMembers(`m.account_id = $1 AND m.person_id = $2`), accountID, personID)
 	if err == nil && !found {
 		err = noMember(personID)
 	}

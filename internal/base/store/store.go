@@ -193,7 +193,14 @@ func (s *Store) Lineage() *db.Lineage { return s.lineage }
 // Close releases the resources of the node, such as the rest of its leases, waits for
 // accepted writes, closes the database and releases the lock.
 func (s *Store) Close() error {
-	s.toFree.end()
+	s.toFree.mu.Lock()
+	select {
+	case <-s.toFree.stop: // closed twice
+	default:
+		close(s.toFree.stop)
+	}
+	s.toFree.mu.Unlock()
+	s.toFree.worker.Wait()
 	var errs []error
 	if s.member != nil {
 		errs = append(errs, s.member.End())

@@ -175,7 +175,8 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 		now := time.Now()
 		if ev.Seq > 0 {
 			if e.only == nil || e.only(&ev) {
-				e.event(ev)
+				e.buf = sse.AppendHead(sse.AppendID(e.buf, ev.Seq), ev.Type)
+				e.buf = sse.AppendEnd(appendEvent(e.buf, ev))
 			}
 		} else if now.Sub(e.wrote) >= cmp.Or(e.s.Heartbeat, heartbeat) {
 			e.buf = sse.AppendComment(e.buf, "keepalive")
@@ -193,11 +194,6 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 		}
 	}
 	return nil
-}
-
-func (e *sessionStream) event(ev stoa.SessionEvent) {
-	e.buf = sse.AppendHead(sse.AppendID(e.buf, ev.Seq), ev.Type)
-	e.buf = sse.AppendEnd(appendEvent(e.buf, ev))
 }
 
 // send flushes the buffer. A caller who accepts nothing for a minute counts as

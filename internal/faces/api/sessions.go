@@ -36,19 +36,16 @@ func (s *Sessions) startRequest(in rest.Request[byID, contract.CreateSession]) (
 		if !in.Caller.Key.Has("agents:write") {
 			return req, stoa.Errorf(stoa.CodeScope, "\"draft\" also requires the scope \"agents:write\", because it is a configuration of the agent. Omit \"draft\", or use another key.").At("draft")
 		}
-		req.Draft = func(a *stoa.Agent) error { return s.draftAgent(a, draft) }
+		req.Draft = func(a *stoa.Agent) error {
+			set := extend[contract.UpdateAgent](draft)
+			err := s.agents.patchAgent(a, &set)
+			if e := (*stoa.Error)(nil); errors.As(err, &e) {
+				return e.At("draft." + e.Param)
+			}
+			return err
+		}
 	}
 	return req, checkMetadata(req.Metadata)
-}
-
-// draftAgent applies a draft to an agent, with the checks of a change of it.
-func (s *Sessions) draftAgent(a *stoa.Agent, draft contract.AgentDraft) error {
-	set := extend[contract.UpdateAgent](draft)
-	err := s.agents.patchAgent(a, &set)
-	if e := (*stoa.Error)(nil); errors.As(err, &e) {
-		return e.At("draft." + e.Param)
-	}
-	return err
 }
 
 // A sessionStart is a session to start, with the result of the credit check.

@@ -111,10 +111,6 @@ func missingMember(at string) error {
 	return stoa.Errorf(stoa.CodeMissingParameter, "A tool of this type must have the member %q.", at).At(at)
 }
 
-func otherType(at, kind string) error {
-	return stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q does not have this member.", kind).At(at)
-}
-
 // driveTool parses the entry of drive_write, which only has an approval.
 func driveTool(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
 	switch {
@@ -149,7 +145,7 @@ func onlyMembers(t contract.SetAgentTool, at string, of ...string) error {
 		{"stricter", len(t.Stricter) > 0},
 	} {
 		if m.set && !slices.Contains(of, m.name) {
-			return otherType(at+m.name, t.Type)
+			return stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q does not have this member.", t.Type).At(at + m.name)
 		}
 	}
 	return nil

@@ -67,6 +67,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stoa/internal/base/client"
+	"stoa/internal/base/extract"
 )
 
 // Exit codes, for scripts.
@@ -114,7 +115,11 @@ func (e *env) getenv(name string) string {
 // configuration, and may be nil.
 func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, in io.Reader, out, errOut io.Writer) int {
 	if len(args) == 1 && args[0] == extractCommand {
-		return extractDocument(in, out, errOut)
+		if err := extract.Child(in, out); err != nil {
+			fmt.Fprintln(errOut, err)
+			return exitFailed
+		}
+		return exitDone
 	}
 	e := &env{environ: environ, in: in, stdin: interruptible{ctx, in}, out: out, err: errOut, hangup: hangup}
 	root := e.root()

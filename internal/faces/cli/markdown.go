@@ -47,10 +47,6 @@ type markdown struct {
 	wide   int // columns of word
 }
 
-func (e *env) newMarkdown() *markdown {
-	return &markdown{out: e.out, style: e.style(e.out), columns: max(20, width(e.out))}
-}
-
 func (m *markdown) write(text string) error {
 	text = clean(text)
 	for text != "" {
@@ -463,7 +459,10 @@ func (m *markdown) endTable() {
 		}
 		var line []string
 		for j, cell := range splitRow(row) {
-			cell = m.plain(cell)
+			in := &markdown{out: io.Discard, columns: 1 << 30, style: m.style}
+			in.put(stretch{text: cell, inner: true}, "")
+			in.endWord()
+			cell = ansi.Strip(in.b.String())
 			line = append(line, cell)
 			if j == len(widths) {
 				widths = append(widths, 1)
@@ -540,12 +539,4 @@ func splitRow(line string) []string {
 		cells[i] = strings.TrimSpace(strings.ReplaceAll(cell, "\x00", "|"))
 	}
 	return cells
-}
-
-// plain returns a cell without marks; links include their addresses.
-func (m *markdown) plain(cell string) string {
-	in := &markdown{out: io.Discard, columns: 1 << 30, style: m.style}
-	in.put(stretch{text: cell, inner: true}, "")
-	in.endWord()
-	return ansi.Strip(in.b.String())
 }

@@ -128,7 +128,7 @@ type replyPrinter struct {
 func (e *env) newReplyPrinter() *replyPrinter {
 	w := &replyPrinter{out: e.out, terminal: isTerminal(e.out)}
 	if w.terminal && !e.asWritten {
-		w.markdown = e.newMarkdown()
+		w.markdown = &markdown{out: e.out, style: e.style(e.out), columns: max(20, width(e.out))}
 	}
 	return w
 }
@@ -223,11 +223,6 @@ func (e *env) printNotes(ctx context.Context, call *client.Client, r *contract.R
 const chatHelp = `/clear clears the conversation, /model NAME selects another model, /cost shows the cost, /save FILE writes the
 conversation as Markdown, /exit or Ctrl-D ends the chat. Ctrl-C stops a reply. End a line with \ to continue
 it on the next one.`
-
-// chatCommands are the lines that are not messages.
-func chatCommands() []string {
-	return []string{"/clear", "/cost", "/exit", "/help", "/model", "/quit", "/save"}
-}
 
 func (e *env) chat() *cobra.Command {
 	c := &cobra.Command{
@@ -425,7 +420,7 @@ func (t *conversation) save(name string) error {
 func (t *conversation) complete(ctx context.Context) func(string) []string {
 	var models []string
 	return func(head string) (found []string) {
-		all := chatCommands()
+		all := []string{"/clear", "/cost", "/exit", "/help", "/model", "/quit", "/save"}
 		if strings.HasPrefix(head, "/model ") {
 			if models == nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completionTime)

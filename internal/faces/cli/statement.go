@@ -72,7 +72,11 @@ up to its closing balance, which must be the opening balance of the next month, 
 			query.Set("format", "csv")
 			return e.copyOut(ctx, call, path, query)
 		case *format == "html":
-			return e.htmlStatements(ctx, call, path, query)
+			list, err := statements(ctx, call, path, query)
+			if err != nil {
+				return err
+			}
+			return statementPage.Execute(e.out, list)
 		case *format != "table" && *format != "json":
 			return usagef("--format accepts table, csv, json and html, not %q", *format)
 		}
@@ -145,14 +149,6 @@ func (e *env) checkStatements(ctx context.Context, call *client.Client, month st
 	}
 	e.say("%d statements are correct.", checked)
 	return nil
-}
-
-func (e *env) htmlStatements(ctx context.Context, call *client.Client, path string, query url.Values) error {
-	list, err := statements(ctx, call, path, query)
-	if err != nil {
-		return err
-	}
-	return statementPage.Execute(e.out, list)
 }
 
 // statementPage prints statements, each on separate pages.

@@ -46,12 +46,6 @@ func (c *conversation) tools(tools []stoa.Tool) {
 	c.entries = append(c.entries, entry{role: stoa.RoleSystem, tools: tools})
 }
 
-// reasoning adds a segment of reasoning. An unusable segment has no wire: the codecs must
-// know that it is missing.
-func (c *conversation) reasoning(state stoa.State) {
-	c.message(stoa.RoleAssistant, stoa.Part{Kind: stoa.PartReasoning, State: state})
-}
-
 // mark marks the input up to the entry that was added last.
 func (c *conversation) mark(m stoa.Mark) {
 	if e := &c.entries[len(c.entries)-1]; m != stoa.MarkNone {

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"encoding/base64"
 	"strconv"
 
 	"stoa/internal/base/contract"
@@ -302,7 +303,8 @@ func (f *geminiFormat) restore(stored []byte) (*reply, *outcome, error) {
 	}
 	for _, part := range was.Candidates[0].Content.Parts {
 		if part.Signature != "" {
-			o.items = append(o.items, &item{kind: itemReasoning, sealed: signed(part.Signature)})
+			text, _ := base64.StdEncoding.DecodeString(part.Signature)
+			o.items = append(o.items, &item{kind: itemReasoning, sealed: string(text)})
 		}
 		it := &item{kind: itemMessage, status: statusCompleted}
 		switch {

@@ -53,12 +53,6 @@ func signatureOf(sealed []string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.Join(sealed, " ")))
 }
 
-// signed returns the sealed reasoning that [signatureOf] wrote.
-func signed(signature string) string {
-	text, _ := base64.StdEncoding.DecodeString(signature)
-	return string(text)
-}
-
 // maxSchema is the maximum depth of a schema of the format.
 const maxSchema = 96
 

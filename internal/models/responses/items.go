@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 	"stoa/internal/models/wire"
@@ -249,7 +250,10 @@ func (b *builder) apply(ev *stoa.Event) (content bool, err error) {
 		return true, b.piece(pieceRefusal, ev.Text, ev.More)
 	case stoa.Summary:
 		if b.reasoning && b.summary && !b.trimming() {
-			return true, b.summarize(ev)
+			if b.open == nil || b.open.kind != itemReasoning {
+				b.begin(&item{kind: itemReasoning, id: stoa.NewID("rs")})
+			}
+			return true, b.send(pieceSummary, ev.Text, ev.More)
 		}
 	case stoa.Reasoned:
 		b.reasoned(ev.State)
@@ -296,13 +300,6 @@ func (b *builder) piece(kind pieceKind, text string, more bool) error {
 		b.begin(&item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress, phase: b.phase})
 	}
 	return b.send(kind, text, more)
-}
-
-func (b *builder) summarize(ev *stoa.Event) error {
-	if b.open == nil || b.open.kind != itemReasoning {
-		b.begin(&item{kind: itemReasoning, id: stoa.NewID("rs")})
-	}
-	return b.send(pieceSummary, ev.Text, ev.More)
 }
 
 // reasoned completes a segment. A segment without a summary waits for its item, since until
@@ -510,5 +507,13 @@ func (b *builder) failed(err error) *outcome {
 	if b.open != nil && b.open.status != "" {
 		b.open.status = statusIncomplete
 	}
-	return &outcome{status: statusFailed, failure: streamErrorOf(err), items: b.items}
+	// Faults of the service and of providers have the only code that clients of the format recognize; an error that the
+	// caller can correct keeps its code.
+	e := stoa.AsError(err)
+	info := contract.Code(e.Code)
+	out := &streamError{code: string(e.Code), kind: info.Type, message: e.Message, param: e.Param, charged: e.Charged}
+	if info.Status >= 500 {
+		out.code = string(stoa.CodeInternal)
+	}
+	return &outcome{status: statusFailed, failure: out, items: b.items}
 }

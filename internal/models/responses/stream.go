@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"stoa/internal/base/contract"
-	"stoa/internal/base/stoa"
 )
 
 // An eventStream sends a reply as server-sent events, which its format produces. It begins
@@ -204,18 +201,6 @@ func (e *eventStream) end(o *outcome) error {
 type streamError struct {
 	code, kind, message, param string
 	charged                    bool // the call was charged
-}
-
-// streamErrorOf converts err. Faults of the service and of providers have the only code that
-// clients of the format recognize; an error that the caller can correct keeps its code.
-func streamErrorOf(err error) *streamError {
-	e := stoa.AsError(err)
-	info := contract.Code(e.Code)
-	out := &streamError{code: string(e.Code), kind: info.Type, message: e.Message, param: e.Param, charged: e.Charged}
-	if info.Status >= 500 {
-		out.code = string(stoa.CodeInternal)
-	}
-	return out
 }
 
 // fail ends a stream that has begun, with an error.

@@ -496,7 +496,7 @@ func (p *parser) reasoningItem(it *inputItem) error {
 			}
 		}
 	}
-	p.talk().reasoning(state)
+	p.talk().message(stoa.RoleAssistant, stoa.Part{Kind: stoa.PartReasoning, State: state})
 	return nil
 }
 

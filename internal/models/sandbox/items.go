@@ -13,19 +13,6 @@ import (
 // Wire is the wire of the sandbox and of its states.
 const Wire = "sandbox"
 
-// resultText returns the text of a tool's result, with a description of its other parts.
-func resultText(r stoa.ToolResult) string {
-	text := r.Content
-	for _, p := range r.Parts {
-		more := p.Text
-		if p.Media != nil {
-			more = "[" + describe(p.Kind, p.Media) + "]"
-		}
-		text = strings.TrimPrefix(text+"\n"+more, "\n")
-	}
-	return text
-}
-
 // thoughtBegin is the prefix of the data of a reasoning segment.
 const thoughtBegin = "sandbox.1."
 

@@ -38,7 +38,15 @@ func keywords(text string) string {
 func (t turn) report() string {
 	var paragraphs []string
 	for _, r := range t.results {
-		r.Content, r.Parts = resultText(r), nil
+		text := r.Content
+		for _, p := range r.Parts {
+			more := p.Text
+			if p.Media != nil {
+				more = "[" + describe(p.Kind, p.Media) + "]"
+			}
+			text = strings.TrimPrefix(text+"\n"+more, "\n")
+		}
+		r.Content, r.Parts = text, nil
 		paragraphs = append(paragraphs, t.reportOne(r))
 	}
 	if t.thoughts > 0 {

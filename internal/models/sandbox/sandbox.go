@@ -153,11 +153,6 @@ func (r *reply) run(p plan) {
 	if o.Stop != "" {
 		stop = o.Stop
 	}
-	r.finish(stop)
-}
-
-// finish ends the reply, with the ordered or the real usage.
-func (r *reply) finish(stop stoa.Stop) {
 	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage, HasUsage: true}
 	switch r.turn.orders.Usage {
 	case "none":

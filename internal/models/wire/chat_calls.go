@@ -265,7 +265,7 @@ func (f *chatReply) endCalls(stop stoa.Stop) error {
 				return err
 			}
 		}
-		if last && f.closes() && stop.Cuts() {
+		if last && f.reply.whole && f.route.Dialect != "openai" && f.route.Dialect != "deepseek" && stop.Cuts() {
 			p.arguments = []byte(opened(string(p.arguments)))
 		}
 		if err := f.flushArguments(p); err != nil {
@@ -285,12 +285,6 @@ func (f *chatReply) endCalls(stop stoa.Stop) error {
 		}
 	}
 	return f.finish(stop)
-}
-
-// closes reports whether the server may have closed the arguments of a cut call. Proxies in front
-// of Anthropic pass its objects on as strings; DeepSeek and OpenAI leave them open.
-func (f *chatReply) closes() bool {
-	return f.reply.whole && f.route.Dialect != "openai" && f.route.Dialect != "deepseek"
 }
 
 // An objectEnd finds the end of a JSON object that arrives in pieces.

@@ -46,16 +46,11 @@ func (w *builder) marked(r Request, call *stoa.Call) Request {
 }
 
 func newBuilder(call stoa.Call) *builder {
-	return &builder{b: make([]byte, 0, usualSize(&call))} // inlined, so that it need not be on the heap
-}
-
-// usualSize estimates the size of the request of a call, in bytes.
-func usualSize(call *stoa.Call) int {
 	n := 512 + len(call.Instructions)
 	for i := range call.Messages {
 		n += sizeOfParts(call.Messages[i].Parts)
 	}
-	return n + n/8
+	return &builder{b: make([]byte, 0, n+n/8)} // inlined, so that it need not be on the heap
 }
 
 func (w *builder) comma() {
@@ -117,13 +112,6 @@ func (w *builder) number(name string, value *float64) {
 
 // noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{}}`
-
-// object writes a call's arguments for a vendor that requires an object. Other arguments are
-// wrapped in one, as a string.
-func (w *builder) object(arguments string) {
-	w.comma()
-	w.b = appendObject(w.b, arguments)
-}
 
 // arguments writes the arguments of a call as a string that contains an object, because
 // servers with a template for calls fail on anything else.

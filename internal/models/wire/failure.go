@@ -47,7 +47,9 @@ func parseComplaint(data []byte) (p complaint, ok bool) {
 				p.message, _ = c.Text()
 				ok = true
 			} else if c.Kind() == '{' {
-				p.object(&c)
+				for ok := (&c).Object(); ok && (&c).Member(); {
+					p.member((&c))
+				}
 				ok = true
 			}
 		case "detail": // FastAPI's: a text, or a list of objects
@@ -97,12 +99,6 @@ func (p *complaint) invalid(c *jsonx.Cursor) {
 		if p.message == "" && message != "" {
 			p.message = strings.Join(append(compact(strings.Join(at, ".")), message), ": ")
 		}
-	}
-}
-
-func (p *complaint) object(c *jsonx.Cursor) {
-	for ok := c.Object(); ok && c.Member(); {
-		p.member(c)
 	}
 }
 

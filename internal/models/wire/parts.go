@@ -367,7 +367,8 @@ func allowed(call stoa.Call) []stoa.Tool {
 // duplicate names, which readers could interpret differently.
 func (w *builder) strictObject(arguments string) {
 	if arguments = strings.TrimSpace(arguments); arguments == "" || arguments[0] == '{' && jsonx.Valid([]byte(arguments)) {
-		w.object(arguments)
+		w.comma()
+		w.b = appendObject(w.b, arguments)
 		return
 	}
 	w.open('{')
