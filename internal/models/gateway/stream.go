@@ -144,13 +144,7 @@ func (s *Stream) explainLimit(err error) error {
 // tryModel streams from one model. It returns nil when the reply finished or the
 // reader stopped, and otherwise an error that was not yielded.
 func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bool) error {
-	call := *s.call
-	call.MaxOutputTokens = s.limit
-	call.Account, call.LimitDefault = s.caller.Account.ID, s.limitDefault
-	call.Buffered, call.KeepsParts = s.req.Buffered, s.req.KeepsParts
-	s.trail.Unpaid = s.unpaid
-	call.Trail = &s.trail
-	for ev, err := range s.g.Pool.Stream(ctx, s.model, call) {
+	for ev, err := range s.attempt(ctx) {
 		if err != nil {
 			if f, ok := errors.AsType[*wire.Failure](err); !ok || !f.Cut || s.firstText == 0 || s.trail.Void {
 				return err
@@ -170,6 +164,18 @@ func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bo
 		return stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
 	}
 	return nil
+}
+
+// attempt returns the reply of the serving model. The copy of the call is not in the frame of [Stream.tryModel], because that
+// stays on the stack for the duration of a stream.
+func (s *Stream) attempt(ctx context.Context) iter.Seq2[*stoa.Event, error] {
+	call := *s.call
+	call.MaxOutputTokens = s.limit
+	call.Account, call.LimitDefault = s.caller.Account.ID, s.limitDefault
+	call.Buffered, call.KeepsParts = s.req.Buffered, s.req.KeepsParts
+	s.trail.Unpaid = s.unpaid
+	call.Trail = &s.trail
+	return s.g.Pool.Stream(ctx, s.model, call)
 }
 
 // record updates the counts of the call from an event, before the caller receives it.
