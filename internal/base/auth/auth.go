@@ -38,9 +38,8 @@ const (
 	freshness = 900 * time.Millisecond
 	// renewal is the age from which one caller reads the row again while the others
 	// continue with the cached one, so that they never all wait.
-	renewal = 500 * time.Millisecond
-	// flushEvery is the interval at which the times of last use are stored.
-	flushEvery = 15 * time.Second
+	renewal    = 500 * time.Millisecond
+	flushEvery = 15 * time.Second // between two stores of the times of last use
 )
 
 // Keys verifies and manages API keys. It is safe for concurrent use.
@@ -154,7 +153,7 @@ func bearer(header string) (string, bool) {
 	return secret, ok && strings.EqualFold(scheme, "bearer") && strings.HasPrefix(secret, prefix) && len(secret) <= maxSecret
 }
 
-// maxSecret bounds the work done for an unauthenticated request, in bytes.
+// maxSecret limits a secret, in bytes, to avoid work for an unauthenticated request.
 const maxSecret = 512
 
 // cached returns the entry of a hash, or nil if it must be read.
@@ -173,12 +172,12 @@ type reader func(ctx context.Context, tx *store.Tx, e *known) (bool, error)
 // load reads an entry, once for all concurrent callers. It returns nil if the entry does
 // not exist.
 func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte, fill reader) (*known, error) {
-	// The number of changes is part of the flight's name: a caller after a change
-	// must not share a row read before it.
+	// The number of changes is part of the flight's name, because a caller after a change must not
+	// share a row read before it.
 	before := k.changes.Load()
 	flight := string(binary.BigEndian.AppendUint64(hash[:], before))
 	v, err, _ := k.loads.Do(flight, func() (any, error) {
-		return k.read(context.WithoutCancel(ctx), hash, before, fill) // the read serves other callers too
+		return k.read(context.WithoutCancel(ctx), hash, before, fill) // because the read serves other callers too
 	})
 	if err != nil {
 		return nil, err
@@ -209,7 +208,7 @@ func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64, 
 	e.noted.Store(last.Unix() / 60)
 	k.cache.set(hash, e)
 	if k.changes.Load() != before {
-		k.cache.drop(hash) // the row may be older than the change
+		k.cache.drop(hash) // because the row may be older than the change
 	}
 	return e, nil
 }
@@ -231,7 +230,6 @@ func (k *Keys) ForgetAfter(tx *store.Tx) {
 	})
 }
 
-// recordUse records the use of a key, once a minute.
 func (k *Keys) recordUse(e *known, now time.Time) {
 	minute := now.Unix() / 60
 	last := e.noted.Load()
@@ -294,7 +292,6 @@ func (k *Keys) Flush(ctx context.Context) error {
 	return err
 }
 
-// keepLatest adds times to a map, unless it has later ones.
 func keepLatest(to, from map[string]time.Time) {
 	for id, at := range from {
 		if at.After(to[id]) {

@@ -30,8 +30,8 @@ func (c *keyCache) get(hash [sha256.Size]byte) (*known, bool) {
 	return e, ok
 }
 
-// set stores an entry. A full cache drops an arbitrary other one: entries live for less
-// than a second, so the order of use is not worth tracking.
+// set stores an entry. A full cache drops an arbitrary other one, because entries live for less than
+// a second, so that the order of use is not worth tracking.
 func (c *keyCache) set(hash [sha256.Size]byte, e *known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

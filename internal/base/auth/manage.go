@@ -86,7 +86,6 @@ func check(key stoa.Key, now time.Time) error {
 	return nil
 }
 
-// tidy returns a list sorted and without duplicates.
 func tidy(list []string) []string {
 	s := slices.Clone(list)
 	slices.Sort(s)
@@ -188,7 +187,7 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 	}
 	asNew := key
 	if p.ExpiresAt == nil || expired.Equal(key.ExpiresAt) {
-		asNew.ExpiresAt = time.Time{} // an unchanged one may be in the past
+		asNew.ExpiresAt = time.Time{} // because an unchanged one may be in the past
 	}
 	if err := check(asNew, tx.Now); err != nil {
 		return key, err
@@ -208,7 +207,7 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 	return k.lastUsed(key), nil
 }
 
-// mayChange returns CodeScope if key is wider than by: the holder of a narrow key must not
+// mayChange returns CodeScope if key is wider than by, because the holder of a narrow key must not
 // be able to revoke or narrow a wider one. A key may change itself.
 func mayChange(by, key stoa.Key) error {
 	if by.ID == key.ID {

@@ -30,7 +30,6 @@ func Mint() (secret string) {
 // MintLink returns the token of a new link: [LinkPrefix] and 32 random characters.
 func MintLink() (token string) { return random(LinkPrefix) }
 
-// random returns the prefix and 32 random characters.
 func random(prefix string) string {
 	b := make([]byte, 0, secretChars)
 	b = append(b, prefix...)
@@ -38,7 +37,7 @@ func random(prefix string) string {
 	for len(b) < len(prefix)+randomChars {
 		rand.Read(random[:]) // never fails (crypto/rand)
 		for _, r := range random {
-			// Bytes from 248 on would bias the choice, as 256 is not a multiple of 62.
+			// Without bytes from 248 on, because 256 is not a multiple of 62, so that they would bias the choice.
 			if r < 248 && len(b) < len(prefix)+randomChars {
 				b = append(b, base62[r%62])
 			}
@@ -69,8 +68,8 @@ func CheckDigits(secret string) bool {
 	return secret[len(body):] == checkOf(body)
 }
 
-// Hash returns the stored form of a secret: its SHA-256 in hex. With 190 random bits no
-// slower hash is needed.
+// Hash returns the stored form of a secret: its SHA-256 in hex, because 190 random bits need no
+// slower hash.
 func Hash(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])

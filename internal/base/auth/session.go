@@ -28,7 +28,7 @@ func (k *Keys) BeginSession(ctx context.Context, tx *store.Tx, s stoa.ConsoleSes
 	secret = base64.RawURLEncoding.EncodeToString(random[:])
 	s.Hash = Hash(secret)
 	s.CreatedAt, s.SeenAt, s.ExpiresAt = tx.Now, tx.Now, tx.Now.Add(k.SessionLife)
-	k.ForgetAfter(tx) // an older session may end
+	k.ForgetAfter(tx) // because an older session may end
 	return secret, tx.People().InsertConsoleSession(ctx, s, maxSessions)
 }
 
@@ -41,7 +41,7 @@ func (k *Keys) VerifySession(ctx context.Context, secret, accountID string) (sto
 		return stoa.Caller{}, stoa.ConsoleSession{}, sessionEnded()
 	}
 	of := sha256.Sum256([]byte(secret))
-	hash := sha256.Sum256(append(of[:], accountID...)) // a person has an entry for each account
+	hash := sha256.Sum256(append(of[:], accountID...)) // because a person has an entry for each account
 	e := k.cached(hash)
 	if e == nil {
 		of := of // only this copy escapes

@@ -125,7 +125,6 @@ func (h *Hints) Listen(ctx context.Context, address string) error {
 	return err
 }
 
-// sendHints sends pending hints, at most once per hintGap.
 func (h *Hints) sendHints(ctx context.Context) {
 	for {
 		select {
@@ -146,8 +145,7 @@ func (h *Hints) sendHints(ctx context.Context) {
 	}
 }
 
-// noticeBytes is the maximum size of one notice of hints.
-const noticeBytes = 7800
+const noticeBytes = 7800 // of one notice, because PostgreSQL accepts less than 8,000
 
 // drain removes the pending hints and returns them as notices: the node on the first line,
 // then one hint per line: kind, name, text.
@@ -185,7 +183,6 @@ func (h *Hints) listening() {
 	}
 }
 
-// receive dispatches the hints of a notice, unless they are this node's own.
 func (h *Hints) receive(notice string) {
 	node, rest, _ := strings.Cut(notice, "\n")
 	if node == h.node {

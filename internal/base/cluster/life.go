@@ -58,8 +58,8 @@ const (
 // clock is the present by the clock of PostgreSQL, in microseconds.
 const clock = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint`
 
-// maxNodes limits a list of nodes. Each has a pool of connections to the same
-// PostgreSQL, so there are far fewer.
+// maxNodes limits a list of nodes. There are far fewer, because each has a pool of connections to the
+// same PostgreSQL.
 const maxNodes = 1000
 
 // Rows manages the rows of nodes and of their resources.
@@ -137,7 +137,7 @@ func (m *Member) Begin(ctx context.Context) error {
 	}
 	running, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
-	if expired, err := m.expiredPeers(ctx); err == nil { // their resources are free before the first call arrives
+	if expired, err := m.expiredPeers(ctx); err == nil { // so that their resources are free before the first call arrives
 		m.endExpired(ctx, expired)
 	}
 	m.tasks.Go(func() { m.run(running) })
@@ -208,7 +208,7 @@ func (m *Member) End() error {
 	}
 	err := m.rows.EndNode(ctx, m.id)
 	m.lose()
-	if errors.Is(err, db.ErrFenced) { // nothing is left to be given back
+	if errors.Is(err, db.ErrFenced) { // because nothing is left to be given back
 		return nil
 	}
 	return err
@@ -349,16 +349,16 @@ func (m *Member) checkPeers(ctx context.Context) {
 	if m.ending.Swap(true) {
 		return
 	}
-	m.tasks.Go(func() { // it may wait for locks, which renewals may not
+	m.tasks.Go(func() { // because it may wait for locks, which renewals may not
 		defer m.ending.Store(false)
 		m.endExpired(ctx, expired)
 	})
 }
 
 // expiredPeers returns the other nodes whose time is over, and warns of settings that
-// differ from this node's. A node that has just started cannot know whether PostgreSQL was
-// unavailable before: the others get the same time to recover, unless they would already
-// have given up. While PostgreSQL has just started, no node is expired.
+// differ from this node's. The others get as much time to recover after a start of this node, unless
+// they would already have given up, because it cannot know whether PostgreSQL was unavailable before.
+// While PostgreSQL has just started, no node is expired.
 func (m *Member) expiredPeers(ctx context.Context) (expired []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.times.Expiry)
 	defer cancel()
@@ -387,7 +387,6 @@ func (m *Member) expiredPeers(ctx context.Context) (expired []string, err error)
 	return expired, err
 }
 
-// endExpired declares nodes dead whose time is over; see [Rows].
 func (m *Member) endExpired(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		if ctx.Err() != nil {

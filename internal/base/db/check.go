@@ -66,7 +66,7 @@ func (d *DB) checked(ctx context.Context, err error) {
 	d.log.LogAttrs(ctx, slog.LevelInfo, "the database was checked after an unclean stop", slog.String("file", d.file), slog.Bool("damaged", false), slog.Any("error", err))
 }
 
-// isPageLine reports whether a line of quick_check is about pages. Other lines are about
+// isPageLine reports whether a line of quick_check is about pages, because other lines are about
 // values, which are not a reason to refuse work.
 func isPageLine(line string) bool {
 	if line == "ok" {

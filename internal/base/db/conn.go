@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// maxStatements is the maximum number of prepared statements that a connection keeps.
-const maxStatements = 512
+const maxStatements = 512 // prepared statements that a connection keeps
 
 // conn is a connection that keeps its prepared statements. It is used by one goroutine
 // at a time.
@@ -32,18 +31,17 @@ func (c *conn) prepared(query string) *sql.Stmt {
 	}
 	st, err := c.c.PrepareContext(context.Background(), positional(query))
 	if err != nil {
-		return nil // running it unprepared returns the error
+		return nil // because running it unprepared returns the error
 	}
 	c.stmts[query] = st
 	return st
 }
 
-// positional replaces $1, $2, $3 by ?, ?, ? where each occurs once and in order: to
-// SQLite $n is a name, and binding by name costs more the more there are. Any
-// other text is returned unchanged.
+// positional replaces $1, $2, $3 by ?, ?, ? where each occurs once and in order, because to SQLite
+// $n is a name, and binding by name costs more the more there are. Any other text is unchanged.
 func positional(query string) string {
 	if strings.ContainsAny(query, "'\"?") {
-		return query // quoted text may hold a dollar
+		return query // because quoted text may contain a dollar
 	}
 	var b strings.Builder
 	n, rest := 0, query

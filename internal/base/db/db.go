@@ -113,7 +113,6 @@ var ErrReadOnly = errors.New("db: opened read-only")
 // Config.WriteTimeout. It was rolled back.
 var ErrTimeout = errors.New("db: the write transaction took too long")
 
-// writeTimeout is the default of Config.WriteTimeout.
 const writeTimeout = 30 * time.Second
 
 // Open opens the database and runs its migrations, on PostgreSQL in one process at a time.
@@ -173,7 +172,6 @@ func newDB(e engine, cfg Config, connections int) *DB {
 	}
 }
 
-// limitKey is the key of [Limit] in a context.
 type limitKey struct{}
 
 // Limit returns a context that limits the duration of a transaction on PostgreSQL,
@@ -184,7 +182,6 @@ func Limit(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, limitKey{}, d)
 }
 
-// limitOf returns the limit that [Limit] has set, or 0.
 func limitOf(ctx context.Context) time.Duration {
 	d, _ := ctx.Value(limitKey{}).(time.Duration)
 	return d
@@ -207,7 +204,7 @@ func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 
 // WriteLow is like [DB.Write] for rows that may be delayed and that a power failure may
 // lose, such as logs. On SQLite it runs alone, when no other write waits or after lowWait,
-// and its commit does not wait for the disk; so it delays others only by its statements. On
+// and its commit does not wait for the disk, so that it delays others only by its statements. On
 // PostgreSQL its commit does not wait for the disk.
 func (d *DB) WriteLow(ctx context.Context, fn func(*Tx) error) error {
 	err := d.writeLow(ctx, d.noted(fn))
@@ -225,7 +222,6 @@ func (d *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	return err
 }
 
-// noted returns fn for transactions whose statements are observed.
 func (d *DB) noted(fn func(*Tx) error) func(*Tx) error {
 	if d.observed == nil {
 		return fn
@@ -276,11 +272,10 @@ func (d *DB) Close() error {
 	return d.close()
 }
 
-// migrationsSuffix ends the name of every table of migrations.
 const migrationsSuffix = "_migrations"
 
-// migrationsTable returns the name of the table that records which migrations ran.
-// Two files of SQLite are two sets of tables in one PostgreSQL database.
+// migrationsTable returns the name of the table that records which migrations ran. It depends on the
+// file, because two files of SQLite are two sets of tables in one PostgreSQL database.
 func (c Config) migrationsTable() string {
 	return strings.TrimSuffix(c.File, ".db") + migrationsSuffix
 }

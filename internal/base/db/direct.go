@@ -66,7 +66,7 @@ func connectPatiently(ctx context.Context, pc *pgx.ConnConfig, log *slog.Logger)
 			return nil, fmt.Errorf("the pooler refuses a parameter of the address; connect directly, or remove it from the address and set it with ALTER ROLE … SET: %w", err)
 		}
 		if errors.Is(err, errRefused) && oneHost(pc) {
-			return nil, err // another try cannot help
+			return nil, err // because another try cannot help
 		}
 		if pause == minPause {
 			log.LogAttrs(ctx, slog.LevelWarn, "PostgreSQL cannot be reached; trying again", slog.Any("error", err))

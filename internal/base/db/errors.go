@@ -70,7 +70,6 @@ func mayEndTransaction(err error) bool {
 	return false
 }
 
-// isDamage reports whether a page or the whole file cannot be read as a database.
 func isDamage(err error) bool {
 	if errors.Is(err, errPages) {
 		return true

@@ -28,7 +28,7 @@ func ReplaceFile(path, content string) error {
 // SyncDir flushes a directory, so that the names in it survive a loss of power.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // a directory cannot be synced there
+		return nil // because a directory cannot be synced there
 	}
 	d, err := os.Open(dir)
 	if err != nil {

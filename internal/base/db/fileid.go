@@ -7,9 +7,8 @@ import (
 	"path/filepath"
 )
 
-// FileID returns the number that [SetFileID] has stored in a SQLite file, or 0 if there is
-// none. The file must exist and not be empty: opening an empty file makes SQLite delete a
-// WAL next to it.
+// FileID returns the number that [SetFileID] has stored in a SQLite file, or 0. The file must exist
+// and not be empty, because opening an empty file makes SQLite delete a WAL next to it.
 func FileID(ctx context.Context, dir, name string) (id uint32, err error) {
 	err = withFile(dir, name, true, func(pool *sql.DB) error {
 		var n int32

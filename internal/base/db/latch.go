@@ -38,8 +38,8 @@ type latch struct {
 	probing bool
 }
 
-// observe sets the latch when err shows that the database cannot commit. One broken
-// connection does not: the next transaction finds out whether another can be had.
+// observe sets the latch when err shows that the database cannot commit. One broken connection does
+// not, because the next transaction finds out whether there is another.
 func (d *DB) observe(err error) {
 	if err == nil || d.probe == nil || isBroken(err) && !errors.Is(err, errUnreached) {
 		return
@@ -164,7 +164,6 @@ func commitFailure(err error) error {
 	return nil
 }
 
-// probeRetry is the Retry-After of refused work.
 const probeRetry = 5 * time.Second
 
 func errDamaged(err error) error {

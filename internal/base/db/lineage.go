@@ -44,7 +44,6 @@ type server struct {
 // LineageFile is the name of the file in the data directory with the newest known server.
 const LineageFile = "postgresql.json"
 
-// reportPause is the minimum time between two log lines about refused connections.
 const reportPause = time.Minute
 
 // NewLineage returns the lineage of a process. dir is the data directory, from which a start knows the
@@ -92,7 +91,7 @@ func (l *Lineage) survey(ctx context.Context, address *pgx.ConnConfig) {
 			one.Host, one.Port, one.TLSConfig, one.Fallbacks, one.ValidateConnect, one.AfterConnect = host.Host, host.Port, host.TLSConfig, nil, nil, nil
 			c, err := pgconn.ConnectConfig(ctx, one)
 			if err != nil {
-				return // it is not needed
+				return // because it is not needed
 			}
 			defer c.Close(ctx)
 			found, err := identify(ctx, c)
@@ -120,7 +119,7 @@ func identify(ctx context.Context, c *pgconn.PgConn) (found server, err error) {
 	if err != nil {
 		return found, err
 	}
-	// The timeline of the last checkpoint is that of before the promotion for some minutes.
+	// Not that of the last checkpoint, because for some minutes it is the timeline before the promotion.
 	segment, err := ask(ctx, c, `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE pg_walfile_name(pg_current_wal_lsn()) END`)
 	if err == nil && segment != "" {
 		found.Timeline, err = strconv.ParseUint(segment[:min(8, len(segment))], 16, 64)
@@ -128,7 +127,6 @@ func identify(ctx context.Context, c *pgconn.PgConn) (found server, err error) {
 	return found, err
 }
 
-// check returns an error if a new connection leads to another server.
 func (l *Lineage) check(ctx context.Context, c *pgconn.PgConn) error {
 	found, err := identify(ctx, c)
 	l.mu.Lock()
@@ -213,8 +211,8 @@ func ask(ctx context.Context, c *pgconn.PgConn, query string, args ...string) (s
 	return string(r.Rows[0][0]), nil
 }
 
-// checkParameters returns an error if a parameter that the address names is not in force: a pooler may
-// drop it, and without its search_path a service would use the tables of another one.
+// checkParameters returns an error if a parameter that the address names is not in force, because a
+// pooler may drop it, and without its search_path a service would use the tables of another one.
 func checkParameters(ctx context.Context, c *pgconn.PgConn, asked map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		got, err := ask(ctx, c, `SELECT current_setting($1, true)`, name)

@@ -29,9 +29,9 @@ func (d *DB) Channel() string { return d.channel }
 // several schemas may share one.
 const channelName = `SELECT 'stoa_' || substr(md5(current_schema()::text), 1, 16)`
 
-// Notify sends notices to all listeners, including this process, outside of any
-// transaction: inside of one, every commit with a notice would wait for the other commits.
-// Delivery is not guaranteed. On SQLite it does nothing.
+// Notify sends notices to all listeners, including this process, outside of any transaction, because
+// inside of one every commit with a notice would wait for the other commits. Delivery is not
+// guaranteed. On SQLite it does nothing.
 func (d *DB) Notify(ctx context.Context, notices []string) error {
 	p, ok := d.engine.(*postgresDB)
 	if !ok || len(notices) == 0 {

@@ -46,8 +46,8 @@ func LockDir(dir string) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	// Closing alone would leave the lock with a child process that has inherited the file,
-	// until it runs its own program.
+	// Unlocked first, because closing alone would leave the lock with a child process that has
+	// inherited the file, until it runs its own program.
 	return &Lock{release: func() error { return errors.Join(unlockFile(f), f.Close()) }}, nil
 }
 

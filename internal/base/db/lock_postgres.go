@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	// lockWait is the maximum wait of a start for the database: PostgreSQL needs a moment
+	// lockWait is the maximum wait of a start for the database, because PostgreSQL needs a moment
 	// to notice that a process was killed.
 	lockWait = 2 * time.Second
 	// migrationWait is the maximum wait of a start for the migrations of another one.
@@ -137,7 +137,6 @@ func (d *Direct) unlock() error {
 	return d.Close()
 }
 
-// lockMigrations waits until no other process migrates.
 func lockMigrations(ctx context.Context, cfg Config) (unlock func() error, err error) {
 	d, err := OpenDirect(ctx, cfg.PostgresURL, "-migrations", cfg.Lineage, cfg.Logger)
 	if err != nil {
@@ -169,9 +168,9 @@ func (d *Direct) Share(ctx context.Context) error {
 	return nil
 }
 
-// checkSession returns an error if a pooler lends one connection to several clients: the locks of a
-// session would belong to any of them, and migrations could run beside a service. With a session of its
-// own a client keeps its server process, and no other client ever gets it.
+// checkSession returns an error if a pooler lends one connection to several clients, because the locks
+// of a session would belong to any of them, and migrations could run beside a service. With a session
+// of its own a client keeps its server process, and no other client ever gets it.
 func (d *Direct) checkSession(ctx context.Context) error {
 	if err := d.connected(ctx); err != nil {
 		return err

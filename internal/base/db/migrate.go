@@ -33,7 +33,7 @@ func migratePostgres(ctx context.Context, cfg Config, pool *sql.DB) error {
 	if cfg.Migrations == nil {
 		return nil
 	}
-	var exists bool // reading the version creates its table, which only one process may do
+	var exists bool // checked first, because reading the version creates its table, which only one process may do
 	if err := pool.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", cfg.migrationsTable()).Scan(&exists); err != nil {
 		return fmt.Errorf("look for the version of the tables: %w", classify(err))
 	}
@@ -87,7 +87,6 @@ func newMigration(ctx context.Context, cfg Config, dialect goose.Dialect, pool *
 	return m, nil
 }
 
-// current reports whether nothing is missing.
 func (m migration) current() bool { return m.at >= m.newest }
 
 func (m migration) run(ctx context.Context) error {
@@ -138,14 +137,14 @@ func Versions(ctx context.Context, cfg Config) (at, newest int64, err error) {
 	newest = sources[len(sources)-1].Version
 	if cfg.PostgresURL == "" {
 		if info, err := os.Stat(filepath.Join(cfg.Dir, cfg.File)); err != nil || info.Size() == 0 {
-			return 0, newest, nil // opening it would create it
+			return 0, newest, nil // because opening it would create it
 		}
 	}
 	var tables int
 	if err := pool.QueryRowContext(ctx, query, cfg.migrationsTable()).Scan(&tables); err != nil {
 		return 0, 0, fmt.Errorf("db: read the version of the tables: %w", classify(err))
 	}
-	if tables == 0 { // asking goose would create its table
+	if tables == 0 { // because asking goose would create its table
 		return 0, newest, nil
 	}
 	if at, err = p.GetDBVersion(ctx); err != nil {

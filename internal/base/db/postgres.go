@@ -25,14 +25,14 @@ const DefaultConnections = 16
 
 const (
 	maxAttempts = 6
-	// A server that restarts is away for a moment.
+	// Several, because a server that restarts is away for a moment.
 	connectAttempts = 15
 	connectPause    = 100 * time.Millisecond
 	// reachTime is the maximum wait of a transaction for a connection, free in the pool or
 	// new. After it the transaction is refused, so that no queue grows.
 	reachTime = 2 * time.Second
 	// connectTime is the timeout for connecting if the address does not set one
-	// (connect_timeout): a stopped server accepts the connection but does not answer.
+	// (connect_timeout), because a stopped server accepts the connection but does not answer.
 	connectTime     = 5 * time.Second
 	oldestPostgres  = 150000
 	oldestPostgresV = 15
@@ -129,8 +129,8 @@ func (f target) check(reads bool) error {
 }
 
 // durable returns a function that sets whether commits on a new connection wait for the disk,
-// and the isolation of its transactions. They are not startup parameters: PgBouncer refuses
-// connections with those, or drops them.
+// and the isolation of its transactions. They must not be startup parameters, because PgBouncer
+// refuses connections with those, or drops them.
 func durable(synchronousCommit string) pgconn.AfterConnectFunc {
 	return func(ctx context.Context, c *pgconn.PgConn) error {
 		return c.Exec(ctx, "SET synchronous_commit = "+synchronousCommit+"; SET default_transaction_isolation = 'read committed'").Close()
@@ -262,7 +262,7 @@ func (p *postgresDB) writing() (oldest time.Time) {
 	return oldest
 }
 
-// read runs fn, and again when the connection broke: nothing has been changed.
+// read runs fn, and again when the connection broke, because nothing has been changed.
 func (p *postgresDB) read(ctx context.Context, fn func(*Tx) error) error {
 	outer, limit := ctx, limitOf(ctx)
 	if limit > 0 {
@@ -285,9 +285,9 @@ func (p *postgresDB) readOnce(ctx context.Context, fn func(*Tx) error) error {
 }
 
 // within runs fn in a transaction that fn commits or that is rolled back. ctx limits
-// the wait for a connection, inside the statements. Where a connection turns out to
-// be dead with the first of them, nothing has been done yet and fn runs on another
-// one: after a restart of PostgreSQL all of them are dead.
+// the wait for a connection, inside the statements. If a connection turns out to be dead with the
+// first of them, fn runs on another one, because nothing has been done yet, and after a restart of
+// PostgreSQL all of them are dead.
 func (p *postgresDB) within(ctx, inside context.Context, begin string, fence *Fence, fn func(*Tx) error) error {
 	reaching, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()

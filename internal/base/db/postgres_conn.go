@@ -156,7 +156,6 @@ func (c *pgConn) commit() (doubt bool, err error) {
 	return !told || isBroken(err), err // a server may commit before it reports its shutdown
 }
 
-// finish ends the transaction and rolls back uncommitted work.
 func (c *pgConn) finish() {
 	clear(c.pending)
 	c.pending = c.pending[:0]
@@ -187,7 +186,7 @@ func (c *pgConn) undo(m mark, savepoint string) error {
 	clear(c.pending)
 	c.pending = c.pending[:0]
 	c.sent++
-	// Not prepared: nothing can be prepared in a transaction that has failed.
+	// Not prepared, because nothing can be prepared in a transaction that has failed.
 	_, err := c.Conn.Conn().PgConn().Exec(c.ctx, "ROLLBACK TO SAVEPOINT "+savepoint+"; RELEASE SAVEPOINT "+savepoint).ReadAll()
 	return err
 }

@@ -58,7 +58,6 @@ type sqliteDB struct {
 	w      *conn
 }
 
-// job is one closure waiting to be run and committed.
 type job struct {
 	ctx  context.Context
 	fn   func(*Tx) error
@@ -154,13 +153,13 @@ func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 	if !queryOnly {
 		pragmas = append(pragmas, "journal_mode(WAL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)")
 	} else {
-		// A commit of the writer empties the caches of all others, so a large one is
-		// filled again and again; their memory is never given back.
+		// Small, because a commit of the writer empties the caches of all others, so that a large
+		// one is filled again and again, and their memory is never given back.
 		cache = 1000
 		pragmas = append(pragmas, "query_only(1)")
 	}
-	// trusted_schema: functions in the schema of a restored backup do not run with more
-	// rights than the tables need.
+	// trusted_schema is off, so that functions in the schema of a restored backup do not run with
+	// more rights than the tables need.
 	pragmas = append(pragmas, "synchronous("+sync+")", "foreign_keys(1)", "trusted_schema(0)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cache))
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
 	connector, err := sqlite.NewConnector(u.String())
@@ -200,7 +199,6 @@ func (s *sqliteDB) write(ctx context.Context, fn func(*Tx) error) error {
 	return s.enqueue(s.jobs, &job{ctx: ctx, fn: fn, done: make(chan error, 1)})
 }
 
-// writeLow is write at low priority. See [DB.WriteLow].
 func (s *sqliteDB) writeLow(ctx context.Context, fn func(*Tx) error) error {
 	return s.enqueue(s.low, &job{ctx: ctx, fn: fn, done: make(chan error, 1), due: time.Now().Add(lowWait)})
 }
@@ -222,7 +220,7 @@ func (s *sqliteDB) enqueue(to chan *job, j *job) error {
 		s.mu.RUnlock()
 		return j.ctx.Err()
 	}
-	// No select on ctx here: the closure may be running, and it uses variables of the
+	// No select on ctx here, because the closure may be running, and it uses variables of the
 	// caller. A closure that has not begun is answered when its turn comes.
 	return <-j.done
 }
@@ -347,8 +345,7 @@ func (s *sqliteDB) commit(group []*job) (rest []*job) {
 		}
 	}
 	if broken != nil {
-		// The error does not matter: without a transaction there is nothing to roll
-		// back.
+		// The error does not matter, because without a transaction there is nothing to roll back.
 		s.w.ExecContext(ctx, "ROLLBACK")
 	}
 	for i, j := range ready[:ran] {
@@ -382,7 +379,7 @@ func (s *sqliteDB) run(j *job, at time.Time, alone bool) (broken error) {
 	}
 	j.err = recovered(func() error { return j.fn(j.tx) })
 	if j.err != nil {
-		return j.err // it was all there was in the transaction
+		return j.err // because it was all there was in the transaction
 	}
 	return j.tx.broken
 }
@@ -454,7 +451,7 @@ func (s *sqliteDB) close() error {
 
 func (s *sqliteDB) closePools() error {
 	var errs []error
-	for _, p := range []*sql.DB{s.rpool, s.pool} { // the writer last: it checkpoints the WAL
+	for _, p := range []*sql.DB{s.rpool, s.pool} { // the writer last, because it checkpoints the WAL
 		if p != nil {
 			errs = append(errs, p.Close())
 		}

@@ -131,7 +131,7 @@ const (
 		WHERE k.contype = 'f' AND c.relnamespace = current_schema()::regnamespace`
 )
 
-// errRowsAgain ends a [DB.Rows] whose connection broke: it cannot begin again.
+// errRowsAgain ends a [DB.Rows] whose connection broke, because it cannot begin again.
 var errRowsAgain = errors.New("db: the connection broke while rows were read")
 
 // Rows reads the given columns of all rows of a table in one snapshot, without buffering

@@ -277,7 +277,6 @@ func (c *Cursor) fail() bool {
 	return false
 }
 
-// peek skips white space and returns the next byte, 0 at the end.
 func (c *Cursor) peek() byte {
 	c.pos = skipSpace(c.buf, c.pos)
 	if c.pos == len(c.buf) {

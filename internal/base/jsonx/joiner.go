@@ -28,7 +28,8 @@ func (j *Joiner) Next(c *Cursor) string {
 		return ""
 	}
 	if len(j.held) == 0 && !escaped && utf8.Valid(raw) {
-		// Providers send a few bytes at a time: an allocation for each of them would be a third of the allocations of a stream.
+		// Short texts share memory, because providers send a few bytes at a time: an allocation for each would be a third of
+		// the allocations of a stream.
 		if len(raw) > short {
 			return string(raw)
 		}

@@ -40,8 +40,8 @@ const (
 type Config struct {
 	Connections int // maximum in total; 0 means no limit
 	// PerAddress is the maximum of connections from one IPv4 address or one IPv6 network of
-	// 64 bits; 0 means no limit. Proxies are exempt: a reverse proxy sends the requests of all
-	// clients from one address.
+	// 64 bits; 0 means no limit. Proxies are exempt, because a reverse proxy sends the requests of
+	// all clients from one address.
 	PerAddress int
 	Proxies    stoa.Proxies
 	// WriteTimeout is the maximum time in which a peer must accept 32 KiB; 0 means 30 s.

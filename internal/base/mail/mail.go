@@ -162,7 +162,7 @@ func (s *Sender) connected(ctx context.Context, do func(*gomail.Client, *smtp.Cl
 		if err != nil {
 			return cmp.Or(refused, unconnected(err))
 		}
-		if err = s.login(connection, try); err != nil { // it has ended the connection
+		if err = s.login(connection, try); err != nil { // because it has ended the connection
 			failed := unconnected(fmt.Errorf("AUTH: %w", err))
 			failed.Reply = strings.ReplaceAll(failed.Reply, s.smtp.Password(), "…")
 			refused = cmp.Or(refused, failed)
@@ -171,13 +171,13 @@ func (s *Sender) connected(ctx context.Context, do func(*gomail.Client, *smtp.Cl
 			}
 			return refused
 		}
-		defer func() { _ = c.CloseWithSMTPClient(connection) }() // the server has accepted the message before
+		defer func() { _ = c.CloseWithSMTPClient(connection) }() // ignored, because the server has accepted the message before
 		return do(c, connection)
 	}
 }
 
-// maxLogins is the number of mechanisms that are tried: each is a failed login if the password is wrong,
-// and servers lock users out after some.
+// maxLogins is the number of mechanisms that are tried. It is small, because each is a failed login if
+// the password is wrong, and servers lock users out after some.
 const maxLogins = 2
 
 // login logs in with one of the mechanisms; try is its place.
@@ -220,7 +220,6 @@ func (s *Sender) mechanisms(connection *smtp.Client) (offered []smtp.Auth) {
 	return offered
 }
 
-// unconnected returns the error of a connection or a login.
 func unconnected(err error) *Error {
 	e := &Error{Reason: notConnected(err), err: err}
 	if reply, ok := errors.AsType[*textproto.Error](err); ok {
@@ -243,7 +242,6 @@ func cut(reply string) string {
 	return strings.ToValidUTF8(reply[:min(len(reply), maxReply-len(heloHint))], "")
 }
 
-// refusal returns the error of a message; nil if the server has accepted it.
 func refusal(err error, msg *gomail.Msg) error {
 	if err == nil || msg.IsDelivered() {
 		return nil

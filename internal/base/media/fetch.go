@@ -28,7 +28,6 @@ type Fetcher struct {
 	busy map[string]*slots // by account
 }
 
-// slots are the fetch slots of one account.
 type slots struct {
 	free  chan struct{} // contains a value for each fetch in progress
 	users int           // number of users that have a slot or wait for one

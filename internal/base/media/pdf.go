@@ -16,7 +16,7 @@ const whiteSpace = "\x00\t\n\f\r "
 // bytesPerPage is the assumed maximum size of a page, in bytes.
 const bytesPerPage = 100_000
 
-// maxPages is the number at which counting stops; no model accepts as many pages.
+// maxPages is the number at which counting stops, because no model accepts as many pages.
 const maxPages = 10_000
 
 // Limits of reading the page tree of a PDF. A file beyond them has an unknown number of

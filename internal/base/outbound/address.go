@@ -107,7 +107,7 @@ func IsPublicName(host string) bool {
 	switch last := host[dot+1:]; last {
 	case "localhost", "local", "internal", "localdomain", "lan", "home", "intranet", "corp", "private", "arpa", "test", "invalid", "example", "onion":
 		return false
-	default: // the parts of an address are numbers, decimal or hexadecimal
+	default: // because the parts of an address are numbers, decimal or hexadecimal
 		if _, err := strconv.ParseUint(last, 0, 64); err == nil || last[0] >= '0' && last[0] <= '9' {
 			return false
 		}

@@ -31,7 +31,7 @@ func (n *Network) Check(ctx context.Context, u *url.URL) error {
 		return nil
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
-		return nil // it was checked
+		return nil // because it was checked
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

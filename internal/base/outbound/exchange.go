@@ -97,7 +97,6 @@ var (
 	errIdle  = errors.New("nothing arrived for too long")
 )
 
-// An exchange is one request and its reply.
 type exchange struct {
 	ctx  context.Context
 	sent atomic.Bool
@@ -151,7 +150,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &Error{Reason: NotAllowed, cause: err}
 	}
 	out := req.Clone(x.ctx)
-	out.GetBody = nil // nothing is sent twice
+	out.GetBody = nil // so that nothing is sent twice
 	out.Header.Set("Accept-Encoding", "identity")
 	resp, err := c.transport.RoundTrip(out)
 	if err != nil {
@@ -205,7 +204,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, &Error{Reason: TooLarge, Sent: true}
 	}
 	b.left -= int64(n)
-	if err != nil && (err != io.EOF || b.x.ctx.Err() != nil) { // a body cut at the deadline may look complete
+	if err != nil && (err != io.EOF || b.x.ctx.Err() != nil) { // because a body cut at the deadline may look complete
 		err = b.x.fail(err)
 	}
 	return n, err

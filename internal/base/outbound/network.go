@@ -132,8 +132,8 @@ type target struct {
 type targetKey struct{}
 
 // connect resolves a name and connects to a checked address. A name with any address that
-// must not be reached is refused entirely: the next answer may have the addresses in another
-// order.
+// must not be reached is refused entirely, because the next answer may contain the addresses in
+// another order.
 func (n *Network) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -200,9 +200,9 @@ func (n *Network) check(u *url.URL, t target) error {
 
 // transport returns the transport for the requests: HTTP/1.1, and a connection for each.
 //
-// A server or load balancer may close an idle connection just when the next request is sent,
-// and then it is unknown whether it was received. So no connection is kept idle, and the
-// transport itself sends nothing twice.
+// No connection is kept idle, and the transport itself sends nothing twice, because a server or load
+// balancer may close an idle connection just when the next request is sent, and then it is unknown
+// whether it was received.
 func (n *Network) transport(connect time.Duration) *http.Transport {
 	settings := n.s.TLS.Clone()
 	if settings == nil {

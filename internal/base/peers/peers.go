@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// Every is the interval between exchanges: the others know a count after at most two of
-	// them.
+	// Every is half a second, so that the others know a count after at most a second.
 	Every = 500 * time.Millisecond
 	// MaxNames is the maximum number of counts per counter that a node publishes: those
 	// closest to their limits. Further ones count on their own node only.

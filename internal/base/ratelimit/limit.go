@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-const window = 60 // length of the window of a rate, in seconds
+const window = 60 // seconds
 
 // Rates counts requests per name over the last 60 seconds. The zero value is
 // ready to use. It is safe for concurrent use.
@@ -80,7 +80,7 @@ func (r *Rates) allow(name string, perMinute int, now time.Time, count int) (wai
 		return 0, true
 	}
 	if peers > 0 {
-		// When the other nodes counted theirs is unknown: they are treated as evenly distributed over the window.
+		// The others' counts are treated as evenly distributed over the window, because their times are unknown.
 		all := q.sum + peers
 		excess := all - perMinute + 1
 		seconds := (excess*window + all - 1) / all
@@ -121,7 +121,6 @@ type Slots struct {
 	peers map[string]int64 // counts of other nodes
 }
 
-// slots are the slots of one name.
 type slots struct {
 	taken int
 	most  int // at the last Enter; 0 means no limit

@@ -13,9 +13,9 @@ type Count struct {
 	Limit int64 // above 0
 }
 
-// Nearest returns the counts that are closest to their limits, at most most of them; it may
-// reorder the list. A long list is not sorted: of 100,000 counts, of which 1,000 are
-// requested, nearly all are compared with one other.
+// Nearest returns the counts that are closest to their limits, at most most of them; it may reorder
+// the list. A long list is not sorted, because of 100,000 counts, of which 1,000 are requested,
+// nearly all are then compared with one other only.
 func Nearest(list []Count, most int) []Count {
 	if len(list) <= most {
 		return list

@@ -125,7 +125,7 @@ func (r *Reader) advance() bool {
 			}
 		case r.buf[r.start+line.from] != ':':
 			r.field(line)
-		case !e.fields: // data before the comment need not be kept
+		case !e.fields: // because data before the comment need not be kept
 			r.drop()
 		}
 	}
@@ -171,7 +171,6 @@ func afterSpace(b []byte, line span, at int) span {
 	return span{line.from + at, line.to}
 }
 
-// data adds the value of a data line to the event.
 func (r *Reader) data(value span) {
 	e := &r.event
 	if e.lines++; e.lines == 1 {
@@ -253,7 +252,6 @@ func (r *Reader) Rest(limit int) ([]byte, error) {
 
 func (r *Reader) bytes(s span) []byte { return r.buf[r.start+s.from : r.start+s.to] }
 
-// begin skips a byte order mark.
 func (r *Reader) begin() error {
 	const mark = "\xef\xbb\xbf"
 	for !r.begun {
@@ -303,7 +301,6 @@ func (r *Reader) line(at, seen int) (s span, next int, ok bool) {
 	return span{at, seen + i}, seen + i + 1, true
 }
 
-// fill reads more from the source.
 func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err

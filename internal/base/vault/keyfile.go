@@ -13,7 +13,6 @@ import (
 
 func keyPath(dir string) string { return filepath.Join(dir, KeyFile) }
 
-// errNoKeys is the error for a file without keys.
 var errNoKeys = errors.New("the file has no keys")
 
 // readKeys reads the keys of a file, each in hexadecimal digits or base64.
@@ -63,7 +62,7 @@ func writeSynced(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	_ = d.Sync() // not every system can
+	_ = d.Sync() // ignored, because not every system can
 	return d.Close()
 }
 

@@ -116,7 +116,6 @@ func (v *Vault) CanSeal() bool {
 	return v.ring != nil || v.canMakeKey()
 }
 
-// canMakeKey reports whether a key may be created at the path.
 func (v *Vault) canMakeKey() bool { return v.path != "" && v.err == nil }
 
 // sealing returns the ring, and creates its key if necessary.

@@ -11,18 +11,16 @@ import (
 	"stoa/internal/base/store"
 )
 
-// recheck is how long the result "nothing more to lease" stays valid if this process has
-// committed no grant. On a single node no other process writes to the store, so it only
-// covers edits made directly in the database.
+// recheck is the time for which "nothing more to lease" stays valid if this process has committed
+// no grant. It only covers edits made directly in the database, because on a single node no other
+// process writes to the store.
 const recheck = time.Second
 
-// account is the in-memory state of an account.
 type account struct {
 	id string
 
 	// leasing is held while the account's lease in the store changes other than by spending
-	// from it. It must be locked before a transaction begins, never inside one, and before
-	// mu.
+	// from it. It must be locked before a transaction begins, never inside one, and before mu.
 	leasing turn
 
 	mu     sync.Mutex
@@ -39,8 +37,8 @@ type account struct {
 
 	windows map[windowKey]*window      // of budgets
 	budgets atomic.Pointer[budgetList] // nil before the first call
-	// loading is held while budgets or windows are read. It guards live, the number of windows that have not
-	// ended, as of counted, and those that were created since.
+	// loading is held while budgets or windows are read. It guards live, the number of windows that had not
+	// ended at the time counted, plus those that were created since.
 	loading turn
 	live    int
 	counted time.Time
@@ -63,8 +61,7 @@ func (t turn) tryLock() bool {
 	}
 }
 
-// lockWithin is lock, but fails when ctx ends: with CodeOverloaded if its deadline has
-// passed.
+// lockWithin is lock, but fails when ctx ends: with CodeOverloaded after its deadline.
 func (t turn) lockWithin(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -99,8 +96,8 @@ func (a *account) left() stoa.Credits { return a.amount - a.spent - a.held }
 // least least. The caller must hold mu.
 func (l *Ledger) exhausted(a *account, least stoa.Credits) bool {
 	if l.shared != nil {
-		// The call cannot get more than the lease has only if the balance is empty and, where less than it needs is free,
-		// the other nodes were asked.
+		// An empty balance is not enough: if less is free than the call needs, the other nodes must have been asked,
+		// because they may return credits.
 		if a.lease == "" || !a.empty || a.emptyAt != l.st.Grants() {
 			return false
 		}
@@ -110,8 +107,7 @@ func (l *Ledger) exhausted(a *account, least stoa.Credits) bool {
 		}
 		return l.shared.now().Before(until)
 	}
-	grants := l.st.Grants()
-	return a.lease != "" && a.empty && a.emptyAt == grants && time.Now().Before(a.emptyUntil)
+	return a.lease != "" && a.empty && a.emptyAt == l.st.Grants() && time.Now().Before(a.emptyUntil)
 }
 
 // extend leases the account's whole balance. If several goroutines need it at the same time,
@@ -150,8 +146,8 @@ func (l *Ledger) extend(ctx context.Context, a *account) error {
 	return nil
 }
 
-// adopt sets the lease to its row. If the lease is already known, only the amount is used:
-// Run counts spending as it commits. The caller must hold mu and leasing.
+// adopt sets the lease to its row, except for the spent amount of a known lease, because Run
+// counts spending as it commits. The caller must hold mu and leasing.
 func (a *account) adopt(lease store.Lease) {
 	if a.lease != lease.ID {
 		a.lease, a.spent = lease.ID, lease.Spent

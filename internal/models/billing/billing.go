@@ -31,7 +31,7 @@ import (
 // MaxGrant is the largest single grant: a billion credits.
 const MaxGrant = 1_000_000_000 * stoa.Credit
 
-// maxGranted is the maximum total that can be granted to an account; it keeps sums far below
+// maxGranted is the maximum total that can be granted to an account, so that sums stay far below
 // the maximum int64.
 const maxGranted = 1000 * MaxGrant
 
@@ -64,7 +64,7 @@ type Ledger struct {
 	began   time.Time    // of the clock of polled
 	polled  atomic.Int64 // when other nodes were last asked for changes of budgets, since began
 	changes atomic.Int64 // of budgets by all nodes, as of then
-	polling turn         // held while a call polls
+	polling turn         // held while a call polls, so that one call polls for all that wait
 
 	accounts sync.Map       // account id → *account
 	entries  sync.Pool      // of *entry
@@ -129,7 +129,7 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 	if g.Amount <= 0 || g.Amount > MaxGrant {
 		return g, false, stoa.Errorf(stoa.CodeInvalidValue, "A grant must be between 1 micro-credit and %s credits.", MaxGrant).At("amountMicro")
 	}
-	// Grants are kept for ever. The API has the same limits; this check is for other callers.
+	// The texts are limited, because grants are kept for ever. The API checks the same limits; this is for other callers.
 	for _, text := range []struct {
 		member, text string
 		most         int
@@ -156,7 +156,7 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 }
 
 // Balance returns an account's balance. Granted is always the sum of the other three. Held is
-// read before Spent: a call that ends in between counts in both, never in neither. So when
+// read before Spent, so that a call that ends in between counts in both, never in neither: when
 // Held is 0, every call that this node held has been charged. Holds of other nodes are known
 // with a delay of up to a second; see [Holds].
 func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, error) {
@@ -172,16 +172,20 @@ func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, e
 	return balance(f, held), nil
 }
 
-// BalanceOf returns the balance of an account whose credits were just read from the store. It
-// is for lists: unlike with [Ledger.Balance], a call that has ended since then is neither
-// held nor spent.
+// BalanceOf returns the balance of an account whose credits were just read from the store, for
+// lists: unlike with [Ledger.Balance], a call that has ended since then is neither held nor spent.
 func (l *Ledger) BalanceOf(accountID string, f store.Funds) stoa.Balance {
 	return balance(f, l.held(accountID))
 }
 
-// held returns the amount that calls of this node and of other nodes hold.
-func (l *Ledger) held(accountID string) stoa.Credits {
-	held := l.heldElsewhere(accountID)
+// held returns the amount that calls of this node hold, and those of other nodes according to
+// their last report.
+func (l *Ledger) held(accountID string) (held stoa.Credits) {
+	if l.shared != nil {
+		if elsewhere := l.shared.held.Load(); elsewhere != nil {
+			held = (*elsewhere)[accountID]
+		}
+	}
 	if a, ok := l.accounts.Load(accountID); ok {
 		held += a.(*account).heldNow()
 	}

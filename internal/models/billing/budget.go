@@ -19,18 +19,17 @@ import (
 // windows, or of none, so that the charges never exceed a limit.
 //
 // A node that is alone counts the holds of a window in memory. With several nodes they are rows;
-// see reserve.go. The list of an account's budgets is cached: see [Ledger.budgetsOf].
-// docs/decisions/0053-count-budgets-in-windows.md compares the alternatives.
+// see reserve.go. docs/decisions/0053-count-budgets-in-windows.md compares the alternatives.
 
-// pollBudgets is the maximum age of the knowledge that no other node has changed budgets. A new
-// budget takes effect [Ledger.BudgetDelay] after its creation, which is longer.
+// pollBudgets is the maximum age of the knowledge that no other node has changed budgets. It is
+// shorter than budgetDelay, so that every node knows a new budget when it takes effect.
 const (
 	pollBudgets = 1500 * time.Millisecond
 	budgetDelay = 2 * time.Second
 )
 
-// BudgetDelay returns the time after which a new budget takes effect: until then other nodes may
-// not know it.
+// BudgetDelay returns the time after which a new budget takes effect, because until then other
+// nodes may not know it.
 func (l *Ledger) BudgetDelay() time.Duration {
 	if l.shared == nil {
 		return 0
@@ -99,7 +98,7 @@ func (c *claim) scope() (scope stoa.BudgetScope, id string) {
 // it was read. Other nodes are polled for changes once a second, or here if that is overdue.
 func (l *Ledger) budgetsOf(ctx context.Context, a *account) (*budgetList, error) {
 	if l.mustPoll() {
-		if err := l.polling.lockWithin(ctx); err != nil { // one call polls for all that wait
+		if err := l.polling.lockWithin(ctx); err != nil {
 			return nil, err
 		}
 		var err error
@@ -137,7 +136,6 @@ func (l *Ledger) knownBudgets(a *account) *budgetList {
 	return nil
 }
 
-// pollBudgets reads the number of changes of budgets by all nodes.
 func (l *Ledger) pollBudgets(ctx context.Context) error {
 	began := time.Since(l.began)
 	var n int64
@@ -197,7 +195,6 @@ func (list *budgetList) claims(of stoa.Spenders, dayLimit stoa.Credits, at time.
 	return claims
 }
 
-// zoneOf returns the time zone of a budget; empty means UTC.
 func zoneOf(b stoa.Budget) (*time.Location, error) { return stoa.LoadZone(cmp.Or(b.TimeZone, "UTC")) }
 
 // period returns the begin and the end of the period that contains a time, at midnights of the
@@ -263,12 +260,12 @@ func (h *Hold) detach() {
 	h.claims = nil
 }
 
-// keptWindows is the number of windows of an account in memory from which unused ones are
-// dropped. They are read again when a call needs them.
+// keptWindows is the number of windows of an account from which unused ones are dropped from
+// memory, since a call that needs them reads them again.
 const keptWindows = 1024
 
-// loadWindows reads the rows of windows, or creates them. Only one goroutine loads windows of an
-// account at a time: nothing spends from a window that is not in memory.
+// loadWindows reads the rows of windows, or creates them. It need not lock them, because nothing
+// spends from a window that is not in memory, and one goroutine loads those of an account.
 func (l *Ledger) loadWindows(ctx context.Context, a *account, missing []*claim) error {
 	if err := a.loading.lockWithin(ctx); err != nil {
 		return err
@@ -312,7 +309,7 @@ func (l *Ledger) loadWindows(ctx context.Context, a *account, missing []*claim) 
 	return nil
 }
 
-// recount is the interval at which the windows of an account are counted again.
+// recount is the interval at which the windows of an account are counted again, because some end.
 const recount = time.Minute
 
 // addWindows creates the windows that have no row yet.
@@ -391,17 +388,6 @@ func errExceeded(c *claim, left, least stoa.Credits) error {
 		c.budget, left, c.ends.In(c.budget.zone).Format(time.RFC3339), max(least, 1))
 }
 
-// fits returns the amount that the windows of a hold allow, if this node counts them in memory.
-// The caller must hold a.mu.
-func (h *Hold) fits(n need) (stoa.Credits, error) {
-	for i := range h.claims {
-		if h.claims[i].w.stale {
-			return 0, errTakenOver()
-		}
-	}
-	return claimed(h.claims, n, leftInMemory)
-}
-
 func leftInMemory(c *claim) stoa.Credits { return c.limit - c.w.used - c.w.held }
 
 // addHeld counts an amount that the hold reserves, in memory. The caller must hold a.mu.
@@ -437,7 +423,7 @@ func (l *Ledger) spendWindows(ctx context.Context, tx *store.Tx, entries ...*ent
 			of[c.w.id] = c
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(sums)) { // all transactions lock them in the same order
+	for _, id := range slices.Sorted(maps.Keys(sums)) { // sorted, so that all transactions lock them in the same order
 		if l.shared == nil && !of[id].mayReach(sums[id]) {
 			if err := tx.Books().AddToBudgetWindow(ctx, id, sums[id]); err != nil {
 				return err
@@ -457,8 +443,7 @@ func (l *Ledger) spendWindows(ctx context.Context, tx *store.Tx, entries ...*ent
 	return tx.Books().ReleaseBudgetHolds(ctx, ended)
 }
 
-// mayReach reports whether a mark may have to be announced after a charge of a window that this
-// node counts in memory.
+// mayReach reports whether a charge of a window that this node counts in memory may reach a mark.
 func (c *claim) mayReach(amount stoa.Credits) bool {
 	if c.budget == nil {
 		return false
@@ -542,14 +527,14 @@ func (l *Ledger) doubtWindows(e *entry) {
 	for i := range e.h.claims {
 		if w := e.h.claims[i].w; !w.stale {
 			w.stale = true
-			w.refs++ // it stays in memory
+			w.refs++ // so that it stays in memory
 			l.unsure = append(l.unsure, unsureWindow{e.h.a, w})
 		}
 	}
 }
 
-// rereadWindows sets the use of unsure windows to their rows. Only the goroutine of Run adds to
-// it, and it is here, so nothing is counted twice. After a failure it is tried again.
+// rereadWindows sets the use of unsure windows to their rows. Nothing is counted twice, because
+// only the goroutine of Run adds to it, and it is here. After a failure it is tried again.
 func (l *Ledger) rereadWindows() {
 	if len(l.unsure) == 0 {
 		return
@@ -617,7 +602,7 @@ func CurrentWindow(b stoa.Budget, at time.Time) (starts, ends time.Time, err err
 	return starts, ends, nil
 }
 
-// HeldOf returns the credits of a window that calls in progress have reserved.
+// HeldOf returns the credits of a window that calls in progress reserve.
 func (l *Ledger) HeldOf(ctx context.Context, tx *store.Tx, w store.BudgetWindow) (stoa.Credits, error) {
 	if l.shared != nil {
 		return tx.Books().HeldOfBudgetWindow(ctx, w.ID)

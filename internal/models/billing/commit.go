@@ -12,14 +12,14 @@ import (
 	"stoa/internal/base/store"
 )
 
-// errAgain is returned by writeBatch if it has found entries that their lease does not cover:
-// the batch has to be written again without them.
+// errAgain means that the batch has to be written again, because the leases of some entries,
+// which are marked, do not cover them.
 var errAgain = errors.New("billing: write the batch again")
 
 // writeBatch writes a batch of charges inside one transaction. Plain charges share their
 // statements; each charge with closures, and with careful every charge, has its own
 // savepoint. Entries that their lease does not cover are marked. Locks are acquired in the
-// order node, windows of budgets, leases, then those of the closures.
+// order node, windows of budgets, leases, then those of the closures, to avoid deadlocks.
 func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, careful bool) error {
 	alive, err := tx.Operations().NodeAlive(ctx, l.st.Node())
 	if err != nil {
@@ -30,7 +30,11 @@ func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, c
 	ids := make(map[string]bool, len(batch))
 	for _, e := range batch {
 		e.inserted, e.err = false, nil
-		if e.uncovered = e.uncovered || !alive || !l.attachLease(e); e.uncovered {
+		e.h.a.mu.Lock()
+		e.receipt.LeaseID, e.receipt.NodeID = e.h.a.lease, l.st.Node()
+		e.h.a.mu.Unlock()
+		e.uncovered = e.uncovered || !alive || e.receipt.LeaseID == "" && e.receipt.Amount != 0
+		if e.uncovered {
 			continue
 		}
 		switch {
@@ -53,15 +57,6 @@ func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, c
 		l.insertSeparately(ctx, tx, e)
 	}
 	return nil
-}
-
-// attachLease sets the lease that pays an entry, and reports whether the entry has one or
-// needs none.
-func (l *Ledger) attachLease(e *entry) bool {
-	e.h.a.mu.Lock()
-	defer e.h.a.mu.Unlock()
-	e.receipt.LeaseID, e.receipt.NodeID = e.h.a.lease, l.st.Node()
-	return e.receipt.LeaseID != "" || e.receipt.Amount == 0
 }
 
 // insertTogether inserts charges with shared statements and adds to each lease the sum of its
@@ -96,7 +91,7 @@ func (l *Ledger) insertTogether(ctx context.Context, tx *store.Tx, plain []*entr
 		}
 		spent[e.receipt.LeaseID] += e.receipt.Amount
 	}
-	slices.SortFunc(leases, strings.Compare) // all transactions lock them in the same order
+	slices.SortFunc(leases, strings.Compare) // so that all transactions lock them in the same order
 	again := false
 	for _, lease := range leases {
 		covered, err := tx.Books().SpendLease(ctx, lease, spent[lease])
@@ -207,7 +202,7 @@ func (l *Ledger) complete(e *entry, at time.Time) {
 	h.end(holdSettled)
 	l.freed(a)
 	a.mu.Unlock()
-	if h.rows != "" && !e.inserted { // the charge was stored before: perhaps by a transaction that did not remove them
+	if h.rows != "" && !e.inserted { // because the transaction that stored the charge before may not have removed them
 		l.releaseRows(h.rows, nil)
 	}
 	if e.inserted && c.Clamped {

@@ -11,23 +11,18 @@ import (
 	"stoa/internal/base/store"
 )
 
-// A charge is in doubt when the answer to its commit is lost. Until it is known whether the
-// charge is stored, the caller learns neither that the reply is complete nor that it has
-// failed, which would mean that it is free: the charge is written again under its id as soon
-// as the store commits again or, if this node is dead, looked up. See
-// docs/decisions/0043-resolve-a-charge-in-doubt-before-answering.md.
+// A charge is in doubt when the answer to its commit is lost. It is written again under its id
+// as soon as the store commits again or, if this node is dead, looked up. Until then the caller
+// learns neither that the reply is complete nor that it has failed, because a failed reply is
+// free. See docs/decisions/0043-resolve-a-charge-in-doubt-before-answering.md.
 
 const (
-	// doubtPause is the interval between attempts to resolve charges in doubt.
-	doubtPause = 100 * time.Millisecond
-	// lookTries is the number of times that a node looks up its charges in doubt when it
-	// ends.
-	lookTries = 3
+	doubtPause = 100 * time.Millisecond // between attempts to resolve charges in doubt
+	lookTries  = 3                      // attempts to look up charges in doubt when the node ends
 )
 
-// ErrUnknown is in the chain of the error of a charge that may be stored: the node ended
-// before the database could be queried. The caller must not conclude that the call was free;
-// it would not learn more from a killed process.
+// ErrUnknown is in the chain of the error of a charge that may be stored, because the node ended
+// before the database could be queried. The caller must not conclude that the call was free.
 var ErrUnknown = errors.New("billing: it is unknown whether the call was charged")
 
 // resolve writes the charges in doubt again. A charge that its first commit has stored is
@@ -64,8 +59,8 @@ func (l *Ledger) giveUp() {
 	l.doubtful = nil
 }
 
-// lookUp answers the charges in doubt of a dead node from the rows: no transaction of such a
-// node can commit any more.
+// lookUp answers the charges in doubt of a dead node from the rows, which are final, because no
+// transaction of such a node can commit any more.
 func (l *Ledger) lookUp() {
 	ctx := context.Background()
 	stored := map[string]store.Receipt{}

@@ -12,13 +12,10 @@ import (
 
 const (
 	// sweepEvery is the interval at which a node looks for leases to return: idle ones, and
-	// requested ones whose hint may have been lost.
-	sweepEvery = time.Second
-	// idleSweeps is the number of sweeps without a call after which the lease of an account
-	// is returned.
-	idleSweeps = 10
-	// giveTogether is the maximum number of leases returned in one transaction.
-	giveTogether = 64
+	// requested ones, because their hint may have been lost.
+	sweepEvery   = time.Second
+	idleSweeps   = 10 // sweeps without a call after which the lease of an account is returned
+	giveTogether = 64 // leases returned in one transaction
 )
 
 // runShared returns credits to the other nodes until ctx ends.
@@ -124,7 +121,7 @@ func (l *Ledger) giveBack(ctx context.Context, accounts []*account) error {
 		a.mu.Lock()
 		free := max(a.free(), 0)
 		if a.lease != "" {
-			a.amount -= free // no hold can reserve it from here on
+			a.amount -= free // so that no hold can reserve it from here on
 			list = append(list, store.Return{LeaseID: a.lease, AccountID: a.id, Amount: free})
 			of[a.lease] = a
 		}

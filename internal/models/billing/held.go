@@ -8,11 +8,11 @@ import (
 )
 
 // Holds publishes to other nodes the amounts that calls of this one hold, by account, and
-// adds theirs to [Ledger.Balance]. It decides nothing: leases determine whether a call is
-// refused.
+// adds theirs to [Ledger.Balance]. It decides nothing, because leases determine whether a call
+// is refused.
 type Holds struct{ l *Ledger }
 
-// Holds returns the holds of a ledger, to be exchanged between nodes.
+// Holds returns the holds of a ledger.
 func (l *Ledger) Holds() Holds { return Holds{l} }
 
 // Counts returns the holds of at most most accounts, the largest ones.
@@ -43,17 +43,4 @@ func (h Holds) SetPeers(byNode map[string]map[string]int64) {
 		}
 	}
 	h.l.shared.held.Store(&held)
-}
-
-// heldElsewhere returns the amount that calls of other nodes hold of an account, according to
-// their last report.
-func (l *Ledger) heldElsewhere(accountID string) stoa.Credits {
-	if l.shared == nil {
-		return 0
-	}
-	held := l.shared.held.Load()
-	if held == nil {
-		return 0
-	}
-	return (*held)[accountID]
 }

@@ -26,13 +26,11 @@ type Hold struct {
 
 	// Guarded by a.mu.
 	amount   stoa.Credits
-	extra    stoa.Credits // reserved in addition while settling
+	extra    stoa.Credits // added while settling
 	reserved stoa.Credits // by the rows
 	state    holdState
 }
 
-// holdState is the state of a [Hold]: open until it is settled or released,
-// each once.
 type holdState uint8
 
 const (
@@ -53,8 +51,8 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 
 // HoldFor is [Ledger.Hold] for a call whose source may have budgets. It reserves wish if that is more than most and
 // there is plenty: if it is at most an eighth of what is free to the call, in the account and in each budget, and thirty
-// more calls could still reserve most. Leasing the wish on several nodes is no reason to wait for the database longer
-// than wishTime.
+// more calls could still reserve most. On several nodes a wish waits for its lease no longer than wishTime, because the
+// call can be made without it.
 func (l *Ledger) HoldFor(ctx context.Context, c stoa.Caller, of Source, least, most, wish stoa.Credits) (*Hold, error) {
 	if least < 0 {
 		return nil, fmt.Errorf("billing: a hold of %d", least)
@@ -62,7 +60,7 @@ func (l *Ledger) HoldFor(ctx context.Context, c stoa.Caller, of Source, least, m
 	if l.ended.Load() {
 		return nil, errStopping()
 	}
-	if err := l.st.Usable(ctx); err != nil { // a call that cannot be charged is not begun
+	if err := l.st.Usable(ctx); err != nil { // because a call that cannot be charged must not begin
 		return nil, err
 	}
 	a := l.account(c.Account.ID)
@@ -86,7 +84,11 @@ func (l *Ledger) HoldFor(ctx context.Context, c stoa.Caller, of Source, least, m
 	}
 	if h.rows != "" && h.amount < h.reserved {
 		h.reserved = h.amount
-		l.shrinkRows(h.rows, h.amount)
+		r := &l.shared.reservations
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.shrunk = append(r.shrunk, store.WindowHold{HoldID: h.rows, Amount: h.amount})
+		r.signal()
 	}
 	return h, nil
 }
@@ -106,7 +108,7 @@ func (l *Ledger) claim(ctx context.Context, h *Hold, budgets *budgetList, key st
 	}
 	got, err := l.reserveWindows(ctx, h, *n, 0)
 	if err != nil {
-		h.rows = "" // nothing is reserved
+		h.rows = "" // because nothing is reserved
 		h.drop()
 		return err
 	}
@@ -117,7 +119,6 @@ func (l *Ledger) claim(ctx context.Context, h *Hold, budgets *budgetList, key st
 	return nil
 }
 
-// drop ends a hold that was not made.
 func (h *Hold) drop() {
 	if h.rows != "" {
 		h.l.releaseRows(h.rows, nil)
@@ -149,10 +150,10 @@ type need struct {
 	any               bool
 }
 
-// The parts of what is free that a wish leaves to other calls.
+// The limits of a wish, so that it leaves enough free credits to other calls.
 const (
-	wishShare = 8
-	wishCalls = 30
+	wishShare = 8  // at most this part
+	wishCalls = 30 // and most for this number of calls
 )
 
 // plenty reports whether the need may be its wish.
@@ -160,7 +161,7 @@ func (n need) plenty(free stoa.Credits) bool {
 	return n.wish > n.most && n.wish <= free/wishShare && free-n.wish >= wishCalls*n.most
 }
 
-// wished is what a node must have for a wish, so that the next call does not wait for the database because of it.
+// wished returns the amount that a node needs for a wish: most besides, so that the next call does not wait for the database.
 func (n need) wished() stoa.Credits {
 	if n.wish == 0 {
 		return 0
@@ -194,7 +195,12 @@ func (h *Hold) reserveNeed(n need) (v verdict, want stoa.Credits, err error) {
 	}
 	want = max(n.most, n.wish)
 	if l.shared == nil && len(h.claims) > 0 { // otherwise they are reserved
-		if want, err = h.fits(n); err != nil {
+		for i := range h.claims {
+			if h.claims[i].w.stale {
+				return refused, 0, errTakenOver()
+			}
+		}
+		if want, err = claimed(h.claims, n, leftInMemory); err != nil {
 			return refused, want, err
 		}
 	}
@@ -257,8 +263,8 @@ func (h *Hold) end(state holdState) {
 var errEnded = errors.New("billing: the hold has been settled or released")
 
 // Settle charges the call, frees the rest of the hold, and returns the charge after its
-// commit. It does not end with ctx: a call that was served is charged even if its client has
-// disconnected.
+// commit. It does not end with ctx, because a call that was served is charged even if its client
+// has disconnected.
 //
 // If the amount exceeds the hold, the rest is charged from the available credits; any
 // uncovered rest is written off and the charge is marked Clamped. If a charge with this ID is
@@ -318,9 +324,6 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 func (h *Hold) windowList() string {
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()
-	if len(h.claims) == 0 {
-		return ""
-	}
 	ids := make([]string, len(h.claims))
 	for i := range h.claims {
 		ids[i] = h.claims[i].w.id
@@ -329,11 +332,9 @@ func (h *Hold) windowList() string {
 }
 
 // maxText is the maximum length, in characters, of a text in a charge that a caller or a
-// provider chose. Requests with longer texts are refused earlier; charges are kept for ever,
-// so the limit is enforced here again.
+// provider chose. It is enforced again after the request, because charges are kept for ever.
 const maxText = 512
 
-// cutText returns the first maxText characters of s.
 func cutText(s string) string {
 	if len(s) <= maxText {
 		return s
@@ -348,9 +349,8 @@ func cutText(s string) string {
 	return s
 }
 
-// storable returns a text in the form that both databases accept: valid UTF-8
-// without NUL. Some texts of a charge come from the caller, and none may prevent
-// the charge from being written.
+// storable returns a text in the form that both databases accept, valid UTF-8 without NUL, so
+// that no text of a caller prevents its charge from being written.
 func storable(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return s
@@ -417,14 +417,12 @@ func (h *Hold) reserve(c *stoa.Charge) (v verdict, extra stoa.Credits, err error
 	return taken, extra, nil
 }
 
-// clamp lowers a charge to the amount that can be paid.
 func clamp(c *stoa.Charge, to stoa.Credits) {
 	c.WrittenOff += c.Amount - to
 	c.Amount = to
 	c.Clamped = true
 }
 
-// reopen opens the hold again after a failed settlement.
 func (h *Hold) reopen() {
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()

@@ -178,7 +178,10 @@ func TestLedgerMatchesItsModel(t *testing.T) {
 						fails = repeated == nil
 						also = append(also, func(context.Context, *store.Tx) error { return boom })
 					case 1:
-						also = append(also, func(ctx context.Context, tx *store.Tx) error { _, err := tx.Books().Account(ctx, h.account); return err })
+						also = append(also, func(ctx context.Context, tx *store.Tx) error {
+							_, err := tx.Books().Account(ctx, h.account)
+							return err
+						})
 					}
 					c, err := h.Settle(ctx, charge(id, n), also...)
 					if fails {

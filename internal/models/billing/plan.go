@@ -38,7 +38,7 @@ func (l *Ledger) RunPlans(ctx context.Context, plans func() map[string]stoa.Plan
 func (l *Ledger) RenewPlans(ctx context.Context, plans map[string]stoa.Plan, now time.Time) error {
 	month := stoa.MonthOf(now)
 	var failed []error
-	for { // pages of what is not claimed; those that fail stay claimed
+	for { // ends, because a period that fails stays claimed
 		var ended []store.PlanPeriod
 		err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
 			ended, err = tx.Books().EndedPlanPeriods(ctx, month, renewTogether)

@@ -15,14 +15,12 @@ import (
 // With several nodes on one store, the credits of windows that calls in progress hold are rows
 // (budget_holds), one for each call and window. One goroutine per node reserves them for all
 // calls that wait, in one transaction: it locks the windows in the order of their ids, compares
-// what they have spent and what all nodes hold with the limits, and adds the new holds. The
-// transaction of a charge adds to the windows and removes the rows of its call. The rows of a
-// dead node are removed together with the end of its leases. So no window exceeds its limit, and
-// a call is refused only if too little is left. If the database does not answer, calls fail with
-// CodeOverloaded.
+// what they have spent and what all nodes hold with the limits, and adds the new holds, so that no
+// window exceeds its limit, and a call is refused only if too little is left. The transaction of a
+// charge adds to the windows and removes the rows of its call. The rows of a dead node are removed
+// with its leases. If the database does not answer, calls fail with CodeOverloaded.
 
-// maxReservations is the maximum number of calls in one transaction.
-const maxReservations = 256
+const maxReservations = 256 // calls in one transaction
 
 // reservations are the reservations and releases that wait for a transaction.
 type reservations struct {
@@ -85,7 +83,7 @@ func (l *Ledger) releaseRows(rows string, done chan struct{}) {
 	r := &l.shared.reservations
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped { // the rows are removed with the end of the node
+	if r.stopped { // not queued, because the rows are removed with the end of the node
 		if done != nil {
 			close(done)
 		}
@@ -98,16 +96,6 @@ func (l *Ledger) releaseRows(rows string, done chan struct{}) {
 	r.signal()
 }
 
-// shrinkRows lowers the reservations of a hold.
-func (l *Ledger) shrinkRows(rows string, amount stoa.Credits) {
-	r := &l.shared.reservations
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.shrunk = append(r.shrunk, store.WindowHold{HoldID: rows, Amount: amount})
-	r.signal()
-}
-
-// runReservations reserves and releases until ctx ends.
 func (l *Ledger) runReservations(ctx context.Context) {
 	r := &l.shared.reservations
 	again := time.NewTimer(doubtPause)
@@ -138,7 +126,6 @@ func (l *Ledger) runReservations(ctx context.Context) {
 	}
 }
 
-// reserveBatch writes the waiting reservations and releases in one transaction.
 func (l *Ledger) reserveBatch(ctx context.Context) error {
 	r := &l.shared.reservations
 	r.mu.Lock()
@@ -158,7 +145,7 @@ func (l *Ledger) reserveBatch(ctx context.Context) error {
 		return l.writeReservations(ctx, tx, batch, shrunk, released)
 	})
 	r.mu.Lock()
-	if err != nil { // the commit may be in doubt: what the batch reserved is released
+	if err != nil { // what the batch reserved is released, because the commit may be in doubt
 		r.shrunk = append(shrunk, r.shrunk...)
 		r.released = append(released, r.released...)
 		for _, one := range batch {
@@ -218,7 +205,7 @@ func (l *Ledger) writeReservations(ctx context.Context, tx *store.Tx, batch []*r
 	var holds []store.WindowHold
 	for _, one := range batch {
 		one.got, one.err = 0, nil
-		if slices.Contains(released, one.rows) { // its caller has gone
+		if slices.Contains(released, one.rows) { // because its caller has gone
 			one.err = context.Canceled
 			continue
 		}

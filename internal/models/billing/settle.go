@@ -33,10 +33,10 @@ type entry struct {
 	err       error // of this entry only, in the latest attempt
 }
 
-// enqueue adds an entry to the queue; it returns false if the ledger has stopped. Package db
-// has a queue as well. They group different things: db shares the COMMIT, this queue shares
-// the statements (one INSERT for up to 64 charges, one UPDATE per lease). With 8 callers a
-// charge takes 36 to 45 % less CPU with both; BenchmarkSettle compares them.
+// enqueue adds an entry to the queue; it returns false if the ledger has stopped. The queue of
+// package db does not suffice, because it shares the COMMIT, and this one shares the statements
+// (one INSERT for up to 64 charges, one UPDATE per lease): with 8 callers a charge takes 36 to
+// 45 % less CPU with both; see BenchmarkSettle.
 func (l *Ledger) enqueue(e *entry) bool {
 	l.qmu.Lock()
 	if l.stopped {
@@ -168,7 +168,7 @@ func (l *Ledger) commitBatch() int {
 	b := &batch{l: l}
 	began := time.Now()
 	err := b.commit()
-	if b.entries == nil && err != nil { // the transaction did not even begin
+	if b.entries == nil && err != nil { // because the transaction did not even begin
 		b.entries = l.dequeue()
 	}
 	l.metrics.Committed(len(b.entries), time.Since(began))
@@ -176,7 +176,7 @@ func (l *Ledger) commitBatch() int {
 	return len(b.entries)
 }
 
-// answer answers the entries of a batch, except those in doubt if it was not committed.
+// answer answers the entries, except those in doubt if the batch was not committed.
 func (b *batch) answer(err error) {
 	l := b.l
 	var unsure []*account
@@ -205,8 +205,12 @@ func (b *batch) answer(err error) {
 	for _, e := range uncovered {
 		l.chargeUncovered(e)
 	}
+	// Nothing is counted twice, because only the goroutine of Run adds to the spent amount, and it is here. If the read
+	// fails, the next charge that the lease does not cover repairs it; see [Ledger.chargeUncovered].
 	for _, a := range unsure {
-		l.rereadLease(a)
+		a.leasing.lock()
+		l.readLease(a, a.takeOver)
+		a.leasing.unlock()
 	}
 	l.rereadWindows()
 }
@@ -240,8 +244,7 @@ func (b *batch) commit() (err error) {
 		if db.IsPassing(err) {
 			continue
 		}
-		// One charge of the batch may be at fault. In the next attempt each has its own
-		// savepoint, so that it fails alone.
+		// In the next attempt each charge has its own savepoint, so that one at fault fails alone.
 		if b.careful || len(b.entries) < 2 || stoa.CodeOf(err) == stoa.CodeStorageFull || errors.Is(err, db.ErrTimeout) {
 			return err
 		}
@@ -259,16 +262,6 @@ func (b *batch) write() error {
 		b.at = tx.Now
 		return b.l.writeBatch(ctx, tx, b.entries, b.careful)
 	})
-}
-
-// rereadLease sets the lease in memory to its row, after a commit whose outcome is unknown.
-// Only the goroutine of Run adds to the spent amount, and it is here, so nothing is counted
-// twice. If the read fails, the next charge that the lease does not cover repairs it; see
-// [Ledger.chargeUncovered].
-func (l *Ledger) rereadLease(a *account) {
-	a.leasing.lock()
-	defer a.leasing.unlock()
-	l.readLease(a, a.takeOver)
 }
 
 // takeOver sets the lease in memory to its row. The caller must hold mu and leasing.

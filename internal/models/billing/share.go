@@ -22,20 +22,19 @@ import (
 const (
 	// askFor is the maximum wait of a call for the answers of other nodes.
 	askFor = 150 * time.Millisecond
-	// gatherTime is the total time that a call may wait for credits: the database may not
-	// answer, and earlier calls may wait for it too.
+	// gatherTime is the total time that a call may wait for credits, because the database may
+	// not answer, and earlier calls may wait for it too.
 	gatherTime = 2 * time.Second
-	// askPoll is the interval for polling their answers; usually a hint arrives first.
+	// askPoll is the interval for polling their answers, since a hint may be lost.
 	askPoll = 30 * time.Millisecond
-	// recheckShared is how long "nothing more to lease" stays valid if other nodes may return
-	// credits or commit grants.
+	// recheckShared is shorter than recheck, because other nodes may return credits or commit
+	// grants.
 	recheckShared = 200 * time.Millisecond
 	// The next extension of a lease that lasts less than shortLease is twice as large; of one
 	// that lasts longer than longLease, half as large.
 	shortLease = time.Second
 	longLease  = 4 * time.Second
-	// scarce is the time during which an account requested by another node leases nothing
-	// ahead.
+	// scarce is the time during which an account requested by another node leases nothing ahead.
 	scarce = time.Second
 	// wishTime is the time that a call waits for a lease that only its wish needs; if the database needs longer, no
 	// call of the account waits so in the next wishPause.
@@ -85,13 +84,12 @@ func (l *Ledger) share() {
 	l.st.OnHint(cluster.HintAsked, func(id string) {
 		select {
 		case l.shared.asked <- id:
-		default: // the next sweep reads it
+		default: // dropped, because the next sweep reads it
 		}
 	})
 	l.st.OnHint(cluster.HintReturned, l.returned)
 }
 
-// returned handles the hint that another node has returned credits of an account.
 func (l *Ledger) returned(id string) {
 	v, ok := l.accounts.Load(id)
 	if !ok {
@@ -250,7 +248,7 @@ func (l *Ledger) ask(ctx context.Context, a *account) (answered bool, err error)
 	done := make(chan struct{})
 	a.shared.asking = done
 	a.mu.Unlock()
-	answered, err = l.askOthers(context.WithoutCancel(ctx), a) // others wait for it too
+	answered, err = l.askOthers(context.WithoutCancel(ctx), a) // because other calls wait for it too
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.shared.answered, a.shared.asking = answered, nil

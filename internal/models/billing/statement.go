@@ -9,13 +9,11 @@ import (
 	"stoa/internal/base/store"
 )
 
-// statementsOpen is the time after the end of a month at which its statements become final. Rows
-// have the time of their transactions, so none is added to the month by then.
+// statementsOpen is the time after the end of a month at which its statements become final. No row
+// is added to the month by then, because rows store the time of their transactions.
 const statementsOpen = 3 * 24 * time.Hour
 
-// statementsTogether is the number of statements that are computed in one snapshot and stored in
-// one transaction.
-const statementsTogether = 50
+const statementsTogether = 50 // computed in one snapshot and stored in one transaction
 
 // EndStatements stores the statements of all months that ended three days before now or earlier,
 // and have not been stored. Afterwards their receipts may be removed. Several nodes may do it

@@ -9,11 +9,10 @@ import (
 	"stoa/internal/base/store"
 )
 
-// chargeUncovered charges a call that its lease does not cover, in a separate transaction:
-// the lease is closed or too small. That happens if the rows differ from memory, after a
-// failed commit; the rows decide. The charge is limited to the account's remaining credits;
-// the rest is written off. The call was served, so it is charged, under its own id and from a
-// lease that the charge names, unless the node is dead: then its reply fails.
+// chargeUncovered charges a call whose lease is closed or too small, in a separate transaction,
+// because the call was served. That happens if the rows differ from memory, after a failed
+// commit; the rows decide. The charge is limited to the account's remaining credits, and the
+// rest is written off. It names the lease that pays it. If the node is dead, the reply fails.
 //
 // See docs/decisions/0012-every-charge-names-a-lease.md.
 func (l *Ledger) chargeUncovered(e *entry) {
@@ -48,7 +47,10 @@ func (l *Ledger) chargeUncovered(e *entry) {
 	if err == nil {
 		e.receipt, e.inserted = c.receipt, c.inserted
 		if c.inserted {
-			a.replaceLease(c.lease)
+			a.mu.Lock()
+			a.takeOver(c.lease)
+			a.empty, a.emptyAt = false, 0
+			a.mu.Unlock()
 		}
 	}
 	l.complete(e, at)
@@ -111,12 +113,4 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 		return uncoveredCharge{}, err
 	}
 	return c, e.runClosures(tx)
-}
-
-// replaceLease sets the account's lease to its row. The caller must hold leasing.
-func (a *account) replaceLease(lease store.Lease) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.takeOver(lease)
-	a.empty, a.emptyAt = false, 0
 }

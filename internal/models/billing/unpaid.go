@@ -14,9 +14,9 @@ import (
 const unpaidFor = time.Hour
 
 // Unpaid costs are those of requests that failed free of charge after their provider had
-// received them, since it may bill their input, or after their files had been read. Within an hour an account cannot cause more of them
-// than it has credits: that amount of its credits is available to no other call. The sums are
-// per node, in memory.
+// received them, since it may bill their input, or after their files had been read. That amount
+// of an account's credits is not available to other calls, so that within an hour the account
+// cannot cause more of them than it has credits. The sums are per node, in memory.
 type unpaid []unpaidPart
 
 // An unpaidPart is the unpaid cost of about a minute.
@@ -61,12 +61,11 @@ func (l *Ledger) RecordFailure(f stoa.VendorFailure) {
 	}
 }
 
-// writeFailures stores the queued failures, and logs those that cannot be stored.
 func (l *Ledger) writeFailures() {
 	var list []stoa.VendorFailure
 	ctx := context.Background()
 	err := l.st.WriteWait(ctx, func(tx *store.Tx) error {
-		l.qmu.Lock() // as late as possible, so that others join
+		l.qmu.Lock() // as late as possible, so that other failures join
 		list, l.failures = append(list, l.failures...), nil
 		l.qmu.Unlock()
 		for _, f := range list {

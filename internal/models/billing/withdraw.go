@@ -58,7 +58,6 @@ func (l *Ledger) Withdraw(ctx context.Context, w stoa.Withdrawal, owe bool, also
 	return out, created, err
 }
 
-// same returns the withdrawal that has the reference of w already, if it is the same.
 func same(w, earlier stoa.Withdrawal, owe bool, err error) (stoa.Withdrawal, bool, error) {
 	if err == nil && (earlier.AccountID != w.AccountID || owe && earlier.Amount != w.Amount) {
 		err = stoa.Errorf(stoa.CodeConflict, "The external reference %q belongs to another withdrawal.", w.ExternalRef).At("externalRef")

@@ -70,7 +70,7 @@ func (c *Catalog) VendorNames(plan stoa.Plan) (names []string) {
 
 var pattern = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9._:/*-]{0,127}$`)
 
-// addRules adds the operator's alias rules and those of the enabled sets.
+// addRules adds the operator's alias rules first, so that they precede those of the sets.
 func (b *builder) addRules(sets map[string][]stoa.AliasRule) {
 	if n := len(b.opts.Aliases); n > maxRules {
 		b.problem("aliases", "%d are too many; use up to %d", n, maxRules)

@@ -25,8 +25,8 @@ var shippedJSON []byte
 // Auto is the identifier with which a caller leaves the choice to the service.
 const Auto = "auto"
 
-// The provider name and the wire of the built-in model. No configured provider
-// may use that name, so the sandbox is never a failover target.
+// The provider name and the wire of the built-in model. No configured provider may use that name,
+// so that the sandbox is never a failover target.
 const (
 	SandboxProvider = "sandbox"
 	SandboxWire     = "sandbox"
@@ -88,7 +88,6 @@ type Catalog struct {
 // Created returns the creation time of the shipped list of models.
 func (c *Catalog) Created() time.Time { return c.created }
 
-// entry is a model with the catalog's internal data.
 type entry struct {
 	stoa.Model
 	ownRoutes bool // its routes differ from those of its family
@@ -117,8 +116,8 @@ type shipped struct {
 	AliasSets map[string][]stoa.AliasRule `json:"aliasSets"`
 }
 
-// Models returns every model in a fixed order, for /meta. "auto" is not among
-// them. The lists of aliases are copies and never nil.
+// Models returns every model except "auto" in a fixed order. The lists of aliases are copies and
+// never nil.
 func (c *Catalog) Models() []stoa.Model {
 	models := make([]stoa.Model, 0, len(c.models))
 	for _, m := range c.models {
@@ -128,7 +127,7 @@ func (c *Catalog) Models() []stoa.Model {
 	return models
 }
 
-// Model returns the model with an identifier, and whether there is one.
+// Model returns the model with an identifier.
 func (c *Catalog) Model(id string) (stoa.Model, bool) {
 	i, ok := c.byID[id]
 	if !ok {
@@ -169,9 +168,9 @@ func (c *Catalog) Offered(plan stoa.Plan) []string {
 // Identifier returns the identifier of an alias; other names are returned unchanged.
 func (c *Catalog) Identifier(name string) string { return cmp.Or(c.alias(name), name) }
 
-// DefaultModel returns the model that "auto" resolves to while everything is healthy: the
-// first of its list that has a route, or "" if none has one. The list contains no gated
-// model, so the result is the same for every plan.
+// DefaultModel returns the model that "auto" resolves to while everything is healthy: the first
+// of its list with a route, or "". The result is the same for every plan, because the list
+// contains no gated model.
 func (c *Catalog) DefaultModel(stoa.Plan) string {
 	for _, i := range c.auto {
 		if m := c.models[i]; len(m.Routes) > 0 {
@@ -181,8 +180,7 @@ func (c *Catalog) DefaultModel(stoa.Plan) string {
 	return ""
 }
 
-// Serving returns one line per family that names its providers, for the
-// operator to read at start-up.
+// Serving returns one line per family that names its providers, for operators.
 func (c *Catalog) Serving() []string {
 	var lines []string
 	if c.sandbox {
@@ -236,7 +234,6 @@ func (c *Catalog) Serving() []string {
 	return append(lines, "auto: "+strings.Join(auto, ", then "))
 }
 
-// describe lists the providers of routes with their wires.
 func (c *Catalog) describe(routes []stoa.Route) string {
 	var names []string
 	for _, r := range routes {

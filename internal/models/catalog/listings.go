@@ -12,7 +12,7 @@ import (
 // MaxListed limits how many of a server's own models can be called by name.
 const MaxListed = 1000
 
-// maxModels is the maximum number of models with listed ones; the contract allows 10,000.
+// maxModels is the maximum number of models with listed ones, because the contract allows 10,000.
 const maxModels = 9000
 
 // A Listing is the list of models that the server of a provider reported.
@@ -73,7 +73,6 @@ func (c *Catalog) WithListings(listings map[string]Listing) *Catalog {
 	return &out
 }
 
-// list adds a listed model unless its name is taken.
 func (b *builder) list(p stoa.Provider, m stoa.ListedModel) {
 	if b.taken(m.ID) || len(b.models) >= maxModels {
 		return
@@ -92,14 +91,4 @@ func (c *Catalog) taken(name string) bool {
 	_, isModel := c.byID[name]
 	return !isIdentifier(name) || name == Auto || isModel || c.aliases[name] != "" ||
 		slices.ContainsFunc(c.rules, func(r aliasRule) bool { return r.own && r.matches(name) })
-}
-
-// unlisted returns the error for an unknown name while a list of models is missing, or nil.
-func (c *Catalog) unlisted(asked string) error {
-	if len(c.unread) == 0 || !isIdentifier(asked) {
-		return nil
-	}
-	return stoa.Errorf(stoa.CodeModelUnavailable,
-		"It is unknown whether there is a model %q: the list of models of %s could not be read yet. Try again later, or use another model.",
-		asked, strings.Join(c.unread, ", ")).At("model")
 }

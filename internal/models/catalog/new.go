@@ -59,7 +59,7 @@ func New(opts Options) (*Catalog, error) {
 	b.addRules(s.AliasSets)
 	b.addRoutes()
 	b.addCacheWrites()
-	// Disabled providers lose their routes only here, because prices that depend on a model's routes must stay the same.
+	// Disabled providers lose their routes only here, because prices depend on a model's routes and must stay the same.
 	for i := range b.models {
 		m := &b.models[i]
 		before := len(m.Routes)
@@ -158,7 +158,6 @@ func upstreamName(id string, f family) string {
 
 var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
-// isIdentifier reports whether s may name a model in a request.
 func isIdentifier(s string) bool { return identifier.MatchString(s) }
 
 // addOwn applies the operator's changes and adds the operator's models.
@@ -189,7 +188,6 @@ func (b *builder) addOwn() {
 	}
 }
 
-// change applies the members that are set.
 func (b *builder) change(m *entry, o stoa.ModelChange, path string) {
 	if o.Family != "" {
 		m.Family = o.Family
@@ -226,7 +224,6 @@ func (b *builder) change(m *entry, o stoa.ModelChange, path string) {
 	}
 }
 
-// price checks the operator's rates.
 func (b *builder) price(p stoa.Tariff, path string) stoa.Tariff {
 	for _, r := range []struct {
 		name string
@@ -294,7 +291,7 @@ func cacheWritePercent(wire, dialect string) (short, long int64) {
 	return max(100, w.CacheWrite), max(100, w.CacheWriteLong)
 }
 
-// percentOf returns a share of a rate, rounded up.
+// percentOf returns a share of a rate, rounded up, so that a price is never below the vendor's.
 func percentOf(rate stoa.Credits, percent int64) stoa.Credits {
 	return (rate*stoa.Credits(percent) + 99) / 100
 }
@@ -324,14 +321,12 @@ func (b *builder) addAliases() {
 	}
 }
 
-// sandboxTraits are the traits of the built-in model, which supports everything that a call
-// can request.
+// sandboxTraits are the traits of the built-in model. It supports everything that a call can request.
 var sandboxTraits = stoa.Traits{
 	ParallelSwitch: true, StrictTools: true, Schema: "native", MidSystem: true,
 	Vision: true, ImageURL: true, PDF: true,
 }
 
-// addRoutes sets the routes of every model.
 func (b *builder) addRoutes() {
 	for name, routes := range b.opts.Families {
 		for i, r := range routes {
@@ -399,9 +394,8 @@ func (b *builder) checkProvider(r stoa.Route, path string) {
 // in this order: those of the operator; those of the shipped model with that exact upstream
 // name, if the route's wire and dialect are its provider's own; those of the requested
 // model, if the wire is its family's own and the name is unknown (a dated snapshot); else
-// none. Using the requested model's traits in all cases would send settings that only that
-// model accepts when a route falls back to a smaller model of the same provider. The choice
-// would be wrong if providers began to serve one name with two behaviours.
+// none. The requested model's traits do not apply in all cases, because a route that falls back
+// to a smaller model of the same provider would then receive settings that only the former accepts.
 func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) {
 	p, ok := b.providers[r.Provider]
 	if !ok {
@@ -429,7 +423,7 @@ func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) 
 	case *s == "none":
 		*s = ""
 	case *s == "" && vendor(p.Wire, cmp.Or(p.Dialect, "compatible")) == "chat/compatible":
-		*s = "native" // llama.cpp, vLLM and Ollama accept a schema
+		*s = "native" // because llama.cpp, vLLM and Ollama accept a schema
 	}
 	return route, true
 }
@@ -439,7 +433,6 @@ func vendor(wire, dialect string) string {
 	return cmp.Or(stoa.WireNamed(wire).Vendor(dialect), wire)
 }
 
-// addAuto sets the candidates of "auto" in order.
 func (b *builder) addAuto(shippedAuto []string) {
 	ids, own := b.opts.Auto, true
 	if len(ids) == 0 {

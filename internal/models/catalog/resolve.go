@@ -47,8 +47,10 @@ func (c *Catalog) Resolve(asked string, plan stoa.Plan, healthy func(stoa.Model)
 	}
 	i, ok := c.byID[id]
 	if !ok {
-		if err := c.unlisted(asked); err != nil {
-			return Resolution{}, err
+		if len(c.unread) > 0 && isIdentifier(asked) { // not an unknown name, because a missing list may contain it
+			return Resolution{}, stoa.Errorf(stoa.CodeModelUnavailable,
+				"It is unknown whether there is a model %q: the list of models of %s could not be read yet. Try again later, or use another model.",
+				asked, strings.Join(c.unread, ", ")).At("model")
 		}
 		return Resolution{}, c.notFound(asked)
 	}
@@ -86,8 +88,7 @@ func (c *Catalog) resolveAuto(res Resolution, healthy func(stoa.Model) bool) (Re
 	return res, nil
 }
 
-// listed is the maximum number of identifiers in an error message.
-const listed = 20
+const listed = 20 // identifiers in an error message
 
 // notFound returns the error for an unknown name, with the existing identifiers. The
 // requested name is cut to 64 characters and quoted, since it may contain anything.
@@ -116,7 +117,7 @@ func (c *Catalog) didYouMean(asked string) string {
 		return ""
 	}
 	lower := strings.ToLower(asked)
-	// The name of a model at its vendor has exactly one counterpart here.
+	// A vendor's name is replaced, because it has exactly one counterpart here.
 	if _, bare, ok := strings.Cut(lower, "/"); ok {
 		lower = bare
 	}

@@ -10,10 +10,9 @@ import (
 
 // cache sets how the vendor is asked to cache the input of a call.
 //
-// A vendor's cache write costs more than input and a read much less, so the input is marked
-// only if it will probably be sent again: in a conversation, and in the instructions and tools
-// that the account has sent within the life of a cache. The marks of a caller are never added
-// to.
+// The input is marked only if it will probably be sent again, because a vendor's cache write costs
+// more than input and a read much less: in a conversation, and in the instructions and tools that
+// the account has sent within the life of a cache. Nothing is added to a caller's marks.
 func (g *Gateway) cache(account string, req *Request) {
 	call := &req.Call
 	if key := cmp.Or(req.CacheKey, req.AgentID); key != "" {

@@ -23,7 +23,7 @@ func (g *Gateway) CountInput(ctx context.Context, c stoa.Caller, req Request) (i
 	for _, m := range s.res.Models {
 		m, call, err := s.fit(ctx, m, true)
 		switch {
-		case err == nil && s.files: // it was counted to check whether it fits
+		case err == nil && s.files: // not counted again, because fit has counted it
 			return s.inputEstimate, nil
 		case err == nil:
 			return s.tokens(ctx, m, *call)
@@ -38,7 +38,6 @@ func (g *Gateway) CountInput(ctx context.Context, c stoa.Caller, req Request) (i
 	return 0, refused
 }
 
-// tokens returns the number of input tokens of a call that fits a model.
 func (s *Stream) tokens(ctx context.Context, m stoa.Model, call stoa.Call) (int64, error) {
 	if s.g.Counter != nil {
 		call.Account = s.caller.Account.ID

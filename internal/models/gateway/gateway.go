@@ -60,9 +60,8 @@ type Request struct {
 	Call  stoa.Call
 	// For the receipt, and for budgets; EmbedID as in [stoa.Charge].
 	EndUser, SpaceID, AgentID, SessionID, EmbedID string
-	// Buffered is for a reader that discards a reply before Finished: a reply that breaks
-	// after its first text is then repeated, and another Started means that everything before
-	// it is void.
+	// Buffered is for a reader that discards a reply before Finished, so that a reply that breaks
+	// after its first text can be repeated: another Started voids everything before it.
 	Buffered bool
 	// KeepsParts is for a reader that keeps the part of a reply that ended because it read nothing:
 	// it ends with StopLength and is charged. It has no effect on a Buffered call.
@@ -94,8 +93,7 @@ type Request struct {
 	MaxCredits stoa.Credits
 }
 
-// leastOutput is the minimum number of output tokens that a balance must cover in addition to
-// the input.
+// leastOutput is the minimum number of output tokens that a balance must cover besides the input.
 const leastOutput = 256
 
 // Respond resolves the model and holds credits. It fails if the model is unknown or not in
@@ -107,9 +105,8 @@ const leastOutput = 256
 // too high. A reply of more than twice the limit plus 1,024 tokens is cut off, ends
 // `incomplete`, and is charged the limit.
 //
-// A call whose caller receives only the whole reply ([Request.Buffered]) begins again when
-// its reply breaks after the first text: no caller has seen it, and only the reply that
-// finishes is charged.
+// A [Request.Buffered] call begins again when its reply breaks after the first text, because no
+// caller has seen it. Only the reply that finishes is charged.
 func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
 	if c.Key.RequireEndUser && req.EndUser == "" {
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "This key requires the end user of each call. Send safety_identifier or user; for a session, externalUserId.").At("safety_identifier")
@@ -135,7 +132,6 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 	return nil, refused
 }
 
-// another reports whether another candidate may accept a call that one has refused.
 func another(refused error) bool {
 	code := stoa.CodeOf(refused)
 	return code == stoa.CodeQuota || code == stoa.CodeContextLength || code == stoa.CodeUnsupportedValue
@@ -145,31 +141,23 @@ func another(refused error) bool {
 // call has files, whose size in tokens only the vendor can determine, and ask is set, the
 // vendor counts it; see [Counter]. It fails for a call that the model cannot make.
 func (s *Stream) fit(ctx context.Context, m stoa.Model, ask bool) (stoa.Model, *stoa.Call, error) {
-	call := &s.req.Call
-	if s.req.Fit != nil {
+	if s.req.Fit == nil {
+		return m, &s.req.Call, s.fits(m)
+	}
+	// A call is copied only here, so that one without extensions needs no copies.
+	fitted, call := m, s.req.Call
+	if err := s.req.Fit(&fitted, &call); err != nil {
+		return fitted, &call, err
+	}
+	s.media, s.files = call.Media()        // since texts may have replaced files
+	s.inputEstimate = call.EstimateInput() // since the tokens of images depend on the model
+	if ask && s.files {
 		var err error
-		if m, call, err = s.fitted(m); err != nil {
-			return m, call, err
-		}
-		if ask && s.files {
-			if s.inputEstimate, err = s.tokens(ctx, m, *call); err != nil {
-				return m, call, err
-			}
+		if s.inputEstimate, err = s.tokens(ctx, fitted, call); err != nil {
+			return fitted, &call, err
 		}
 	}
-	return m, call, s.fits(m)
-}
-
-// fitted lets the caller's side change copies of the model and the call. The copies are made
-// here, so that a call without extensions needs none.
-func (s *Stream) fitted(m stoa.Model) (stoa.Model, *stoa.Call, error) {
-	call := s.req.Call
-	if err := s.req.Fit(&m, &call); err != nil {
-		return m, &call, err
-	}
-	s.media, s.files = call.Media()        // texts may have replaced files
-	s.inputEstimate = call.EstimateInput() // the tokens of images depend on the model
-	return m, &call, nil
+	return fitted, &call, s.fits(fitted)
 }
 
 // resolve returns the stream of a call with its models, without a hold.
@@ -221,8 +209,8 @@ func allowed(k stoa.Key, res *catalog.Resolution) error {
 	return stoa.Errorf(stoa.CodeModelNotAllowed, "This key can only use the models %s. Choose one of them, or use another key.", strings.Join(k.Models, ", ")).At("model")
 }
 
-// preferPrevious moves the model that made a state to the front of the candidates of an
-// automatic choice, if it is healthy: the caller is in the middle of a tool loop with it.
+// preferPrevious moves the model that made a state to the front of the candidates of an automatic
+// choice, if it is healthy, because the caller is in the middle of a tool loop with it.
 func (g *Gateway) preferPrevious(account string, models []stoa.Model, made *stoa.State) []stoa.Model {
 	if made == nil {
 		return models
@@ -236,15 +224,15 @@ func (g *Gateway) preferPrevious(account string, models []stoa.Model, made *stoa
 	return slices.Concat(models[i:i+1], models[:i], models[i+1:])
 }
 
-// Active returns the number of open streams, that is, model calls in progress.
+// Active returns the number of open streams.
 func (g *Gateway) Active() int64 { return g.active.Load() }
 
-// windowSlack is the factor by which an estimate of the input may exceed a model's context
-// window. An estimate counts three bytes per token; no human text has more than twelve.
+// windowSlack is the factor by which an estimate of the input may exceed a model's context window,
+// because an estimate counts three bytes per token, and no human text has more than twelve.
 const windowSlack = 4
 
 // fits returns an error for an input far above the model's limit. Inputs closer to the limit
-// are left to the provider, which counts exactly.
+// are left to the provider, because it counts exactly.
 func (s *Stream) fits(m stoa.Model) error {
 	if m.ContextTokens == 0 || s.inputEstimate <= windowSlack*m.ContextTokens {
 		return nil
@@ -262,7 +250,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	if m.MaxOutput > 0 {
 		possible = min(possible, m.MaxOutput)
 	}
-	if m.ContextTokens > 0 { // the estimate may be too high, so an eighth is always left for the reply
+	if m.ContextTokens > 0 { // an eighth is always left for the reply, because the estimate may be too high
 		possible = min(possible, max(m.ContextTokens-s.inputEstimate, m.ContextTokens/8, 1))
 	}
 	limit := min(cmp.Or(s.req.Call.MaxOutputTokens, m.DefaultOutput, stoa.DefaultOutput), possible)
@@ -277,7 +265,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 		}
 		most = min(most, s.req.MaxCredits)
 	}
-	// Agents write more than the default in one reply, and lose it at a limit that nobody set.
+	// More is wished, because agents write more than the default in one reply, and lose it at a limit that nobody set.
 	unset := s.req.Call.MaxOutputTokens == 0 && !m.LimitSet && m.MaxOutput > 0 && s.req.MaxCredits == 0 && possible > limit
 	wish := stoa.Credits(0)
 	if unset {
@@ -306,7 +294,6 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 // cutLife is the time for which a client that was cut by the credits is not cut again.
 const cutLife = 10 * time.Minute
 
-// spender returns the names of those whose credits and budgets a call uses.
 func (s *Stream) spender() []string {
 	return []string{s.caller.Key.ID, s.req.EndUser, s.req.AgentID}
 }
@@ -320,8 +307,7 @@ func (s *Stream) price(m stoa.Model, inputTokens int64) stoa.Price {
 	return m.Price.At(inputTokens, s.clock(cmp.Or(s.trail.Sent, s.started)))
 }
 
-// retryable reports whether another model of an automatic choice may serve a call after this
-// error.
+// retryable reports whether another model of an automatic choice may serve a call after err.
 func retryable(err error) bool {
 	if f, ok := errors.AsType[*wire.Failure](err); ok && f.Caller {
 		return false

@@ -34,7 +34,7 @@ func hashOf(texts []string) uint64 {
 	return h.Sum64()
 }
 
-// put remembers a value for that long, and returns the one before.
+// put remembers a value for life, and returns the one before.
 func (r *recent) put(value int64, life time.Duration, now time.Time, texts ...string) (before int64, found bool) {
 	key := hashOf(texts)
 	r.mu.Lock()

@@ -68,9 +68,8 @@ type Stream struct {
 
 // Pin fixes the serving model and returns its name: from now on the call does not move to
 // another model. It may be called while the stream is ranged over. Callers pin when they send
-// headers. They send nothing before the first text, so that a failure until then is a plain
-// HTTP error and retries and failover stay invisible; after `headerWait` they send headers
-// anyway, since proxies cut silent requests.
+// headers: at the first text, so that a failure until then is a plain HTTP error and retries and
+// failover stay invisible, or after `headerWait`, since proxies cut silent requests.
 func (s *Stream) Pin() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +77,7 @@ func (s *Stream) Pin() string {
 	return s.model.ID
 }
 
-// Reason returns why the serving model is not the requested one: alias, auto, plan; empty if
-// it is.
+// Reason returns why the serving model is not the requested one: alias, auto, plan; or "".
 func (s *Stream) Reason() string { return s.res.Reason }
 
 // Lowered reports whether the balance or a budget has lowered the limit of the output.
@@ -107,15 +105,20 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 			if err == nil {
 				return
 			}
-			if s.firstText == 0 && s.usual > 0 && refusedLimit(err) != nil { // a route may take less than its model
+			if s.firstText == 0 && s.usual > 0 && refusedLimit(err) != nil { // because a route may accept less than its model
 				s.limit, s.usual = s.usual, 0
 				continue
 			}
 			if ctx.Err() == nil && (s.firstText == 0 || s.req.Buffered) && retryable(err) && s.next(ctx) {
 				continue
 			}
-			s.failure = s.explainLimit(err)
-			yield(nil, s.failure)
+			if f := refusedLimit(err); f != nil && s.req.Call.MaxOutputTokens <= 0 { // explained, because the caller did not set the limit
+				same := *f
+				same.Err = stoa.Errorf(stoa.CodeContextLength, "The input leaves too few tokens of this model's context for a reply. Shorten it, set a lower max_output_tokens, or use a model with a larger context.").At("input")
+				err = &same
+			}
+			s.failure = err
+			yield(nil, err)
 			return
 		}
 	}
@@ -129,18 +132,6 @@ func refusedLimit(err error) *wire.Failure {
 	return nil
 }
 
-// explainLimit returns err or, if the provider rejected a limit that the caller did not set,
-// the corresponding error for the caller.
-func (s *Stream) explainLimit(err error) error {
-	f := refusedLimit(err)
-	if f == nil || s.req.Call.MaxOutputTokens > 0 {
-		return err
-	}
-	same := *f
-	same.Err = stoa.Errorf(stoa.CodeContextLength, "The input leaves too few tokens of this model's context for a reply. Shorten it, set a lower max_output_tokens, or use a model with a larger context.").At("input")
-	return &same
-}
-
 // tryModel streams from one model. It returns nil when the reply finished or the
 // reader stopped, and otherwise an error that was not yielded.
 func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bool) error {
@@ -152,7 +143,9 @@ func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bo
 			ev = &stoa.Event{Kind: stoa.Finished, Stop: stoa.StopLength}
 		}
 		s.record(ev)
-		if s.cut = !s.finished && s.overLimit(); s.cut {
+		// The vendor must be ignoring the limit: this is more than plausible accepts, so that no honest reply reaches it.
+		s.cut = !s.finished && max(s.made, int64(s.bytes)/longToken) > 2*s.limit+outputSlack
+		if s.cut {
 			ev = &stoa.Event{Kind: stoa.Finished, Stop: stoa.StopLength}
 			s.record(ev)
 		}
@@ -200,10 +193,8 @@ func (s *Stream) record(ev *stoa.Event) {
 	case stoa.CallDelta, stoa.Refusal:
 		s.countOutput(len(ev.Text))
 		s.markFirstText()
-	case stoa.Summary: // its bytes are those of the thinking
+	case stoa.Summary, stoa.Called: // not counted, because their pieces were: as thinking, or as deltas
 		s.markFirstText()
-	case stoa.Called:
-		s.markFirstText() // its pieces were counted
 	case stoa.Finished:
 		s.finished, s.stop = true, ev.Stop
 		if s.lowered && ev.Stop == stoa.StopLength && s.req.MaxCredits == 0 {
@@ -224,19 +215,13 @@ func (s *Stream) recordUsage(ev *stoa.Event) { s.usage, s.usageAt = ev.Usage, s.
 // longToken is larger than the average token of any language, in bytes.
 const longToken = 12
 
-// countOutput counts a piece of output. A piece has at least one token, except that some
-// servers send single characters.
+// countOutput counts a piece of output as at least one token, unless it is shorter than three
+// bytes, because some servers send single characters.
 func (s *Stream) countOutput(bytes int) {
 	s.bytes += bytes
 	if bytes >= 3 {
 		s.made += int64(max(1, bytes/longToken))
 	}
-}
-
-// overLimit reports whether the output is so long that the vendor must be ignoring the limit:
-// more than [Stream.plausible] accepts, counted so that no honest reply reaches it.
-func (s *Stream) overLimit() bool {
-	return max(s.made, int64(s.bytes)/longToken) > 2*s.limit+outputSlack
 }
 
 // markFirstText records the time of the first text or call, after which no other model serves.
@@ -294,33 +279,28 @@ func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *sto
 	return s.charge(ctx, also...)
 }
 
-// unpaid counts the cost of a request that its provider may bill and its caller does not pay.
-// It reports whether the credits allow another one.
+// unpaid counts and stores the cost of a request that its provider may bill and its caller does
+// not pay. It reports whether the credits allow another one.
 func (s *Stream) unpaid() bool {
-	s.recordFailure()
 	u := s.estimate()
-	return s.holding.Unpaid(s.price(s.model, u.InputTokens).Cost(u), s.dearest.Most(s.inputEstimate, min(leastOutput, s.limit)))
-}
-
-// recordFailure stores the usage of such a request. It is an estimate unless the provider reported
-// it after the last output.
-func (s *Stream) recordFailure() {
-	u, estimated := s.estimate(), s.usage.InputTokens == 0 || !s.plausible() || s.bytes > s.usageAt
-	if s.recorded { // the counts are those of an earlier request
-		u, estimated = stoa.Usage{InputTokens: s.inputEstimate}, true
+	failed, estimated := u, s.usage.InputTokens == 0 || !s.plausible() || s.bytes > s.usageAt
+	if s.recorded { // not those counts again, because they are of an earlier request
+		failed, estimated = stoa.Usage{InputTokens: s.inputEstimate}, true
 	}
 	s.recorded = true
 	s.g.Ledger.RecordFailure(stoa.VendorFailure{
 		AccountID: s.caller.Account.ID, Provider: s.trail.Provider, Model: s.model.ID, Estimated: estimated,
-		InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, CacheWriteTokens: u.CacheWriteTokens, OutputTokens: u.OutputTokens, ReasoningTokens: u.ReasoningTokens,
+		InputTokens: failed.InputTokens, CachedTokens: failed.CachedTokens, CacheWriteTokens: failed.CacheWriteTokens,
+		OutputTokens: failed.OutputTokens, ReasoningTokens: failed.ReasoningTokens,
 	})
+	return s.holding.Unpaid(s.price(s.model, u.InputTokens).Cost(u), s.dearest.Most(s.inputEstimate, min(leastOutput, s.limit)))
 }
 
 // Close releases the hold if the call was not charged. It may be called at any time and
 // repeatedly.
 func (s *Stream) Close() {
 	if s.end() {
-		if s.accepted && !s.trail.Void { // such as a session that is gone
+		if s.accepted && !s.trail.Void { // counted, because the provider may bill it: such as for a session that is gone
 			s.unpaid()
 		}
 		s.holding.Release()
@@ -328,7 +308,6 @@ func (s *Stream) Close() {
 	}
 }
 
-// end marks the call as over and reports whether it was not over before.
 func (s *Stream) end() bool {
 	if s.closed {
 		return false
@@ -417,8 +396,8 @@ func (s *Stream) broke(c *stoa.Charge) stoa.Broke {
 	return stoa.BrokeExpired
 }
 
-// Place identifies the model that serves the call, and the provider with its key: two words, of
-// which a later call of the session tells why the vendor's cache did not have its input.
+// Place identifies the model that serves the call, and the provider with its key, in two words. A
+// later call of the session compares them to report why the vendor's cache did not contain its input.
 func (s *Stream) Place() string {
 	short := func(text string) string {
 		sum := sha256.Sum256([]byte(text))
@@ -427,7 +406,6 @@ func (s *Stream) Place() string {
 	return short(s.model.ID) + " " + short(s.provider+"#"+s.trail.Key)
 }
 
-// adjustments returns the changes made to the call.
 func (s *Stream) adjustments(c *stoa.Charge) (a stoa.Adjustments) {
 	if s.req.Adjusted != nil {
 		a = s.req.Adjusted()
@@ -463,12 +441,12 @@ func (s *Stream) state() string {
 	return "completed"
 }
 
-// chargePauses are the pauses before a charge is tried again after a database failure. The
-// failed transaction may have been committed; the next try then finds its charge.
+// chargePauses are the pauses before a charge is tried again after a database failure. That is
+// safe, because the next try finds the charge if the failed transaction was committed.
 var chargePauses = [...]time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
 
-// charge settles the hold. Its pauses do not end with ctx, because a served call is
-// charged even if the caller has disconnected, but they end with the ledger.
+// charge settles the hold. Its pauses do not end with ctx, because a served call is charged even
+// if the caller has disconnected, but they end with the ledger.
 func (s *Stream) charge(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
 	s.end()
 	defer s.holding.Release() // no effect after a settlement
@@ -509,24 +487,16 @@ const (
 // sent and by the bytes received.
 //
 // Beyond these bounds the call is counted by [Stream.estimate], like one without usage, and
-// its receipt is marked estimated. Compatible servers report missing, negative or meaningless
-// counts; clamping to the balance alone would let one such reply empty an account. The reply
-// cannot be refused, since the caller has already read it. If receipts of a well-behaved
-// provider are marked estimated, a bound is too low.
+// its receipt is marked estimated, because compatible servers report missing, negative or
+// meaningless counts, and clamping to the balance alone would let one such reply empty an
+// account. The reply cannot be refused, since the caller has already read it. If receipts of a
+// well-behaved provider are marked estimated, a bound is too low.
 func (s *Stream) plausible() bool {
-	return s.usage.Sane() &&
-		s.usage.InputTokens <= s.maxInput() &&
-		s.usage.OutputTokens <= 2*s.limit+int64(s.bytes)+outputSlack
-}
-
-// maxInput returns the largest input that a vendor's usage can have. The estimate of a file is
-// no bound, because its pages are what the file says: vendors limit them.
-func (s *Stream) maxInput() int64 {
-	most := 4*s.inputEstimate + inputSlack
-	if s.files {
-		most += stoa.MaxPages * (stoa.PageTokens + stoa.ImageTokens)
+	maxInput := 4*s.inputEstimate + inputSlack
+	if s.files { // a file's estimate is not a bound, because the file itself says its pages, which vendors limit
+		maxInput += stoa.MaxPages * (stoa.PageTokens + stoa.ImageTokens)
 	}
-	return most
+	return s.usage.Sane() && s.usage.InputTokens <= maxInput && s.usage.OutputTokens <= 2*s.limit+int64(s.bytes)+outputSlack
 }
 
 // estimate returns the usage counted by Stoa: the counts that the vendor reported early, plus
@@ -541,7 +511,7 @@ func (s *Stream) estimate() stoa.Usage {
 		u.InputTokens = s.inputEstimate
 	}
 	u.OutputTokens = min(u.OutputTokens+stoa.EstimateTokens(since), max(s.limit, u.OutputTokens))
-	if s.cut { // the call pays for what it requested
+	if s.cut { // because the call pays for what it requested
 		u.OutputTokens = s.limit
 		u.ReasoningTokens = min(u.ReasoningTokens, s.limit)
 	}

@@ -8,8 +8,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// maxHashed limits the bytes of a text that are hashed: conversations that differ only after them share
-// a route, which is harmless.
+// maxHashed limits the bytes of a text that are hashed. That is harmless, because conversations that
+// differ only after them just share a route.
 const maxHashed = 1024
 
 // thread returns a hash of the account and the conversation of a request: the session, the caller's key

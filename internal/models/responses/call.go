@@ -71,8 +71,8 @@ func (r *run) context(request context.Context) (ctx context.Context, end func())
 	}
 }
 
-// begin reserves the credits and starts the stream. It is a separate function so that its
-// stack is free while the reply arrives, which is most of a call.
+// begin reserves the credits and starts the stream. It is a separate function, so that its stack is
+// free while the reply arrives, which is most of a call.
 func (r *run) begin(ctx context.Context) (err error) {
 	req := r.Request
 	ask := gateway.Request{
@@ -104,7 +104,6 @@ func (r *run) begin(ctx context.Context) (err error) {
 // pin fixes the model that serves, and sets the fields of the reply that depend on it.
 func (r *run) pin(rep *reply) { rep.model, rep.enforced = r.stream.Pin(), r.enforced }
 
-// newBuilder returns the builder of the reply's items.
 func (r *run) newBuilder(out *eventStream) *builder {
 	b := &r.build
 	b.wanted, b.stream, b.lowered = r.Request.wanted, out, r.stream.Lowered
@@ -124,10 +123,8 @@ func (r *run) adjusted() stoa.Adjustments {
 	return a | r.Request.adjusted
 }
 
-// seal returns the sealed state of a segment, for the caller.
 func (r *run) seal(s stoa.State) string { return r.s.States.Seal(r.Caller.Account.ID, s) }
 
-// whole answers with one JSON object.
 func (r *run) whole(ctx context.Context) error {
 	build := r.newBuilder(nil)
 	for ev, err := range r.stream.Events(ctx) {
@@ -155,8 +152,8 @@ func (r *run) whole(ctx context.Context) error {
 	return errBrokeOff
 }
 
-// write sends the finished reply. A write error is ignored: the call is charged,
-// and a client that sent an Idempotency-Key can fetch the reply again.
+// write sends the finished reply. A write error is ignored, because the call is charged, and a client
+// that sent an Idempotency-Key can fetch the reply again.
 func (r *run) write(charge stoa.Charge, o *outcome) {
 	h := r.w.Header()
 	h.Set("Content-Type", "application/json")
@@ -175,7 +172,6 @@ func (r *run) write(charge stoa.Charge, o *outcome) {
 	}
 }
 
-// streamed answers with server-sent events.
 func (r *run) streamed(ctx context.Context) error {
 	if r.stream.Reason() != "" {
 		r.w.Header().Set("stoa-model-requested", r.Request.Model)
@@ -188,14 +184,14 @@ func (r *run) streamed(ctx context.Context) error {
 		return nil
 	}
 	if !out.halt() {
-		return err // nothing was sent yet: the error can be an HTTP reply
+		return err // as an HTTP reply, because nothing was sent yet
 	}
 	if errors.Is(err, stoa.ErrClientGone) {
 		r.Log.Disconnected()
 		return nil
 	}
 	r.Log.Failed(err)
-	_ = out.fail(build.failed(r.Request.own(err))) // the client may have disconnected too
+	_ = out.fail(build.failed(r.Request.own(err))) // ignored, because the client may have disconnected too
 	return nil
 }
 
@@ -236,8 +232,8 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 }
 
 // settle charges the finished reply, stores it under the call's Idempotency-Key, and completes
-// the outcome with the charged usage. Nothing may return between the end of a reply and settle:
-// a caller could bring about that end again and again, and the provider bills each.
+// the outcome with the charged usage. Nothing may return between the end of a reply and settle,
+// because a caller could bring about that end again and again, and the provider bills each.
 func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 	due := r.stream.Due()
 	o.usage = &due.Usage
@@ -303,14 +299,13 @@ func (r *run) abandon(ctx context.Context) error {
 func (r *run) firstText() {
 	if !r.texted {
 		r.texted = true
-		if r.Request.Stream { // no other model will serve, and the reply may take minutes
+		if r.Request.Stream { // because no other model will serve, and the reply may take minutes
 			r.Request.media = nil
 		}
 		r.Log.FirstText()
 	}
 }
 
-// outcomeOf returns the outcome of a reply that ended with stop.
 func outcomeOf(stop stoa.Stop) *outcome {
 	switch stop {
 	case stoa.StopLength:

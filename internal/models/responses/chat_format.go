@@ -143,13 +143,13 @@ func appendExtra(b []byte, sealed []string) []byte {
 	return append(b, `}}`...)
 }
 
-// finishReason returns the reason for the end of the reply. Clients run tools only if it is
-// tool_calls.
+// finishReason returns the reason for the end of the reply. It must be tool_calls after calls, because
+// clients run tools only then.
 func finishReason(o *outcome) string {
 	switch {
 	case o.reason == "max_output_tokens":
 		return "length"
-	case o.reason != "": // libraries fail at a word that they do not know; the provider withheld a part of the reply
+	case o.reason != "": // the provider withheld a part; not in its words, because libraries fail at one that they do not know
 		return "content_filter"
 	case o.called():
 		return "tool_calls"

@@ -14,7 +14,6 @@ func ParseChat(body []byte, o Options) (*Request, error) {
 	return parseOther(body, o, m, func(p *parser, top object) { (&chatRequest{p}).request(top, m) })
 }
 
-// chatRequest reads one request.
 type chatRequest struct{ *parser }
 
 func (c *chatRequest) request(o object, m *chatMaker) {
@@ -200,7 +199,6 @@ func (c *chatRequest) format(o object) {
 	c.fail(c.setFormat(set))
 }
 
-// message reads one message, which becomes one or more items of input.
 func (c *chatRequest) message(m object) {
 	var echoes []string
 	switch role := m.word("role"); role {
@@ -330,7 +328,7 @@ func (c *chatRequest) details(m object, calls []object) (found []detail) {
 	}
 	if m.get("reasoning_details").Kind() == '[' {
 		for i, v := range m.list("reasoning_details") {
-			if v.Kind() == '{' { // of another service, it may be anything
+			if v.Kind() == '{' { // because that of another service may be anything
 				o := c.read(v, at(m.at("reasoning_details"), i))
 				before, _ := o.maybe("id")
 				sealed, _ := o.maybe("data")

@@ -24,7 +24,7 @@ const compactionState = "compaction"
 // keptTokens is the maximum size of the user's messages that a compaction repeats.
 const keptTokens = 20_000
 
-// errNoSummary is the reply to a compaction without a text. Its call is charged.
+// errNoSummary is the reply to a compaction without a text, which is charged.
 var errNoSummary = stoa.Errorf(stoa.CodeUpstream, "The model wrote no summary. The call was charged, and so would another be: use another model, or send the messages without compacting them.").AfterCharge()
 
 // ParseCompact parses the body of POST /responses/compact, which has the members of a call. Those
@@ -127,7 +127,6 @@ func (f *triggeredFormat) object(b []byte, r *reply, o *outcome) []byte {
 	return f.responsesFormat.object(b, r, f.compacted(o))
 }
 
-// end appends the events of the compaction.
 func (f *triggeredFormat) end(b []byte, r *reply, o *outcome) []byte {
 	o = f.compacted(o)
 	for _, event := range []string{"response.output_item.added", "response.output_item.done"} {
@@ -139,7 +138,6 @@ func (f *triggeredFormat) end(b []byte, r *reply, o *outcome) []byte {
 	return f.responsesFormat.end(b, r, o)
 }
 
-// fail ends a stream that has begun.
 func (f *triggeredFormat) fail(b []byte, r *reply, o *outcome) []byte {
 	return f.responsesFormat.fail(b, r, f.compacted(o))
 }

@@ -31,14 +31,12 @@ func (p *disconnectPolicy) clientDisconnected() (goesOn bool) {
 	return false
 }
 
-// detached reports whether the call continues without its client.
 func (p *disconnectPolicy) detached() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.release != nil
 }
 
-// done must be called when the call has ended.
 func (p *disconnectPolicy) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"stoa/internal/base/sse"
 )
 
-// start appends the first two events.
 func (f *responsesFormat) start(b []byte, r *reply) []byte {
 	o := &outcome{status: statusInProgress}
 	b = f.snapshot(b, "response.created", r, o)
@@ -32,7 +31,6 @@ func (f *responsesFormat) open(b []byte, _ *reply, it *item) []byte {
 	return sse.AppendEnd(b)
 }
 
-// openPart announces a part of a message, or of a summary.
 func (f *responsesFormat) openPart(b []byte, it *item, kind pieceKind) []byte {
 	f.part = kind
 	event := "response.content_part.added"
@@ -148,7 +146,6 @@ func (f *responsesFormat) close(b []byte, _ *reply, it *item) []byte {
 	return sse.AppendEnd(b)
 }
 
-// end appends the last event and [DONE].
 func (f *responsesFormat) end(b []byte, r *reply, o *outcome) []byte {
 	b = f.snapshot(b, "response."+o.status, r, o)
 	return sse.AppendEvent(b, "", "[DONE]")
@@ -198,7 +195,6 @@ func (f *responsesFormat) head(b []byte, kind string) []byte {
 	return f.number(b)
 }
 
-// number appends the next sequence number.
 func (f *responsesFormat) number(b []byte) []byte {
 	b = strconv.AppendInt(b, f.seq, 10)
 	f.seq++

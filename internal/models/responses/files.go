@@ -107,14 +107,13 @@ func (r *run) setAside() {
 	}
 }
 
-// read returns the text of a file; it is read once, whatever the number of models that are
-// tried.
+// read returns the text of a file, which is read once, even if several models are tried.
 func (r *run) read(ctx context.Context, m *stoa.Model, item mediaItem) (extract.Result, error) {
 	if got, ok := r.files[item.Media]; ok {
 		return got, nil
 	}
 	data, err := base64.StdEncoding.DecodeString(item.Base64)
-	if err != nil { // it was checked
+	if err != nil { // not expected, because it was checked
 		return extract.Result{}, err
 	}
 	var got extract.Result

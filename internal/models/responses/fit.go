@@ -56,7 +56,6 @@ func (r *run) fit(ctx context.Context, m *stoa.Model, call *stoa.Call) error {
 	return nil
 }
 
-// note records which of a call's schemas a route enforces.
 func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 	sandbox := route.Wire == "sandbox"
 	limit := stoa.WireNamed(route.Wire).StrictTools
@@ -65,7 +64,7 @@ func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 			e.adjusted |= stoa.GrammarInWords
 		}
 		if t.Strict == nil || !*t.Strict {
-			continue // whether a part went into its description is known when the call is encoded
+			continue // because the encoding of the call records whether a part went into its description
 		}
 		if sandbox {
 			e.strict = append(e.strict, t.Name)

@@ -65,7 +65,7 @@ func (p *parser) setFormat(in *formatMembers) error {
 		f = stoa.Format{Kind: stoa.FormatObject}
 	case "json_schema":
 		switch {
-		case !hasName && f.Schema == "": // some clients send this for any JSON
+		case !hasName && f.Schema == "": // accepted, because some clients send this for any JSON
 			f = stoa.Format{Kind: stoa.FormatObject}
 		case f.Schema == "":
 			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"schema\".").At(in.at("schema"))

@@ -73,8 +73,8 @@ func (g *geminiRequest) content(o object) {
 	end()
 }
 
-// call reads a functionCall. Without an id it gets one that depends on its place only, so that it is
-// the same in later requests.
+// call reads a functionCall. One without an id receives an id that only depends on its place, so that
+// it is the same in later requests.
 func (g *geminiRequest) call(o object) {
 	id := o.word("id")
 	own := id != ""
@@ -203,7 +203,7 @@ func (g *geminiRequest) part(part object) stoa.Part {
 	return g.mediumOf(place{part.path, map[string]string{"type": source.path, member: source.at(name), "filename": source.at("displayName")}}, own, &m)
 }
 
-// plainBase64 returns base64 in the common alphabet: the format allows the one for addresses too.
+// plainBase64 returns base64 in the common alphabet, since the format also allows that for addresses.
 func plainBase64(s string) string {
 	if !strings.ContainsAny(s, "-_") {
 		return s

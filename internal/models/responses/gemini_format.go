@@ -24,7 +24,6 @@ type geminiFormat struct {
 	said    bool     // the reply has a part
 }
 
-// framing implements [framed].
 func (f *geminiFormat) framing() (contentType []string, silence string) {
 	if f.array {
 		return jsonType, "\n"
@@ -61,7 +60,7 @@ func (f *geminiFormat) object(b []byte, r *reply, o *outcome) []byte {
 		parts.text("", false, sealed)
 	}
 	if parts.n == 0 && o.reason != "content_filter" {
-		parts.text("", false, nil) // clients require a part
+		parts.text("", false, nil) // because clients require a part
 	}
 	return append(appendEnded(parts.end(), r, o, parts.n == 0), '}')
 }
@@ -146,7 +145,6 @@ func appendEnded(b []byte, r *reply, o *outcome, silent bool) []byte {
 	return appendOrigin(append(b, '}'), r)
 }
 
-// appendOrigin appends the members that every object has.
 func appendOrigin(b []byte, r *reply) []byte {
 	b = append(b, `,"modelVersion":`...)
 	b = appendText(b, r.model)
@@ -155,8 +153,8 @@ func appendOrigin(b []byte, r *reply) []byte {
 	return append(b, '"')
 }
 
-// geminiReason returns the reason for the end of the reply. The format has no other mark for a
-// refusal.
+// geminiReason returns the reason for the end of the reply. It also marks a refusal, because the
+// format has no other mark for one.
 func geminiReason(o *outcome) string {
 	switch {
 	case o.reason == "max_output_tokens":
@@ -174,7 +172,6 @@ func geminiReason(o *outcome) string {
 	return "STOP"
 }
 
-// begin begins an object of the stream.
 func (f *geminiFormat) begin(b []byte) []byte {
 	f.objects++
 	switch {
@@ -186,7 +183,6 @@ func (f *geminiFormat) begin(b []byte) []byte {
 	return b
 }
 
-// finish ends an object of the stream.
 func (f *geminiFormat) finish(b []byte) []byte {
 	if f.array {
 		return b
@@ -213,7 +209,7 @@ func (f *geminiFormat) open(b []byte, _ *reply, _ *item) []byte { return b }
 
 func (f *geminiFormat) piece(b []byte, r *reply, _ *item, kind pieceKind, text string) []byte {
 	switch kind {
-	case pieceArguments: // a call is sent when it is complete
+	case pieceArguments: // later, because a call is sent when it is complete
 		return b
 	case pieceSummary:
 		return f.part(b, r, func(p *partList) { p.text(text, true, nil) })

@@ -66,7 +66,7 @@ func (g *geminiRequest) request(o object, model string, stream bool) {
 		g.fail(stoa.Errorf(stoa.CodeModelNotFound, "The path names no model. Send one with 1 to %d characters, or \"auto\".", maxModel).At("model"))
 	}
 	g.fail(checkText(model, "model", 0))
-	o.get("model") // the path has it
+	o.get("model") // ignored, because the path contains it
 	g.req.Model, g.hasModel, g.req.Stream = model, true, stream
 	o.take(g.member, "strictModel>strict_model")
 	o.accept("serviceTier", "standard", "unspecified") // all calls are
@@ -95,7 +95,7 @@ func (g *geminiRequest) safety(o object) {
 		}
 	})
 	if m := o.find("safetySettings"); m != nil {
-		m.read = false // the receipt names it
+		m.read = false // so that the receipt names it
 	}
 }
 
@@ -154,7 +154,6 @@ func (g *geminiRequest) thinking(config object) {
 	thinking.done()
 }
 
-// format reads the media type of the reply and its schema.
 func (g *geminiRequest) format(config object) {
 	kind, path := config.word("responseMimeType"), config.at("responseMimeType")
 	name := "responseJsonSchema"
@@ -217,7 +216,6 @@ func (g *geminiRequest) function(list *toolList, f object) {
 	g.fail(g.declare(list, d))
 }
 
-// choice reads functionCallingConfig.
 func (g *geminiRequest) choice(o object) {
 	all, _ := o.inner("toolConfig")
 	config, has := all.inner("functionCallingConfig")

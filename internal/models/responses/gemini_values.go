@@ -28,7 +28,7 @@ func (o object) camel() {
 				parts[j] = strings.ToUpper(p[:1]) + p[1:]
 			}
 		}
-		if as := strings.Join(parts, ""); !names[as] { // otherwise the receipt names it
+		if as := strings.Join(parts, ""); !names[as] { // otherwise the receipt names the member
 			m.name, names[as] = as, true
 		}
 	}

@@ -7,8 +7,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// maxIgnored is the maximum number of paths in a receipt.
-const maxIgnored = 16
+const maxIgnored = 16 // paths in a receipt
 
 // ignored lists the paths of members of a request that have no effect. Of members that differ
 // only in the elements of arrays, it has the first.
@@ -17,7 +16,6 @@ type ignored struct {
 	kinds []string // of the paths: without indexes
 }
 
-// add adds the path of a member, if there is space.
 func (l *ignored) add(path string) {
 	if len(l.paths) == maxIgnored {
 		return
@@ -66,8 +64,8 @@ func (p *parser) ignore(path, name string) error {
 	return p.skip()
 }
 
-// memberName returns the name of an unknown member for a list that is stored. Texts of callers
-// are not stored, so a name that is not an identifier is only a *.
+// memberName returns the name of an unknown member for a list that is stored. A name that is not an
+// identifier is only a *, because texts of callers must not be stored.
 func memberName(name string) string {
 	if !stoa.IsName(name) {
 		return "*"

@@ -8,7 +8,6 @@ import (
 	"stoa/internal/models/wire"
 )
 
-// input parses the input member: a text, or messages.
 func (p *parser) input() error {
 	const name = "input"
 	if err := p.want(name, "a string or an array of messages", '"', '['); err != nil {
@@ -33,7 +32,6 @@ func (p *parser) input() error {
 	return p.endInput(name)
 }
 
-// endInput returns an error if the input is empty.
 func (p *parser) endInput(path string) error {
 	if len(p.req.call.Messages) == 0 && !p.ext.hasItems() {
 		return stoa.Errorf(stoa.CodeInvalidValue, "%q has no message. Send a text or at least one message.", path).At(path)
@@ -125,7 +123,6 @@ func (p *parser) addItem(it *inputItem) error {
 	return unsupportedValue(it.at("type"), "Only messages are supported here: tool calls, files and other items are not. Send {\"type\":\"message\",\"role\":…,\"content\":…}.")
 }
 
-// otherItem adds an item of the extension tools.
 func (p *parser) otherItem(it *inputItem) error {
 	_, vendors, output := wire.ToolOfItem(it.kind)
 	switch kind := it.kind; {
@@ -139,7 +136,7 @@ func (p *parser) otherItem(it *inputItem) error {
 		return p.outputItem(it)
 	case kind == "additional_tools":
 		return p.addedTools(it)
-	case kind == "compaction_trigger": // it asks for work; what is left out are records only
+	case kind == "compaction_trigger": // refused, because it asks for work; only records may be left out
 		return unsupportedValue(it.at("type"), "The extension \"compact\", which the operator can enable, is off. Ask for a summary in a message; in Codex, give the provider a name other than \"OpenAI\", so that it summarizes by itself.")
 	case p.leavesOut(kind):
 		p.req.adjusted |= stoa.ItemsLeftOut
@@ -156,8 +153,8 @@ func errVendorItem(it *inputItem) error {
 }
 
 // vendorItems are the types of items that record tools which vendors have run, and of notes of
-// clients. In the format Messages they are the types of blocks. An item of another type could be
-// the conversation: the form of a name does not say who has run a tool.
+// clients. In the format Messages they are the types of blocks. Other types are not left out, because
+// they could be the conversation: the form of a name does not say who has run a tool.
 var vendorItems = []string{
 	"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call",
 	"mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "ghost_snapshot",
@@ -165,7 +162,6 @@ var vendorItems = []string{
 	"code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result",
 }
 
-// leavesOut reports whether items of that type are left out.
 func (p *parser) leavesOut(kind string) bool {
 	return p.opts.ForeignTools && slices.Contains(vendorItems, kind)
 }

@@ -101,7 +101,6 @@ const (
 // An itemKind is a kind of [item].
 type itemKind uint8
 
-// The kinds of items.
 const (
 	itemMessage    itemKind = iota + 1 // text, a refusal, or a text and a refusal
 	itemReasoning                      // a segment of reasoning: a summary, data to send back, or both
@@ -262,16 +261,15 @@ func (b *builder) apply(ev *stoa.Event) (content bool, err error) {
 			b.phase = ev.Text
 		}
 	case stoa.CallStarted:
-		// Some clients run a call that a limit cut: they take its arguments for whole, or complete
-		// them by a guess. Only a stream shows a call before its end, and not if the limit is
-		// one that its caller cannot foresee.
+		// A call waits for its end in a whole reply, or if its caller cannot foresee the limit, because some clients run a
+		// call that a limit cut: they assume that its arguments are whole, or complete them by a guess.
 		if b.waiting = b.stream == nil || b.lowered != nil && b.lowered() || b.vendorTool(ev.Call.Name) != nil; b.waiting {
 			return true, b.catchUp(ev)
 		}
 		return b.call(ev.Call), nil
 	case stoa.CallDelta:
 		if !b.skipping && b.open != nil && b.open.kind == itemCall {
-			if b.open.custom { // its input is known when the call is complete
+			if b.open.custom { // later, because its input is known when the call is complete
 				return true, b.catchUp(ev)
 			}
 			return true, b.send(pieceArguments, ev.Text, ev.More)
@@ -282,7 +280,6 @@ func (b *builder) apply(ev *stoa.Event) (content bool, err error) {
 	return false, b.catchUp(ev)
 }
 
-// catchUp sends what is buffered, unless another event follows immediately.
 func (b *builder) catchUp(ev *stoa.Event) error {
 	if b.stream == nil || ev.More {
 		return nil
@@ -321,7 +318,7 @@ func (b *builder) call(c stoa.ToolCall) bool {
 	b.skipping = c.Name == "" || b.noTools || b.trimming() || b.only != nil && !slices.Contains(b.only, c.Name)
 	if b.skipping {
 		b.dropped++
-		b.held = nil // it belongs to this call
+		b.held = nil // because it belongs to this call
 		return false
 	}
 	b.calls++
@@ -447,10 +444,10 @@ func (b *builder) finishOpen(status string) {
 }
 
 // finish returns the outcome of a reply that ended with stop. Its last item stays open until
-// the reply is charged. It cannot fail, because the provider bills the reply: a caller can make
-// a model write nothing but calls that tool_choice forbids.
+// the reply is charged. It must not fail, because the provider bills the reply, and a caller can make
+// a model write only calls that tool_choice forbids.
 func (b *builder) finish(stop stoa.Stop) *outcome {
-	if b.waiting { // a limit cut it
+	if b.waiting { // because a limit cut it
 		b.dropped++
 		if stop != stoa.StopContentFilter && stop != stoa.StopCallsDropped {
 			stop = stoa.StopLength
@@ -461,7 +458,7 @@ func (b *builder) finish(stop stoa.Stop) *outcome {
 		b.open = b.items[0]
 	}
 	if b.open != nil && b.open.kind == itemCall && stop != stoa.StopContentFilter && stop != stoa.StopCallsDropped {
-		stop = stoa.StopLength // only a limit can cut a call off
+		stop = stoa.StopLength // because only a limit can cut a call off
 	}
 	if b.cut.reached != "" && stop != stoa.StopContentFilter {
 		stop = stoa.StopEnd // the provider ended later, or for this reason
@@ -507,8 +504,7 @@ func (b *builder) failed(err error) *outcome {
 	if b.open != nil && b.open.status != "" {
 		b.open.status = statusIncomplete
 	}
-	// Faults of the service and of providers have the only code that clients of the format recognize; an error that the
-	// caller can correct keeps its code.
+	// An error that the caller can correct keeps its code; all others get the only one that clients of the format recognize.
 	e := stoa.AsError(err)
 	info := contract.Code(e.Code)
 	out := &streamError{code: string(e.Code), kind: info.Type, message: e.Message, param: e.Param, charged: e.Charged}

@@ -128,7 +128,6 @@ func (p *parser) file(l place, m *mediaMembers) (stoa.Part, error) {
 	return p.media(stoa.Part{Kind: stoa.PartFile, Media: file}, l)
 }
 
-// isAddress reports whether a URL is not a data URL.
 func isAddress(url string) bool {
 	return len(url) < 5 || !strings.EqualFold(url[:5], "data:")
 }
@@ -144,7 +143,6 @@ func address(url string, policy media.Policy) (*stoa.Media, error) {
 	return &stoa.Media{URL: url}, nil
 }
 
-// media records an image or a file of the input.
 func (p *parser) media(part stoa.Part, l place) (stoa.Part, error) {
 	if part.Media == nil { // a text
 		p.extra().textFile = true
@@ -210,7 +208,6 @@ func (r *run) fetchMedia(ctx context.Context) error {
 	return nil
 }
 
-// fill replaces the address by its content.
 func (m mediaItem) fill(data []byte) error {
 	var got *stoa.Media
 	var err error
@@ -252,8 +249,8 @@ const (
 )
 
 // leaveOutMedia replaces the images and files in the outputs of tools by notes if no route of
-// the model supports them: the tools of an agent chose them, and the history of its session
-// keeps them, so an error would end the session.
+// the model supports them, because an error would end the session of an agent: its tools chose them,
+// and the history keeps them.
 func (r *run) leaveOutMedia(m *stoa.Model, call *stoa.Call) {
 	var leftOut map[stoa.PartKind]bool
 	for _, item := range r.Request.media {

@@ -22,7 +22,6 @@ type messagesFormat struct {
 	begun  bool // the last block is still open
 }
 
-// appendMessage appends the message up to its content.
 func appendMessage(b []byte, r *reply) []byte {
 	b = append(b, `{"id":"msg_`...) // its receipt keeps the id of the reply
 	b = append(b, strings.TrimPrefix(r.id, "resp_")...)
@@ -38,7 +37,7 @@ func (f *messagesFormat) object(b []byte, r *reply, o *outcome) []byte {
 		text := it.text.String() + it.refusal.String()
 		switch {
 		case it.kind == itemMessage && text == "":
-			continue // the format does not allow empty texts
+			continue // because the format does not allow empty texts
 		case n > 0:
 			b = append(b, ',')
 		}
@@ -85,8 +84,8 @@ func appendInput(b []byte, arguments string) []byte {
 	return append(appendText(b, arguments), '}')
 }
 
-// argumentsOf returns the arguments that appendInput wrote. A call that a limit cut must not become
-// a whole one when its stream is replayed.
+// argumentsOf returns the arguments that appendInput wrote, so that a call that a limit cut does not
+// become a whole one when its stream is replayed.
 func argumentsOf(input jsonx.Value) string {
 	var was struct {
 		Unreadable *string `json:"unreadable"`
@@ -166,7 +165,7 @@ func (f *messagesFormat) start(b []byte, r *reply) []byte {
 	b = append(b, `,"message":`...)
 	b = appendMessage(b, r)
 	b = append(b, `],"stop_reason":null,"stop_sequence":null,"usage":`...)
-	b = appendMessageUsage(b, nil) // clients add an estimate to the counts at the end, or keep it where they are 0
+	b = appendMessageUsage(b, nil) // not an estimate, because clients add it to the counts at the end, or keep it where they are 0
 	b = sse.AppendEnd(append(b, `}}`...))
 	return sse.AppendEnd(append(event(b, "ping"), '}'))
 }
@@ -192,7 +191,6 @@ func (f *messagesFormat) begin(b []byte) []byte {
 	return append(b, `,"content_block":`...)
 }
 
-// place appends the number of the last block.
 func (f *messagesFormat) place(b []byte) []byte {
 	b = append(b, `,"index":`...)
 	return strconv.AppendInt(b, int64(f.blocks-1), 10)

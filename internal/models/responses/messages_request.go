@@ -22,7 +22,6 @@ func parseMessages(body []byte, o Options, counting bool) (*Request, error) {
 	return parseOther(body, o, messagesMaker{}, func(p *parser, top object) { (&messagesRequest{p}).request(top, counting) })
 }
 
-// messagesRequest reads one request.
 type messagesRequest struct{ *parser }
 
 func (m *messagesRequest) request(o object, counting bool) {
@@ -97,9 +96,9 @@ func (m *messagesRequest) system(o object) {
 // it may change with every request.
 const attribution = "x-anthropic-billing-header:"
 
-// tools reads the tools. Those with a type of the vendor's are parsed as they are: the parser knows
-// which of them the caller runs, and leaves the others out or refuses them, such as the MCP servers
-// and the container of a request.
+// tools reads the tools. Those with a type of the vendor's are parsed as they are, because the parser
+// knows which of them the caller runs, and leaves the others out or refuses them, such as the MCP
+// servers and the container of a request.
 func (m *messagesRequest) tools(o object) {
 	list := toolList{path: "tools", seen: map[string]bool{}}
 	var others []*declaration
@@ -174,7 +173,6 @@ func effortOf(budget int64) string {
 	return "high"
 }
 
-// reasoning reads thinking and the effort of output_config.
 func (m *messagesRequest) reasoning(o, config object) {
 	thinking, has := o.inner("thinking")
 	kind := thinking.word("type")
@@ -269,7 +267,6 @@ func (m *messagesRequest) message(o object) {
 	end()
 }
 
-// item reads a block that becomes a separate item.
 func (m *messagesRequest) item(block object, kind, role string) {
 	if (kind == "tool_use") == (role == "user") && strings.HasPrefix(kind, "tool_") {
 		m.fail(stoa.Errorf(stoa.CodeInvalidValue, "Blocks of \"tool_use\" are only allowed in messages of the assistant, those of \"tool_result\" in messages of the user.").At(block.at("type")))
@@ -278,7 +275,7 @@ func (m *messagesRequest) item(block object, kind, role string) {
 	switch kind {
 	case "thinking", "redacted_thinking":
 		name := map[string]string{"thinking": "signature", "redacted_thinking": "data"}[kind]
-		text, _ := block.maybe(name) // of another service, it may be anything
+		text, _ := block.maybe(name) // because that of another service may be anything
 		m.sealed(text, block.at(name))
 	case "tool_use":
 		it.kind, it.other = "function_call", map[string]string{"call_id": block.at("id")}

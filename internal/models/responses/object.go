@@ -71,8 +71,8 @@ func (r *Request) own(err error) error {
 	return &same
 }
 
-// fail keeps the first error of a request of another format. What is read after it has no effect, so
-// that the functions which read such a request need not return errors.
+// fail keeps the first error of a request of another format, so that the functions which read such a
+// request need not return errors. What is read after it has no effect.
 func (p *parser) fail(err error) {
 	if p.err == nil {
 		p.err = err
@@ -254,7 +254,6 @@ func (o object) refuse(list ...refusal) {
 	}
 }
 
-// parts parses a content: a text, or an array whose elements read parses.
 func (o object) parts(name string, read func(object) stoa.Part) (parts []stoa.Part) {
 	if o.get(name).Kind() == '[' {
 		o.each(name, func(in object) { parts = o.p.with(parts, read(in)) })
@@ -287,12 +286,10 @@ func (o object) text() stoa.Part {
 	return part
 }
 
-// mark parses the mark of a part for the vendor's cache.
 func (o object) mark(part *stoa.Part) {
 	o.take(func(_, path string) (err error) { part.Mark, err = o.p.mark(path); return err }, "cache_control")
 }
 
-// output parses the output of a call, like parts.
 func (o object) output(it *inputItem, name string, read func(object) stoa.Part) {
 	if o.get(name).Kind() != '[' {
 		o.take(func(_, path string) error { return o.p.output(it.tool, path) }, name)
@@ -321,7 +318,6 @@ func (p *parser) sayText(path, role, text string) {
 	p.say(path, role, p.one(stoa.Part{Kind: stoa.PartText, Text: text}))
 }
 
-// mediumOf parses a part with an image or a file.
 func (p *parser) mediumOf(l place, kind string, m *mediaMembers) stoa.Part {
 	part, err := p.medium(l, kind, m)
 	p.fail(err)
@@ -361,9 +357,8 @@ func (o object) arguments(name string) string {
 	}
 }
 
-// compacted returns JSON without white space.
 func compacted(v jsonx.Value) string {
-	v = v.Clone() // Compact changes it
+	v = v.Clone() // because Compact changes it
 	_ = v.Compact()
 	return string(v)
 }
@@ -373,7 +368,6 @@ func isEmpty(v jsonx.Value, kinds ...jsonx.Kind) bool {
 	return slices.Contains(kinds, v.Kind()) && len(bytes.TrimSpace(v[1:len(v)-1])) == 0
 }
 
-// isOne reports whether a number is 1.
 func isOne(v jsonx.Value) bool {
 	f, err := strconv.ParseFloat(string(v), 64)
 	return err == nil && f == 1

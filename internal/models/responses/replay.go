@@ -32,7 +32,7 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	if !req.Stream {
 		h.Set("Content-Type", "application/json")
 		h.Set("stoa-charge-micro", strconv.FormatInt(int64(amount), 10))
-		_, _ = w.Write([]byte(stored)) // a disconnected client may repeat the request
+		_, _ = w.Write([]byte(stored)) // ignored, because a disconnected client may repeat the request
 		return nil
 	}
 	out := s.stream(w, f, rep, func(*reply) {})
@@ -97,7 +97,6 @@ func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
 	return &reply{id: was.ID, created: was.CreatedAt, model: was.Model}, o, nil
 }
 
-// A piece is a piece of an item.
 type piece struct {
 	kind pieceKind
 	text string

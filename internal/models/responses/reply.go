@@ -21,8 +21,7 @@ type responsesFormat struct {
 
 func (e *echo) newFormat() format { return &responsesFormat{echo: e} }
 
-// usualEcho is the usual size of the echoed members, in bytes.
-const usualEcho = 640
+const usualEcho = 640 // bytes of the echoed members, usually
 
 // object appends the response object. Every member is always present.
 func (f *responsesFormat) object(b []byte, r *reply, o *outcome) []byte {
@@ -70,7 +69,6 @@ func (f *responsesFormat) object(b []byte, r *reply, o *outcome) []byte {
 	return append(b, '}')
 }
 
-// appendItem appends an item in its current state.
 func appendItem(b []byte, it *item) []byte {
 	b = appendItemHead(b, it, it.status)
 	switch it.kind {
@@ -151,7 +149,6 @@ func appendItemHead(b []byte, it *item, status string) []byte {
 	return append(b, `"content":[`...)
 }
 
-// appendPart appends a part of a message, or of a summary.
 func appendPart(b []byte, kind pieceKind, text string) []byte {
 	switch kind {
 	case pieceRefusal:
@@ -166,7 +163,6 @@ func appendPart(b []byte, kind pieceKind, text string) []byte {
 	return append(b, `,"annotations":[],"logprobs":[]}`...)
 }
 
-// appendUsage appends the usage object, or null for nil.
 func appendUsage(b []byte, u *stoa.Usage) []byte {
 	if u == nil {
 		return append(b, `null`...)
@@ -186,8 +182,8 @@ func appendUsage(b []byte, u *stoa.Usage) []byte {
 	return append(b, '}')
 }
 
-// echoBegins marks the start of the members that repeat the request. No text of a reply can
-// contain it, because quotes are escaped.
+// echoBegins marks the start of the members that repeat the request. It is unique, because quotes
+// in texts of a reply are escaped.
 const echoBegins = `,"background":false,"instructions":`
 
 // appendEcho appends the members that repeat the request or never vary, each preceded by a

@@ -137,7 +137,6 @@ func Parse(body []byte, o Options) (*Request, error) {
 	return p.finish()
 }
 
-// end returns an error if the body continues.
 func (p *parser) end() error {
 	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return stoa.Errorf(stoa.CodeInvalidJSON, "The body continues after its JSON object. Send one object and nothing else.")
@@ -145,7 +144,6 @@ func (p *parser) end() error {
 	return nil
 }
 
-// finish returns the request when its members are parsed.
 func (p *parser) finish() (*Request, error) {
 	if !p.hasModel {
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"model\" is missing. Name a model, or send \"auto\".").At("model")
@@ -162,7 +160,7 @@ func (p *parser) finish() (*Request, error) {
 	if p.compacts {
 		p.req.compact(&compactMaker{echo: &p.req.echo})
 	}
-	p.translation, p.dec, p.src, p.ext, p.parts, p.first = nil, nil, nil, nil, nil, nil // the request is a part of the parser and would keep the body alive
+	p.translation, p.dec, p.src, p.ext, p.parts, p.first = nil, nil, nil, nil, nil, nil // because the request is a part of the parser and would keep the body alive
 	return &p.req, nil
 }
 
@@ -195,7 +193,7 @@ func newParser(o Options) *parser {
 // member parses the value of one member of the body; path is its name in the client's format.
 func (p *parser) member(name, path string) error {
 	if p.dec.PeekKind() == 'n' {
-		return p.skip() // null counts as absent
+		return p.skip() // because null counts as absent
 	}
 	e, c := &p.req.echo, &p.req.call
 	switch name {
@@ -357,7 +355,6 @@ func (p *parser) member(name, path string) error {
 	return p.ignore("", name)
 }
 
-// blocks reports whether a part of a policy has the mode "block".
 func blocks(policy any) bool {
 	switch v := policy.(type) {
 	case map[string]any:
@@ -377,7 +374,6 @@ func blocks(policy any) bool {
 // endUser returns the end user of a request; empty if it names none.
 func (r *Request) endUser() string { return cmp.Or(deref(r.echo.safetyIdentifier), deref(r.echo.user)) }
 
-// rename records the client's name of a part of the call.
 func (p *parser) rename(name, path string) {
 	if p.req.names != nil {
 		p.req.names[name] = path
@@ -401,7 +397,6 @@ func (p *parser) stops(path string) error {
 	return p.array(path, maxStops, func(i int) error { return stop(at(path, i)) })
 }
 
-// refuse skips a value and returns an error for its member.
 func (p *parser) refuse(path, advice string) error {
 	if err := p.skip(); err != nil {
 		return err
@@ -409,7 +404,6 @@ func (p *parser) refuse(path, advice string) error {
 	return unsupported(path, advice)
 }
 
-// textOptions reads text.verbosity and text.format.
 func (p *parser) textOptions() error {
 	return p.object("text", func(name string) error {
 		switch {
@@ -478,7 +472,6 @@ func (p *parser) effort(_, path string) error {
 
 func (p *parser) setEffort(s string) { p.req.call.Effort, p.req.echo.effort = s, s }
 
-// summarize requests a summary of the reasoning.
 func (p *parser) summarize() {
 	if p.opts.Tools {
 		p.req.call.Summary, p.req.echo.summary = true, "auto"

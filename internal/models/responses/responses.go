@@ -117,6 +117,6 @@ func (s *Service) CountInput(ctx context.Context, c stoa.Caller, req *Request) (
 		ask.Fit = func(m *stoa.Model, call *stoa.Call) error { return r.fit(ctx, m, call) }
 	}
 	tokens, err := s.Gateway.CountInput(ctx, c, ask)
-	r.setAside() // a count is free
+	r.setAside() // because a count is free
 	return tokens, req.own(err)
 }

@@ -7,8 +7,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A cutter ends a text before the first of its stop sequences. Providers that accept the
-// sequences end the text themselves; for all others the cutter does it.
+// A cutter ends a text before the first of its stop sequences, because not all providers accept the
+// sequences.
 type cutter struct {
 	sequences []string
 	held      string // the end of the text so far, which may be the beginning of a sequence
@@ -76,7 +76,7 @@ func (b *builder) release() error {
 // ending processes the last event of a reply, before [builder.finish].
 func (b *builder) ending(ev *stoa.Event) {
 	b.other = ev.Other
-	_ = b.release() // a client that has disconnected is charged too
+	_ = b.release() // ignored, because a client that has disconnected is charged too
 	if b.cut.reached == "" && slices.Contains(b.stops, ev.Text) {
 		b.cut.reached = ev.Text
 	}

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// An eventStream sends a reply as server-sent events, which its format produces. It begins
-// late: nothing is sent before the first item, so that an error of the provider can still be
-// a plain HTTP error. After headerWait it sends its headers anyway; from then on it sends a
-// comment after each silence of keepAlive.
+// An eventStream sends a reply as server-sent events, which its format produces. Nothing is sent
+// before the first item, so that an error of the provider can still be a plain HTTP error. After
+// headerWait it sends its headers anyway; from then on it sends a comment after each silence of
+// keepAlive, since proxies cut silent requests.
 //
 // Its methods may be called concurrently from the handler and from its own timer;
 // [eventStream.end] is called once and nothing is written after it.
@@ -53,7 +53,7 @@ func (s *Service) stream(w http.ResponseWriter, f format, rep *reply, pin func(*
 	if f, ok := f.(framed); ok {
 		e.contentType, e.silence = f.framing()
 	}
-	e.mu.Lock() // the timer may fire before it is stored
+	e.mu.Lock() // because the timer may fire before it is stored
 	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(s.HeaderWait, e.tick)
 	return e
@@ -124,7 +124,6 @@ func (e *eventStream) closed(it *item) {
 	}
 }
 
-// keepAlive is the comment that keeps a connection open.
 const keepAlive = ": keepalive\n\n"
 
 // framed is implemented by formats whose streams may be another sequence of objects than
@@ -134,7 +133,6 @@ type framed interface {
 	framing() (contentType []string, silence string)
 }
 
-// Header fields of streams.
 var (
 	eventStreamType = []string{"text/event-stream; charset=utf-8"}
 	jsonType        = []string{"application/json"}
@@ -156,7 +154,6 @@ func (e *eventStream) settling() {
 	}
 }
 
-// catchUp sends the buffered data.
 func (e *eventStream) catchUp() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -183,14 +180,13 @@ func (e *eventStream) name() {
 	e.pinned()
 }
 
-// end sends the closing events of a finished reply.
 func (e *eventStream) end(o *outcome) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.begin()
 	e.borrow()
 	if it := o.last; it != nil {
-		e.announce(it) // an empty message is announced only here
+		e.announce(it) // because an empty message was not announced before
 		e.buf = e.format.close(e.buf, e.reply, it)
 	}
 	e.buf = e.format.end(e.buf, e.reply, o)
@@ -222,7 +218,7 @@ func (e *eventStream) begin() {
 	}
 	e.begun = true
 	if e.s.KeepAlive < e.s.HeaderWait {
-		e.timer.Reset(e.s.KeepAlive) // it was set for the headers
+		e.timer.Reset(e.s.KeepAlive) // because it was set for the headers
 	}
 	h := e.w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = e.contentType, noCache, notBuffered
@@ -257,9 +253,9 @@ func (e *eventStream) done() error {
 	return e.err
 }
 
-// borrow gets a buffer from the pool unless the stream has one. A stream has a buffer only
-// between the first byte of a write and its last: most streams wait for their provider most
-// of the time, and 20 KB each would be a third of their memory.
+// borrow gets a buffer from the pool unless the stream has one. A stream has a buffer only between
+// the first byte of a write and its last, because most streams wait for their provider most of the
+// time, and 20 KB each would be a third of their memory.
 func (e *eventStream) borrow() {
 	if e.lent != nil {
 		return
@@ -284,7 +280,7 @@ func (e *eventStream) giveBack() {
 // WriteTimeout, or for the timeout of its connection, counts as disconnected.
 func (e *eventStream) flush() {
 	defer e.giveBack()
-	if e.err != nil || len(e.buf) == 0 && e.flushed { // what waits for its end must not delay the next comment
+	if e.err != nil || len(e.buf) == 0 && e.flushed { // because what waits for its end must not delay the next comment
 		return
 	}
 	e.wrote, e.flushed = time.Now(), true

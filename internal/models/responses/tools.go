@@ -101,7 +101,6 @@ func (p *parser) extra() *extended {
 	return p.ext
 }
 
-// hasItems reports whether the input has an item that can stand alone.
 func (x *extended) hasItems() bool {
 	return x != nil && x.conversation != nil && slices.ContainsFunc(x.conversation.entries, func(e entry) bool { return !e.reasons() && e.tools == nil })
 }
@@ -133,7 +132,6 @@ func choiceOff(path string) string {
 	return fmt.Sprintf("Tool calling is switched off: the operator can enable the extension \"tools\". Send \"auto\" or \"none\", or leave %q out.", path)
 }
 
-// chooseWord sets a choice that names no tool.
 func (p *parser) chooseWord(path, s string) error {
 	c := &toolChoice{path: path}
 	switch {
@@ -383,7 +381,6 @@ func (t *toolItem) note(p *parser, name string, err error) error {
 	return fatal
 }
 
-// output parses the output of a call: a text, or parts.
 func (p *parser) output(t *toolItem, path string) error {
 	if p.dec.PeekKind() == '"' {
 		s, err := p.short(path, maxToolOutput)
@@ -500,7 +497,6 @@ func (p *parser) reasoningItem(it *inputItem) error {
 	return nil
 }
 
-// message adds a message of texts, images and files.
 func (p *parser) message(role stoa.Role, parts []stoa.Part) {
 	if p.ext != nil && p.ext.conversation != nil {
 		p.ext.conversation.message(role, withoutEmpty(parts)...)
@@ -526,7 +522,6 @@ func (p *parser) talk() *conversation {
 	return x.conversation
 }
 
-// withoutEmpty returns the parts except empty texts.
 func withoutEmpty(parts []stoa.Part) []stoa.Part {
 	return slices.DeleteFunc(parts, func(p stoa.Part) bool { return p.Kind == stoa.PartText && p.Text == "" })
 }

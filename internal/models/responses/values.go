@@ -57,7 +57,7 @@ func (p *parser) text(path string) (string, error) {
 // 0 means any number.
 func checkText(s, path string, most int) error {
 	switch {
-	case strings.Contains(s, "\x00"): // not every database can store it, and providers refuse it
+	case strings.Contains(s, "\x00"): // because not every database can store it, and providers refuse it
 		return stoa.Errorf(stoa.CodeInvalidValue, "%q must not contain a NUL character.", path).At(path)
 	case most > 0 && len(s) > most && utf8.RuneCountInString(s) > most:
 		return tooLong(path, most)
@@ -83,8 +83,7 @@ func tooLong(path string, most int) error {
 	return stoa.Errorf(stoa.CodeInvalidValue, "%q can have at most %d characters.", path, most).At(path)
 }
 
-// maxEscaped is the maximum number of JSON bytes per character: two \uXXXX.
-const maxEscaped = 12
+const maxEscaped = 12 // JSON bytes per character: two \uXXXX
 
 // endless reports whether the next string certainly has more than most characters, judging by
 // its bytes without decoding them.
@@ -144,7 +143,6 @@ func (p *parser) integer(path string, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// number reads a number within its bounds.
 func (p *parser) number(path string, least, most float64) (float64, error) {
 	if err := p.want(path, "a number", '0'); err != nil {
 		return 0, err

@@ -44,7 +44,7 @@ func (p *parser) vendorTool(d *declaration) *wire.VendorTool {
 func (p *parser) declareVendorTool(d *declaration, v *wire.VendorTool) error {
 	t := &d.tool
 	native := cmp.Or(string(bytes.TrimLeft(d.native, ", \t\r\n")), "{}") // chat completions have no more than the type
-	// Marks are in the tool, and a deferred one is found by a search of the vendor, which is left out.
+	// Marks are dropped, because they are in the tool, and so is deferral, because the vendor's search is left out.
 	drop := []string{"type", "cache_control", "prompt_cache_breakpoint", "defer_loading"}
 	if !p.opts.translated {
 		drop = append(drop, "name")
@@ -80,7 +80,7 @@ func (p *parser) vendorItem(it *inputItem) (members, callID string, skip bool, e
 		return "", "", false, badJSON(err)
 	}
 	drop := []string{"type", "call_id", "id"}
-	if strings.HasPrefix(it.kind, "local_shell_") { // the format requires the id, and names the call of an output by it
+	if strings.HasPrefix(it.kind, "local_shell_") { // because the format requires the id, and names the call of an output by it
 		drop = drop[:2]
 	}
 	path := it.path

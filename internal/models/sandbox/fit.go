@@ -40,7 +40,6 @@ func arguments(parameters string) string {
 	return "{}"
 }
 
-// A fitter generates one text.
 type fitter struct {
 	root any
 	left int // number of values that may still be generated
@@ -119,7 +118,6 @@ func (f *fitter) at(ref string) any {
 	return v
 }
 
-// without returns a schema without a keyword.
 func without(s map[string]any, word string) map[string]any {
 	out := maps.Clone(s)
 	delete(out, word)
@@ -152,7 +150,6 @@ func merged(a, b any) any {
 	return out
 }
 
-// weight orders schemas by the size of their values.
 func weight(schema any) int {
 	s, _ := schema.(map[string]any)
 	switch {
@@ -259,7 +256,6 @@ func (f *fitter) array(s map[string]any, name string, level int) any {
 	return out
 }
 
-// other returns the ith of several different values.
 func other(schema, v any, i int) any {
 	if s, _ := schema.(map[string]any); s != nil {
 		if list, ok := s["enum"].([]any); ok && i < len(list) {
@@ -322,7 +318,6 @@ func number(s map[string]any, step float64) float64 {
 	return math.Floor(n/step) * step
 }
 
-// formats maps the formats of JSON Schema to texts.
 var formats = map[string]string{
 	"date-time": "2026-01-02T03:04:05Z",
 	"date":      "2026-01-02",

@@ -8,7 +8,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// describe returns the type and size of an image or a file.
 func describe(kind stoa.PartKind, m *stoa.Media) string {
 	what := "an image"
 	if kind == stoa.PartFile {

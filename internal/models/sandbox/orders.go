@@ -76,10 +76,9 @@ func (o Orders) None() bool {
 // (or with say:). A repeat with call: or ask: repeats it after every result, which tests a
 // limit on steps. Pauses and lengths have upper bounds.
 //
-// Orders in instructions do not count: an agent's instructions are its owner's, and a reply
-// that depends on something outside the message would confuse its reader. There is no state
-// between calls, since the model endpoint has none. If people trigger orders by accident,
-// orders need a prefix.
+// Orders in instructions do not count, because an agent's instructions are its owner's, and a
+// reply that depends on something outside the message would confuse its reader. There is no
+// state between calls, since the model endpoint has none.
 func ParseOrders(text string) (orders Orders, rest string) {
 	var left []string
 	for text != "" {
@@ -166,7 +165,6 @@ func (o *Orders) parse(word, argument string, colon bool) bool {
 	return true
 }
 
-// count parses a whole number and lowers it to the maximum.
 func count(to *int, s string, least, most int) bool {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < least {
@@ -176,7 +174,6 @@ func count(to *int, s string, least, most int) bool {
 	return true
 }
 
-// pause parses a duration and lowers it to the maximum.
 func pause(to *time.Duration, s string, most time.Duration) bool {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {

@@ -15,7 +15,6 @@ const (
 	toolAsk    = "ask_user"
 )
 
-// A turn contains the sandbox's view of a call.
 type turn struct {
 	call    stoa.Call
 	orders  Orders
@@ -47,7 +46,7 @@ func read(call stoa.Call, route stoa.Route) (t turn, intact bool) {
 		}
 		text := m.Text()
 		if text == stoa.LastStepNote {
-			continue // it tests the limit on steps
+			continue // because it tests the limit on steps
 		}
 		var media []stoa.Part
 		var results []stoa.ToolResult
@@ -88,7 +87,6 @@ func (t turn) toolCall(n int, name, arguments string) stoa.ToolCall {
 	return stoa.ToolCall{ID: fmt.Sprintf("call_%d_%d", len(t.call.Messages), n), Name: name, Arguments: arguments}
 }
 
-// plan decides what to reply.
 func (t turn) plan(opts Options) plan {
 	o := t.orders
 	again := len(t.results) == 0 || o.Repeat

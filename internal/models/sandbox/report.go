@@ -156,7 +156,6 @@ func firstString(v map[string]any, names ...string) string {
 	return ""
 }
 
-// answer returns the user's text in the result of ask_user.
 func answer(content string) string {
 	var v any
 	if jsonx.Lenient([]byte(content), &v) == nil {

@@ -45,7 +45,6 @@ func (f *Failure) Error() string {
 // Unwrap returns the error for the caller.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// failure returns the failure for a status, as the vendors' codecs do.
 func failure(status int) *Failure {
 	f := &Failure{Status: status}
 	switch {
@@ -94,7 +93,6 @@ func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[*stoa.Ev
 	}
 }
 
-// A reply is a reply that is being yielded.
 type reply struct {
 	ctx    context.Context
 	yield  func(*stoa.Event, error) bool
@@ -123,8 +121,7 @@ func (r *reply) run(p plan) {
 		}
 		r.deltas++
 		r.usage.OutputTokens++
-		// Everything is available immediately unless a pause was ordered; regular flushes
-		// keep the writer's buffer small.
+		// More follows immediately, unless a pause was ordered; it is false regularly, so that the writer's buffer stays small.
 		if !r.send(stoa.Event{Kind: stoa.Delta, Text: piece, More: o.Slow == 0 && r.deltas%64 != 0}) || !r.fault() {
 			return
 		}
@@ -188,7 +185,6 @@ func (r *reply) think(bytes int) bool {
 	return true
 }
 
-// fault fails after the ordered number of deltas.
 func (r *reply) fault() bool {
 	o := r.turn.orders
 	if o.Fail > 0 && r.deltas == o.FailAfter {
@@ -216,7 +212,6 @@ func (r *reply) lastFault() bool {
 	return true
 }
 
-// send yields an event, unless ctx has ended.
 func (r *reply) send(ev stoa.Event) bool {
 	if err := r.ctx.Err(); err != nil {
 		r.yield(nil, context.Cause(r.ctx))
@@ -226,7 +221,6 @@ func (r *reply) send(ev stoa.Event) bool {
 	return r.yield(&r.event, nil)
 }
 
-// pause waits, unless ctx ends.
 func (r *reply) pause(d time.Duration) bool {
 	if d <= 0 {
 		return true

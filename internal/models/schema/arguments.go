@@ -18,7 +18,7 @@ const (
 	maxLevels     = 10        // nested schemas
 	maxArguments  = 10_000    // values
 	maxWork       = 2_000_000 // see [Parameters.work]; some 100 ns each
-	maxNumber     = 32        // characters of a number; the check computes with fractions of any size
+	maxNumber     = 32        // characters of a number, because the check computes with fractions of any size
 	maxTold       = 1_000     // bytes of an error's text
 )
 
@@ -75,10 +75,8 @@ func ReadParameters(text string) (*Parameters, error) {
 	return p, nil
 }
 
-// resource is the name of the schema in the library that checks arguments.
 const resource = "stoa:parameters"
 
-// noLoader refuses to load other schemas.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
@@ -102,7 +100,6 @@ func told(err error) error {
 	return errors.New(text)
 }
 
-// plainNumbers refuses numbers that are expensive to compute with.
 func plainNumbers(v any) error {
 	switch v := v.(type) {
 	case json.Number:
@@ -126,7 +123,6 @@ func plainNumbers(v any) error {
 	return nil
 }
 
-// A parameterReader finds the schemas in a schema.
 type parameterReader struct {
 	p     *Parameters
 	root  *node
@@ -276,7 +272,6 @@ func (p *Parameters) work(v any) (total float64) {
 	return total
 }
 
-// root returns the schema that contains all the others.
 func (p *Parameters) root() *node {
 	n := p.order[0]
 	for n.up != nil {

@@ -99,7 +99,6 @@ func (f *fitter) allowed(n *node, root bool, key string, value *node) (keep, los
 	return true, false
 }
 
-// values reports whether the vendor accepts the values of an enum.
 func (f *fitter) values(values []*node) bool {
 	for _, v := range values {
 		switch v.kind {
@@ -153,7 +152,7 @@ func (f *fitter) object(n *node, root bool) {
 	}
 	if f.rules.closed && !n.has("additionalProperties") {
 		if !n.has("properties") && !root {
-			f.refuse(n, "additionalProperties") // any object: its members are not described
+			f.refuse(n, "additionalProperties") // because any object fits, whose members are not described
 		}
 		n.set("additionalProperties", &node{kind: 'f'})
 	}

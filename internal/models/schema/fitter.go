@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// A fitter rewrites one schema.
 type fitter struct {
 	rules  rules
 	vendor Vendor
@@ -21,7 +20,7 @@ type fitter struct {
 // run rewrites the root, then the definitions, then applies the steps that need the whole
 // schema.
 func (f *fitter) run() {
-	if f.vendor == Compatible { // nothing is known to be refused: references keep their targets
+	if f.vendor == Compatible { // references keep their targets, because nothing is known to be refused
 		f.plain(f.root)
 		if !f.root.has("type") {
 			f.guessType(f.root, true)
@@ -58,7 +57,6 @@ func (f *fitter) spend(n int) bool {
 	return true
 }
 
-// plain drops keywords that only name a schema.
 func (f *fitter) plain(n *node) {
 	for _, key := range nameKeywords {
 		if n.get(key).is('"') {
@@ -80,7 +78,6 @@ func (f *fitter) plain(n *node) {
 // nameKeywords are keywords about the origin of a schema.
 var nameKeywords = []string{"$schema", "$id", "$comment"}
 
-// subschema rewrites a schema that may be a boolean.
 func (f *fitter) subschema(n *node) *node {
 	if n.kind != '{' {
 		if f.rules.keywords == nil {
@@ -187,7 +184,6 @@ func (f *fitter) mergeOne(n *node) {
 
 func isRemark(key string) bool { return key == "description" || slices.Contains(remarks, key) }
 
-// nullable converts the OpenAPI keyword nullable to a type.
 func nullable(n *node) {
 	value := n.get("nullable")
 	if value == nil || value.kind != 't' && value.kind != 'f' {
@@ -258,7 +254,7 @@ func (f *fitter) splitTypes(n *node, root bool) {
 				value := n.kids[i]
 				if a == "number" && !f.spend(value.size(f.budget)) {
 					continue
-				} else if a == "number" { // may belong to two branches
+				} else if a == "number" { // since an integer may belong to two branches
 					value = value.copy()
 				}
 				branch.keys, branch.kids = append(branch.keys, key), append(branch.kids, value)
@@ -361,7 +357,6 @@ func typeOf(n *node) string {
 	return "null"
 }
 
-// within rewrites the subschemas of a schema.
 func (f *fitter) within(n *node) {
 	for i, key := range n.keys {
 		value := n.kids[i]

@@ -14,7 +14,6 @@ const (
 // counts contains the numbers that vendors limit over a whole schema.
 type counts struct{ optional, unions, levels, properties, values, names int }
 
-// limits compares a schema with the limits of the vendor.
 func (f *fitter) limits() {
 	var c counts
 	long := f.count(f.root, 0, &c)
@@ -70,7 +69,7 @@ func (f *fitter) count(n *node, level int, c *counts) (long *node) {
 				c.properties += len(value.kids)
 				c.optional += len(value.kids)
 				if required := n.get("required"); required.is('[') {
-					c.optional -= len(required.kids) // object made each of them a property, which counts once
+					c.optional -= len(required.kids) // because object made each of them a property, which counts once
 				}
 			}
 			for _, kid := range value.kids {

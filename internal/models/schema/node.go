@@ -103,7 +103,6 @@ func (n *node) append(dst []byte) []byte {
 	return append(dst, n.kind+2) // ] is [ plus two in ASCII, as } is { plus two
 }
 
-// pointer returns the position of the value in the caller's schema.
 func (n *node) pointer() string {
 	var steps []string
 	for ; n != nil && n.up != nil; n = n.up {
@@ -133,7 +132,6 @@ func (n *node) contains(word string) bool {
 	return slices.ContainsFunc(n.kids, func(k *node) bool { return k.says(word) })
 }
 
-// get returns a member of an object, nil if none exists.
 func (n *node) get(key string) *node {
 	if n.kind == '{' {
 		if i := n.index(key); i >= 0 {
@@ -160,7 +158,6 @@ func (n *node) at(path []string) *node {
 	return n
 }
 
-// members returns the members of an object by their names.
 func (n *node) members() map[string]*node {
 	m := make(map[string]*node, len(n.keys))
 	for i, key := range n.keys {
@@ -169,7 +166,6 @@ func (n *node) members() map[string]*node {
 	return m
 }
 
-// set sets a member of an object, in its place or as the last.
 func (n *node) set(key string, value *node) {
 	if i := n.index(key); i >= 0 {
 		n.kids[i] = value
@@ -178,17 +174,14 @@ func (n *node) set(key string, value *node) {
 	n.keys, n.kids = append(n.keys, key), append(n.kids, value)
 }
 
-// put inserts a member before the first.
 func (n *node) put(key string, value *node) {
 	n.keys, n.kids = slices.Insert(n.keys, 0, key), slices.Insert(n.kids, 0, value)
 }
 
-// rename renames an existing member without moving it.
 func (n *node) rename(key, to string) {
 	n.keys[n.index(key)] = to
 }
 
-// remove removes a member and returns its value, nil if none exists.
 func (n *node) remove(key string) *node {
 	i := n.index(key)
 	if n.kind != '{' || i < 0 {
@@ -234,7 +227,6 @@ func (n *node) copy() *node {
 	return &c
 }
 
-// equal reports whether two values have the same encoding.
 func (n *node) equal(o *node) bool {
 	return n.kind == o.kind && n.text == o.text && slices.Equal(n.keys, o.keys) && slices.EqualFunc(n.kids, o.kids, (*node).equal)
 }

@@ -7,11 +7,11 @@ import (
 )
 
 // maxStates is the maximum number of states to which all regular expressions of a schema may
-// compile. A short one may repeat itself a thousand times: sixty of them would use gigabytes.
+// compile, because a short one may repeat itself a thousand times: sixty of them would use gigabytes.
 const maxStates = 50_000
 
-// stateWork is the cost of a state of a regular expression for 64 bytes of a text, in the
-// unit of [Parameters.work]: all states may be active at every byte.
+// stateWork is the cost of a state of a regular expression for 64 bytes of a text, in the unit of
+// [Parameters.work], because all states may be active at every byte.
 const stateWork = 6
 
 // PatternStates returns an upper bound of the number of states to which a regular expression
@@ -59,7 +59,7 @@ func statesOf(v any, most int) (n int) {
 			}
 		}
 		for _, text := range patterns {
-			k, _ := PatternStates(text) // an invalid one is reported when it is compiled
+			k, _ := PatternStates(text) // ignored, because an invalid one is reported when it is compiled
 			if n += k; n > most {
 				return n
 			}
@@ -73,7 +73,6 @@ func statesOf(v any, most int) (n int) {
 	return n
 }
 
-// plainPatterns refuses regular expressions that use too much memory or time.
 func plainPatterns(doc any) error {
 	if statesOf(doc, maxStates) > maxStates {
 		return fmt.Errorf("its regular expressions are too large: all of them can have %d states, and a repetition counts as often as it repeats", maxStates)

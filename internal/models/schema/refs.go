@@ -63,7 +63,7 @@ func (f *fitter) hoist() {
 		}
 		f.root.remove("definitions")
 	case defs != nil && !defs.is('{'):
-		return // refused because of its shape
+		return // because filter refuses its shape
 	case defs == nil:
 		defs = &node{kind: '{'}
 	}
@@ -80,7 +80,6 @@ func (f *fitter) hoist() {
 	}
 }
 
-// A hoister rewrites references.
 type hoister struct {
 	f     *fitter
 	defs  *node             // $defs of the root
@@ -110,7 +109,6 @@ func (h *hoister) visit(n *node) {
 	}
 }
 
-// point rewrites one reference.
 func (h *hoister) point(ref *node) {
 	f := h.f
 	to, ok := steps(ref.text)
@@ -148,7 +146,6 @@ func (h *hoister) point(ref *node) {
 	setDefinition(ref, name)
 }
 
-// setDefinition makes a reference point to a member of $defs.
 func setDefinition(ref *node, name string) { ref.text = defsPrefix + escapeStep.Replace(name) }
 
 // find returns the value at the steps from the root, nil if none exists. The content of
@@ -162,7 +159,6 @@ func (h *hoister) find(to []string) *node {
 	return n.at(to)
 }
 
-// fresh returns a name that $defs does not have.
 func (f *fitter) fresh(name string) string {
 	for i, base := 2, name; f.defs[name] != nil; i++ {
 		name = base + "_" + strconv.Itoa(i)
@@ -170,7 +166,7 @@ func (f *fitter) fresh(name string) string {
 	return name
 }
 
-// inlineRoot replaces a root reference by its definition: vendors require an object there.
+// inlineRoot replaces a root reference by its definition, because vendors require an object there.
 func (f *fitter) inlineRoot() {
 	f.reform(f.root)
 	f.mergeOne(f.root)
@@ -197,7 +193,7 @@ func (f *fitter) inline(n *node) bool {
 		return true
 	}
 	if f.target(n.get("$ref").text) == nil && n.get("$ref").text != "#" {
-		return false // filter drops it
+		return false // because filter drops it
 	}
 	if f.force[n] {
 		f.refuse(n, "$ref")

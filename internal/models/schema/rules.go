@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// A shape is the required form of a keyword's value.
 type shape uint8
 
 const (
@@ -43,7 +42,6 @@ var keywords = map[string]shape{
 // into the description, and strict mode loses nothing.
 var remarks = []string{"title", "default", "examples", "format"}
 
-// types are the names of the types.
 var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
 func (s shape) fits(n *node) bool {

@@ -14,8 +14,8 @@ package schema
 // A Vendor identifies a vendor's subset of JSON Schema.
 type Vendor uint8
 
-// The vendors. Compatible servers differ too much for a common subset: they receive the whole
-// schema.
+// The vendors. Compatible servers receive the whole schema, because they differ too much for a
+// common subset.
 const (
 	Compatible  Vendor = iota
 	OpenAI             // the wire responses, and chat of the same vendor
@@ -42,10 +42,9 @@ const (
 	maxGrown  = 1 << 20 // bytes that rewriting may add by copies and notes
 	maxNote   = 400     // bytes of a keyword's value in a description
 	maxNotes  = 2_000   // bytes of all of them in one description
-	maxPasses = 6       // maximum number of passes: one rewrite may enable another
+	maxPasses = 6       // passes, because one rewrite may enable another
 )
 
-// nothing is the schema used for a text that cannot be read as one.
 const nothing = `{"type":"object"}`
 
 // Fit rewrites a schema for a vendor. strict means that the vendor enforces it: then out is

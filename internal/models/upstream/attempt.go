@@ -24,20 +24,20 @@ type attempt struct {
 	route    *route
 	spec     stoa.Route
 	permit   *permit
-	deadline time.Time // of the whole call, at this provider
+	deadline time.Time // for the whole call, since each provider has its own total timeout
 
 	codec        wire.Codec
-	request      wire.Request // built by the codec for the call; kept for a retry
+	request      wire.Request // kept so that a retry need not encode it again
 	url          *url.URL
 	whole        bool // the request asks for a whole reply instead of a stream
 	refusedWhole bool // an earlier request for a whole reply was refused as if the vendor did not support it
 
-	// Of the last request.
+	// The state of the last request.
 	requestID string // the vendor's
-	received  bool   // the vendor has the whole request
-	answered  bool   // it got its first text or tool call
+	received  bool   // the vendor received the whole request
+	answered  bool   // the first text or tool call arrived
 	sentAt    time.Time
-	bytes     int // of text and thinking received
+	bytes     int // text and thinking received
 	span      telemetry.Attempt
 }
 
@@ -64,8 +64,8 @@ func (a *attempt) send() (*wire.Failure, error) {
 	if fail == nil || a.stopped {
 		return nil, nil
 	}
-	// A reply that Stoa's own timeout cut off failed for that reason, regardless of the
-	// codec's error; but a status received before is more specific.
+	// The timeout replaces the codec's error, because that only reports a reply that broke off;
+	// but a status received before is more specific.
 	if err := a.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (a *attempt) send() (*wire.Failure, error) {
 		a.failedWhole = true
 		if fail.Err.Code == stoa.CodeUpstreamTimeout {
 			a.route.pace.perToken.Store(0)
-			fail.Retry = true // a stream may be fast enough
+			fail.Retry = true // because a stream may be fast enough
 		}
 		if refusesWhole(fail) {
 			a.refusedWhole, fail.Retry, fail.Caller = true, true, false
@@ -88,14 +88,14 @@ func (a *attempt) send() (*wire.Failure, error) {
 	}
 	fail.Detail = hide(fail.Detail, a.provider.APIKey)
 	fail.RequestID = hide(fail.RequestID, a.provider.APIKey)
-	fail.Err.Message = hide(fail.Err.Message, a.provider.APIKey) // it may quote the vendor
+	fail.Err.Message = hide(fail.Err.Message, a.provider.APIKey) // because it may quote the vendor
 	return fail, nil
 }
 
 // keep determines whether the part of a failed reply that its reader has received is its
 // whole reply, which is charged: a limit of this service ended it, or, for a reader that
-// keeps such parts, the reader was late. A vendor that stalls or breaks off has failed: its
-// reader is told so, and can try again.
+// keeps such parts, the reader was late. Other parts are failures, so that the reader of a
+// vendor that stalls or breaks off can try again.
 func (a *attempt) keep(fail *wire.Failure, late bool) {
 	if !a.answered {
 		fail.Cut = false
@@ -103,7 +103,7 @@ func (a *attempt) keep(fail *wire.Failure, late bool) {
 	}
 	switch {
 	case fail.Cut:
-		a.committed, fail.Neutral = true, true // the route is healthy
+		a.committed, fail.Neutral = true, true // because the route is healthy
 	case a.committed && a.call.KeepsParts && late:
 		fail.Cut, fail.Neutral = true, true
 	default:
@@ -114,14 +114,7 @@ func (a *attempt) keep(fail *wire.Failure, late bool) {
 	}
 }
 
-// isBilled reports whether the vendor may bill a failed request that the caller does not pay:
-// it received all of it, and did not answer with an error status before its work.
-func (a *attempt) isBilled(fail *wire.Failure) bool {
-	return a.received && !fail.Cut && (fail.Status == 0 || fail.Err.Code == stoa.CodeUpstreamTimeout)
-}
-
-// beginSpan begins the span of the request, if tracing is on, and returns the context that
-// carries it.
+// beginSpan begins the span of the request, if tracing is on, and returns its context.
 func (a *attempt) beginSpan() context.Context {
 	tracer := a.pool.cfg.Tracer
 	if tracer == nil {
@@ -136,7 +129,6 @@ func (a *attempt) beginSpan() context.Context {
 	return ctx
 }
 
-// endSpan ends the span of the request that [attempt.send] has made.
 func (a *attempt) endSpan(fail *wire.Failure, err error) {
 	switch {
 	case a.pool.cfg.Tracer == nil:
@@ -150,9 +142,9 @@ func (a *attempt) endSpan(fail *wire.Failure, err error) {
 	}
 }
 
-// exchangeHTTP sends the request over HTTP and yields the events of its reply. Its frame, and
-// those of its callers, stay on the stack while the reply arrives, so work that needs much
-// stack is done in functions that return before.
+// exchangeHTTP sends the request over HTTP and yields the events of its reply. Work that needs
+// much stack must be in functions that return before, because this frame and those of its
+// callers stay on the stack while the reply arrives.
 func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	body, fail := a.post(ctx, w)
 	if fail != nil {
@@ -174,7 +166,6 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	return fail
 }
 
-// want describes what the reply may contain.
 func (a *attempt) want() wire.Want {
 	want := wire.WantOf(&a.call)
 	want.Long = a.request.Long
@@ -188,8 +179,8 @@ func (a *attempt) want() wire.Want {
 	return want
 }
 
-// maxUnknownEnds is the maximum number of unknown words for the end of a reply that are logged: a
-// server may write anything there.
+// maxUnknownEnds is the maximum number of unknown words for the end of a reply that are logged,
+// because a server may write anything there.
 const maxUnknownEnds = 100
 
 // endedUnknown records that the provider ended the reply with an unknown word, which is logged once
@@ -242,7 +233,7 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 			return nil, shortage(err)
 		}
 		if a.received = sent.left(len(a.request.Body)); a.received && a.ctx.Err() != nil {
-			a.accepted() // the vendor has the request and bills it; how far it got is unknown
+			a.accepted() // because the vendor bills the request; its progress is unknown
 		}
 		fail := broken(true, "no reply: %v", err)
 		fail.Err = fail.Err.Because(err)
@@ -345,7 +336,7 @@ func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 	return fail
 }
 
-// errorTimeout limits each wait for the body of an error whose status is known.
+// errorTimeout limits each wait for the body of an error, since its status is known already.
 const errorTimeout = 5 * time.Second
 
 // yieldAll yields the events of a reply, including the one that ends it.
@@ -370,10 +361,8 @@ func (a *attempt) yieldAll(events iter.Seq2[*stoa.Event, error]) *wire.Failure {
 		case stoa.CallDelta, stoa.Refusal:
 			a.bytes += len(ev.Text)
 			a.commit()
-		case stoa.Summary: // its bytes are those of the thinking
+		case stoa.Summary, stoa.Called: // not counted, because their pieces were: as thinking, or as deltas
 			a.commit()
-		case stoa.Called:
-			a.commit() // its pieces were counted
 		case stoa.Finished:
 			a.finished = true
 			a.wrote(ev)
@@ -388,8 +377,8 @@ func (a *attempt) yieldAll(events iter.Seq2[*stoa.Event, error]) *wire.Failure {
 	return broken(true, "the reply ended without a final event")
 }
 
-// commit records the first text or tool call of the reply: from here on nothing is
-// retried, unless the call is buffered.
+// commit records the first text or tool call of the reply. Nothing is retried after it, because
+// the reader keeps what it received, unless the call is buffered.
 func (a *attempt) commit() {
 	if !a.answered {
 		a.answered, a.committed = true, !a.call.Buffered

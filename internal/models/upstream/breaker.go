@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// The breaker's rules. They are constants, not settings; see
-// docs/decisions/0015-write-our-own-circuit-breaker.md for the reasons for Stoa's own breaker.
+// The breaker's rules. A circuit opens slowly and retries quickly, because on a model with one
+// route it protects the provider, not the caller; see docs/decisions/0015-write-our-own-circuit-breaker.md.
 const (
 	breakerSlots    = 10               // slots of the sliding window
 	breakerSlot     = 2 * time.Second  // length of a slot: the window is 20 s
 	breakerFailures = 10               // minimum number of failures that opens a circuit
-	breakerOthers   = 3                // of these, the minimum number by accounts other than the one with most; otherwise the shared circuit stays closed
+	breakerOthers   = 3                // of these, minimum by accounts other than the one with most, since one account can provoke failures
 	breakerAccounts = 1024             // maximum number of accounts tracked per route
 	minCoolDown     = 1 * time.Second  // the first cool-down after opening
-	maxCoolDown     = 30 * time.Second // also the maximum for a vendor's Retry-After
+	maxCoolDown     = 30 * time.Second // also for a vendor's Retry-After
 )
 
 // An outcome says what an attempt (one call's request to one route, with its retries) shows
@@ -22,7 +22,7 @@ const (
 type outcome uint8
 
 const (
-	neutral outcome = iota // nothing: the caller disconnected, or the vendor rejected this one request
+	neutral outcome = iota // nothing, because the caller disconnected or the vendor rejected this one request
 	succeeded
 	failed
 )
@@ -194,8 +194,8 @@ func (b *breaker) decide(m *member) (probe bool, wait time.Duration) {
 	return true, 0
 }
 
-// answered records that the attempt received its first text. It closes the circuit for a
-// probe immediately, because the end of the reply may be minutes away.
+// answered records the first text of an attempt. For a probe it closes the circuit immediately,
+// because the end of the reply may be minutes away.
 func (b *breaker) answered(p *permit) {
 	if !p.probe {
 		return
@@ -245,12 +245,7 @@ func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool, a
 		b.succeed(m)
 		return false, ""
 	}
-	return b.openIfFailing(m, max(minCoolDown, pause))
-}
-
-// openIfFailing opens the shared circuit or that of the account whose attempt has failed, if the
-// window has enough failures.
-func (b *breaker) openIfFailing(m *member, coolDown time.Duration) (opened bool, account string) {
+	coolDown := max(minCoolDown, pause)
 	if good, bad := b.window.sum(b.slot); !b.shared.open && enough(good, bad) && bad-b.most() >= breakerOthers {
 		b.shared.trip(coolDown)
 		return true, ""
@@ -297,13 +292,23 @@ func (b *breaker) succeed(m *member) {
 	}
 }
 
-// member returns an account's member. If there are too many members, a new one replaces one
-// that has been unused longer.
+// member returns an account's member. A new one beyond the maximum replaces one that has been
+// unused longer.
 func (b *breaker) member(account string) *member {
 	m := b.accounts[account]
 	if m == nil {
 		if len(b.accounts) >= breakerAccounts {
-			b.evict()
+			var oldest *member
+			seen := 0
+			for _, m := range b.accounts { // a sample, since the order is random
+				if oldest == nil || m.last < oldest.last {
+					oldest = m
+				}
+				if seen++; seen == 16 {
+					break
+				}
+			}
+			delete(b.accounts, oldest.name)
 		}
 		if b.accounts == nil {
 			b.accounts = map[string]*member{}
@@ -314,21 +319,6 @@ func (b *breaker) member(account string) *member {
 	b.refresh(m)
 	m.last = time.Now().UnixNano() / int64(breakerSlot)
 	return m
-}
-
-// evict removes the least recently used of a sample of accounts.
-func (b *breaker) evict() {
-	var oldest *member
-	seen := 0
-	for _, m := range b.accounts { // in random order
-		if oldest == nil || m.last < oldest.last {
-			oldest = m
-		}
-		if seen++; seen == 16 {
-			break
-		}
-	}
-	delete(b.accounts, oldest.name)
 }
 
 // refresh updates a member to the state of the shared circuit.

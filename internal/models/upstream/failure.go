@@ -16,7 +16,7 @@ import (
 )
 
 // full returns the failure of a route whose provider is at its maxInFlight. Calls are not
-// queued: an immediate error lets the caller decide.
+// queued, so that the caller can decide immediately.
 func full() *wire.Failure {
 	return &wire.Failure{
 		Err:        stoa.Errorf(stoa.CodeOverloaded, "Too many calls of this model are in progress. Try again in a moment.").After(time.Second),
@@ -63,7 +63,8 @@ func isShortage(err error) bool {
 	return false
 }
 
-// shortage returns the failure of a request that this machine could not send.
+// shortage returns the failure of a request that this machine could not send. It is neutral,
+// because it shows nothing about the route.
 func shortage(err error) *wire.Failure {
 	return &wire.Failure{
 		Err:        stoa.Errorf(stoa.CodeOverloaded, "This service has too many open connections. Try again in a moment.").After(time.Second),
@@ -83,8 +84,8 @@ func slow(what string, limit time.Duration) *wire.Failure {
 	}
 }
 
-// usefulness ranks the failures of several routes: the caller receives the one that helps
-// most to decide what to do next.
+// usefulness ranks the failures of several routes, so that the caller receives the one that
+// helps most to decide what to do next.
 func usefulness(f *wire.Failure) int {
 	switch f.Err.Code {
 	case stoa.CodeModelUnavailable:
@@ -121,8 +122,7 @@ func hide(text, key string) string {
 	return text
 }
 
-// unreached returns the reason why a provider could not be reached, for the operator; empty if
-// err shows none.
+// unreached returns the reason why a provider could not be reached, for the operator, or "".
 func unreached(err error) string {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
@@ -159,7 +159,12 @@ func (a *attempt) failed(f *wire.Failure, again bool) {
 	ctx := context.WithoutCancel(a.ctx)
 	attrs := []any{"provider", pr.Name, "model", a.spec.Model, "status", f.Status, "code", string(f.Err.Code), "requestId", f.RequestID, "detail", f.Detail}
 	log.Log(ctx, level, "an upstream call failed", append(attrs, "retried", again)...)
-	if f.Ours && pr.alarm() {
+	if !f.Ours {
+		return
+	}
+	// At most once a minute.
+	now, last := time.Now().UnixNano(), pr.alarmed.Load()
+	if (last == 0 || now-last >= int64(time.Minute)) && pr.alarmed.CompareAndSwap(last, now) {
 		log.Log(ctx, slog.LevelError, "provider rejects the service's credentials, account or configuration", attrs...)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	listTime     = 5 * time.Second // for the list of a server's models
+	listTime     = 5 * time.Second // timeout of [Pool.Models]
 	maxListBytes = 4 << 20
 )
 

@@ -7,11 +7,10 @@ import (
 )
 
 // largePayload is the minimum size of a request body that is released after sending, in
-// bytes. A smaller body has a type that net/http recognizes as in-memory, so that the header
-// and the body are sent in one write.
+// bytes. A smaller body has a type that net/http recognizes as in-memory, so that header and
+// body are sent in one write.
 const largePayload = 16 << 10
 
-// newPayload returns a reader of the body of a request.
 func newPayload(text []byte) io.ReadCloser {
 	if len(text) < largePayload {
 		return io.NopCloser(bytes.NewReader(text))
@@ -21,10 +20,10 @@ func newPayload(text []byte) io.ReadCloser {
 	return p
 }
 
-// A payload is a body that releases its bytes when the transport closes it: the transport
-// keeps the request while the reply arrives.
+// A payload is a body that releases its bytes when the transport closes it, because the
+// transport keeps the request while the reply arrives.
 type payload struct {
-	mu   sync.Mutex // a transport may close a body while it reads it
+	mu   sync.Mutex // because a transport may close a body while it reads it
 	text bytes.Reader
 }
 

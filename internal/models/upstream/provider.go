@@ -23,10 +23,10 @@ type provider struct {
 	maxInFlight int64
 	timeouts    stoa.Timeouts
 	base        *url.URL
-	last        atomic.Pointer[address] // of a request: usually all have the same path
+	last        atomic.Pointer[address] // cached, since usually all requests have the same path
 	broken      error                   // why base is invalid; its text contains no secret
 
-	inFlight *atomic.Int64    // shared with the provider of the same name before a reload
+	inFlight *atomic.Int64    // shared with the provider before a reload, because its calls still count
 	accounts *ratelimit.Slots // inFlight by account; shared alike
 	refused  atomic.Uint64    // attempts rejected because it was at its maxInFlight
 	alarmed  atomic.Int64     // time of the last log entry about its credentials, in Unix ns
@@ -47,11 +47,11 @@ type route struct {
 	// pausedUntil is the end of the vendor's latest Retry-After in Unix ns: until then calls use
 	// another key of the provider, if there is one.
 	pausedUntil atomic.Int64
-	// streamsOnly means that the vendor refused a request for a whole reply but served the
-	// same call as a stream. It stays set until the service stops.
+	// streamsOnly is set until the service stops, because the vendor refused a request for a
+	// whole reply but served the same call as a stream.
 	streamsOnly atomic.Bool
-	// nineIDs means that the vendor requires ids of nine letters and digits of calls: it refused
-	// others. It stays set until the service stops.
+	// nineIDs is set until the service stops, because the vendor refused ids of calls that do not
+	// consist of nine letters and digits.
 	nineIDs atomic.Bool
 	lastBad atomic.Pointer[lastFailure]
 }
@@ -64,7 +64,6 @@ type lastFailure struct {
 	status int
 }
 
-// keepOrCreate returns old if its settings are unchanged, otherwise a new provider.
 func keepOrCreate(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provider {
 	if old != nil && reflect.DeepEqual(old.Provider, s) {
 		return old
@@ -111,7 +110,7 @@ func (pr *provider) peek(model string) *route {
 }
 
 // enter counts a call of an account in flight and reports whether the provider's limit allows
-// it: an account may have all but an eighth. leave ends it.
+// it: an account may have all but an eighth, so that no account occupies a provider. leave ends it.
 func (pr *provider) enter(account string) bool {
 	if pr.inFlight.Add(1) <= pr.maxInFlight {
 		if account == "" || pr.accounts.Enter(account, int(pr.maxInFlight-pr.maxInFlight/8)) {
@@ -130,25 +129,18 @@ func (pr *provider) leave(account string) {
 	}
 }
 
-// alarm reports, at most once a minute, whether an alarm should be logged.
-func (pr *provider) alarm() bool {
-	now, last := time.Now().UnixNano(), pr.alarmed.Load()
-	return (last == 0 || now-last >= int64(time.Minute)) && pr.alarmed.CompareAndSwap(last, now)
-}
-
-// baseURL parses a provider's base URL. Slashes at its end do not matter. The paths of
-// messages and gemini contain their version segment, so one at the base's end is dropped;
-// those of responses and chat do not, so it stays. A whole endpoint URL is cut back to its
-// base. See docs/connect-a-vendor.md.
+// baseURL parses a provider's base URL. A version segment at its end is dropped for messages and
+// gemini, because their paths contain it, but not for responses and chat: providers' own clients
+// disagree about it, and people paste either form. A whole endpoint URL is cut back to its base.
+// See docs/connect-a-vendor.md.
 //
-// Providers' own clients disagree whether a base URL ends with the version, and people paste
-// either form. A query in the base is kept. Nothing else is guessed: trying several addresses
-// until one answers would send the key to each of them and hide a wrong setting. The rule
-// fails for a proxy whose path really repeats a version segment.
+// Nothing else is guessed, because trying several addresses until one answers would send the key
+// to each of them and hide a wrong setting. The rule fails for a proxy whose path really repeats
+// a version segment.
 func baseURL(wireName, text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil {
-		return nil, errors.New("it is not a URL") // the parser's own error would quote the URL
+		return nil, errors.New("it is not a URL") // because the parser's own error would quote the URL
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, errors.New("it must begin with http:// or https:// and name a host")

@@ -42,9 +42,8 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 // pool waits: the time that the reader of the events uses does not count, and moves the
 // deadline.
 //
-// Its timer is not reset for each wait: it fires at the end of an earlier wait, which is
-// usually long over, and is then set to the rest of the current wait. So a stream with
-// regular events hardly touches the timer.
+// Its timer is not reset for each wait, so that a stream with regular events hardly touches it:
+// it fires at the end of an earlier wait, and is then set to the rest of the current one.
 type watch struct {
 	cancel   context.CancelCauseFunc
 	deadline time.Time // of the whole call
@@ -59,7 +58,7 @@ type watch struct {
 }
 
 // slowReader is the time between two waits from which on a reply that then breaks is the
-// fault of its reader: a provider that cannot send closes its connection.
+// fault of its reader, because a provider that cannot send closes its connection.
 const slowReader = 10 * time.Second
 
 // start begins a wait of at most limit that also ends at the deadline.
@@ -132,8 +131,7 @@ type reader struct {
 	err   error // the first error
 }
 
-// Read reads the body under the idle timeout. Beyond the reply's maximum size it returns
-// errTooLarge.
+// Read reads the body under the idle timeout.
 func (r *reader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -148,15 +146,14 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Limits of reading after a reply's last event (usually only the terminator of the HTTP
-// framing, already received) so that the connection can be reused.
+// The limits of [reader.drain] are small, because usually only the terminator of the HTTP framing
+// is left, which has been received.
 const (
 	drainBytes = 16 << 10
 	drainTime  = 20 * time.Millisecond
 )
 
-// drain reads the rest after the last event, up to drainBytes and for drainTime, so that the
-// connection can be reused.
+// drain reads the rest after the last event, so that the connection can be reused.
 func (r *reader) drain() {
 	if r.err != nil {
 		return

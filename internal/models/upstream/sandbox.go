@@ -10,9 +10,9 @@ import (
 )
 
 // sandbox sends the attempt to the built-in model, which is treated like a vendor: it accepts
-// with its first event, timeouts apply, and failures are classified. But a prompt orders its
-// failures, which would repeat with it, so none is retried and none counts against the route,
-// which all callers share.
+// with its first event, timeouts apply, and failures are classified. But its failures are
+// neither retried nor counted against the route, because a prompt orders them, which would
+// repeat with it, and all callers share the route.
 func (a *attempt) sandbox(ctx context.Context, w *watch) *wire.Failure {
 	return a.yieldAll(func(yield func(*stoa.Event, error) bool) {
 		defer w.stop()

@@ -35,9 +35,9 @@ func counted(dial func(ctx context.Context, network, addr string) (net.Conn, err
 	}
 }
 
-// A sending records whether a request has been sent. net/http reports bytes as written that
-// are still in its buffer, and never sends them if the request ends then; so the bytes
-// written to the connection are counted too.
+// A sending records whether a request has been sent. The bytes written to the connection are
+// counted too, because net/http reports bytes as written that are still in its buffer, and
+// never sends them if the request ends then.
 type sending struct {
 	reported atomic.Bool
 	conn     *countedConn // nil if the connection does not count

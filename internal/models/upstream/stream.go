@@ -48,9 +48,9 @@ type exchange struct {
 	retries   int  // remaining retries of the call
 	retrying  bool // counted among the pool's current retries
 	committed bool // text or a tool call was yielded to a reader that keeps it
-	over      bool // the credits cover no further request
+	over      bool // the credits do not cover another request
 	finished  bool // Finished was yielded
-	otherKey  bool // the next route has another key of the same provider
+	otherKey  bool // the next route uses another key of the same provider
 	stopped   bool // the reader stopped ranging; nothing more may be yielded
 
 	plain       bool          // a vendor refused reasoning of earlier replies: it is left out
@@ -146,7 +146,9 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 		a.endSpan(fail, err)
 		if fail != nil && c.call.Trail != nil {
 			c.call.Trail.Void = !fail.Cut
-			if a.isBilled(fail) && c.call.Trail.Unpaid != nil && !c.call.Trail.Unpaid() {
+			// The vendor may bill the request, because it received all of it and did not answer with an error status before its work.
+			billed := a.received && !fail.Cut && (fail.Status == 0 || fail.Err.Code == stoa.CodeUpstreamTimeout)
+			if billed && c.call.Trail.Unpaid != nil && !c.call.Trail.Unpaid() {
 				c.over = true
 			}
 		}
@@ -180,16 +182,16 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 			return fail, nil
 		}
 		rt.retries.Add(1)
-		if err := c.pause(wait); err != nil {
+		if !stoa.Sleep(c.ctx, wait) {
 			result = neutral
-			return nil, err
+			return nil, c.ctx.Err()
 		}
 	}
 }
 
 func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, deadline time.Time) *attempt {
 	a := &attempt{exchange: c, provider: pr, route: rt, spec: *r, permit: p, deadline: deadline}
-	a.spec.Wire, a.spec.Dialect, a.spec.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint // the provider may have changed since the model was resolved
+	a.spec.Wire, a.spec.Dialect, a.spec.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint // since the model was resolved the provider may have changed
 	if rt.nineIDs.Load() {
 		a.spec.Traits.CallIDs = "nine"
 	}
@@ -199,10 +201,9 @@ func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, de
 // mayRetry reports whether the same route may be tried again, and the wait before. Retries
 // are counted per call, not per route: with three routes a call would otherwise make nine
 // attempts. A timeout is retried on the next route only, except for whole replies (see
-// [attempt.wantsWhole]). A Retry-After beyond the call's own pause is for the caller, who would repeat the call
-// besides. After the Retry-After of a key, the next key of the provider is tried. In the
-// whole pool, at most a fifth of the calls in progress may be retries, but three are always allowed. Failing over needs no budget: it uses the capacity
-// of another provider.
+// [attempt.wantsWhole]). A Retry-After beyond the call's own pause is left to the caller, because
+// the caller would repeat the call besides. After the Retry-After of a key, the next key of the
+// provider is tried. Failing over needs no budget, because it uses the capacity of another provider.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg
 	wait := cfg.Backoff << min(max(cfg.Retries-c.retries, 0), 4)
@@ -240,14 +241,6 @@ func (c *exchange) endRetry() {
 		c.retrying = false
 		c.pool.retrying.Add(-1)
 	}
-}
-
-// pause waits for d, or returns ctx's error when that ends first.
-func (c *exchange) pause(d time.Duration) error {
-	if !stoa.Sleep(c.ctx, d) {
-		return c.ctx.Err()
-	}
-	return nil
 }
 
 // emit yields an event and reports whether the reader continues.

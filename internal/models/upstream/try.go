@@ -30,7 +30,7 @@ func (p *Pool) Try(ctx context.Context, account string, model string, r stoa.Rou
 	defer cancel()
 	var trail stoa.Trail
 	call := stoa.Call{
-		Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Say OK.")}, MaxOutputTokens: 16, // some providers refuse a lower limit
+		Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Say OK.")}, MaxOutputTokens: 16, // because some providers refuse a lower limit
 		Account: account, Trail: &trail,
 	}
 	for ev, failed := range p.Stream(within, stoa.Model{ID: model, Routes: []stoa.Route{r}}, call) {

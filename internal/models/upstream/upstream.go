@@ -43,7 +43,6 @@ type Config struct {
 	DefaultTimeout stoa.Timeouts // for the zero timeouts of a provider; zero means 60 s, 60 s, 60 s, 15 min
 }
 
-// withDefaults fills zero fields with the defaults named in [Config].
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -80,7 +79,7 @@ func orTimeouts(t, d stoa.Timeouts) stoa.Timeouts {
 
 const (
 	idlePerHost    = 512     // idle connections kept per host
-	readBuffer     = 8 << 10 // bytes per HTTP/1.1 connection to a vendor; most bursts of events need one read
+	readBuffer     = 8 << 10 // bytes per HTTP/1.1 connection to a vendor, so that most bursts of events need one read
 	maxHeaderBytes = 64 << 10
 	maxErrorBytes  = 64 << 10
 	userAgent      = "stoa/"
@@ -98,7 +97,7 @@ func newTransport() *http.Transport {
 		MaxIdleConnsPerHost:    idlePerHost,
 		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    10 * time.Second,
-		DisableCompression:     true, // a compressed stream would be delayed
+		DisableCompression:     true, // because a compressed stream would be delayed
 		ReadBufferSize:         readBuffer,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
@@ -111,7 +110,7 @@ func newTransport() *http.Transport {
 type Pool struct {
 	cfg       Config
 	codec     func(name string) (wire.Codec, bool)
-	userAgent []string // one value; shared by all requests
+	userAgent []string // one value, shared by all requests
 
 	providers atomic.Pointer[map[string]*provider]
 
@@ -178,7 +177,6 @@ func (p *Pool) Prepare(providers []stoa.Provider) *Set {
 	return &Set{next}
 }
 
-// identity is the encoding requested for replies.
 var identity = []string{"identity"}
 
 // complete adds the common headers to a request, and the credentials of its URL if it has no

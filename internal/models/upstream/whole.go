@@ -15,17 +15,16 @@ import (
 // lost.
 type pace struct{ perToken atomic.Int64 } // in ns; 0 means unknown
 
-// leastTokens is the minimum number of tokens that a reply counts as; the duration of a
+// leastTokens is the minimum number of tokens that a reply counts as, because the duration of a
 // shorter reply is mostly latency.
 const leastTokens = 64
 
 // wantsWhole reports whether the next request of the attempt asks for a whole reply instead
 // of a stream. It does if the caller does not stream and the longest reply that its limit
-// allows is expected within half of `timeouts.whole`, at the pace of the route. After a
-// failure all further attempts of the call are streams: a stream may be fast enough where a
-// whole reply timed out, and a vendor without whole replies refuses them with 404, 405, 406
-// or 501. A fixed number of tokens would not do: 8,192 take 16 s at one vendor and five
-// minutes at another.
+// allows is expected within half of `timeouts.whole`, at the pace of the route. A fixed number of
+// tokens would not do, because 8,192 take 16 s at one vendor and five minutes at another. After
+// a failure all further attempts of the call are streams, since a stream may be fast enough
+// where a whole reply timed out, and a vendor without whole replies refuses them.
 func (a *attempt) wantsWhole() bool {
 	if !a.call.Buffered || a.failedWhole || a.route.streamsOnly.Load() {
 		return false
@@ -41,16 +40,13 @@ func (a *attempt) wantsWhole() bool {
 		tokens = stoa.DefaultOutput
 	}
 	if a.call.LimitDefault {
-		tokens *= 2 // a vendor that does not receive the limit may exceed it
+		tokens *= 2 // because a vendor that does not receive the limit may exceed it
 	}
-	limit := a.provider.timeouts.Whole / 2
-
 	per := a.route.pace.perToken.Load()
-	return per > 0 && tokens <= int64(limit)/per
+	return per > 0 && tokens <= int64(a.provider.timeouts.Whole/2)/per
 }
 
-// wrote records the finished reply in the pace of its route. A vendor's count is accepted up
-// to the limit of the call.
+// wrote records the finished reply in the pace of its route.
 func (a *attempt) wrote(ev *stoa.Event) {
 	tokens := stoa.EstimateTokens(a.bytes)
 	if ev.HasUsage && ev.Usage.Sane() {
@@ -73,8 +69,8 @@ func (a *attempt) wrote(ev *stoa.Event) {
 	}
 }
 
-// refusesWhole reports whether fail, of a request for a whole reply, may mean that the vendor
-// only supports streams: some servers have no other form, and some gateways block other
+// refusesWhole reports whether the failure of a request for a whole reply may mean that the vendor
+// only supports streams, because some servers have no other form, and some gateways block other
 // paths.
 func refusesWhole(fail *wire.Failure) bool {
 	switch fail.Status {

@@ -15,9 +15,9 @@ import (
 // chat is the chat completions format of DeepSeek (dialect deepseek), of OpenAI (openai), and
 // of the many servers that imitate it (compatible, which an empty dialect means too).
 //
-// Its state is the reasoning text, which a server gets back in the member in which it sent it:
-// Moonshot and DeepSeek refuse a call without its reasoning, and the templates of self-hosted
-// models use it. See [reasoningOf].
+// Its state is the reasoning text, which a server receives again in the member in which it sent
+// it, because Moonshot and DeepSeek refuse a call without its reasoning, and the templates of
+// self-hosted models use it. See [reasoningOf].
 type chat struct{}
 
 // Encode implements [Codec] for chat completions of OpenAI, DeepSeek and
@@ -30,7 +30,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	if err := encodeChatMessages(w, call, route); err != nil {
 		return Request{}, err
 	}
-	// A compatible server's own default fits its context; Stoa's may exceed it.
+	// A compatible server does not receive Stoa's default, because that may exceed its context; the server's own fits it.
 	if call.MaxOutputTokens > 0 && !(call.LimitDefault && !openai && !deepseek) {
 		name := "max_tokens"
 		if openai {
@@ -44,11 +44,11 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	}
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", temperature)
-	if least := 1e-6; topP != nil && *topP == 0 && !openai { // others require more than 0
+	if least := 1e-6; topP != nil && *topP == 0 && !openai { // because others require more than 0
 		topP = &least
 	}
 	w.number("top_p", topP)
-	if !openai || route.Traits.Sampling != "none" { // OpenAI's models without sampling refuse it
+	if !openai || route.Traits.Sampling != "none" { // because OpenAI's models without sampling refuse it
 		w.stops("stop", call.Stops)
 	}
 	off, effort := thinking(call, route.Traits)
@@ -76,7 +76,6 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning, Described: w.described}, nil
 }
 
-// vendor implements [fitting].
 func (chat) vendor(route stoa.Route) schema.Vendor {
 	switch route.Dialect {
 	case "openai":
@@ -97,14 +96,13 @@ func (chat) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*stoa.
 	return read(body, want, false, func(r *reply) format { return &chatReply{reply: r, route: route} })
 }
 
-// chatReply reads one reply.
 type chatReply struct {
 	*reply
 	route     stoa.Route
 	chosen    bool  // a choice arrived
 	requested int64 // its index
 	stop      string
-	deltas    bool // a delta arrived: a message next to it repeats the text
+	deltas    bool // a delta arrived, so that a message next to it is ignored: it repeats the text
 	pieces    []chatCall
 	at        int    // index of the open or the next call
 	late      []byte // text that arrived inside it
@@ -162,8 +160,8 @@ func (f *chatReply) chunk(data []byte) error {
 	return nil
 }
 
-// isRequested reports whether the choice at the cursor is the one that was requested: the
-// choice with the index of the first one, which is 0 at nearly all servers.
+// isRequested reports whether the choice at the cursor has the index of the first one, which is 0
+// at nearly all servers, since only one was requested.
 func (f *chatReply) isRequested(c jsonx.Cursor) bool {
 	index := f.requested
 	for ok := c.Object(); ok && c.Member(); {
@@ -233,7 +231,7 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 			if value := *c; f.member != "reasoning_content" && len(value.Name()) > 0 {
 				f.member = string(c.Key)
 			}
-			if len(f.reasoning) == before { // some servers have both, with the same text
+			if len(f.reasoning) == before { // because some servers send both, with the same text
 				err = f.think(c)
 			}
 		case "images", "audio":
@@ -262,7 +260,6 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 	return nil
 }
 
-// think reads a piece of reasoning.
 func (f *chatReply) think(c *jsonx.Cursor) error {
 	first := !f.thinks && c.Kind() == '"'
 	f.thinks = f.thinks || first
@@ -271,7 +268,7 @@ func (f *chatReply) think(c *jsonx.Cursor) error {
 	if len(f.reasoning) > maxState {
 		return tooMuch("reasoning")
 	}
-	if first && f.route.Dialect == "deepseek" || len(f.reasoning) > n { // DeepSeek requires even an empty text back
+	if first && f.route.Dialect == "deepseek" || len(f.reasoning) > n { // because DeepSeek requires even an empty text back
 		f.owed = true
 	}
 	f.thought(len(f.reasoning) - n)
@@ -290,8 +287,10 @@ func (f *chatReply) content(c *jsonx.Cursor) error {
 }
 
 func (f *chatReply) text(c *jsonx.Cursor) error {
-	if err := f.settle(*c); err != nil {
-		return err
+	if text := *c; f.owed && !f.inCall() && len(text.Name()) > 0 {
+		if err := f.emitReasoning(); err != nil {
+			return err
+		}
 	}
 	return f.say(f.join.Next(c))
 }
@@ -346,7 +345,7 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 		u.CachedTokens = hit
 	}
 	u.keep(earlier)
-	// xAI counts reasoning in addition to completion_tokens, all others as part of them.
+	// Added here, because xAI counts reasoning besides completion_tokens, all others as part of them.
 	if r := u.ReasoningTokens; out && r > 0 && (r > u.OutputTokens || total == u.InputTokens+u.OutputTokens+r) {
 		u.OutputTokens += r
 	}
@@ -378,8 +377,8 @@ func (f *chatReply) whole(data []byte) error {
 	return f.done()
 }
 
-// end handles the end of a stream without [DONE]. OpenAI and DeepSeek always send it, so a
-// stream without it was cut; many compatible servers never send it.
+// end handles the end of a stream without [DONE]. At OpenAI and DeepSeek the stream was cut, because
+// they always send it; many compatible servers never do.
 func (f *chatReply) end() error {
 	if f.route.Dialect == "openai" || f.route.Dialect == "deepseek" {
 		return truncated()

@@ -45,7 +45,11 @@ func (f *chatReply) piece(c *jsonx.Cursor) error {
 					name = strings.TrimSpace(name)
 				case "arguments":
 					if c.Kind() == '{' {
-						f.scratch = append(f.scratch, withoutSpace(c.Raw())...)
+						v := jsonx.Value(slices.Clone(c.Raw()))
+						if v.Compact() != nil {
+							v = c.Raw()
+						}
+						f.scratch = append(f.scratch, v...)
 					} else {
 						f.scratch, _ = c.AppendPiece(f.scratch)
 					}
@@ -85,20 +89,11 @@ func (f *chatReply) piece(c *jsonx.Cursor) error {
 	return f.advance()
 }
 
-// withoutSpace removes white space from an object that arrived instead of a string.
-func withoutSpace(object []byte) []byte {
-	v := jsonx.Value(slices.Clone(object))
-	if v.Compact() != nil {
-		return object
-	}
-	return v
-}
-
 // callOf returns the index of the call that a piece belongs to, or a new index if the piece
-// begins a call. Pieces have the index of their call; but servers repeat index 0 for all of
-// them, or send none. So a piece without a name belongs to the call with its id, unless the
-// two have different indexes. A piece with a new id and a name always begins a call; without
-// an index, a piece with either does.
+// begins a call. The index does not suffice, because some servers repeat 0 for all calls, or send
+// none. A piece without a name belongs to the call with its id, unless the two have different
+// indexes. A piece with a new id and a name always begins a call; without an index, a piece with
+// either does.
 func (f *chatReply) callOf(index int64, id, name string) int {
 	n := len(f.pieces)
 	if f.reply.whole || n == 0 {
@@ -144,9 +139,8 @@ func googleSignature(c *jsonx.Cursor) (signature string) {
 	return signature
 }
 
-// advance emits the received part of the first call that has not ended. The call is complete
-// as soon as another began, unless its arguments are incomplete: servers may send two calls
-// interleaved.
+// advance emits the received part of the first call that has not ended. It is complete when another
+// begins, unless its arguments are incomplete, because servers may send two calls interleaved.
 func (f *chatReply) advance() error {
 	for f.at < len(f.pieces) {
 		p, last := &f.pieces[f.at], f.at == len(f.pieces)-1
@@ -158,7 +152,7 @@ func (f *chatReply) advance() error {
 				return err
 			}
 		}
-		if last && f.reply.whole { // the end of the reply says whether a limit cut it
+		if last && f.reply.whole { // open, because the end of the reply says whether a limit cut it
 			return nil
 		}
 		if err := f.flushArguments(p); err != nil {
@@ -208,14 +202,6 @@ func (f *chatReply) emitReasoning() error {
 	return f.reasoned(f.route, data, 0)
 }
 
-// settle emits the reasoning before a text, unless the text is empty.
-func (f *chatReply) settle(text jsonx.Cursor) error {
-	if !f.owed || f.inCall() || len(text.Name()) == 0 {
-		return nil
-	}
-	return f.emitReasoning()
-}
-
 // say emits a text. A text inside a call is emitted after the call.
 func (f *chatReply) say(text string) error {
 	if !f.inCall() || text == "" {
@@ -245,9 +231,8 @@ func (f *chatReply) sayLate(more string) error {
 	return f.emitText(text)
 }
 
-// endCalls emits the rest of the calls and the end. Calls count regardless of the reported
-// stop reason: servers report a stop for calls without any, and other reasons for calls that
-// the limit cut off.
+// endCalls emits the rest of the calls and the end. Calls count regardless of the reported stop
+// reason, because servers report a stop with calls, and other reasons for calls that the limit cut.
 func (f *chatReply) endCalls(stop stoa.Stop) error {
 	if stop == stoa.StopToolCalls && len(f.pieces) == 0 {
 		stop = stoa.StopEnd

@@ -26,7 +26,7 @@ func encodeChatMessages(w *builder, call stoa.Call, route stoa.Route) error {
 		w.member("content", system)
 		w.close('}')
 	}
-	called := false // an earlier turn called tools since the last one of the user
+	called := false // tools were called since the last turn of the user
 	for _, t := range list {
 		switch t.role {
 		case stoa.RoleSystem:
@@ -61,8 +61,8 @@ func reasoningOf(s *stoa.State, deepseek bool) (member, text string) {
 }
 
 // encodeChatAssistant writes a turn of the assistant, whose texts come before its calls, and
-// reports whether it or an earlier one called tools. DeepSeek requires the reasoning of each
-// such turn in all later requests, even if it is an empty text; other servers get what they
+// reports whether it or an earlier one called tools, because DeepSeek requires the reasoning of each
+// such turn in all later requests, even if it is an empty text; other servers receive what they
 // sent. With Google's models, each segment is the signature of the call that follows it.
 func encodeChatAssistant(w *builder, t turn, deepseek, called bool) bool {
 	var reasoning strings.Builder
@@ -160,7 +160,7 @@ func encodeChatUser(w *builder, t turn) error {
 	w.member("role", "user")
 	w.key("content")
 	if !slices.ContainsFunc(said, func(p piece) bool { return p.Kind != stoa.PartText }) {
-		w.text(joinTexts(said)) // many servers only accept a string
+		w.text(joinTexts(said)) // because many servers only accept a string
 		w.close('}')
 		return nil
 	}
@@ -175,7 +175,6 @@ func encodeChatUser(w *builder, t turn) error {
 	return nil
 }
 
-// encodeChatPart writes a text, an image or a file.
 func encodeChatPart(w *builder, p *stoa.Part) error {
 	w.open('{')
 	switch m := p.Media; p.Kind {
@@ -184,7 +183,7 @@ func encodeChatPart(w *builder, p *stoa.Part) error {
 		w.key("image_url").open('{')
 		w.member("url", addressOf(m))
 		if m.Detail == "original" {
-			w.member("detail", "high") // the format does not define original
+			w.member("detail", "high") // because the format does not define original
 		} else if m.Detail != "" {
 			w.member("detail", m.Detail)
 		}
@@ -206,7 +205,6 @@ func encodeChatPart(w *builder, p *stoa.Part) error {
 	return nil
 }
 
-// acceptsSchema reports whether the server accepts a schema for the reply's text.
 func acceptsSchema(route stoa.Route) bool {
 	return route.Dialect == "openai" || route.Traits.Schema == "native"
 }
@@ -228,7 +226,6 @@ func formatOrder(call stoa.Call, route stoa.Route, system string) string {
 	return ""
 }
 
-// encodeChatOptions writes the members about the reply's text and the tools.
 func encodeChatOptions(w *builder, call stoa.Call, route stoa.Route) error {
 	if kind := formatKind(call.TextFormat()); kind != stoa.FormatText {
 		schema := kind == stoa.FormatSchema && acceptsSchema(route)
@@ -280,7 +277,7 @@ func encodeChatOptions(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
-// encodeChatChoice writes the choice among the tools, unless it is the server's default:
+// encodeChatChoice writes the choice among the tools, unless it is the server's default, because
 // DeepSeek's reasoning models refuse the member even with its default value.
 func encodeChatChoice(w *builder, call stoa.Call, route stoa.Route) {
 	c, must := call.ToolChoice(), forced(call, route.Traits)

@@ -9,8 +9,8 @@ import (
 
 // A counter is a codec whose vendor can count input tokens.
 type counter interface {
-	// count turns the request for a call into a request for the counter, which refuses
-	// unknown members.
+	// count turns the request for a call into a request for the counter without the members that
+	// the counter does not define, because it refuses them.
 	count(req *Request, route stoa.Route)
 	// counted returns the name of the reply's member with the number.
 	counted() string
@@ -31,7 +31,6 @@ func CountRequest(call stoa.Call, route stoa.Route, apiKey string) (req Request,
 	return req, true, nil
 }
 
-// only returns an object with only the named members.
 func only(object []byte, names ...string) []byte {
 	out := &builder{}
 	out.open('{')

@@ -5,7 +5,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// customCall is the type of the calls of custom tools.
 const customCall = "custom_tool_call"
 
 // isCall reports whether an output item of that type is a call that the caller runs.

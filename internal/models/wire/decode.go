@@ -16,12 +16,11 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// Limits of one reply. A reply that exceeds one is rejected so that it cannot
-// exhaust memory.
+// Limits of one reply. A reply beyond one is rejected, so that it cannot exhaust memory.
 const (
 	maxEvent     = 8 << 20  // bytes of one event of a stream
 	maxWhole     = 32 << 20 // bytes of a reply that is not a stream
-	wholePiece   = 4 << 10  // maximum size of a delta of such a reply, in bytes; the reply can be cut between deltas if it exceeds its limit
+	wholePiece   = 4 << 10  // bytes of a delta of such a reply, so that it can be cut between deltas if it exceeds its limit
 	maxText      = 16 << 20 // bytes of the reply's text
 	maxState     = 16 << 20 // bytes of the state to send back
 	maxCalls     = 128
@@ -65,7 +64,7 @@ type reply struct {
 func read(body io.Reader, want Want, list bool, of func(*reply) format) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) {
 		r := &reply{yield: yield, want: want, src: sse.NewReader(body, maxEvent)}
-		defer r.src.Release() // events hold copies
+		defer r.src.Release() // safe, because events hold copies
 		if err := r.run(of(r), list); err != nil && !r.gone {
 			if r.flush(true); !r.gone {
 				yield(nil, err)
@@ -186,7 +185,6 @@ func (r *reply) emitDelta(text string) {
 	}
 }
 
-// thought emits that reasoning arrived.
 func (r *reply) thought(bytes int) {
 	if bytes > 0 {
 		r.mused += bytes
@@ -226,10 +224,10 @@ func (r *reply) finish(stop stoa.Stop) error {
 		return broken("a stop for tool calls without any")
 	}
 	other := ""
-	if stop == stoa.StopEnd && r.text == 0 { // no fault of the provider's: the caller can ask for an image
+	if stop == stoa.StopEnd && r.text == 0 { // not the provider's fault, because the caller can ask for an image
 		other = bounded(r.other)
 	}
-	if r.usage.ReasoningTokens == 0 && r.usage.known { // self-hosted servers count it only as output
+	if r.usage.ReasoningTokens == 0 && r.usage.known { // estimated, because self-hosted servers count it only as output
 		r.usage.ReasoningTokens = stoa.EstimateTokens(r.mused)
 	}
 	r.emit(stoa.Event{Kind: stoa.Finished, Stop: stop, Other: other, Text: r.sequence, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad})
@@ -244,9 +242,9 @@ type counts struct {
 	bad   bool // a reported value was not a count
 }
 
-// keep keeps the earlier counts of a sum that a later report sets to zero: a server that repeats
-// the structure of its usage without filling it would otherwise delete what it reported before,
-// and the call would be charged by an estimate or as if it had no input.
+// keep keeps the earlier counts of a sum that a later report sets to zero. Otherwise a server that
+// repeats the structure of its usage without filling it would delete what it reported before, and
+// the call would be charged by an estimate or as if it had no input.
 func (u *counts) keep(earlier stoa.Usage) {
 	if u.InputTokens == 0 && earlier.InputTokens > 0 {
 		u.InputTokens, u.CachedTokens = earlier.InputTokens, earlier.CachedTokens
@@ -292,7 +290,7 @@ func withoutNUL(text string) string {
 		if strings.HasPrefix(text[i:], nul) {
 			copy(out[i:], `\ufffd`)
 		}
-		i++ // a backslash escapes the next byte
+		i++ // because a backslash escapes the next byte
 	}
 	return string(out)
 }
@@ -307,9 +305,8 @@ func (u *counts) addDetails(total int64) {
 	}
 }
 
-// mended returns the usage with no part larger than its whole. Vendors report such parts by
-// mistake, next to correct sums of input and output: the same tokens as cached and as
-// written.
+// mended returns the usage with no part larger than its whole, because vendors report such parts by
+// mistake next to correct sums, such as the same tokens as cached and as written.
 func (u *counts) mended() stoa.Usage {
 	m := u.Usage
 	if m.InputTokens >= 0 && m.CachedTokens >= 0 && m.CacheWriteTokens >= 0 {
@@ -375,7 +372,7 @@ func bodyFailure(err error) *Failure {
 	}
 	if _, ok := errors.AsType[*sse.TooLargeError](err); ok {
 		f := tooMuch(err.Error())
-		f.Cut = false // no model writes such an event
+		f.Cut = false // because no model writes such an event
 		return f
 	}
 	f := truncated()

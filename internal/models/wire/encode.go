@@ -23,10 +23,10 @@ type builder struct {
 	reasoning int       // number of reasoning segments in it
 	tools     stoa.Mark // of the tools, which follow the messages
 	described bool      // a part of a tool's schema is in its description
-	lists     bool      // of Responses: texts are parts, which can be marked
-	marks     int       // number of marks in it
-	long      bool      // one of them is long
-	moved     bool      // a mark of the caller has another place or another life than requested
+	lists     bool      // in Responses texts are parts, because only parts can be marked
+	marks     int
+	long      bool // one of the marks is long
+	moved     bool // a mark of the caller has another place or another life than requested
 }
 
 // marked completes a request of a wire whose vendor caches the marked input.
@@ -50,7 +50,7 @@ func newBuilder(call stoa.Call) *builder {
 	for i := range call.Messages {
 		n += sizeOfParts(call.Messages[i].Parts)
 	}
-	return &builder{b: make([]byte, 0, n+n/8)} // inlined, so that it need not be on the heap
+	return &builder{b: make([]byte, 0, n+n/8)} // inlined, so that it is not on the heap
 }
 
 func (w *builder) comma() {
@@ -71,7 +71,6 @@ func (w *builder) key(name string) *builder {
 	return w
 }
 
-// optional writes a member with a text unless the text is empty.
 func (w *builder) optional(name, text string) {
 	if text != "" {
 		w.member(name, text)
@@ -102,7 +101,6 @@ func (w *builder) int(n int64) {
 
 func (w *builder) member(name, value string) { w.key(name).text(value) }
 
-// number writes a member with a number, unless value is nil.
 func (w *builder) number(name string, value *float64) {
 	if value != nil {
 		w.key(name).comma()
@@ -110,7 +108,6 @@ func (w *builder) number(name string, value *float64) {
 	}
 }
 
-// noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{}}`
 
 // arguments writes the arguments of a call as a string that contains an object, because
@@ -157,8 +154,7 @@ func header(call stoa.Call, others ...[2]string) http.Header {
 	return h
 }
 
-// headerFields is the initial capacity of a header.
-const headerFields = 8
+const headerFields = 8 // initial capacity of a header
 
 func bearer(call stoa.Call, apiKey string) http.Header {
 	if apiKey == "" {
@@ -179,7 +175,6 @@ func sampling(call stoa.Call, t stoa.Traits) (temperature, topP *float64) {
 	return temperature, topP
 }
 
-// samples reports whether the upstream model accepts settings of sampling in this call.
 func samples(call stoa.Call, t stoa.Traits) bool {
 	switch t.Sampling {
 	case "none":
@@ -198,7 +193,6 @@ func (w *builder) topK(name string, call stoa.Call, t stoa.Traits) {
 	}
 }
 
-// stops writes a member with stop sequences, unless there are none.
 func (w *builder) stops(name string, sequences []string) {
 	if len(sequences) == 0 {
 		return
@@ -236,7 +230,7 @@ func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 	want, best := slices.Index(efforts[:], call.Effort), len(efforts)
 	for _, e := range t.Efforts {
 		rank := slices.Index(efforts[:], e)
-		if rank < 0 || want < 0 || e == "none" { // disabled reasoning does not approximate a low effort
+		if rank < 0 || want < 0 || e == "none" { // because disabled reasoning does not approximate a low effort
 			continue
 		}
 		if d := max(rank-want, want-rank); d < best || d == best && rank > want {

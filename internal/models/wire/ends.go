@@ -15,12 +15,12 @@ const (
 	endLimit  // of the output or of the context
 	endFilter // of the content
 	endCalls
-	endError // of the provider: the reply is not complete, and nobody can have caused it on purpose
+	endError // of the provider: free, because the reply is not complete, and nobody can have caused it on purpose
 )
 
-// endings are the words for the end of a reply in chat completions and in Messages, as their
-// servers' own sources have them. Both formats share the table, because proxies pass the words of
-// one on in the other. See docs/decisions/0009-a-reply-ends-only-with-an-explicit-end.md.
+// endings are the words for the end of a reply in chat completions and in Messages, from the sources
+// of their servers. Both formats share the table, because proxies pass the words of one on in the
+// other. See docs/decisions/0009-a-reply-ends-only-with-an-explicit-end.md.
 var endings = map[string]ending{
 	"stop":          endFinished, // OpenAI and nearly all others
 	"end_turn":      endFinished, // Anthropic

@@ -146,8 +146,8 @@ func (p *complaint) detail(c *jsonx.Cursor) {
 	}
 }
 
-// decodeError is the [Codec.DecodeError] of every wire: vendors use different words
-// for the same few meanings.
+// decodeError is the [Codec.DecodeError] of every wire, because vendors use different words for the
+// same few meanings.
 func decodeError(status int, h http.Header, body []byte) *Failure {
 	p, _ := parseComplaint(body)
 	if p.message == "" && p.kind == "" && p.code == "" {
@@ -232,10 +232,10 @@ var (
 // status has causes that need different answers; without known words the status decides. The
 // order is: bill, credentials, configuration, time, length, content, output limit, load,
 // Stoa's own request, the rest. One function serves all wires, because vendors copy each
-// other's formats and compatible servers mix them. An unpaid bill is model_unavailable and
-// not an overload: waiting does not help, and the operator is warned. The vendor's text goes,
-// bounded and without keys, into [Failure.Detail]. The caller receives fixed sentences, except
-// where the vendor rejects the request for a reason that is not in these lists: then only the
+// other's formats and compatible servers mix them. An unpaid bill is model_unavailable and not an
+// overload, because waiting does not help, and the operator is warned. The vendor's text goes,
+// bounded and without keys, into [Failure.Detail]. The caller receives fixed sentences, unless the
+// vendor rejects the request for a reason that is not in these lists, because then only the
 // vendor's own sentence helps.
 func (p *complaint) failure(status int) *Failure {
 	words := []string{strings.ToLower(p.kind), strings.ToLower(p.code), strings.ToLower(p.reason)}
@@ -299,7 +299,9 @@ func (p *complaint) failure(status int) *Failure {
 		f.limit()
 	case is(429, 503, 529) || said(loadWords):
 		f.Retry = true
-		f.Err = stoa.Errorf(stoa.CodeOverloaded, "The model's provider is overloaded. Try again in a moment.").After(callerWait(f.RetryAfter))
+		// The caller waits for 1 to 5 s only, because client libraries wait for that time, and another route may be available earlier.
+		wait := max(time.Second, min(5*time.Second, f.RetryAfter.Round(time.Second)))
+		f.Err = stoa.Errorf(stoa.CodeOverloaded, "The model's provider is overloaded. Try again in a moment.").After(wait)
 	case faulty:
 		f.Neutral = true
 		f.Reasoning = said(reasoningWords) || wrote(reasoningTexts)
@@ -312,7 +314,6 @@ func (p *complaint) failure(status int) *Failure {
 	return f
 }
 
-// prompt makes f the failure of an input that was rejected because of its content.
 func (f *Failure) prompt() {
 	f.Caller = true
 	f.Err = stoa.Errorf(stoa.CodeInvalidPrompt, "The model's provider refused the input because of its content. Change it and try again.").At("input")
@@ -322,12 +323,6 @@ func (f *Failure) prompt() {
 func (f *Failure) limit() {
 	f.Caller = true
 	f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model cannot write that many tokens in one reply. Lower max_output_tokens.").At("max_output_tokens")
-}
-
-// callerWait returns the Retry-After for the caller, 1 to 5 s: client libraries wait for that
-// time, and another route may be available much earlier.
-func callerWait(d time.Duration) time.Duration {
-	return max(time.Second, min(5*time.Second, d.Round(time.Second)))
 }
 
 // maxWait is the longest Retry-After of a vendor that is honoured.
@@ -387,10 +382,10 @@ func bounded(s string) string {
 	return s
 }
 
-// maxQuote is the maximum length of a vendor's sentence in an error, in bytes.
-const maxQuote = 300
+const maxQuote = 300 // bytes of a vendor's sentence in an error
 
-// secretWords are addresses and the vendor's names of accounts, which belong to the operator.
+// secretWords are addresses and the vendor's names of accounts. They are not quoted, because they
+// belong to the operator.
 var secretWords = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*://\S+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b(?:org|proj|acct|user)[-_][a-z0-9]{6,}\b|[\w.+-]+@[\w.-]+\w`)
 
 // quoted returns a vendor's message to follow a sentence: ": …", without keys,

@@ -16,8 +16,8 @@ import (
 
 // gemini is Google's generateContent format.
 //
-// Its state is the list of the reply's parts: a thought signature has to be sent back on the
-// part that it arrived with.
+// Its state is the list of the reply's parts, because a thought signature has to be sent back on
+// the part that it arrived with.
 type gemini struct{}
 
 // Encode implements [Codec] for generateContent of Gemini.
@@ -48,14 +48,12 @@ func encodeGeminiText(w *builder, s string) {
 	w.close('}')
 }
 
-// vendor implements [fitting].
 func (gemini) vendor(stoa.Route) schema.Vendor { return schema.GeminiTools }
 
 // eitherFormatOrTools reports whether the model does not accept a format together with tools,
 // as Google's models before the third generation.
 func (gemini) eitherFormatOrTools(route stoa.Route) bool { return isOldGemini(route) }
 
-// count implements [counter].
 func (gemini) count(req *Request, route stoa.Route) {
 	req.Path = geminiPath(route, "countTokens")
 	body := append([]byte(`{"generateContentRequest":{"model":`), jsonx.AppendString(nil, "models/"+geminiModel(route))...)
@@ -74,7 +72,6 @@ func (gemini) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*sto
 	return read(body, want, true, func(r *reply) format { return &geminiReply{reply: r, route: route} })
 }
 
-// geminiReply reads one reply.
 type geminiReply struct {
 	*reply
 	route   stoa.Route
@@ -186,14 +183,21 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 			return f.summary(&text)
 		}
 	case signature != nil:
-		return f.signedText(&text, signature)
+		// The signature is dropped inside a text, because the vendor does not require it, and it would split the text into
+		// two items. An empty text cannot keep one.
+		piece := f.join.Next(&text)
+		if piece != "" && !f.said {
+			if err := f.signed("text", signature); err != nil {
+				return err
+			}
+		}
+		return f.addText(piece)
 	default:
 		return f.addText(f.join.Next(&text))
 	}
 	return nil
 }
 
-// addText emits a piece of text.
 func (f *geminiReply) addText(text string) error {
 	f.said = f.said || text != ""
 	return f.emitText(text)
@@ -262,7 +266,6 @@ func (f *geminiReply) call(c *jsonx.Cursor, signature []byte) error {
 	return f.closeCall()
 }
 
-// closeCall emits the open call.
 func (f *geminiReply) closeCall() error {
 	open := f.open
 	if open == nil {
@@ -341,8 +344,8 @@ func (f *geminiReply) whole(data []byte) error {
 	return nil
 }
 
-// end ends the reply. The format has no terminator, so a finishReason completes it. Unknown
-// reasons fail like OTHER: all of this vendor's reasons except the first ones mean that
+// end ends the reply. A finishReason completes it, because the format has no terminator. Unknown
+// reasons fail like OTHER, because all of this vendor's reasons except the first ones mean that
 // something went wrong.
 func (f *geminiReply) end() error {
 	var stop stoa.Stop
@@ -360,7 +363,7 @@ func (f *geminiReply) end() error {
 		stop = stoa.StopContentFilter
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS":
 		if f.stop == "MALFORMED_FUNCTION_CALL" && f.want.Tools && f.reply.text == 0 && f.calls == 0 {
-			return broken("finishReason " + bounded(f.stop)) // another attempt may write a valid call
+			return broken("finishReason " + bounded(f.stop)) // retried, because another attempt may write a valid call
 		}
 		if err := f.emitText(f.join.Rest()); err != nil {
 			return err

@@ -134,7 +134,7 @@ func (a *argument) element(index int) *argument {
 		*a = argument{kind: '['}
 	}
 	switch {
-	case index > len(a.kids): // elements arrive in order; a gap could have any size
+	case index > len(a.kids): // refused, because elements arrive in order, and a gap could have any size
 		return nil
 	case index == len(a.kids):
 		a.kids = append(a.kids, &argument{kind: '0'})

@@ -1,7 +1,5 @@
 package wire
 
-import "stoa/internal/base/jsonx"
-
 // wholeCall begins a call and emits its arguments, which arrived complete, after its
 // signature.
 func (f *geminiReply) wholeCall(call *geminiCall) error {
@@ -11,23 +9,14 @@ func (f *geminiReply) wholeCall(call *geminiCall) error {
 			return err
 		}
 	}
-	if err := f.beginCall(call.id, ownName(call.name)); err != nil {
+	name := call.name
+	if name != "" && name[0] == '_' && isMarked(name) { // as [geminiName] has changed it
+		name = name[1:]
+	}
+	if err := f.beginCall(call.id, name); err != nil {
 		return err
 	}
 	return f.callText(string(call.arguments))
-}
-
-// signedText emits a text that has a signature. The signature is kept if the text begins with
-// this part, and dropped otherwise: the vendor does not require it, and it would split the
-// text into two items. An empty text cannot keep one.
-func (f *geminiReply) signedText(c *jsonx.Cursor, signature []byte) error {
-	text := f.join.Next(c)
-	if text != "" && !f.said {
-		if err := f.signed("text", signature); err != nil {
-			return err
-		}
-	}
-	return f.addText(text)
 }
 
 // signed emits the signature of the next part as a segment of reasoning. It must be base64.

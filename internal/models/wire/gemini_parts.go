@@ -9,8 +9,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// unsigned replaces the missing signature of a call: the vendor requires a signature on the
-// first call of each step, and accepts this word for a call that it did not make.
+// unsigned replaces the missing signature of a call, because the vendor requires one on the first
+// call of each step, and accepts this word for a call that it did not make.
 const unsigned = "skip_thought_signature_validator"
 
 func encodeGemini(w *builder, call stoa.Call, route stoa.Route) error {
@@ -307,7 +307,7 @@ func encodeGeminiTools(w *builder, call stoa.Call, route stoa.Route) error {
 		if strict {
 			mode = "VALIDATED"
 		}
-		if parameters != noParameters { // the vendor rejected an object without members
+		if parameters != noParameters { // because the vendor rejected an object without members
 			w.key("parametersJsonSchema").raw(parameters)
 		}
 		w.close('}')
@@ -337,20 +337,12 @@ func encodeGeminiTools(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
-// geminiName returns the vendor's name of a tool. The vendor requires that it begins with a
-// letter or an underscore, so other names get an underscore prefix. Names that look like a
-// prefixed one get one too, so that [ownName] can tell them apart.
+// geminiName returns the vendor's name of a tool: prefixed with an underscore, unless it begins with
+// a letter or an underscore, because the vendor requires that. Names that look like a prefixed one
+// get one too, so that the prefix can be removed from the names in replies.
 func geminiName(name string) string {
 	if isMarked(name) {
 		return "_" + name
-	}
-	return name
-}
-
-// ownName reverses [geminiName].
-func ownName(name string) string {
-	if name != "" && name[0] == '_' && isMarked(name) {
-		return name[1:]
 	}
 	return name
 }

@@ -26,14 +26,12 @@ type items struct {
 	reasoned  int // bytes of data of reasoning segments
 }
 
-// inCall reports whether a tool call has begun and not ended.
 func (r *reply) inCall() bool { return r.items.open }
 
-// isCut reports whether a tool call has no end.
 func (r *reply) isCut() bool { return r.items.cut }
 
 // namelessCall is the name of a call without one, which servers read out of a text that a caller can
-// ask for. No tool has it, so the call is omitted, and charged, like each of another tool.
+// ask for. The call is omitted, and charged, like each of an unknown tool, because no tool has the name.
 const namelessCall = "call_without_a_name"
 
 // beginCall emits the beginning of a tool call. id is the vendor's; it is replaced if it
@@ -88,7 +86,7 @@ func (r *reply) callText(text string) error {
 				s.held, out = rest, out[:i]
 				break
 			}
-			i++ // what follows a backslash is escaped by it
+			i++ // because a backslash escapes the next byte
 		}
 		text = string(out)
 	}
@@ -153,8 +151,8 @@ func (r *reply) stopCall(stop stoa.Stop) error {
 	return r.endCall()
 }
 
-// opened returns the arguments of a cut call as open JSON. In whole replies some vendors close
-// what had arrived, and clients run a call whose arguments are valid JSON.
+// opened returns the arguments of a cut call as open JSON, because in whole replies some vendors
+// close what had arrived, and clients run a call whose arguments are valid JSON.
 func opened(arguments string) string {
 	return strings.TrimSuffix(strings.TrimRight(arguments, " \t\r\n"), "}")
 }

@@ -37,7 +37,13 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	w.number("temperature", atMost(temperature, 1))
 	w.number("top_p", topP)
 	w.topK("top_k", call, route.Traits)
-	w.stops("stop_sequences", visible(call.Stops))
+	var visible []string // because the vendor refuses sequences of only white space
+	for _, s := range call.Stops {
+		if strings.TrimSpace(s) != "" {
+			visible = append(visible, s)
+		}
+	}
+	w.stops("stop_sequences", visible)
 	off, _ := thinking(call, route.Traits)
 	bound := reasoning && route.Traits.Binding && !off
 	if call.Vendor != nil {
@@ -57,20 +63,8 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	return w.marked(Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning, Described: w.described}, &call), nil
 }
 
-// visible returns the sequences that are not only white space, which the vendor refuses.
-func visible(sequences []string) (list []string) {
-	for _, s := range sequences {
-		if strings.TrimSpace(s) != "" {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-// vendor implements [fitting].
 func (messages) vendor(stoa.Route) schema.Vendor { return schema.Anthropic }
 
-// count implements [counter].
 func (messages) count(req *Request, _ stoa.Route) {
 	req.Path += "/count_tokens"
 	req.Body = only(req.Body, "model", "system", "messages", "tools", "tool_choice", "thinking", "output_config", "context_management")
@@ -88,14 +82,13 @@ func (messages) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*s
 	return read(body, want, false, func(r *reply) format { return &messagesReply{reply: r, route: route} })
 }
 
-// messagesReply reads one reply.
 type messagesReply struct {
 	*reply
 	route stoa.Route
 	stop  string
 	begun bool // a content block arrived
 	block messagesBlock
-	input string // input of the open call, if it arrived complete: it is emitted when it is known whether a limit cut it
+	input string // of the open call, if it arrived complete; delayed, because a limit may have cut it
 	later []byte // events of blocks that began before an open call ended, each with a line feed
 
 	after  string // mark of the last reasoning segment
@@ -154,7 +147,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 		return broken("an event that is not JSON")
 	}
 	if failed && kind == nil {
-		kind = []byte("error") // some proxies omit the type
+		kind = []byte("error") // because some proxies omit the type
 	}
 	if f.waits(kind, index) {
 		return f.putOff(ev.Data)
@@ -182,7 +175,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 		}
 		return f.catchUp()
 	case "message_start":
-		if f.begun { // a proxy repeated the call in the middle of its reply
+		if f.begun { // because a proxy repeated the call in the middle of its reply
 			return broken("a second message in one reply")
 		}
 		m := jsonx.NewReplyCursor(message)
@@ -223,9 +216,9 @@ func (f *messagesReply) event(ev sse.Event) error {
 	return nil
 }
 
-// waits reports whether an event belongs to another block than the open call: blocks may
-// overlap, and items are emitted one after the other. A block that begins after a call
-// with complete arguments ends that call, since some servers omit its end.
+// waits reports whether an event belongs to another block than the open call, since blocks may
+// overlap, and items are emitted one after the other. A block that begins after a call with complete
+// arguments ends that call, since some servers omit its end.
 func (f *messagesReply) waits(kind []byte, index int64) bool {
 	if f.block.kind != "tool_use" || f.block.index < 0 || index < 0 || index == f.block.index {
 		return false
@@ -239,7 +232,6 @@ func (f *messagesReply) waits(kind []byte, index int64) bool {
 	return false
 }
 
-// putOff keeps an event until the open call has ended.
 func (f *messagesReply) putOff(event []byte) error {
 	f.later = append(append(f.later, bytes.ReplaceAll(event, []byte("\n"), []byte(" "))...), '\n')
 	if len(f.later) > maxState {
@@ -264,7 +256,7 @@ func (f *messagesReply) catchUp() error {
 // with the content; if it comes later, the member is read a second time.
 func (f *messagesReply) delta(c *jsonx.Cursor) error {
 	if f.block.kind == "" {
-		f.block.raw = nil // the block has changed
+		f.block.raw = nil // because the block has changed
 	}
 	var kind []byte
 	var later jsonx.Cursor
@@ -497,8 +489,7 @@ func (f *messagesReply) whole(data []byte) error {
 // end handles the end of a stream without message_stop.
 func (f *messagesReply) end() error { return truncated() }
 
-// isObject reports whether data begins like an event of a format whose events are
-// JSON objects; other events are ignored.
+// isObject reports whether data begins like a JSON object; other events are ignored.
 func isObject(data []byte) bool {
 	c := jsonx.NewReplyCursor(data)
 	return c.Kind() == '{'

@@ -16,8 +16,8 @@ func (f *messagesReply) note(list []byte) {
 	}
 }
 
-// closeBlock ends the item of the block. A call stays open while its arguments may have been
-// cut: the reason arrives with the end of the reply.
+// closeBlock ends the item of the block. A call stays open while its arguments may have been cut,
+// because the reason arrives with the end of the reply.
 func (f *messagesReply) closeBlock() error {
 	b := &f.block
 	kind, raw := b.kind, b.raw
@@ -36,7 +36,7 @@ func (f *messagesReply) closeBlock() error {
 		}
 		return f.endCall()
 	case "thinking":
-		if len(b.signature) == 0 { // the vendor rejects thinking without its signature
+		if len(b.signature) == 0 { // because the vendor rejects thinking without its signature
 			return f.summaryText(f.reply.items.summaries.Rest())
 		}
 		if raw == nil {
@@ -69,8 +69,8 @@ func (f *messagesReply) wholeInput(cut bool) error {
 // tokensOfBase64 estimates the tokens of a segment of reasoning, which is mostly base64.
 func tokensOfBase64(bytes int) int64 { return stoa.EstimateTokens(bytes * 3 / 4) }
 
-// itemText emits a piece of text. If JSON was requested, a text that does not begin like JSON
-// is delayed: the end of the reply says whether it is a refusal.
+// itemText emits a piece of text. If JSON was requested, a text that does not begin like JSON is
+// delayed, because the end of the reply says whether it is a refusal.
 func (f *messagesReply) itemText(text string) error {
 	if !f.want.JSON || f.isJSON {
 		return f.emitText(text)
@@ -87,7 +87,6 @@ func (f *messagesReply) itemText(text string) error {
 	return f.freeText()
 }
 
-// freeText emits the delayed text.
 func (f *messagesReply) freeText() error {
 	text := string(f.unsure)
 	f.unsure = nil

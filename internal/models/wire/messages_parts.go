@@ -15,8 +15,8 @@ import (
 // an error.
 const bindingBeta = "thinking-binding-controls-2026-08-01"
 
-// dropUnbound requests the vendor to drop reasoning whose prefix has changed instead of
-// refusing the request: an agent's prompt changes while it works.
+// dropUnbound requests the vendor to drop reasoning whose prefix has changed instead of refusing the
+// request, because an agent's prompt changes while it works.
 const dropUnbound = `{"prefix_mismatch_behavior":"drop_block"}`
 
 // failedText is the text of a failed result that has none, which the vendor would reject.
@@ -83,7 +83,7 @@ const maxMarks = 4
 // messagesMarks are the marks of a request besides those of its pieces.
 type messagesMarks struct {
 	moved  bool // a mark of the caller has another place or another life
-	any    bool // whether the request may have marks: then all texts are blocks
+	any    bool // the request may have marks, so that all texts are blocks
 	tools  stoa.Mark
 	system []systemBlock
 }
@@ -135,9 +135,9 @@ func systemBlocks(call *stoa.Call, system string) (blocks []systemBlock, moved b
 	return blocks, later != stoa.MarkNone
 }
 
-// marksOf marks the pieces of a request as the caller does, of whose marks the last four count,
-// or the ends of the instructions, of the first part of the conversation, such as the files of
-// an agent or a long document, of the previous request and of this one.
+// marksOf marks the pieces of a request: those that the caller marks, of which the last four count, or
+// four ends: the instructions, the first part of the conversation (such as the files of an agent or a
+// long document), the previous request and this one.
 func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 	marks, _ := call.Marks()
 	if call.Caching == stoa.CacheOff || marks == 0 && call.Caching == stoa.CacheNothing {
@@ -241,7 +241,6 @@ func isNative(f stoa.Format, t stoa.Traits) bool {
 	return f.Kind == stoa.FormatSchema && t.Schema == "native"
 }
 
-// encodeMessagesPart writes a part of a turn as a block.
 func encodeMessagesPart(w *builder, p piece) {
 	switch p.Kind {
 	case stoa.PartText:
@@ -310,7 +309,6 @@ func encodeMessagesResult(w *builder, p piece) {
 	w.close('}')
 }
 
-// encodeMessagesMedia writes an image or a PDF.
 func encodeMessagesMedia(w *builder, p piece) {
 	w.open('{')
 	if p.Kind == stoa.PartImage {
@@ -344,7 +342,7 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 		w.key("thinking").open('{')
 		w.member("type", route.Traits.ThinkingOff)
 		w.close('}')
-	case bound || (call.Summary || strings.Contains(call.VendorSettings().ContextManagement, clearThinking)) && len(route.Traits.Efforts) > 0: // other models do not reason without a budget
+	case bound || (call.Summary || strings.Contains(call.VendorSettings().ContextManagement, clearThinking)) && len(route.Traits.Efforts) > 0: // since other models do not reason without a budget
 		w.key("thinking").open('{')
 		w.member("type", "adaptive")
 		if call.Summary {
@@ -377,9 +375,9 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 	return nil
 }
 
-// encodeMessagesTools writes the tools and the choice among them. The vendor accepts calls in
-// messages only together with tools: if the call has none, the tools called before are
-// declared, and none may be called.
+// encodeMessagesTools writes the tools and the choice among them. If the call has none, the tools
+// called before are declared, and none may be called, because the vendor accepts calls in messages
+// only together with tools.
 func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	tools := allowed(call)
 	mode := call.ToolChoice().Mode
@@ -404,7 +402,7 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 		}
 		w.member("name", t.Name)
 		w.member("description", t.Description)
-		if enforced == limit { // the vendor rejects a request with more
+		if enforced == limit { // because the vendor rejects a request with more
 			t.Strict = nil
 		}
 		w.key("input_schema")
@@ -446,8 +444,8 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 // clearThinking begins the types of edits of the context that concern thinking.
 const clearThinking = `"clear_thinking_`
 
-// contextEdits returns the edits of the context that the vendor accepts: it refuses those that
-// concern thinking if the request does not ask for thinking. It returns an empty text if none remain.
+// contextEdits returns the edits of the context, or "", without those that concern thinking if the
+// request does not ask for thinking, because the vendor refuses them.
 func contextEdits(text string, thinks bool) string {
 	if thinks || !strings.Contains(text, clearThinking) {
 		return text
@@ -466,10 +464,9 @@ func contextEdits(text string, thinks bool) string {
 	return string(append(w.b, "]}"...))
 }
 
-// messagesState reads the data of a segment of reasoning: the vendor's block, empty if the
-// data has none, with the mark of the segment before it. A caller may lose a segment, and
-// segments before a gap must not be sent. See
-// docs/decisions/0045-return-reasoning-by-segment.md.
+// messagesState reads the data of a segment of reasoning: the vendor's block, which may be empty, with
+// the mark of the segment before it, because a caller may lose a segment, and segments before a gap
+// must not be sent. See docs/decisions/0045-return-reasoning-by-segment.md.
 func messagesState(data string) (after, block string) {
 	c := jsonx.NewReplyCursor([]byte(data))
 	for ok := c.Object(); ok && c.Member(); {
@@ -488,7 +485,6 @@ func messagesState(data string) (after, block string) {
 	return after, block
 }
 
-// newMessagesState returns the data of a segment.
 func newMessagesState(after, block string) string {
 	w := builder{b: make([]byte, 0, len(block)+64)}
 	w.open('{')
@@ -522,9 +518,9 @@ func lastMark(call *stoa.Call) string {
 	return ""
 }
 
-// keepRun removes the reasoning before the last gap, or all of it if none may be sent: the
-// vendor accepts the end of its earlier reasoning, but nothing with a gap. It reports whether
-// any remains.
+// keepRun removes the reasoning before the last gap, or all of it if none may be sent, because the
+// vendor accepts the end of its earlier reasoning, but nothing with a gap. It reports whether any
+// remains.
 func keepRun(list []turn, none bool) (any bool) {
 	next := "" // expected mark of the previous segment
 	gap := none

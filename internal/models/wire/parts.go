@@ -61,7 +61,7 @@ type shape struct {
 // all others, unless they stay) and its messages in the form that a wire requires. A later
 // system message stays in its place if the route's model accepts it there, and otherwise
 // becomes a text of the user; if turns alternate, it follows the user's content before the
-// next turn of the assistant. The encoding of a message does not depend on later messages, so
+// next turn of the assistant. The encoding of a message must not depend on later messages, so that
 // a conversation that continues begins with the same bytes.
 //
 // A plain call (see [isPlain]) has all its system messages in the system text, and, if turns
@@ -99,7 +99,6 @@ func joined(first string, more []string) string {
 	return first + "\n\n" + strings.Join(more, "\n\n")
 }
 
-// reasoningIn returns the number of reasoning segments in the turns.
 func reasoningIn(list []turn) (n int) {
 	for _, t := range list {
 		for i := range t.parts {
@@ -145,7 +144,7 @@ func (p *parter) system(m *stoa.Message) {
 		texts = splitAtMarks(m)
 	}
 	inPlace := p.want.system || p.route.Traits.MidSystem
-	if len(p.open) > 0 || inPlace && p.want.alternate { // results directly follow their calls
+	if len(p.open) > 0 || inPlace && p.want.alternate { // because results directly follow their calls
 		p.later = append(p.later, texts...)
 		return
 	}
@@ -213,7 +212,6 @@ func (p *parter) waits() bool {
 	return p.want.alternate && (p.want.system || p.route.Traits.MidSystem)
 }
 
-// addLater adds the waiting system messages.
 func (p *parter) addLater() {
 	if len(p.later) == 0 {
 		return
@@ -385,7 +383,6 @@ func inWords(f stoa.Format) string {
 	return "Answer with one JSON object, and with nothing else."
 }
 
-// sizeOfParts estimates the size of parts in a request, in bytes.
 func sizeOfParts(parts []stoa.Part) (n int) {
 	for i := range parts {
 		p := &parts[i]

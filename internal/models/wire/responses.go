@@ -61,10 +61,8 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	return req, nil
 }
 
-// vendor implements [fitting].
 func (responses) vendor(stoa.Route) schema.Vendor { return schema.OpenAI }
 
-// count implements [counter].
 func (responses) count(req *Request, _ stoa.Route) {
 	req.Path += "/input_tokens"
 	req.Body = only(req.Body, "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation")
@@ -82,23 +80,21 @@ func (responses) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*
 	return read(body, want, false, func(r *reply) format { return &responsesReply{reply: r, route: route} })
 }
 
-// responsesReply reads one reply.
 type responsesReply struct {
 	*reply
 	route    stoa.Route
 	complete int           // output items received
 	pieces   []*itemPieces // of the latest items
 	call     string        // the id of the item of the open call
-	unsure   bool          // the item of the open call is complete, but its arguments are no object: the end of the reply says whether its limit cut them
+	unsure   bool          // the item of the open call is complete, but its arguments are not an object, perhaps because a limit cut them
 	waiting  []outputItem  // items that were complete before the call
 	held     int           // bytes of waiting
 	phase    string        // of the following texts
 }
 
-// maxPieces is the maximum number of items whose pieces are tracked.
-const maxPieces = 128
+const maxPieces = 128 // items whose pieces are tracked
 
-// itemPieces records which parts of an output item arrived before the complete item. Servers
+// itemPieces records which parts of an output item arrived before the complete item, because servers
 // may complete an item after later ones have begun (llama.cpp completes all at the end).
 type itemPieces struct {
 	id      string // may be empty
@@ -205,7 +201,7 @@ func (f *responsesReply) event(ev sse.Event) error {
 		return broken("an event that is not JSON")
 	}
 	if failed && kind == nil {
-		kind = []byte("error") // some proxies omit the type
+		kind = []byte("error") // because some proxies omit the type
 	}
 	switch string(kind) {
 	case "response.output_item.done":
@@ -475,7 +471,7 @@ func (f *responsesReply) item(it outputItem) error {
 			return err
 		}
 		p.thinks, p.summary, p.part = false, false, false
-		if o.encrypted { // without encrypted content the vendor could not find it again, because it stores nothing
+		if o.encrypted { // otherwise the vendor could not find it again, because it stores nothing
 			return f.reasoned(f.route, string(raw), 0)
 		}
 	default:
@@ -559,8 +555,8 @@ func (f *responsesReply) wholeCall(o output) error {
 	return f.nextItems()
 }
 
-// endUnsure ends a complete call whose arguments are no object, because the reply continues:
-// no limit has cut them.
+// endUnsure ends a complete call whose arguments are not an object: no limit has cut them, because
+// the reply continues.
 func (f *responsesReply) endUnsure() error {
 	if !f.unsure {
 		return nil
@@ -572,10 +568,9 @@ func (f *responsesReply) endUnsure() error {
 	return f.nextItems()
 }
 
-// isLimited reports whether the limit ended a reply that is called completed, as llama.cpp
-// and Ollama call all of theirs: it has as many tokens as the limit, or its last call has no
-// complete arguments and the counts do not contradict. A count far above the limit is wrong and
-// says nothing.
+// isLimited reports whether the limit ended a reply that is called completed, because llama.cpp and
+// Ollama call all of theirs so: it has as many tokens as the limit, or its last call has no complete
+// arguments and the counts do not contradict. A count far above the limit is wrong and says nothing.
 func (f *responsesReply) isLimited() bool {
 	limit, n := f.want.Limit, f.usage.OutputTokens
 	known := f.usage.known && limit > 0
@@ -653,7 +648,7 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 		return err
 	}
 	if f.isCut() {
-		f.waiting = nil // they came before the call
+		f.waiting = nil // because they came before the call
 	}
 	if err := f.nextItems(); err != nil {
 		return err

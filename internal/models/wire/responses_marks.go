@@ -3,14 +3,14 @@ package wire
 import "stoa/internal/base/stoa"
 
 // takesBreakpoints reports whether a call may have breakpoints for OpenAI's cache. Instructions are
-// then always a message, because only its parts can have one, and texts are always parts, so that
-// the same conversation has the same form with and without breakpoints.
+// then a message, because only its parts can have one, and texts are always parts, so that a
+// conversation has the same form with and without breakpoints.
 func takesBreakpoints(call *stoa.Call, route stoa.Route) bool {
 	return route.Traits.PaidCache && call.Caching != stoa.CacheOff
 }
 
-// withoutOwnCache reports whether the vendor is asked to cache only what has breakpoints: by default it
-// writes every prompt at a higher rate, and the caller does not want that, or this prompt will
+// withoutOwnCache reports whether the vendor must cache only what has breakpoints, because by default
+// it writes every prompt at a higher rate, and the caller does not want that, or this prompt will
 // probably not be sent again.
 func withoutOwnCache(call *stoa.Call, route stoa.Route) bool {
 	if !takesBreakpoints(call, route) {
@@ -34,7 +34,7 @@ func (b *breakpoints) mark(m stoa.Mark, moved bool) {
 	if m == stoa.MarkNone || b.last == nil {
 		return
 	}
-	// A long life has no known price, so it is never requested.
+	// A long life is never requested, because its price is unknown.
 	b.w.moved = b.w.moved || moved || m == stoa.MarkLong
 	if *b.last == stoa.MarkNone {
 		*b.last = stoa.MarkShort
@@ -75,7 +75,6 @@ func (w *builder) setBreakpoints(call *stoa.Call, list []turn) (instructions sto
 	return instructions
 }
 
-// turn places the marks of a turn.
 func (b *breakpoints) turn(t turn) {
 	for j := range t.parts {
 		p := &t.parts[j]

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// encodeResponsesTurns writes the member input. Items have no ids: the vendor would look them
-// up, but it stores nothing.
+// encodeResponsesTurns writes the member input. Items have no ids, because the vendor would look
+// them up, but it stores nothing.
 func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) error {
 	w.lists = takesBreakpoints(&call, route)
 	_, list := turnsOf(call, route, shape{system: true, marks: w.lists})
@@ -89,7 +89,6 @@ func encodeResponsesMessage(w *builder, role string, parts ...piece) {
 	w.close('}')
 }
 
-// encodeResponsesInput writes a text, an image or a file.
 func encodeResponsesInput(w *builder, p *stoa.Part, mark stoa.Mark) {
 	w.open('{')
 	switch m := p.Media; p.Kind {
@@ -247,13 +246,12 @@ func resultText(r *stoa.ToolResult) (text string, media []*stoa.Part) {
 	return text, media
 }
 
-// encodeResponsesOptions writes the members reasoning and text.
 func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error {
 	off, effort := thinking(call, route.Traits)
 	if off {
 		effort = "none"
 	}
-	summary := call.Summary && len(route.Traits.Efforts) > 0 // other models do not reason
+	summary := call.Summary && len(route.Traits.Efforts) > 0 // since other models do not reason
 	vendor := call.VendorSettings()
 	own := vendor.ReasoningContext+vendor.ReasoningMode != "" && TakesReasoningSettings(route)
 	if effort != "" || summary || own {
@@ -309,7 +307,7 @@ func (w *builder) format(f stoa.Format, route stoa.Route) error {
 	}
 	name := f.Name
 	if name == "" {
-		name = "reply" // the vendor requires one
+		name = "reply" // because the vendor requires one
 	}
 	w.member("name", name)
 	if f.Description != "" {
@@ -320,7 +318,7 @@ func (w *builder) format(f stoa.Format, route stoa.Route) error {
 		return err
 	}
 	w.key("schema").raw(fit)
-	if f.Strict != nil { // if absent, the vendor enforces what it can
+	if f.Strict != nil { // otherwise the vendor enforces what it can
 		w.key("strict").raw(strconv.FormatBool(*f.Strict))
 	}
 	return nil
@@ -331,7 +329,7 @@ func (w *builder) format(f stoa.Format, route stoa.Route) error {
 func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	if len(call.Tools) > 0 {
 		tools := call.Tools
-		if hasCustomTools(route) { // items of the input declare the others
+		if hasCustomTools(route) { // since items of the input declare the others
 			tools = slices.DeleteFunc(slices.Clone(tools), func(t stoa.Tool) bool { return form(t.Form).Added })
 		}
 		if len(tools) > 0 {
@@ -344,7 +342,7 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 			w.key("parallel_tool_calls").raw("false")
 		}
 	}
-	// A model that does not reason refuses this.
+	// Not for other models, because one that does not reason refuses this.
 	if call.Stateful && len(route.Traits.Efforts) > 0 {
 		w.key("include").raw(`["reasoning.encrypted_content"]`)
 	}
@@ -414,7 +412,7 @@ func encodeResponsesTool(w *builder, t stoa.Tool, own stoa.ToolForm, route stoa.
 	w.member("description", t.Description)
 	w.key("parameters")
 	strict, err := w.fitted(t, route)
-	if err == nil && t.Strict != nil { // if absent, the vendor enforces what it can
+	if err == nil && t.Strict != nil { // otherwise the vendor enforces what it can
 		w.key("strict").raw(strconv.FormatBool(strict))
 	}
 	return err

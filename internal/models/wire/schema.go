@@ -49,8 +49,8 @@ func FitTool(t stoa.Tool, route stoa.Route) (parameters string, strict bool, err
 	return parameters, false, nil
 }
 
-// withProperties adds the member properties to a schema of parameters that lacks it: Ollama sends
-// null in its place, which llama.cpp refuses.
+// withProperties adds the member properties to a schema of parameters that lacks it, because Ollama
+// sends null in its place, which llama.cpp refuses.
 func withProperties(parameters string) string {
 	c := jsonx.NewReplyCursor([]byte(parameters))
 	has, members := false, 0

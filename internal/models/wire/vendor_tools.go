@@ -9,8 +9,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A VendorTool is a type of tools that a vendor has defined and the caller runs. The vendor's models
-// were trained with it, so its vendor gets the tool as it is; all others get a function.
+// A VendorTool is a type of tools that a vendor has defined and the caller runs. Its vendor receives
+// the tool as it is, because its models were trained with it; all others receive a function.
 type VendorTool struct {
 	Name        string // of the function that stands for it, and of its calls
 	Description string // of that function, as its schema
@@ -197,7 +197,7 @@ func (w *builder) members(object string) {
 	}
 }
 
-// The versions of Anthropic's API that settings and tools of a request need.
+// The versions of Anthropic's API that a request's settings and tools need.
 const (
 	contextBeta   = "context-management-2025-06-27"
 	computer2024  = "computer-use-2024-10-22"

@@ -74,8 +74,8 @@ type Request struct {
 type Failure struct {
 	Err        *stoa.Error   // for the caller, without keys and addresses
 	Retry      bool          // the same route may work in a moment
-	Caller     bool          // the caller's input is at fault: no other route will help
-	Neutral    bool          // it says nothing about the health of the route: only this request was rejected
+	Caller     bool          // no other route will help, because the caller's input is at fault
+	Neutral    bool          // nothing follows for the health of the route, because only this request was rejected
 	Ours       bool          // Stoa's credentials, account or configuration are at fault: logged as an alarm
 	Reasoning  bool          // the vendor refuses reasoning of earlier replies; without it the request may work
 	CallIDs    bool          // the vendor requires ids of nine letters and digits; see [stoa.Traits]
