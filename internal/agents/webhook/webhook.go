@@ -185,7 +185,7 @@ func (h *Hooks) Redeliver(ctx context.Context, tx *store.Tx, accountID, webhookI
 	return d, err
 }
 
-const recoverBatch = 500 // deliveries per transaction, so that other writers do not wait long
+const recoverBatch = 500 // deliveries per transaction
 
 // Recover sends all failed or held deliveries of events from since (inclusive) until before
 // until. It returns their number; each batch is committed separately, and Recover may be
