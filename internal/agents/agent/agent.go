@@ -83,7 +83,7 @@ func (c Config) withDefaults() Config {
 // A Worker runs sessions. It is safe for use by many goroutines.
 type Worker struct {
 	cfg      Config
-	id       string // unique within this process; the owner of its leases
+	id       string // owner of its leases; unique within this process
 	sessions *session.Sessions
 	store    *store.Store
 	alarm    *session.Alarm
@@ -93,9 +93,9 @@ type Worker struct {
 	lastStrayScan time.Time // used only by the claiming loop
 
 	mu       sync.Mutex
-	runs     map[string]*run // by session
+	runs     map[string]*run
 	stopping bool
-	after    string // account that was served last
+	after    string // account that was served last, so that the next one is first
 }
 
 // New returns the worker for sessions; a process must not create a second one. Nothing runs

@@ -27,8 +27,8 @@ var (
 
 const (
 	strayEvery = 5 * time.Second
-	minShare   = 16 // sessions that an account may run here; or a quarter of the workers, if that is more
-	claimBatch = 32 // maximum number of sessions claimed in one transaction
+	minShare   = 16 // sessions of an account in this process; or a quarter of the workers, if that is more
+	claimBatch = 32 // sessions per transaction
 )
 
 // run is a claimed session in this process.
@@ -38,8 +38,8 @@ type run struct {
 	lastDelta time.Time // time of the last write by its deltaWriter
 	overdue   time.Time // time from which the sweep ends the turn, by the monotonic clock
 
-	calls *tool.Turn  // calls of connections' tools; nil before the first
-	cut   atomic.Bool // a result of the turn was truncated
+	calls *tool.Turn // nil before the first call
+	cut   atomic.Bool
 }
 
 // Run claims sessions and runs their turns until ctx ends. It then waits up to Config.Grace
@@ -263,7 +263,7 @@ func (w *Worker) serve(ctx context.Context, r *run, row store.SessionRow) {
 			delete(w.runs, row.ID)
 		}
 		w.mu.Unlock()
-		w.alarm.Wake() // a slot is free
+		w.alarm.Wake()
 	}()
 	bounded, stopClock := context.WithDeadlineCause(ctx, row.Turn.DeadlineAt, errDeadline)
 	defer stopClock()

@@ -23,14 +23,14 @@ import (
 const (
 	leaveOutAt = 70 // above which turns are left out if sessions are not summarized
 	compactTo  = 50 // to which turns are left out
-	minFreed   = 20 // of the input, that a summary must free
+	minFreed   = 20 // share of the input that a summary must free
 	minGrowth  = 20 // after a compaction before the next one
-	keptTurns  = 2  // newest earlier turns, or steps of a long turn, that are not summarized
+	keptTurns  = 2  // newest earlier turns, or steps of a long turn, that stay as they are
 )
 
 const (
-	maxCallLines = 50  // summarized calls that are listed
-	maxCallText  = 200 // characters of the arguments of each
+	maxCallLines = 50
+	maxCallText  = 200 // characters of arguments
 )
 
 const callsText = "\n\nTool calls of that part, the oldest first. %s reads a result that has a callId:\n"
@@ -98,10 +98,10 @@ func (w *Worker) summarize(ctx context.Context, t *turn, size, most int64) (done
 	}
 	req, err := w.begin(t, 0)
 	if err != nil {
-		return false, nil // the step reports it
+		return false, nil // because the step reports it
 	}
 	req.Call = p.summaryCall(c, t.window)
-	if req.MaxCredits > 0 { // the rest is for the turn's own steps
+	if req.MaxCredits > 0 { // because the rest is for the turn's own steps
 		req.MaxCredits = max(req.MaxCredits/2, 1)
 	}
 	stream, err := w.cfg.Gateway.Respond(ctx, *t.caller, req)
@@ -137,7 +137,7 @@ func (w *Worker) summarize(ctx context.Context, t *turn, size, most int64) (done
 			row.From, row.Steps = p.past[c.past].number, 0
 		}
 		row.After = size - freed + stoa.EstimateTokens(len(text)+len(row.Calls))
-	default: // the oldest turns are left out
+	default:
 		row.After = min(size, most)
 	}
 	_, err = settle(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -198,7 +198,7 @@ func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 	if over := call.EstimateInput() - window; over > 0 {
 		q.shorten(&call, over)
 	}
-	eachImage(&call, func(p *stoa.Part) error { // a summary does not need them
+	eachImage(&call, func(p *stoa.Part) error { // because a summary does not need them
 		leaveOut(p, passedText)
 		return nil
 	})
@@ -264,7 +264,6 @@ func callLine(s *stoa.Step, place int, external []stoa.ExternalCall) string {
 	return line
 }
 
-// outcomeText returns the outcome of a call, with what people found out about it.
 func outcomeText(c stoa.ExternalCall) string {
 	if c.Resolution == "" {
 		return string(c.Outcome)

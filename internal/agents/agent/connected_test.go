@@ -209,6 +209,8 @@ func TestWhatIsNotApprovedIsWithheldAndNamed(t *testing.T) {
 	if s := h.Until(r, visitor, stoa.SessionCompleted); !slices.Contains(withheld(s), "far__read visitor") || len(f.Calls()) != 4 {
 		t.Errorf("a visitor's withholds %q after %d calls", withheld(s), len(f.Calls()))
 	}
-	h.Write(func(ctx context.Context, tx *store.Tx) error { return tx.Setup().DeleteConnection(ctx, h.Account.ID, c.ID) })
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
+		return tx.Setup().DeleteConnection(ctx, h.Account.ID, c.ID)
+	})
 	check("__read missing", "__put missing", "__act missing", "__echo missing")
 }

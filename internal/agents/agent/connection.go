@@ -18,7 +18,7 @@ const (
 	readsAtOnce  = 4
 	callAttempts = 3               // maximum attempts of a call that may be repeated
 	callLosses   = 2               // maximum number of processes lost during a call
-	recordTime   = 2 * time.Second // time of a turn that is reserved for recording a call's result
+	recordTime   = 2 * time.Second // reserved at the end of a turn, so that a call's result can be recorded
 )
 
 // pauses lists the pauses before an attempt, indexed by the number of failures.
@@ -89,7 +89,7 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 		all.Go(func() {
 			failed[i] = recovered(func() error { return w.carryOutOne(calling, t, c) })
 			if errors.Is(failed[i], errEnded) {
-				stop(session.ErrLost) // the other calls belong to a turn that is over
+				stop(session.ErrLost) // because the other calls belong to a turn that is over
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 		}
 		if errors.Is(err, errAsk) {
 			held := waiting{stoa.InputToolApproval, []stoa.ExternalCall{*group[0]}}
-			if group[0].Confirmation != nil { // the approval follows it
+			if group[0].Confirmation != nil { // because the approval follows it
 				held.kind = stoa.InputToolConfirmation
 			}
 			return 0, true, w.record(context.WithoutCancel(ctx), t, nil, held)
@@ -118,9 +118,9 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 // An ended is the outcome of a call.
 type ended struct {
 	outcome stoa.CallOutcome
-	code    stoa.Code // of an error of Stoa
+	code    stoa.Code // error of Stoa
 	text    string
-	images  []*stoa.Media // in the result
+	images  []*stoa.Media
 }
 
 func wrong(code stoa.Code, text string) *ended {
@@ -136,7 +136,7 @@ func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall)
 			return w.finish(ctx, t, c, known(c, wrong(stoa.CodeInvalidValue, misfit.Error()+"; nothing was done.")))
 		}
 	}
-	if c.Status == stoa.CallClaimed { // by a process that is gone
+	if c.Status == stoa.CallClaimed { // because the process that claimed it is gone
 		c.Lost++
 		doubt(c)
 		if c.Asks() || c.Effects == stoa.EffectsOnce || c.Lost >= callLosses || c.Attempts >= callAttempts || offer == nil {
@@ -298,7 +298,7 @@ func (w *Worker) interrupted(ctx context.Context, t *turn, c *stoa.ExternalCall,
 			return err
 		}
 	}
-	return cause // the end of the turn ends the other calls
+	return cause // because the end of the turn ends the other calls
 }
 
 // putBack returns a started call to the planned state. It returns cause, or the error if that

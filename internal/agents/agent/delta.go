@@ -56,7 +56,7 @@ func (d *deltaWriter) flush() {
 	defer d.mu.Unlock()
 	d.draft, d.err = draft, err
 	if err != nil {
-		d.run.cancel(err) // no more text can be written: stop the call
+		d.run.cancel(err) // because no more text can be written: stop the call
 	}
 }
 

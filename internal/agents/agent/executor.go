@@ -129,7 +129,7 @@ func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (li
 			not = append(not, withheld[at])
 			continue
 		}
-		if visitor && !t.Visitors { // an embed now shows the session
+		if visitor && !t.Visitors { // because an embed now shows the session
 			not = append(not, stoa.Withheld{Tool: t.Name, Reason: stoa.WithheldVisitor})
 			continue
 		}
@@ -169,7 +169,7 @@ func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1]
 
 // waiting lists the calls of a step that wait for the same party.
 type waiting struct {
-	kind  string // of the input
+	kind  string
 	calls []stoa.ExternalCall
 }
 

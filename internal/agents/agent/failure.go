@@ -46,7 +46,7 @@ func classify(err error) *failure {
 	default:
 		f.passing = true
 	}
-	if e.Charged { // and so would a retry be
+	if e.Charged { // because a retry would be charged too
 		f.Retryable, f.passing = false, false
 	}
 	if errors.Is(err, errHandBack) || errors.Is(err, session.ErrCancelled) || errors.Is(err, errDeadline) {

@@ -21,8 +21,8 @@ import (
 // Limits of the images of a turn. A step holds the images that it sends until its reply
 // begins.
 const (
-	maxImages     = 10        // newest images in one request
-	maxImageBytes = 8_000_000 // total size of the images in one request
+	maxImages     = 10        // newest images
+	maxImageBytes = 8_000_000 // total
 	imageSteps    = 6         // steps and tool calls of this process that hold images at the same time; half of them of one account
 )
 
@@ -30,7 +30,7 @@ const (
 // turn reads the image again, provided that its content still has the same SHA256.
 type shownImage struct {
 	Path     string `json:"path"`
-	Page     int64  `json:"page,omitzero"` // of a document
+	Page     int64  `json:"page,omitzero"`
 	MimeType string `json:"mimeType"`
 	Bytes    int64  `json:"bytes"`
 	Width    int64  `json:"width"`
@@ -218,7 +218,7 @@ func (p *prompt) dropImages(err error) bool {
 func (s shownImage) without(why string) string {
 	s.Note = why
 	text, err := jsonx.Marshal(s)
-	if err != nil { // its fields are decoded texts, and numbers
+	if err != nil { // cannot fail, because its fields are decoded texts and numbers
 		return why
 	}
 	return string(text)
@@ -253,7 +253,6 @@ func eachImage(call *stoa.Call, do func(p *stoa.Part) error) error {
 	return nil
 }
 
-// hasImage reports whether a part is an attached image, or a result that shows an image.
 func hasImage(p stoa.Part) bool { return p.Result != nil && showsImage(p.Result) || shows(p) }
 
 // showsImage reports whether [prompt.withImages] has added images to a result: a text followed

@@ -25,8 +25,8 @@ type view struct {
 	Files   []drive.Known `json:"files,omitempty"`
 	Changes []change      `json:"changes,omitempty"`
 
-	texts []string // of Changes
-	dirty bool     // the view is not stored yet
+	texts []string
+	dirty bool // not stored yet
 }
 
 // A change is a list of files that were replaced or added before a turn.
@@ -76,7 +76,7 @@ func (w *Worker) keepView(ctx context.Context, p *prompt, of drive.Owner, k *dri
 		}
 		delete(known, f.Path)
 	}
-	if len(known) > 0 { // a file was deleted
+	if len(known) > 0 { // because a file was deleted
 		return false, nil
 	}
 	if len(changed) > 0 && len(p.steps) == 0 {

@@ -21,7 +21,7 @@ func (p *prompt) fingerprint(call *stoa.Call) string {
 	for i, texts := range parts {
 		h := sha256.New()
 		for _, text := range texts {
-			io.WriteString(h, text) // a hash never fails
+			io.WriteString(h, text) // never fails
 			h.Write([]byte{0})
 		}
 		sums[i] = hex.EncodeToString(h.Sum(nil)[:4])

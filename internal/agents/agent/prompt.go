@@ -21,33 +21,33 @@ type prompt struct {
 	access       stoa.DriveAccess
 	knowledge    drive.Knowledge
 	view         *view
-	told         bool                       // the knowledge is recorded among the sources
-	turn         int64                      // number of this turn
-	past         []pastTurn                 // earlier turns, oldest first
-	from, skip   int64                      // the first turn that the prompt contains, and how many of its steps it does not; 0 means all turns
-	summary      *store.Compaction          // of what is before from; nil if none is used
-	newest       *store.Compaction          // the newest one, even if its summary is not used
-	message      stoa.Message               // of the user, in this turn
-	attachments  []store.MessageAttachments // of the session
-	steps        []stoa.Step                // of this turn
-	prefix       string                     // fingerprint of the call of this step
-	pastPrefix   string                     // fingerprint of the last call of the earlier turns
-	sees         bool                       // the model accepts images
-	shown        bool                       // the last request had images
-	refused      bool                       // a request with images was refused: later ones have no images
+	told         bool // the knowledge is recorded among the sources
+	turn         int64
+	past         []pastTurn        // earlier turns, oldest first
+	from, skip   int64             // the first turn that the prompt contains, and how many of its steps it does not; 0 means all turns
+	summary      *store.Compaction // of what is before from; nil if none is used
+	newest       *store.Compaction // the newest one, even if its summary is not used
+	message      stoa.Message      // of the user, in this turn
+	attachments  []store.MessageAttachments
+	steps        []stoa.Step
+	prefix       string // fingerprint of the call of this step
+	pastPrefix   string // fingerprint of the last call of the earlier turns
+	sees         bool   // the model accepts images
+	shown        bool   // the last request had images
+	refused      bool   // a request with images was refused: later ones have no images
 	external     []stoa.OfferedTool
-	tables       bool                // the agent queries tables
-	cut          bool                // a result of the session was truncated
+	tables       bool // the agent queries tables
+	cut          bool
 	final        stoa.Code           // the limit that makes the next step the last; empty if it is not
 	actions      []stoa.ExternalCall // of earlier turns, the oldest first; those of turns that are left out are listed
 }
 
 const (
 	defaultWindow = 128_000 // tokens; assumed if the window of a model is unknown
-	pastBatch     = 20      // turns that are read at once
+	pastBatch     = 20      // turns per query
 	maxActions    = 20      // actions of neighboring turns that the prompt lists
-	maxRead       = 500     // actions of a session that are read
-	maxTold       = 500     // characters of the arguments of each action
+	maxRead       = 500     // actions per query
+	maxTold       = 500     // characters of arguments
 )
 
 // Stoa's own instructions for the model. They follow the agent's instructions.
@@ -140,7 +140,7 @@ func (p *prompt) tooLarge(call *stoa.Call, window int64) *failure {
 		text += fmt.Sprintf("%s %s, ", part.name, stoa.Grouped(size))
 	}
 	if total*3/4 <= window {
-		return nil // results of tools
+		return nil
 	}
 	return &failure{Failure: stoa.Failure{Code: stoa.CodeContextLength, Message: fmt.Sprintf(
 		"The prompt does not fit into the model's window, in tokens: %sand %s accepts about %s. Give the agent fewer tools, less text, or a model with a larger window.", text, p.model, stoa.Grouped(window))}}
@@ -169,7 +169,7 @@ func (p *prompt) skipped() int {
 func (p *prompt) shorten(call *stoa.Call, over int64) {
 	for i := range call.Messages {
 		newest := i == len(call.Messages)-1
-		if over > 0 && slices.ContainsFunc(call.Messages[i].Parts, shows) { // parts of attachments are shared
+		if over > 0 && slices.ContainsFunc(call.Messages[i].Parts, shows) { // copied, because parts of attachments are shared
 			call.Messages[i].Parts = slices.Clone(call.Messages[i].Parts)
 		}
 		parts := call.Messages[i].Parts
@@ -222,7 +222,7 @@ func (p *prompt) build() stoa.Call {
 		}
 	}
 	add(p.omission())
-	next := p.from // the turn after the one before
+	next := p.from
 	for i := range p.past {
 		add(p.acted(next, p.past[i].number))
 		add(p.changed(next, p.past[i].number+1))
@@ -245,7 +245,6 @@ func (p *prompt) build() stoa.Call {
 	return call
 }
 
-// appendStep appends the message of a step, and the message with the results of its calls.
 func appendStep(list []stoa.Message, s *stoa.Step, results []stoa.ToolResult) []stoa.Message {
 	list = append(list, s.Message())
 	if len(s.Calls) == 0 {
@@ -344,7 +343,7 @@ type pastTurn struct {
 	number   int64
 	steps    []stoa.Step
 	messages []stoa.Message // of the user, the steps, and the results of their calls; always the same
-	size     int64          // estimated number of tokens
+	size     int64          // estimated tokens
 }
 
 // newPastTurn returns a turn without its first steps.
@@ -386,7 +385,7 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 		return nil
 	}
 	rest := *p
-	if rest.openCalls() { // results are still to come
+	if rest.openCalls() { // because results are still to come
 		rest.steps = rest.steps[:len(rest.steps)-1]
 	}
 	fixed := rest.build()

@@ -37,7 +37,7 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	st.SessionID, st.Turn, st.Number = t.row.ID, draft.Turn, draft.Step
 	draft, err = deltas.close()
 	switch {
-	case err != nil: // the deltas could not be written: the lease or the store is gone
+	case err != nil: // because the lease or the store is gone
 		return false, err
 	case broken != nil && st.Text == "" && t.prompt.dropImages(broken):
 		return false, nil
@@ -136,7 +136,7 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, f
 			break
 		}
 		switch ev.Kind {
-		case stoa.Started: // an earlier attempt failed
+		case stoa.Started: // because an earlier attempt failed
 			st.Calls, st.Reasoning = nil, nil
 		case stoa.Delta:
 			forget()
@@ -153,7 +153,7 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, f
 		}
 	}
 	if st.Text = text.String(); len(st.Calls) == 0 {
-		st.Reasoning = nil // the turn ends here, and later turns only contain its text
+		st.Reasoning = nil // because later turns only contain the text of this one
 	}
 	return st, other, broken
 }
@@ -183,7 +183,7 @@ func (w *Worker) abandon(ctx context.Context, t *turn, draft *session.Draft, str
 		return ch.Save()
 	})
 	if err != nil || charge.ID == "" {
-		return false, cause // nothing was written
+		return false, cause // because nothing was written
 	}
 	return true, nil
 }

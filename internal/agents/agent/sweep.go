@@ -61,7 +61,7 @@ func (w *Worker) pendingWork(ctx context.Context) (store.PendingWork, error) {
 			return p, err
 		}
 		p.Queued, p.DueAt = true, time.Time{}
-		w.alarm.Wake() // for what falls due next
+		w.alarm.Wake()
 	}
 	if time.Since(w.lastStrayScan) > strayEvery {
 		w.lastStrayScan = time.Now()
@@ -95,7 +95,7 @@ func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 				return false, err
 			}
 			id := t.Row.ID
-			tx.AfterCommit(func() { w.stop(id, session.ErrLost) }) // our own session, if its lease was renewed too late
+			tx.AfterCommit(func() { w.stop(id, session.ErrLost) }) // because the lease of our own session was renewed too late
 			t.Lost()
 			return true, nil
 		})
@@ -125,7 +125,7 @@ func (w *Worker) sweepStrays(ctx context.Context) error {
 	return w.store.Write(ctx, func(tx *store.Tx) error {
 		return w.sessions.ForEach(ctx, tx, strays, func(t *session.Transition) (bool, error) {
 			if t.Row.Status != stoa.SessionRunning || t.Row.Owner != w.id {
-				return false, nil // it ended between the two reads
+				return false, nil // because it ended between the two reads
 			}
 			t.Lost()
 			return true, nil

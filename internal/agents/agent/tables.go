@@ -44,7 +44,7 @@ func ofTables(c stoa.ToolCall) bool { return c.Name == toolTableList || c.Name =
 // A tableFile is a file with tables, of the drive or attached.
 type tableFile struct {
 	base     string // of the names of its tables
-	name     string // path in the drive, or name of the attachment
+	name     string
 	attached bool
 	who      drive.Owner
 	path     drive.Path

@@ -26,7 +26,7 @@ const (
 const (
 	listLimit   = 200
 	searchLimit = 8
-	readLines   = 400 // lines that drive_read returns without a range
+	readLines   = 400
 	maxOptions  = 20
 	maxOption   = 200   // characters
 	maxQuestion = 4_000 // characters, also of a default answer
@@ -75,7 +75,7 @@ func (p *prompt) tools() []stoa.Tool {
 		tools = append(tools, resultTool)
 	}
 	for i := range tools {
-		tools[i].Strict = new(bool) // a wrong argument is reported to the model
+		tools[i].Strict = new(bool) // so that a wrong argument is reported to the model
 	}
 	return tools
 }
@@ -272,7 +272,7 @@ type listedFile struct {
 	Lines    int64  `json:"lines,omitzero"`
 	MimeType string `json:"mimeType"`
 	Pages    int64  `json:"pages,omitzero"`
-	Unread   string `json:"unread,omitzero"` // why a document has no text
+	Unread   string `json:"unread,omitzero"`
 }
 
 func listed(f drive.File) listedFile {
@@ -319,7 +319,7 @@ type readRequest struct {
 	ToLine   int64  `json:"toLine"`
 	FromByte int64  `json:"fromByte"`
 	Page     int64  `json:"page"`
-	Image    bool   `json:"image"` // of the page
+	Image    bool   `json:"image"`
 	Sheet    string `json:"sheet"`
 	FromRow  int64  `json:"fromRow"`
 	ToRow    int64  `json:"toRow"`
@@ -371,7 +371,7 @@ func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, in r
 		to = from + readLines - 1
 	}
 	lines, err := w.cfg.Drives.ReadFrom(ctx, who, at, from, to, in.FromByte)
-	if stoa.CodeOf(err) == stoa.CodeInvalidValue { // not a text
+	if stoa.CodeOf(err) == stoa.CodeInvalidValue { // because it is not a text
 		return w.readImage(ctx, p, who, at, err, out)
 	}
 	if err != nil {
@@ -429,11 +429,11 @@ func jsonLength(s string) int { return len(jsonx.AppendString(nil, s)) }
 
 // foundPassage is a passage in the result of drive_search.
 type foundPassage struct {
-	Attached bool   `json:"attached,omitzero"` // of an attached file
+	Attached bool   `json:"attached,omitzero"`
 	Path     string `json:"path"`
 	Place    string `json:"place,omitzero"`
 	Lines    string `json:"lines"`
-	From     int64  `json:"fromByte,omitzero"` // of a line that is longer than a passage
+	From     int64  `json:"fromByte,omitzero"` // set for a line that is longer than a passage
 	Header   string `json:"header,omitzero"`   // of a table
 	Text     string `json:"text"`
 }

@@ -24,11 +24,11 @@ type turn struct {
 	drive     drive.Owner
 	shown     stoa.DriveAccess // access to the drive if an embed shows the session
 	row       store.SessionRow
-	caller    *stoa.Caller        // for the next step; nil means to be read again
-	calls     []stoa.ExternalCall // external calls of the last step
-	cost      stoa.Credits        // of the newest step; 0 if another process made it
-	own       tool.Credentials    // of the session itself
-	embed     string              // of the chat; see [stoa.Charge]
+	caller    *stoa.Caller // nil means to be read again
+	calls     []stoa.ExternalCall
+	cost      stoa.Credits // 0 if another process made the newest step
+	own       tool.Credentials
+	embed     string // see [stoa.Charge]
 
 	withheld     []stoa.Withheld // tools that the turn does not offer
 	tellWithheld bool            // withheld is not recorded yet

@@ -13,14 +13,13 @@ import (
 	"stoa/internal/base/store"
 )
 
-// pageMessages is the maximum number of messages of a chat on a visitor's page: the latest.
-const pageMessages = 200
+const pageMessages = 200 // the latest messages on a visitor's page
 
 // A Chat is a visitor's view of a chat.
 type Chat struct {
 	Embed     stoa.Embed
 	AgentName string
-	ExpiresAt time.Time // of the visitor's token
+	ExpiresAt time.Time // end of the visitor's token
 	Status    stoa.SessionStatus
 	Pending   *stoa.Input               // nil if the agent waits for nothing that the visitor can answer. Its calls are removed
 	Confirm   *session.ConfirmationData // the call that Pending is about; nil if Pending is not about a call
@@ -97,7 +96,7 @@ func (s *Embeds) Chat(ctx context.Context, who Visitor) (chat Chat, err error) {
 // view returns the visitor's view. A message that is still being written has no text: its
 // pieces are among the events after LastSeq.
 func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
-	e, _, err := tx.Setup().EmbedByID(ctx, who.Embed.ID) // its counters may have changed
+	e, _, err := tx.Setup().EmbedByID(ctx, who.Embed.ID) // again, because its counters may have changed
 	if err != nil {
 		return Chat{}, err
 	}
@@ -109,7 +108,7 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	}
 	if row != nil {
 		out.Status, out.LastSeq, out.Pending = row.Status, row.LastSeq, row.Pending
-		if row.Pending.OfOwner() { // for the visitor the agent is working
+		if row.Pending.OfOwner() { // the agent seems to work, because the decision concerns the owner only
 			out.Operator = row.Pending.Kind == stoa.InputToolApproval
 			out.Status, out.Pending = stoa.SessionRunning, nil
 		}
@@ -166,7 +165,6 @@ func (s *Embeds) admit(who Visitor) error {
 	return nil
 }
 
-// checkText returns an error if a visitor's text is longer than the embed allows.
 func checkText(e stoa.Embed, member, text string) error {
 	if n := utf8.RuneCountInString(text); n > e.MaxMessageChars {
 		return stoa.Errorf(stoa.CodeInvalidValue, "%q must have at most %d characters; it has %d.", member, e.MaxMessageChars, n).At(member)
@@ -223,7 +221,7 @@ func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req sess
 	row, err := begun(ctx, tx, who.Embed)
 	decides := false
 	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && row.Pending.OfOwner()
-	if err == nil && row != nil && !ofOwner { // it may be an earlier input
+	if err == nil && row != nil && !ofOwner { // because it may be an earlier input
 		var in stoa.Input
 		in, _, err = tx.Work().Input(ctx, row.ID, req.InputID)
 		ofOwner, decides = in.OfOwner(), in.Kind == stoa.InputToolConfirmation

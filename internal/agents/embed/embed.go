@@ -129,7 +129,7 @@ func (s *Embeds) Rates() *ratelimit.Rates { return &s.rates }
 // New returns the embeds of a service.
 func New(cfg Config) *Embeds { return &Embeds{cfg: cfg, own: originOf(cfg.PublicURL)} }
 
-// originOf returns the origin of a URL as browsers write it, or "".
+// originOf returns the origin of a URL in the spelling of browsers.
 func originOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -232,7 +232,6 @@ func (s *Embeds) CreateSession(ctx context.Context, tx *store.Tx, e stoa.Embed) 
 	return made, t, err
 }
 
-// insert stores an embed, with its own chat or one that it continues.
 func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket, visitor string) (stoa.Embed, error) {
 	if _, _, err := embeddable(ctx, tx, e.AccountID, e.AgentID); err != nil {
 		return e, err
@@ -345,7 +344,7 @@ func (s *Embeds) List(ctx context.Context, accountID, agentID string, kind stoa.
 		}
 		for _, e := range embeds {
 			var refused []store.Refusal
-			if e.Refused > 0 { // most embeds have none, and each lookup is a round trip
+			if e.Refused > 0 { // since most embeds have none, and each lookup is a round trip
 				if refused, err = tx.Setup().Refusals(ctx, e.ID); err != nil {
 					return err
 				}

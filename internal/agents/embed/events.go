@@ -53,10 +53,8 @@ func Visible(e *stoa.SessionEvent) bool {
 	return false
 }
 
-// confirmPrompt is the question to a visitor about a call.
 const confirmPrompt = "Confirm this action? Nothing happens before you confirm it."
 
-// A visitorError is the data of an error event for a visitor.
 type visitorError struct {
 	Message   string `json:"message"`
 	Retryable bool   `json:"retryable"`

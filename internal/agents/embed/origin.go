@@ -13,7 +13,7 @@ import (
 
 const (
 	maxOrigin = 300 // bytes
-	maxLabels = 10  // of an origin's host; each adds an entry to look up
+	maxLabels = 10  // labels of a host, because each adds an entry to look up
 )
 
 var (
@@ -63,7 +63,7 @@ func ParseOrigin(text string) (string, error) {
 }
 
 // isPublicSuffix reports whether anyone can register a host below name, such as co.uk and
-// github.io: a wildcard there would allow everyone's pages.
+// github.io. A wildcard there is refused, because it would allow everyone's pages.
 func isPublicSuffix(name string) bool {
 	suffix, _ := publicsuffix.PublicSuffix(name)
 	return suffix == name

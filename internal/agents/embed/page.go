@@ -21,7 +21,7 @@ const (
 type Page struct {
 	Origins []string // the values of the header Origin
 	Site    string   // the header Sec-Fetch-Site
-	Address string   // of the client; empty if unknown
+	Address string   // the client's; empty if unknown
 }
 
 // origin returns the page's origin; empty if the browser did not send one.

@@ -18,20 +18,20 @@ import (
 // Limits of a document.
 const (
 	MaxDocument   = remote.MaxCatalog // bytes, if it is sent with the connection, or in YAML
-	MaxJSON       = 16 << 20          // bytes, if it is fetched in JSON
-	maxValues     = 500_000           // that are read of it
-	maxNested     = 100               // nested values in YAML; the limit for JSON is [jsonx.MaxDepth]
-	maxReferences = 20                // chained references
+	MaxJSON       = 16 << 20          // bytes, if it is fetched in JSON; higher, because only parts of JSON are read
+	maxValues     = 500_000
+	maxNested     = 100 // nested values in YAML; the limit for JSON is [jsonx.MaxDepth]
+	maxReferences = 20  // chained references, because they may be circular
 )
 
 // maxReading is the maximum number of documents read at the same time, half of them of one
-// account: each may use a hundred times its size.
+// account, because each may use a hundred times its size.
 const maxReading = 2
 
 var reading ratelimit.Turns
 
-// readDocument makes the tools of an OpenAPI document, which contains the server's address if
-// the connection does not.
+// readDocument makes the tools of an OpenAPI document. Its server counts only if the connection
+// has no address, so that a later document cannot redirect the calls.
 func (s Server) readDocument(ctx context.Context, text []byte) (*remote.Catalog, error) {
 	base := s.URL
 	release, err := reading.Acquire(ctx, s.Account, maxReading, maxReading/2)
@@ -72,7 +72,7 @@ func (s Server) readDocument(ctx context.Context, text []byte) (*remote.Catalog,
 	return out, nil
 }
 
-// parseDocument reads JSON or YAML into maps, lists, texts, and numbers with their spelling.
+// parseDocument reads JSON or YAML. Numbers keep their spelling, because a float64 would round.
 func parseDocument(text []byte, left *int) (map[string]any, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	var v any
@@ -116,8 +116,9 @@ func parseYAML(text []byte) (any, error) {
 	return y.value(&root, 0)
 }
 
-// A yamlReader turns nodes into values. The target of an alias is one value in many places,
-// and is never copied; an alias inside its own target counts as nested too deeply.
+// A yamlReader turns nodes into values. The target of an alias is never copied, because a few
+// nested aliases would otherwise become billions of values; an alias inside its own target
+// counts as nested too deeply.
 type yamlReader struct {
 	left    int
 	aliased map[*yaml.Node]any
@@ -178,7 +179,7 @@ func (y *yamlReader) value(n *yaml.Node, depth int) (any, error) {
 type unread []byte
 
 // parts are the members of a document whose members are read only when they are needed, by
-// their depth: the operations of a filter need a small part of a large document.
+// their depth, because the operations of a filter need a small part of a large document.
 var parts = map[string]int{"paths": 1, "components": 2, "definitions": 1, "parameters": 1, "responses": 1}
 
 // outline reads a document in JSON without these parts.
@@ -199,7 +200,7 @@ func outline(text []byte, left *int) (any, error) {
 // outlined reads a value, except for what is below a depth; 0 reads everything.
 func outlined(text []byte, depth int, left *int) (any, error) {
 	if depth == 0 || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		return readPart(text, left)
+		return jsonx.TreeOf(text, left)
 	}
 	members, err := membersOf(text)
 	if err != nil {
@@ -219,11 +220,7 @@ func outlined(text []byte, depth int, left *int) (any, error) {
 	return all, nil
 }
 
-func readPart(text []byte, left *int) (any, error) {
-	return jsonx.TreeOf(text, left)
-}
-
-// membersOf returns the members of an object, which are not copied.
+// membersOf returns the members of an object. They are not copied, because the document is large.
 func membersOf(text []byte) (map[string]jsonx.Value, error) {
 	var members map[string]jsonx.Value
 	err := jsonx.Unmarshal(text, &members)
@@ -236,7 +233,7 @@ func (d *document) read(v any) (any, error) {
 	if !ok {
 		return v, nil
 	}
-	v, err := readPart(part, d.left)
+	v, err := jsonx.TreeOf(part, d.left)
 	if errors.Is(err, jsonx.ErrTooMany) {
 		return nil, fmt.Errorf("its operations have more than %d values, or more than %d levels of nesting: select fewer with a filter", maxValues, jsonx.MaxDepth)
 	}

@@ -17,14 +17,6 @@ import (
 // A Filter selects operations of a document. Each member that is not empty must match.
 type Filter = stoa.OperationFilter
 
-// maxShownTags is the maximum number of tags in an error.
-const maxShownTags = 30
-
-// startsWith reports whether a path begins with one of the prefixes, or there is none.
-func startsWith(path string, prefixes []string) bool {
-	return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
-}
-
 // selects reports whether an operation matches the tags and the words of a filter.
 func selects(f *Filter, o found) bool {
 	tags := tagsOf(o)
@@ -158,5 +150,5 @@ func (d *document) selected() ([]found, error) {
 		return nil, errors.New("the filter selects no operation of the document")
 	}
 	list := slices.Sorted(maps.Keys(tags))
-	return nil, fmt.Errorf("the filter selects no operation of the document. Tags of it are: %s", remote.Visible(remote.Cut(strings.Join(list[:min(len(list), maxShownTags)], ", "), 300)))
+	return nil, fmt.Errorf("the filter selects no operation of the document. Tags of it are: %s", remote.Visible(remote.Cut(strings.Join(list[:min(len(list), 30)], ", "), 300)))
 }

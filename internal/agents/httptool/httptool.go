@@ -29,11 +29,11 @@ import (
 // A Server is a server, and the description of its requests: Operations, or a document.
 type Server struct {
 	remote.Endpoint
-	Operations  string          // JSON: a list of [Operation]; empty if a document describes them
-	Document    string          // OpenAPI, in JSON or YAML; empty if it is at DocumentURL
-	DocumentURL string          // address of the document
-	Filter      *Filter         // of its operations; nil selects all
-	ReadWith    remote.Endpoint // credentials for the request for the document
+	Operations  string // JSON list of [Operation]; empty if a document describes them
+	Document    string // OpenAPI, in JSON or YAML; empty if it is at DocumentURL
+	DocumentURL string
+	Filter      *Filter         // nil selects all operations
+	ReadWith    remote.Endpoint // for the request for the document, because that may have another origin
 	Account     string          // accounts take turns in reading documents
 }
 
@@ -66,7 +66,7 @@ func (s Server) fetch(ctx context.Context) ([]byte, error) {
 	req.Header.Set("User-Agent", "stoa")
 	s.ReadWith.Credential.Add(req)
 	most := int64(MaxJSON)
-	if s.ReadWith.Credential.Value != "" { // the search for it needs much memory
+	if s.ReadWith.Credential.Value != "" { // because the search for the secret needs 30 bytes for each byte
 		most = MaxDocument
 	}
 	reply, failed := exchange(s.ReadWith.Network.Client(outbound.Limits{Body: most}), req)
@@ -103,7 +103,7 @@ func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, err
 	}
 	var body io.Reader
 	if made.body != nil {
-		body = io.NopCloser(bytes.NewReader(made.body)) // a body that net/http cannot send a second time
+		body = io.NopCloser(bytes.NewReader(made.body)) // so that net/http cannot send the call a second time
 	}
 	req, err := http.NewRequestWithContext(ctx, p.Method, made.url, body)
 	if err != nil {
@@ -133,6 +133,9 @@ func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, err
 	return s.result(p, reply)
 }
 
+// result reads a reply. Plain HTTP reports by the status that a request was executed, so any 2xx
+// is an answer. A 4xx is a failed result, because its body explains to the model what is wrong,
+// except for the statuses about the secret, the rate and the time.
 func (s Server) result(p *plan, reply *outbound.Reply) (*remote.Result, error) {
 	out := &remote.Result{Bytes: len(reply.Body)}
 	kind := reply.Header.Get("Content-Type")

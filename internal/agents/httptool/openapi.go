@@ -23,10 +23,10 @@ type document struct {
 	root      map[string]any
 	left      *int // number of values that may still be read
 	filter    *Filter
-	from      string // its address; may be empty
+	from      string // address of the document; may be empty
 	own, base string // addresses of its server and of the connection
 	old       bool   // 3.0 or Swagger, whose schemas differ from JSON Schema
-	swagger   bool   // Swagger 2.0
+	swagger   bool
 }
 
 var errNoServer = errors.New("the document does not name its server: set the url of the connection")
@@ -87,7 +87,8 @@ func (d *document) serverOf(servers []any) (string, error) {
 }
 
 // elsewhere returns the path that replaces that of the connection's address for an operation
-// with its own servers; empty if it is the same. The server must have the same origin.
+// with its own servers; empty if it is the same. The server must have the same origin, because
+// the connection's secret is for one origin.
 func (d *document) elsewhere(servers []any) (path string, err error) {
 	errElsewhere := errors.New("it has its own server, but a connection has only one")
 	address, err := d.serverOf(servers)
@@ -113,7 +114,7 @@ type found struct {
 	name            string // empty if it has no valid operationId
 	method, path    string
 	item, operation map[string]any
-	problem         error // it cannot be read
+	problem         error
 }
 
 // operations returns all operations of the document, in order.
@@ -123,8 +124,9 @@ func (d *document) operations() (all []found, err error) {
 		if d.ctx.Err() != nil {
 			return nil, errors.New("the document took too long to read")
 		}
-		if d.filter != nil && !startsWith(path, d.filter.Paths) {
-			continue
+		begins := func(prefix string) bool { return strings.HasPrefix(path, prefix) }
+		if d.filter != nil && len(d.filter.Paths) > 0 && !slices.ContainsFunc(d.filter.Paths, begins) {
+			continue // before it is read, so that the limit on values applies to the selected operations only
 		}
 		v, err := d.read(paths[path])
 		if err != nil {
@@ -150,8 +152,8 @@ func (d *document) operations() (all []found, err error) {
 	return all, nil
 }
 
-// tools makes a tool of each operation; an invalid one does not affect the others. An
-// operation without an id gets its name from its method and path.
+// tools makes a tool of each operation. An invalid one becomes an invalid tool, so that no
+// operation is left out without a reason.
 func (d *document) tools() ([]remote.Tool, error) {
 	all, err := d.selected()
 	if err != nil {
@@ -281,8 +283,7 @@ type operationReader struct {
 	required   []any
 }
 
-// maxParameters is the maximum number of parameters of an operation.
-const maxParameters = 200
+const maxParameters = 200 // of an operation
 
 func (r *operationReader) read(item, operation map[string]any) error {
 	if err := pathProblem(r.p.Path); err != nil {
@@ -347,7 +348,7 @@ func (r *operationReader) parameter(q map[string]any) error {
 	case in == "cookie":
 		return fmt.Errorf("it requires a cookie (%s)", shown(name))
 	case in == "header" && (lower == "accept" || lower == "content-type" || lower == "authorization"):
-		return nil // as the specification requires
+		return nil // because OpenAPI requires that such parameters are ignored
 	case in == "header" && lower == "idempotency-key":
 		r.p.IdempotencyKey = true
 		if r.p.Effects == "once" {
@@ -381,7 +382,8 @@ func (r *operationReader) parameter(q map[string]any) error {
 	return nil
 }
 
-// add adds an argument, under another name if its own is already used.
+// add adds an argument. A second one of a name gets its place as a prefix, because OpenAPI allows
+// one name in several places.
 func (r *operationReader) add(name, in string, schema any, required bool, to place) {
 	for _, taken := r.properties[name]; taken; _, taken = r.properties[name] {
 		name = in + "_" + name
@@ -392,7 +394,6 @@ func (r *operationReader) add(name, in string, schema any, required bool, to pla
 	}
 }
 
-// body reads the description of the request's body.
 func (r *operationReader) body(v any) error {
 	v, err := r.d.resolve(v)
 	if err != nil {

@@ -28,7 +28,7 @@ type Operation struct {
 	Method      string         `json:"method"`
 	Path        string         `json:"path"`
 	Parameters  map[string]any `json:"parameters"`
-	Effects     string         `json:"effects"` // empty means the default of the method
+	Effects     string         `json:"effects"` // empty means the method's
 	Result      struct {
 		Pointer  string `json:"pointer"`
 		MaxItems int    `json:"maxItems"`
@@ -37,7 +37,8 @@ type Operation struct {
 
 var operationName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,63}$`)
 
-// methods maps the allowed methods to the effects of a repetition.
+// methods maps the allowed methods to the effects of a repetition, because RFC 9110 defines which
+// of them are safe or idempotent.
 var methods = map[string]string{"GET": "read", "HEAD": "read", "PUT": "idempotent", "DELETE": "idempotent", "POST": "once", "PATCH": "once"}
 
 // An OperationError is the error of one operation in a list.
@@ -179,7 +180,7 @@ func (o Operation) places(p *plan) (map[string]any, error) {
 }
 
 // fitting returns the tool of a plan. If its definition is too large, its texts and then its
-// innermost schemas are left out.
+// innermost schemas are left out, because otherwise the operation would be refused.
 func (p *plan) fitting(name, title, description string, parameters map[string]any) remote.Tool {
 	first := p.tool(name, title, description, parameters)
 	for _, s := range []shortening{{300, allLevels}, {100, allLevels}, {0, allLevels}, {0, 6}, {0, 3}} {

@@ -15,33 +15,31 @@ import (
 	"stoa/internal/models/schema"
 )
 
-// Limits of one request.
+// Limits of one request, in bytes.
 const (
-	maxURL         = 8 << 10 // bytes
-	maxHeaderValue = 4 << 10 // bytes
+	maxURL         = 8 << 10
+	maxHeaderValue = 4 << 10
 )
 
 // A plan describes how to build a request from arguments. It is the member request of a
-// definition.
+// definition, so that an approval covers the request too.
 type plan struct {
 	Method         string           `json:"method"`
-	Path           string           `json:"path"` // with {names} of arguments
+	Path           string           `json:"path"` // contains {names} of arguments
 	Arguments      map[string]place `json:"arguments"`
 	Effects        string           `json:"effects"`
 	IdempotencyKey bool             `json:"idempotencyKey"` // send the id of the call as that header
 	Result         selection        `json:"result"`
 
-	// Server is the path that replaces that of the connection's address; empty if it does not.
-	Server string `json:"server,omitempty"`
-	// Form sends the body as a form; Lists has the encodings of its lists, by member.
-	Form  bool              `json:"form,omitempty"`
-	Lists map[string]string `json:"lists,omitempty"`
+	Server string            `json:"server,omitempty"` // path that replaces that of the connection's address
+	Form   bool              `json:"form,omitempty"`
+	Lists  map[string]string `json:"lists,omitempty"` // encodings of lists in a form, by member
 }
 
 // A place is the position of an argument in a request.
 type place struct {
 	In     string `json:"in"`     // path, query, header or body
-	Name   string `json:"name"`   // name in that position; for a body the member, empty if the argument is the whole body
+	Name   string `json:"name"`   // name in that position; empty if the argument is the whole body
 	Joined bool   `json:"joined"` // a list is sent as one value with commas
 }
 
@@ -64,7 +62,7 @@ func planOf(d remote.Definition) (*plan, error) {
 type made struct {
 	url     string
 	headers map[string]string
-	body    []byte // may be nil
+	body    []byte
 }
 
 // request builds a request from arguments. Its errors are for the model that wrote them.
@@ -201,7 +199,8 @@ func plainValues(raw json.RawMessage) ([]string, error) {
 	return all, nil
 }
 
-// encodeMembers writes the body from its members without changing them.
+// encodeMembers writes the body from its members without changing them, because json.Marshal
+// would compact and escape them.
 func encodeMembers(members map[string]json.RawMessage) ([]byte, error) {
 	var b bytes.Buffer
 	for i, name := range slices.Sorted(maps.Keys(members)) {
@@ -278,7 +277,8 @@ func (p *plan) address(base string, inPath map[string]string, query []string) (s
 	return text, nil
 }
 
-// plainPath refuses a path that a server may normalize to another one.
+// plainPath refuses a path that a server may normalize to another one, so that a value cannot
+// change the other segments.
 func plainPath(path string) error {
 	for _, segment := range strings.Split(path, "/") {
 		plain, err := url.PathUnescape(segment)

@@ -14,8 +14,8 @@ import (
 	"stoa/internal/agents/remote"
 )
 
-// text returns the body of a reply for a model. Unreadable parts are named: the reply
-// arrived, so the request was carried out. cut means that the body is only the beginning.
+// text returns the body of a reply for a model. Unreadable parts are named and not errors,
+// because the request was carried out. cut means that the body is only the beginning.
 func (p *plan) text(contentType string, body []byte, cut bool) string {
 	body = decoded(contentType, body)
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -80,13 +80,13 @@ func isText(kind string, body []byte) bool {
 // A selection selects the part of a JSON reply that is the result.
 type selection struct {
 	Pointer  string `json:"pointer"`  // RFC 6901; empty means the whole reply
-	MaxItems int    `json:"maxItems"` // of a list; 0 means all
+	MaxItems int    `json:"maxItems"` // 0 means all entries of a list
 }
 
-// maxPointer is the maximum number of steps of a pointer.
-const maxPointer = 20
+const maxPointer = 20 // steps
 
-// pick returns a part of a JSON text; numbers keep their spelling.
+// pick returns a part of a JSON text. It does not decode values, so that numbers keep their
+// spelling.
 func (s selection) pick(body []byte) string {
 	part, ok := at(body, s.Pointer)
 	note := ""

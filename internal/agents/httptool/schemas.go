@@ -14,20 +14,19 @@ import (
 // Limits of the schemas of one operation.
 const (
 	maxSchemaValues = 5000
-	maxSchemaDepth  = 18   // nesting depth
-	maxPattern      = 1000 // bytes of a regular expression
+	maxSchemaDepth  = 18
+	maxPattern      = 1000 // bytes of a regular expression, because a short one can be expensive to compile
 )
 
 // A schemaCopier copies schemas of a document into a single schema: the targets of references
-// become definitions in it. It stops if the result becomes too large, even with circular
-// references.
+// become definitions in it. It stops if the result becomes too large, so that one operation with
+// large or circular schemas does not affect the others.
 type schemaCopier struct {
-	d     *document
-	left  int
-	names map[string]string // of the definitions, by reference
-	defs  map[string]any
-	// patterns is the total size of the regular expressions so far, in bytes.
-	patterns int
+	d        *document
+	left     int
+	names    map[string]string // names of the definitions, by reference
+	defs     map[string]any
+	patterns int // total size of the regular expressions so far, in bytes
 }
 
 var errSchemaSize = fmt.Errorf("the schema of its arguments has more than %d values, %d levels of nesting, or %d KiB of regular expressions", maxSchemaValues, maxSchemaDepth, schema.MaxParameters>>10)
@@ -63,7 +62,7 @@ func (c *schemaCopier) copy(v any, depth int) (any, error) {
 		}
 		out["$ref"] = "#/$defs/" + name
 		if c.d.old {
-			return out, nil // keywords next to it do not count
+			return out, nil // because OpenAPI 3.0 ignores keywords next to a reference
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(from)) {
@@ -133,21 +132,20 @@ func (c *schemaCopier) keyword(key string, value any, depth int) (any, error) {
 	return c.plain(value, depth+1)
 }
 
-// isPattern reports whether the check of arguments supports a pattern: the regular
-// expressions of other languages have constructs that it does not support.
+// isPattern reports whether the check of arguments supports a pattern. Others are left out,
+// because JSON Schema uses the regular expressions of ECMAScript, and the check those of RE2.
 func (c *schemaCopier) isPattern(v any) (known bool, err error) {
 	text, ok := v.(string)
 	if !ok || len(text) > maxPattern {
 		return false, nil
 	}
 	if c.patterns += len(text); c.patterns > schema.MaxParameters {
-		return false, errSchemaSize // stop before more are examined
+		return false, errSchemaSize
 	}
 	_, err = schema.PatternStates(text)
 	return err == nil, nil
 }
 
-// plain copies a value that is not a schema.
 func (c *schemaCopier) plain(v any, depth int) (any, error) {
 	if c.left--; c.left < 0 || depth > maxSchemaDepth {
 		return nil, errSchemaSize

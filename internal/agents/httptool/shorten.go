@@ -8,10 +8,10 @@ import (
 )
 
 // A shortening makes the schema of a tool's arguments smaller. It never refuses arguments that
-// the schema allows.
+// the schema allows, because the server would have accepted them.
 type shortening struct {
 	text   int // characters of a description; 0 keeps only those of the arguments, at most 100
-	levels int // of schemas; deeper ones allow everything
+	levels int // depth from which schemas allow everything
 }
 
 // allLevels is more than a schema can have.
@@ -81,9 +81,9 @@ func (s shortening) schema(v any, depth int) any {
 				out[key] = remote.Cut(text, 100)
 			}
 		case key == "title" && isText && s.text == 0:
-		case s.levels < allLevels && slices.Contains(exact, key): // a schema that allows more would make it refuse more
+		case s.levels < allLevels && slices.Contains(exact, key): // left out, because "not" a schema that allows more refuses more
 		case s.levels < allLevels && key == "oneOf":
-			if from["anyOf"] == nil { // more than one may match now
+			if from["anyOf"] == nil { // instead of oneOf, because more than one may match now
 				out["anyOf"] = s.keyword(key, value, depth)
 			}
 		default:

@@ -92,7 +92,8 @@ func (r *operationReader) swaggerParameters(all []map[string]any, operation map[
 	return r.addBody(schema, len(required) > 0, formType, lists)
 }
 
-// swaggerSchema returns the schema of a parameter that is not in a JSON body.
+// swaggerSchema returns the schema of a parameter, because Swagger writes the keywords of the
+// schema into the parameter itself.
 func swaggerSchema(q map[string]any) map[string]any {
 	schema := map[string]any{}
 	for key, v := range q {

@@ -28,11 +28,11 @@ func Demo(legacy bool) http.Handler {
 	sdk.AddTool(server, &sdk.Tool{
 		Name: "put_note", Title: "Write a note", Description: "Writes a note under a name, and replaces an existing one.",
 		Annotations: &sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no},
-	}, notes.put)
+	}, notes.write(""))
 	sdk.AddTool(server, &sdk.Tool{
 		Name: "append_note", Title: "Add to a note", Description: "Adds a line to a note. A second call adds a second line.",
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
-	}, notes.add)
+	}, notes.write("\n"))
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: !legacy, JSONResponse: !legacy})
 }
 
@@ -65,27 +65,22 @@ type noteInput struct {
 	Text string `json:"text" jsonschema:"what it says"`
 }
 
-func (n *notebook) put(_ context.Context, _ *sdk.CallToolRequest, in noteInput) (*sdk.CallToolResult, any, error) {
-	return n.write(in.Name, in.Text, "")
-}
-
-func (n *notebook) add(_ context.Context, _ *sdk.CallToolRequest, in noteInput) (*sdk.CallToolResult, any, error) {
-	return n.write(in.Name, in.Text, "\n")
-}
-
-// write writes a note; if between is set, it appends to an existing note after between.
-func (n *notebook) write(name, text, between string) (*sdk.CallToolResult, any, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	old, there := n.texts[name]
-	if there && between != "" {
-		text = old + between + text
+// write returns the handler that writes a note. If between is set, the handler appends to an
+// existing note after between.
+func (n *notebook) write(between string) sdk.ToolHandlerFor[noteInput, any] {
+	return func(_ context.Context, _ *sdk.CallToolRequest, in noteInput) (*sdk.CallToolResult, any, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		old, there := n.texts[in.Name]
+		if there && between != "" {
+			in.Text = old + between + in.Text
+		}
+		if len(in.Text) > maxNote || len(in.Name) > maxNoteName || !there && len(n.texts) >= maxNotes {
+			return nil, nil, fmt.Errorf("the notes are full, or this one is too long")
+		}
+		n.texts[in.Name] = in.Text
+		return said("Written. The note has " + fmt.Sprint(strings.Count(in.Text, "\n")+1) + " lines."), nil, nil
 	}
-	if len(text) > maxNote || len(name) > maxNoteName || !there && len(n.texts) >= maxNotes {
-		return nil, nil, fmt.Errorf("the notes are full, or this one is too long")
-	}
-	n.texts[name] = text
-	return said("Written. The note has " + fmt.Sprint(strings.Count(text, "\n")+1) + " lines."), nil, nil
 }
 
 func said(text string) *sdk.CallToolResult {

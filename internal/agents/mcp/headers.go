@@ -19,12 +19,11 @@ import (
 const (
 	argumentMember = "x-mcp-header"
 	argumentPrefix = "Mcp-Param-"
-	maxHeaders     = 32       // of a tool
-	maxHeaderBytes = 16 << 10 // of their values in a request
-	safeInteger    = 1<<53 - 1
+	maxHeaders     = 32
+	maxHeaderBytes = 16 << 10  // of the values in a request
+	safeInteger    = 1<<53 - 1 // the largest one that a float64 represents exactly
 )
 
-// A property contains the relevant members of a property's schema.
 type property struct {
 	Type       any                 `json:"type"`
 	Header     json.RawMessage     `json:"x-mcp-header"`
@@ -33,7 +32,7 @@ type property struct {
 
 // An argument is an argument that is also sent as a header.
 type argument struct {
-	path   []string // of members, from the outermost
+	path   []string // names of members, from the outermost
 	kind   string   // string, integer or boolean
 	header string
 }
@@ -85,7 +84,7 @@ func argumentsOf(definition string) (list []argument, problem string) {
 
 func shown(path []string) string { return remote.Visible(remote.Cut(strings.Join(path, "."), 200)) }
 
-// isToken reports whether a text can be the name of a header.
+// isToken reports whether a text can be the name of a header (RFC 9110, 5.6.2).
 func isToken(s string) bool {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
@@ -95,7 +94,6 @@ func isToken(s string) bool {
 	return s != "" && len(s) <= 128
 }
 
-// headersOf returns the headers of a call of a tool; nil if it does not have one.
 func headersOf(definition string, arguments json.RawMessage) http.Header {
 	list, _ := argumentsOf(definition)
 	if len(list) == 0 {
@@ -115,8 +113,7 @@ func headersOf(definition string, arguments json.RawMessage) http.Header {
 	return headers
 }
 
-// value returns the header value of an argument, if the argument is present and has the right
-// kind.
+// value returns the header value of an argument of the right kind.
 func (a argument) value(arguments json.RawMessage) (string, bool) {
 	for _, name := range a.path {
 		var members map[string]json.RawMessage

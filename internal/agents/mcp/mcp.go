@@ -31,7 +31,7 @@ import (
 	"stoa/internal/base/sse"
 )
 
-const maxPages = 50 // of a catalog
+const maxPages = 50 // because a hostile server may send new cursors without end
 
 // Modern is the first version of the protocol without sessions.
 const Modern = "2026-07-28"
@@ -47,7 +47,7 @@ type Server struct {
 
 // Catalog requests a server's tools. Its errors are [*remote.Error].
 func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
-	s.Protocol = "" // the server may have changed its version
+	s.Protocol = "" // because the server may have changed its version
 	c, err := s.open(ctx, remote.MaxCatalog, false)
 	if err != nil {
 		return nil, s.older(ctx, err)
@@ -61,7 +61,7 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 		}
 	}
 	var entries []json.RawMessage
-	known := map[string]bool{} // entries, so that a page that is sent twice does not make its tools ambiguous
+	known := map[string]bool{} // so that a page that is sent twice does not make its tools ambiguous
 	bytes, pages, seen := 0, 0, map[string]bool{}
 	for cursor := (*string)(nil); ; {
 		if pages++; pages > maxPages {
@@ -107,7 +107,7 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 type listing struct {
 	Tools      []json.RawMessage `json:"tools"`
 	NextCursor *string           `json:"nextCursor"` // nil on the last page; an empty one leads to another page, too
-	TTLMs      json.RawMessage   `json:"ttlMs"`      // not in the legacy era
+	TTLMs      json.RawMessage   `json:"ttlMs"`      // raw, so that an invalid one does not affect the tools
 }
 
 // ttl returns the time for which the page is valid; 0 if the server does not say.
@@ -119,8 +119,7 @@ func (l listing) ttl() time.Duration {
 	return time.Duration(min(ms, float64(maxTTL.Milliseconds()))) * time.Millisecond
 }
 
-// maxTTL is the maximum TTL of a catalog that is accepted from a server.
-const maxTTL = 365 * 24 * time.Hour
+const maxTTL = 365 * 24 * time.Hour // to avoid an overflow
 
 // A connected is an open session with a server.
 type connected struct {
@@ -129,7 +128,6 @@ type connected struct {
 	calls   int // number of calls that use it; guarded by [Session]
 }
 
-// protocol returns the version in use.
 func (c *connected) protocol() string {
 	if r := c.session.InitializeResult(); r != nil {
 		return r.ProtocolVersion
@@ -142,9 +140,9 @@ func (c *connected) protocol() string {
 var spoken = map[string]bool{Modern: true}
 
 // open connects to a server with replies of at most limit bytes each. If the server no longer
-// accepts the handshake of its last version, the version is requested again. A version
-// without sessions has no handshake: nothing is sent. listens receives the server's requests
-// outside of the streams of calls.
+// accepts the handshake of its last version, the version is requested again, because the server
+// may have been updated. A version without sessions has no handshake: nothing is sent. listens
+// receives the server's requests outside of the streams of calls.
 func (s Server) open(ctx context.Context, limit int64, listens bool) (*connected, error) {
 	c, err := s.handshake(ctx, limit, listens)
 	failed, _ := errors.AsType[*remote.Error](err)
@@ -175,7 +173,7 @@ func (s Server) handshake(ctx context.Context, limit int64, listens bool) (*conn
 	session, err := client.Connect(ctx, transport, options)
 	if err != nil {
 		x := w.asked.last()
-		if denied := w.denied.last(); denied.status != 0 { // the SDK continues with the handshake of the other era
+		if denied := w.denied.last(); denied.status != 0 { // because the SDK continues with the handshake of the other era
 			x = denied
 		}
 		failed := x.failure(ctx, err)
@@ -185,15 +183,15 @@ func (s Server) handshake(ctx context.Context, limit int64, listens bool) (*conn
 	return &connected{session: session, wire: w}, nil
 }
 
-// closeTime limits the end of a session.
 const closeTime = 2 * time.Second
 
-// close ends the session. It waits only a short time for a server of the legacy era.
+// close ends the session. It waits at most closeTime for a server of the legacy era, because its
+// turn would end later otherwise, and a server ends abandoned sessions itself.
 func (c *connected) close() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = c.session.Close() // otherwise the server ends it sooner or later
+		_ = c.session.Close()
 	}()
 	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
@@ -203,10 +201,11 @@ func (c *connected) close() {
 	}
 }
 
-// emptyCursor stands for an empty cursor in the SDK, which would leave that out of the request.
+// emptyCursor stands for an empty cursor, because the SDK would leave that out of the request.
 const emptyCursor = "\x00empty"
 
-// list reads one page of the catalog; the first one without a cursor.
+// list reads one page of the catalog from the bytes of the reply, because the SDK rounds
+// integers and loses all tools because of one invalid tool.
 func (c *connected) list(ctx context.Context, cursor *string) (page listing, err error) {
 	c.wire.asked.keep(exchange{})
 	params := &sdk.ListToolsParams{}
@@ -266,13 +265,13 @@ func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 }
 
 // older returns the error for a server with which no handshake was possible. It names the
-// transport of 2024-11-05, if the server has that one.
+// transport of 2024-11-05 if the server uses that one, so that a person can correct the address.
 func (s Server) older(ctx context.Context, err error) error {
 	failed, _ := errors.AsType[*remote.Error](err)
 	if failed == nil || failed.Status != http.StatusBadRequest && failed.Status != http.StatusNotFound && failed.Status != http.StatusMethodNotAllowed {
 		return err
 	}
-	w := &wire{server: s, client: s.Network.Client(outbound.Limits{Body: 64 << 10, Total: olderTime})}
+	w := &wire{server: s, client: s.Network.Client(outbound.Limits{Body: 64 << 10, Total: 5 * time.Second})} // since such a stream does not end
 	req, invalid := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
 	if invalid != nil {
 		return err
@@ -293,9 +292,6 @@ func (s Server) older(ctx context.Context, err error) error {
 	return failed
 }
 
-// olderTime limits the search for the transport of 2024-11-05.
-const olderTime = 5 * time.Second
-
 func headers(s Server) http.Header {
 	all := http.Header{"User-Agent": {"stoa"}}
 	for name, value := range s.Headers {
@@ -305,7 +301,8 @@ func headers(s Server) http.Header {
 }
 
 // hasDropped reports whether a server refused a request because it does not have the session:
-// with the status 404 as the protocol defines, or with 400 and a text about sessions.
+// with the status 404 as the protocol defines, or with 400 and a text about sessions, since some
+// servers do so.
 func (x exchange) hasDropped() bool {
 	about := strings.ToLower(x.message + x.said)
 	return x.status == http.StatusNotFound || x.status == http.StatusBadRequest && x.code != InvalidParams && strings.Contains(about, "session")
@@ -327,5 +324,6 @@ func (x exchange) isOtherEra() bool {
 // arguments that its tool does not accept.
 const InvalidParams = -32602
 
-// refusals are the protocol's errors which mean that a call was not begun.
+// refusals are the protocol's errors which mean that a call was not begun. -32603 is missing,
+// because an internal error does not say that nothing was done.
 var refusals = map[int]bool{-32600: true, -32601: true, InvalidParams: true, -32020: true, -32021: true, -32022: true}

@@ -13,8 +13,8 @@ import (
 	"stoa/internal/base/media"
 )
 
-// resultOf reads the result of a call, part by part: an unreadable part is named, and does
-// not affect the others. The call was carried out.
+// resultOf reads the result of a call, part by part. An unreadable part is named and is not an
+// error, because the call was carried out.
 func resultOf(raw json.RawMessage) *remote.Result {
 	out := &remote.Result{Bytes: len(raw)}
 	var members map[string]json.RawMessage
@@ -22,7 +22,7 @@ func resultOf(raw json.RawMessage) *remote.Result {
 		out.Text = "(The result cannot be read.)"
 		return out
 	}
-	_ = json.Unmarshal(members["isError"], &out.IsError) // absent or invalid: not an error
+	_ = json.Unmarshal(members["isError"], &out.IsError) // optional
 	var blocks []json.RawMessage
 	var parts []string
 	if content, ok := members["content"]; ok && json.Unmarshal(content, &blocks) != nil {
@@ -49,7 +49,7 @@ func resultOf(raw json.RawMessage) *remote.Result {
 	return out
 }
 
-// maxRescans limits the work of [repeats]: a value that does not come after the one before it
+// maxRescans limits the work of [repeats], because a value that does not follow the previous one
 // is searched for from the start.
 const maxRescans = 100
 

@@ -28,7 +28,8 @@ type Session struct {
 func (s Server) Session() *Session { return &Session{server: s} }
 
 // Call is [Server.Call] in the session. If the server did not accept the call because it has
-// dropped the session or changed its version, the call is repeated once in a new session.
+// dropped the session or changed its version, the call is repeated once in a new session: it was
+// not executed.
 func (s *Session) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {
 	limit := cmp.Or(call.MaxResult, remote.MaxResult)
 	c, err := s.connect(ctx, limit)
@@ -43,13 +44,15 @@ func (s *Session) Call(ctx context.Context, call remote.Call) (*remote.Result, e
 		return result, err
 	}
 	if other {
-		s.ask()
+		s.mu.Lock()
+		s.server.Protocol = "" // so that the next connection requests the server's version
+		s.mu.Unlock()
 	}
 	next, asked := s.connect(ctx, limit)
 	if failed, _ := errors.AsType[*remote.Error](asked); failed != nil && (forgotten || failed.Unauthorized) {
 		return nil, asked
 	}
-	if asked != nil || other && next.protocol() == c.protocol() { // the refusal is about the call
+	if asked != nil || other && next.protocol() == c.protocol() { // otherwise the refusal is about the version
 		if next != nil {
 			s.leave(next, false)
 		}
@@ -58,13 +61,6 @@ func (s *Session) Call(ctx context.Context, call remote.Call) (*remote.Result, e
 	result, _, err = next.call(ctx, call)
 	s.leave(next, false)
 	return result, err
-}
-
-// ask makes the next connection request the server's version.
-func (s *Session) ask() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.server.Protocol = ""
 }
 
 // connect returns an open connection, which it reserves for one more call.
@@ -127,7 +123,7 @@ func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result,
 	_, err := c.session.CallTool(context.WithValue(ctx, slotKey{}, into), params)
 	x := into.last()
 	asked := len(x.questions) > 0
-	if asked { // nobody is asked, which the server may handle
+	if asked { // cancelled, because the person of the session may be a visitor; the server decides how the call ends
 		params.RequestState, params.InputResponses = x.state, sdk.InputResponseMap{}
 		for _, id := range x.questions {
 			params.InputResponses[id] = &sdk.ElicitResult{Action: "cancel"}

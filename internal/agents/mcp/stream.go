@@ -20,17 +20,17 @@ import (
 // early, and a server may send requests outside of the streams of calls.
 
 const (
-	maxResumes   = 5                      // of a reply, without a new event
+	maxResumes   = 5                      // without a new event
 	resumePause  = 100 * time.Millisecond // minimum pause before a resumption other than the first
-	maxPause     = 30 * time.Second
-	listenIdle   = 10 * time.Minute // after which a silent stream of a session is requested again
+	maxPause     = 30 * time.Second       // because a server chooses the pause
+	listenIdle   = 10 * time.Minute       // after which a silent stream of a session is requested again
 	eventStream  = "text/event-stream"
 	sessionIDKey = "Mcp-Session-Id"
 )
 
 // A resumption is the state of a reply whose stream ended before its last event.
 type resumption struct {
-	id    string // of the last event
+	id    string // last event
 	pause time.Duration
 	tries int // since that event
 }
@@ -84,8 +84,8 @@ func (w *wire) get(sent *http.Request, after string) (*http.Response, error) {
 	return w.client.RoundTrip(req)
 }
 
-// cutsOff reports whether a reply has failed only because it is too large, and its beginning
-// is a result.
+// cutsOff reports whether a reply has failed only because it is too large. Its beginning is then
+// the result of a call, since the call was carried out.
 func (r *reply) cutsOff(err error) bool {
 	failed, _ := errors.AsType[*outbound.Error](err)
 	_, event := errors.AsType[*sse.TooLargeError](err)

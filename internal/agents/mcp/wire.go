@@ -24,26 +24,16 @@ type wire struct {
 	client *outbound.Client
 	asked  slot // the last request that is not a call of a tool
 	denied slot // the last request of a handshake that was rejected because of its secret
-	// assumed is the version that the server is assumed to use; empty means that it is
-	// requested.
-	assumed string
-	listens bool // receives the server's requests outside of the streams of calls
-	// renewed replaces the secret of the server; nil if it does not.
-	renewed atomic.Pointer[remote.Credential]
-}
 
-// credential returns the secret of the next request.
-func (w *wire) credential() remote.Credential {
-	if c := w.renewed.Load(); c != nil {
-		return *c
-	}
-	return w.server.Credential
+	assumed string                            // version that is not requested, to avoid a request before each call
+	listens bool                              // receives the server's requests outside of the streams of calls
+	renewed atomic.Pointer[remote.Credential] // replaces the secret of the server
 }
 
 // A slot contains the outcome of one request. The slot of a call is in the context of the
 // call, because several run at the same time.
 type slot struct {
-	headers http.Header // with arguments, for servers whose version has such headers
+	headers http.Header // contains arguments, for servers whose version defines such headers
 	mu      sync.Mutex
 	x       exchange
 }
@@ -59,12 +49,12 @@ func (w *wire) slotOf(ctx context.Context) *slot {
 
 // An exchange is the outcome of one request.
 type exchange struct {
-	status  int             // HTTP status; 0 if there was no reply
-	header  http.Header     // of the reply
-	result  json.RawMessage // as the server wrote it; nil if none exists
-	code    int             // of an error of the protocol; 0 if none exists
-	message string          // of that error
-	said    string          // the body of a status other than 2xx that is not a message of the protocol
+	status  int // 0 if there was no reply
+	header  http.Header
+	result  json.RawMessage // as the server wrote it, because the SDK would round integers
+	code    int             // error of the protocol; 0 if none exists
+	message string
+	said    string // the body of a status other than 2xx that is not a message of the protocol
 	// questions are the ids of the questions for a person that the server asks instead of
 	// carrying out the call, if it asks nothing else, and state is what it expects back.
 	questions []string
@@ -74,7 +64,6 @@ type exchange struct {
 	begun     bool  // the request may have been sent, and nothing else is known
 }
 
-// last returns the last exchange of a request that expects a reply.
 func (s *slot) last() exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +76,6 @@ func (s *slot) keep(x exchange) {
 	s.x = x
 }
 
-// An envelope is a message of the protocol.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -120,13 +108,16 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 	}
 	maps.Copy(out.Header, headers(w.server))
-	credential := w.credential()
+	credential := w.server.Credential
+	if c := w.renewed.Load(); c != nil {
+		credential = *c
+	}
 	credential.Add(out)
 	if req.Method == http.MethodGet {
 		return w.listen(out), nil
 	}
 	call := asked.ID != nil && asked.Method != ""
-	if asked.Method == "notifications/cancelled" { // only the end of the call waits for it
+	if asked.Method == "notifications/cancelled" { // limited, because the end of the call waits for it
 		ctx, cancel := context.WithTimeout(req.Context(), closeTime/2)
 		defer cancel()
 		out = out.WithContext(ctx)
@@ -135,7 +126,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if asked.Method == methodCall && out.Header.Get(methodHeader) != "" {
 		maps.Copy(out.Header, into.headers)
 	}
-	if call { // the SDK may return before its request does
+	if call { // because the SDK may return before its request does
 		into.keep(exchange{begun: true})
 	}
 	resp, err := w.client.RoundTrip(out)
@@ -164,7 +155,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			w.denied.keep(r.x)
 		}
 		if asked.Method == methodCall {
-			resp = answer(req, failedReply(asked.ID)) // the same
+			resp = answer(req, failedReply(asked.ID)) // so that the SDK does not end the session
 		}
 	case kind == eventStream:
 		r.events = sse.NewReader(resp.Body, remote.MaxCatalog)
@@ -214,7 +205,6 @@ func failedReply(id json.RawMessage) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"error":{"code":-32603,"message":"no reply"}}`)
 }
 
-// answer returns a reply with a message of the protocol.
 func answer(req *http.Request, text []byte) *http.Response {
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
@@ -233,19 +223,18 @@ var (
 type reply struct {
 	w    *wire
 	into *slot
-	// credential is the secret that the request carried.
-	credential remote.Credential
-	request    *http.Request // as it was sent
+
+	credential remote.Credential // as sent, since another request may renew it meanwhile
+	request    *http.Request     // as sent
 	body       io.ReadCloser
 	id         json.RawMessage
-	neutral    bool // the SDK receives an empty result
-	// callsTool is set for a call of a tool, of whose result the beginning suffices.
-	callsTool bool
-	x         exchange
-	events    *sse.Reader
-	resumed   resumption
-	out       []byte // not yet read by the SDK
-	done      bool
+	neutral    bool // the SDK receives an empty result, because it would lose a whole result by one unknown part
+	callsTool  bool // the beginning of the result suffices
+	x          exchange
+	events     *sse.Reader
+	resumed    resumption
+	out        []byte // not yet read by the SDK
+	done       bool
 }
 
 // isOwn reports whether a message has the id of the request. An error may be without an id if
@@ -275,7 +264,7 @@ func (r *reply) accept(data []byte) (text []byte, is bool) {
 			r.x.code = 1 // none of the defined codes
 		}
 		if !bytes.Equal(bytes.TrimSpace(m.ID), bytes.TrimSpace(r.id)) {
-			data = failedReply(r.id) // the SDK would wait for one with the id
+			data = failedReply(r.id) // because the SDK would wait for one with the id
 		}
 		return data, true
 	}
@@ -346,7 +335,7 @@ func (r *reply) Read(p []byte) (int, error) {
 			text, r.done = r.broken(err), true
 		case len(event.Type) > 0 && string(event.Type) != "message":
 			continue
-		case len(event.Data) == 0: // an empty first event tells a client that supports resuming its first id
+		case len(event.Data) == 0: // because a server sends an empty first event for its id only
 			continue
 		default:
 			text, r.done = r.accept(event.Data)

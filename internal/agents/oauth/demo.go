@@ -14,8 +14,8 @@ import (
 // try authorizations with. It authorizes every request, and keeps everything in memory, at
 // most 1,000 of each. Tests use it too.
 type Demo struct {
-	Origin string        // of itself, such as http://127.0.0.1:8099
-	Life   time.Duration // of access tokens
+	Origin string        // its own, such as http://127.0.0.1:8099
+	Life   time.Duration // lifetime of access tokens
 	Next   http.Handler  // receives requests with a valid token
 
 	// Hooks for tests. Metadata may change the metadata before it is sent, Redirect the
@@ -25,8 +25,8 @@ type Demo struct {
 
 	mu      sync.Mutex
 	codes   map[string]demoCode
-	refresh map[string]bool      // tokens that can be used once
-	access  map[string]time.Time // tokens with their expiry
+	refresh map[string]bool
+	access  map[string]time.Time // expiry of each token
 	asked   map[string]int       // number of requests for tokens, by grant
 }
 
@@ -73,20 +73,18 @@ func (d *Demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.authorize(w, r)
 	case path == "/token" && r.Method == http.MethodPost:
 		d.token(w, r)
-	case d.lets(r):
-		d.Next.ServeHTTP(w, r)
 	default:
+		d.mu.Lock()
+		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		ok = ok && time.Now().Before(d.access[token])
+		d.mu.Unlock()
+		if ok {
+			d.Next.ServeHTTP(w, r)
+			return
+		}
 		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+d.Origin+`/.well-known/oauth-protected-resource", scope="notes"`)
 		reply(w, 401, map[string]any{"error": "invalid_token"})
 	}
-}
-
-// lets reports whether a request has a valid token.
-func (d *Demo) lets(r *http.Request) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && time.Now().Before(d.access[token])
 }
 
 func (d *Demo) authorize(w http.ResponseWriter, r *http.Request) {
@@ -132,7 +130,8 @@ func (d *Demo) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case "refresh_token":
-		if !d.refresh[r.PostFormValue("refresh_token")] { // used before: the token family is revoked
+		// A second use revokes the token family, because many servers do so (RFC 9700, 4.14.2).
+		if !d.refresh[r.PostFormValue("refresh_token")] {
 			d.refresh = nil
 			reply(w, 400, map[string]any{"error": "invalid_grant"})
 			return

@@ -32,10 +32,11 @@ import (
 	"stoa/internal/base/outbound"
 )
 
-// Limits of exchanges with authorization servers.
+// Limits of exchanges with authorization servers. Fetches are limited because a hostile server
+// names the addresses that are requested next.
 const (
 	MaxDocument = 64 << 10 // bytes of a reply
-	MaxFetches  = 6        // of one discovery
+	MaxFetches  = 6        // requests of one discovery
 	Timeout     = 15 * time.Second
 	maxToken    = 16 << 10 // bytes
 	maxScopes   = 50
@@ -45,10 +46,10 @@ const (
 // An Error is a failed exchange, or an unusable server.
 type Error struct {
 	Message string
-	Code    string          // of the protocol, such as invalid_grant; empty if the server sent none
-	Status  int             // of the answer; 0 if none exists, or it does not matter
-	Reason  outbound.Reason // empty if the server answered
-	Err     error           // for logs
+	Code    string // such as invalid_grant; empty if the server sent none
+	Status  int    // HTTP status; 0 if there is no answer, or it does not matter
+	Reason  outbound.Reason
+	Err     error // for logs
 }
 
 // Error returns the message.
@@ -63,8 +64,8 @@ func (e *Error) Refused() bool {
 	return slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "access_denied"}, e.Code)
 }
 
-// Unexplained reports whether the server refused the sent data without a readable reason: its
-// answer has none, or is too long. The cause may be the token, or any proxy in between.
+// Unexplained reports whether the server refused the sent data without a readable reason. One
+// such answer does not end an authorization, because any proxy in between may have sent it.
 func (e *Error) Unexplained() bool {
 	return e.Code == "" && e.Status/100 == 4 && e.Status != http.StatusRequestTimeout && e.Status != http.StatusTooManyRequests
 }
@@ -91,16 +92,16 @@ type Server struct {
 	Challenges    []string `json:"code_challenge_methods_supported"`
 	Grants        []string `json:"grant_types_supported"`
 	AuthMethods   []string `json:"token_endpoint_auth_methods_supported"`
-	SaysIssuer    bool     `json:"authorization_response_iss_parameter_supported"` // it sends iss in its redirects (RFC 9207)
+	SaysIssuer    bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207
 	TakesDocument bool     `json:"client_id_metadata_document_supported"`
 
-	assumed bool // it has no metadata
+	assumed bool // the server publishes no metadata
 }
 
 // A Found is the result of a discovery.
 type Found struct {
-	Resource string   // for which tokens are requested (RFC 8707)
-	Scopes   []string // required by the server with tools
+	Resource string // for which tokens are requested (RFC 8707)
+	Scopes   []string
 	Server   Server
 }
 
@@ -124,13 +125,8 @@ func (f *fetches) get(ctx context.Context, address string, v any) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	if reply.Status != http.StatusOK {
-		return false, nil
-	}
-	if kind, _, _ := mime.ParseMediaType(reply.Header.Get("Content-Type")); kind != "application/json" || json.Unmarshal(reply.Body, v) != nil {
-		return false, nil
-	}
-	return true, nil
+	kind, _, _ := mime.ParseMediaType(reply.Header.Get("Content-Type"))
+	return reply.Status == http.StatusOK && kind == "application/json" && json.Unmarshal(reply.Body, v) == nil, nil
 }
 
 func (c *Client) exchange(req *http.Request) (*outbound.Reply, error) {
@@ -221,7 +217,7 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 	}
 	reply, err := f.c.exchange(req)
 	if e, ok := errors.AsType[*Error](err); ok && e.Reason != outbound.NotAllowed && e.Reason != outbound.Unreachable {
-		return nil, nil, false, nil // for example an endless stream: the well-known addresses follow
+		return nil, nil, false, nil // since the reply may be an endless stream, and the well-known addresses may still work
 	}
 	if err != nil || reply.Status != http.StatusUnauthorized {
 		return nil, nil, false, err
@@ -240,7 +236,7 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 // bearer returns the parameters of the challenges for a token in headers.
 func bearer(headers []string) (all []map[string]string) {
 	for _, header := range headers {
-		challenges, _ := oauthex.ParseWWWAuthenticate([]string{header}) // a header that cannot be parsed is ignored
+		challenges, _ := oauthex.ParseWWWAuthenticate([]string{header}) // each alone, so that an unreadable one does not affect the others
 		for _, c := range challenges {
 			if c.Scheme == "bearer" {
 				all = append(all, c.Params)
@@ -261,7 +257,7 @@ func Lacking(headers []string) []string {
 	return nil
 }
 
-// Join returns the scopes of both lists, each once, as far as they are sent.
+// Join returns the scopes of both lists, each once, at most maxScopes.
 func Join(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, s := range b {
@@ -272,7 +268,8 @@ func Join(a, b []string) []string {
 	return all
 }
 
-// server reads the metadata of an authorization server.
+// server reads the metadata of an authorization server, at the places of RFC 8414 and of OpenID
+// Connect, since a server may publish only one.
 func (f *fetches) server(ctx context.Context, issuer string) (s Server, err error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -293,7 +290,7 @@ func (f *fetches) server(ctx context.Context, issuer string) (s Server, err erro
 		if !there {
 			continue
 		}
-		if s.Issuer != issuer {
+		if s.Issuer != issuer { // RFC 8414, 3.3
 			return s, failed("The authorization server %s identifies itself as %s.", cut(issuer), cut(s.Issuer))
 		}
 		if s.Token == "" {
@@ -306,8 +303,8 @@ func (f *fetches) server(ctx context.Context, issuer string) (s Server, err erro
 
 var errNone = failed("No authorization server was found for the server: it may require another kind of secret.")
 
-// assumed returns the authorization server at an origin without metadata, with the endpoints
-// that the protocol's version 2025-03-26 defines.
+// assumed returns the authorization server at an origin without metadata, because version
+// 2025-03-26 of the protocol defines these endpoints for such a server.
 func assumed(origin string) Server {
 	return Server{
 		Issuer: origin, Authorization: origin + "/authorize", Token: origin + "/token", Registration: origin + "/register",
@@ -315,7 +312,8 @@ func assumed(origin string) Server {
 	}
 }
 
-// canonical returns the resource of an address (RFC 8707): without query and fragment.
+// canonical returns the resource of an address. RFC 8707 forbids a fragment, and a query should
+// not be part of it.
 func canonical(u *url.URL) string {
 	c := url.URL{Scheme: strings.ToLower(u.Scheme), Host: strings.ToLower(u.Host), Path: u.Path, RawPath: u.RawPath}
 	return strings.TrimSuffix(c.String(), "/")
@@ -347,8 +345,8 @@ type Request struct {
 }
 
 // AuthorizeURL returns the address that a person opens to authorize. The server must support
-// PKCE with S256 (RFC 7636), and the address must be https, or http if the network allows
-// that or the host is this machine.
+// PKCE with S256 (RFC 7636), because otherwise a stolen code could be used. The address must be
+// https, or http if the network allows that or the host is this machine.
 func (c *Client) AuthorizeURL(ctx context.Context, s Server, r Request) (string, error) {
 	if !slices.Contains(s.Challenges, "S256") {
 		return "", failed("The authorization server does not support PKCE with S256, without which a stolen code could be used. It is not used.")
@@ -383,14 +381,15 @@ func Loopback(u *url.URL) bool {
 	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
-// Challenge returns the challenge of an authorization request for its verifier (S256).
+// Challenge returns the S256 challenge of a verifier.
 func Challenge(verifier string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// CheckIssuer refuses a redirect whose issuer differs from the requested one (RFC 9207), or
-// is missing although the server always sends it. The names are compared exactly.
+// CheckIssuer refuses a redirect whose issuer differs from the requested one, or is missing
+// although the server always sends it. The names are compared exactly, because RFC 9207
+// requires that.
 func CheckIssuer(issuer string, says bool, got url.Values) error {
 	iss, named := got["iss"]
 	switch {
@@ -412,8 +411,8 @@ type ClientID struct {
 }
 
 // Document returns the service's client metadata, for its own address and for registrations.
-// Its application_type depends on the redirect address: an authorization server refuses one
-// on this machine for the type web.
+// Its application_type depends on the redirect address, because an authorization server refuses
+// one on this machine for the type web.
 func Document(name, redirectURI string) map[string]any {
 	kind := "web"
 	if u, err := url.Parse(redirectURI); err == nil && Loopback(u) {
@@ -495,7 +494,7 @@ func (c *Client) Token(ctx context.Context, g Grant) (t Tokens, err error) {
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
 	if basic {
-		req.SetBasicAuth(url.QueryEscape(g.Client.ID), url.QueryEscape(g.Client.Secret))
+		req.SetBasicAuth(url.QueryEscape(g.Client.ID), url.QueryEscape(g.Client.Secret)) // RFC 6749, 2.3.1
 	}
 	reply, err := c.exchange(req)
 	if err != nil {
@@ -515,7 +514,7 @@ func (c *Client) Token(ctx context.Context, g Grant) (t Tokens, err error) {
 	}
 	t.Access, t.Refresh = answer.Access, answer.Refresh
 	if seconds, err := answer.Expires.Float64(); err == nil && seconds > 0 {
-		t.ExpiresIn = time.Duration(min(seconds, 10*365*86400)) * time.Second
+		t.ExpiresIn = time.Duration(min(seconds, 10*365*86400)) * time.Second // to avoid an overflow
 	}
 	return t, nil
 }
@@ -526,7 +525,7 @@ func refusal(what string, reply *outbound.Reply) *Error {
 	var answer struct {
 		Error string `json:"error"`
 	}
-	_ = json.Unmarshal(reply.Body, &answer) // it need not be JSON
+	_ = json.Unmarshal(reply.Body, &answer) // since a proxy may have answered
 	e := failed("%s: it answered with the status %d.", what, reply.Status)
 	e.Status = reply.Status
 	if code := answer.Error; code != "" && len(code) <= 64 && !strings.ContainsFunc(code, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' }) {

@@ -27,7 +27,6 @@ func place(address string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 }
 
-// siteOf returns the site of an address; empty if it is invalid.
 func siteOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

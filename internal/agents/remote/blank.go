@@ -9,15 +9,14 @@ import (
 	"strings"
 )
 
-// minBlanked is the minimum length of a secret that is blanked: a shorter one could be any
-// word.
+// minBlanked is the minimum length of a secret that is blanked, because a shorter one could be
+// any word of a result.
 const minBlanked = 8
 
-// blankedAs replaces a secret.
 const blankedAs = "[secret]"
 
-// deepest is the maximum number of nested escaped texts that are searched, such as an address
-// in JSON in JSON.
+// deepest is the maximum number of nested escaped texts that are searched, because a server
+// may repeat a secret in an address in JSON in JSON.
 const deepest = 4
 
 // Blank removes the secret from data that a server sent, since servers repeat headers. It
@@ -25,8 +24,8 @@ const deepest = 4
 // text, in either alphabet and case, and with line breaks in between; with the escapes of
 // JSON and of addresses; and inside texts nested up to four deep.
 //
-// Its time is proportional to the length of data, regardless of the content and of the number
-// of texts that would reveal the secret, and so is its memory: some 30 bytes for each byte.
+// Time and memory are proportional to the length of data, because a hostile server chooses the
+// content: some 30 bytes for each byte.
 func (c Credential) Blank(data []byte) []byte {
 	b := newBlanking(c, data)
 	if b == nil {
@@ -40,11 +39,11 @@ func (c Credential) Blank(data []byte) []byte {
 type blanking struct {
 	forms  []*automaton
 	seed   maphash.Seed
-	seen   map[uint64]int // number of layers searched below a text, by its hash
+	seen   map[uint64]int // layers searched below a text, by its hash, so that no text is searched twice
 	below  [deepest]layer // memory for layers, by the number of layers to search below
 	cover  []int32        // number of forms that begin at a byte minus the number that end there
 	found  bool
-	places []int32 // of the bytes read, in the layer being searched
+	places []int32 // positions of the bytes read in the current layer
 	steps  int     // number of bytes and states examined, which tests check
 }
 
@@ -74,7 +73,6 @@ type layer struct {
 	from []int32 // followed by the end of all; nil for the outermost layer
 }
 
-// at returns the position of a byte.
 func (l layer) at(i int) int {
 	if l.from == nil {
 		return i
@@ -150,7 +148,7 @@ func (b *blanking) without(data []byte) []byte {
 			for n < len(text) && text[len(text)-1-n] == '\\' {
 				n++
 			}
-			if n%2 == 1 { // the backslash is removed with the character it escapes
+			if n%2 == 1 { // because the backslash without the character it escapes would break the JSON
 				from--
 			}
 			out = append(append(out, data[kept:from]...), blankedAs...)
@@ -245,8 +243,7 @@ func ofAddress(text []byte) (c byte, n int) {
 	return text[0], 1
 }
 
-// ofHex returns the value of the given number of hexadecimal digits; false if there are other
-// characters.
+// ofHex returns the value of the given number of hexadecimal digits.
 func ofHex(text []byte, digits int) (byte, bool) {
 	if len(text) < digits {
 		return 0, false
@@ -272,7 +269,7 @@ var folded = func() (all struct{ plain, base64, hex folding }) {
 	for i := range 256 {
 		all.plain[i], all.base64[i], all.hex[i] = int16(i), int16(i), int16(i)
 	}
-	all.plain['+'] = ' ' // as in an address
+	all.plain['+'] = ' ' // because an address writes a space as +
 	all.base64['-'], all.base64['_'] = '+', '/'
 	for _, c := range "\r\n\t " {
 		all.base64[c], all.hex[c] = -1, -1
@@ -298,7 +295,6 @@ type state struct {
 	ends           int32 // length of the longest text that is a suffix of it
 }
 
-// child returns the state reached by a byte, or 0.
 func (a *automaton) child(at int32, is int16) int32 {
 	if at == 0 {
 		return a.first[is]
@@ -367,7 +363,7 @@ func (b *blanking) add(secret string) bool {
 	values := []string(nil)
 	if scheme, after, found := strings.Cut(secret, " "); found && len(after) >= minBlanked {
 		value = after
-		if scheme != "Bearer" && scheme != "Basic" { // the word may not be a scheme, but part of the secret
+		if scheme != "Bearer" && scheme != "Basic" { // because the word may be part of the secret
 			values = append(values, secret)
 		}
 	}

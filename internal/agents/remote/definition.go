@@ -14,24 +14,26 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of one definition.
+// Limits of one definition. They are needed because a hostile server writes the definition,
+// which is stored, shown to a reviewer and sent to a model.
 const (
 	maxName       = 128      // characters
 	maxDefinition = 64 << 10 // bytes
 	maxSchema     = 32 << 10 // bytes of the arguments' schema
-	maxDepth      = 20       // levels of nesting in a definition
-	longText      = 2000     // characters of a description that cause a warning
+	maxDepth      = 20
+	longText      = 2000 // characters of a description that cause a warning, since models receive no more
 )
 
 // A Tool is a tool as a server defines it.
 type Tool struct {
 	Name       string
-	Definition string // canonical JSON, as a reviewer sees it
-	SHA256     string // of Definition
+	Definition string // canonical JSON, so that the order of members does not withdraw an approval
+	SHA256     string // hash of Definition
 	Problem    string // why it cannot be used; empty if it can
 }
 
-// A Definition is a server's description of a tool. Its schemas keep the spelling of numbers.
+// A Definition is a server's description of a tool. Its schemas keep the spelling of numbers,
+// because a float64 would round large integers.
 type Definition struct {
 	Name         string         `json:"name"`
 	Title        string         `json:"title"`
@@ -56,8 +58,8 @@ func Parse(definition string) Definition {
 	return d
 }
 
-// ParseTools reads the entries of a catalog one by one: an invalid one does not affect the
-// others.
+// ParseTools reads the entries of a catalog one by one, so that an invalid one does not affect
+// the others.
 func ParseTools(entries []json.RawMessage) []Tool {
 	var all []Tool
 	at := map[string]int{}
@@ -91,7 +93,6 @@ func New(name string, definition map[string]any, problem string) (t Tool) {
 	return t
 }
 
-// parseTool reads one entry of a catalog.
 func parseTool(raw json.RawMessage) (t Tool) {
 	t.Definition, t.SHA256 = "{}", hash("{}")
 	if len(raw) > maxDefinition {
@@ -125,6 +126,7 @@ func parseTool(raw json.RawMessage) (t Tool) {
 		return t
 	}
 	t.Name, t.Problem = name, problemOf(kept)
+	// The outcome of a task would arrive after its turn, so tasks are not supported.
 	if execution, _ := members["execution"].(map[string]any); execution["taskSupport"] == "required" {
 		t.Problem = cmp.Or(t.Problem, "The server runs this tool only as a task (execution.taskSupport), which this service does not support.")
 	}
@@ -185,7 +187,6 @@ func walk(v any, depth int) (deep, remote bool) {
 	return deep, remote
 }
 
-// decode reads one JSON object; numbers keep their spelling.
 func decode(text []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -214,8 +215,8 @@ func hash(text string) string {
 }
 
 // Suggested returns the review that a definition suggests: whether a person must approve each
-// call, and the effects of a repetition. The annotations of a server are interpreted
-// according to the protocol; absent ones mean the worst case.
+// call, and the effects of a repetition. Absent annotations mean the worst case, because the
+// protocol defines these defaults (destructiveHint true, the other two false).
 func Suggested(d Definition) (approval, effects string) {
 	is := func(name string, want bool) bool { v, ok := d.Annotations[name].(bool); return ok && v == want }
 	stated, _ := d.Request["effects"].(string)
@@ -232,8 +233,8 @@ func Suggested(d Definition) (approval, effects string) {
 	return "always", "once"
 }
 
-// addressed matches phrases with which a description addresses the model instead of
-// describing the tool.
+// addressed matches phrases with which a description addresses the model instead of describing
+// the tool. It causes a warning only, because a harmless description may contain them.
 var addressed = regexp.MustCompile(`(?i)ignore (all |any |the )*(previous|other|above)|do not (tell|mention|reveal)|don't (tell|mention|reveal)|system prompt|<(important|system|instructions)>|before (using|calling) any other`)
 
 // Warnings returns the points that a reviewer of a definition should check.
@@ -257,7 +258,7 @@ func Warnings(d Definition) []string {
 	return all
 }
 
-// textsOf returns the texts in a value, including names.
+// textsOf returns the texts in a value. It includes names, because the model reads them too.
 func textsOf(v any) (all []string) {
 	switch v := v.(type) {
 	case string:
@@ -274,7 +275,8 @@ func textsOf(v any) (all []string) {
 	return all
 }
 
-// hidden reports whether a character is invisible.
+// hidden reports whether a character is invisible. Such characters are removed or escaped, so
+// that a model reads nothing that a reviewer does not see.
 func hidden(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Co, r) ||
 		r == 0x2028 || r == 0x2029 || r == 0x3164 || r == 0x115f || r == 0x1160 || r == 0xffa0 || r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef
@@ -290,8 +292,7 @@ func Strip(text string, most int) string {
 	}, text), most)
 }
 
-// Visible returns a text with its invisible characters escaped: controls, direction marks,
-// zero-width spaces, tags.
+// Visible returns a text with its invisible characters escaped.
 func Visible(text string) string {
 	if !strings.ContainsFunc(text, hidden) {
 		return text
@@ -308,7 +309,8 @@ func Visible(text string) string {
 }
 
 // ModelName returns the name of a connection's tool for a model: at most 64 letters, digits,
-// _ and -. If it is taken or too long it ends with part of a hash.
+// _ and -, because OpenAI accepts no others. If it is taken or too long it ends
+// with part of a hash.
 func ModelName(connection, tool string, taken func(name string) bool) string {
 	const most = 64
 	name := connection + "__" + strings.Map(func(r rune) rune {
@@ -339,7 +341,8 @@ func LeftOut(kind string, bytes int) string {
 	return fmt.Sprintf("(%s, %d kB, left out: this service passes text only.)", Cut(kind, 100), (bytes+999)/1000)
 }
 
-// CutNote is the first line of the text of a reply of which only so many bytes were read.
+// CutNote returns the first line of the text of a reply of which only its beginning was read,
+// so that the model does not take that for the whole.
 func CutNote(bytes int) string {
 	return fmt.Sprintf("(The reply has more than %d bytes, and this is only its beginning: the rest was not read. Ask for less.)\n", bytes)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ownHeaders are names that callers cannot set: they belong to the connection, to the
+// ownHeaders are names that callers cannot set, because they belong to the connection, to the
 // protocol, or to the service.
 var ownHeaders = []string{
 	"authorization", "user-agent", "idempotency-key",
@@ -13,7 +13,7 @@ var ownHeaders = []string{
 	"upgrade", "content-length", "content-type", "content-encoding", "accept", "accept-encoding", "expect", "last-event-id", "forwarded", "via",
 }
 
-// HeaderName reports whether callers can set a header of this name.
+// HeaderName reports whether callers can set a header of this name: a token of RFC 9110.
 func HeaderName(name string) bool {
 	lower := strings.ToLower(name)
 	token := name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
@@ -22,8 +22,8 @@ func HeaderName(name string) bool {
 	return token && !slices.Contains(ownHeaders, lower) && !strings.HasPrefix(lower, "mcp-") && !strings.HasPrefix(lower, "x-forwarded-") && !strings.HasPrefix(lower, "proxy-")
 }
 
-// HeaderValue reports whether a text can be the value of a header: printable ASCII without a
-// space at either end.
+// HeaderValue reports whether a text can be the value of a header: printable ASCII, so that no
+// line break adds a header, and without a space at either end, which RFC 9110 strips.
 func HeaderValue(v string) bool {
 	return strings.TrimSpace(v) == v && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -18,20 +18,19 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// Limits of a server's replies.
+// Limits of a server's replies, which are read into memory.
 const (
-	MaxTools   = 500       // of a catalog
+	MaxTools   = 500
 	MaxCatalog = 4 << 20   // bytes of a catalog, or of its source document
 	MaxResult  = 256 << 10 // bytes of the reply to a call, unless the call sets another limit
-	MaxImages  = 10        // of a result
+	MaxImages  = 10
 )
 
 // A Server is the far side of a connection. The errors of its methods are [*Error].
 type Server interface {
-	// Catalog requests the server's tools.
 	Catalog(ctx context.Context) (*Catalog, error)
-	// Call calls a tool once. The class of its error says whether the server may have
-	// carried out the call.
+	// Call calls a tool once, because only its caller knows whether the tool may be called again.
+	// The class of its error says whether the server may have carried out the call.
 	Call(ctx context.Context, call Call) (*Result, error)
 }
 
@@ -48,15 +47,15 @@ type Catalog struct {
 	Protocol, Name, Version, Instructions string
 	URL                                   string // address for calls, if the server specifies it
 	Tools                                 []Tool
-	Note                                  string        // for reviewers, about a list that violates the protocol; usually empty
-	TTL                                   time.Duration // validity according to the server; 0 if it does not say
+	Note                                  string // for reviewers, about a list that violates the protocol; usually empty
+	TTL                                   time.Duration
 }
 
 // A Call is one call of a tool.
 type Call struct {
-	ID         string          // sent with the call
-	Tool       string          // its name at the server
-	Definition string          // the approved one
+	ID         string          // sent with the call, so that the server can recognize a repetition
+	Tool       string          // name at the server
+	Definition string          // approved definition, because the server's current one may differ
 	Arguments  json.RawMessage // an object, which is sent unchanged; nil means an empty one
 	MaxResult  int64           // bytes of the reply; 0 means MaxResult
 }
@@ -66,7 +65,7 @@ type Result struct {
 	Text    string        // for a model
 	Images  []*stoa.Media // at most [MaxImages]; Text names each
 	IsError bool          // the tool reports that it failed
-	Bytes   int           // as the server sent it
+	Bytes   int           // size of the reply
 }
 
 // Show adds an image to the result, and returns the text that names it.
@@ -75,7 +74,8 @@ func (r *Result) Show(m *stoa.Media) string {
 	return fmt.Sprintf("(image %d: %s, %d × %d pixels)", len(r.Images), m.Type, m.Width, m.Height)
 }
 
-// A Class says how far a call without a result got.
+// A Class says how far a call without a result got, because that decides whether a call with an
+// effect may be repeated.
 type Class string
 
 // The classes.
@@ -93,10 +93,10 @@ type Error struct {
 	Unauthorized bool            // the server rejects the secret, or requires one
 	Reason       outbound.Reason // empty if the server answered
 	Status       int             // HTTP status of the reply; 0 if none exists
-	Code         int             // of the error of the protocol; 0 if none exists, or it is 0
-	RetryAfter   time.Duration   // requested by the server; 0 if not
-	Challenges   []string        // headers WWW-Authenticate of the reply
-	Err          error           // for logs
+	Code         int             // error code of the protocol; 0 if none exists
+	RetryAfter   time.Duration
+	Challenges   []string // headers WWW-Authenticate of the reply
+	Err          error    // for logs
 }
 
 // Error returns the message.
@@ -127,14 +127,14 @@ func OfStatus(status int, header http.Header, cause error) *Error {
 	return e
 }
 
-// maxRetryAfter is the longest pause that is read from a server.
+// maxRetryAfter is the maximum pause that is read from a server.
 const maxRetryAfter = time.Hour
 
 // MaxErrorText is the maximum size of the text of an error that a server sends, in bytes.
 const MaxErrorText = 4 << 10
 
-// ErrorBody returns the number of bytes that are read of the body of an error: enough for
-// [Credential.Uncut].
+// ErrorBody returns the number of bytes that are read of the body of an error. It exceeds
+// MaxErrorText because [Credential.Uncut] drops the end of a longer body.
 func (c Credential) ErrorBody() int64 { return int64(MaxErrorText + 2*c.Longest()) }
 
 // Uncut returns the body of an error without the secret. A body of [Credential.ErrorBody]
@@ -153,23 +153,21 @@ func (c Credential) Beginning(data []byte, cut bool) []byte {
 	return blanked
 }
 
-// Says adds a server's explanation to the error, which is shortened and has no invisible
-// characters. A page for browsers is not an explanation.
+// Says adds a server's explanation to the error, at most 500 characters and without invisible
+// ones, because a model reads it. A page for browsers is not an explanation.
 func (e *Error) Says(text string) {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\ufffd")), " ")
 	if text != "" && !strings.HasPrefix(text, "<") {
-		e.Message = strings.TrimSuffix(e.Message, ".") + ": " + strings.TrimSuffix(Visible(Cut(text, maxSaid)), ".") + "."
+		e.Message = strings.TrimSuffix(e.Message, ".") + ": " + strings.TrimSuffix(Visible(Cut(text, 500)), ".") + "."
 	}
 }
-
-// maxSaid is the maximum number of characters of an explanation.
-const maxSaid = 500
 
 // Unauthorized reports whether a status means that the server rejects the secret, or requires
 // one.
 func Unauthorized(status int) bool { return status == 401 || status == 403 }
 
-// refused are the HTTP statuses which mean that a call was not begun.
+// refused are the HTTP statuses which mean that a call was not begun. 408 and 5xx are missing,
+// since the server may have received the call.
 var refused = map[int]bool{400: true, 401: true, 403: true, 404: true, 405: true, 406: true, 409: true, 411: true, 413: true, 415: true, 422: true, 429: true}
 
 // Sentence turns the text of an error into a sentence.

@@ -50,7 +50,6 @@ func (c *steadiness) check() (since, now time.Time, check bool) {
 	return c.since, c.last, check
 }
 
-// warn reports whether this is the first warning since the last step of the clock.
 func (c *steadiness) warn() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +91,7 @@ func (s *Scheduler) correct(ctx context.Context) error {
 	return err
 }
 
-// maxStuck is the maximum to which tasks that stay ahead are counted.
-const maxStuck = 1000
+const maxStuck = 1000 // tasks that are counted for a warning
 
 // takeBack moves the cursor back to since, or to the earliest safe time: not before the task
 // was planned, and not into a range where runs of the schedule may have been removed. Later
@@ -102,7 +100,7 @@ const maxStuck = 1000
 // it moves only part of the way.
 func (c *transition) takeBack(since time.Time) error {
 	t := &c.task
-	if !t.Enabled { // since it was opened: for example, its time zone no longer exists
+	if !t.Enabled { // because opening it paused it: for example, its time zone no longer exists
 		return nil
 	}
 	to := later(since, later(t.PlannedAt, t.TrimmedAt))
@@ -151,11 +149,10 @@ type recorded struct {
 	from, through time.Time
 }
 
-// recordedPage is the number of instants read at a time.
-const recordedPage = 1000
+const recordedPage = 1000 // instants per query
 
-// isRecorded reports whether an instant after the cursor already has a run, because the
-// cursor was moved back.
+// isRecorded reports whether an instant after the cursor already has a run. It may have one
+// because the cursor was moved back.
 func (c *transition) isRecorded(at time.Time) (bool, error) {
 	if at.After(c.task.RecordedThrough) {
 		return false, nil

@@ -51,7 +51,7 @@ type Scheduler struct {
 	sessions *session.Sessions
 	store    *store.Store
 	log      *slog.Logger
-	wakeup   chan struct{} // a task has changed
+	wakeup   chan struct{}
 	clock    steadiness
 }
 
@@ -128,7 +128,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 	for {
 		now := s.now()
 		s.clock.observe(now)
-		if now.Before(pass) { // it was set back in the meantime
+		if now.Before(pass) { // because the clock was set back in the meantime
 			pass = now
 		}
 		if err := s.correct(ctx); err != nil {
@@ -171,7 +171,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 		case err != nil:
 			return todo.NextAt, todo.Capacity, err
 		case done > 0:
-		case due: // another process works on the rest
+		case due: // because another process works on the rest
 			return pass.Add(stoa.PollShared), todo.Capacity, nil
 		case todo.NextAt.IsZero() || todo.NextAt.After(s.now()):
 			return todo.NextAt, todo.Capacity, nil
@@ -299,7 +299,8 @@ func (s *Scheduler) startWaiting(ctx context.Context, now time.Time) (int, error
 	return total, nil
 }
 
-// sweep removes rows of deleted tasks, a bounded number at a time.
+// sweep removes rows of deleted tasks, a bounded number at a time, so that other writers do not
+// wait long.
 func (s *Scheduler) sweep(ctx context.Context) (n int, err error) {
 	err = s.store.Write(ctx, func(tx *store.Tx) error {
 		n, err = tx.Work().RemoveHiddenTasks(ctx, sweepRuns)
@@ -310,8 +311,9 @@ func (s *Scheduler) sweep(ctx context.Context) (n int, err error) {
 
 const sweepRuns = 500
 
-// capacity returns the number of sessions that the scheduler may still queue for an account:
-// it leaves a tenth of the queue to callers.
+// capacity returns the number of sessions that the scheduler may still queue for an account. It
+// leaves a tenth of the queue to callers, because otherwise the tasks of nine o'clock would block
+// them.
 func (s *Scheduler) capacity(ctx context.Context, tx *store.Tx, accountID string) (int, error) {
 	limit := s.sessions.Limits().Queued
 	limit -= limit / 10

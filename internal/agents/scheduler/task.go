@@ -39,13 +39,13 @@ type transition struct {
 	accounts accounts
 	task     stoa.ScheduledTask
 	schedule *schedule.Schedule
-	active   []stoa.TaskRun // not ended, oldest first
-	skips    []stoa.TaskRun // to be written
-	rows     int            // written
+	active   []stoa.TaskRun // oldest first
+	skips    []stoa.TaskRun // not yet written
+	rows     int            // number of rows written
 	judged   int            // number of instants processed
 	starts   int            // number of sessions started
-	before   int64          // the previous number of runs
-	recorded recorded       // of instants after the cursor
+	before   int64          // previous number of runs
+	recorded recorded
 }
 
 // open locks a task. An empty agentID means any agent.
@@ -60,7 +60,7 @@ func (s *Scheduler) open(ctx context.Context, tx *store.Tx, now time.Time, known
 		return c, err
 	}
 	c.schedule, err = s.scheduleOf(c.task)
-	if err != nil { // it was valid when it was stored
+	if err != nil { // although it was valid when it was stored, because its time zone may have been removed
 		c.schedule, err = nil, nil
 		if c.task.Enabled {
 			err = c.pause(pausedBySchedule)
@@ -93,7 +93,6 @@ const trimEvery = 256
 
 func (c *transition) total() int64 { return c.task.Counts.Started + c.task.Counts.Skipped }
 
-// settle records ended runs.
 func (c *transition) settle() error {
 	ended, err := c.tx.Work().SettleRuns(c.ctx, c.task.ID)
 	for _, r := range ended {
@@ -176,7 +175,6 @@ func (c *transition) chunk() error {
 	return c.writeSkips(last)
 }
 
-// usedUp reports whether the schedule has had all its runs.
 func (c *transition) usedUp() bool {
 	return c.task.MaxRuns > 0 && c.task.Counts.Scheduled >= c.task.MaxRuns
 }
@@ -186,7 +184,7 @@ func (c *transition) skip(r stoa.TaskRun, reason string) {
 	r.ID, r.TaskID, r.AccountID = "", c.task.ID, c.task.AccountID
 	r.Status, r.SkipReason, r.Instants = stoa.RunSkipped, reason, 1
 	c.skips = append(c.skips, r)
-	if len(c.skips) >= 2*maxSkipRows { // the older ones share rows anyway
+	if len(c.skips) >= 2*maxSkipRows { // because the older ones share rows anyway
 		c.skips = append(c.together(c.skips[:maxSkipRows]), c.skips[maxSkipRows:]...)
 	}
 	c.task.Counts.Skipped++
@@ -233,7 +231,6 @@ func (c *transition) together(rows []stoa.TaskRun) []stoa.TaskRun {
 	return out
 }
 
-// between reports whether an instant between two has a run.
 func (c *transition) between(from, to time.Time) bool {
 	for _, r := range c.active {
 		if r.ScheduledFor.After(from) && r.ScheduledFor.Before(to) {
@@ -384,7 +381,6 @@ func request(t stoa.ScheduledTask, r stoa.TaskRun) session.StartRequest {
 	}
 }
 
-// account returns the relevant state of the task's account, read once in a transaction.
 func (c *transition) account() (*account, error) {
 	if a := c.accounts[c.task.AccountID]; a != nil {
 		return a, nil
@@ -464,7 +460,7 @@ func (c *transition) pause(reason string) error {
 			errs = append(errs, err, saved)
 		}
 	}
-	if reason != pausedByUser { // the request of a user has its own row
+	if reason != pausedByUser { // because the request of a user has its own row in the audit log
 		c.tx.AuditAutomatic(c.task.AccountID, "scheduled_task.paused", c.task.ID, reason)
 	}
 	return errors.Join(append(errs, webhook.ScheduledTaskPaused(c.ctx, c.tx, c.task))...)

@@ -44,7 +44,6 @@ func checkMoments(t, before stoa.ScheduledTask, now time.Time) error {
 	return nil
 }
 
-// check refuses an invalid task. Its policies have been checked.
 func (s *Scheduler) check(t *stoa.ScheduledTask) error {
 	if t.Mode == "" {
 		t.Mode = stoa.ModeOnce
@@ -71,7 +70,7 @@ func (s *Scheduler) check(t *stoa.ScheduledTask) error {
 // configuration allows.
 func (s *Scheduler) checkDistance(t stoa.Schedule, sched *schedule.Schedule, from time.Time) error {
 	if s.cfg.Interval <= schedule.MinEvery {
-		return nil // the distance between its instants never is
+		return nil // because the distance between its instants never is
 	}
 	const looks = 1500 // more than a day of minutes
 	last, n := time.Time{}, 0
@@ -186,7 +185,7 @@ func (s *Scheduler) Edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 			return err
 		}
 		if t.SessionPolicy != before.SessionPolicy {
-			t.SessionID = "" // the reused session begins with the policy
+			t.SessionID = "" // because the reused session begins with the policy
 		}
 		enable := t.Enabled
 		t.Enabled = before.Enabled
@@ -231,7 +230,6 @@ func (c *transition) reschedule(before stoa.ScheduledTask) (err error) {
 	return c.plan()
 }
 
-// sameWhen reports whether two tasks have the same instants.
 func sameWhen(a, b stoa.ScheduledTask) bool {
 	return a.Schedule == b.Schedule && a.StartAt.Equal(b.StartAt) && a.EndAt.Equal(b.EndAt)
 }
@@ -250,7 +248,7 @@ func (s *Scheduler) Pause(ctx context.Context, tx *store.Tx, accountID, agentID,
 // PauseOf pauses all tasks of a key, some in each transaction. Current runs
 // continue. It may be repeated.
 func (s *Scheduler) PauseOf(ctx context.Context, accountID, keyID string, which store.KeyObjects) error {
-	for n := 1; n > 0; { // each pass pauses or postpones the tasks that it picks
+	for n := 1; n > 0; { // ends, because each pass pauses or postpones the tasks that it picks
 		var err error
 		n, _, err = s.batch(ctx, s.now(),
 			func(tx *store.Tx) ([]store.Ref, error) {

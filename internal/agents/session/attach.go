@@ -14,7 +14,7 @@ import (
 // Uploads are the uploads that a message has as its attachments.
 type Uploads struct {
 	IDs    []string
-	ChatID string // of the visitor who sent them; empty for those of the account
+	ChatID string // empty for uploads of the account
 }
 
 // attach gives uploads to a session, and returns the attachments of a message. Each gets a name
@@ -52,7 +52,6 @@ func attach(ctx context.Context, tx *store.Tx, accountID, agentID, sessionID str
 	return files, nil
 }
 
-// unusedName returns a name, with a number if it is already used.
 func unusedName(name string, used []string) string {
 	ending := path.Ext(name)
 	base := strings.TrimSuffix(name, ending)

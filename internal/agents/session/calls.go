@@ -20,11 +20,11 @@ import (
 const (
 	CallsPerStep    = 16
 	CallsPerTurn    = 100
-	CallsPerChat    = 50 // external calls of a visitor's chat, over all its turns
+	CallsPerChat    = 50 // over all turns
 	WaitsPerTurn    = 20
-	MaxOutput       = 256 << 10 // bytes of an output
-	ShownOutput     = 16 << 10  // bytes of a tool's result in the prompt
-	eventArguments  = 4 << 10   // bytes of the arguments in an event
+	MaxOutput       = 256 << 10 // bytes
+	ShownOutput     = 16 << 10  // bytes of a tool's result in the prompt; the model reads the rest with tool_result_read
+	eventArguments  = 4 << 10   // bytes, because the row contains all of them
 	longestLease    = 600 * time.Second
 	maxResolveNote  = 2_000 // characters
 	resolvedDone    = "done"
@@ -88,7 +88,7 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 		if c.IdempotencyArgument != "" {
 			c.Arguments = jsonx.WithMember(c.Arguments, c.IdempotencyArgument, c.ID)
 		}
-		c.Status, c.CreatedAt = stoa.CallPlanned, t.tx.Now.Add(time.Duration(c.Place)*time.Microsecond) // lists are in the order of the calls
+		c.Status, c.CreatedAt = stoa.CallPlanned, t.tx.Now.Add(time.Duration(c.Place)*time.Microsecond) // so that lists are in the order of the calls
 		planned = append(planned, c)
 	}
 	Remember(planned, rules)
@@ -99,7 +99,6 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	return planned, false
 }
 
-// called adds the event of an external call that is about to be carried out.
 func (t *Transition) called(c stoa.ExternalCall) {
 	t.event(EventToolCalled, ToolData{
 		StepID: stoa.StepID(c.SessionID, c.Turn, c.Step), CallID: c.CallID, Name: c.Tool, Arguments: Cut(c.Arguments, eventArguments),
@@ -131,7 +130,6 @@ func (t *Transition) finishCallAs(c *stoa.ExternalCall, outcome stoa.CallOutcome
 	t.completed(c)
 }
 
-// completed adds the event of a finished call, and logs it.
 func (t *Transition) completed(c *stoa.ExternalCall) {
 	isError := c.Outcome != stoa.OutcomeOK
 	data := ToolData{
@@ -165,7 +163,7 @@ func (t *Transition) completed(c *stoa.ExternalCall) {
 
 // An Output is a program's result of a call.
 type Output struct {
-	CallID  string // of the row: cal_…
+	CallID  string // row: cal_…
 	Text    string
 	IsError bool
 }
@@ -243,7 +241,6 @@ func (t *Transition) goOn(in *stoa.Input, status stoa.InputStatus) {
 // noAnswer is the result sent to the model for an expired call.
 const noAnswer = "No answer came in time. It may or may not have been done: look before you try again."
 
-// expireCalls ends the calls whose time is over.
 func (t *Transition) expireCalls() {
 	in := t.Row.Pending
 	fails := ""
@@ -272,7 +269,6 @@ func (t *Transition) expireCalls() {
 	t.Fail(stoa.Failure{Code: codeToolTimeout, Message: fmt.Sprintf("No program returned the output of %s in time. It is unknown whether the call was executed.", fails), Retryable: true})
 }
 
-// cancelCalls ends the calls of the turn that have no outcome.
 func (t *Transition) cancelCalls() {
 	if t.Row.ToolCalls == 0 {
 		return
@@ -324,7 +320,7 @@ func (s *Sessions) KeepLate(ctx context.Context, accountID, agentID, id string, 
 type ClaimRequest struct {
 	InputID string
 	Lease   time.Duration // at most 600 s
-	ClaimID string        // of the claim to extend; empty means a new one
+	ClaimID string        // claim to extend; empty means a new one
 }
 
 // ClaimInput reserves an input for one executor until the lease ends. It fails with
@@ -340,7 +336,7 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 		return in, err
 	}
 	_, err = s.edit(ctx, tx, c, "", in.SessionID, func(t *Transition) (bool, error) {
-		if in, err = tx.Work().OpenInput(ctx, c.Account.ID, req.InputID); err != nil { // as it is under the lock
+		if in, err = tx.Work().OpenInput(ctx, c.Account.ID, req.InputID); err != nil { // again, because it may have changed before the lock
 			return false, err
 		}
 		if in.Kind != stoa.InputToolCall {
@@ -385,7 +381,7 @@ func (s *Sessions) OpenInputs(ctx context.Context, accountID string, f store.Inp
 	defer deadline.Stop()
 	check := time.NewTicker(inputsChecked)
 	defer check.Stop()
-	reading := context.WithoutCancel(ctx) // ctx ends the wait, which is not a failure
+	reading := context.WithoutCancel(ctx) // because the end of the wait is not a failure
 	for {
 		changed := sub.changed()
 		err = s.store.Read(reading, func(tx *store.Tx) (err error) {
@@ -411,7 +407,6 @@ func (s *Sessions) OpenInputs(ctx context.Context, accountID string, f store.Inp
 	}
 }
 
-// changedInputs wakes the waits for inputs of the account.
 func (t *Transition) changedInputs() {
 	inputs, account := t.s.inputs, t.Row.AccountID
 	t.tx.AfterCommit(func() { inputs.invalidate(account) })

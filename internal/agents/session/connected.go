@@ -40,7 +40,7 @@ func (t *Transition) ReplanCall(c *stoa.ExternalCall) {
 // FinishCall records the outcome of a call: the whole result, and the part of it that is sent
 // to the model.
 func (t *Transition) FinishCall(c *stoa.ExternalCall, outcome stoa.CallOutcome, text, told string) {
-	if c.StartedAt.IsZero() { // it was not sent to its server, so its event is not written yet
+	if c.StartedAt.IsZero() { // since it was not sent to its server, its event is not written yet
 		t.called(*c)
 	}
 	t.finishCallAs(c, outcome, text, told)

@@ -16,8 +16,8 @@ import (
 const (
 	ApprovalTime     = 24 * time.Hour   // longest wait of a call for its approval
 	ConfirmationTime = 15 * time.Minute // longest wait of a call for its visitor
-	MaxComment       = 2_000            // characters of a comment
-	RememberSession  = "session"        // see [CallDecision]
+	MaxComment       = 2_000            // characters
+	RememberSession  = "session"
 )
 
 // ScopeApprovals is the scope that a key needs to decide about calls.
@@ -28,9 +28,9 @@ const ScopeApprovals = "approvals:write"
 // docs/decisions/0052-a-visitor-confirms-each-tool-call.md).
 var callWaits = map[string]struct {
 	reason, prompt string
-	time           time.Duration // longest wait; 0: that of each tool
+	time           time.Duration // longest wait; 0 means that of each tool
 
-	denied, late, wrote string // in the result for the model
+	denied, late, wrote string // results for the model
 }{
 	stoa.InputToolCall: {reason: ReasonTool, prompt: "A program of the account has to carry out: "},
 	stoa.InputToolApproval: {
@@ -72,7 +72,7 @@ func (t *Transition) WaitForCalls(step stoa.Step, kind string, calls []stoa.Exte
 		case stoa.InputToolCall:
 			c.InputID, c.StartedAt = in.ID, t.tx.Now
 			t.called(c)
-		case stoa.InputToolConfirmation: // an approval follows it
+		case stoa.InputToolConfirmation: // because an approval follows it
 			c.ConfirmInputID, c.ApprovalInputID = in.ID, ""
 			c.Confirmed, c.ConfirmedBy, c.ConfirmedAt = "", "", time.Time{}
 		default:
@@ -108,7 +108,7 @@ func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
 
 // A CallDecision is a person's decision about a call.
 type CallDecision struct {
-	CallID   string // of the row: cal_…
+	CallID   string // row: cal_…
 	Decision stoa.Decision
 	Comment  string // at most MaxComment characters; sent to the model with a rejection
 	Remember string // RememberSession: later calls of this tool in this session are approved without a question
@@ -150,7 +150,7 @@ func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest)
 		}
 		switch {
 		case made == d.Decision:
-			continue // already decided
+			continue
 		case made == stoa.DecisionExpired || made == "" && !(call.Open() && t.Row.Pending != nil && t.Row.Pending.ID == in.ID):
 			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this %s", waits).At("inputId")
 		case made != "":
@@ -176,7 +176,7 @@ func confirmation(in *stoa.Input, req AnswerRequest) ([]CallDecision, error) {
 		return nil, stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q accepts only one \"decision\".", in.Kind).At("decision")
 	case req.Decision == "":
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q requires \"decision\".", in.Kind).At("decision")
-	case len(in.Calls) != 1: // a newer input asks the visitor again
+	case len(in.Calls) != 1: // because a newer input asks the visitor again
 		return nil, stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this confirmation.").At("inputId")
 	}
 	return []CallDecision{{CallID: in.Calls[0].ID, Decision: stoa.Decision(req.Decision)}}, nil

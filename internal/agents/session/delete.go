@@ -24,7 +24,7 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 // remove removes a session as long as may is true of its row. A missing session is not an
 // error.
 func (s *Sessions) remove(ctx context.Context, accountID, id string, may func(*store.SessionRow) bool) (err error) {
-	for done := false; !done && err == nil; { // each pass deletes removeEvents, so the log bounds them
+	for done := false; !done && err == nil; { // ends, because each pass deletes removeEvents
 		err = s.store.Write(ctx, func(tx *store.Tx) error {
 			row, err := tx.Work().LockSession(ctx, accountID, "", id)
 			if err != nil {
@@ -45,7 +45,7 @@ func (s *Sessions) remove(ctx context.Context, accountID, id string, may func(*s
 			return err
 		})
 	}
-	if stoa.CodeOf(err) == stoa.CodeSessionNotFound { // another request deleted it meanwhile
+	if stoa.CodeOf(err) == stoa.CodeSessionNotFound { // because another request deleted it meanwhile
 		return nil
 	}
 	return err
@@ -157,7 +157,7 @@ func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spa
 	}
 	for _, id := range agents {
 		err := s.DeleteAgent(ctx, tx, accountID, id)
-		if err != nil && stoa.CodeOf(err) != stoa.CodeAgentNotFound { // another request deleted it meanwhile
+		if err != nil && stoa.CodeOf(err) != stoa.CodeAgentNotFound { // because another request deleted it meanwhile
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 				if err != nil {
 					return err
 				}
-				if row.Status == stoa.SessionRunning { // its worker is about to write its end
+				if row.Status == stoa.SessionRunning { // because its worker is about to write its end
 					continue
 				}
 				if err := s.endNow(ctx, tx, &row, reasonDeleted); err != nil {

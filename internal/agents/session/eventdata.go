@@ -47,7 +47,7 @@ type UpgradedData struct {
 // CompactedData is the data of session.compacted: the text replaces everything before a step of
 // a turn in later prompts. It is empty, and Used is false, if the summary was not used.
 type CompactedData struct {
-	Turn         int64  `json:"turn"` // in which the call was made
+	Turn         int64  `json:"turn"` // turn of the call
 	FromTurn     int64  `json:"fromTurn"`
 	FromStep     int64  `json:"fromStep"`
 	Used         bool   `json:"used"`
@@ -137,7 +137,7 @@ type ToolData struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments,omitzero"` // as the model wrote them; at most 4 KiB for an external call
 	IsError   *bool  `json:"isError,omitzero"`
-	Bytes     *int   `json:"bytes,omitzero"` // of the result
+	Bytes     *int   `json:"bytes,omitzero"` // size of the result
 
 	ToolCallID   string `json:"toolCallId,omitzero"`
 	ConnectionID string `json:"connectionId,omitzero"`
@@ -175,7 +175,7 @@ type DriveData struct {
 	SHA256   string `json:"sha256"`
 	FromLine int64  `json:"fromLine,omitzero"`
 	ToLine   int64  `json:"toLine,omitzero"`
-	Place    string `json:"place,omitzero"`   // in a document, such as "p. 12–13"
+	Place    string `json:"place,omitzero"`   // for example "p. 12–13"
 	Via      string `json:"via,omitzero"`     // context, read or search
 	Outcome  string `json:"outcome,omitzero"` // created, replaced or unchanged
 }

@@ -11,8 +11,8 @@ import (
 
 // An EventsRequest selects events of a session.
 type EventsRequest struct {
-	AccountID, AgentID, SessionID string        // AgentID may be empty: any agent
-	After                         int64         // number of the last event that the reader has; 0 means from the first
+	AccountID, AgentID, SessionID string        // an empty AgentID means any agent
+	After                         int64         // number of the reader's last event; 0 means from the first
 	Follow                        bool          // continue after a stopping status
 	ThroughTools                  bool          // continue while the session waits for outputs of tools
 	Heartbeat                     time.Duration // yield an event with Seq 0 after this much silence; 0 means never
@@ -68,8 +68,8 @@ type watcher struct {
 	sub     *subscription
 	req     EventsRequest
 	after   int64
-	stopped bool // according to the newest status that was sent or read
-	gone    bool // the range ended, or the session is gone
+	stopped bool
+	gone    bool
 	yield   func(stoa.SessionEvent, error) bool
 }
 
@@ -91,7 +91,7 @@ func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err e
 	})
 	if err != nil {
 		if code := stoa.CodeOf(err); !first && (code == stoa.CodeSessionNotFound || code == stoa.CodeAgentNotFound) {
-			w.gone = true // deleted meanwhile
+			w.gone = true
 		}
 		return false, err
 	}

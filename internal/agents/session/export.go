@@ -59,12 +59,10 @@ type exporter struct {
 // maxTurnSources is far above the number of sources that the tool calls of one turn can show.
 const maxTurnSources = 10_000
 
-// sources returns the sources available to the answers of a turn.
 func (e *exporter) sources(ctx context.Context, turn int64) ([]stoa.Source, error) {
 	return e.all.Sources(ctx, e.s.AccountID, e.agentID, e.s.ID, turn, turn, maxTurnSources)
 }
 
-// messages calls fn with all messages, in order.
 func (e *exporter) messages(ctx context.Context, fn func(m stoa.SessionMessage) error) error {
 	after := int64(0)
 	for {
@@ -84,7 +82,6 @@ func (e *exporter) messages(ctx context.Context, fn func(m stoa.SessionMessage) 
 	}
 }
 
-// steps calls fn with all recorded steps, in order.
 func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error {
 	after := int64(0)
 	for {
@@ -162,7 +159,7 @@ type exportTool struct {
 	CallID    string  `json:"callId"`
 	Name      string  `json:"name"`
 	Arguments string  `json:"arguments"`
-	Result    *string `json:"result"` // null if none exists yet
+	Result    *string `json:"result"` // null if none exists
 	IsError   bool    `json:"isError"`
 
 	// Only of an external call.
@@ -320,7 +317,7 @@ func (e *exporter) markdown(ctx context.Context) error {
 		return err
 	}
 	err := e.messages(ctx, func(m stoa.SessionMessage) error {
-		if m.Turn == 0 { // never started
+		if m.Turn == 0 {
 			return nil
 		}
 		if m.Turn != turn {

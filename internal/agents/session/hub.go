@@ -19,9 +19,9 @@ type hub struct {
 // A topic is a session that has watchers.
 type topic struct {
 	watchers int
-	tail     []stoa.SessionEvent // the newest, without gaps
-	last     int64               // number of the newest known event; the tail may end before it
-	changed  chan struct{}       // closed when there is more
+	tail     []stoa.SessionEvent // newest events, without gaps
+	last     int64               // newest known event; the tail may end before it
+	changed  chan struct{}       // closed by the next event
 }
 
 func newHub() *hub { return &hub{topics: map[string]*topic{}} }
@@ -156,7 +156,6 @@ func (h *hub) observe(ids []string, seqs map[string]int64) {
 	}
 }
 
-// followers returns the number of watchers.
 func (h *hub) followers() (n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -22,7 +22,7 @@ var (
 // another owner or fence, or another status.
 type Lease struct {
 	AccountID, SessionID string
-	Owner                string // id of the worker
+	Owner                string // worker
 	Fence                int64  // counts the claims of the session
 }
 
@@ -60,7 +60,7 @@ func (s *Sessions) LockOwned(ctx context.Context, tx *store.Tx, l Lease) (*Trans
 func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, refs []store.Ref, owner string) (claimed []store.SessionRow, err error) {
 	var rows []*store.SessionRow
 	err = s.ForEach(ctx, tx, refs, func(t *Transition) (bool, error) {
-		if t.Row.Status != stoa.SessionQueued { // cancelled before we had its lock
+		if t.Row.Status != stoa.SessionQueued { // because it was cancelled before this lock
 			return false, nil
 		}
 		t.claim(owner)

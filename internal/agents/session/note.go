@@ -41,7 +41,6 @@ func note(now time.Time, timezone string, scheduledFor time.Time) string {
 	return text + "]"
 }
 
-// fill replaces the placeholders in the message of a task's run.
 func fill(message, timezone string, scheduledFor time.Time) string {
 	if scheduledFor.IsZero() {
 		return message

@@ -25,14 +25,13 @@ type peers struct {
 	wake   chan struct{}
 }
 
-// subscribe subscribes to the hints of other nodes.
 func (s *Sessions) subscribe() {
 	s.peers.hinted, s.peers.wake = map[string]bool{}, make(chan struct{}, 1)
 	s.store.OnHint(cluster.HintSession, func(text string) {
 		id, number, _ := strings.Cut(text, " ")
 		seq, err := strconv.ParseInt(number, 10, 64)
 		if err != nil {
-			seq = math.MaxInt64 // the session was deleted
+			seq = math.MaxInt64 // because the session was deleted
 		}
 		if !s.hub.lacks(id, seq) {
 			return

@@ -64,7 +64,7 @@ func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, time
 	defer timer.Stop()
 	sub := s.hub.subscribe(id)
 	defer sub.close()
-	reading := context.WithoutCancel(ctx) // ctx ends the wait, which is not a failure
+	reading := context.WithoutCancel(ctx) // because the end of the wait is not a failure
 	for {
 		changed := sub.changed()
 		got, err := s.Get(reading, accountID, agentID, id)
@@ -84,7 +84,7 @@ func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, time
 			}
 			changed = sub.changed()
 			events, ok := sub.since(got.LastSeq)
-			stopped = !ok // unknown: read the row
+			stopped = !ok // because the hub does not know, read the row
 			for _, e := range events {
 				if e.Type == EventStatus {
 					status, _ := statusOf(e)
@@ -125,9 +125,9 @@ func (s *Sessions) Turns(ctx context.Context, accountID, agentID, id string, aft
 // a turn, then the results of the step before.
 type StepRead struct {
 	stoa.Step
-	Message string // in the first step
+	Message string // text in the first step
 	Results []stoa.ToolResult
-	Receipt *store.Receipt // nil if there is none
+	Receipt *store.Receipt
 }
 
 // Step reads the step of a session with that id (see [stoa.StepID]), or fails with CodeNotFound.

@@ -39,7 +39,7 @@ type Limits struct {
 	QueuedMessages int           // waiting messages of one session
 	Steps          int           // of a turn; agents and sessions can only lower it (limits.turnSteps)
 	TurnTime       time.Duration // of a turn; agents and sessions can only lower it (limits.turnTime)
-	TurnCredits    stoa.Credits  // of a turn if neither agent nor session has a cap; 0 means no cap (limits.defaultTurnCreditsMicro)
+	TurnCredits    stoa.Credits  // used if neither agent nor session has a cap; 0 means no cap (limits.defaultTurnCreditsMicro)
 	InputTime      time.Duration // longest wait of a turn for its user
 	MessageChars   int           // of a message, in Unicode code points (limits.messageCharacters)
 }
@@ -59,7 +59,7 @@ type Sessions struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	hub     *hub
-	inputs  *hub // its topics are accounts, for waits for inputs
+	inputs  *hub // topics are accounts
 	peers   peers
 	alarm   Alarm
 	runs    chan struct{}

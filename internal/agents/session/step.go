@@ -12,11 +12,11 @@ import (
 // have. Its zero value is a message that no reader has.
 type Draft struct {
 	Turn, Step int64
-	MessageID  string // empty: none yet
+	MessageID  string
 	Created    bool   // readers have the message
 	Stale      bool   // readers may have text of an earlier attempt
-	Offset     int    // number of characters written by this attempt
-	Pending    string // text that is not written yet; Finish writes it
+	Offset     int    // characters written by this attempt
+	Pending    string // text that Finish writes
 }
 
 // BeginStep records that a step begins, and the parts of the drive in its prompt. It returns
@@ -24,7 +24,7 @@ type Draft struct {
 func (t *Transition) BeginStep(number int64, model string, sources []stoa.Source) (Draft, error) {
 	turn := t.Row.Turn.Number
 	d := Draft{Turn: turn, Step: number}
-	if t.Row.Fence > 1 { // there was a claim before this one
+	if t.Row.Fence > 1 { // because a claim before this one may have written text
 		m, found, err := t.tx.Work().StepMessage(t.ctx, t.Row.ID, turn, number)
 		if err != nil {
 			return d, err
@@ -115,7 +115,7 @@ func (t *Transition) RecordStep(d *Draft, st stoa.Step) {
 // status.
 func (t *Transition) finishDraft(d *Draft, st stoa.Step) {
 	if st.Text == "" && !d.Created && (len(st.Calls) > 0 || st.Stop == "") {
-		return // no text; only an answer may be empty
+		return // because only an answer may be empty
 	}
 	if d.MessageID == "" {
 		d.MessageID = stoa.NewID("msg")
@@ -160,7 +160,7 @@ func (t *Transition) Reply(d *Draft, st stoa.Step, reason string) {
 		reason = reasonFilter
 	}
 	t.Row.ReplyID, t.Row.Reply = d.MessageID, st.Text
-	if st.Stop == "" { // the message is still open
+	if st.Stop == "" {
 		t.closeMessages(stoa.SessionCompleted)
 	}
 	t.end(stoa.SessionCompleted, reason)
@@ -210,11 +210,11 @@ func (t *Transition) spend(id string) (charge store.Receipt) {
 // A ToolEffect is the effect of a tool call.
 type ToolEffect struct {
 	Result  stoa.ToolResult
-	Sources []stoa.Source      // Turn is not set
-	Written *DriveData         // nil if no file was written
-	Input   *stoa.Input        // the question to the user; there is no Result yet
+	Sources []stoa.Source // Turn is not set
+	Written *DriveData
+	Input   *stoa.Input        // question to the user; there is no Result yet
 	Call    *stoa.ExternalCall // an external call, or one of the drive that needs an approval; otherwise nil
-	Waits   string             // the kind of the input for which the Call waits, without a Result
+	Waits   string             // kind of the input for which the Call waits, without a Result
 	Done    bool               // the Call was carried out; otherwise the Result says why it was not
 }
 
@@ -268,7 +268,6 @@ func (t *Transition) drive(stepID string, out ToolEffect) {
 	}
 }
 
-// sources records the parts of the drive that the model received.
 func (t *Transition) sources(stepID string, list []stoa.Source) {
 	for i := range list {
 		s := &list[i]

@@ -61,14 +61,14 @@ const sweepGrace = 5 * time.Second
 // error, which [Transition.Save] returns; Save must always be called. If the transaction runs
 // again, the Transition must be created again.
 type Transition struct {
-	Row *store.SessionRow // for reading; only this package changes it
+	Row *store.SessionRow // must not be changed outside of this package
 
 	s      *Sessions
 	ctx    context.Context
 	tx     *store.Tx
 	events []stoa.SessionEvent
-	stored int       // number of events that have been written
-	turn   stoa.Turn // as it is stored
+	stored int // number of events written
+	turn   stoa.Turn
 	became moves
 	err    error
 }
@@ -370,7 +370,7 @@ func (t *Transition) closeMessages(status stoa.SessionStatus) {
 		return err
 	})
 	if len(open) > 0 {
-		t.writeEvents() // a delta may be among them
+		t.writeEvents() // because a delta may be among them
 	}
 	for _, m := range open {
 		t.do(func() error {

@@ -15,7 +15,7 @@ import (
 
 // A StartRequest describes a session to start. AgentID and Message are required.
 type StartRequest struct {
-	ID             string // of the session; empty means a new one
+	ID             string // empty means a new session
 	AgentID        string
 	Message        string
 	Mode           stoa.SessionMode // empty means chat
@@ -28,8 +28,8 @@ type StartRequest struct {
 	// Timezone is the IANA name of the zone in which the agent is told the time; empty or
 	// unknown means the agent's.
 	Timezone      string
-	ScheduledFor  time.Time // of a task's run
-	WithholdTools bool      // do not offer tools of programs of the account
+	ScheduledFor  time.Time
+	WithholdTools bool // do not offer tools of programs of the account
 	// Credentials are the session's own secrets for connections. CredentialsOf is the id of
 	// the task, script tag or link whose secrets it has too.
 	Credentials   tool.Credentials
@@ -37,7 +37,7 @@ type StartRequest struct {
 	// Draft changes instructions, model, drive access or limits of the agent for this session
 	// only; nil means no change. Start returns its error.
 	Draft func(*stoa.Agent) error
-	Line  string // of the visitor who starts it; see [store.QueuedSession]
+	Line  string // see [store.QueuedSession]
 	// Uploads are the files of the message.
 	Uploads Uploads
 }
@@ -128,7 +128,6 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 // maxTitle is the maximum length of a title made from a message, in characters.
 const maxTitle = 80
 
-// titleOf returns the beginning of a message as one line.
 func titleOf(message string) string {
 	var b strings.Builder
 	n := 0
@@ -241,12 +240,12 @@ func (s *Sessions) edit(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 // A SendRequest is a further message to a session.
 type SendRequest struct {
 	Message string
-	Reject  bool // reject the message while the session is busy instead of queueing it
+	Reject  bool // reject the message while the session is busy, instead of queueing it
 	// ScheduledFor is the instant of a task's run.
 	ScheduledFor time.Time
-	EmbedID      string  // of the visitor who sends it, and who can only decide about the visitor's own call; empty means the account
-	Line         string  // of the visitor
-	Uploads      Uploads // the files of the message
+	EmbedID      string // a visitor's, who can only decide about the visitor's own call; empty means the account
+	Line         string
+	Uploads      Uploads
 }
 
 // Send adds a message to a chat, depending on its state:
@@ -309,7 +308,7 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 // approval with Decisions or one Decision for all, one that a visitor has to confirm with
 // Decision and EmbedID.
 type AnswerRequest struct {
-	EmbedID                  string // of the visitor who answers; empty means the account
+	EmbedID                  string // empty means the account
 	InputID                  string
 	Answer, Choice, Decision string
 	Outputs                  []Output

@@ -13,8 +13,8 @@ import (
 )
 
 // checkArgument checks that the argument configured to carry the id of a call can do so: it
-// is a property of the arguments' schema, of type string, and accepts such an id. It returns
-// nil if it can or if none is configured.
+// is a property of the arguments' schema, of type string, and accepts such an id. Otherwise every
+// call would fail.
 func checkArgument(row store.ConnectionTool) *stoa.Error {
 	name := row.IdempotencyArgument
 	if name == "" {
@@ -42,7 +42,7 @@ func checkArgument(row store.ConnectionTool) *stoa.Error {
 		return wrong("The argument %q is one of the publicFields: visitors would be shown an id instead of the model's value. Remove it there.", short(name))
 	}
 	alone := map[string]any{"type": "object", "properties": map[string]any{name: property}}
-	for _, shared := range []string{"$defs", "definitions"} { // that it may reference
+	for _, shared := range []string{"$defs", "definitions"} { // because the property may reference them
 		if v := d.InputSchema[shared]; v != nil {
 			alone[shared] = v
 		}
@@ -61,7 +61,6 @@ func checkArgument(row store.ConnectionTool) *stoa.Error {
 	return nil
 }
 
-// leaveOut removes an argument from a schema of arguments; an empty name means none.
 func leaveOut(schema map[string]any, name string) {
 	properties, _ := schema["properties"].(map[string]any)
 	if _, there := properties[name]; !there || name == "" {
@@ -76,7 +75,6 @@ func leaveOut(schema map[string]any, name string) {
 	}
 }
 
-// switchedOff is the error for a request to a server whose connection is switched off.
 func switchedOff() error {
 	return stoa.Errorf(stoa.CodeConnectionDisabled, "The connection is disabled, so its server is not called. Enable it first (enabled: true).")
 }

@@ -24,18 +24,18 @@ const (
 	CallsPerMinute = 600              // of an account
 	CallsAccount   = 32               // concurrent calls of an account
 	CallsProcess   = 256              // concurrent calls of this process
-	callsSlow      = CallsProcess / 2 // of these, calls of connections whose newest call was slow or failed, or that had none
+	callsSlow      = CallsProcess / 2 // for connections without a quick newest call, so that slow servers leave room for others
 	slowCall       = 2 * time.Second
 	breakAfter     = 3 // consecutive failed calls of a tool
 	breakTime      = 30 * time.Second
-	longestHint    = 10 * time.Second // longest Retry-After that is honoured
+	longestHint    = 10 * time.Second // longest Retry-After that is honoured, because the turn waits
 )
 
 // A Target is a tool of a connection as it may currently be called.
 type Target struct {
 	connection store.Connection
 	tool       store.ConnectionTool
-	visitor    bool // a visitor's session makes the call
+	visitor    bool
 }
 
 // Timeout returns the timeout of a call of the tool.
@@ -54,9 +54,9 @@ type Refusal struct {
 }
 
 // Target returns the target of a call that a session of this audience has planned. refused is
-// the reason if the call must not be made, otherwise nil. The tool must be unchanged since
-// the call was planned: approved, with the same definition, and not reviewed more strictly
-// since, and its connection enabled.
+// the reason if the call must not be made. The tool must be unchanged since the call was planned:
+// approved, with the same definition, and not reviewed more strictly, and its connection enabled.
+// Each attempt calls Target in its transaction, because a review may have come in between.
 func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer stoa.OfferedTool, planned stoa.ExternalCall) (to Target, refused *Refusal, err error) {
 	all, err := entries(ctx, tx, who, stoa.AgentTool{ConnectionID: offer.ConnectionID, Allow: []string{offer.Remote}})
 	if err != nil {
@@ -109,7 +109,7 @@ var reasons = map[string]string{
 type gates struct {
 	mu      sync.Mutex
 	now     map[string]int // calls in progress, by the name of the limit
-	changed chan struct{}  // closed when one ends
+	changed chan struct{}  // closed when a call ends
 	rates   ratelimit.Rates
 	broken  map[broken]*breaker
 	quick   map[string]bool // connections whose newest call took at most slowCall
@@ -119,10 +119,10 @@ type gates struct {
 // server was not reached.
 type breaker struct {
 	failures int
-	call     string          // the last failed call, whose attempts count once
-	tools    map[string]bool // of the failed calls
-	at       time.Time       // of the last failure
-	until    time.Time       // no call is made before
+	call     string // the last failed call, so that its attempts count once
+	tools    map[string]bool
+	at       time.Time // last failure
+	until    time.Time // no call is made before
 }
 
 // fail records a failed attempt of a call of a tool. The breaker opens after enough calls, of
@@ -151,7 +151,6 @@ type bound struct {
 	most int
 }
 
-// bounds returns the limits that a call must keep.
 func (g *gates) bounds(t Target) []bound {
 	list := []bound{{"", CallsProcess}, {t.connection.AccountID, CallsAccount}, {t.connection.ID, int(t.connection.Limits.MaxConcurrent)}}
 	if t.visitor {
@@ -180,15 +179,16 @@ func (g *gates) took(connection string, d time.Duration, failed bool) {
 }
 
 // Enter waits until a call may be made, within the limits of concurrent calls of a
-// connection, of an account and of this process. leave ends the call. refused is the reason,
-// for the model, if the call may not be made at all; otherwise empty.
+// connection, of an account and of this process. leave ends the call. refused is the reason, for
+// the model, if a limit per minute is reached: the model can continue without the call, so that
+// its turn need not wait.
 func (t *Tools) Enter(ctx context.Context, to Target) (leave func(), refused string, err error) {
 	g := &t.gates
 	if why := g.forbids(to, time.Now()); why != "" {
 		return nil, why, nil
 	}
 	rates := []bound{{"connection " + to.connection.ID, int(to.connection.Limits.CallsPerMinute)}, {"account " + to.connection.AccountID, CallsPerMinute}}
-	if to.visitor { // the owner's sessions have at least the other half
+	if to.visitor { // so that the owner's sessions have at least the other half
 		rates = slices.Insert(rates, 0, bound{"visitors " + to.connection.AccountID, CallsPerMinute / 2})
 	}
 	for _, r := range rates {
@@ -259,9 +259,9 @@ func (g *gates) forbids(to Target, now time.Time) string {
 	return ""
 }
 
-// count records the end of an attempt of a call. A tool whose calls fail affects no other
-// tool, except if the server was not reached by calls of several tools. It reports whether a
-// breaker opened.
+// count records the end of an attempt of a call. A tool whose calls fail affects no other tool,
+// because its server may work, except if calls of several tools did not reach the server. It
+// reports whether a breaker opened.
 func (g *gates) count(to Target, call string, class Class, now time.Time) (opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -308,13 +308,14 @@ func (t *Tools) Broken() int64 {
 	return int64(len(open))
 }
 
-// A Turn makes the calls of one turn of a session, and shares nothing with other turns: a
-// session at a server is opened at the first call. It is safe for concurrent use.
+// A Turn makes the calls of one turn of a session, and shares nothing with other turns, because
+// servers keep a user's state in their sessions. A session at a server is opened at the first
+// call. A Turn is safe for concurrent use.
 type Turn struct {
 	tools   *Tools
-	own     Credentials // of the session
-	session string      // of the agent; empty for none
-	keeps   bool        // the session has further turns
+	own     Credentials
+	session string // id of the agent's session; empty for none
+	keeps   bool   // the session has further turns
 
 	mu   sync.Mutex
 	open []*opened
@@ -326,8 +327,8 @@ type opened struct {
 	endpoint   string // a hash that includes the secret
 	server     remote.Server
 	end        func()
-	id         string  // of the session at the server in the last call; empty if it has none
-	key        keptFor // for which it is kept; zero if it ends with the turn
+	id         string  // id of the session at the server in the last call; empty if there is none
+	key        keptFor // zero if the session ends with the turn
 }
 
 // Turn returns a Turn for calls that belong to no session of an agent. It must be closed.
@@ -383,7 +384,7 @@ func (t *Turn) server(ctx context.Context, c store.Connection) (remote.Server, *
 	var key keptFor
 	if t.keeps && c.Sessions == store.SessionsSession {
 		key = keptFor{c.AccountID, t.session, c.ID}
-		if slices.ContainsFunc(t.open, func(o *opened) bool { return o.key == key }) { // its address or secret has changed within the turn
+		if slices.ContainsFunc(t.open, func(o *opened) bool { return o.key == key }) { // because its address or secret has changed within the turn
 			key = keptFor{}
 		} else if o, ok := t.tools.kept.reserve(ctx, key, endpoint); o != nil {
 			t.open = append(t.open, o)
@@ -399,7 +400,7 @@ func (t *Turn) server(ctx context.Context, c store.Connection) (remote.Server, *
 }
 
 // endpoint returns a hash of what a session at a server belongs to: its address, its headers,
-// and its secret, or else the authorization, whose tokens change.
+// and its secret, or else the authorization, because a renewed token must not end the session.
 func (t *Tools) endpoint(ctx context.Context, c store.Connection, made remote.Server) (string, error) {
 	of, ok := inner(made).(mcp.Server)
 	if !ok {
@@ -453,11 +454,11 @@ const (
 // A Reply is the outcome of a call.
 type Reply struct {
 	Class        Class
-	Text         string        // the result or the error, for the model
-	Images       []*stoa.Media // of the result
+	Text         string // the result or the error, for the model
+	Images       []*stoa.Media
 	IsError      bool          // the tool reported a failure
 	Hopeless     bool          // repeating the call would have the same outcome
-	Wait         time.Duration // the server requested this pause, which is short enough to wait for; 0 if none
+	Wait         time.Duration // pause that the server requested; 0 if none, or too long to wait for
 	Unauthorized bool          // the server rejected the secret
 }
 
@@ -539,6 +540,7 @@ func replyOf(result *remote.Result, err error) Reply {
 	if !ok {
 		return Reply{Class: Unknown, Text: "The call failed."}
 	}
+	// A 403 is an error of one call, so that it does not end the authorization of the connection.
 	r := Reply{Class: Class(failed.Class), Text: failed.Message, Unauthorized: failed.Status == 401}
 	r.Hopeless = failed.Reason == outbound.NotAllowed || failed.Status/100 == 3 || r.Class == Refused || r.Class == NotSent && failed.Status/100 == 4
 	if failed.Status == 429 && failed.RetryAfter > 0 && failed.RetryAfter <= longestHint {

@@ -15,10 +15,10 @@ import (
 
 // Limits of the data shown to visitors who have to confirm a call.
 const (
-	MaxPublic       = 8     // fields
-	MaxVisitorTitle = 200   // characters
-	maxPointer      = 200   // characters
-	maxPointerSteps = 8     // nesting depth
+	MaxPublic       = 8   // fields
+	MaxVisitorTitle = 200 // characters
+	maxPointer      = 200 // characters
+	maxPointerSteps = 8
 	maxFieldName    = 100   // characters
 	maxFieldValue   = 1_000 // characters
 	maxValues       = 10_000
@@ -64,10 +64,8 @@ func pathOf(pointer string) ([]string, error) {
 	return path, nil
 }
 
-// plainTypes are the types of members that can be shown to a visitor.
 var plainTypes = []string{"string", "number", "integer", "boolean", "null"}
 
-// fieldName returns the display name of the member of arguments at a path.
 func fieldName(inputSchema map[string]any, path []string) (string, error) {
 	at := inputSchema
 	for i, step := range path {
@@ -85,7 +83,6 @@ func fieldName(inputSchema map[string]any, path []string) (string, error) {
 	return cmp.Or(remote.Strip(title, maxFieldName), remote.Strip(path[len(path)-1], maxFieldName), "—"), nil
 }
 
-// isPlain reports whether a schema describes only strings, numbers and booleans.
 func isPlain(member map[string]any) bool {
 	switch t := member["type"].(type) {
 	case string:
@@ -148,7 +145,7 @@ func Confirmation(ask *stoa.Ask, arguments string) *stoa.Confirmation {
 	out := &stoa.Confirmation{Title: ask.Title, Fields: []stoa.ShownField{}}
 	all, err := jsonx.Tree([]byte(arguments), maxValues)
 	if err != nil {
-		return out // they do not fit the schema, and the call is not made
+		return out // since they do not fit the schema, and the call is not made
 	}
 	for _, f := range ask.Public {
 		value, ok := all, true

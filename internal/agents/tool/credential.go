@@ -37,7 +37,7 @@ func secretOf(c store.Connection, own Credentials) string {
 }
 
 // credential returns the credential for a request of a connection: the session's own secret,
-// or else the connection's. It is for one request and must not be stored.
+// or else the connection's. It must not be stored, because the next request uses a new value.
 func (t *Tools) credential(ctx context.Context, c store.Connection, own Credentials) (remote.Credential, error) {
 	none := remote.Credential{}
 	id := secretOf(c, own)
@@ -77,13 +77,10 @@ func (t *Tools) credential(ctx context.Context, c store.Connection, own Credenti
 	return sent(s, string(value)), nil
 }
 
-// unread logs the alarm for a secret of a connection that none of the keys can decrypt.
 func (t *Tools) unread(ctx context.Context, c store.Connection, err error) {
 	t.logger().ErrorContext(ctx, "a secret cannot be read", "account", c.AccountID, "connection", c.ID, "error", err)
 }
 
-// withheld returns the error for a request that is not sent because its credential is
-// missing. The cause is for logs.
 func withheld(message string, cause error) *remote.Error {
 	return &remote.Error{Class: remote.NotSent, Message: message, Unauthorized: true, Err: cause}
 }

@@ -18,15 +18,14 @@ const (
 )
 
 // A keeper keeps the sessions at servers between the turns of an agent's session, for
-// connections that require it. Each belongs to one session of an agent, and is used by one
-// turn at a time.
+// connections that require it. Each belongs to one session of an agent, because servers keep a
+// user's state in it, and is used by one turn at a time.
 type keeper struct {
 	mu   sync.Mutex
 	all  map[keptFor]keptAt
-	used map[keptFor]chan struct{} // by a turn, which closes the channel at its end
+	used map[keptFor]chan struct{} // closed at the end of the turn that uses the session
 }
 
-// A keptFor is the key of a session that is kept.
 type keptFor struct{ account, session, connection string }
 
 type keptAt struct {
@@ -109,7 +108,6 @@ func (k *keeper) drop(which func(key keptFor, since time.Time) bool) {
 	end(over)
 }
 
-// end ends sessions at servers.
 func end(all []opened) {
 	var ending sync.WaitGroup
 	for _, o := range all {

@@ -19,15 +19,15 @@ import (
 type Landing struct {
 	Authorized   bool
 	Cancelled    bool
-	of           string // the id of the authorization; empty if unknown
+	of           string // id of the authorization; empty if unknown
 	Message      string
-	Said         string    // by the authorization server; may be empty
-	ConnectionID string    // empty if unknown
-	Question     *Question // that [Tools.Confirm] answers; nil if the authorization is over
+	Said         string // explanation of the authorization server; may be empty
+	ConnectionID string
+	Question     *Question // nil if the authorization is over
 }
 
-// A Question is shown to a person before the connection is authorized. The person who opened
-// the address may not be the one who began the authorization, so it says for whom it is.
+// A Question is shown to a person before the connection is authorized. It says for whom it is,
+// because the person who opened the address may not be the one who began the authorization.
 type Question struct {
 	Token                          string // answers it, once
 	Connection, Origin, SpaceName  string
@@ -45,8 +45,8 @@ const (
 
 const beginAgain = " Start the authorization of the connection again."
 
-// hashed returns the lookup key of an unguessable value. Values of different kinds never have
-// the same key.
+// hashed returns the lookup key of an unguessable value. It includes the kind, so that a state is
+// never accepted as an answer.
 func hashed(kind, value string) string {
 	sum := sha256.Sum256([]byte(kind + " " + value))
 	return hex.EncodeToString(sum[:])
@@ -56,7 +56,8 @@ func shown(text string) string { return remote.Visible(remote.Cut(text, maxSaid)
 
 // Land processes the answer of an authorization server that a person brings back. It consumes
 // the state, regardless of the answer. A code is stored, encrypted, until the authorization
-// expires; it is not sent before the person confirms.
+// expires. It is not sent before the person confirms, because otherwise an address that was sent
+// to another person would lend that person's access to the sender's agents.
 func (t *Tools) Land(ctx context.Context, answer url.Values) Landing {
 	var out Landing
 	err := t.taken(ctx, hashed("state", answer.Get("state")), func(tx *store.Tx, was store.OAuthState, c store.Connection) (err error) {
@@ -138,7 +139,6 @@ func (t *Tools) tellFailure(ctx context.Context, c store.Connection, out Landing
 	}
 }
 
-// landed returns the landing for the result of a step.
 func (t *Tools) landed(ctx context.Context, out Landing, err error) Landing {
 	if err != nil {
 		t.Logger.ErrorContext(ctx, "an authorization could not be processed", "error", err)

@@ -33,39 +33,38 @@ const clientName = "Stoa"
 // An Authorization is a started authorization.
 type Authorization struct {
 	ID        string
-	URL       string // that a person opens
+	URL       string // for a person to open
 	Issuer    string
-	SignIn    string // the origin of URL
-	TokenFrom string // the origin that issues the token
+	SignIn    string // origin of URL
+	TokenFrom string // origin that issues the token
 	ExpiresAt time.Time
 }
 
 // A plan is the stored state of an authorization until its answer arrives.
 type plan struct {
-	ID                         string // of the authorization
+	ID                         string
 	Issuer, Resource, Endpoint string // Endpoint is the token endpoint
-	SignIn                     string // the origin where the person signs in
+	SignIn                     string // origin where the person signs in
 	SaysIssuer                 bool
-	Origin                     string // of the connection
+	Origin                     string // origin of the connection
 	Client                     oauth.ClientID
 	ClientSecretID             string // replaces the secret of Client
 	RedirectURI, Verifier      string
 	Scopes                     []string
-	Code                       string // of the answer; empty until it arrives
+	Code                       string // empty until the answer arrives
 }
 
 // A holding is the sealed part of the tokens of a connection.
 type holding struct {
 	Endpoint       string
-	Origin         string // that the access token is sent to
+	Origin         string // the access token is sent to this origin only
 	Client         oauth.ClientID
 	ClientSecretID string
 	Scopes         []string
 	Access         string
-	Refresh        string // may be empty
+	Refresh        string
 }
 
-// redirectURI returns the address to which authorization servers redirect.
 func (t *Tools) redirectURI() (string, error) {
 	u, err := url.Parse(t.PublicURL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && !oauth.Loopback(u) {
@@ -170,7 +169,7 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 	p.SignIn = out.SignIn
 	state := random()
 	asked := oauth.Request{RedirectURI: redirect, Resource: p.Resource, State: state, Verifier: p.Verifier, Scopes: p.Scopes, ClientID: "x"}
-	if _, err := caller.AuthorizeURL(ctx, found.Server, asked); err != nil { // before a client is registered
+	if _, err := caller.AuthorizeURL(ctx, found.Server, asked); err != nil { // so that no client is registered at an unusable server
 		return out, refusedBy(err)
 	}
 	if p.Client, err = t.client(ctx, caller, c, found.Server, redirect); err != nil {
@@ -264,7 +263,6 @@ func SameTarget(a, b store.Connection) bool {
 		(a.OAuth == nil || a.OAuth.ClientID == b.OAuth.ClientID && a.OAuth.Grant == b.OAuth.Grant && slices.Equal(a.OAuth.Scopes, b.OAuth.Scopes))
 }
 
-// random returns 256 random bits as letters and digits.
 func random() string {
 	var raw [32]byte
 	rand.Read(raw[:]) // never fails

@@ -17,7 +17,7 @@ import (
 // Limits of the tools of an agent, of programs and connections together.
 const (
 	MaxOffered   = 64
-	MaxTokens    = 16_000 // estimated tokens of all tool definitions, which each call sends
+	MaxTokens    = 16_000 // estimated tokens of all tool definitions, because each step pays for them
 	shownText    = 2_000  // characters of a tool's description for a model
 	shownTitle   = 200
 	shownRemarks = 1_000 // characters of a description inside a schema
@@ -28,15 +28,15 @@ type Audience struct {
 	AccountID, SpaceID string
 	Once               bool // the session cannot wait for anything
 	Visitor            bool
-	Own                Credentials // of the session; never nil for a session that has begun
+	Own                Credentials // never nil for a session that has begun
 }
 
 // An entry is an allowed tool of a connection, with its catalog row.
 type entry struct {
-	tool       *store.ConnectionTool // nil if the catalog has no tool of that name
-	name       string                // at the server
+	tool       *store.ConnectionTool // nil if the catalog lacks it
+	name       string                // name at the server
 	modelName  string
-	connection *store.Connection // nil if the space does not have it
+	connection *store.Connection // nil if the space lacks it
 	stricter   stoa.Stricter
 }
 
@@ -81,12 +81,6 @@ func (e entry) definition(definition string) (title, description, parameters str
 	leaveOut(d.InputSchema, e.tool.IdempotencyArgument)
 	text, err := json.Marshal(d.InputSchema)
 	return title, description, string(text), err
-}
-
-// sent returns the schema that the arguments of a call must fit when they are sent.
-func (e entry) sent() (string, error) {
-	text, err := json.Marshal(remote.Parse(e.tool.ApprovedDefinition).InputSchema)
-	return string(text), err
 }
 
 // tidy cleans up the texts of a schema that are meant for readers.
@@ -136,7 +130,6 @@ func (e entry) alters(who Audience, planned stoa.ExternalCall) bool {
 		p.onUnknown == stoa.UnknownFails && !planned.FailsUnknown() || e.tool.IdempotencyArgument != planned.IdempotencyArgument
 }
 
-// withheld returns why the tool is not offered; empty if it is.
 func (e entry) withheld(who Audience, refused bool) string {
 	switch {
 	case e.connection == nil || e.tool == nil || e.tool.State == store.ToolMissing:
@@ -161,7 +154,6 @@ func (e entry) withheld(who Audience, refused bool) string {
 	return ""
 }
 
-// confirmed reports whether the visitor must confirm the calls of the tool.
 func (e entry) confirmed(who Audience) bool {
 	return who.Visitor && e.tool.Visitors == store.VisitorsConfirm
 }
@@ -209,9 +201,11 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 			p := e.policy()
 			out.Approval, out.Effects, out.OnUnknown = p.approval, p.effects, p.onUnknown
 			if out.IdempotencyArgument = e.tool.IdempotencyArgument; out.IdempotencyArgument != "" {
-				if out.Sent, err = e.sent(); err != nil {
+				sent, err := json.Marshal(remote.Parse(e.tool.ApprovedDefinition).InputSchema)
+				if err != nil {
 					return nil, nil, err
 				}
+				out.Sent = string(sent)
 			}
 			if e.confirmed(who) {
 				if out.Ask = e.ask(); out.Ask == nil {
@@ -282,7 +276,7 @@ func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Conne
 	if err != nil {
 		return false, err
 	}
-	if refused && c.OAuth == nil && s.UpdatedAt.After(c.CheckedAt) { // its value has changed since
+	if refused && c.OAuth == nil && s.UpdatedAt.After(c.CheckedAt) { // because its value has changed since the refusal
 		refused = false
 	}
 	return refused || c.OAuth == nil && s.Expired(tx.Now) || !opens(keys, ref(s), s.Sealed), nil
@@ -343,7 +337,6 @@ func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, to
 	return nil
 }
 
-// checkPolicy checks that the agent's settings are not laxer than the review.
 func (e entry) checkPolicy(at string, t stoa.AgentTool) error {
 	k := slices.IndexFunc(t.Stricter, func(s stoa.Stricter) bool { return s.Name == e.name })
 	if k < 0 || e.tool.ApprovedSHA256 == "" {

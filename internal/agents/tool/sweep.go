@@ -31,9 +31,9 @@ const (
 	refreshEvery  = time.Hour
 	refreshJitter = 10 * time.Minute // maximum deviation in both directions
 	refreshAgain  = 10 * time.Minute // minimum interval for a connection that no call needs
-	refreshLate   = 24 * time.Hour   // maximum, whatever the server's cache settings
+	refreshLate   = 24 * time.Hour   // maximum, because a server chooses its cache settings
 	refreshPage   = 40               // connections per sweep
-	refreshAtOnce = 4                // of an account one
+	refreshAtOnce = 4                // one of an account, so that an account with slow servers leaves room for others
 )
 
 // Run refreshes the connections whose tools agents use, each about once an hour, until ctx
@@ -96,7 +96,7 @@ func (t *Tools) Sweep(ctx context.Context) error {
 		wanted = nil
 		for _, c := range due {
 			if tx.Now.Sub(c.CheckedAt) < refreshAgain {
-				continue // another refresh has just begun
+				continue // because another refresh has just begun
 			}
 			agents, err := tx.Setup().AgentsUsing(ctx, c, 1)
 			if err != nil {

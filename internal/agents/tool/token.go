@@ -16,13 +16,13 @@ import (
 // Times of refreshes.
 const (
 	refreshEarly = 60 * time.Second       // time before the access token expires
-	refreshLease = 60 * time.Second       // duration of a refresh lease
-	refreshTime  = 45 * time.Second       // timeout of a refresh, within its lease
+	refreshLease = 60 * time.Second       // longer than a refresh, because a refresh token may be used once only
+	refreshTime  = 45 * time.Second       // timeout of a refresh
 	refreshPoll  = 200 * time.Millisecond // polling interval while another node refreshes
-	idleTime     = 7 * 24 * time.Hour     // age after which unused tokens are refreshed
+	idleTime     = 7 * 24 * time.Hour     // age after which unused tokens are refreshed, so that they do not expire
 	idlePause    = time.Hour              // interval between searches for such tokens
 	idleBatch    = 50                     // tokens per search
-	maxRefusals  = 10                     // refusals of a refresh without a reason after which the tokens are lost
+	maxRefusals  = 10                     // refusals without a reason after which the tokens are lost, since a proxy may have sent one
 	refusalEvery = time.Minute            // counts at most one refusal per interval
 )
 
@@ -33,7 +33,8 @@ func (t *Tools) token(ctx context.Context, c store.Connection, refused string) (
 		access string
 		err    error
 	}
-	// The first caller refreshes for all, and continues if its own request ends.
+	// The first caller refreshes for all, because a refresh token may be used once only, and
+	// continues if its own request ends.
 	ch := t.refreshes.DoChan(c.ID+" "+refused, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshLease+refreshTime)
 		defer cancel()
@@ -122,7 +123,8 @@ func (t *Tools) access(ctx context.Context, c store.Connection, refused string, 
 	}
 }
 
-// refresh gets new tokens under a lease. They are stored before one is used.
+// refresh gets new tokens under a lease. They are stored before one is used, because the old
+// refresh token is no longer valid.
 func (t *Tools) refresh(ctx context.Context, c store.Connection, row store.Tokens, h holding, lease string, valid bool) (access string, done bool, err error) {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {h.Refresh}, "resource": {row.Resource}}
 	if c.OAuth.Grant == store.GrantClient {
@@ -175,7 +177,6 @@ func clientForm(resource string, scopes []string) url.Values {
 	return form
 }
 
-// first gets the first token of a connection that uses the client credentials grant.
 func (t *Tools) first(ctx context.Context, c store.Connection) (string, error) {
 	caller := oauth.New(t.Network)
 	found, err := caller.Discover(ctx, c.URL, c.Kind == store.KindMCP)
@@ -205,8 +206,8 @@ func (t *Tools) unfounded(err error) error {
 	return e
 }
 
-// lose deletes refused tokens: the connection must be authorized again. That is reported with
-// the commit.
+// lose deletes refused tokens, and reports with the commit that the connection must be authorized
+// again.
 func (t *Tools) lose(ctx context.Context, c store.Connection, row store.Tokens, cause error) error {
 	const message = "The connection's authorization has ended. Authorize it again."
 	err := t.Store.Write(ctx, func(tx *store.Tx) error {
@@ -223,7 +224,7 @@ func (t *Tools) lose(ctx context.Context, c store.Connection, row store.Tokens, 
 }
 
 // A renewing is a server whose access token may be refused before it expires. A refused
-// request was not carried out, and is repeated once with another token.
+// request is repeated once with another token, because it was not carried out.
 type renewing struct {
 	remote.Server
 	tools      *Tools
@@ -240,7 +241,7 @@ func (r renewing) renewed(ctx context.Context, failure error) (server remote.Ser
 	}
 	credential, err := r.tools.token(ctx, r.connection, r.access)
 	if err != nil {
-		if failed, ok := errors.AsType[*remote.Error](err); ok && !failed.Unauthorized { // another token may be available later
+		if failed, ok := errors.AsType[*remote.Error](err); ok && !failed.Unauthorized { // because another token may be available later
 			return nil, "", err
 		}
 		return nil, "", nil
@@ -248,7 +249,7 @@ func (r renewing) renewed(ctx context.Context, failure error) (server remote.Ser
 	access, _ = strings.CutPrefix(credential.Value, "Bearer ")
 	if with, ok := r.Server.(interface {
 		With(credential remote.Credential) remote.Server
-	}); ok { // what is open in the session at the server stays
+	}); ok { // so that what is open in the session at the server stays
 		return with.With(credential), access, nil
 	}
 	return r.tools.serverWith(r.connection, credential), access, nil
@@ -308,7 +309,7 @@ func (r renewing) Keep() (server remote.Server, end func()) {
 	return r, end
 }
 
-// Catalog requests the server's catalog.
+// Catalog requests the catalog.
 func (r renewing) Catalog(ctx context.Context) (*remote.Catalog, error) {
 	out, err := r.Server.Catalog(ctx)
 	again, access, failure := r.renewed(ctx, err)
@@ -350,8 +351,6 @@ func (t *Tools) KeepTokens(ctx context.Context) error {
 	}
 }
 
-// refreshIdle refreshes the tokens that were not refreshed for a week, and removes expired
-// authorizations.
 func (t *Tools) refreshIdle(ctx context.Context) {
 	if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().SweepOAuthStates(ctx) }); err != nil && ctx.Err() == nil {
 		t.Logger.WarnContext(ctx, "expired authorizations could not be removed", "error", err)

@@ -130,7 +130,7 @@ func (t *Tools) Unreadable(s store.Secret) bool {
 // credentials.
 func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials) (remote.Server, error) {
 	var credential remote.Credential
-	if c.URL != "" { // otherwise a document names it at the first refresh
+	if c.URL != "" { // otherwise a document names the origin at the first refresh
 		var err error
 		credential, err = t.credential(ctx, c, own)
 		if failed, ok := errors.AsType[*remote.Error](err); ok {
@@ -147,7 +147,6 @@ func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials)
 	return server, nil
 }
 
-// serverWith returns the server of a connection whose requests carry a credential.
 func (t *Tools) serverWith(c store.Connection, credential remote.Credential) remote.Server {
 	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers, Credential: credential}
 	if c.Kind == store.KindHTTP || c.Kind == store.KindOpenAPI {
@@ -185,7 +184,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	defer done()
 	catalog, err := t.ask(ctx, c)
 	if ctx.Err() != nil {
-		return d, err // the caller has disconnected, and nothing is known
+		return d, err // because the caller has disconnected, and nothing is known about the server
 	}
 	t.stepUp(ctx, c, err)
 	failure := failureOf(err)
@@ -194,7 +193,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	}
 	asked := failure
 	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		d, failure = Difference{}, asked // a transaction may be repeated
+		d, failure = Difference{}, asked // because a transaction may be repeated
 		d.Connection, err = tx.Setup().EditConnection(ctx, accountID, id, func(now *store.Connection) error {
 			if !SameTarget(*now, c) || now.SecretID != c.SecretID || now.DocumentURL != c.DocumentURL {
 				return stoa.Errorf(stoa.CodeToolServer, "The connection was changed in the meantime. Refresh it again.")
@@ -234,8 +233,8 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	return d, err
 }
 
-// settle adopts the address in a document if the connection has none. It is stored
-// permanently, and must have the secret's origin.
+// settle adopts the address in a document if the connection has none. It is stored permanently,
+// so that a changed document does not redirect calls, and must have the secret's origin.
 func settle(ctx context.Context, tx *store.Tx, c *store.Connection, catalog *remote.Catalog) (*failure, error) {
 	if c.URL != "" || catalog.URL == "" {
 		return nil, nil
@@ -359,7 +358,7 @@ func (d *Difference) update(ctx context.Context, tx *store.Tx, c store.Connectio
 		return err
 	}
 	kept, owner := map[string]store.ConnectionTool{}, map[string]string{} // names of tools by their names for models
-	for _, t := range tools {                                             // a tool whose name needs no change takes precedence
+	for _, t := range tools {                                             // so that a tool whose name needs no change keeps it
 		owner[c.Name+"__"+t.Name] = t.Name
 	}
 	for _, row := range rows {
@@ -487,7 +486,6 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 	return err
 }
 
-// decide records a decision about a tool.
 func decide(row *store.ConnectionTool, d Decision) {
 	row.Visitors, row.VisitorTitle, row.PublicFields = store.VisitorsNo, "", nil
 	row.OnUnknown, row.IdempotencyArgument = "", ""
@@ -507,7 +505,6 @@ func decide(row *store.ConnectionTool, d Decision) {
 
 func member(i int, name string) string { return "tools[" + strconv.Itoa(i) + "]." + name }
 
-// short returns a name in the form that an error quotes.
 func short(name string) string { return cut(name, 64) }
 
 func noTool(name string) error {
@@ -545,7 +542,7 @@ type Trial struct {
 type Outcome struct {
 	CallID   string
 	Outcome  string // ok, error, or a class of package remote
-	Message  string // the error; may be empty
+	Message  string
 	Result   *remote.Result
 	Duration time.Duration
 }
@@ -604,7 +601,7 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 		out.Outcome = "ok"
 	}
 	t.doubt(ctx, c, "", err)
-	if err := t.endTrial(ctx, row, out); err != nil { // which was received nevertheless
+	if err := t.endTrial(ctx, row, out); err != nil { // only logged, because the outcome was received
 		t.Logger.WarnContext(ctx, "a call could not be recorded", "account", accountID, "call", out.CallID, "error", err)
 	}
 	t.Logger.InfoContext(ctx, "a tool was called for a trial", "account", accountID, "connection", id, "tool", trial.Tool, "call", out.CallID, "outcome", out.Outcome, "era", Era(c.Protocol), "duration", out.Duration, "error", err)

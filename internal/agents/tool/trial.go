@@ -17,11 +17,12 @@ import (
 // lost; no call takes half as long.
 const trialLost = 15 * time.Minute
 
-// beginTrial records a call without a session before it is sent.
+// beginTrial records a call without a session before it is sent, because this process may die
+// during the call.
 func (t *Tools) beginTrial(ctx context.Context, c store.Connection, row store.ConnectionTool, trial Trial) (call stoa.ExternalCall, err error) {
 	err = t.Store.Write(ctx, func(tx *store.Tx) error {
 		call = stoa.ExternalCall{
-			ID: stoa.NewID("cal"), AccountID: c.AccountID, Step: tx.Now.UnixMicro(), Place: int(rand.Int32()), // without a session, nothing else is unique
+			ID: stoa.NewID("cal"), AccountID: c.AccountID, Step: tx.Now.UnixMicro(), Place: int(rand.Int32()), // because without a session nothing else is unique
 			Type: stoa.ToolConnection, Tool: row.ModelName, Title: remote.Parse(row.ApprovedDefinition).Title, ConnectionID: c.ID, DefinitionSHA256: row.ApprovedSHA256,
 			Arguments: cmp.Or(string(trial.Arguments), "{}"), IdempotencyArgument: row.IdempotencyArgument, OnUnknown: row.OnUnknown, Effects: stoa.Effects(row.Effects), Status: stoa.CallClaimed, Attempts: 1, CreatedAt: tx.Now, StartedAt: tx.Now,
 			TimeoutSeconds: c.Limits.TimeoutSeconds, SecretID: secretOf(c, nil),

@@ -25,7 +25,7 @@ type Config struct {
 	Vault  *vault.Vault
 	Client http.RoundTripper // must not follow redirects and must limit the time of a request; see package outbound
 	Mail   Mail
-	// Shared means that other processes write to the same store; the rows are then read every
+	// Shared means that other processes write to the same store, so that the rows are read every
 	// second.
 	Shared         bool
 	KeysPauseAfter time.Duration      // see [auth.Keys]; 0 means never
@@ -59,34 +59,31 @@ const (
 	stopTime     = 5 * time.Second // for the last writes
 )
 
-// A Dispatcher sends deliveries. There is one in each process; several processes may
-// run one on the same store.
+// A Dispatcher sends deliveries. Several processes may run one on the same store.
 type Dispatcher struct {
 	cfg    Config
 	store  *store.Store
 	log    *slog.Logger
 	node   string
-	wakeup chan struct{} // a request has ended
+	wakeup chan struct{}
 
 	mu         sync.Mutex
 	sending    map[string]flight        // requests in progress, by delivery
 	quick      map[string]bool          // webhooks that are not slow
-	unreadable map[string]time.Time     // webhooks with an unreadable secret: the time until which they are skipped
-	mails      map[string]*rate.Limiter // of addresses of mail
+	unreadable map[string]time.Time     // time until which webhooks with an unreadable secret are skipped
+	mails      map[string]*rate.Limiter // by address
 	last       store.DueWebhook         // the webhook that was served last
 	requests   sync.WaitGroup
 	pending    int           // deliveries at the latest sweep
 	lag        time.Duration // delay of the oldest of them beyond its due time
 }
 
-// A flight is a request in progress.
 type flight struct {
 	webhook, account string
 	slow             bool // the webhook was slow when it began
 	began            time.Time
 }
 
-// A usage counts the requests in progress.
 type usage struct {
 	all, quick, slow           int
 	account, slowAccount, hook map[string]int
@@ -166,8 +163,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin frees the deliveries that an earlier process was sending, if no other process can
-// exist.
+// begin frees the deliveries that an earlier process was sending, unless another process may
+// still send them.
 func (d *Dispatcher) begin(ctx context.Context) error {
 	for n := int64(holdBatch); n == holdBatch && !d.cfg.Shared; {
 		if err := d.store.Write(ctx, func(tx *store.Tx) (err error) {
@@ -216,7 +213,7 @@ func (d *Dispatcher) inTurn(ready []store.DueWebhook) []store.DueWebhook {
 	d.mu.Lock()
 	last := d.last
 	d.mu.Unlock()
-	after := func(w store.DueWebhook) int { // 0 for those after the last one
+	after := func(w store.DueWebhook) int {
 		if cmp.Or(cmp.Compare(w.AccountID, last.AccountID), cmp.Compare(w.ID, last.ID)) > 0 {
 			return 0
 		}
@@ -251,7 +248,6 @@ func (d *Dispatcher) places(w store.DueWebhook, u *usage, now time.Time) (n int,
 	return max(n, 0), slow
 }
 
-// claimed is a webhook with deliveries that this process sends.
 type claimed struct {
 	webhook    stoa.Webhook
 	secrets    []secret
@@ -329,7 +325,7 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWeb
 	delete(d.unreadable, id)
 	d.mu.Unlock()
 	c = claimed{webhook: w, secrets: secrets}
-	if !w.FailingSince.IsZero() { // another process may have set it
+	if !w.FailingSince.IsZero() { // because another process may have set it
 		d.mu.Lock()
 		delete(d.quick, id)
 		d.mu.Unlock()
@@ -340,7 +336,6 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWeb
 	return c, false, err
 }
 
-// forget drops the state of a deleted webhook.
 func (d *Dispatcher) forget(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -348,7 +343,6 @@ func (d *Dispatcher) forget(id string) {
 	delete(d.unreadable, id)
 }
 
-// ended records that a request has ended, and whether its webhook is quick.
 func (d *Dispatcher) ended(of store.Delivery, quick bool) {
 	d.mu.Lock()
 	delete(d.sending, of.ID)

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/models/billing"
 )
 
-// The types of events. A test compares them with the contract.
+// The types of events.
 const (
 	SessionCompleted  = "session.completed"
 	SessionFailed     = "session.failed"
@@ -73,7 +73,6 @@ func Emit(ctx context.Context, tx *store.Tx, e Event) error {
 	return err
 }
 
-// emit is [Emit], and returns the id of the event.
 func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
 	id = stoa.NewID("evt")
 	return id, tx.Operations().InsertEvent(ctx, store.NewEvent{
@@ -81,7 +80,6 @@ func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
 	})
 }
 
-// sessionData is the data of the events of a session.
 type sessionData struct {
 	AccountID      string       `json:"accountId"`
 	SpaceID        string       `json:"spaceId"`
@@ -111,7 +109,7 @@ type inputData struct {
 	ID        string   `json:"id"`
 	Kind      string   `json:"kind"`
 	ExpiresAt string   `json:"expiresAt"`
-	Tools     []string `json:"tools,omitempty"` // names
+	Tools     []string `json:"tools,omitempty"`
 }
 
 // SessionStopped emits the event of a session that has stopped, or waits for input. The row
@@ -161,7 +159,6 @@ func AttachmentAdded(ctx context.Context, tx *store.Tx, spaceID, externalUserID 
 	}{u.AccountID, spaceID, u.AgentID, u.ChatID, externalUserID, u.ID, u.MimeType, u.Size}})
 }
 
-// callData is the data of the event of a tool call.
 type callData struct {
 	AccountID    string `json:"accountId"`
 	SpaceID      string `json:"spaceId"`
@@ -181,14 +178,12 @@ func ToolCallUnknown(ctx context.Context, tx *store.Tx, s stoa.Session, c stoa.E
 	}})
 }
 
-// connectionData is the data of the events of a connection.
 type connectionData struct {
 	AccountID    string `json:"accountId"`
 	SpaceID      string `json:"spaceId"`
 	ConnectionID string `json:"connectionId"`
 }
 
-// runData is the data of the events of a scheduled task.
 type runData struct {
 	AccountID        string `json:"accountId"`
 	AgentID          string `json:"agentId"`
@@ -257,7 +252,6 @@ func OfConnection(ctx context.Context, tx *store.Tx, kind string, c store.Connec
 	return Emit(ctx, tx, Event{AccountID: c.AccountID, SpaceID: c.SpaceID, Type: kind, Data: connectionData{c.AccountID, c.SpaceID, c.ID}})
 }
 
-// budgetData is the data of the event of a budget.
 type budgetData struct {
 	AccountID  string `json:"accountId"`
 	BudgetID   string `json:"budgetId"`

@@ -47,7 +47,6 @@ func (m *Mail) Check(ctx context.Context, tx *store.Tx, accountID, address strin
 	return err
 }
 
-// allowed reports whether events of an account may be sent to an address.
 func (m *Mail) allowed(ctx context.Context, tx *store.Tx, accountID, address string) (bool, error) {
 	if slices.ContainsFunc(m.Addresses, func(a string) bool { return strings.EqualFold(a, address) }) {
 		if owner, err := tx.People().OwnerAccount(ctx); err != nil || owner == accountID {
@@ -72,7 +71,7 @@ func (d *Dispatcher) mail(ctx context.Context, o outcome, address string, w stoa
 		}
 		n, err = readNews(query, tx, w, of, d.cfg.Mail.Texts)
 		return err
-	}); err != nil { // it is unknown whose address it is: nothing is sent
+	}); err != nil { // nothing is sent, because it is unknown whose address it is
 		o.attempt.Error, o.stopped = errorRecipient, ctx.Err() != nil
 		return o
 	}

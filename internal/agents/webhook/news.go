@@ -18,7 +18,7 @@ import (
 	"stoa/internal/base/store"
 )
 
-// Maximum lengths in mails, in characters. A text is of a caller, a model or a tool.
+// Maximum lengths in mails, in characters, because a caller, a model or a tool writes the texts.
 const (
 	maxText  = 300
 	maxName  = 80
@@ -145,7 +145,7 @@ func readNews(ctx context.Context, tx *store.Tx, w stoa.Webhook, of store.Delive
 	}
 	in := json.NewDecoder(strings.NewReader(of.Body))
 	in.UseNumber()
-	_ = in.Decode(&body) // the body was written here
+	_ = in.Decode(&body) // cannot fail, because this package wrote the body
 	n = news{kind: of.Type, event: of.EventID, webhook: w, data: map[string]string{"time": body.Timestamp}, names: map[string]string{}}
 	n.add("", body.Data)
 	ids := map[string][]string{}
@@ -173,14 +173,13 @@ func readNews(ctx context.Context, tx *store.Tx, w stoa.Webhook, of store.Delive
 		}
 		to, isMail := other.MailAddress()
 		if u, err := url.Parse(other.URL); err == nil && !isMail {
-			to = u.Host // the rest of an address can be a secret
+			to = u.Host // because the rest of an address can be a secret
 		}
 		n.names[id] = cmp.Or(other.Description, to)
 	}
 	return n, n.readSession(ctx, tx, texts)
 }
 
-// add adds the members of an object of the data.
 func (n *news) add(prefix string, data map[string]any) {
 	for name, v := range data {
 		switch v := v.(type) {

@@ -22,7 +22,6 @@ const (
 	errorURL    = "invalid_url"
 )
 
-// An outcome is the result of one request.
 type outcome struct {
 	attempt store.Attempt
 	asked   time.Duration // of Retry-After, or until the next mail may be sent
@@ -45,7 +44,7 @@ func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []secret,
 	} else {
 		err = d.record(stop, w, of, o)
 	}
-	if err != nil { // the lease expires, and the delivery is sent again
+	if err != nil { // nothing else to do, because the delivery is sent again when its lease expires
 		d.log.LogAttrs(ctx, slog.LevelError, "an attempt of a webhook could not be recorded", slog.String("delivery", of.ID), slog.Any("error", err))
 	}
 	d.ended(of, o.ok() && o.attempt.Millis <= slowAnswer.Milliseconds())
@@ -83,7 +82,6 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secr
 	return o
 }
 
-// broken sets the reason why there was no reply.
 func (d *Dispatcher) broken(ctx context.Context, o outcome, err error) outcome {
 	reason := outbound.Broken
 	if e, ok := errors.AsType[*outbound.Error](err); ok {
@@ -122,12 +120,12 @@ func request(ctx context.Context, address string, secrets []secret, of store.Del
 	return req, nil
 }
 
-// printable returns the beginning of a reply as a text that every database can store.
+// printable returns the beginning of a reply as a text. It replaces NUL, because PostgreSQL
+// cannot store that.
 func printable(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// giveBack makes a delivery available immediately to another process.
 func (d *Dispatcher) giveBack(ctx context.Context, of store.Delivery) error {
 	lease := of.Lease
 	of.Lease, of.DueAt = "", d.now()
@@ -206,14 +204,12 @@ func (d *Dispatcher) failed(ctx context.Context, tx *store.Tx, w stoa.Webhook, n
 	})
 }
 
-// disabledData is the data of the event webhook.disabled.
 type disabledData struct {
 	AccountID string `json:"accountId"`
 	WebhookID string `json:"webhookId"`
 	Reason    string `json:"reason"`
 }
 
-// tell logs and counts a recorded attempt.
 func (d *Dispatcher) tell(ctx context.Context, w stoa.Webhook, of store.Delivery, o outcome, disabled string) {
 	result := telemetry.HookDelivered
 	switch {

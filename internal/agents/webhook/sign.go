@@ -18,11 +18,10 @@ const (
 	secretPrefix = "whsec_"
 	secretBytes  = 32
 	// Tolerance is the maximum difference between the time of a request and the clock of the
-	// receiver.
+	// receiver. The libraries of Standard Webhooks use the same.
 	Tolerance = 5 * time.Minute
 )
 
-// The headers of a request.
 const (
 	HeaderID        = "webhook-id"
 	HeaderTimestamp = "webhook-timestamp"

@@ -21,7 +21,7 @@ const (
 	FailingAfter = 5 * time.Minute
 
 	sweepPage   = 200
-	maxExpiring = 50_000 // keys that one sweep examines
+	maxExpiring = 50_000 // keys per sweep
 	pendingMost = 100_000
 	noticesKept = 30 * 24 * time.Hour
 )
@@ -30,7 +30,6 @@ const (
 // works for less is not announced.
 var warnings = [...]time.Duration{7 * 24 * time.Hour, 24 * time.Hour}
 
-// notice returns the name of a notification to a webhook.
 func notice(kind, webhookID string) string { return kind + " " + webhookID }
 
 // Sweep notifies webhooks about low credits, expiring and pausing keys, the anchors of audit logs and other
@@ -74,7 +73,6 @@ func (d *Dispatcher) Backlog() (pending int, lag time.Duration) {
 	return d.pending, d.lag
 }
 
-// creditsData is the data of the events of credits.
 type creditsData struct {
 	AccountID      string `json:"accountId"`
 	AvailableMicro int64  `json:"availableMicro"`
@@ -173,7 +171,6 @@ func (d *Dispatcher) failing(ctx context.Context) error {
 	}
 }
 
-// once emits an event unless the notice of that name was given.
 func (d *Dispatcher) once(ctx context.Context, name string, e Event) error {
 	var told bool
 	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -190,7 +187,6 @@ func (d *Dispatcher) once(ctx context.Context, name string, e Event) error {
 	})
 }
 
-// keyData is the data of the events key.expiring and key.pause_soon.
 type keyData struct {
 	AccountID string `json:"accountId"`
 	KeyID     string `json:"keyId"`
@@ -199,7 +195,6 @@ type keyData struct {
 	PausesAt  string `json:"pausesAt,omitempty"`
 }
 
-// keys announces keys that expire soon, and those that pause soon.
 func (d *Dispatcher) keys(ctx context.Context) error {
 	if err := d.endings(ctx, 0, store.Operations.ExpiringKeys, func(k stoa.Key) ending {
 		return ending{KeyExpiring, k.CreatedAt, k.ExpiresAt, keyData{AccountID: k.AccountID, KeyID: k.ID, ExpiresAt: store.EventTime(k.ExpiresAt)}}
@@ -214,7 +209,7 @@ func (d *Dispatcher) keys(ctx context.Context) error {
 
 // An ending is the end of the time in which a key works.
 type ending struct {
-	kind         string // of the event
+	kind         string
 	begins, ends time.Time
 	data         keyData
 }

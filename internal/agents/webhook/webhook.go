@@ -31,7 +31,6 @@ type Hooks struct {
 	Mail  Mail
 }
 
-// secretKind is the kind of the secrets of webhooks in the vault.
 const secretKind = "webhook"
 
 // A secret is a secret of a webhook and its end; zero for the current one.
@@ -44,7 +43,6 @@ type secret struct {
 // that have not ended.
 const maxSecrets = 4
 
-// secretRef returns the reference to which the secrets of a webhook are bound.
 func secretRef(w stoa.Webhook) vault.Ref {
 	return vault.Ref{AccountID: w.AccountID, ID: w.ID, Kind: secretKind, Version: w.SecretVersion}
 }
@@ -74,8 +72,8 @@ func openSecrets(v *vault.Vault, w stoa.Webhook, now time.Time) ([]secret, error
 	return slices.DeleteFunc(all, func(s secret) bool { return !s.Until.IsZero() && !now.Before(s.Until) }), nil
 }
 
-// Readable reports whether the secret of a webhook can be decrypted; otherwise nothing is
-// sent.
+// Readable reports whether the secret of a webhook can be decrypted. Otherwise nothing is sent,
+// because a request must be signed.
 func (h *Hooks) Readable(w stoa.Webhook) bool {
 	_, err := h.Vault.Open(secretRef(w), w.Sealed)
 	return err == nil
@@ -93,15 +91,15 @@ func (h *Hooks) Create(ctx context.Context, tx *store.Tx, w stoa.Webhook) (stoa.
 	return w, text, err
 }
 
-// Rotate replaces the secret of a webhook by a new one, which it returns. Until the former
-// one has ended requests are signed with both.
+// Rotate replaces the secret of a webhook by a new one, which it returns. Until the former one
+// has ended requests are signed with both, so that receivers can change theirs in the meantime.
 func (h *Hooks) Rotate(ctx context.Context, tx *store.Tx, accountID, id string, overlap time.Duration) (w stoa.Webhook, text string, until time.Time, err error) {
 	text, until = newSecret(), tx.Now.Add(overlap)
 	w, err = tx.Operations().EditWebhook(ctx, accountID, id, func(w *stoa.Webhook) error {
 		all := []secret{{Text: text}}
 		former, err := openSecrets(h.Vault, *w, tx.Now)
 		if err != nil {
-			former = nil // nothing can be signed with them any more
+			former = nil // because nothing can be signed with them any more
 		}
 		for _, s := range former {
 			if s.Until.IsZero() || until.Before(s.Until) {
@@ -136,7 +134,6 @@ func (h *Hooks) Delete(ctx context.Context, tx *store.Tx, accountID, id string) 
 	return tx.Operations().DeleteWebhook(ctx, accountID, id)
 }
 
-// testData is the data of a test.
 type testData struct {
 	AccountID string `json:"accountId"`
 	WebhookID string `json:"webhookId"`
@@ -156,7 +153,6 @@ func (h *Hooks) Test(ctx context.Context, tx *store.Tx, accountID, id string) (s
 	return tx.Operations().DeliveryOf(ctx, w.AccountID, w.ID, event)
 }
 
-// sendable returns an error if a webhook cannot send.
 func sendable(w stoa.Webhook) error {
 	switch {
 	case w.URL == "":
@@ -178,7 +174,7 @@ func (h *Hooks) Redeliver(ctx context.Context, tx *store.Tx, accountID, webhookI
 	if err == nil {
 		err = sendable(w)
 	}
-	if err != nil || d.Lease != "" { // it is being sent
+	if err != nil || d.Lease != "" { // because it is being sent
 		return d, err
 	}
 	d.Status, d.DueAt, d.Round, d.FirstAt, d.FinishedAt = store.DeliveryPending, tx.Now, 0, time.Time{}, time.Time{}
@@ -189,8 +185,7 @@ func (h *Hooks) Redeliver(ctx context.Context, tx *store.Tx, accountID, webhookI
 	return d, err
 }
 
-// recoverBatch is the maximum number of deliveries per transaction.
-const recoverBatch = 500
+const recoverBatch = 500 // deliveries per transaction
 
 // Recover sends all failed or held deliveries of events from since (inclusive) until before
 // until. It returns their number; each batch is committed separately, and Recover may be
