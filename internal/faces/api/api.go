@@ -77,9 +77,8 @@ type Calls struct {
 	Catalog          *atomic.Pointer[catalog.Catalog] // replaced when the configuration is reloaded
 	ExtensionOptions config.ExtensionOptions
 	States           *seal.Box // required by the extension tools
-	// Outbound sends requests to addresses of callers.
-	Outbound *outbound.Network
-	Extract  extract.Reader // of documents; nil disables reading them
+	Outbound         *outbound.Network
+	Extract          extract.Reader // nil disables reading documents
 	// HeaderWait is the maximum wait of a stream for its first event before its headers
 	// are sent. KeepAlive is the interval of keep-alive comments after that. 0 means 10
 	// s and 15 s.
@@ -102,7 +101,7 @@ type People struct {
 	Ledger    *billing.Ledger
 	Scheduler *scheduler.Scheduler
 	Plans     func() []stoa.Plan // as published; nil means none
-	Mailer    *member.Mailer     // of links
+	Mailer    *member.Mailer     // sends links
 
 	members member.Members
 }
@@ -201,7 +200,7 @@ type Webhooks struct {
 type Embeds struct {
 	core
 	embeds   *embed.Embeds
-	sessions *Sessions // for their events
+	sessions *Sessions // their events are those of chats
 }
 
 func (s *Calls) newResponses() *responses.Service {

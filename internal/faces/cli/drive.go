@@ -491,7 +491,7 @@ func (e *env) driveExport() *cobra.Command {
 }
 
 // download writes a reply to a new file and returns its size in bytes. It deletes the file after an error,
-// because a partial archive must not look like a complete one.
+// because a second attempt requires that the name is free.
 func (e *env) download(ctx context.Context, res *http.Response, name, what string) (n int64, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
