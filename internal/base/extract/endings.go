@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Version is the version of the readers. Stored texts of an older version are read again, so a new kind of
-// document raises it.
+// Version is the version of the readers. A new kind of document must raise it, because stored texts of an older version are
+// read again.
 const Version = 6
 
 // An ending describes the files whose names end with it. endings is the only table of endings of documents:
@@ -43,7 +43,6 @@ func IsDocument(name string, head []byte) bool {
 	return e.document && (!e.zip || bytes.HasPrefix(head, []byte("PK\x03\x04")))
 }
 
-// DocumentEndings returns the endings of documents, sorted.
 func DocumentEndings() []string {
 	list := slices.Sorted(maps.Keys(endings))
 	return slices.DeleteFunc(list, func(e string) bool { return !endings[e].document })
