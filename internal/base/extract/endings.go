@@ -43,6 +43,7 @@ func IsDocument(name string, head []byte) bool {
 	return e.document && (!e.zip || bytes.HasPrefix(head, []byte("PK\x03\x04")))
 }
 
+// DocumentEndings returns the endings of documents, sorted.
 func DocumentEndings() []string {
 	list := slices.Sorted(maps.Keys(endings))
 	return slices.DeleteFunc(list, func(e string) bool { return !endings[e].document })

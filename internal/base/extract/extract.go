@@ -56,6 +56,7 @@ type Document struct {
 	Content   io.Reader
 }
 
+// A Result is the text of a document.
 type Result struct {
 	Status   Status
 	Text     []byte // UTF-8, at most MaxText bytes; nil without text

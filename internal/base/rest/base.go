@@ -56,6 +56,7 @@ type Base struct {
 	RateLimited func() bool
 	// Audited are the operations that the audit log records, by their patterns.
 	Audited    map[string]*Audited
+	// RequestLog returns the settings of the request log.
 	RequestLog func() *config.RequestLog
 	// Ended receives each request when it has ended, on the request's goroutine: it
 	// must be quick, and must not keep the pointer. It may be nil.

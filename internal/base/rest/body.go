@@ -62,6 +62,7 @@ type bodyReader struct {
 	err     error // the first error, except io.EOF
 }
 
+// Read reads with a deadline; see [bodyIdle] and [bodyRate].
 func (b *bodyReader) Read(p []byte) (int, error) {
 	now := time.Now()
 	if b.started.IsZero() {

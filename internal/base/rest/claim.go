@@ -37,6 +37,7 @@ func IdempotencyKey(r *http.Request) (string, error) {
 	return keys[0], nil
 }
 
+// BodyHash returns a hash to compare two bodies under one key.
 func BodyHash(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])

@@ -96,6 +96,7 @@ func (p Pager) Cursor(at time.Time, id string) string {
 // be written as an empty text.
 func noCursor() nullable.Nullable[string] { return nullable.NewNullNullable[string]() }
 
+// A Page is one page of a list.
 type Page[T any] struct {
 	Data       []T                       `json:"data"`
 	HasMore    bool                      `json:"hasMore"`
@@ -137,6 +138,7 @@ func ReadPageTo[Row, Item any](ctx context.Context, s *store.Store, p Pager, row
 	return Reply[Page[Item]]{Body: out}, err
 }
 
+// NewPage returns the page with these rows.
 func NewPage[Row, Item any](p Pager, list []Row, more bool, item func(Row) Item, at func(Row) Place) Page[Item] {
 	out := Page[Item]{Data: make([]Item, 0, len(list)), HasMore: more, NextCursor: noCursor()}
 	for _, row := range list {

@@ -99,6 +99,7 @@ type Books struct {
 type People struct {
 	core
 	Ledger    *billing.Ledger
+	// Scheduler starts sessions at the instants of tasks.
 	Scheduler *scheduler.Scheduler
 	Plans     func() []stoa.Plan // as published; nil means none
 	Mailer    *member.Mailer     // sends links
@@ -148,6 +149,7 @@ type Doctor struct {
 	Hooks    *webhook.Hooks
 	Tools    *tool.Tools
 	Pool     func() upstream.Stats  // as in [Providers]
+	// Listings returns the providers whose models are not all offered; nil means none.
 	Listings func() []store.Finding // as in [Providers]
 	// Machine returns data about the machine; nil if there is none.
 	Machine func() Machine
@@ -193,6 +195,7 @@ type Sessions struct {
 type Webhooks struct {
 	core
 	Hooks    *webhook.Hooks
+	// Outbound sends requests to addresses of callers.
 	Outbound *outbound.Network
 }
 

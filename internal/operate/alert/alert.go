@@ -78,6 +78,7 @@ func New(cfg Config) *Watch {
 	return &Watch{cfg: cfg, open: map[string]time.Time{}}
 }
 
+// Run looks for incidents until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	timer := time.NewTicker(every)
 	defer timer.Stop()
@@ -111,6 +112,7 @@ func (w *Watch) Request(r *stoa.Request) {
 	}
 }
 
+// Look opens, announces and closes alerts.
 func (w *Watch) Look(ctx context.Context) error {
 	raised := w.local()
 	var all []store.Alert

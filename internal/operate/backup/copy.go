@@ -42,6 +42,7 @@ type CopiedTable struct {
 	From, To TableSum
 }
 
+// A TableSum describes the rows of a table.
 type TableSum struct {
 	Rows int64
 	Hash string // hexadecimal

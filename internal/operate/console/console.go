@@ -61,6 +61,7 @@ type account struct {
 	Role *string `json:"role"` // null if a key is signed in
 }
 
+// SetCookie gives the browser the secret of a session.
 func (s *Server) SetCookie(w http.ResponseWriter, secret string) {
 	c := s.Base.SessionCookie(secret)
 	c.MaxAge = int(s.Base.Keys.SessionLife / time.Second)

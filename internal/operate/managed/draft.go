@@ -200,6 +200,7 @@ type Change struct {
 	kind, name string
 }
 
+// String returns the path and what happened.
 func (c Change) String() string {
 	switch {
 	case c.Before == nil:
@@ -286,6 +287,7 @@ type PriceChange struct {
 	Before, After *stoa.Tariff
 }
 
+// A Report is the result of a check.
 type Report struct {
 	Draft    store.ConfigDraft
 	Problems []config.Problem

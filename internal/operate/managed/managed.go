@@ -61,6 +61,7 @@ func (s *State) Build(handle func(provider string) any) (*catalog.Catalog, error
 	return cat, s.Config.Together(s.Invalid, s.Config.Confirm(err))
 }
 
+// Latest returns the number of the newest version.
 func Latest(ctx context.Context, st *store.Store) (n int64, err error) {
 	err = st.Read(ctx, func(tx *store.Tx) error {
 		n, err = tx.Operations().LatestConfig(ctx)

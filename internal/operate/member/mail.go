@@ -79,6 +79,7 @@ func mailRef(m store.LinkMail) vault.Ref {
 	return vault.Ref{AccountID: m.AccountID, ID: m.ID, Kind: mailKind, Version: 1}
 }
 
+// Run sends mails until ctx ends.
 func (m *Mailer) Run(ctx context.Context) error {
 	if m.Sender == nil {
 		return nil

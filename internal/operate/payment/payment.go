@@ -58,6 +58,7 @@ type Sales struct {
 	step func(name string) error // tests end the process at a step
 }
 
+// A Pack is a pack with its id.
 type Pack struct {
 	ID string
 	config.Pack

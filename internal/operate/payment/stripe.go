@@ -21,6 +21,7 @@ import (
 const (
 	// apiVersion is the version of Stripe's API whose objects the package reads.
 	apiVersion  = "2026-02-25.clover"
+	// RequestTime is the maximum duration of a request to Stripe.
 	RequestTime = 20 * time.Second
 	MaxReply    = 1 << 20
 	MaxEvent    = 64 << 10
@@ -51,6 +52,7 @@ type intent struct {
 	Status string // empty if only the id is known
 }
 
+// UnmarshalJSON reads each form.
 func (i *intent) UnmarshalJSON(raw []byte) error {
 	*i = intent{}
 	if bytes.HasPrefix(raw, []byte(`"`)) {

@@ -29,6 +29,7 @@ const (
 	stepTime = 20 * time.Second
 	// leeway is the tolerated difference between the clocks.
 	leeway   = time.Minute
+	// MaxReply is the maximum size of a reply of an identity provider, in bytes.
 	MaxReply = 1 << 20
 )
 
