@@ -55,7 +55,7 @@ type Base struct {
 	// true.
 	RateLimited func() bool
 	// Audited are the operations that the audit log records, by their patterns.
-	Audited    map[string]*Audited
+	Audited map[string]*Audited
 	// RequestLog returns the settings of the request log.
 	RequestLog func() *config.RequestLog
 	// Ended receives each request when it has ended, on the request's goroutine: it

@@ -98,7 +98,7 @@ type Books struct {
 // People serves accounts, their members and their keys.
 type People struct {
 	core
-	Ledger    *billing.Ledger
+	Ledger *billing.Ledger
 	// Scheduler starts sessions at the instants of tasks.
 	Scheduler *scheduler.Scheduler
 	Plans     func() []stoa.Plan // as published; nil means none
@@ -143,12 +143,12 @@ type Status struct {
 // Doctor serves the state of the service, for operators.
 type Doctor struct {
 	core
-	Gateway  *gateway.Gateway
-	Catalog  *atomic.Pointer[catalog.Catalog]
-	Drives   *drive.Drives
-	Hooks    *webhook.Hooks
-	Tools    *tool.Tools
-	Pool     func() upstream.Stats  // as in [Providers]
+	Gateway *gateway.Gateway
+	Catalog *atomic.Pointer[catalog.Catalog]
+	Drives  *drive.Drives
+	Hooks   *webhook.Hooks
+	Tools   *tool.Tools
+	Pool    func() upstream.Stats // as in [Providers]
 	// Listings returns the providers whose models are not all offered; nil means none.
 	Listings func() []store.Finding // as in [Providers]
 	// Machine returns data about the machine; nil if there is none.
@@ -194,7 +194,7 @@ type Sessions struct {
 // Webhooks serves webhooks and their deliveries.
 type Webhooks struct {
 	core
-	Hooks    *webhook.Hooks
+	Hooks *webhook.Hooks
 	// Outbound sends requests to addresses of callers.
 	Outbound *outbound.Network
 }

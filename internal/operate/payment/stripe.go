@@ -20,7 +20,7 @@ import (
 
 const (
 	// apiVersion is the version of Stripe's API whose objects the package reads.
-	apiVersion  = "2026-02-25.clover"
+	apiVersion = "2026-02-25.clover"
 	// RequestTime is the maximum duration of a request to Stripe.
 	RequestTime = 20 * time.Second
 	MaxReply    = 1 << 20

@@ -28,7 +28,7 @@ const (
 	// stepTime is the timeout of all requests for one step of a sign-in.
 	stepTime = 20 * time.Second
 	// leeway is the tolerated difference between the clocks.
-	leeway   = time.Minute
+	leeway = time.Minute
 	// MaxReply is the maximum size of a reply of an identity provider, in bytes.
 	MaxReply = 1 << 20
 )
