@@ -37,7 +37,6 @@ func (r rowShape) at(column int) shape {
 	return r.cells[column]
 }
 
-// maxSheetTables is the number of tables of a sheet that are told apart.
 const maxSheetTables = 100
 
 // tableStarts returns the rows, by their index, at which the tables of a sheet begin; the first is 0. Empty rows and a head
@@ -96,7 +95,6 @@ func hasHead(rows []rowShape) bool {
 	return names > 0 && 2*rows[0].filled() >= widest
 }
 
-// column returns the filled cells of a column in the first rows below a head.
 func column(rows []rowShape, at int) (list []shape) {
 	for _, r := range rows[:min(len(rows), headBelow)] {
 		if c := r.at(at); c != shapeEmpty && c != shapeBlank {
@@ -106,7 +104,6 @@ func column(rows []rowShape, at int) (list []shape) {
 	return list
 }
 
-// named reports whether a head stands above values.
 func named(rows []rowShape) bool {
 	years := 0
 	for j, c := range rows[0].cells {
@@ -120,7 +117,6 @@ func named(rows []rowShape) bool {
 	return years > 1
 }
 
-// withoutTitles leaves out the rows with one cell at the beginning.
 func withoutTitles(rows []rowShape) []rowShape {
 	for len(rows) > 0 && rows[0].filled() == 1 {
 		rows = rows[1:]

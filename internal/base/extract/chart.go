@@ -11,7 +11,7 @@ import (
 // Limits of a chart, those of Excel.
 const (
 	maxSeries = 255
-	maxPoints = 32_000 // of a series
+	maxPoints = 32_000 // per series
 )
 
 // A chart is a part in DrawingML with the values that it draws.
@@ -46,14 +46,13 @@ func (a *archive) charts(f *flow, part string) (any bool) {
 	return any
 }
 
-// chart reads a chart up to its first error.
 func (a *archive) chart(part string) (c chart) {
 	r, err := a.open(part)
 	if err != nil {
 		return c
 	}
 	x := xml.NewDecoder(r)
-	var names []string // of the open elements
+	var names []string // names of the open elements
 	var point int
 	within := func(name string) bool { return slices.Contains(names, name) }
 	for len(names) < maxDepth {

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// Limits of a child.
 const (
 	maxDocument = 64 << 20  // bytes of a document
 	maxMemory   = 512 << 20 // bytes of data
@@ -57,7 +56,7 @@ func serve(in io.Reader, out io.Writer) error {
 	if q.Task == "warm" {
 		return answer(out, outcome(compilePDF(context.Background(), q.Cache)))
 	}
-	runtime.GOMAXPROCS(childThreads) // more threads need more memory
+	runtime.GOMAXPROCS(childThreads) // because each thread needs memory
 	debug.SetMemoryLimit(softMemory)
 	debug.SetMaxStack(maxStack)
 	if err := limit(maxMemory, uint64(q.Seconds)); err != nil {

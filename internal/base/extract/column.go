@@ -25,7 +25,7 @@ const (
 // A tableColumn is a column of a table and how its cells become values of SQLite.
 type tableColumn struct {
 	name, kind, note string
-	at               int // in the rows
+	at               int // index in the rows
 	value            func(c sheetCell) any
 }
 
@@ -35,7 +35,6 @@ var blanks = []string{"-", "–", "—", "n/a", "na", "n.a.", "null", "none", "k
 
 func isBlank(text string) bool { return slices.Contains(blanks, strings.ToLower(text)) }
 
-// numberStyles are the ways to write a number. Each has a decimal sign and a separator of thousands, 0 for none.
 var numberStyles = [...][2]byte{{'.', 0}, {'.', ','}, {'.', ' '}, {'.', '\''}, {',', 0}, {',', '.'}, {',', ' '}, {',', '\''}}
 
 // Sets of numberStyles, as bits.
@@ -46,7 +45,6 @@ const (
 
 var spaces = strings.NewReplacer("\u00a0", " ", "\u202f", " ", "\u2009", " ", "’", "'", "−", "-")
 
-// currencies are signs before or after an amount.
 var currencies = []string{"€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF", "JPY"}
 
 // A numeral is a number as a text has it.
@@ -281,7 +279,6 @@ type scan struct {
 	logical        int
 }
 
-// filled returns the number of cells with a value.
 func (s scan) filled() (n int) {
 	for k := cellText; k < cellKinds; k++ {
 		n += s.kinds[k]

@@ -176,7 +176,6 @@ func civil(days int, from1904 bool) (year, month, day, weekday int) {
 	return t.Year(), int(t.Month()), t.Day(), weekday
 }
 
-// eras of Japan, newest first.
 var eras = []struct {
 	year, month, day int
 	name, letter     string
@@ -288,7 +287,6 @@ func namesOf(language int) []string {
 func months(language int) []string   { return namesOf(language)[:12] }
 func weekdays(language int) []string { return namesOf(language)[12:] }
 
-// monthsAlone returns the months as they stand without a day.
 func monthsAlone(language int) []string {
 	if list := aloneNames[language]; list != "" {
 		return strings.Fields(list)

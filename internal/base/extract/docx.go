@@ -48,7 +48,6 @@ func (a *archive) readDOCX(main string) Result {
 	return a.outcome(&f, 0, !w.any, err, "DOCX file")
 }
 
-// A style is a named format of paragraphs.
 type style struct {
 	level int    // of a heading, from 1; 0 for others
 	list  string // numId of its list; "0" for none, "" for that of base
@@ -56,7 +55,6 @@ type style struct {
 	base  string
 }
 
-// styles returns the formats of a document by their ids.
 func (a *archive) styles(main string) map[string]style {
 	r, err := a.open(a.related(main, "styles"))
 	if err != nil {
@@ -139,14 +137,13 @@ type walker struct {
 	pending string          // before the next paragraph: the number of a note
 }
 
-// A para is an open paragraph. A slice of them contains pointers, as one of tables does, because a
-// copy of a strings.Builder in use panics.
+// A para is an open paragraph. Slices contain pointers to it, because a copy of a strings.Builder in use panics.
 type para struct {
 	text   strings.Builder
-	level  int // of a heading
+	level  int // level as a heading
 	list   bool
 	number string // numId of the list in a document
-	depth  int    // of the item of a list
+	depth  int    // level as an item of a list
 	quiet  bool
 	joined bool // its end is deleted, so that it is a part of the next one
 }
@@ -165,10 +162,9 @@ var skipped = []string{
 	"tcPrChange", "trPrChange", "sectPr", "tblPr", "tabs", "tabLst",
 }
 
-// maxDepth is the maximum depth of the elements of a part.
 const maxDepth = 2000
 
-// read adds the text of a part. A panic becomes [errReader], so that what was read before it is kept.
+// read adds the text of a part. It recovers from a panic with [errReader], so that the text before it is kept.
 func (w *walker) read(r io.Reader) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -363,7 +359,7 @@ func (w *walker) paragraph(p *para) {
 	number := ""
 	if p.number != "" && p.number != "0" && !p.joined {
 		p.list = true
-		number = w.numbers.next(p.number, p.depth) // of empty paragraphs, too, as in Word
+		number = w.numbers.next(p.number, p.depth) // also for empty paragraphs, because Word counts them
 	}
 	if text == "" {
 		return

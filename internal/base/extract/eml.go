@@ -14,10 +14,9 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// Limits of a message.
 const (
 	maxNested   = 20  // multiparts within each other
-	maxParts    = 500 // of a message
+	maxParts    = 500 // per message
 	maxAttached = 3   // messages within each other whose attachments are read
 )
 
@@ -95,7 +94,6 @@ func (p parser) readEML(data []byte) Result {
 	return r
 }
 
-// decoded decodes the encoded words of a header.
 func decoded(s string) string {
 	if d, err := headers.DecodeHeader(s); err == nil {
 		s = d
@@ -103,7 +101,6 @@ func decoded(s string) string {
 	return strings.ToValidUTF8(s, "\ufffd")
 }
 
-// A message collects the parts of a message.
 type message struct {
 	parser
 	text     string

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Version is the version of the readers. Stored texts of an older version are read again, so a new kind of
-// document raises it.
+// Version is the version of the readers. A new kind of document must raise it, because stored texts of an older version are
+// read again.
 const Version = 6
 
 // An ending describes the files whose names end with it. endings is the only table of endings of documents:

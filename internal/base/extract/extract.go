@@ -23,7 +23,6 @@ const (
 // A Status is the outcome of reading a document.
 type Status string
 
-// The statuses.
 const (
 	Ready           Status = "ready"            // the whole text
 	Partial         Status = "partial"          // the text up to a limit
@@ -41,7 +40,6 @@ const (
 // A Kind says how the text of a file is found.
 type Kind string
 
-// The kinds.
 const (
 	Plain      Kind = "plain"      // the content itself is the text: UTF-8
 	Unreadable Kind = "unreadable" // the file has no text: [None]
@@ -51,7 +49,7 @@ const (
 // A Document is a file to read.
 type Document struct {
 	Account   string // whose documents wait in turn
-	Name      string // of the file, with its ending
+	Name      string // name of the file, with its ending
 	MediaType string // as declared, possibly with a charset; "" if unknown
 	Encoding  string // as the owner says; "" if unknown
 	Size      int64
@@ -74,7 +72,7 @@ type Place struct {
 	Line int64  `json:"line"`          // its first line, from 1
 	Name string `json:"name"`          // "p. 3", "slide 4", "sheet Sales"
 	Page int64  `json:"page"`          // its number, from 1
-	Row  int64  `json:"row,omitempty"` // of a sheet: the row at Line; the next lines are the next rows
+	Row  int64  `json:"row,omitempty"` // first row of a sheet at Line; the next lines are the next rows
 	// Table is set if a table of a sheet begins here.
 	Table bool `json:"table,omitempty"`
 }

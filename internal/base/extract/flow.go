@@ -30,7 +30,6 @@ func (f *flow) write(s string) {
 
 func (f *flow) line(s string) { f.write(s + "\n") }
 
-// place begins a page, slide or sheet at the next line.
 func (f *flow) place(p Place) {
 	if f.full {
 		return
@@ -58,7 +57,6 @@ func (f *flow) result(pages int64, empty bool) Result {
 // oneLine replaces line ends and repeated white space by single spaces.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// cells returns a row of a table as a line.
 func cells(row []string) string {
 	for i, c := range row {
 		row[i] = strings.ReplaceAll(oneLine(c), "|", `\|`)

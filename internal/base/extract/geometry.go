@@ -19,12 +19,11 @@ import (
 type glyph struct {
 	text                     string
 	left, right, bottom, top float64
-	base                     float64 // of its line
+	base                     float64 // base of its line
 	added                    bool    // PDFium added it, as it adds spaces and line ends
 	atSpace                  bool    // a space precedes or follows it in PDFium's order
 }
 
-// nothing is the text of a glyph that is not shown.
 const nothing = "\u200b"
 
 func (g glyph) middle() float64 { return (g.left + g.right) / 2 }
@@ -81,7 +80,7 @@ func glyphs(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count i
 			*g = box
 			g.text = text
 		}
-		// The letters of a word stand on one line. Questions to the library are slow.
+		// One question for the letters of a word, which stand on one line, because questions to the library are slow.
 		if i > 0 && !list[i-1].is(isSpace) && !list[i-1].added && (rtl && list[i-1].is(unicode.IsLetter) == unicode.IsLetter(r) || !rtl && math.Abs(g.height()-list[i-1].height()) < 0.02*g.height()) {
 			g.base = list[i-1].base
 		} else if at, err := p.FPDFText_GetCharOrigin(&requests.FPDFText_GetCharOrigin{TextPage: page, Index: i}); err == nil {
@@ -99,7 +98,6 @@ func looseBox(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, i int) (glyph, err
 	return glyph{left: float64(box.Rect.Left), right: float64(box.Rect.Right), bottom: float64(box.Rect.Bottom), top: float64(box.Rect.Top)}, nil
 }
 
-// rightToLeft reports whether a text has a letter that is written from right to left.
 func rightToLeft(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r >= 0x590 && rtlLetter(r) })
 }
@@ -150,7 +148,7 @@ func raises(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count i
 			if checked++; checked > maxChecked {
 				return false
 			}
-			a, err := looseBox(p, page, at-3) // CR and LF are between
+			a, err := looseBox(p, page, at-3) // before CR and LF
 			b, fault := looseBox(p, page, at)
 			height, off := max(a.height(), b.height()), math.Abs(a.bottom-b.bottom)
 			if err == nil && fault == nil && math.Abs(b.left-a.right) < 0.3*height && off > 0.02*height && off < 0.6*height {
@@ -213,7 +211,6 @@ func pieces(text string) iter.Seq[int] {
 	}
 }
 
-// bare reports whether a letter is a small consonant of the Latin alphabet.
 func bare(r rune) bool { return r >= 'b' && r <= 'z' && !strings.ContainsRune("eiouy", r) }
 
 // Letters of TeX. A spacing accent is set above or below its letter; fonts in the encoding of Cork (T1) without a table
@@ -284,7 +281,6 @@ func composeTeX(list []glyph) {
 	}
 }
 
-// texBullet is the bullet in the encoding TS1.
 const texBullet = 0x88
 
 // compose puts the accent at i on the letter that it stands at, and reports whether there is one.

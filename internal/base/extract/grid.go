@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of tables.
 const (
 	maxTableCells   = 2_000_000 // of the tables of one query
 	maxTableColumns = 1000
@@ -72,7 +71,6 @@ func (g *grid) add(n, line int64, cells []sheetCell, left *int) error {
 
 func (g *grid) data() []gridRow { return g.rows[g.head:] }
 
-// cell returns a cell of the grid, which is empty outside of it.
 func (g *grid) cell(row, column int) sheetCell {
 	if row >= len(g.rows) || column >= len(g.rows[row].cells) {
 		return sheetCell{}
@@ -80,7 +78,6 @@ func (g *grid) cell(row, column int) sheetCell {
 	return g.rows[row].cells[column]
 }
 
-// typed reports whether a cell has a type other than text.
 func (g *grid) typed(c sheetCell) bool {
 	if c.kind != cellText {
 		return c.kind != cellEmpty
@@ -185,7 +182,6 @@ func (g *grid) isSecond(head int) bool {
 	return several && told
 }
 
-// names returns the names of the columns. A column without one has an empty name.
 func (g *grid) names() []string {
 	width := 0
 	for _, r := range g.rows[g.head-g.lines:] {
@@ -217,7 +213,7 @@ func (g *grid) names() []string {
 	return names
 }
 
-// unique gives columns without a name that of their letters, and makes the names differ. Case does not count in SQL.
+// unique gives columns without a name that of their letters, and makes the names differ, also in case, because SQL ignores it.
 func unique(list []tableColumn) {
 	used := map[string]bool{"row_": true}
 	for i := range list {
@@ -233,7 +229,6 @@ func unique(list []tableColumn) {
 	}
 }
 
-// cutText returns the beginning of a text, at most n bytes and an ellipsis.
 func cutText(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -261,7 +256,6 @@ func (w *workbook) grid(s sheet, left *int) (*grid, error) {
 	return g, nil
 }
 
-// readValues reads a text whose values a character separates.
 func readValues(text string, left *int) (*grid, error) {
 	skip := int64(0)
 	delimiter, declared := delimiterOf(text)

@@ -101,7 +101,6 @@ func likely(data []byte) string {
 	return r.Encoding
 }
 
-// decodes returns a text in an encoding and reports whether it is valid there.
 func decodes(label string, data []byte) (string, bool) {
 	e, err := htmlindex.Get(label)
 	if err != nil {
@@ -150,7 +149,6 @@ const (
 	kanji    = "日一国会人年大十二本中長出三同時政事自行社見月分議後前民生連五発間対上部東者党地合市業内相方四定今回新場金員九入選立開手米力学問高代明実円関決子動京全目表戦経通外最言氏現理調体化田当八六約主題下首意法不来作性的要用制治度務強気小七成期公野協取都和統以機平総加山思家話世受区領多県続進正安設保改数記院女初北午指権心界支第産結百派点教報済書府活原先共得解名交資予川向際査勝面委告軍文反元重近千考判認画海参売利組知案道信策集在件団別物側任引使求所次水半品昨論計死官増係感特情投示変打男基私各始島直両朝価式確村提運終果西勢減台広容必応電歳住争談能無再位置企真流格有口過局少放税検町常校料状工建語営空職証土急止送供可役構木割聞身費付施切由説転食比難防補車優夫研収断何南石足違消境神番規術展態導備宅害配副算視条独育席輸訪楽起万着乗店残想線率病農州声質念待試族象銀域助労例然早張限親額環験追商葉義伝働形落担退準辺造英被株頭技低毎医復仕去味負失移差個門写評課末守若種美影命含福量望整段型白深字夜製票況音申様財港識注達号庫単"
 )
 
-// frequentLetters are letters that are most of an ordinary text, by encoding.
 var frequentLetters = []struct{ label, letters string }{
 	{"shift_jis", kana + kanji},
 	{"windows-1251", cyrillic},

@@ -45,7 +45,6 @@ func htmlWords(s string) string {
 	}
 }
 
-// A page is the text of an HTML document while it is written.
 type page struct {
 	b     strings.Builder
 	pre   int       // open elements whose white space counts
@@ -170,7 +169,6 @@ func (p *page) children(n *html.Node) {
 	}
 }
 
-// around ends the line before or after a block.
 func (p *page) around(block, wide bool) {
 	switch {
 	case !block:
@@ -183,7 +181,6 @@ func (p *page) around(block, wide bool) {
 	}
 }
 
-// row writes a row of a table as one line.
 func (p *page) row(n *html.Node) {
 	if p.cells != nil { // of a table within a cell
 		p.text(" | ")
@@ -293,7 +290,6 @@ func within(n *html.Node, is func(*html.Node) bool) bool {
 	return false
 }
 
-// maxSpan is the number of columns and of rows that a cell covers at most.
 const maxSpan = 100
 
 // cell appends a cell to the open row, after the columns that cells above cover.
@@ -347,7 +343,6 @@ func (p *page) cover() {
 	}
 }
 
-// span returns the columns or rows that a cell covers.
 func span(n *html.Node, name string) int {
 	v, err := strconv.Atoi(strings.TrimSpace(htmlAttr(n, name)))
 	switch {

@@ -26,7 +26,6 @@ type definition struct {
 	counts [9]int // paragraphs of each level since it began
 }
 
-// Limits of numbering.xml.
 const (
 	maxLists  = 10_000 // definitions and lists
 	maxNumber = 200    // bytes of the form of a number

@@ -16,7 +16,7 @@ type numberFormat []formatSection
 // A formatSection formats the numbers that meet its condition.
 type formatSection struct {
 	tokens   []formatToken
-	op       string // of the condition; empty: none
+	op       string // operator of the condition; empty: none
 	limit    float64
 	language int  // the primary language of a code such as [$-407]; 0: English
 	long     bool // the long date of the reader's system
@@ -26,7 +26,6 @@ type formatSection struct {
 	bare     bool // it has something in brackets
 }
 
-// A formatToken is a part of a section.
 type formatToken struct {
 	kind formatKind
 	text string
@@ -130,7 +129,6 @@ func parseFormat(code string) numberFormat {
 	return all
 }
 
-// afterSeconds reports whether the last token before the point is one of seconds.
 func (s *formatSection) afterSeconds() bool {
 	if len(s.tokens) < 2 {
 		return false
@@ -139,7 +137,6 @@ func (s *formatSection) afterSeconds() bool {
 	return (t.kind == fmtDate || t.kind == fmtElapsed) && strings.HasPrefix(strings.ToLower(t.text), "s")
 }
 
-// bracket reads what stands in brackets.
 func (s *formatSection) bracket(text string) {
 	s.bare = true
 	lower := strings.ToLower(text)
@@ -180,7 +177,6 @@ func (s *formatSection) bracket(text string) {
 	}
 }
 
-// meets reports whether a number meets the condition of a section.
 func (s *formatSection) meets(v float64) bool {
 	switch s.op {
 	case "<":
@@ -275,7 +271,6 @@ func (f numberFormat) texts() int {
 	return -1
 }
 
-// showText returns what is shown of a text.
 func (f numberFormat) showText(text string) string {
 	section := f.texts()
 	if section < 0 {
@@ -522,11 +517,11 @@ func (s *formatSection) scientific(d decimal, point, exponent int) string {
 
 // fraction returns a number as a fraction; slash is the place of its bar.
 func (s *formatSection) fraction(v float64, slash int) string {
-	from := slash // of the numerator
+	from := slash // start of the numerator
 	for from > 0 && s.tokens[from-1].kind == fmtDigit {
 		from--
 	}
-	to, digits, fixed := slash+1, 0, 0 // of the denominator
+	to, digits, fixed := slash+1, 0, 0 // end of the denominator
 	for ; to < len(s.tokens); to++ {
 		t := s.tokens[to]
 		if n, err := strconv.Atoi(t.text); err == nil && (t.kind == fmtLiteral || fixed > 0) {

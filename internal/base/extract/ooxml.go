@@ -11,7 +11,6 @@ import (
 	"strings"
 )
 
-// Limits of a ZIP archive.
 const (
 	maxEntries  = 2000
 	maxInflated = 64 << 20 // bytes that are read, whatever the archive declares
@@ -19,7 +18,6 @@ const (
 
 var errTooMuch = errors.New("the archive unpacks to too many bytes")
 
-// An archive is a ZIP file of one document.
 type archive struct {
 	files map[string]*zip.File
 	left  int64 // bytes that may still be inflated
@@ -44,7 +42,6 @@ func openZip(data []byte) (*archive, Result) {
 	return a, Result{}
 }
 
-// readZip reads the document that a ZIP file contains.
 func readZip(data []byte) Result {
 	a, r := openZip(data)
 	if r.Status != "" {
@@ -87,7 +84,6 @@ func (a *archive) mainPart() string {
 	return ""
 }
 
-// A relation connects a part to another one.
 type relation struct{ id, kind, target string }
 
 func (a *archive) relations(part string) (list []relation) {
@@ -134,7 +130,6 @@ func (a *archive) related(part, kind string) string {
 	return ""
 }
 
-// attr returns an attribute by its local name.
 func attr(e xml.StartElement, name string) string {
 	for _, a := range e.Attr {
 		if a.Name.Local == name {
@@ -157,7 +152,6 @@ func (a *archive) open(name string) (io.Reader, error) {
 	return &inflated{a, r}, nil
 }
 
-// start returns the first bytes of a part.
 func (a *archive) start(name string, n int64) []byte {
 	r, err := a.open(name)
 	if err != nil {
@@ -167,7 +161,6 @@ func (a *archive) start(name string, n int64) []byte {
 	return head
 }
 
-// An inflated counts the bytes of a part.
 type inflated struct {
 	a *archive
 	r io.Reader

@@ -37,7 +37,6 @@ const (
 	pointsPerIn = 72.0
 )
 
-// isPDF reports whether a content is a PDF file.
 func isPDF(head []byte) bool {
 	return bytes.Contains(head[:min(len(head), headPDF)], []byte("%PDF-"))
 }
@@ -52,7 +51,7 @@ func openPDFium(ctx context.Context, dir string) (pdfium.Pdfium, func(), error) 
 	}
 	pool, err := webassembly.Init(webassembly.Config{
 		Context: ctx, MinIdle: 0, MaxIdle: 1, MaxTotal: 1,
-		FSConfig: wazero.NewFSConfig(), // without it, the module could read all files
+		FSConfig: wazero.NewFSConfig(), // otherwise the module could read all files
 		RuntimeConfig: wazero.NewRuntimeConfig().WithCompilationCache(cache).WithMemoryLimitPages(wasmPages).
 			WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling),
 		Stdout: io.Discard, Stderr: io.Discard,
@@ -69,8 +68,8 @@ func openPDFium(ctx context.Context, dir string) (pdfium.Pdfium, func(), error) 
 	}, nil
 }
 
-// compilePDF compiles PDFium into a directory. A power failure can damage the stored code, so
-// it is compiled again if it cannot be used.
+// compilePDF compiles PDFium into a directory. It compiles again if the stored code cannot be used, because a power failure
+// can damage it.
 func compilePDF(ctx context.Context, dir string) error {
 	_, end, err := openPDFium(ctx, dir)
 	if err != nil {
@@ -89,7 +88,6 @@ func compilePDF(ctx context.Context, dir string) error {
 	return err
 }
 
-// withPDF opens a PDF file.
 func withPDF(ctx context.Context, data []byte, dir string, do func(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, pages int) Result) Result {
 	p, end, err := openPDFium(ctx, dir)
 	if err != nil {
@@ -166,7 +164,6 @@ func flatten(p pdfium.Pdfium, page requests.Page) {
 	_, _ = p.FPDFPage_Flatten(&requests.FPDFPage_Flatten{Page: page, Usage: requests.FPDFPage_FlattenUsageNormalDisplay})
 }
 
-// A maker is the kind of program that has made a document.
 type maker int
 
 const (
@@ -175,7 +172,6 @@ const (
 	browserMaker // Chromium or wkhtmltopdf
 )
 
-// makerOf returns the kind of program that names itself in a document.
 func makerOf(p pdfium.Pdfium, doc references.FPDF_DOCUMENT) maker {
 	var names string
 	for _, tag := range []string{"Producer", "Creator"} {
@@ -331,7 +327,6 @@ func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result
 	})
 }
 
-// renderAt returns a page as a PNG image of a size in pixels.
 func renderAt(p pdfium.Pdfium, page requests.Page, width, height int) ([]byte, error) {
 	shown, err := p.RenderPageInPixels(&requests.RenderPageInPixels{Page: page, Width: width, Height: height})
 	if err != nil {
@@ -339,7 +334,7 @@ func renderAt(p pdfium.Pdfium, page requests.Page, width, height int) ([]byte, e
 	}
 	defer shown.Cleanup()
 	rendered := shown.Result.RenderedImage
-	paper := image.NewRGBA(rendered.Bounds()) // a page may be transparent
+	paper := image.NewRGBA(rendered.Bounds()) // white, because a page may be transparent
 	draw.Draw(paper, paper.Rect, image.White, image.Point{}, draw.Src)
 	draw.Draw(paper, paper.Rect, rendered, paper.Rect.Min, draw.Over)
 	var b bytes.Buffer

@@ -196,7 +196,6 @@ func linesOf(list []glyph) (lines [][]glyph) {
 	return lines
 }
 
-// A direction is that of a character of a line.
 type direction byte
 
 const (

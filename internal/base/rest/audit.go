@@ -35,16 +35,15 @@ type Audited struct {
 type change struct {
 	base *Base
 	x    *Exchange
-	name string // the operationId
+	name string // operationId
 	rule *Audited
 
-	account, before string // of the running transaction
-	reply           []byte // that the running transaction stores; nil if none
+	account, before string // those of the running transaction
+	reply           []byte // the reply that the running transaction stores; nil if none
 	done            bool   // for Body: a transaction with the row is committed
 }
 
-// Before reads the object before the change. A lock makes changes of an object wait for each
-// other, so that each row continues the one before.
+// Before reads the object before the change. It locks it, because each row of the log must continue the one before.
 func (c *change) Before(ctx context.Context, tx *store.Tx) (err error) {
 	c.reply, c.before = nil, ""
 	if c.rule.Read == nil {

@@ -66,22 +66,22 @@ type Base struct {
 	// Web serves the paths outside of /api/v1, and /api/v1/doc; nil means 404.
 	Web http.Handler
 
-	rates     ratelimit.Rates // of requests, by key and by account
+	rates     ratelimit.Rates // requests, by key and by account
 	running   ratelimit.Slots // requests, by account
-	wrong     ratelimit.Rates // of requests with wrong keys, by slots of addresses
-	parsing   ratelimit.Turns // of large bodies, by account
+	wrong     ratelimit.Rates // requests with wrong keys, by slots of addresses
+	parsing   ratelimit.Turns // large bodies, by account
 	lingering ratelimit.Slots // see [bodyReader.linger], by address and ""
 	bodies    budget
 	origins   http.CrossOriginProtection
-	addresses maphash.Seed // of the table of addresses; see [Base.WrongKey]
+	addresses maphash.Seed // the hash of the table of addresses; see [Base.WrongKey]
 	unread    atomic.Bool  // see [Base.UnreadForwarded]
 	activity  activity
 	once      sync.Once
 	open      context.Context // ends when no more requests are accepted
 	drain     context.CancelFunc
-	calls     context.Context // of model calls
+	calls     context.Context // context of model calls
 	stopCalls context.CancelFunc
-	callsMu   sync.Mutex // of the two above
+	callsMu   sync.Mutex // guards the two above
 }
 
 // Prepare fills zero settings with the defaults of package config, once.
@@ -190,7 +190,7 @@ func (b *Base) Interrupt() {
 	b.callsMu.Lock()
 	defer b.callsMu.Unlock()
 	b.stopCalls()
-	if !b.IsDraining() { // else Stop may have been called
+	if !b.IsDraining() { // otherwise Stop may have been called
 		b.calls, b.stopCalls = context.WithCancel(context.Background())
 	}
 }

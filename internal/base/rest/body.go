@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// bodyIdle is the maximum pause within a body, and the time after which the minimum
-	// rate applies.
+	// bodyIdle is the maximum pause within a body, and the time after which the minimum rate applies.
 	bodyIdle = 30 * time.Second
 	// bodyRate is the minimum rate of a body after that, in bytes per second.
 	bodyRate = 1 << 10
@@ -51,16 +50,16 @@ const (
 // connection after every error was rejected: a client with a wrong key would dial again
 // for each request.
 type bodyReader struct {
-	io.ReadCloser // of net/http
+	io.ReadCloser // net/http's body
 	rc            *http.ResponseController
 	idle          time.Duration
 	announced     int64 // -1 if unknown
 	expectsAnswer bool  // the client waits for 100 before it sends
 
-	started time.Time // of the first read
+	started time.Time // time of the first read
 	n       int64
 	ended   bool  // all of it was read
-	err     error // of a read, except io.EOF
+	err     error // the first error, except io.EOF
 }
 
 // Read reads with a deadline; see [bodyIdle] and [bodyRate].
@@ -73,7 +72,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	if least := b.started.Add(b.idle + time.Duration(b.n)*(time.Second/bodyRate)); least.Before(deadline) {
 		deadline = least
 	}
-	_ = b.rc.SetReadDeadline(deadline) // without deadlines, the connection is not a network connection
+	_ = b.rc.SetReadDeadline(deadline) // ignored, because only connections without a network lack deadlines
 	n, err := b.ReadCloser.Read(p)
 	b.n += int64(n)
 	switch {
@@ -86,7 +85,6 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unread reports whether there is a body that was not read to its end.
 func (b *bodyReader) unread() bool { return b != nil && !b.ended }
 
 // settle runs before a reply begins. It reads the rest of a small unread body, or
@@ -187,7 +185,6 @@ func (b *budget) reserve(account string, n int64) bool {
 	return true
 }
 
-// release returns reserved bytes.
 func (b *budget) release(account string, n int64) {
 	if n == 0 {
 		return
@@ -200,7 +197,6 @@ func (b *budget) release(account string, n int64) {
 	}
 }
 
-// largeBody is the minimum size in bytes of bodies that are copied and parsed in turn.
 const largeBody = 64 << 10
 
 // largeBodies is the maximum number of large bodies that are parsed at the same time:

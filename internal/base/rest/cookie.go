@@ -24,8 +24,7 @@ func (b *Base) cookieName() string {
 	return plainCookie
 }
 
-// SecureCookies reports whether the service is reached over https, according to its public URL.
-// Headers of proxies do not count, since a client can send them too.
+// SecureCookies reports whether the public URL has https. Headers of proxies do not count, because clients can send them.
 func (b *Base) SecureCookies() bool { return strings.HasPrefix(b.PublicURL, "https://") }
 
 // SessionCookie returns the cookie of the console with a secret.
@@ -66,12 +65,12 @@ func (b *Base) Verify(r *http.Request) (stoa.Caller, error) {
 	}
 	headers := r.Header["Authorization"]
 	if keys := r.Header["X-Api-Key"]; len(headers) == 0 && len(keys) == 1 && b.takesBareKey(r.URL.Path) {
-		headers = []string{"Bearer " + keys[0]} // as Anthropic's clients send it
+		headers = []string{"Bearer " + keys[0]} // Anthropic's clients send x-api-key instead of Authorization
 	}
 	if b.takesGoogleKey(r.URL.Path) && len(headers) == 0 {
 		switch keys := r.Header["X-Goog-Api-Key"]; {
 		case len(keys) == 1:
-			headers = []string{"Bearer " + keys[0]} // as Google's clients send it
+			headers = []string{"Bearer " + keys[0]} // Google's clients send x-goog-api-key instead of Authorization
 		case len(keys) == 0 && r.URL.Query().Has("key"):
 			return stoa.Caller{}, stoa.Errorf(stoa.CodeUnauthorized, "A key in the address (?key=) is not accepted, because proxies log addresses. Send it in the header x-goog-api-key, and rotate it.")
 		}
@@ -115,8 +114,8 @@ func (b *Base) Outside(maxBody int64, h func(*Exchange) error) http.Handler {
 	})
 }
 
-// SignedOutCookie is the name of a cookie that a sign-out sets. The next sign-in then tells the identity
-// provider, which may still have a session, to ask who the person is.
+// SignedOutCookie is the name of a cookie that a sign-out sets. The next sign-in then lets the identity provider ask who
+// the person is, because the provider may still have a session.
 const SignedOutCookie = "stoa-signed-out"
 
 // SignedOut returns that cookie, or the one that removes it.

@@ -14,7 +14,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// maxRetryAfter limits the time that clients sleep before a retry.
+// maxRetryAfter limits the pause that clients are asked to make before a retry.
 const maxRetryAfter = 60 * time.Second
 
 // fail is the only place where an error becomes a reply. After the first byte of

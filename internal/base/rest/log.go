@@ -50,7 +50,6 @@ func (f *Fields) end(status int) {
 	f.AccountID, f.KeyID = f.Caller.Account.ID, f.Caller.Key.ID
 }
 
-// maxLogged is the maximum size of the error of a log line, in bytes.
 const maxLogged = 1 << 10
 
 // ofToolServer reports whether the failure is that of a connection's server. The

@@ -89,7 +89,7 @@ func newReader[P, B any](b *Base, op *operation) func(*Exchange) (Input[P, B], e
 				return body, err
 			}
 			if err := jsonx.Unmarshal(text, &body); err != nil {
-				// The check reports all known errors before this.
+				// unreachable: the check has reported all known errors
 				return body, stoa.Errorf(stoa.CodeInvalidValue, "A value of the body cannot be read. Compare it with the contract.").Because(err)
 			}
 			return body, nil
@@ -98,7 +98,6 @@ func newReader[P, B any](b *Base, op *operation) func(*Exchange) (Input[P, B], e
 	}
 }
 
-// checkBodyType panics unless a Go type has the same members as the schema.
 func (op *operation) checkBodyType(t reflect.Type) {
 	var members []string
 	for _, f := range reflect.VisibleFields(t) {

@@ -23,7 +23,7 @@ type parameter struct {
 	required bool
 	schema   *openapi3.Schema
 	kind     string // string, integer, boolean, or an array of strings joined by commas
-	index    []int  // of the field; nil if the parameter is only checked
+	index    []int  // index of the field; nil if the parameter is only checked
 }
 
 // parameters decode a request into a struct P. The tags of its fields, including
@@ -154,7 +154,6 @@ func (op *operation) checkQuery(raw string) error {
 	return nil
 }
 
-// text returns the parameter as it was sent.
 func (p *parameter) text(r *http.Request, query url.Values) (text string, found bool, err error) {
 	var values []string
 	switch p.in {
@@ -164,7 +163,7 @@ func (p *parameter) text(r *http.Request, query url.Values) (text string, found 
 		if values = r.Header[http.CanonicalHeaderKey(p.name)]; len(values) == 0 {
 			return "", false, nil
 		}
-		return strings.Join(values, ","), true, nil // RFC 9110, 5.3
+		return strings.Join(values, ","), true, nil // RFC 9110, 5.3: a list may arrive in several lines
 	}
 	switch values = query[p.name]; {
 	case len(values) > 1:

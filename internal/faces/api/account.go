@@ -36,7 +36,6 @@ func (s *Status) getMe(ctx context.Context, in rest.Request[rest.None, rest.None
 	}}, err
 }
 
-// ifCapped is null for a key without a daily limit.
 func ifCapped(k stoa.Key, n int64) nullable.Nullable[int64] {
 	if k.MaxCreditsPerDay == 0 {
 		return nullable.NewNullNullable[int64]()

@@ -74,7 +74,6 @@ func (s *People) grantPlan(ctx context.Context, tx *store.Tx, a stoa.Account) er
 	return nil
 }
 
-// checkPlanExists rejects a plan that is not configured.
 func (s *People) checkPlanExists(id string) error {
 	var known []string
 	if s.Plans != nil {
@@ -166,7 +165,6 @@ func (s *People) updateAccount(ctx context.Context, in rest.Request[byID, contra
 	return s.accountWithCredits(ctx, in.Params.ID)
 }
 
-// mayUpdateAccount rejects a change of more than the plan with a key that may only do that.
 func mayUpdateAccount(k stoa.Key, b *contract.UpdateAccount) error {
 	param := ""
 	switch {
@@ -199,8 +197,7 @@ func (s *People) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[
 }
 
 // createWithdrawal serves POST /api/v1/accounts/{id}/withdrawals. It does not run in the transaction of an
-// idempotency key, because credits are taken from leases before; the externalRef makes it safe
-// to repeat.
+// idempotency key, because leases must return their credits first; the externalRef makes it safe to repeat.
 func (s *People) createWithdrawal(ctx context.Context, in rest.Request[byID, contract.CreateWithdrawal]) (rest.Reply[contract.Withdrawal], error) {
 	w, isNew, err := s.Ledger.Withdraw(ctx, stoa.Withdrawal{
 		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: in.Body.ExternalRef, Kind: stoa.Withdrawn,

@@ -17,7 +17,6 @@ import (
 	"stoa/internal/models/catalog"
 )
 
-// Defaults of an agent's settings.
 const (
 	defaultModel       = catalog.Auto
 	defaultDriveAccess = stoa.DriveReadOnly
@@ -37,7 +36,7 @@ func (s *Agents) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[
 		return rest.Reply[contract.Agent]{}, err
 	}
 	made, err := tx.Setup().InsertAgent(ctx, agent)
-	if err == nil { // the space exists
+	if err == nil {
 		err = tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools)
 	}
 	return createdAgent(made), err
@@ -76,8 +75,7 @@ func (s *Agents) checkAgent(a stoa.Agent) error {
 	return checkMetadata(a.Metadata)
 }
 
-// compactAt returns the stored form of an agent's compactAt, and contractCompactAt that of the
-// contract: null is stored as 0, and 0, which means never, as -1.
+// compactAt returns the stored form of an agent's compactAt: null is 0, and 0, which means never, is -1.
 func compactAt(n nullable.Nullable[int]) int {
 	if n.IsSpecified() && !n.IsNull() && n.MustGet() == 0 {
 		return -1
@@ -98,9 +96,8 @@ func (s *Agents) listAgents(ctx context.Context, in rest.Request[contract.ListAg
 	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID, Text: q.Q}, nil)
 }
 
-// agentPage returns a page of agents with the names of their spaces and the times of their newest
-// sessions. before, unless nil, runs first in the
-// transaction that reads them.
+// agentPage returns a page of agents with the names of their spaces and the times of their newest sessions. before,
+// unless nil, runs first in the same transaction.
 func (s *Agents) agentPage(ctx context.Context, p rest.Pager, accountID string, f store.AgentFilter, before func(*store.Tx) error) (rest.Reply[rest.Page[contract.Agent]], error) {
 	n := namesOf(accountID)
 	var newest map[string]time.Time
@@ -162,7 +159,6 @@ func (s *Agents) updateAgent(ctx context.Context, in rest.Request[updateAgentPar
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
 
-// patchAgent applies the members that are set and checks the settable limits.
 func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	for _, m := range []struct {
 		into *string
@@ -174,7 +170,7 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	}
 	patch(&a.Description, b.Description, same)
 	patch(&a.ExternalID, b.ExternalID, same)
-	if b.Model.IsSpecified() { // an unchanged model may have been removed from the catalog
+	if b.Model.IsSpecified() { // an unchanged model is not checked, because the catalog may have lost it
 		a.Model = valueOr(b.Model, defaultModel)
 		if err := s.checkModelExists(a.Model); err != nil {
 			return err
@@ -208,8 +204,7 @@ type deleteAgentParams struct {
 	contract.DeleteAgentParams
 }
 
-// deleteAgent serves DELETE /api/v1/api-agents/{id}. From then on the agent does not
-// exist; its data is removed in the background.
+// deleteAgent serves DELETE /api/v1/api-agents/{id}. The agent's data is removed in the background.
 func (s *Agents) deleteAgent(ctx context.Context, in rest.Request[deleteAgentParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -276,7 +271,7 @@ func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Reques
 			return err
 		}
 		a.AgentSettings = v.AgentSettings
-		return s.checkModelExists(a.Model) // it may have been removed from the catalog since
+		return s.checkModelExists(a.Model) // the catalog may have lost it since
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }

@@ -77,9 +77,8 @@ type Calls struct {
 	Catalog          *atomic.Pointer[catalog.Catalog] // replaced when the configuration is reloaded
 	ExtensionOptions config.ExtensionOptions
 	States           *seal.Box // required by the extension tools
-	// Outbound sends requests to addresses of callers.
-	Outbound *outbound.Network
-	Extract  extract.Reader // of documents; nil disables reading them
+	Outbound         *outbound.Network
+	Extract          extract.Reader // nil disables reading documents
 	// HeaderWait is the maximum wait of a stream for its first event before its headers
 	// are sent. KeepAlive is the interval of keep-alive comments after that. 0 means 10
 	// s and 15 s.
@@ -99,10 +98,11 @@ type Books struct {
 // People serves accounts, their members and their keys.
 type People struct {
 	core
-	Ledger    *billing.Ledger
+	Ledger *billing.Ledger
+	// Scheduler starts sessions at the instants of tasks.
 	Scheduler *scheduler.Scheduler
 	Plans     func() []stoa.Plan // as published; nil means none
-	Mailer    *member.Mailer     // of links
+	Mailer    *member.Mailer     // sends links
 
 	members member.Members
 }
@@ -143,12 +143,13 @@ type Status struct {
 // Doctor serves the state of the service, for operators.
 type Doctor struct {
 	core
-	Gateway  *gateway.Gateway
-	Catalog  *atomic.Pointer[catalog.Catalog]
-	Drives   *drive.Drives
-	Hooks    *webhook.Hooks
-	Tools    *tool.Tools
-	Pool     func() upstream.Stats  // as in [Providers]
+	Gateway *gateway.Gateway
+	Catalog *atomic.Pointer[catalog.Catalog]
+	Drives  *drive.Drives
+	Hooks   *webhook.Hooks
+	Tools   *tool.Tools
+	Pool    func() upstream.Stats // as in [Providers]
+	// Listings returns the providers whose models are not all offered; nil means none.
 	Listings func() []store.Finding // as in [Providers]
 	// Machine returns data about the machine; nil if there is none.
 	Machine func() Machine
@@ -193,7 +194,8 @@ type Sessions struct {
 // Webhooks serves webhooks and their deliveries.
 type Webhooks struct {
 	core
-	Hooks    *webhook.Hooks
+	Hooks *webhook.Hooks
+	// Outbound sends requests to addresses of callers.
 	Outbound *outbound.Network
 }
 
@@ -201,7 +203,7 @@ type Webhooks struct {
 type Embeds struct {
 	core
 	embeds   *embed.Embeds
-	sessions *Sessions // for their events
+	sessions *Sessions // their events are those of chats
 }
 
 func (s *Calls) newResponses() *responses.Service {

@@ -74,7 +74,7 @@ func (s *Drive) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[creat
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
 
-// visitorsShare is the share of the drives of an account that files of visitors may use: a quarter.
+// visitorsShare: files of visitors may fill a quarter of an account's drives.
 const visitorsShare = 4
 
 // kindOf returns the kind of a file by its first bytes and its ending, or an empty string if no
@@ -94,7 +94,6 @@ func kindOf(name string, head []byte) string {
 	return ""
 }
 
-// stage reads the body of an upload of at most limit bytes.
 func (s *Drive) stage(r *http.Request, limit int64) (*drive.Content, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, stoa.Errorf(stoa.CodeMediaType, "Content-Encoding is not supported: send the file uncompressed.").At("Content-Encoding")
@@ -109,7 +108,7 @@ func (s *Drive) stage(r *http.Request, limit int64) (*drive.Content, error) {
 		}
 		return nil, rest.ReadError(err)
 	}
-	if content.Size() > limit { // its length was unknown
+	if content.Size() > limit { // the length was not announced
 		return nil, errors.Join(content.Close(), largeFile(limit))
 	}
 	return content, nil
@@ -164,8 +163,7 @@ func recordUpload(ctx context.Context, tx *store.Tx, up stoa.Upload) (stoa.Uploa
 	return tx.Work().InsertUpload(ctx, up, store.VisitorQuota{})
 }
 
-// uploads returns the uploads of a message's attachments. It stores those whose content is in the
-// request.
+// uploads returns the uploads of a message's attachments. It stores those whose content is in the request.
 func (s *Drive) uploads(ctx context.Context, c stoa.Caller, agentID string, list nullable.Nullable[[]contract.AddAttachment]) (session.Uploads, error) {
 	var out session.Uploads
 	if files := orZero(list); len(files) > 0 {
@@ -264,7 +262,6 @@ func (s *Drive) getAttachmentContent(w http.ResponseWriter, in *rest.Request[get
 	return stoa.Errorf(stoa.CodeFileNotFound, "This session has no such attachment.").At("uploadId")
 }
 
-// visitorAttachments returns the files that an embed's visitors may attach; nil if none.
 func visitorAttachments(n nullable.Nullable[contract.EmbedAttachments]) *stoa.VisitorAttachments {
 	a, err := n.Get()
 	if err != nil {

@@ -14,10 +14,9 @@ import (
 	"stoa/internal/base/store"
 )
 
-// auditPage is the number of rows of the audit log that an export reads together.
+// auditPage is the number of rows that an export keeps in memory.
 const auditPage = 200
 
-// auditAccount returns the account whose audit log is requested.
 func (s *Books) auditAccount(ctx context.Context, c stoa.Caller, asked string) (string, error) {
 	if asked == audit.Service && c.Key.Has(stoa.ScopeOperatorRead) {
 		return asked, nil

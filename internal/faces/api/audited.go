@@ -186,8 +186,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 	return rules
 }
 
-// owned reads an object of the caller's account. agent is the parameter {id} of the path, and
-// id the last one.
+// owned reads an object of the caller's account. agent is the parameter {id} of the path, and id is the last one.
 func owned(read func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error)) func(context.Context, *store.Tx, *rest.Exchange) (string, any, error) {
 	return func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		account, id := x.Log.Caller.Account.ID, x.HTTP.PathValue("id")
@@ -202,8 +201,7 @@ func owned(read func(ctx context.Context, tx *store.Tx, account, agent, id strin
 	}
 }
 
-// auditedSession are the members of a deleted session that the audit log keeps: none with
-// texts of people or models.
+// auditedSession contains the members of a deleted session that the audit log keeps: no texts of people or models.
 type auditedSession struct {
 	ID        string        `json:"id"`
 	AgentID   string        `json:"agentId"`

@@ -34,7 +34,6 @@ func (s *Books) createBudget(ctx context.Context, tx *store.Tx, in rest.Request[
 	return rest.Created(rest.Prefix+"/budgets/"+b.ID, shown), err
 }
 
-// setBudget sets the members of a budget that can be changed, except its limit.
 func setBudget(b *stoa.Budget, atCap nullable.Nullable[string], notifyAt nullable.Nullable[[]int]) {
 	patch(&b.AtCap, atCap, func(s string) stoa.AtCap { return stoa.AtCap(s) })
 	if b.AtCap == "" {
@@ -70,7 +69,6 @@ func (s *Books) checkSubject(ctx context.Context, tx *store.Tx, b *stoa.Budget) 
 	return err
 }
 
-// showBudget returns a budget with the state of its current period.
 func (s *Books) showBudget(ctx context.Context, tx *store.Tx, b stoa.Budget) (contract.Budget, error) {
 	var use billing.BudgetUse
 	var err error
@@ -123,7 +121,6 @@ func (s *Books) listBudgets(ctx context.Context, in rest.Request[contract.ListBu
 // namedSubjects are the scopes of budgets whose subjects are ids of objects with names.
 var namedSubjects = map[stoa.BudgetScope]string{stoa.BudgetOfMember: store.NamedMembers, stoa.BudgetOfKey: store.NamedKeys, stoa.BudgetOfAgent: store.NamedAgents}
 
-// A shownBudget is a budget as stored and as shown.
 type shownBudget struct {
 	row   stoa.Budget
 	shown contract.Budget
@@ -157,7 +154,7 @@ func (s *Books) updateBudget(ctx context.Context, in rest.Request[byID, contract
 	return rest.Reply[contract.Budget]{Body: b}, err
 }
 
-// windowBatch is the maximum number of windows that one transaction removes.
+// windowBatch limits the windows that one transaction removes, so that others do not wait long for it.
 const windowBatch = 500
 
 func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
@@ -213,7 +210,6 @@ func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[listBudge
 	}, func(w shownWindow) rest.Place { return rest.Place{At: w.row.CreatedAt, ID: w.row.ID} })
 }
 
-// A shownWindow is a window as stored and as shown.
 type shownWindow struct {
 	row   store.BudgetWindow
 	shown contract.BudgetWindow

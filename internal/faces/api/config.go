@@ -55,7 +55,6 @@ func (s *Providers) getConfig(ctx context.Context, _ rest.Request[rest.None, res
 	return rest.Reply[contract.Config]{Body: out}, nil
 }
 
-// sourceOf returns the kind of a source; see [config.Item].
 func sourceOf(where string) string {
 	switch {
 	case where == "":
@@ -150,8 +149,8 @@ func (s *Providers) testConfigDraft(ctx context.Context, in rest.Request[rest.No
 	return rest.Reply[contract.ProviderTest]{Body: out}, err
 }
 
-// beforeApply checks the draft that is to be applied. The transaction reports the result, so that a
-// repeated request receives the stored reply.
+// beforeApply checks the draft to apply. The transaction reports the result, so that a repeated request receives the
+// stored reply.
 func (s *Providers) beforeApply(ctx context.Context, _ rest.Request[contract.ApplyConfigDraftParams, contract.ApplyConfig]) (managed.Report, error) {
 	return s.Managed.Check(ctx)
 }
@@ -232,7 +231,9 @@ func (s *Providers) listConfigVersions(ctx context.Context, in rest.Request[cont
 }
 
 func (s *Providers) getConfigVersion(ctx context.Context, in rest.Request[byVersion, rest.None]) (rest.Reply[contract.ConfigVersionDetail], error) {
-	v, err := read(ctx, s.Store, func(tx *store.Tx) (store.ConfigVersion, error) { return tx.Operations().ConfigVersion(ctx, in.Params.number()) })
+	v, err := read(ctx, s.Store, func(tx *store.Tx) (store.ConfigVersion, error) {
+		return tx.Operations().ConfigVersion(ctx, in.Params.number())
+	})
 	if err != nil {
 		return rest.Reply[contract.ConfigVersionDetail]{}, err
 	}

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	effectListTime = 3 * time.Second // for the lists of models of all servers
+	effectListTime = 3 * time.Second // for the lists of all servers together
 	maxEffectLists = 20              // servers whose lists are read
 	maxEffectNames = 8               // models that a text names
 )
 
-// effects says what a draft ends for callers and agents. The lists of models of its servers are read,
-// because what they offer is not in the settings.
+// effects says what a draft ends for callers and agents. It reads the lists of models of the draft's servers, because
+// the settings do not contain them.
 func (s *Providers) effects(ctx context.Context, accountID string, r managed.Report) ([]contract.ConfigEffect, error) {
 	out := []contract.ConfigEffect{}
 	add := func(e contract.ConfigEffect) {

@@ -16,7 +16,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// A connectionSource is the source of a connection's tools as given in a request.
 type connectionSource struct {
 	operations            nullable.Nullable[[]contract.ConnectionOperation]
 	documentURL, document nullable.Nullable[string]
@@ -73,7 +72,6 @@ func setFilter(c *store.Connection, f nullable.Nullable[contract.ConnectionFilte
 	return nil
 }
 
-// operationsText returns operations in their stored form.
 func operationsText(operations []contract.ConnectionOperation) (string, error) {
 	var list []httptool.Operation
 	for _, o := range operations {
@@ -150,7 +148,6 @@ func showConnection(ctx context.Context, tx *store.Tx, accountID, id string) (ou
 	return out, nil
 }
 
-// setLimits changes the limits that a request sets.
 func setLimits(c *store.Connection, limits nullable.Nullable[contract.SetConnectionLimits]) {
 	usual := store.DefaultConnectionLimits
 	if limits.IsNull() {

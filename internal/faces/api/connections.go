@@ -63,7 +63,6 @@ func (s *Agents) createConnection(ctx context.Context, tx *store.Tx, in rest.Req
 	}, err
 }
 
-// setAuth sets the credentials of requests.
 func setAuth(c *store.Connection, auth contract.ConnectionAuth) error {
 	id := orZero(auth.SecretID)
 	switch {
@@ -95,7 +94,6 @@ func setAuth(c *store.Connection, auth contract.ConnectionAuth) error {
 	return nil
 }
 
-// checkClientSecret rejects a secret that cannot belong to an OAuth client.
 func checkClientSecret(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	if c.ClientSecretID == "" {
 		return nil
@@ -115,8 +113,7 @@ func checkClientSecret(ctx context.Context, tx *store.Tx, c store.Connection) er
 	return nil
 }
 
-// checkConnection rejects a connection whose requests could not be sent, or would send
-// a secret to an origin other than its own.
+// checkConnection rejects a connection whose requests could not be sent, or would send a secret to a foreign origin.
 func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	origin := tool.Origin(c.URL, false)
 	switch {
@@ -161,8 +158,7 @@ func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) erro
 	return err
 }
 
-// checkHeaderName rejects invalid header names, and headers of the connection or the
-// protocol.
+// checkHeaderName rejects invalid names, and headers that the connection or the protocol sets.
 func checkHeaderName(name, param string) error {
 	if !remote.HeaderName(name) {
 		return stoa.Errorf(stoa.CodeInvalidHeader, "%q is not the name of a header that can be set.", name).At(param)
@@ -221,7 +217,6 @@ func (s *Agents) updateConnection(ctx context.Context, in rest.Request[updateCon
 	return rest.Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err
 }
 
-// editConnection applies a request to a connection.
 func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b contract.UpdateConnection) error {
 	was := *c
 	if b.URL != "" {
@@ -269,7 +264,7 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 		if err := tool.Forget(ctx, tx, c.AccountID, c.ID); err != nil {
 			return err
 		}
-		if c.Kind == store.KindHTTP { // no tools are requested
+		if c.Kind == store.KindHTTP { // tools of the kind http are not requested from a server
 			c.CheckedAt = tx.Now
 		}
 	}
@@ -305,7 +300,6 @@ func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[deleteCon
 	return rest.NoContent(), err
 }
 
-// namedAgents is the maximum number of agents in an error.
 const namedAgents = 5
 
 // checkUnused rejects a connection whose tools agents use.
@@ -378,7 +372,7 @@ func (s *Agents) reviewConnectionTools(ctx context.Context, in rest.Request[byID
 	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
-// A trial is the body of a test call, whose arguments are forwarded unchanged.
+// A trial is the body of a test call. Its arguments are forwarded unchanged.
 type trial struct {
 	Name      string                  `json:"name"`
 	Arguments jsonx.Value             `json:"arguments"`
@@ -500,8 +494,7 @@ func contractCatalogTool(c store.Connection, row store.ConnectionTool) contract.
 	return out
 }
 
-// visible returns a value of a server with the invisible characters of its texts
-// escaped.
+// visible escapes invisible characters in the texts of a server's value, because people review them.
 func visible(members map[string]any) map[string]any {
 	if members == nil {
 		return nil

@@ -38,7 +38,9 @@ func keepCredentials(ctx context.Context, tx *store.Tx, c stoa.Caller, ownerID, 
 // ownCredentials returns the own secrets of a session, or of an object that starts
 // sessions, as ids.
 func (s *core) ownCredentials(ctx context.Context, c stoa.Caller, ownerID string) (nullable.Nullable[map[string]string], error) {
-	own, err := read(ctx, s.Store, func(tx *store.Tx) (map[string]string, error) { return tx.Setup().OwnCredentials(ctx, c.Account.ID, ownerID) })
+	own, err := read(ctx, s.Store, func(tx *store.Tx) (map[string]string, error) {
+		return tx.Setup().OwnCredentials(ctx, c.Account.ID, ownerID)
+	})
 	if own == nil {
 		own = map[string]string{}
 	}

@@ -37,7 +37,7 @@ func (s *Books) listLedger(ctx context.Context, in rest.Request[contract.ListLed
 func contractEntry(e store.Entry) contract.LedgerEntry {
 	kind := string(e.Kind)
 	if e.Kind == store.EntryGrant && e.Effect < 0 {
-		kind = "adjust" // a correction
+		kind = "adjust"
 	}
 	return contract.LedgerEntry{
 		ID: e.ID, Type: kind, AmountMicro: int64(e.Effect), Ref: nullIfZero(e.Ref), Reason: nullIfZero(e.Reason), CreatedAt: contract.Time(e.CreatedAt),
@@ -115,7 +115,6 @@ func contractReceipt(r store.Receipt) contract.Receipt {
 	}
 }
 
-// lines returns the lines of a text; nil if it is empty.
 func lines(text string) []string {
 	if text == "" {
 		return nil
@@ -131,7 +130,6 @@ func contractPrice(p stoa.Price) contract.Price {
 	}
 }
 
-// contractTariff returns the price of a model, with its rules.
 func contractTariff(t *stoa.Tariff) contract.Price {
 	return contract.Price{
 		InputMicroPerMillion: int64(t.Input), CachedInputMicroPerMillion: int64(t.CachedInput),

@@ -14,11 +14,10 @@ import (
 	"stoa/internal/base/store"
 )
 
-// Limits of a diagnosis, and thresholds for attention.
 const (
 	diagnosisItems   = 20     // of one check
-	diagnosisRows    = 1_000  // that are counted
-	diagnosisSecrets = 10_000 // of each kind that are opened
+	diagnosisRows    = 1_000  // rows that are counted
+	diagnosisSecrets = 10_000 // secrets of each kind that are opened
 	lateDelivery     = 5 * time.Minute
 	clockSkew        = 2 * time.Second
 	leastDisk        = 1 << 30 // bytes
@@ -62,7 +61,7 @@ func (s *Doctor) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"alerts", s.checkAlerts},
 	} {
 		found, err := c.check(ctx)
-		if err != nil { // an error is a finding too
+		if err != nil { // an error becomes a finding, so that the other checks are still shown
 			found = check{status: checkUnknown, summary: "The check failed: " + stoa.AsError(err).Message}
 			s.Logger.WarnContext(ctx, "a check of the service failed", "check", c.name, "error", err)
 		}
@@ -74,7 +73,6 @@ func (s *Doctor) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 	return rest.Reply[contract.Diagnosis]{Body: out}, nil
 }
 
-// A check is the result of one check.
 type check struct {
 	status, summary string
 	count           int
@@ -89,8 +87,7 @@ func (c check) contract(name string) contract.DiagnosisCheck {
 	return out
 }
 
-// attentionIf returns a check that needs attention if found is set, and is ok
-// otherwise.
+// attentionIf returns a check that needs attention if found is set; otherwise the check is ok.
 func attentionIf(found bool, summary, otherwise string) check {
 	if found {
 		return check{status: checkAttention, summary: summary}
@@ -98,7 +95,6 @@ func attentionIf(found bool, summary, otherwise string) check {
 	return check{status: checkOK, summary: otherwise}
 }
 
-// findings returns a check that needs attention if there are any.
 func findings(items []store.Finding, summary, otherwise string) check {
 	c := attentionIf(len(items) > 0, summary, otherwise)
 	c.count, c.items = len(items), items

@@ -25,7 +25,6 @@ func (s *Drive) driveOf(ctx context.Context, c stoa.Caller, agentID string) (dri
 	return who, err
 }
 
-// fileOf returns the drive of a request, and the path of a file there.
 func (s *Drive) fileOf(ctx context.Context, c stoa.Caller, agentID, text string) (drive.Owner, drive.Path, error) {
 	who, err := s.driveOf(ctx, c, agentID)
 	if err != nil {

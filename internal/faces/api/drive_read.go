@@ -32,7 +32,6 @@ func (s *Drive) getDriveFileContent(w http.ResponseWriter, in *rest.Request[getD
 	return sendFile(w, r, f, path.Base(), content, in.Params.IfNoneMatch)
 }
 
-// sendFile answers with a file under a name, or with a part of it.
 func sendFile(w http.ResponseWriter, r *http.Request, f drive.File, name string, content io.ReadSeeker, ifNoneMatch string) error {
 	h := w.Header()
 	h.Set("ETag", f.ETag())
@@ -132,8 +131,7 @@ func (s *Drive) exportDrive(w http.ResponseWriter, in *rest.Request[byID, rest.N
 	return nil
 }
 
-// attach marks a reply as a download that a browser never renders: content from agents
-// and callers must not run in a browser on our origin.
+// attach marks a reply as a download, because content from agents and callers must not run in a browser on our origin.
 func attach(h http.Header, name string) {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")

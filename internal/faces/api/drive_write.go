@@ -86,7 +86,6 @@ func (s *Drive) putFile(w http.ResponseWriter, r *http.Request, who drive.Owner,
 	return writtenFile(w, who, result.Changes[0])
 }
 
-// singleError returns the error of the only operation of a write.
 func singleError(err error) error {
 	if e, ok := errors.AsType[*drive.OpError](err); ok {
 		return e.Err
@@ -124,7 +123,6 @@ func (s *Drive) restoreDriveFile(w http.ResponseWriter, in *rest.Request[byID, r
 	return s.changeFile(w, in, drive.VerbRestore)
 }
 
-// changeFile performs the single write that a body describes.
 func (s *Drive) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], verb drive.Verb) error {
 	who, once, ops, err := s.driveRequest(w, in, verb)
 	if err != nil {
@@ -159,7 +157,6 @@ func (s *Drive) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.No
 	return rest.Answer(w, rest.Reply[contract.DriveBatchResult]{Body: out}, nil)
 }
 
-// batchError prefixes the member of an error with the operation that failed.
 func batchError(err error) error {
 	oe, ok := errors.AsType[*drive.OpError](err)
 	if !ok {
@@ -177,7 +174,6 @@ func batchError(err error) error {
 	return named.At(at)
 }
 
-// driveRequest parses the common part of the POSTs of a drive.
 func (s *Drive) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None], verb drive.Verb) (who drive.Owner, once drive.Claim, ops []drive.Op, err error) {
 	r := in.HTTP
 	if who, err = s.driveOf(r.Context(), in.Caller, in.Params.ID); err != nil {

@@ -77,8 +77,7 @@ func visitorInput(c embed.Chat) nullable.Nullable[contract.PendingInput] {
 	return nullable.NewNullableWithValue(in)
 }
 
-// contractConfirmation returns the part of a call that a visitor sees; zero if there is
-// none.
+// contractConfirmation returns the part of a call that a visitor sees; it is zero without a call.
 func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirmation) {
 	if c == nil {
 		return out
@@ -90,7 +89,6 @@ func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirm
 	return out
 }
 
-// acceptedChat answers with a chat that has pending work.
 func (s *Embeds) acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
 	return rest.Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: s.contractChat(c)}
 }

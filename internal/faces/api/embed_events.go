@@ -86,7 +86,6 @@ func (s *Embeds) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEm
 	return stream.serve(w)
 }
 
-// awaitChat waits for the first message of a chat.
 func (s *Embeds) awaitChat(ctx context.Context, stream *sessionStream, e stoa.Embed) bool {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()

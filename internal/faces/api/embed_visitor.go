@@ -11,8 +11,7 @@ import (
 
 const (
 	embedPrefix = rest.Prefix + "/embed"
-	// preflightKept is the time for which a browser can cache the answer to a
-	// preflight, in seconds.
+	// preflightKept is the time in seconds for which a browser caches the answer, to avoid a preflight per request.
 	preflightKept = "600"
 )
 
@@ -22,7 +21,6 @@ func (s *Embeds) pageFrom(r *http.Request) embed.Page {
 	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: s.ClientAddress(r)}
 }
 
-// visitor authenticates a request with the token of an embed.
 func (s *Embeds) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor, error) {
 	chatID := r.PathValue("chatId")
 	s.shareWith(w, r, chatID)

@@ -15,7 +15,6 @@ type geminiParams struct {
 	Model string `path:"model"`
 }
 
-// geminiStreamParams are those of a stream.
 type geminiStreamParams struct {
 	geminiParams
 	Alt string `form:"alt"` // sse for events
@@ -63,7 +62,7 @@ func geminiModel(cat *catalog.Catalog, id string) contract.GeminiModelInfo {
 		Name: "models/" + id, DisplayName: id, Version: cat.Created().Format("2006-01-02"),
 		SupportedGenerationMethods: []string{"generateContent", "countTokens"},
 	}
-	if m, ok := cat.Model(id); ok { // not auto
+	if m, ok := cat.Model(id); ok { // auto is not a model
 		info.InputTokenLimit, info.OutputTokenLimit = m.ContextTokens, m.MaxOutput
 	}
 	return info

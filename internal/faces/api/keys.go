@@ -16,7 +16,7 @@ import (
 	"stoa/internal/base/store"
 )
 
-// defaultOverlap is the time for which a rotated key stays valid.
+// defaultOverlap is the time for which a rotated key stays valid, so that programs can change it without failed calls.
 const defaultOverlap = time.Hour
 
 func (s *People) createKey(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
@@ -179,7 +179,7 @@ type revokeKeyParams struct {
 	contract.RevokeKeyParams
 }
 
-// endBatch is the maximum number of objects of a revoked key that one transaction ends.
+// endBatch limits the objects that one transaction ends, so that other writes do not wait long for it.
 const endBatch = 100
 
 // EndObjects ends the objects of a revoked key that [store.People.SetEnding] recorded: it revokes its
@@ -214,7 +214,6 @@ func (s *People) EndObjects(ctx context.Context, accountID, keyID string) error 
 	return nil
 }
 
-// endEvery is the interval of the searches of [People.RunEnds].
 const endEvery = time.Minute
 
 // RunEnds calls [People.EndRest] at the start and each minute until ctx ends.
@@ -306,7 +305,6 @@ func (s *People) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[by
 	return createdKey(body), err
 }
 
-// The statuses of a key.
 const (
 	keyActive  = "active"
 	keyExpired = "expired"

@@ -9,12 +9,11 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// limits are the counters behind a plan's and a key's limits.
 type limits struct {
 	calls    ratelimit.Slots
-	streams  ratelimit.Slots // of event streams, by key and by account
+	streams  ratelimit.Slots // event streams, by key and by account
 	detached ratelimit.Slots // calls that continue without their callers, by account
-	reports  ratelimit.Turns // of queries over many receipts, by account
+	reports  ratelimit.Turns // queries over many receipts, by account
 }
 
 // Shared returns the counters that all nodes of a service share, by name. Wrong keys,

@@ -54,7 +54,6 @@ func (s *People) makeInvitation(ctx context.Context, tx *store.Tx, by stoa.Calle
 	return s.withLink(ctx, tx, by, i, token, err)
 }
 
-// withLink replies with an invitation and its link, which is also sent by mail if there is an address.
 func (s *People) withLink(ctx context.Context, tx *store.Tx, by stoa.Caller, i stoa.Invitation, token string, err error) (rest.Reply[contract.InvitationWithLink], error) {
 	body := extend[contract.InvitationWithLink](contractInvitation(i))
 	body.Link = s.joinLink(token)
@@ -64,7 +63,6 @@ func (s *People) withLink(ctx context.Context, tx *store.Tx, by stoa.Caller, i s
 	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
 }
 
-// mailLink stores a mail with a link, if there is an address.
 func (s *People) mailLink(ctx context.Context, tx *store.Tx, by stoa.Caller, to, token string) (mailed bool, reason string, err error) {
 	if to == "" {
 		return false, "", nil
@@ -89,8 +87,8 @@ func (s *People) CreateInvited(ctx context.Context, tx *store.Tx, i stoa.Invitat
 	return s.newAccount(ctx, tx, stoa.Account{Name: i.AccountName, Plan: i.Plan}, i.Grant, i.ID)
 }
 
-// joinLink returns the link with a token. The token is in the fragment, which browsers do not
-// send, so that neither logs nor programs that open links on GET use it.
+// joinLink returns the link with a token. The token is in the fragment, which browsers do not send, so that neither logs
+// nor programs that open links receive it.
 func (s *People) joinLink(token string) string { return s.PublicURL + "/join#" + token }
 
 func (s *People) listMembers(ctx context.Context, in rest.Request[contract.ListMembersParams, rest.None]) (rest.Reply[rest.Page[contract.Member]], error) {
@@ -195,7 +193,7 @@ func contractMember(m store.MemberRow) contract.Member {
 	}
 }
 
-// auditedMember returns the members of a member that the audit log keeps: a person is an id there.
+// auditedMember returns the members that the audit log keeps: a person is an id there, so that the log can outlive the person's removal.
 func auditedMember(m store.MemberRow) any {
 	m.Person, m.LastUsed = stoa.Person{}, time.Time{}
 	return contractMember(m)

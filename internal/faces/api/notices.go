@@ -13,7 +13,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// The maximum numbers of notices of each kind, and their length.
 const (
 	maxAlertNotices  = 50
 	maxBudgetNotices = 30

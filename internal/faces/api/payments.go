@@ -12,7 +12,6 @@ import (
 	"stoa/internal/operate/payment"
 )
 
-// sales returns the sale of credits, or CodeNotFound if none are sold.
 func (s *Books) sales() (*payment.Sales, error) {
 	if s.Sales == nil {
 		return nil, stoa.Errorf(stoa.CodeNotFound, "This service does not sell credits. See \"contact\" in GET /api/v1/meta.")
@@ -33,7 +32,6 @@ func (s *Books) beginPayment(ctx context.Context, in rest.Request[rest.None, con
 	return sales.Begin(ctx, in.Caller, in.Body.Pack, key)
 }
 
-// createPayment serves POST /api/v1/payments after [Books.beginPayment].
 func (s *Books) createPayment(ctx context.Context, tx *store.Tx, _ rest.Request[rest.None, contract.CreatePayment], p stoa.Payment) (rest.Reply[contract.Payment], error) {
 	p, err := s.Sales.Open(ctx, tx, p)
 	return rest.Created(rest.Prefix+"/payments/"+p.ID, contractPayment(p)), err

@@ -18,8 +18,7 @@ import (
 	"stoa/internal/models/upstream"
 )
 
-// maxRecent is the maximum number of request log rows for the recent calls of
-// providers; reading them takes about 50 ms.
+// maxRecent limits the request log rows that are read for the recent calls of providers, because reading them takes about 50 ms.
 const maxRecent = 20_000
 
 func (s *Providers) listRecentProviders(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.RecentProviderList], error) {
@@ -29,7 +28,6 @@ func (s *Providers) listRecentProviders(ctx context.Context, in rest.Request[res
 	return rest.Reply[contract.RecentProviderList]{Body: out}, err
 }
 
-// recentProviders sums at most most rows of the request log.
 func recentProviders(ctx context.Context, tx *store.Tx, most int) (contract.RecentProviderList, error) {
 	since, lastHour := tx.Now.Add(-24*time.Hour), tx.Now.Add(-time.Hour)
 	out := contract.RecentProviderList{Data: []contract.RecentProvider{}, Since: contract.Time(since)}
@@ -95,7 +93,6 @@ func recentProviders(ctx context.Context, tx *store.Tx, most int) (contract.Rece
 	return out, err
 }
 
-// recent contains the calls of the last hour and the last day.
 type recent struct{ hour, day recentCalls }
 
 // recentCalls counts calls, with the durations of those without an error.
@@ -193,7 +190,6 @@ func (s *Providers) tryProvider(ctx context.Context, accountID string, cat *cata
 	return out, nil
 }
 
-// maxListedNames is the maximum number of listed models that the text of a test names.
 const maxListedNames = 5
 
 // withList adds the models that the server of a provider lists to a catalog, and says what it lists;

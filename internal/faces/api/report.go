@@ -13,7 +13,7 @@ const (
 	// reportTime is the default of [Server.ReportTime], including the wait for the
 	// turn. A million receipts take 1 to 4 s of CPU.
 	reportTime = 30 * time.Second
-	maxReports = 2 // concurrent reports, one of them of an account; accounts take turns
+	maxReports = 2 // concurrent reports; one account has at most one, so that it cannot delay all others
 )
 
 // report is like [read], for queries that may read all receipts of an account. Few run

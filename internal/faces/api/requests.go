@@ -15,7 +15,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// allAccounts selects all accounts, for operators.
 const allAccounts = "*"
 
 func (s *Books) listRequests(ctx context.Context, in rest.Request[contract.ListRequestsParams, rest.None]) (rest.Reply[contract.RequestList], error) {
@@ -83,7 +82,7 @@ var intervals = map[contract.GetRequestSummaryParamsInterval]func(time.Time, *ti
 	},
 }
 
-// startOfHour respects zones whose offset is not in full hours.
+// startOfHour shifts by the offset, because some zones are not whole hours from UTC.
 func startOfHour(at time.Time, zone *time.Location) time.Time {
 	_, seconds := at.In(zone).Zone()
 	offset := time.Duration(seconds) * time.Second

@@ -56,7 +56,6 @@ func write[T any](ctx context.Context, s *store.Store, fn func(*store.Tx) (T, er
 	return out, err
 }
 
-// The parameters of paths, for structs of parameters; see package rest.
 type (
 	byID struct {
 		ID string `path:"id"`
@@ -86,7 +85,6 @@ type (
 	}
 )
 
-// ifCurrent checks an If-Match against the state that is to be changed.
 func ifCurrent(header string, revision int64) error {
 	want := matching(header)
 	if want == nil || slices.Contains(want, "*") || slices.Contains(want, revisionTag(revision)) {
@@ -95,13 +93,11 @@ func ifCurrent(header string, revision int64) error {
 	return stoa.Errorf(stoa.CodePrecondition, "It has changed since: its ETag is now %s. Read it again before you change it.", revisionETag(revision)).At("If-Match")
 }
 
-// A lengthLimit is a text with its maximum length in characters.
 type lengthLimit struct {
 	member, text string
 	most         int
 }
 
-// checkLengths rejects the first text that is too long.
 func checkLengths(texts ...lengthLimit) error {
 	for _, t := range texts {
 		if n := utf8.RuneCountInString(t.text); n > t.most {

@@ -10,7 +10,7 @@ import (
 	"stoa/internal/models/responses"
 )
 
-// writeTimeout is the timeout of a write to a caller.
+// writeTimeout limits a write to a caller who does not read.
 const writeTimeout = 60 * time.Second
 
 // A callParser parses the body of a model call in one of the formats.
@@ -119,7 +119,6 @@ func (s *Calls) newCall(in *rest.Request[rest.None, rest.None], req *responses.R
 	}
 }
 
-// maxClientSession is the maximum length of a client's id of a conversation; longer ones are ignored.
 const maxClientSession = 512
 
 // clientSession returns the id of the conversation that Claude Code or Codex sends, or an empty text.

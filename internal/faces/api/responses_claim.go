@@ -9,8 +9,7 @@ import (
 	"stoa/internal/base/store"
 )
 
-// maxDetached is the maximum number of calls of an account that continue after their
-// clients have disconnected.
+// maxDetached limits the calls of an account that continue after their clients have disconnected.
 const maxDetached = 16
 
 // A callClaim is the Idempotency-Key of a model call while the call runs; it

@@ -88,7 +88,6 @@ func (s *Agents) listSecrets(ctx context.Context, in rest.Request[contract.ListS
 	})
 }
 
-// maxSecretUsers is the maximum number of listed connections that use a secret.
 const maxSecretUsers = 100
 
 func (s *Agents) getSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Secret], error) {

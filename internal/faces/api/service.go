@@ -22,7 +22,6 @@ import (
 	"stoa/internal/models/schema"
 )
 
-// storeTimeout is the timeout of the store in a health check.
 const storeTimeout = 2 * time.Second
 
 // getHealth serves GET /api/v1/health. Its 503 does not use the error envelope.
@@ -33,7 +32,7 @@ func (s *Status) getHealth(ctx context.Context, in rest.PublicRequest[rest.None,
 	if s.IsDraining() {
 		return unhealthy("draining"), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout) // not the caller's context: the caller may have disconnected although the service is healthy
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout) // not the caller's context, because a disconnect says nothing about the service
 	defer cancel()
 	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
 	if err != nil {
@@ -43,7 +42,6 @@ func (s *Status) getHealth(ctx context.Context, in rest.PublicRequest[rest.None,
 	return rest.Reply[contract.Health]{Body: contract.Health{Status: "ok", Timestamp: contract.Time(time.Now())}}, nil
 }
 
-// maxPageSize is the maximum number of rows of a page.
 const maxPageSize = 100
 
 func (s *Status) getMeta(context.Context, rest.PublicRequest[rest.None, rest.None]) (rest.Reply[contract.Meta], error) {
@@ -165,8 +163,7 @@ func acceptsGzip(values []string) bool {
 	return false
 }
 
-// matches reports whether If-None-Match matches the tag. It uses the weak comparison,
-// as required for reads.
+// matches reports whether If-None-Match matches the tag. The comparison is weak, because RFC 9110, 13.1.2 requires it.
 func matches(header, etag string) bool {
 	for item := range strings.SplitSeq(header, ",") {
 		item = strings.TrimPrefix(strings.TrimSpace(item), "W/")

@@ -47,7 +47,7 @@ func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[lis
 		sendEvents(w, list, q.After, more, nil)
 		return nil
 	}
-	// A missing session is reported before the stream begins.
+	// A missing session must be reported before the stream begins, because the status cannot change afterwards.
 	row, err := s.Sessions.Get(ctx, c.Account.ID, q.ID, q.SessionID)
 	if err != nil {
 		return err
@@ -133,13 +133,13 @@ type sessionStream struct {
 	mostOfAccount int
 	// mayWatch reports whether the reader is still authorized.
 	mayWatch func() bool
-	only     func(*stoa.SessionEvent) bool // filters events; nil means all
+	only     func(*stoa.SessionEvent) bool // nil means all
 	first    func() bool                   // runs before the first event and reports whether there may be events; nil means true
 
 	w        http.ResponseWriter
 	rc       *http.ResponseController
 	buf      []byte
-	wrote    time.Time // time of the last write
+	wrote    time.Time
 	watched  time.Time // time of the last authorization check
 	deadline time.Time
 }

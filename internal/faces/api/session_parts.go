@@ -73,8 +73,7 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[listMessage
 	return rest.Reply[rest.Page[contract.Message]]{Body: rest.NewPage(p, list, more, item, func(m store.MessageRow) rest.Place { return rest.Numbered(m.Place) })}, err
 }
 
-// turnsOf returns the first and the last turn of the replies in a list; 0 if there are
-// none.
+// turnsOf returns the first and the last turn of the replies in a list; 0 without replies.
 func turnsOf(list []store.MessageRow) (first, last int64) {
 	for _, m := range list {
 		if m.Kind != stoa.KindReply || m.Turn == 0 {
@@ -152,8 +151,7 @@ type listSessionSourcesParams struct {
 	contract.ListSessionSourcesParams
 }
 
-// maxSources is the maximum number of sources in a list of sources, and in a page of
-// messages.
+// maxSources limits the sources in a list and in a page of messages.
 const maxSources = 10_000
 
 func (s *Sessions) listSessionSources(ctx context.Context, in rest.Request[listSessionSourcesParams, rest.None]) (rest.Reply[contract.SourceList], error) {
@@ -183,7 +181,7 @@ type exportSessionParams struct {
 
 func (s *Sessions) exportSession(w http.ResponseWriter, in *rest.Request[exportSessionParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
-	// A missing session is reported before the reply begins.
+	// A missing session must be reported before the reply begins, because the status cannot change afterwards.
 	row, err := s.Sessions.Get(ctx, in.Caller.Account.ID, q.ID, q.SessionID)
 	if err != nil {
 		return err

@@ -48,15 +48,13 @@ func (s *Sessions) startRequest(in rest.Request[byID, contract.CreateSession]) (
 	return req, checkMetadata(req.Metadata)
 }
 
-// A sessionStart is a session to start, with the result of the credit check.
 type sessionStart struct {
 	req     session.StartRequest
 	credits error
 }
 
-// beforeSession checks the credits, which is not possible in a transaction. An error is
-// returned inside the transaction, after checking whether the request was answered
-// before.
+// beforeSession checks the credits before the transaction, because the check cannot run inside one. Its error is returned
+// inside, so that a request that was answered before receives that answer.
 func (s *Sessions) beforeSession(ctx context.Context, in rest.Request[byID, contract.CreateSession]) (sessionStart, error) {
 	req, err := s.startRequest(in)
 	if err != nil {
@@ -81,7 +79,6 @@ func (s *Sessions) createSession(ctx context.Context, tx *store.Tx, in rest.Requ
 	return reply, err
 }
 
-// acceptedSession answers with a session that has pending work.
 func acceptedSession(session stoa.Session) rest.Reply[contract.Session] {
 	return rest.Reply[contract.Session]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractSession(session)}
 }
@@ -145,8 +142,7 @@ func (s *Sessions) getSession(ctx context.Context, in rest.Request[getSessionPar
 	return unlessCurrent(q.IfNoneMatch, revisionTag(session.Revision), out), err
 }
 
-// waitForSession returns a session, where the caller waits for its end when that has
-// come or the time is up.
+// waitForSession returns a session; a caller can wait for its end.
 func (s *Sessions) waitForSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (stoa.Session, error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	if q.WaitSeconds <= 0 {
@@ -182,7 +178,7 @@ func (s *Sessions) deleteSession(ctx context.Context, in rest.Request[bySessionI
 	return rest.NoContent(), s.Sessions.Delete(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 }
 
-// beforeMessage stores the files of a message, which is not possible in a transaction.
+// beforeMessage stores the files of a message before the transaction, because a transaction cannot do that.
 func (s *Sessions) beforeMessage(ctx context.Context, in rest.Request[bySessionID, contract.SendMessage]) (session.Uploads, error) {
 	return s.drive.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments)
 }
@@ -193,8 +189,7 @@ func (s *Sessions) sendMessage(ctx context.Context, tx *store.Tx, in rest.Reques
 	return acceptedSession(session), err
 }
 
-// beforeAnswer stores outputs that arrive too late. The transaction of the request
-// cannot do that, because it fails.
+// beforeAnswer stores outputs that arrive too late, because the transaction of the request fails and stores nothing.
 func (s *Sessions) beforeAnswer(ctx context.Context, in rest.Request[bySessionID, contract.AnswerInput]) (session.AnswerRequest, error) {
 	req := answerRequest(in.Body)
 	if len(req.Outputs) == 0 {

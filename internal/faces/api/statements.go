@@ -22,13 +22,11 @@ type getStatementsParams struct {
 	contract.GetStatementsParams
 }
 
-// A namedStatement is a statement with the name of its account.
 type namedStatement struct {
 	stoa.Statement
 	name string
 }
 
-// A statementPage is a page of the statements of all accounts.
 type statementPage struct {
 	rest.Page[contract.Statement]
 	Totals []contract.StatementCharge `json:"totals,omitempty"`

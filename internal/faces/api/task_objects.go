@@ -38,7 +38,6 @@ func (s *Sessions) contractTask(t stoa.ScheduledTask) contract.ScheduledTask {
 	return out
 }
 
-// contractSchedule returns a schedule with the members of its type.
 func contractSchedule(s stoa.Schedule) contract.Schedule {
 	out := contract.Schedule{Type: s.Type}
 	switch s.Type {
@@ -65,7 +64,6 @@ func contractRun(r stoa.TaskRun) contract.TaskRun {
 	return out
 }
 
-// listedRun also has what the run's turn cost and why it failed.
 func listedRun(r stoa.TaskRun) contract.TaskRun {
 	out := contractRun(r)
 	out.Error, out.CreditsMicro = contractFailure(r.Failure), nullable.NewNullNullable[int64]()

@@ -15,7 +15,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// Defaults of a task's settings.
 const (
 	defaultCatchUp    = 3600
 	defaultPauseAfter = 5
@@ -50,7 +49,6 @@ func (s *Sessions) createScheduledTask(ctx context.Context, tx *store.Tx, in res
 	return reply, err
 }
 
-// taskReply answers with the current state of a task.
 func (s *Sessions) taskReply(t stoa.ScheduledTask) rest.Reply[contract.ScheduledTask] {
 	return rest.Reply[contract.ScheduledTask]{ETag: taskETag(t), Body: s.contractTask(t)}
 }
@@ -94,12 +92,13 @@ func parseSchedule(b contract.Schedule) (stoa.Schedule, error) {
 	return out, nil
 }
 
-// given reports whether an optional member has a value.
 func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.IsNull() }
 
 func (s *Sessions) previewSchedule(ctx context.Context, in rest.Request[byID, contract.PreviewSchedule]) (rest.Reply[contract.SchedulePreview], error) {
 	b := in.Body
-	if _, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) { return tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
+	if _, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
+		return tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID)
+	}); err != nil {
 		return rest.Reply[contract.SchedulePreview]{}, err
 	}
 	when, err := parseSchedule(b.Schedule)
@@ -183,7 +182,6 @@ func taskTag(t stoa.ScheduledTask) string {
 
 func taskETag(t stoa.ScheduledTask) string { return `"` + taskTag(t) + `"` }
 
-// ifCurrentTask checks an If-Match against the task that is to be changed.
 func ifCurrentTask(header string, t stoa.ScheduledTask) error {
 	want := matching(header)
 	if want == nil || slices.Contains(want, "*") || slices.Contains(want, taskTag(t)) {
@@ -238,7 +236,6 @@ func (s *Sessions) patchTask(t *stoa.ScheduledTask, b *contract.UpdateScheduledT
 	return s.checkTask(*t)
 }
 
-// set sets a member of a PATCH to a value.
 func set[T, U any](into *U, n nullable.Nullable[T], value U) {
 	if n.IsSpecified() {
 		*into = value
@@ -281,9 +278,7 @@ func (s *Sessions) resumeScheduledTask(ctx context.Context, in rest.Request[byTa
 	return s.taskReply(t), err
 }
 
-// beforeRun checks the credits for a run, which is not possible in a transaction. An
-// error is returned inside the transaction, after checking whether the request was
-// answered before.
+// beforeRun checks the credits for a run before the transaction; see beforeSession.
 func (s *Sessions) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest.None]) (credits, err error) {
 	t, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)

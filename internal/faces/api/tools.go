@@ -21,10 +21,9 @@ import (
 	"stoa/internal/models/schema"
 )
 
-// Limits of the tools of an agent, and of waiting for their calls.
 const (
 	defaultToolTime   = 3600    // seconds
-	maxShownArguments = 8 << 10 // bytes of a call that waits for its approval
+	maxShownArguments = 8 << 10 // bytes of a call that waits for its approval, because every read of its session contains them
 	inputWaits        = 20      // concurrent requests of an account that wait for inputs
 	visitorsYes       = "yes"
 	visitorsNo        = "no"
@@ -111,7 +110,6 @@ func missingMember(at string) error {
 	return stoa.Errorf(stoa.CodeMissingParameter, "A tool of this type must have the member %q.", at).At(at)
 }
 
-// driveTool parses the entry of drive_write, which only has an approval.
 func driveTool(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
 	switch {
 	case t.Name == "":
@@ -240,8 +238,7 @@ func outputText(output nullable.Nullable[contract.ToolOutputValue]) string {
 	return string(raw)
 }
 
-// pendingCalls returns the calls of an input. Long arguments of calls that people must
-// approve are truncated, because every read of their session contains them.
+// pendingCalls returns the calls of an input. It truncates long arguments of calls that people must approve.
 func pendingCalls(in stoa.Input) []contract.PendingToolCall {
 	out := []contract.PendingToolCall{}
 	for _, c := range in.Calls {
@@ -373,7 +370,7 @@ func (s *Sessions) listInputs(_ context.Context, in rest.Request[contract.ListIn
 	defer done()
 	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.Page, time.Duration(q.WaitSeconds)*time.Second)
 	return rest.Reply[rest.Page[contract.OpenInput]]{Body: rest.NewPageTo(p, list, next, func(in stoa.Input) contract.OpenInput {
-		in.ClaimID = "" // only the claimer receives it
+		in.ClaimID = "" // only the claimer receives it, because it proves the claim
 		return contractOpenInput(in)
 	})}, err
 }

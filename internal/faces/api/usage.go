@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	usageSpan      = 30 * 24 * time.Hour // the default start of the time range
+	usageSpan      = 30 * 24 * time.Hour
 	maxDifferences = 100
 	csvType        = "csv"
 )
@@ -147,13 +147,11 @@ func setGroup(row *contract.UsageRow, n *names, word, value string) {
 	}
 }
 
-// groupNames contains the members of the JSON form, which are also the names of the
-// columns.
+// groupNames contains the members of the JSON form, which also name the columns.
 var groupNames = map[string]string{
 	store.ByAccount: "accountId", store.ByProvider: "provider", "day": "day", "model": "model", "key": "keyId", "member": "memberId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
 }
 
-// usageCSV returns the rows as CSV with a header line.
 func usageCSV(by []string, sums []store.UsageRow) []byte {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
@@ -186,9 +184,8 @@ func usageCSV(by []string, sums []store.UsageRow) []byte {
 	return out.Bytes()
 }
 
-// plainCell keeps a spreadsheet from running a caller's text as a formula. Some
-// programs skip spaces and invisible characters before a formula, end a cell at a line
-// feed, or treat fullwidth signs like ASCII ones.
+// plainCell keeps a spreadsheet from running a caller's text as a formula. It also checks what follows spaces, invisible
+// characters and line feeds, and fullwidth signs, because some programs skip or accept them at the beginning of a formula.
 func plainCell(s string) string {
 	ignored := func(r rune) bool { return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf) }
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(s, ignored))

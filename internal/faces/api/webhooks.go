@@ -17,8 +17,7 @@ import (
 	"stoa/internal/base/store"
 )
 
-// defaultSecretOverlap is the time for which requests are also signed with a replaced
-// secret.
+// defaultSecretOverlap is the time for which requests are also signed with a replaced secret, so that a receiver can change it.
 const defaultSecretOverlap = 24 * time.Hour
 
 func webhookPath(id string) string { return rest.Prefix + "/webhooks/" + id }
@@ -75,13 +74,11 @@ func (s *Webhooks) createWebhook(ctx context.Context, tx *store.Tx, in rest.Requ
 	return s.withSecret(w, secret, time.Time{}), err
 }
 
-// The scopes of a webhook.
 const (
 	scopeAccount = "account"
 	scopeService = "service"
 )
 
-// mayAlert rejects a caller who may not create a webhook for the alerts of the service.
 func mayAlert(ctx context.Context, tx *store.Tx, by stoa.Caller, service bool) error {
 	if !service {
 		return nil
@@ -136,7 +133,6 @@ func (s *Webhooks) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webho
 	return nil
 }
 
-// sorted returns the words of a list in order, without duplicates.
 func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // withSecret answers with a webhook and its new secret, which is shown only once.
@@ -234,7 +230,6 @@ func (s *Webhooks) testWebhook(ctx context.Context, tx *store.Tx, in rest.Reques
 	return accepted(d), err
 }
 
-// accepted answers with a pending delivery.
 func accepted(d store.Delivery) rest.Reply[contract.Delivery] {
 	return rest.Reply[contract.Delivery]{Status: http.StatusAccepted, Location: deliveryPath(d.WebhookID, d.ID), Body: contractDelivery(d, true)}
 }
@@ -327,7 +322,6 @@ func (s *Webhooks) redeliver(ctx context.Context, tx *store.Tx, in rest.Request[
 	return accepted(d), err
 }
 
-// The statuses of a webhook.
 const (
 	hookEnabled    = "enabled"
 	hookDisabled   = "disabled"

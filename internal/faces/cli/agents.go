@@ -55,8 +55,8 @@ func viewVersions() view {
 	}}
 }
 
-// A collection describes a kind of object: its path, the prefix of its ids, and its
-// name in the singular and plural. Some kinds have external ids.
+// A collection describes a kind of object: its path, the prefix of its ids, its name in the singular and plural, and
+// whether it has external ids.
 type collection struct {
 	path, prefix, word, words string
 	external                  bool
@@ -211,7 +211,6 @@ func (e *env) toolFlags(c *cobra.Command) setter {
 	}
 }
 
-// withConnections adds entries for tools of connections to a list of tools.
 func withConnections(ctx context.Context, call *client.Client, list any, named []string) (any, error) {
 	var tools []any
 	if list != nil {
@@ -284,25 +283,7 @@ access creates a new version. Existing sessions keep their version.`,
 			},
 		},
 	)...)
-	c.AddCommand(e.agentsRollback())
-	return c
-}
-
-// defaultSpace returns the id of the account's default space.
-func defaultSpace(ctx context.Context, call *client.Client) (any, error) {
-	me, err := call.Me(ctx)
-	if err != nil {
-		return nil, err
-	}
-	id, err := me.DefaultSpaceID.Get()
-	if err != nil {
-		return nil, usagef("the account has no default space; create one with \"stoa spaces create\" and pass it with --space")
-	}
-	return id, nil
-}
-
-func (e *env) agentsRollback() *cobra.Command {
-	return e.onObject(agentCollection(), &cobra.Command{
+	c.AddCommand(e.onObject(agentCollection(), &cobra.Command{
 		Use: "rollback AGENT VERSION", Short: "Restore an earlier version", Args: takes("AGENT", "VERSION"),
 		Long: "Restore an earlier version of an agent, as a new version.", Example: "  stoa agents rollback support 3",
 	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
@@ -315,5 +296,18 @@ func (e *env) agentsRollback() *cobra.Command {
 			return err
 		}
 		return o.object(viewAgent(), raw)
-	})
+	}))
+	return c
+}
+
+func defaultSpace(ctx context.Context, call *client.Client) (any, error) {
+	me, err := call.Me(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := me.DefaultSpaceID.Get()
+	if err != nil {
+		return nil, usagef("the account has no default space; create one with \"stoa spaces create\" and pass it with --space")
+	}
+	return id, nil
 }

@@ -26,8 +26,8 @@ func viewApprovals() view {
 }
 
 const (
-	approvalWait  = 30              // maximum wait of a request for calls to approve, in seconds
-	approvalPause = 2 * time.Second // polling interval while there are any
+	approvalWait  = 30              // seconds: the maximum waitSeconds of /inputs
+	approvalPause = 2 * time.Second // polling interval while calls are open, because /inputs then replies immediately
 )
 
 func (e *env) toolsApprovals() *cobra.Command {
@@ -115,8 +115,7 @@ func (e *env) printApproval(ctx context.Context, call *client.Client, o *output,
 	return o.object(viewCall(), raw)
 }
 
-// argumentsText returns the arguments of a call, or their beginning if they were
-// truncated.
+// argumentsText returns the arguments of a call; if the service truncated them, their beginning.
 func argumentsText(c contract.PendingToolCall) string {
 	if c.ArgumentsStart != "" {
 		return c.ArgumentsStart + "…"
@@ -141,23 +140,6 @@ func visible(text string) string {
 		}
 	}
 	return b.String()
-}
-
-func (e *env) toolsApprove() *cobra.Command {
-	return e.decideCommand(&cobra.Command{
-		Use: "approve CALL...", Short: "Approve calls", Args: takes("CALL..."),
-		Long: `Approve calls, so that they are executed. Repeating a decision is allowed; a different decision after the
-first one is rejected.`,
-		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
-	}, stoa.DecisionApprove, "Approved")
-}
-
-func (e *env) toolsReject() *cobra.Command {
-	return e.decideCommand(&cobra.Command{
-		Use: "reject CALL...", Short: "Reject calls", Args: takes("CALL..."),
-		Long:    "Reject calls that wait for an approval. They are not executed, and the model receives the comment.",
-		Example: "  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\"",
-	}, stoa.DecisionReject, "Rejected")
 }
 
 // decideCommand completes a command that approves or rejects calls.

@@ -67,8 +67,8 @@ the number of the last entry continues without a gap.`,
 	})
 }
 
-// followAudit prints the entries of an audit log after the one with that number, and then each new
-// one, until ctx ends. It prints a checkpoint only at the beginning.
+// followAudit prints the entries after a number, and then each new one, until ctx ends. It prints a checkpoint only at
+// the beginning, because each request of the loop receives one.
 func followAudit(ctx context.Context, call *client.Client, out io.Writer, account string, after int64, pause func(context.Context) error) error {
 	for first := true; ; first = false {
 		res, err := call.Do(ctx, client.Request{Path: "/audit/export", Query: auditQuery(account, after)})

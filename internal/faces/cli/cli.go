@@ -221,7 +221,7 @@ cancelled, 130 interrupted. Data goes to standard output, everything else to sta
 	root.PersistentFlags().StringVar(&e.profileFlag, "profile", "", "the profile to use: the `name` of a stored service and key (STOA_PROFILE)")
 	_ = root.RegisterFlagCompletionFunc("profile", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return e.profileNames(typed), cobra.ShellCompDirectiveNoFileComp
-	}) // not defined yet
+	}) // its only error is a second definition
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // report the unknown command, not its flag
 			return unknown(c, name)
@@ -237,7 +237,8 @@ cancelled, 130 interrupted. Data goes to standard output, everything else to sta
 	return root
 }
 
-// valueNeeded describes the values of a flag; empty for a flag that accepts every text.
+// valueNeeded describes the values of a flag in words, because pflag's errors quote Go's parser. It returns "" for a
+// flag that accepts every text.
 func valueNeeded(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int", "int64":

@@ -21,12 +21,9 @@ import (
 const (
 	draftPath = "/config/draft"
 
-	// maxSettings is the maximum size of a file with managed settings, in bytes.
-	maxSettings = 1 << 20
-	// applyTime is the maximum wait of a command for all nodes to use a version, and applyPause
-	// the time between two looks.
-	applyTime  = 15 * time.Second
-	applyPause = 200 * time.Millisecond
+	maxSettings = 1 << 20          // bytes of a file with managed settings
+	applyTime   = 15 * time.Second // maximum wait for all nodes to use a version
+	applyPause  = 200 * time.Millisecond
 )
 
 func viewConfigVersions() view {
@@ -39,7 +36,6 @@ func viewConfigVersions() view {
 	}}
 }
 
-// configLive returns the commands that read and change the settings of a running service.
 func (e *env) configLive() []*cobra.Command {
 	list := e.verb(verb{
 		use: "list", short: "List the settings in force",
@@ -244,7 +240,7 @@ func (e *env) apply(ctx context.Context, path, note string) error {
 	}
 }
 
-// sayEffects prints effects, and reports whether one has to be confirmed.
+// sayEffects prints effects, and reports whether one must be confirmed.
 func (e *env) sayEffects(list []contract.ConfigEffect) (confirm bool) {
 	for _, one := range list {
 		fmt.Fprintf(e.err, "effect: %s\n", clean(one.Text))

@@ -131,8 +131,7 @@ server. The review of its tools is kept. The agents that use its tools are liste
 	return c
 }
 
-// connectionFields returns settings of a connection; [env.connectionFlags] returns the
-// others.
+// connectionFields returns settings of a connection; [env.connectionFlags] adds those that a field cannot describe.
 func connectionFields() []field {
 	return []field{
 		{"on-change", "onChange", asText, "the `handling` of an approved tool whose definition has changed: block or keep (default block)"},
@@ -218,13 +217,11 @@ func withSecret(auth map[string]any, member, name string) lookup {
 	}
 }
 
-// maxDescribed is the maximum size of a description of operations, in bytes.
-const maxDescribed = 4 << 20
+const (
+	maxDescribed = 4 << 20          // bytes of operations that are sent
+	maxDocument  = httptool.MaxJSON // bytes of a document in a file; larger than maxDescribed, because it is reduced first
+)
 
-// maxDocument is the maximum size of a document in a file, in bytes.
-const maxDocument = httptool.MaxJSON
-
-// describeConnection adds the source of the tools to a body.
 func (e *env) describeConnection(c *cobra.Command, operations, document string, filter stoa.OperationFilter, body map[string]any) error {
 	if c.Flags().Changed("operations") {
 		text, err := e.fileText(operations, operations, maxDescribed)
@@ -366,8 +363,8 @@ func catalog(ctx context.Context, call *client.Client, path string) ([]reviewedT
 	return all, nil
 }
 
-// hashShown is the number of digits of a definition's hash that a review shows and
-// requires.
+// hashShown is the number of hash digits that a review shows and an approval requires, so that a tool whose definition
+// changed since the review is not approved.
 const hashShown = 12
 
 func (e *env) connectionsReview() *cobra.Command {

@@ -13,7 +13,6 @@ import (
 	"stoa/internal/base/contract"
 )
 
-// authorizePause is the polling interval while a person authorizes a connection.
 const authorizePause = time.Second
 
 // authorizationEnded reports whether an authorization of a connection has ended; the error

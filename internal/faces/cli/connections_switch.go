@@ -34,10 +34,10 @@ func (e *env) connectionsSwitch(verb, short, long string, on bool) *cobra.Comman
 	})
 }
 
-// namedUsers is the maximum number of listed agents that use tools of a connection.
+// namedUsers is the maximum number of agents that [env.nameUsers] lists by name.
 const namedUsers = 10
 
-// nameUsers lists the agents that use tools of a connection.
+// nameUsers lists the agents that use tools of a connection, because they lose them while it is disabled.
 func (e *env) nameUsers(ctx context.Context, call *client.Client, spaceID, connectionID string) error {
 	var names []string
 	more := 0

@@ -135,7 +135,6 @@ func storeAt(place string) store.Config {
 	return store.Config{Dir: place}
 }
 
-// progressPause is the minimum interval between two lines about the same table.
 const progressPause = 5 * time.Second
 
 // copyProgress prints a line for each table, and periodic lines for large ones.

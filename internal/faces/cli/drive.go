@@ -69,7 +69,6 @@ type remote struct {
 	path string // of the drive, below the API
 }
 
-// A file is a file on a drive, as lists return it.
 type file struct {
 	Path   string `json:"path"`
 	Size   int64  `json:"size"`
@@ -207,7 +206,12 @@ func (e *env) printing(c *cobra.Command, part string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = e.catBody(ctx, res)
+			// A file is copied byte for byte, but a terminal would execute its control characters.
+			if isTerminal(e.out) {
+				err = e.copyBody(ctx, res)
+			} else {
+				err = copyAll(ctx, e.out, res)
+			}
 			res.Body.Close()
 			if err != nil {
 				return err
@@ -251,15 +255,6 @@ not change.`,
 			return nil
 		},
 	})
-}
-
-// catBody copies a file byte for byte; to a terminal, only text without control
-// characters.
-func (e *env) catBody(ctx context.Context, res *http.Response) error {
-	if isTerminal(e.out) {
-		return e.copyBody(ctx, res)
-	}
-	return copyAll(ctx, e.out, res)
 }
 
 func (e *env) driveRm() *cobra.Command {
@@ -410,15 +405,6 @@ func (e *env) driveVersions() *cobra.Command {
 	})
 }
 
-// versions returns the versions of a path, newest first.
-func (r remote) versions(ctx context.Context, path string) ([]jsonx.Value, error) {
-	var list struct {
-		Data []jsonx.Value `json:"data"`
-	}
-	_, err := r.call.JSON(ctx, http.MethodGet, r.path+"/files/versions", url.Values{"path": {path}}, nil, &list)
-	return list.Data, err
-}
-
 func viewWritten() view {
 	return view{"WrittenDriveFile", []column{
 		{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Changed", "updatedAt", when}, {"Text", "textStatus", plain},
@@ -439,11 +425,13 @@ current: this restores a deleted file, or the previous content of a replaced one
 				return usagef("%q is not a version; \"stoa drive versions\" lists them", args[1])
 			}
 		} else {
-			rows, err := r.versions(ctx, args[0])
-			if err != nil {
+			var list struct {
+				Data []jsonx.Value `json:"data"`
+			}
+			if _, err := r.call.JSON(ctx, http.MethodGet, r.path+"/files/versions", url.Values{"path": {args[0]}}, nil, &list); err != nil {
 				return err
 			}
-			for _, row := range rows {
+			for _, row := range list.Data { // newest first
 				var v contract.DriveVersion
 				if err := jsonx.Unmarshal(row, &v); err != nil {
 					return fmt.Errorf("the reply does not match the contract: %w", err)
@@ -502,8 +490,8 @@ func (e *env) driveExport() *cobra.Command {
 	})
 }
 
-// download writes a reply to a new file and returns its size in bytes. It deletes the
-// file after an error.
+// download writes a reply to a new file and returns its size in bytes. It deletes the file after an error,
+// because a second attempt requires that the name is free.
 func (e *env) download(ctx context.Context, res *http.Response, name, what string) (n int64, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

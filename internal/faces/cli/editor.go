@@ -17,8 +17,7 @@ import (
 	edit "golang.org/x/term"
 )
 
-// Limits of input and history. A line of the editor is limited to 4,096 characters, so
-// a longer paste is represented by a mark.
+// Limits of input and history. A mark represents a long paste, because x/term limits a line to 4,096 characters.
 const (
 	historyLines = 500
 	historyLine  = 4096 // bytes; longer lines are not stored
@@ -87,7 +86,7 @@ func (d *editor) read(mark string, stop <-chan os.Signal) (string, error) {
 			return "", err
 		}
 	}
-	fmt.Fprint(d.e.err, "\x1b[?2004h") // pasted text arrives between marks
+	fmt.Fprint(d.e.err, "\x1b[?2004h") // bracketed paste, because otherwise each pasted line would be sent as a message
 	d.line.SetPrompt(mark)
 	type result struct {
 		text string
@@ -216,8 +215,7 @@ func (p *pasteReader) interrupted() bool {
 	return p.last == 3
 }
 
-// A history contains the lines that were typed, newest last. It is stored in a file
-// that only its owner can read; without a path it is kept in memory.
+// A history contains the typed lines, newest last: in a file that only its owner can read, or without a path in memory.
 type history struct {
 	path  string
 	lines []string
@@ -269,7 +267,7 @@ func (h *history) Add(line string) {
 		b.Write(append(text, '\n'))
 	}
 	if os.MkdirAll(filepath.Dir(h.path), 0o700) == nil {
-		_ = writeFile(h.path, b.Bytes(), 0o600) // the history is a convenience
+		_ = writeFile(h.path, b.Bytes(), 0o600) // ignored, because a chat must not fail for its history
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-// healthWait is the timeout of a health check.
+// healthWait limits a health check, so that a supervisor does not wait for a blocked service.
 const healthWait = 5 * time.Second
 
 func (e *env) health() *cobra.Command {
@@ -25,7 +25,10 @@ login.`,
 		Example: "  stoa health\n  stoa health http://127.0.0.1:8080",
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.healthClient(args)
+		call, err := e.publicClient()
+		if len(args) > 0 {
+			call, err = e.newClient(args[0], "")
+		}
 		if err != nil {
 			return err
 		}
@@ -45,11 +48,4 @@ login.`,
 		return nil
 	}
 	return c
-}
-
-func (e *env) healthClient(args []string) (*client.Client, error) {
-	if len(args) > 0 {
-		return e.newClient(args[0], "")
-	}
-	return e.publicClient()
 }

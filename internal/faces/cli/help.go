@@ -21,7 +21,6 @@ func (e *env) help(c *cobra.Command, _ []string) {
 	io.WriteString(e.out, helpText(c, e.style(e.out), columns))
 }
 
-// helpText returns the help of a command, wrapped to the given number of columns.
 func helpText(c *cobra.Command, s style, columns int) string {
 	var b strings.Builder
 	about := c.Long

@@ -121,7 +121,7 @@ the other flags, only --name has an effect.`,
 			if err != nil {
 				return usageError{err}
 			}
-			name, _ := c.Flags().GetString("name") // it has this flag
+			name, _ := c.Flags().GetString("name")
 			return e.offlineKey(c.Context(), cfg, *account, cmp.Or(name, "made offline"))
 		}
 		if *account != "" {
@@ -147,7 +147,6 @@ the other flags, only --name has an effect.`,
 	return c
 }
 
-// noKeyName is the error message for a new key without a name.
 const noKeyName = "a key requires a --name"
 
 // secret prints a new key: the secret on standard output, the rest on standard error.

@@ -50,7 +50,7 @@ func (e *env) verify(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	defer st.Close() // nothing was written
+	defer st.Close()
 	diffs, err := billing.New(st, billing.Config{}).Verify(ctx)
 	if err != nil {
 		return err

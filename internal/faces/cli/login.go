@@ -112,8 +112,7 @@ profiles".`,
 	return c
 }
 
-// isService checks that a Stoa service answers at an address, before a key is prompted
-// for and sent there.
+// isService checks that a Stoa service answers at an address, because a key must not be sent to another program.
 func (e *env) isService(ctx context.Context, at string) error {
 	call, err := e.newClient(at, "")
 	if err != nil {
@@ -134,7 +133,6 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// readKey reads a key, hidden on a terminal, and checks its form.
 func (e *env) readKey(ctx context.Context, at string) (string, error) {
 	var key string
 	if fd, ok := terminal(e.in); ok && isTerminal(e.err) {
@@ -376,8 +374,7 @@ func modelFlags(c *cobra.Command) *modelCall {
 	return m
 }
 
-// call returns the request that the flags describe. Flags that were not set are
-// omitted, so that the service's defaults apply.
+// call returns the request that the flags describe. It omits unset flags, so that the service's defaults apply.
 func (m *modelCall) call(input any) client.Call {
 	call := client.Call{CreateResponse: contract.CreateResponse{
 		Model: m.model, Instructions: m.instructions, MaxOutputTokens: m.maxTokens, User: m.user, StrictModel: m.strict, Input: input,

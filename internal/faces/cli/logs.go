@@ -59,7 +59,6 @@ func viewRequest() view {
 	}}
 }
 
-// followPause is the polling interval of --follow.
 const followPause = time.Second
 
 func (e *env) logs() *cobra.Command {
@@ -182,7 +181,7 @@ func (l requestLog) follow(ctx context.Context, latest int) error {
 	}
 	p.hint(l.o.e)
 	slices.Reverse(p.Data)
-	p.NextCursor = nil // of older rows
+	p.NextCursor = nil // otherwise the loop would continue with older rows
 	dropped := p.Dropped
 	for {
 		if len(p.Data) > 0 {

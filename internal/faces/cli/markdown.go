@@ -11,11 +11,12 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Limits of the text that is held back until its kind is known.
+// Limits of the text that is held back until its kind is known. Without them, a reply that never closes a mark would
+// appear only at its end.
 const (
-	maxSpan = 400      // bytes of emphasis, code or a link within a line
-	maxRows = 500      // of a table
-	maxLine = 16 << 10 // bytes of a line that is processed as a whole
+	maxSpan = 400 // bytes of emphasis, code or a link within a line
+	maxRows = 500
+	maxLine = 16 << 10 // bytes
 )
 
 // A markdown prints Markdown on a terminal as it arrives: words are wrapped at the
@@ -23,7 +24,8 @@ const (
 // of code and a table are printed when they are complete. Line breaks are kept. Without
 // styles, the marks of headings, emphasis and code are kept.
 //
-// The input is cleaned first, so that it cannot contain control sequences.
+// The renderer is our own because libraries bring themes and a dozen packages and print nothing before the whole text
+// is there. The input is cleaned first, so that it cannot contain control sequences.
 type markdown struct {
 	out     io.Writer
 	style   style
@@ -31,17 +33,17 @@ type markdown struct {
 
 	b bytes.Buffer // the state of the output
 
-	line   string // of the input that is not printed yet
+	line   string // input that is not printed yet
 	begun  bool   // the kind of the line is known, and its text is split into spans
 	code   string // SGR codes of the whole line
-	before rune   // the text before line, as context for spans
+	before rune   // the last rune before line: it decides whether a mark can begin emphasis
 
-	fence string   // of the open code block
-	table []string // lines of the open table
+	fence string   // the opening marks of the code block
+	table []string // collected lines, because the widths of columns depend on all rows
 	list  bool     // an indented line belongs to an item above it
 
-	col    int    // of the cursor
-	prefix string // of the wrapped lines
+	col    int    // the column of the cursor
+	prefix string // the beginning of wrapped lines
 	space  string // between the last word and the next
 	word   []stretch
 	wide   int // columns of word
@@ -94,12 +96,22 @@ func (m *markdown) step(whole bool) {
 	switch {
 	case m.begun:
 	case m.fence != "":
-		if whole || len(m.line) > maxLine {
-			m.codeLine()
+		if !whole && len(m.line) <= maxLine {
+			return
 		}
+		text := m.line
+		m.line = ""
+		if end := strings.TrimSpace(text); strings.HasPrefix(end, m.fence) && strings.Trim(end, m.fence[:1]) == "" {
+			m.fence = ""
+			return
+		}
+		m.b.WriteString(strings.TrimRight("  "+m.style.paint("36", text), " ") + "\n")
 		return
-	case !whole && (undecided.MatchString(m.line) || m.heldLine()):
+	case !whole && undecided.MatchString(m.line):
 		return
+	case !whole && len(m.line) <= maxLine &&
+		(fenceLine.MatchString(m.line) || strings.HasPrefix(strings.TrimLeft(m.line, " "), "|") || ruleLine.MatchString(m.line)):
+		return // held until its end, because these kinds of lines are processed as a whole
 	default:
 		if m.begin(whole) {
 			return
@@ -111,11 +123,6 @@ func (m *markdown) step(whole bool) {
 		m.newline()
 		m.begun, m.prefix, m.code, m.before = false, "", "", 0
 	}
-}
-
-// heldLine reports whether the line is processed as a whole.
-func (m *markdown) heldLine() bool {
-	return len(m.line) <= maxLine && (fenceLine.MatchString(m.line) || strings.HasPrefix(strings.TrimLeft(m.line, " "), "|") || ruleLine.MatchString(m.line))
 }
 
 // begin processes the beginning of the line, and reports whether that was all of it.
@@ -193,17 +200,6 @@ func (m *markdown) begin(whole bool) bool {
 func (m *markdown) lead(text, prefix string) {
 	m.b.WriteString(text)
 	m.col, m.prefix = ansi.StringWidth(text), prefix
-}
-
-// codeLine prints a line of a code block unchanged, or ends the block.
-func (m *markdown) codeLine() {
-	text := m.line
-	m.line = ""
-	if end := strings.TrimSpace(text); strings.HasPrefix(end, m.fence) && strings.Trim(end, m.fence[:1]) == "" {
-		m.fence = ""
-		return
-	}
-	m.b.WriteString(strings.TrimRight("  "+m.style.paint("36", text), " ") + "\n")
 }
 
 // spans prints the complete words and spans of the line; all of them if the line has ended.
@@ -307,7 +303,9 @@ func (m *markdown) span(text string, whole bool) (stretch, int) {
 		if l := linkText.FindStringSubmatch(text); l != nil {
 			return stretch{text: l[1], code: "4", inner: true, link: l[2]}, len(l[0])
 		}
-		if text[0] == '!' && len(text) > 1 && text[1] != '[' || text[0] == '[' && literalBracket(text) {
+		end := strings.IndexByte(text, ']')
+		literal := end >= 0 && end+1 < len(text) && text[end+1] != '(' // it can no longer begin a link
+		if text[0] == '!' && len(text) > 1 && text[1] != '[' || text[0] == '[' && literal {
 			return stretch{text: text[:1]}, 1
 		}
 		return stretch{}, 0
@@ -321,12 +319,6 @@ func (m *markdown) span(text string, whole bool) (stretch, int) {
 		return stretch{}, 0
 	}
 	return m.emphasis(text, whole)
-}
-
-// literalBracket reports whether a bracket can no longer begin a link.
-func literalBracket(text string) bool {
-	end := strings.IndexByte(text, ']')
-	return end >= 0 && end+1 < len(text) && text[end+1] != '('
 }
 
 // emphasis returns the span of *, _ or ~ at the beginning of text, like

@@ -9,10 +9,6 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func memberCollection() collection {
-	return collection{"/members", "per_", "member", "members", false}
-}
-
 func viewMember() view {
 	return view{"Member", []column{
 		{"Id", "id", ident},
@@ -40,7 +36,6 @@ func viewInvitations() view {
 	}}
 }
 
-// inviteFields returns the settings of an invitation.
 func inviteFields() []field {
 	return []field{
 		{"role", "role", asText, "the `role`: owner, member or viewer"},
@@ -52,7 +47,6 @@ func inviteFields() []field {
 
 var emailField = field{"email", "email", asText, "also send the link to this `address`, if the service sends mail"}
 
-// noRole is the error message for an invitation without a role.
 const noRole = "an invitation requires a --role: owner, member or viewer"
 
 func (e *env) members() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-// otherVerbs contains alternative words for commands, from other programs.
+// otherVerbs contains words of other programs, because users type what they know.
 func otherVerbs() map[string][]string {
 	return map[string][]string{
 		"list": {"ls"}, "delete": {"rm"}, "get": {"show"},
@@ -24,8 +24,7 @@ func otherVerbs() map[string][]string {
 	}
 }
 
-// formerVerbs contains the words that commands had before all nouns had the same ones. Scripts use
-// them.
+// formerVerbs contains earlier names of commands. They must stay, because scripts use them.
 func formerVerbs() map[string][]string {
 	return map[string][]string{
 		"webhooks create": {"add"}, "webhooks delete": {"remove"}, "budgets create": {"set"}, "budgets delete": {"remove"},
@@ -62,8 +61,8 @@ func near(name string, names []string) (found []string) {
 	return found[:min(3, len(found))]
 }
 
-// distance returns the edit distance of a and b if their lengths differ by at most two
-// letters, and 3 otherwise.
+// distance returns the edit distance of a and b, or 3 if their lengths differ by more than two letters, because no
+// caller suggests a name that is farther away.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	if len(x) > 200 || len(y) > 200 || max(len(x), len(y))-min(len(x), len(y)) > 2 {
@@ -101,7 +100,7 @@ func didYouMean(names []string) string {
 	return "; did you mean " + strings.Join(quoted, " or ") + "?"
 }
 
-// Completion queries the service, so its time and the number of rows are limited.
+// Completion queries the service while a person types, so its time and its rows are limited to avoid a blocked shell.
 const (
 	completionTime = 3 * time.Second
 	completionRows = 1000
@@ -120,7 +119,7 @@ func (e *env) addCompletion(c *cobra.Command) {
 		if f := c.Flags().Lookup(flag); f != nil {
 			_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 				return e.complete(c, word, nil, typed)
-			}) // not defined yet
+			}) // its only error is a second definition
 		}
 	}
 }

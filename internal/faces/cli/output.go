@@ -441,9 +441,9 @@ func right(k kind) bool { return k == credits || k == exact || k == count || k =
 
 // The widths to which columns are narrowed, first and at most.
 const (
-	narrow        = 20 // flexible
+	narrow        = 20
 	narrowest     = 10
-	narrowestID   = 12 // ids, which differ at their ends
+	narrowestID   = 12 // enough, because ids differ at their ends
 	narrowName    = 40
 	narrowestName = 24
 )
@@ -580,7 +580,6 @@ func (o *output) printJSON(raw jsonx.Value) error {
 	}
 }
 
-// query compiles the jq expression.
 func (o *output) query() (*gojq.Code, error) {
 	q, err := gojq.Parse(o.expr)
 	if err == nil {

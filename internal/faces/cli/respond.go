@@ -23,8 +23,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// maxPrompt is the maximum size of standard input, in bytes: the service's default
-// limit of a body.
+// maxPrompt limits standard input, in bytes: the service rejects larger bodies by default.
 const maxPrompt = 16 << 20
 
 func (e *env) respond() *cobra.Command {
@@ -188,7 +187,7 @@ func (e *env) stream(ctx context.Context, call *client.Client, what client.Call,
 	return last, nil
 }
 
-// receiptTime is the maximum wait for a reply's receipt.
+// receiptTime is short, because the receipt only adds the price to a reply that is already printed.
 const receiptTime = 2 * time.Second
 
 // printNotes prints notes after a reply: why it was cut short, whether another model
@@ -250,9 +249,9 @@ type conversation struct {
 	call  *client.Client
 	m     *modelCall
 	turns []contract.InputMessage
-	keep  bool // the history
+	keep  bool // store the history
 	spent stoa.Credits
-	count int // of replies
+	count int // replies
 }
 
 // run reads lines until they end. The first Ctrl-C cancels the program's context; here

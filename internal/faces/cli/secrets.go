@@ -31,8 +31,7 @@ func viewSecrets() view {
 	}}
 }
 
-// maxSecret is the maximum size of a value, in bytes.
-const maxSecret = 8192
+const maxSecret = 8192 // bytes of a value
 
 func (e *env) secretsSet() *cobra.Command {
 	c := &cobra.Command{

@@ -14,8 +14,8 @@ import (
 	"stoa/internal/base/logwriter"
 )
 
-// flushTime is the maximum wait for the last lines of the log at the end of the
-// service.
+// flushTime limits the wait for the last lines of the log, because a blocked standard error must not keep the service
+// from exiting.
 const flushTime = 2 * time.Second
 
 // serviceLog returns a logger that never blocks on standard error, and the writer of
@@ -23,7 +23,7 @@ const flushTime = 2 * time.Second
 func (e *env) serviceLog(l config.Log) (*slog.Logger, *logwriter.Writer) {
 	handler := e.logHandler(l)
 	lines := logwriter.New(e.err, func(to io.Writer, lines uint64) {
-		// Regardless of the log level: errors may be among them.
+		// Written at every log level, because the dropped lines may be errors.
 		r := slog.NewRecord(time.Now(), slog.LevelWarn, "lines of the log were dropped, because they arrived faster than they could be written", 0)
 		r.AddAttrs(slog.Uint64("lines", lines))
 		_ = handler(to).Handle(context.Background(), r) // to is a buffer
@@ -31,8 +31,7 @@ func (e *env) serviceLog(l config.Log) (*slog.Logger, *logwriter.Writer) {
 	return slog.New(handler(lines)), lines
 }
 
-// endLog writes the last lines of the log. If standard error is blocked, the command
-// writes nothing more to it, so that it can exit.
+// endLog writes the last lines of the log. If standard error is blocked, it is discarded, so that the command can exit.
 func (e *env) endLog(lines *logwriter.Writer) {
 	if !lines.Close(flushTime) {
 		e.err = io.Discard

@@ -99,8 +99,8 @@ func statements(ctx context.Context, call *client.Client, path string, query url
 	return list, nil
 }
 
-// checkStatements checks the statements from a month on: the lines of each, and that it continues the
-// one before. The last one must close with the present balance, which a call may change meanwhile.
+// checkStatements checks the lines of each statement from a month on, and that it continues the one before. The last
+// one must close with the present balance, which a call may change meanwhile.
 func (e *env) checkStatements(ctx context.Context, call *client.Client, month stoa.Month, query url.Values) error {
 	first, checked := month, 0
 	closings := map[string]int64{}

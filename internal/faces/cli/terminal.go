@@ -116,8 +116,8 @@ func shorten(text string, columns int) string {
 	return ansi.Truncate(text, columns, "…")
 }
 
-// breakLine breaks a line between words so that each part has at most the given number
-// of columns. Words are not split, because they may be ids to copy.
+// breakLine breaks a line between words into parts of at most the given number of columns. It does not split words,
+// because they may be ids to copy.
 func breakLine(line string, columns int) string {
 	var b strings.Builder
 	used := 0
@@ -233,8 +233,8 @@ func (r interruptible) Read(b []byte) (int, error) {
 	}
 }
 
-// readHidden reads a line from a terminal without echo. When ctx ends it
-// restores the terminal's state.
+// readHidden reads a line from a terminal without echo. When ctx ends it restores the terminal's state, because
+// otherwise the shell would stay without echo.
 func readHidden(ctx context.Context, fd uintptr) (string, error) {
 	before, err := term.GetState(fd)
 	if err != nil {
@@ -267,7 +267,6 @@ type progress struct {
 	last    time.Time
 }
 
-// minRedraw is the minimum interval between two redraws of a progress line.
 const minRedraw = 50 * time.Millisecond
 
 func (e *env) progress() *progress {

@@ -107,8 +107,8 @@ func texts(v any) (out []string) {
 	return out
 }
 
-// delta writes a piece of text. A piece that begins before the end of the text so far
-// repeats a step after a crash: the text starts again on a new line.
+// delta writes a piece of text. A piece that begins before the end of the text so far starts a new line, because it
+// repeats a step after a crash.
 func (t *timeline) delta(v any) error {
 	id, piece, offset := text(v, "messageId"), text(v, "text"), 0
 	if n, ok := at(v, "offset").(json.Number); ok {
@@ -141,7 +141,6 @@ func (t *timeline) endLine() error {
 	return w.end()
 }
 
-// line prints a dim line with a mark.
 func (t *timeline) line(mark, text string) error {
 	if err := t.endLine(); err != nil {
 		return err

@@ -87,12 +87,18 @@ results. CALL is the id of a call.`)
 			op: "GET /tool-calls/{CALL}", show: viewCall(),
 		},
 	)...)
-	c.AddCommand(e.toolsRun(), e.toolsApprovals(), e.toolsApprove(), e.toolsReject(), e.toolsOutput(), e.toolsResolve())
+	c.AddCommand(e.toolsRun(), e.toolsApprovals(), e.decideCommand(&cobra.Command{
+		Use: "approve CALL...", Short: "Approve calls", Args: takes("CALL..."),
+		Long: `Approve calls, so that they are executed. Repeating a decision is allowed; a different decision after the
+first one is rejected.`,
+		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
+	}, stoa.DecisionApprove, "Approved"), e.decideCommand(&cobra.Command{
+		Use: "reject CALL...", Short: "Reject calls", Args: takes("CALL..."),
+		Long:    "Reject calls that wait for an approval. They are not executed, and the model receives the comment.",
+		Example: "  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\"",
+	}, stoa.DecisionReject, "Rejected"), e.toolsOutput(), e.toolsResolve())
 	return c
 }
-
-// callCollection is the collection of calls, which have no names: all input is an id.
-func callCollection() collection { return collection{"/tool-calls", "", "call", "calls", false} }
 
 func (e *env) toolsOutput() *cobra.Command {
 	c := &cobra.Command{
@@ -101,7 +107,8 @@ func (e *env) toolsOutput() *cobra.Command {
 		Example: "  stoa tools output cal_01k9zqd3m8w5x7y2c4b6n8p0ra \"It was shipped on Monday.\"",
 	}
 	failed := c.Flags().Bool("error", false, "report to the model that the call failed")
-	return e.onObject(callCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+	calls := collection{"/tool-calls", "", "call", "calls", false} // every input is an id, because calls have no names
+	return e.onObject(calls, c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		text, err := e.prompt(args)
 		if err != nil {
 			return err
@@ -144,10 +151,10 @@ func (e *env) toolsResolve() *cobra.Command {
 }
 
 const (
-	toolLease   = 60 * time.Second // of a claim, which is renewed while the program runs
+	toolLease   = 60 * time.Second // renewed while the program runs, so that another can claim the input soon after a crash
 	toolPause   = 5 * time.Second  // after a temporary failure
-	maxToolText = 256 << 10        // of an output, as the service accepts it
-	maxToolLog  = 4 << 10          // of standard error that is sent to the model
+	maxToolText = 256 << 10        // bytes of an output, because the service rejects longer ones (session.MaxOutput)
+	maxToolLog  = 4 << 10          // bytes of standard error that are sent to the model
 )
 
 func (e *env) toolsRun() *cobra.Command {

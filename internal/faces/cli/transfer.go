@@ -34,10 +34,9 @@ const (
 	actCreate  = "create"
 	actReplace = "replace"
 	actDelete  = "delete"
-	actKeep    = "keep" // it is identical on both sides
+	actKeep    = "keep"
 )
 
-// maxTransfers is the maximum number of concurrent transfers.
 const maxTransfers = 4
 
 // A transfer makes one side equal to the other.
@@ -192,7 +191,6 @@ func collectFiles(into map[string]string, name, under string, hidden bool) (isFo
 	return true, err
 }
 
-// push makes the drive equal to the local files.
 func (t *transfer) push(ctx context.Context, local map[string]string, prefix string, remove bool, roots []string) error {
 	have, err := t.remoteFiles(ctx, prefix)
 	if err != nil {
@@ -327,8 +325,7 @@ func hasSegment(path string, is func(segment string) bool) bool {
 	return slices.ContainsFunc(strings.Split(path, "/"), is)
 }
 
-// noLink rejects a file below a folder if a folder on its path is a link, because a
-// write through a link lands outside of the named folder.
+// noLink rejects a file if a folder on its path is a link, because a write through it would leave the named folder.
 func noLink(root, file string) error {
 	for dir := filepath.Dir(file); dir != "."; dir = filepath.Dir(dir) {
 		name := filepath.Join(root, dir)
@@ -488,7 +485,6 @@ func (t *transfer) upload(ctx context.Context, p plan) error {
 	return nil
 }
 
-// isUTF8 reports whether a file is valid UTF-8.
 func isUTF8(name string) (bool, error) {
 	f, _, err := readFile(name)
 	if err != nil {
@@ -542,7 +538,6 @@ func (t *transfer) fetch(ctx context.Context, p plan) error {
 	return nil
 }
 
-// hashFile returns the SHA-256 of a file in hexadecimal.
 func hashFile(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {

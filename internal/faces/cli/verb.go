@@ -52,10 +52,9 @@ type verb struct {
 	now string                      // printed after it, with the id for %s
 }
 
-// nothingChanges is the error message of an update without flags.
 const nothingChanges = "nothing to change; set at least one flag, see --help"
 
-// opNote is the annotation of a command with its operation.
+// opNote is the annotation of a command with its operation, so that a test can compare it with the contract.
 const opNote = "stoa-operation"
 
 // A setter adds values from the command line to a body.
@@ -199,8 +198,7 @@ func (v verb) body(e *env, words, args []string, setters []setter) (map[string]a
 // argument returns the name of an argument in a command's use.
 func argument(word string) string { return strings.Trim(word, "[].") }
 
-// resolve replaces names among the arguments of the path by ids: those of repeatable
-// arguments, or of all others.
+// resolve replaces names among the arguments of the path by ids: those of repeatable arguments, or those of all others.
 func (v verb) resolve(ctx context.Context, call *client.Client, words, args []string, repeated bool) (err error) {
 	for i, arg := range args {
 		word := words[min(i, len(words)-1)]
@@ -441,7 +439,7 @@ func (e *env) parse(as form, text string) (value any, err error) {
 	return text, nil
 }
 
-// putMember sets a member of a body, or of an object in it.
+// putMember sets a member of a body; a dot in the name leads into an object.
 func putMember(body map[string]any, member string, value any) {
 	outer, inner, nested := strings.Cut(member, ".")
 	if !nested {
@@ -465,6 +463,6 @@ func (p collection) lookup(name string) lookup {
 func collections() map[string]collection {
 	return map[string]collection{
 		"AGENT": agentCollection(), "SPACE": spaceCollection(), "ACCOUNT": accountCollection(), "KEY": keyCollection(),
-		"CONNECTION": connectionCollection(), "SECRET": secretCollection(), "PERSON": memberCollection(),
+		"CONNECTION": connectionCollection(), "SECRET": secretCollection(), "PERSON": {"/members", "per_", "member", "members", false},
 	}
 }

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	listenEvery = time.Second      // polling interval
-	listenTime  = 30 * time.Second // timeout of one request to the local address
+	listenEvery = time.Second
+	listenTime  = 30 * time.Second // for the local address; events wait meanwhile, because they are sent in order
 )
 
 func (e *env) hooksListen() *cobra.Command {
@@ -86,7 +86,6 @@ type listener struct {
 	last string // the newest delivery that was forwarded
 }
 
-// run polls for deliveries until ctx ends.
 func (l *listener) run(ctx context.Context) error {
 	tick := time.NewTicker(listenEvery)
 	defer tick.Stop()
@@ -159,7 +158,7 @@ func (l *listener) forward(ctx context.Context, id string) error {
 		return nil
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // only the status matters
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // read so that the connection is reused; only the status counts
 	l.e.say("%s %s: %s", d.Type, d.EventID, clean(resp.Status))
 	return nil
 }

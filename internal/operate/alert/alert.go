@@ -26,18 +26,18 @@ import (
 
 // The rules of alerts. docs/alerts.md has them for operators.
 const (
-	every       = 15 * time.Second // between two looks
-	downAfter   = time.Minute      // of an open circuit
-	upAfter     = 3 * time.Minute  // without an open circuit, on all nodes
+	every       = 15 * time.Second // interval of looks
+	downAfter   = time.Minute      // duration of an open circuit
+	upAfter     = 3 * time.Minute  // duration without an open circuit, on all nodes
 	errorsSlot  = 30 * time.Second
-	errorsSlots = 10              // of the window in which calls are counted
-	errorsShare = 20              // one of so many calls has failed: 5 %
-	minErrors   = 5               // in the window
-	minCalls    = 20              // in the window
-	errorsOver  = 5 * time.Minute // below the limits, on all nodes
+	errorsSlots = 10              // slots of the window in which calls are counted
+	errorsShare = 20              // one call in this number has failed: 5 %
+	minErrors   = 5               // minimum in the window
+	minCalls    = 20              // minimum in the window
+	errorsOver  = 5 * time.Minute // duration below the limits, on all nodes
 	lowBelow    = webhook.DefaultCreditsLow
 	lowEvery    = time.Minute
-	lowBatch    = 20   // accounts of one look
+	lowBatch    = 20   // accounts per look
 	maxPerLook  = 20   // events
 	maxPerHour  = 100  // events about incidents that are open
 	maxShown    = 1000 // open alerts that are read
@@ -159,7 +159,6 @@ func (w *Watch) Look(ctx context.Context) error {
 	})
 }
 
-// lowDue reports whether it is time to look for customers with few credits.
 func (w *Watch) lowDue() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +170,6 @@ func (w *Watch) lowDue() bool {
 	return due
 }
 
-// An incident is an alert whose cause this node sees.
 type incident struct {
 	kind, subject string
 	data          any
@@ -255,8 +253,7 @@ func (w *Watch) local() (all []incident) {
 	return all
 }
 
-// announce sends the events of alerts that no node has announced, up to the limits. The others
-// wait.
+// announce sends the events of alerts that no node has announced, up to the limits; the others wait.
 func (w *Watch) announce(ctx context.Context, tx *store.Tx, now time.Time) error {
 	all, err := tx.Operations().Alerts(ctx, maxPerLook)
 	if err != nil || len(all) == 0 || !all[0].Announced.IsZero() {
@@ -271,7 +268,7 @@ func (w *Watch) announce(ctx context.Context, tx *store.Tx, now time.Time) error
 			return nil
 		}
 		others := 0
-		if a.Kind == webhook.ConfigRefused { // nodes refuse the same configuration
+		if a.Kind == webhook.ConfigRefused { // once for all nodes, because they refuse the same configuration
 			if others, err = tx.Operations().AlertsAnnounced(ctx, a.Kind, time.UnixMicro(0)); err != nil {
 				return err
 			}
@@ -292,7 +289,6 @@ func (w *Watch) announce(ctx context.Context, tx *store.Tx, now time.Time) error
 	return nil
 }
 
-// close closes alerts whose cause no node sees any more.
 func (w *Watch) close(ctx context.Context, tx *store.Tx, now time.Time) error {
 	all, err := tx.Operations().Alerts(ctx, maxShown)
 	if err != nil {
@@ -320,7 +316,6 @@ func (w *Watch) close(ctx context.Context, tx *store.Tx, now time.Time) error {
 	return tx.Operations().CloseNodeAlerts(ctx, all, now)
 }
 
-// log logs a change of an alert after the commit.
 func (w *Watch) log(ctx context.Context, tx *store.Tx, what string, a store.Alert) {
 	tx.AfterCommit(func() {
 		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, what, slog.String("type", a.Kind), slog.String("subject", a.Subject))

@@ -33,7 +33,7 @@ const (
 // A Manifest is the first file of a backup and describes the others.
 type Manifest struct {
 	Format    string    `json:"format"`
-	Version   string    `json:"version"` // of the program that wrote it
+	Version   string    `json:"version"` // the program that wrote it
 	CreatedAt time.Time `json:"createdAt"`
 	Files     []File    `json:"files"`
 	Keys      []string  `json:"keys,omitempty"` // names of the keys of the service; no file has them

@@ -31,8 +31,8 @@ type CopyOptions struct {
 // A Copied is the result of [Copy].
 type Copied struct {
 	Tables      []CopiedTable
-	Size        store.BooksSize    // of the copy
-	Differences []store.Difference // in the ledger, the same on both sides; empty if it is correct
+	Size        store.BooksSize
+	Differences []store.Difference // differences in the ledger, the same on both sides; empty if it is correct
 }
 
 // A CopiedTable has the number of rows of a table and a hash of all that is in them,
@@ -65,8 +65,7 @@ func (t CopiedTable) String() string {
 // refuse the target. A target with other data is refused; an interrupted copy of the same
 // source is restarted.
 //
-// Last, the copy ends the nodes of the source, whose leases and claims return. Its other rows are those of the
-// source.
+// Last, the copy ends the nodes of the source, so that their leases and claims return.
 //
 // A ledger with differences is copied unchanged and reported, as in [Restore].
 func Copy(ctx context.Context, o CopyOptions) (done Copied, err error) {
@@ -137,7 +136,6 @@ func lostOr(ctx context.Context, err error) error {
 	return err
 }
 
-// A copier is one [Copy].
 type copier struct{ CopyOptions }
 
 // A side is one of the two stores of a copy. On PostgreSQL both databases are in
@@ -158,7 +156,6 @@ func (s *side) close() error {
 	return errors.Join(append(errs, s.lock.Release())...)
 }
 
-// lockStore acquires the lock of a running service.
 func lockStore(ctx context.Context, cfg store.Config) (*db.Lock, error) {
 	if cfg.PostgresURL != "" {
 		return db.LockPostgres(ctx, cfg.PostgresURL, cfg.Logger)
@@ -170,7 +167,7 @@ func lockStore(ctx context.Context, cfg store.Config) (*db.Lock, error) {
 // be of this program's version.
 func (c *copier) openSource(ctx context.Context) (_ *side, err error) {
 	if c.From.PostgresURL == "" {
-		for _, name := range store.Files() { // nothing is created in a wrong directory
+		for _, name := range store.Files() { // checked first, so that nothing is created in a wrong directory
 			if _, err := os.Stat(filepath.Join(c.From.Dir, name)); err != nil {
 				return nil, fmt.Errorf("there is no store in %s: %w", c.From.Dir, err)
 			}
@@ -213,7 +210,7 @@ func (c *copier) openSource(ctx context.Context) (_ *side, err error) {
 	return s, nil
 }
 
-// identify returns the id of the oldest account, which no other store has.
+// identify returns the id of the oldest account, because no other store has it.
 func (c *copier) identify(ctx context.Context, from *side) (id string, err error) {
 	err = from.dbs[0].Read(ctx, func(tx *db.Tx) error {
 		found, err := tx.Get(ctx, `SELECT id FROM accounts ORDER BY created_at, id LIMIT 1`, nil, &id)
@@ -227,7 +224,7 @@ func (c *copier) identify(ctx context.Context, from *side) (id string, err error
 
 // A pair is a table on both sides, with the same columns.
 type pair struct {
-	db.Table // of the source
+	db.Table // the source's table
 	name     string
 	from, to *db.DB
 	refilled bool
@@ -282,14 +279,12 @@ func (c *copier) pairs(ctx context.Context, from, to *side) ([]pair, error) {
 	return inOrder(todo)
 }
 
-// A placed is a table and the database that it is in.
 type placed struct {
 	db.Table
 	from *db.DB
 }
 
-// tablesOf returns the tables of one side by name. In a PostgreSQL schema there may
-// be others', so only the known ones count there.
+// tablesOf returns the known tables of one side by name. Others are ignored, because a PostgreSQL schema may contain them.
 func tablesOf(ctx context.Context, s *side, known []string) (map[string]placed, error) {
 	all := map[string]placed{}
 	for _, d := range s.dbs {
@@ -306,7 +301,6 @@ func tablesOf(ctx context.Context, s *side, known []string) (map[string]placed, 
 	return all, nil
 }
 
-// inOrder returns the tables by name, each after the tables that it refers to.
 func inOrder(todo []pair) (ordered []pair, err error) {
 	slices.SortFunc(todo, func(a, b pair) int { return strings.Compare(a.name, b.name) })
 	done := map[string]bool{}
@@ -373,7 +367,6 @@ func (c *copier) table(ctx context.Context, p pair) (t CopiedTable, err error) {
 	return t, nil
 }
 
-// rows returns the rows of the source, with texts as the target can hold them.
 func (c *copier) rows(ctx context.Context, p pair) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		for row, err := range p.from.Rows(ctx, p.Table) {
@@ -387,8 +380,8 @@ func (c *copier) rows(ctx context.Context, p pair) iter.Seq2[[]any, error] {
 	}
 }
 
-// mend replaces bytes that PostgreSQL cannot store in a row of a SQLite file, which accepts
-// any bytes as text. The service rejects such texts; earlier versions did not.
+// mend replaces bytes that PostgreSQL cannot store, because SQLite accepts any bytes as text and earlier versions of the
+// service did not reject them.
 func (c *copier) mend(p pair, row []any) error {
 	for i, v := range row {
 		text, ok := v.(string)
@@ -404,7 +397,6 @@ func (c *copier) mend(p pair, row []any) error {
 	return nil
 }
 
-// compare reads the copy again and verifies the books on both sides.
 func (c *copier) compare(ctx context.Context, pairs []pair, done *Copied, from, to *side) error {
 	var wrong []string
 	for i, p := range pairs {

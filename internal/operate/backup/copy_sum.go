@@ -7,8 +7,7 @@ import (
 	"hash"
 )
 
-// A sum counts rows and adds up their hashes, so that their order, which databases
-// do not agree on, does not matter.
+// A sum counts rows and adds up their hashes, because databases return rows in different orders.
 type sum struct {
 	rows  int64
 	total [4]uint64 // the sum of the SHA-256 of the rows, as four numbers without carry
@@ -44,7 +43,6 @@ func (s *sum) add(row []any) {
 	s.rows++
 }
 
-// result returns the sum of all rows added so far.
 func (s *sum) result() TableSum {
 	var b []byte
 	for _, n := range s.total {

@@ -136,7 +136,6 @@ func (m *Manager) sealKeys(ctx context.Context, tx *store.Tx, doc map[string]any
 	return nil
 }
 
-// sealKey stores a key of a provider encrypted and puts its id into the document.
 func (m *Manager) sealKey(ctx context.Context, tx *store.Tx, slot slot, p config.Provider, key []byte) (err error) {
 	s := store.ConfigSecret{ID: stoa.NewID("pky"), Provider: keyRef(slot.name, slot.key), Origin: p.Origin()}
 	if s.Sealed, err = m.Vault.Seal(ref(s.ID, p, slot.key), key); err != nil {
@@ -146,7 +145,6 @@ func (m *Manager) sealKey(ctx context.Context, tx *store.Tx, slot slot, p config
 	return tx.Operations().InsertConfigSecret(ctx, s)
 }
 
-// storedKey returns the stored form of the same key in the first document that has it.
 func storedKey(of slot, bodies []string) string {
 	for _, body := range bodies {
 		doc, err := decode([]byte(body))
@@ -213,7 +211,6 @@ func (c Change) String() string {
 	return c.Path + " changed"
 }
 
-// diff returns the differences of two stored documents by path.
 func diff(before, after string) ([]Change, error) {
 	a, err := named(before)
 	if err != nil {
@@ -242,7 +239,6 @@ type value struct {
 	stored, shown json.RawMessage
 }
 
-// named returns the named settings of a document by path.
 func named(body string) (map[string]value, error) {
 	doc, err := decode([]byte(body))
 	if err != nil {
@@ -298,7 +294,7 @@ type Report struct {
 	Warnings []string
 	Changes  []Change
 	Prices   []PriceChange
-	Config   config.Config // with the draft
+	Config   config.Config // the settings with the draft
 
 	latest int64
 }
@@ -321,7 +317,7 @@ func (m *Manager) CheckVersion(ctx context.Context, n int64) (Report, error) {
 
 func (m *Manager) report(ctx context.Context, read func(context.Context, *store.Tx) (store.ConfigDraft, error)) (r Report, err error) {
 	base := m.InForce().Base
-	var now config.Config // with the newest version
+	var now config.Config // the settings with the newest version
 	var invalidNow, invalidDraft error
 	var shadowed []config.Shadowed
 	err = m.Store.Read(ctx, func(tx *store.Tx) error {
@@ -391,7 +387,6 @@ func (m *Manager) Priced(settings []byte) (*catalog.Catalog, error) {
 	return cat, nil
 }
 
-// prices returns the models whose prices differ.
 func prices(before, after *catalog.Catalog) (list []PriceChange) {
 	all := map[string]*PriceChange{}
 	of := func(id string) *PriceChange {

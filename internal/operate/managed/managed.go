@@ -115,7 +115,7 @@ func combine(ctx context.Context, tx *store.Tx, v *vault.Vault, base config.Conf
 	return cfg, shadowed, invalid, err
 }
 
-// ref is what a key of a provider is bound to; key is its id, empty for apiKey.
+// ref is what a provider's key is bound to; key is its id, empty for apiKey.
 func ref(id string, p config.Provider, key string) vault.Ref {
 	return vault.Ref{AccountID: "service", ID: id, Kind: "provider " + keyRef(p.Name, key), Origin: p.Origin(), Version: 1}
 }
@@ -142,16 +142,15 @@ func encode(doc any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// keyRef names a key among all keys of providers.
 func keyRef(provider, key string) string {
 	return (&stoa.Provider{Name: provider, Key: key}).Ref()
 }
 
 // A slot is a place in a document for a key of a provider.
 type slot struct {
-	provider     int    // its place in the list
-	name, key    string // of the provider; the id of the key, empty for apiKey
-	path, member string // of the document, and of the object in
+	provider     int    // place in the list
+	name, key    string // name of the provider, and id of the key; empty for apiKey
+	path, member string // path of the document, and member of the object
 	in           map[string]any
 }
 
@@ -161,7 +160,6 @@ func (s slot) text() string {
 	return text
 }
 
-// slots returns the places for keys in a document.
 func slots(doc map[string]any) (all []slot) {
 	list, _ := doc["providers"].([]any)
 	for i, item := range list {

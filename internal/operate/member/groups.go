@@ -51,7 +51,7 @@ func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants 
 		have[of.AccountID] = of
 		ids = append(ids, of.AccountID)
 	}
-	slices.Sort(ids) // so that two transactions lock them in the same order
+	slices.Sort(ids) // sorted, so that two transactions lock them in the same order
 	for _, id := range slices.Compact(ids) {
 		of, is := have[id]
 		g, wanted := want[id]
@@ -138,7 +138,6 @@ func (m *Members) endOperator(ctx context.Context, tx *store.Tx, as stoa.Member)
 	return nil
 }
 
-// joinByGroup makes a person a member, if the account exists.
 func (m *Members) joinByGroup(ctx context.Context, tx *store.Tx, p stoa.Person, g Grant) error {
 	_, err := tx.Books().Account(ctx, g.AccountID)
 	if stoa.CodeOf(err) == stoa.CodeNotFound {

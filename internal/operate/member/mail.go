@@ -36,11 +36,11 @@ const (
 )
 
 const (
-	mailKind  = "link"           // of the tokens in the vault
-	mailPoll  = 10 * time.Second // between two looks for mails that are due
-	mailLease = time.Minute      // in which no other process sends a mail
-	mailTime  = 30 * time.Second // of an attempt
-	maxName   = 60               // of the name of an account, in characters: a stranger chooses it
+	mailKind  = "link"           // kind of the tokens in the vault
+	mailPoll  = 10 * time.Second // interval of looks for mails that are due
+	mailLease = time.Minute      // time in which no other process sends a mail
+	mailTime  = 30 * time.Second // limit of an attempt
+	maxName   = 60               // characters of an account's name, because a stranger chooses it
 )
 
 // mailGaps are the pauses between attempts. A mail ends earlier if its link does.
@@ -142,7 +142,7 @@ func (m *Mailer) sendNext(ctx context.Context) (more bool, err error) {
 		}
 		return tx.People().SaveLinkMail(ctx, row)
 	})
-	if failed != nil { // without the reply, which can repeat the mail
+	if failed != nil { // without the reply, because it can repeat the mail
 		what := "a mail with a link was not accepted; it is sent again"
 		if ended {
 			what = "a mail with a link was not accepted, and is given up"

@@ -223,7 +223,7 @@ func checkInviter(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.P
 // SignUp creates an account for a person who is not a member of any, and makes the person its owner. The
 // credits are granted once for an identity, also if the person signs up again. The person must be stored.
 func (m *Members) SignUp(ctx context.Context, tx *store.Tx, p stoa.Person, plan string, grant stoa.Credits) error {
-	if err := tx.People().LockMembers(ctx, p.ID); err != nil { // two sign-ins of the person create one account
+	if err := tx.People().LockMembers(ctx, p.ID); err != nil { // locked, so that two sign-ins of the person create one account
 		return err
 	}
 	if has, err := tx.People().MembershipsOf(ctx, p.ID, 1); err != nil || len(has) > 0 {
@@ -272,7 +272,6 @@ func (m *Members) join(ctx context.Context, tx *store.Tx, p stoa.Person, as stoa
 	return tx.People().InsertMember(ctx, as)
 }
 
-// higher returns the role that comes first in a list.
 func higher(order []string, a, b string) string {
 	for _, role := range order {
 		if role == a || role == b {
@@ -282,7 +281,7 @@ func higher(order []string, a, b string) string {
 	return ""
 }
 
-// A Change of a member's roles. Nil changes nothing.
+// A Change sets a member's roles; nil keeps them.
 type Change struct{ Role, OperatorRole *string }
 
 // Change sets the roles of a member, by the holder of the key by, which needs the scopes of the
@@ -431,7 +430,7 @@ func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep
 		if k.Kind == "" {
 			tx.AuditAutomatic(k.AccountID, "key.revoked", k.ID, "member_removed")
 		} else {
-			k.Name = of.PersonID // it was the person's name or address
+			k.Name = of.PersonID // replaced, because it was the person's name or address
 		}
 		if err := tx.People().UpdateKey(ctx, k); err != nil {
 			return nil, err

@@ -136,7 +136,6 @@ func (s *Sales) Open(ctx context.Context, tx *store.Tx, p stoa.Payment) (stoa.Pa
 	return stored, err
 }
 
-// paymentID returns the id of a payment: a new one, or that of an idempotency key of the account.
 func paymentID(accountID, idempotencyKey string) string {
 	if idempotencyKey == "" {
 		return stoa.NewID("pay")
@@ -365,7 +364,6 @@ func (s *Sales) reversed(ctx context.Context, p stoa.Payment) (refunded int64, d
 	return min(refunded, p.Amount), disputed, err
 }
 
-// book writes the state of a payment; see [Sales.bookIn].
 func (s *Sales) book(ctx context.Context, p stoa.Payment, action string) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error { return s.bookIn(ctx, tx, p, action) })
 }

@@ -5,7 +5,6 @@ import "errors"
 // errKilled is the error of a step at which a test ends the process: nothing runs after it.
 var errKilled = errors.New("the process ended here")
 
-// at runs the function of a test at a step.
 func (s *Sales) at(name string) error {
 	if s.step == nil {
 		return nil

@@ -23,18 +23,15 @@ const (
 	apiVersion = "2026-02-25.clover"
 	// RequestTime is the maximum duration of a request to Stripe.
 	RequestTime = 20 * time.Second
-	// MaxReply is the maximum size of a reply of Stripe, in bytes.
-	MaxReply = 1 << 20
-	// MaxEvent is the maximum size of a notification, in bytes.
-	MaxEvent = 64 << 10
+	MaxReply    = 1 << 20
+	MaxEvent    = 64 << 10
 
-	signatureAge  = 300 * time.Second // as in Stripe's libraries
-	maxSignatures = 16                // of a notification that are compared
+	signatureAge  = 300 * time.Second // the tolerance of Stripe's libraries
+	maxSignatures = 16                // signatures of a notification that are compared
 	listPage      = 100               // refunds or disputes per request
 	maxListPages  = 10
 )
 
-// A session is a Checkout Session of Stripe.
 type session struct {
 	ID            string            `json:"id"`
 	Status        string            `json:"status"`         // open, complete or expired
@@ -70,14 +67,12 @@ func (i *intent) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// reversal is a refund or a dispute of Stripe.
 type reversal struct {
 	ID     string `json:"id"`
 	Amount int64  `json:"amount"`
 	Status string `json:"status"`
 }
 
-// errAbsent is the error of an object that Stripe does not have.
 var errAbsent = stoa.Errorf(stoa.CodeNotFound, "Stripe does not have this object.")
 
 // createSession creates the Checkout Session of a payment. A repeated call returns the same session
@@ -109,7 +104,6 @@ func (s *Sales) readSession(ctx context.Context, id string) (out session, err er
 	return out, err
 }
 
-// readReversals returns all refunds or disputes of a payment intent.
 func (s *Sales) readReversals(ctx context.Context, kind, intent string) (all []reversal, err error) {
 	query := url.Values{"payment_intent": {intent}, "limit": {strconv.Itoa(listPage)}}
 	for range maxListPages {
@@ -128,7 +122,6 @@ func (s *Sales) readReversals(ctx context.Context, kind, intent string) (all []r
 	return nil, fmt.Errorf("the payment intent %s has more than %d %s", intent, maxListPages*listPage, kind)
 }
 
-// send sends a request to Stripe and parses the reply.
 func (s *Sales) send(ctx context.Context, method, path string, form url.Values, idempotencyKey string, into any) error {
 	var body []byte
 	if form != nil {
@@ -161,7 +154,7 @@ func (s *Sales) send(ctx context.Context, method, path string, form url.Values, 
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	_ = jsonx.Unmarshal(reply.Body, &failed) // the status is known anyway
+	_ = jsonx.Unmarshal(reply.Body, &failed) // ignored, because the status is known
 	if reply.Status == http.StatusNotFound {
 		return errAbsent
 	}

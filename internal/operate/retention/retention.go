@@ -25,7 +25,7 @@ const (
 	purgeBatch = 200                   // rows per transaction, so that no charge waits long for its commit
 	purgePause = 20 * time.Millisecond // between two transactions
 	purgePage  = 100                   // accounts or sessions per read
-	unsureKept = 90 * 24 * time.Hour   // minimum, for tool calls of which it is unknown whether they were carried out
+	unsureKept = 90 * 24 * time.Hour   // minimum for tool calls of which it is unknown whether they were executed
 )
 
 // A Purger removes data past its retention, at the start and every hour.
@@ -62,7 +62,6 @@ func (p *Purger) Run(ctx context.Context) error {
 	}
 }
 
-// sweep removes all data past its retention.
 func (p *Purger) sweep(ctx context.Context) error {
 	keep, now := p.keep(), time.Now()
 	replies, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeReplies(ctx, purgeBatch) })
@@ -174,7 +173,9 @@ func (p *Purger) sweep(ctx context.Context) error {
 		func(tx *store.Tx, after string) ([]string, error) {
 			return tx.Operations().AccountsWithDeliveries(ctx, after, purgePage)
 		},
-		func(tx *store.Tx, account string) (int64, error) { return tx.Operations().PurgeDeliveries(ctx, account, purgeBatch) })
+		func(tx *store.Tx, account string) (int64, error) {
+			return tx.Operations().PurgeDeliveries(ctx, account, purgeBatch)
+		})
 	if err != nil {
 		return fmt.Errorf("deliveries: %w", err)
 	}

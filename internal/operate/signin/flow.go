@@ -61,8 +61,8 @@ func (s *Server) start(x *rest.Exchange) error {
 	return nil
 }
 
-// provider returns the identity provider of a path. Both paths have effects, so that HEAD, which
-// programs send to look at a link, finds nothing.
+// provider returns the identity provider of a path. It accepts no HEAD, because programs send it to inspect a link and
+// both paths have effects.
 func (s *Server) provider(r *http.Request) (*provider, error) {
 	if p := s.providers[r.PathValue("name")]; p != nil && r.Method == http.MethodGet {
 		return p, nil
@@ -106,7 +106,6 @@ func (s *Server) attemptCookie(sealed string, seconds int) *http.Cookie {
 	return &http.Cookie{Name: name, Value: sealed, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.SecureCookies(), SameSite: http.SameSiteLaxMode}
 }
 
-// returned returns the attempt of the browser that returns with a state.
 func (s *Server) returned(r *http.Request, p *provider) (a attempt, ok bool) {
 	cookies := r.CookiesNamed(s.attemptCookie("", 0).Name)
 	if len(cookies) != 1 {
@@ -168,15 +167,15 @@ func (s *Server) callback(x *rest.Exchange) error {
 		}
 	}
 	if err == errNotMember && len(p.Groups) > 0 {
-		e := *errNotMember // for everybody
+		e := *errNotMember // a copy, because the error is shared
 		err = e.Because(fmt.Errorf("the claim %q has %d groups, and no rule gives one of them a membership", p.groupsClaim(), len(who.Groups)))
 	}
 	s.refuse(x, s.Failed(x.HTTP, err))
 	return nil
 }
 
-// refusals are the errors of OAuth 2.0 (RFC 6749, 4.1.2.1) and OpenID Connect (Core, 3.1.2.6). Others are not
-// logged: anybody can call the address with any text.
+// refusals are the errors of OAuth 2.0 (RFC 6749, 4.1.2.1) and OpenID Connect (Core, 3.1.2.6). Others are not logged,
+// because anybody can call the address with any text.
 var refusals = []string{
 	"access_denied", "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error", "temporarily_unavailable",
 	"interaction_required", "login_required", "account_selection_required", "consent_required", "invalid_request_uri", "invalid_request_object",
@@ -186,7 +185,6 @@ var refusals = []string{
 // entraCode is the number by which Microsoft Entra explains an error.
 var entraCode = regexp.MustCompile(`AADSTS[0-9]{4,8}\b`)
 
-// refusalOf returns the error for a provider that sends a person back without a code.
 func refusalOf(code, description string) error {
 	text := "The identity provider has not confirmed the sign-in. Begin again, or ask the operator of this service."
 	switch code {
@@ -240,7 +238,7 @@ func (s *Server) admit(x *rest.Exchange, p *provider, who identity, link string)
 			}
 		}
 		if removed = err == errNotMember && len(synced.EndedKeys) > 0; removed {
-			return nil // so that the end of the memberships is committed
+			return nil // no error, so that the end of the memberships is committed
 		}
 		return err
 	})
@@ -258,7 +256,6 @@ func (s *Server) admit(x *rest.Exchange, p *provider, who identity, link string)
 	return secret, err
 }
 
-// grants returns the memberships that the groups of a person give.
 func (p *provider) grants(groups []string) (grants []member.Grant) {
 	has := map[string]bool{}
 	for _, g := range groups {

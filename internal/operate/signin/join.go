@@ -13,10 +13,8 @@ import (
 	"stoa/internal/base/store"
 )
 
-// maxJoin is the maximum size of the body of a join, in bytes.
 const maxJoin = 4 << 10
 
-// joinRequest is the body of POST /console/join.
 type joinRequest struct {
 	Token  string `json:"token"`
 	Look   bool   `json:"look"`   // describes the link without using it
@@ -112,7 +110,6 @@ func (s *Server) join(x *rest.Exchange) error {
 	return rest.Answer(x, rest.Reply[joined]{Body: joined{AccountID: &accountID}}, nil)
 }
 
-// joinWith begins the sign-in with an identity provider that accepts an invitation.
 func (s *Server) joinWith(x *rest.Exchange, name, token string) error {
 	if name == "" && len(s.Providers) == 1 {
 		name = s.Providers[0].Name

@@ -24,8 +24,7 @@ import (
 const (
 	// discoveryLife is the time for which the document of an identity provider is used.
 	discoveryLife = time.Hour
-	// RequestTime is the timeout of a request to an identity provider.
-	RequestTime = 10 * time.Second
+	RequestTime   = 10 * time.Second
 	// stepTime is the timeout of all requests for one step of a sign-in.
 	stepTime = 20 * time.Second
 	// leeway is the tolerated difference between the clocks.
@@ -34,16 +33,15 @@ const (
 	MaxReply = 1 << 20
 )
 
-// A provider is an identity provider.
 type provider struct {
 	config.OIDC
 	redirect string
 	client   *http.Client
 
-	flight singleflight.Group // of discovery
+	flight singleflight.Group // shares a discovery among sign-ins
 
 	mu   sync.Mutex
-	read time.Time // of document
+	read time.Time // time of the document
 	doc  *oidc.Provider
 }
 
@@ -128,8 +126,8 @@ func Check(ctx context.Context, p config.OIDC, publicURL string, client http.Rou
 	return nil
 }
 
-// withoutReply returns an error that does not contain a reply of an identity provider: it could
-// contain tokens. Errors of the connection stay.
+// withoutReply returns an error without a reply of an identity provider, because it could contain tokens. Errors of the
+// connection stay.
 func withoutReply(err error) error {
 	if mismatch, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
 		found, hint := clean(mismatch.Discovered, 200), ""
@@ -164,7 +162,7 @@ func (p *provider) oauth(doc *oidc.Provider) *oauth2.Config {
 		Methods []string `json:"token_endpoint_auth_methods_supported"`
 		Scopes  []string `json:"scopes_supported"`
 	}
-	_ = doc.Claims(&d) // the library has read the document
+	_ = doc.Claims(&d) // ignored, because the library has read the document
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.Secret() == "" || len(d.Methods) > 0 && !slices.Contains(d.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
@@ -181,7 +179,6 @@ func (p *provider) oauth(doc *oidc.Provider) *oauth2.Config {
 	return &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.Secret(), RedirectURL: p.redirect, Endpoint: endpoint, Scopes: scopes}
 }
 
-// address returns the address at which a person signs in.
 func (p *provider) address(ctx context.Context, a attempt, ask bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
@@ -190,7 +187,7 @@ func (p *provider) address(ctx context.Context, a attempt, ask bool) (string, er
 		return "", err
 	}
 	options := []oauth2.AuthCodeOption{oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)}
-	if ask { // its own session would sign the next person in as the one before
+	if ask { // asked, because the provider's own session would sign the next person in as the one before
 		options = append(options, oauth2.SetAuthURLParam("prompt", "login"))
 	}
 	if p.MaxAge > 0 {
@@ -199,7 +196,6 @@ func (p *provider) address(ctx context.Context, a attempt, ask bool) (string, er
 	return p.oauth(doc).AuthCodeURL(a.State, options...), nil
 }
 
-// An identity is the person that an identity provider confirms.
 type identity struct {
 	Subject, Email, Name string
 	Groups               []string
@@ -364,7 +360,7 @@ func claimAt(all map[string]json.RawMessage, name string) json.RawMessage {
 	return claimAt(inner, rest)
 }
 
-// isRead reports whether a claim has a value. Without one, a provider should omit it, and some send null.
+// isRead reports whether a claim has a value. Some providers send null instead of omitting it.
 func isRead(claim json.RawMessage) bool { return len(claim) > 0 && string(claim) != "null" }
 
 // tokenFault returns why the library rejects a token, without its contents.
