@@ -36,7 +36,7 @@ type SessionRow struct {
 	MaxSpend stoa.Credits
 	// Config is the configuration of a draft. [Work.InsertSession] stores it; only
 	// [Work.SessionConfig] reads it.
-	Config stoa.AgentSettings
+	Config *stoa.AgentSettings
 }
 
 const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.agent_version, s.mode, s.status, s.reply_id, s.queued_messages,

@@ -187,9 +187,7 @@ func (g *Gateway) resolve(ctx context.Context, c stoa.Caller, req Request) (*Str
 	}
 	s.media, s.files = req.Call.Media()
 	g.cache(c.Account.ID, &s.req)
-	if slices.ContainsFunc(res.Models, func(m stoa.Model) bool {
-		return slices.ContainsFunc(m.Routes, func(r stoa.Route) bool { return r.Weight > 0 })
-	}) {
+	if isSpread(res.Models) {
 		s.req.Call.Thread = thread(c.Account.ID, &s.req)
 	}
 	return s, nil

@@ -348,6 +348,7 @@ func (s *Stream) Due() stoa.Charge {
 		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID, EmbedID: s.req.EmbedID,
 		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started), Ignored: s.ignored(),
 	}
+	// Some servers report 0 for what they do not count.
 	if !s.hasUsage || !s.plausible() || s.usage.InputTokens == 0 || s.usage.OutputTokens == 0 && s.bytes > 0 {
 		c.Usage, c.Estimated = s.estimate(), true
 	}

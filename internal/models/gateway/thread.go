@@ -8,6 +8,13 @@ import (
 	"stoa/internal/base/stoa"
 )
 
+// isSpread reports whether a thread selects among the routes of the models.
+func isSpread(models []stoa.Model) bool {
+	return slices.ContainsFunc(models, func(m stoa.Model) bool {
+		return slices.ContainsFunc(m.Routes, func(r stoa.Route) bool { return r.Weight > 0 })
+	})
+}
+
 // maxHashed limits the bytes of a text that are hashed. That is harmless, because conversations that
 // differ only after them just share a route.
 const maxHashed = 1024
