@@ -56,9 +56,6 @@ type Server struct {
 	Webhooks  Webhooks
 	Embeds    Embeds
 
-	// ReportTime is the timeout of a query over many receipts. 0 means 30 s.
-	ReportTime time.Duration
-
 	limits limits
 	once   sync.Once
 }
@@ -93,6 +90,8 @@ type Books struct {
 	Ledger   *billing.Ledger
 	Requests *requestlog.Log
 	Sales    *payment.Sales // nil if no credits are sold
+	// ReportTime is the timeout of a query over many receipts, here and in the other areas. 0 means 30 s.
+	ReportTime time.Duration
 }
 
 // People serves accounts, their members and their keys.
@@ -223,7 +222,7 @@ func (s *Calls) newResponses() *responses.Service {
 func (s *Server) prepare() {
 	s.Base.Prepare()
 	s.once.Do(func() {
-		c := core{&s.Base, &s.limits, cmp.Or(s.ReportTime, reportTime)}
+		c := core{&s.Base, &s.limits, cmp.Or(s.Books.ReportTime, reportTime)}
 		s.Calls.core, s.Books.core, s.People.core, s.Providers.core, s.Status.core, s.Doctor.core = c, c, c, c, c, c
 		s.Agents.core, s.Drive.core, s.Sessions.core, s.Webhooks.core, s.Embeds.core = c, c, c, c, c
 		defaults := config.Defaults()

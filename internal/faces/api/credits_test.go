@@ -93,7 +93,7 @@ func TestTheBooksOfAFewCalls(t *testing.T) {
 // when it takes too long, and says so.
 func TestReportsHaveALimitOfTime(t *testing.T) {
 	t.Parallel()
-	c := start(t, apitest.Config{Server: func(s *api.Server) { s.ReportTime = time.Nanosecond }}).Client(t)
+	c := start(t, apitest.Config{Server: func(s *api.Server) { s.Books.ReportTime = time.Nanosecond }}).Client(t)
 	for _, path := range []string{"/api/v1/usage", "/api/v1/usage/reconcile"} {
 		if e := c.WantError(stoa.CodeOverloaded, "GET", path, nil); !strings.Contains(e.Message, "shorter time") {
 			t.Errorf("%s: %q", path, e.Message)
