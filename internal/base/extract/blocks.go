@@ -15,7 +15,6 @@ const (
 
 func (s shape) typed() bool { return s >= shapePeriod }
 
-// A rowShape is a row of a sheet as far as it decides where a table begins.
 type rowShape struct {
 	n     int64
 	cells []shape
@@ -71,7 +70,7 @@ func tableStarts(rows []rowShape) []int {
 	return starts
 }
 
-// hasHead reports whether the first of some rows can be the names of columns of the others.
+// hasHead reports whether the first row can contain the names of columns of the others.
 func hasHead(rows []rowShape) bool {
 	if len(rows) < 2 || rows[0].filled() < 2 {
 		return false
@@ -124,7 +123,6 @@ func withoutTitles(rows []rowShape) []rowShape {
 	return rows
 }
 
-// beginsTable reports whether rows are a table, and not more rows of the one before.
 func beginsTable(before, rows []rowShape) bool {
 	if before = withoutTitles(before); len(before) == 0 || !hasHead(rows) {
 		return false
@@ -229,7 +227,7 @@ func (g *grid) split() (list []*grid) {
 }
 
 // beside returns the rows of tables that stand side by side: empty columns separate them, each has a head above values, and
-// they do not end in the same row. Otherwise an empty column is one of a single table.
+// they do not end in the same row, because otherwise an empty column may be one of a single table.
 func (g *grid) beside() (list [][]gridRow) {
 	var filled []bool
 	for _, r := range g.rows {

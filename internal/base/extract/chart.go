@@ -14,7 +14,6 @@ const (
 	maxPoints = 32_000 // per series
 )
 
-// A chart is a part in DrawingML with the values that it draws.
 type chart struct {
 	title  string
 	series []series
@@ -27,8 +26,8 @@ type series struct {
 	categories, values map[int]string
 }
 
-// charts writes the charts of a document or of a slide as tables and reports whether there were
-// any. A damaged chart is left out.
+// charts writes the charts of a document or of a slide as tables and reports whether there were any. It leaves out a
+// damaged chart, so that the rest of the document is still read.
 func (a *archive) charts(f *flow, part string) (any bool) {
 	for _, r := range a.relations(part) {
 		if path.Base(r.kind) != "chart" {
@@ -106,7 +105,6 @@ func (s *series) add(within func(string) bool, point int, text string) {
 	to[point] = strings.TrimSpace(text + " " + to[point]) // the inner category precedes the one that has it
 }
 
-// table writes the values: a line for each category, a column for each series.
 func (c chart) table(f *flow) {
 	row := []string{""}
 	points := 0

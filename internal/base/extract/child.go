@@ -23,9 +23,9 @@ const (
 	childThreads = 2
 )
 
-// Child is the main function of a child: it reads one request from in and writes one reply to
-// out. The memory and the processor time of the process are limited from then on. It returns early if
-// the service was killed: the process must then end. Linux ends it without that.
+// Child is the main function of a child: it reads one request from in and writes one reply to out. It limits the memory
+// and the processor time of the process. It returns early if the service was killed; the process must then end, because
+// only Linux ends it by itself.
 func Child(in io.Reader, out io.Writer) error {
 	done := make(chan error, 1)
 	go func() { done <- serve(in, out) }()
@@ -78,7 +78,6 @@ func serve(in io.Reader, out io.Writer) error {
 	return answer(out, Parse(context.Background(), Document{Name: q.Name, MediaType: q.MediaType, Encoding: q.Encoding}, data, q.Cache))
 }
 
-// outcome is the result of a task without a text.
 func outcome(err error) Result {
 	if err != nil {
 		return Result{Status: Unsupported, Note: err.Error()}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The types of columns of a [Table]. SQLite has neither dates nor booleans: the first are texts in the order of time, the
-// second 1 and 0.
+// The types of columns of a [Table]. Dates are texts that sort by time, and booleans are 1 and 0, because SQLite has
+// neither type.
 const (
 	typeInteger  = "integer"
 	typeReal     = "real"
@@ -29,8 +29,8 @@ type tableColumn struct {
 	value            func(c sheetCell) any
 }
 
-// blanks are texts that stand for a missing value. They are NULL in a column whose other cells agree on a type: SQLite
-// would count each as 0 in an average.
+// blanks are texts that stand for a missing value. They are NULL in a column whose other cells agree on a type, because
+// SQLite would count each as 0 in an average.
 var blanks = []string{"-", "–", "—", "n/a", "na", "n.a.", "null", "none", "k.a.", "k. a.", "#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
 
 func isBlank(text string) bool { return slices.Contains(blanks, strings.ToLower(text)) }
@@ -96,7 +96,7 @@ func numeralOf(s string) (n numeral) {
 }
 
 // fitsStyle reports whether digits are a number with a decimal sign and a separator of thousands. Zeros at the beginning
-// are those of a code, not of a number.
+// are refused because they belong to a code.
 func fitsStyle(s string, decimal, group byte) bool {
 	whole, part, has := strings.Cut(s, string(decimal))
 	if decimal == '.' {
@@ -211,7 +211,7 @@ func momentOf(s string) (orders int, dates [3]string, clock string) {
 	return orders, dates, clock
 }
 
-// dateOf returns a date as SQLite has it, with a year of two or four digits; empty if there is no such day.
+// dateOf returns a date in SQLite's form, with a year of two or four digits; empty if there is no such day.
 func dateOf(year, month, day, digits int) string {
 	if digits == 2 {
 		if year += 1900; year < 1970 {
@@ -251,7 +251,6 @@ func clockOf(s string) string {
 	return strings.Join(parts, ":")
 }
 
-// dated joins a date and a time for a column of dates, or of dates with times.
 func dated(date, clock, kind string) string {
 	if kind == typeDate {
 		return date
@@ -262,7 +261,6 @@ func dated(date, clock, kind string) string {
 	return date + " " + clock
 }
 
-// A scan counts the cells of a column by what they can be.
 type scan struct {
 	kinds          [cellKinds]int
 	hours          int // of the dates
@@ -343,7 +341,6 @@ func (g *grid) scan(at int) scan {
 	return s
 }
 
-// moment returns the date and the time of a cell of a sheet; each is empty if the cell has none.
 func (g *grid) moment(c sheetCell) (date, clock string) {
 	if c.value == 0 {
 		if orders, dates, clock := momentOf(c.shown); orders&orderYMD != 0 { // stored as a text
@@ -365,8 +362,8 @@ func (g *grid) moment(c sheetCell) (date, clock string) {
 // A locale is what the certain columns of a file say about the others.
 type locale struct{ styles, orders int }
 
-// localeOf looks for columns that can be read in one way only. Without one, numbers of files with semicolons have a decimal
-// comma: programs use that separator where the comma is taken.
+// localeOf searches columns that can be read in one way only. Without one, numbers of files with semicolons get a decimal
+// comma, because programs use that separator where the comma is taken.
 func (g *grid) localeOf(scans []scan) (l locale) {
 	styles, orders := 0, 0
 	for _, s := range scans {
@@ -484,7 +481,6 @@ func (g *grid) decide(c *tableColumn, s scan, l locale) {
 	}
 }
 
-// decideText decides the type of a column of a file that has only texts.
 func (g *grid) decideText(c *tableColumn, s scan, l locale, filled int) {
 	switch filled {
 	case s.logical:

@@ -145,7 +145,6 @@ func (s *formatSection) minutes(at int) bool {
 	return false
 }
 
-// half returns the half of the day in the words of a format.
 func half(words string, hour int) string {
 	am, pm, _ := strings.Cut(words, "/")
 	if hour < 12 {
@@ -295,7 +294,7 @@ func monthsAlone(language int) []string {
 }
 
 // nameOf returns a name of a month or a day in as many letters as a format has: three are a short form, five its first
-// letter. A short form has the letters that tell it from the other names.
+// letter. A short form may be longer, so that it differs from the other names, such as June and July in French.
 func nameOf(names []string, at, letters, language int) string {
 	full := names[at]
 	runes := []rune(full)

@@ -49,7 +49,7 @@ func (a *archive) readDOCX(main string) Result {
 }
 
 type style struct {
-	level int    // of a heading, from 1; 0 for others
+	level int    // level of a heading, from 1; 0 for others
 	list  string // numId of its list; "0" for none, "" for that of base
 	depth int    // level of the list
 	base  string
@@ -134,7 +134,7 @@ type walker struct {
 	tables  []*table        // open tables: one may be within a cell of another
 	reading strings.Builder // of the letters before, as Japanese has it; it is written in brackets after them
 	list    bool            // the last line is an item of a list
-	pending string          // before the next paragraph: the number of a note
+	pending string          // number of a note, which precedes the next paragraph
 }
 
 // A para is an open paragraph. Slices contain pointers to it, because a copy of a strings.Builder in use panics.
@@ -148,7 +148,6 @@ type para struct {
 	joined bool // its end is deleted, so that it is a part of the next one
 }
 
-// A table is an open table: the finished cells of its row, and the text of the open one.
 type table struct {
 	row  []string
 	cell strings.Builder
@@ -221,8 +220,7 @@ func (w *walker) current() *para {
 	return w.paras[len(w.paras)-1]
 }
 
-// add appends a text to the open paragraph. A reading waits until a text follows that has none, so that words stay
-// whole.
+// add appends a text to the open paragraph. A reading waits until a text without one follows, so that words stay whole.
 func (w *walker) add(s string) {
 	p := w.current()
 	switch {

@@ -108,7 +108,6 @@ type message struct {
 	parts    int
 }
 
-// An attachment is a named file of a message with its text.
 type attachment struct {
 	name string
 	Result

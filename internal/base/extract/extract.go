@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Limits of the text of one document. What exceeds them is left out, and the status is
-// [Partial].
+// Limits of the text of one document. The reader leaves out what exceeds them, and the status is [Partial].
 const (
 	MaxText  = 4 << 20   // bytes of text
 	MaxPages = 1000      // pages and slides
@@ -51,7 +50,7 @@ type Document struct {
 	Account   string // whose documents wait in turn
 	Name      string // name of the file, with its ending
 	MediaType string // as declared, possibly with a charset; "" if unknown
-	Encoding  string // as the owner says; "" if unknown
+	Encoding  string // encoding that the owner states; "" if unknown
 	Size      int64
 	Content   io.Reader
 }
@@ -62,7 +61,7 @@ type Result struct {
 	Text     []byte // UTF-8, at most MaxText bytes; nil without text
 	Pages    int64  // pages, slides or sheets; 0 for other kinds
 	Places   []Place
-	Encoding string        // of a text that was not UTF-8, in the name of the WHATWG
+	Encoding string        // encoding of a text that was not UTF-8, by its WHATWG name
 	Note     string        // a sentence for the owner, such as the number of replaced bytes; "" if there is nothing to say
 	Spent    time.Duration // processor time of the reader; 0 if none ran
 }
@@ -77,7 +76,7 @@ type Place struct {
 	Table bool `json:"table,omitempty"`
 }
 
-// A Reader reads documents. [Service] is the one of the running service.
+// A Reader reads documents. [Service] implements it.
 type Reader interface {
 	// Read returns the text of a document. Its errors are faults of the service or the end of
 	// ctx; the faults of a document are statuses.

@@ -80,7 +80,7 @@ func glyphs(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count i
 			*g = box
 			g.text = text
 		}
-		// One question for the letters of a word, which stand on one line, because questions to the library are slow.
+		// The letters of a word share one query, because they stand on one line and queries to the library are slow.
 		if i > 0 && !list[i-1].is(isSpace) && !list[i-1].added && (rtl && list[i-1].is(unicode.IsLetter) == unicode.IsLetter(r) || !rtl && math.Abs(g.height()-list[i-1].height()) < 0.02*g.height()) {
 			g.base = list[i-1].base
 		} else if at, err := p.FPDFText_GetCharOrigin(&requests.FPDFText_GetCharOrigin{TextPage: page, Index: i}); err == nil {
@@ -112,8 +112,8 @@ func classOf(r rune) bidi.Class {
 	return p.Class()
 }
 
-// torn reports whether PDFium may have torn lines or words of a page from left to right: a line begins with a space,
-// or half of its words have one or two letters.
+// torn reports whether PDFium may have torn lines or words of a page from left to right, because a line begins with a
+// space, or half of its words have one or two letters.
 func torn(text string) bool {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, " ") && strings.TrimSpace(line) != "" || letterSpaced(line) {
@@ -167,8 +167,8 @@ func endsInIndex(line string) bool {
 	return n > 1 && unicode.IsDigit(runes[n-1]) && letterOrDigit(runes[n-2]) && (n < 5 || !unicode.IsDigit(runes[n-4]))
 }
 
-// splits reports whether PDFium split words of a page with small print whose letters stand apart: a piece without a
-// vowel has a gap beside it that is too narrow for a space.
+// splits reports whether PDFium split words of a page with small print whose letters stand apart, because a piece without
+// a vowel has a gap beside it that is too narrow for a space.
 func splits(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count int) bool {
 	checked := 0
 	for m := range pieces(text) {
@@ -221,7 +221,6 @@ var (
 	corkLetters = []rune("ĂĄĆČĎĚĘĞĹĽŁŃŇŊŐŔŘŚŠŞŤŢŰŮŸŹŽŻĲİđ§ăąćčďěęğĺľłńňŋőŕřśšşťţűůÿźžżĳ") // from U+0080
 )
 
-// texMarks reports whether a text of TeX may have letters in pieces or torn lines.
 func texMarks(text string) bool {
 	if strings.ContainsAny(text, "¨´ˆ˜¸˚ˇ˝¯˘˙`") || strings.ContainsFunc(text, cork) {
 		return true
@@ -241,7 +240,6 @@ func texMarks(text string) bool {
 // cork reports whether a character is certainly not what it seems, but a sign or a letter of Cork.
 func cork(r rune) bool { return r >= 0x10 && r < 0x20 || r >= 0x80 && r < 0xa0 }
 
-// composeTeX puts the letters of TeX together.
 func composeTeX(list []glyph) {
 	beside := func(i int, class func(rune) bool) bool {
 		return i > 0 && list[i-1].is(class) || i+1 < len(list) && list[i+1].is(class)
@@ -252,8 +250,8 @@ func composeTeX(list []glyph) {
 	}
 	letter := func(r rune) bool { return unicode.IsLetter(r) || certain && r >= 0x80 && r < 0xc0 }
 	inWord := func(i int) bool { return beside(i, letter) }
-	// Some signs of Latin-1 are letters of Cork; only those that stand in words and are many, or beside others that are
-	// certain, are taken for them.
+	// Some signs of Latin-1 are letters of Cork. Only those in words count, and only if they are many or stand beside certain
+	// ones, because otherwise they may be signs.
 	kinds := map[rune]bool{}
 	for i, g := range list {
 		r := []rune(g.text)[0]
@@ -283,7 +281,6 @@ func composeTeX(list []glyph) {
 
 const texBullet = 0x88
 
-// compose puts the accent at i on the letter that it stands at, and reports whether there is one.
 func compose(list []glyph, i int, accent string) bool {
 	g := &list[i]
 	if g.right <= g.left {
@@ -317,7 +314,7 @@ func composed(letter, accent string) string {
 	return ""
 }
 
-// mend returns the text of a page from left to right in PDFium's order, without the line ends and spaces that it added
+// mend returns the text of a page from left to right in PDFium's order. It drops the line ends and spaces that PDFium added
 // within lines and words.
 func mend(list []glyph, tex bool) string {
 	if tex {
@@ -411,7 +408,8 @@ func mendedLine(line []glyph, tex bool) string {
 	if len(gaps) >= 5 {
 		usual = max(0, gaps[len(gaps)/2])
 	}
-	// Numbers and letters with spaces between them look like a word whose letters stand apart, and TeX sets none so.
+	// Numbers and letters with spaces between them look like a word whose letters stand apart. TeX is exempt, because it sets
+	// no such words.
 	apart := !tex && (own || letters*5 >= shown*4 && (usual > 0.04*height || letterSpaced(all.String())))
 	last = -1
 	blank, dropped := true, false // nothing or a space is written last; an accent has left the end

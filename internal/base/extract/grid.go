@@ -24,11 +24,11 @@ const (
 
 var errTooManyCells = errors.New("too many cells")
 
-// A grid is the rows of a sheet, or of a file whose values a character separates.
+// A grid contains the rows of a sheet, or of a file whose values a character separates.
 type grid struct {
 	rows      []gridRow
 	texts     bool // all cells are texts: their contents decide the types
-	delimiter byte // of such a file
+	delimiter byte // separator of the values of such a file
 	from1904  bool
 	notes     []string
 
@@ -124,8 +124,8 @@ func (g *grid) isHead(row int) (ok bool, filled int) {
 	return ok && text, filled
 }
 
-// findHead finds the names of the columns: the first row that is as wide as most rows, if it has only names. Rows above it
-// are titles. A second row belongs to it if the first names several columns at once.
+// findHead finds the names of the columns: the first row that is as wide as most rows, if it contains only names. Rows
+// above it are titles. A second row belongs to it if the first names several columns together.
 func (g *grid) findHead() {
 	n := min(len(g.rows), headSample)
 	if n == 0 {
@@ -159,8 +159,8 @@ func (g *grid) findHead() {
 	}
 }
 
-// isSecond reports whether the row after a head belongs to it: the head has a name for several columns, which the row
-// tells apart, and the columns have types.
+// isSecond reports whether the row after a head belongs to it, because the head has a name for several columns, the row
+// distinguishes them, and the columns have types.
 func (g *grid) isSecond(head int) bool {
 	if head+2 >= len(g.rows) {
 		return false
@@ -213,7 +213,7 @@ func (g *grid) names() []string {
 	return names
 }
 
-// unique gives columns without a name that of their letters, and makes the names differ, also in case, because SQL ignores it.
+// unique names columns without a name by their letters. It makes names differ also in case, because SQL ignores it.
 func unique(list []tableColumn) {
 	used := map[string]bool{"row_": true}
 	for i := range list {
@@ -304,8 +304,8 @@ func readValues(text string, left *int) (*grid, error) {
 	return g, err
 }
 
-// delimiters are the characters that may separate values. Of those that fit equally, the first is used: a comma may be
-// that of decimals.
+// delimiters are the characters that may separate values. Of those that fit equally, the first is used; the comma is last
+// because it may be that of decimals.
 const delimiters = "\t;|,"
 
 // delimiterOf finds the character that separates the values of a text: the one that its first line declares, as Excel
@@ -369,7 +369,7 @@ func delimiterOf(text string) (delimiter byte, declared bool) {
 const delimiterSample = 64 << 10
 
 // RecordLines returns the first and the last line of some rows of a file of values, and the number of its rows up to the
-// last of them; to 0 means up to the last. A row has several lines if a cell has line ends in quotes.
+// last of them; to 0 means up to the last. It reads quotes, since a cell in quotes may contain line ends.
 func RecordLines(r io.Reader, from, to int64) (first, last, rows int64, err error) {
 	in := bufio.NewReaderSize(r, delimiterSample)
 	head, err := in.Peek(delimiterSample)

@@ -83,7 +83,6 @@ func guessed(data []byte) string {
 	return label
 }
 
-// likely is [guessed] without encodings that are mostly like another one.
 func likely(data []byte) string {
 	r := chardet.Detect(data)
 	if r.Confidence < sure {
@@ -110,8 +109,7 @@ func decodes(label string, data []byte) (string, bool) {
 	return s, bad*damagedRate <= len(s)
 }
 
-// hanzi are the most frequent Chinese characters, in both forms. They are a third of an
-// ordinary text.
+// hanzi are the most frequent Chinese characters, in both forms. They are a third of an ordinary text.
 const hanzi = "的一是不了在人有我他这中大来上个国到说们为子和你地出道也时年得就那要下以生会自着去之过家学对可里后小么心多天而能好都然没日于起还发成事只作当想看文无开手用主行方又如前所本见经头面公同三已老从动两长知民样现分将外但身些与高意进把法此实回二理美点月明其种声全工己话儿者向情部正名定女问力机给等几很业最间新什打便位因重被走电四第门相次东政海口使教西再平真听世气信北少关并内加化由却代军产入先山五太水万市" +
 	"這來個國說們為時會過對後麼沒於還發當開無見經頭從動兩長樣現將與進實點種聲話兒問機給業間電門東聽氣關並產萬"
 
@@ -140,7 +138,7 @@ func chinese(data []byte) string {
 	return best
 }
 
-// Frequent letters of Japanese and of the Cyrillic alphabet. Katakana of one byte are not among them: the letters of
+// Frequent letters of Japanese and of the Cyrillic alphabet. Katakana of one byte are left out, because the letters of
 // other encodings look like them.
 const (
 	kana     = "ぁあぃいぅうぇえぉおかがきぎくぐけげこごさざしじすずせぜそぞただちっつづてでとどなにぬねのはばぱひびぴふぶぷへべぺほぼぽまみむめもゃやゅゆょよらりるれろわをんァアィイゥウェエォオカガキギクグケゲコゴサザシジスズセゼソゾタダチッツヅテデトドナニヌネノハバパヒビピフブプヘベペホボポマミムメモャヤュユョヨラリルレロワヲンヴー"
@@ -199,14 +197,14 @@ func frequent(data []byte) string {
 	return best
 }
 
-// westernLetters are letters of Windows-1252 that other encodings of the Latin alphabet
-// replace by others. A text with them must have words of a western language.
+// westernLetters are letters of Windows-1252 that other encodings of the Latin alphabet replace by others, so that a text
+// with them must contain words of a western language.
 const westernLetters = "àèìòùÀÈÌÒÙãõÃÕñÑåÅæÆøØêûÊÛïÏœŒ¿¡"
 
 // sharedLetters are the letters that Windows-1250, 1252 and 1254 have in common.
 const sharedLetters = "áâäçéëíîóôöúüßÁÂÄÇÉËÍÎÓÔÖÚÜ§©®°«»·±´¨¦¤\u00a0"
 
-// typography are the quotes, dashes and other signs that they have in common.
+// typography contains quotes, dashes and other signs that they have in common.
 const typography = "€‚„…†‡‰‹‘’“”•–—™›"
 
 // westernWords are frequent words of western languages that are rare in the others. They
@@ -250,7 +248,6 @@ func western(data []byte) bool {
 	return !special || westernShare(data)
 }
 
-// westernShare reports whether enough words of a text are western.
 func westernShare(data []byte) bool {
 	words, western := 0, 0
 	list := " " + westernWords + " "

@@ -22,7 +22,7 @@ func htmlText(s string) string {
 	return strings.TrimSpace(p.b.String())
 }
 
-// htmlWords returns the texts between the tags of HTML that has no tree, one per line.
+// htmlWords returns the texts between the tags of HTML, one per line, because HTML that is nested too deeply has no tree.
 func htmlWords(s string) string {
 	var b strings.Builder
 	z := html.NewTokenizer(strings.NewReader(s))
@@ -69,7 +69,6 @@ var blocks = map[atom.Atom]bool{
 	atom.Figcaption: false, atom.Caption: false, atom.Details: false, atom.Summary: false, atom.Body: false, atom.Option: false,
 }
 
-// node writes a node and its children. The parser limits the depth.
 func (p *page) node(n *html.Node) {
 	switch n.Type {
 	case html.TextNode:
@@ -280,7 +279,6 @@ func cellsOf(row *html.Node) iter.Seq[*html.Node] {
 	}
 }
 
-// within reports whether a node below another one is as asked.
 func within(n *html.Node, is func(*html.Node) bool) bool {
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
 		if is(c) || within(c, is) {
@@ -292,7 +290,6 @@ func within(n *html.Node, is func(*html.Node) bool) bool {
 
 const maxSpan = 100
 
-// cell appends a cell to the open row, after the columns that cells above cover.
 func (p *page) cell(n *html.Node) {
 	p.cover()
 	at := len(*p.cells)
@@ -335,7 +332,6 @@ func (p *page) headContinues(body *html.Node) bool {
 	return free == 0
 }
 
-// cover appends empty cells for the next columns that cells above cover.
 func (p *page) cover() {
 	for i := len(*p.cells); i < len(p.grid) && p.grid[i] > 0; i++ {
 		*p.cells = append(*p.cells, "")
@@ -354,8 +350,8 @@ func span(n *html.Node, name string) int {
 	return min(v, maxSpan)
 }
 
-// ruby writes letters with their reading, and those of the elements that follow directly, so that a word stays whole:
-// the reading follows in brackets.
+// ruby writes letters with their readings, and joins the elements that follow directly, so that a word stays whole: the
+// reading follows in brackets.
 func (p *page) ruby(n *html.Node) {
 	if before := n.PrevSibling; before != nil && before.DataAtom == atom.Ruby {
 		return
@@ -384,14 +380,12 @@ func (p *page) ruby(n *html.Node) {
 	p.text(base.String())
 }
 
-// apart returns the text of an element in one line.
 func (p *page) apart(n *html.Node) string {
 	inner := page{cells: &[]string{}}
 	inner.children(n)
 	return oneLine(inner.b.String())
 }
 
-// text writes a text, whose white space collapses outside of pre.
 func (p *page) text(s string) {
 	if p.pre > 0 && p.cells == nil {
 		p.write(s)

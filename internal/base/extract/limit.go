@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// limit makes the system refuse more than a number of bytes of data to this process, and end
-// it after a number of seconds of processor time, even if its parent no longer exists.
+// limit makes the system refuse more than a number of bytes of data to this process, and end it after a number of seconds
+// of processor time. The system must do so, because the parent may no longer exist.
 func limit(bytes, seconds uint64) error {
 	return errors.Join(
 		syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: bytes, Max: bytes}),

@@ -2,6 +2,6 @@
 
 package extract
 
-// limit does nothing. Other systems do not enforce a limit of memory, and the race detector
-// needs more than the limit. The parent still has its clock.
+// limit does nothing, because other systems do not enforce a limit of memory, and the race detector needs more than the
+// limit. The parent still has its clock.
 func limit(_, _ uint64) error { return nil }

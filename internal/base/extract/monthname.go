@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// otherMonths are names and short forms of months besides those of [dateNames]. Those of Croatian are here because other
-// languages use some of them for another month, so that these are not names of a certain month.
+// otherMonths are names and short forms of months besides those of [dateNames]. It includes those of Croatian, because
+// other languages use some of them for another month, so that these do not name a certain month.
 const otherMonths = "mrz 3 mrt 3 sept 9 " +
 	"siječnja 1 veljače 2 ožujka 3 travnja 4 svibnja 5 lipnja 6 srpnja 7 kolovoza 8 rujna 9 listopada 10 studenoga 11 prosinca 12 " +
 	"leden 1 únor 2 březen 3 duben 4 květen 5 červen 6 červenec 7 srpen 8 září 9 říjen 10 prosinec 12 " +
 	"styczeń 1 luty 2 marzec 3 kwiecień 4 maj 5 czerwiec 6 lipiec 7 sierpień 8 wrzesień 9 październik 10 grudzień 12 " +
 	"январь 1 февраль 2 март 3 апрель 4 май 5 июнь 6 июль 7 август 8 сентябрь 9 октябрь 10 ноябрь 11 декабрь 12"
 
-// monthNames are the months by their names and by the beginnings of their names, from three letters. What is of several
-// months in different languages is not a name, unless it is English.
+// monthNames are the months by their names and by the beginnings of their names, from three letters. A name of several
+// months in different languages is left out, because it is not certain, unless it is English.
 var monthNames = sync.OnceValue(func() map[string]int {
 	names := map[string]int{}
 	add := func(name string, month int) {

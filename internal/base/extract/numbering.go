@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A numbering has the numbers that Word shows before paragraphs, which are not in their texts.
+// A numbering contains the numbers that Word shows before paragraphs, because their texts do not include them.
 type numbering struct {
 	lists  map[string]*list // by the numId of paragraphs
 	styled map[string]int   // levels that belong to a style, by its id

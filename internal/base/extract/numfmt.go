@@ -20,7 +20,7 @@ type formatSection struct {
 	limit    float64
 	language int  // the primary language of a code such as [$-407]; 0: English
 	long     bool // the long date of the reader's system
-	unsure   bool // it has something that is not known here
+	unsure   bool // it contains something unknown
 	date     bool
 	years    int  // of the calendar, more than those of the Gregorian one
 	bare     bool // it has something in brackets
@@ -56,7 +56,7 @@ var formatCondition = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(<=|>=|<>|<|>|=)\s*(-?[\d.]+(?:[eE][-+]?\d+)?)$`)
 })
 
-// parseFormat reads a format code. Every text is one; what is not known makes a section unsure.
+// parseFormat reads a format code. It never fails, because an unknown part only makes a section unsure.
 func parseFormat(code string) numberFormat {
 	code = code[:min(len(code), maxFormat)]
 	all := numberFormat{{}}
@@ -418,7 +418,7 @@ func (s *formatSection) digits(b *strings.Builder, tokens []formatToken, d decim
 		}
 	}
 	whole, part := d.round(places)
-	// The digits before the point are assigned from the right; the first placeholder gets all that are left.
+	// The digits are assigned from the right, because the first placeholder gets all that are left.
 	out := make([]string, point)
 	written := 0
 	put := func(digit string, text *string) {

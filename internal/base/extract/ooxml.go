@@ -13,7 +13,7 @@ import (
 
 const (
 	maxEntries  = 2000
-	maxInflated = 64 << 20 // bytes that are read, whatever the archive declares
+	maxInflated = 64 << 20 // bytes that are read, because an archive may declare fewer
 )
 
 var errTooMuch = errors.New("the archive unpacks to too many bytes")
@@ -139,7 +139,6 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
-// open returns the content of a part. All parts together are limited.
 func (a *archive) open(name string) (io.Reader, error) {
 	f := a.files[strings.ToLower(name)]
 	if f == nil {

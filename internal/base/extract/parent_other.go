@@ -4,5 +4,5 @@ package extract
 
 import "syscall"
 
-// endWithParent does nothing: a child looks for its parent itself; see [Child].
+// endWithParent does nothing, because a child checks its parent itself; see [Child].
 func endWithParent(*syscall.SysProcAttr) {}

@@ -41,9 +41,8 @@ func isPDF(head []byte) bool {
 	return bytes.Contains(head[:min(len(head), headPDF)], []byte("%PDF-"))
 }
 
-// openPDFium starts PDFium from the compiled module in a directory. The module sees neither
-// files nor the output of this process, and its loops end with the process: a check in each
-// of them would make it seven times slower.
+// openPDFium starts PDFium from the compiled module in a directory. The module sees neither files nor the output of this
+// process. Its loops end only with the process, because a check in each of them would make it seven times slower.
 func openPDFium(ctx context.Context, dir string) (pdfium.Pdfium, func(), error) {
 	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {
@@ -121,7 +120,6 @@ func broken(what string) Result {
 	return Result{Status: Broken, Note: "The content is damaged: it cannot be read as a " + what + "."}
 }
 
-// readPDF returns the text of a PDF file with a line before each page.
 func readPDF(ctx context.Context, data []byte, dir string) Result {
 	return withPDF(ctx, data, dir, func(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, pages int) Result {
 		var f flow
@@ -158,8 +156,8 @@ func readPDF(ctx context.Context, data []byte, dir string) Result {
 	})
 }
 
-// flatten makes the values of forms, and texts that were put on a page, parts of it. They are
-// left out if that fails.
+// flatten makes the values of forms, and texts that were put on a page, parts of it, since its text otherwise lacks them.
+// They are left out if that fails.
 func flatten(p pdfium.Pdfium, page requests.Page) {
 	_, _ = p.FPDFPage_Flatten(&requests.FPDFPage_Flatten{Page: page, Usage: requests.FPDFPage_FlattenUsageNormalDisplay})
 }
@@ -189,7 +187,7 @@ func makerOf(p pdfium.Pdfium, doc references.FPDF_DOCUMENT) maker {
 	return otherMaker
 }
 
-// pageText returns the text of one page. It is that of PDFium, unless that reads a page otherwise than people do: with
+// pageText returns the text of one page. It is PDFium's, unless PDFium reads the page otherwise than people do, because of
 // letters from right to left, torn lines or words, or accents beside their letters.
 func pageText(p pdfium.Pdfium, page requests.Page, by maker) (string, error) {
 	tex := by == texMaker
@@ -222,7 +220,6 @@ func pageText(p pdfium.Pdfium, page requests.Page, by maker) (string, error) {
 	return cleanPDF(mend(list, tex), by), nil
 }
 
-// misread reports whether PDFium may read a page from left to right otherwise than people do.
 func misread(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count int, tex bool) bool {
 	return torn(text) || tex && texMarks(text) || splits(p, page, text, count) || raises(p, page, text, count)
 }
@@ -234,8 +231,8 @@ var pdfLetters = strings.NewReplacer("\ufffe", "\x02", "\u00ad\r\n", "‐\n", "\
 )
 
 func cleanPDF(s string, by maker) string {
-	// A browser hyphenates with U+2010 if the font has it, which PDFium does not take for a hyphen; its other hyphens are
-	// those of the text. See findings/chromium-hyphens.sh.
+	// Hyphens of browsers are handled separately, because a browser hyphenates with U+2010 if the font has it, which PDFium
+	// does not take for a hyphen; its other hyphens are those of the text. See findings/chromium-hyphens.sh.
 	s = joined(pdfLetters.Replace(s), "‐\n", false)
 	s = joined(s, "\x02", by == browserMaker)
 	s = strings.Map(func(r rune) rune {

@@ -57,7 +57,6 @@ func (a *archive) slides(main string) (parts []string) {
 	return parts
 }
 
-// slide writes the text of a slide with its diagrams and charts, or of its notes, and reports whether there was any.
 func (a *archive) slide(f *flow, part string) (bool, error) {
 	r, err := a.open(part)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// isolate leaves a child as it is: it starts no other processes.
+// isolate does nothing, because a child starts no other processes.
 func isolate(*exec.Cmd) {}
 
 func stopped(*os.ProcessState) bool { return false }

@@ -16,8 +16,8 @@ func isolate(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// stopped reports whether a signal that another process or the system sent ended a process: a
-// crash of Go ends with an exit status.
+// stopped reports whether another process or the system ended a process by a signal. A crash of Go is not one, because it
+// ends with an exit status.
 func stopped(p *os.ProcessState) bool {
 	if p == nil {
 		return false

@@ -21,7 +21,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// A database has the tables of a query in memory.
+// A database contains the tables of a query in memory.
 type database struct {
 	db      *sql.DB
 	conn    *sql.Conn
@@ -32,12 +32,12 @@ type database struct {
 	denied  string // the operation that was refused
 }
 
-// openDatabase opens an empty database. Its limits of memory apply to the process: only a child calls it.
+// openDatabase opens an empty database. Only a child may call it, because its limit of memory applies to the process.
 func openDatabase(ctx context.Context) (*database, error) {
 	if err := registerMedian(); err != nil {
 		return nil, err
 	}
-	// Without _dqs a misspelled column in double quotes would be a text. Sorting must not write files.
+	// Without _dqs a misspelled column in double quotes would be a text. Sorting uses memory, because a query must not write files.
 	db, err := sql.Open("sqlite", fmt.Sprintf("file::memory:?_dqs=0&_pragma=temp_store(2)&_pragma=hard_heap_limit(%d)", maxSQLHeap))
 	if err != nil {
 		return nil, err
@@ -118,14 +118,14 @@ func loadError(t Table, err error) error {
 	return fmt.Errorf("the table %s cannot be loaded: %w", t.Name, err)
 }
 
-// deniedFunctions reach outside of the query.
+// deniedFunctions are refused because they reach outside of the query.
 var deniedFunctions = []string{"load_extension", "fts3_tokenizer", "fts5_source_id", "sqlite_log"}
 
-// aggregates are functions of several rows.
+// aggregates are functions of several rows, so that no single row is the source of their result.
 var aggregates = []string{"avg", "count", "group_concat", "json_group_array", "json_group_object", "max", "median", "min", "string_agg", "sum", "total"}
 
-// authorize is called for each operation of a statement while SQLite compiles it. A query reads the tables that were
-// loaded, and nothing else.
+// authorize is called for each operation of a statement while SQLite compiles it. It allows only reads of the loaded
+// tables, because the statement is not trusted.
 func (d *database) authorize(action sqlite.AuthorizerActionCode, arg1, arg2, schema, _ string) sqlite.AuthorizerReturnCode {
 	refuse := func(what string) sqlite.AuthorizerReturnCode {
 		if d.denied == "" {
@@ -159,7 +159,6 @@ func (d *database) authorize(action sqlite.AuthorizerActionCode, arg1, arg2, sch
 	return refuse("anything but reading the tables")
 }
 
-// query runs the statement and writes its result into an answer.
 func (d *database) query(ctx context.Context, task tableTask, a *TableAnswer) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(task.Millis)*time.Millisecond)
 	defer cancel()
@@ -211,7 +210,6 @@ func (d *database) compile(ctx context.Context, statement string) (columns []sql
 	return columns, err
 }
 
-// run executes the statement.
 func (d *database) run(ctx context.Context, task tableTask, columns []sqlite.ColumnInfo, a *TableAnswer) error {
 	rows, err := d.conn.QueryContext(ctx, task.SQL)
 	if err != nil {
@@ -317,8 +315,8 @@ func (d *database) explain(err error, limit time.Duration) string {
 	return strings.TrimSuffix(strings.TrimPrefix(err.Error(), "SQL logic error: "), fmt.Sprintf(" (%d)", code))
 }
 
-// jsonCell writes a value of a result. Numbers have the 15 digits that a spreadsheet shows: more are those of binary
-// fractions, as in 0.1 + 0.2.
+// jsonCell writes a value of a result. Numbers have the 15 digits that a spreadsheet shows, because further digits are
+// those of binary fractions, as in 0.1 + 0.2.
 func jsonCell(v any) json.RawMessage {
 	switch x := v.(type) {
 	case float64:
@@ -398,8 +396,8 @@ func tokens(s string) (list []token) {
 	return list
 }
 
-// checkStatement returns why a statement is not one SELECT or WITH; empty if it is. The authorizer of the database refuses
-// what it does beyond reading.
+// checkStatement returns why a statement is not one SELECT or WITH; empty if it is. It need not find writes, since the
+// authorizer of the database refuses them.
 func checkStatement(s string) string {
 	const rule = "A query is one SELECT or WITH statement."
 	list := tokens(s)
@@ -419,8 +417,8 @@ func checkStatement(s string) string {
 	return ""
 }
 
-// simpleClause returns the table and the FROM and WHERE of a query that selects from one table; empty for others. The
-// rows of the table that match it are those on which the result rests.
+// simpleClause returns the table and the FROM and WHERE of a query that selects from one table, so that the matching rows
+// can be cited as its source; empty for others.
 func simpleClause(s string) (table, clause string) {
 	list := tokens(s)
 	list = slices.DeleteFunc(list, func(t token) bool { return t.depth > 0 || t.text == ";" })
@@ -451,7 +449,7 @@ func simpleClause(s string) (table, clause string) {
 	return table, strings.TrimRight(s[list[from].at:], "; \n\t")
 }
 
-// maxMedian is the number of values that the medians of a process can have at once.
+// maxMedian limits the values of all medians of a process, because SQLite's limit of memory does not include them.
 const maxMedian = 4_000_000
 
 var medianValues atomic.Int64

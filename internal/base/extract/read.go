@@ -11,17 +11,16 @@ import (
 	"strings"
 )
 
-// Parse reads a document in the calling process. Only a child and tests call it: a document
+// Parse reads a document in the calling process. Only a child and tests may call it, because a document
 // can use up the memory of the process. dir is the directory of the compiled PDF reader.
 func Parse(ctx context.Context, d Document, data []byte, dir string) Result {
 	return parser{ctx, dir, 0}.parse(d, data)
 }
 
-// A parser reads a document or an attachment of one.
 type parser struct {
 	ctx   context.Context
-	dir   string // of the compiled PDF reader
-	depth int    // of an attachment: 1 for those of the document
+	dir   string // directory of the compiled PDF reader
+	depth int    // nesting level of an attachment: 1 for those of the document
 }
 
 func (p parser) parse(d Document, data []byte) (r Result) {
@@ -51,10 +50,9 @@ func (p parser) parse(d Document, data []byte) (r Result) {
 	return readText(d, k, data)
 }
 
-// errReader means that a reader panicked.
 var errReader = errors.New("the reader panicked")
 
-// reportPanic writes a panic to standard error, from which the parent logs it.
+// reportPanic writes a panic to standard error, because the parent logs it from there.
 func reportPanic(fault any) error {
 	fmt.Fprintf(os.Stderr, "%v: %v\n%s", errReader, fault, debug.Stack())
 	return errReader
@@ -79,7 +77,7 @@ var kindByType = map[string]textKind{
 	"application/json": kindJSON, "application/x-ndjson": kindJSON, "application/jsonl": kindJSON, "text/json": kindJSON,
 }
 
-// kindOf returns the kind of a text by its ending, then by its type: browsers derive the type
+// kindOf returns the kind of a text by its ending, then by its type, because browsers derive the type
 // from the ending, and often wrongly.
 func kindOf(d Document) textKind {
 	if k := endings[strings.ToLower(path.Ext(d.Name))].text; k != kindText {
@@ -92,7 +90,6 @@ func kindOf(d Document) textKind {
 	return kindByType[declared]
 }
 
-// mediaType returns a type without its parameters.
 func mediaType(s string) string {
 	s, _, _ = strings.Cut(strings.ToLower(s), ";")
 	return strings.TrimSpace(s)

@@ -45,7 +45,7 @@ const (
 
 const (
 	warmTimeout = 5 * time.Minute
-	warmPause   = time.Minute // after a failed start of the PDF reader
+	warmPause   = time.Minute // pause after a failed start of the PDF reader
 	maxHeader   = 2 << 20     // bytes of the first line of a reply
 	maxStderr   = 8 << 10     // bytes of the messages of a child
 )
@@ -58,9 +58,9 @@ type Config struct {
 	// Cache is the directory of the compiled PDF reader. It contains executable code, so it
 	// must be writable by this user only. Reading PDF files fails with [ErrUnavailable] if it is "".
 	Cache    string
-	Timeout  time.Duration // for one document
-	Children int           // running at the same time, at most half of them for one account
-	Waiting  int           // documents that wait for a child, at most a tenth of them of one account
+	Timeout  time.Duration // maximum for one document
+	Children int           // maximum running at the same time; one account gets at most half of them
+	Waiting  int           // maximum of documents that wait for a child; one account gets at most a tenth of them
 	Logger   *slog.Logger  // nil disables logging
 }
 
@@ -73,8 +73,8 @@ type Service struct {
 	all    int            // documents that wait for a child
 	by     map[string]int // the same by account
 	warm   chan struct{}  // closed when the running attempt ends; nil before the first one
-	failed error          // of the last attempt
-	retry  time.Time      // when a failed attempt may be repeated
+	failed error          // error of the last attempt
+	retry  time.Time      // time at which a failed attempt may be repeated
 }
 
 // New returns a service. It starts nothing; [Service.Warm] prepares the PDF reader.
@@ -180,8 +180,8 @@ func (s *Service) Warm(ctx context.Context) error {
 // NoPDF is for the owners of documents, who must not learn about the files of the service.
 const NoPDF = "This service cannot read PDF files at the moment. Its operator can find the reason with stoa doctor."
 
-// ready waits until the PDF reader is compiled. Its error is that of ctx, or [ErrUnavailable], which
-// does not have the reason: that names files of the service.
+// ready waits until the PDF reader is compiled. Its error is that of ctx, or [ErrUnavailable] without the
+// reason, because that names files of the service.
 func (s *Service) ready(ctx context.Context) error {
 	s.mu.Lock()
 	if s.warm == nil || s.failed != nil && time.Now().After(s.retry) {
@@ -224,8 +224,8 @@ func (s *Service) compile(done chan struct{}) {
 	close(done)
 }
 
-// CheckCache creates the directory of the compiled PDF reader and checks that it is private
-// and writable.
+// CheckCache creates the directory of the compiled PDF reader. It fails unless the directory is private, because it
+// contains executable code, and writable.
 func CheckCache(dir string) error {
 	if dir == "" {
 		return errors.New("no directory for the compiled reader is configured")
@@ -243,7 +243,6 @@ func CheckCache(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// run reads a document when it is the account's turn.
 func (s *Service) run(ctx context.Context, account string, q request, content io.Reader, limit int) (Result, error) {
 	if !s.enqueue(account) {
 		return Result{}, ErrBusy
@@ -285,8 +284,8 @@ func (s *Service) run(ctx context.Context, account string, q request, content io
 	return r, nil
 }
 
-// enqueue gives a document of an account a place to wait, unless the places, or the share of the
-// account, are taken. No account can fill the queue of the others.
+// enqueue reserves a place in the queue for a document of an account. The account's share is limited, so that it cannot
+// fill the queue of the others.
 func (s *Service) enqueue(account string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,13 +306,12 @@ func (s *Service) dequeue(account string) {
 	}
 }
 
-// crashed logs the crash of a reader, which is a bug in Stoa or in one of its libraries.
+// crashed logs the crash of a reader as an error, because it is a bug in Stoa or in one of its libraries.
 func (s *Service) crashed(e *childError) {
 	s.cfg.Logger.Error("the reader of a document crashed", "sha256", e.sha256, "frame", frame(e.stderr), "error", e)
 }
 
-// frame returns the function and the line of this program in which a stack says that it crashed,
-// "" without one.
+// frame returns the function and the line of this program at which a stack crashed; "" without one.
 func frame(stack string) string {
 	if _, after, ok := strings.Cut(stack, "\npanic("); ok { // before it are the frames that report the panic
 		stack = after
@@ -331,14 +329,12 @@ func frame(stack string) string {
 	return ""
 }
 
-// errTime means that a child used up its processor time.
 var errTime = errors.New("the reader used up its processor time")
 
-// A childError is the crash of a child.
 type childError struct {
 	err    error
 	stderr string
-	sha256 string           // of the document
+	sha256 string           // hash of the document
 	state  *os.ProcessState // nil if the child wrote a reply
 }
 
@@ -347,8 +343,8 @@ func (e *childError) Error() string {
 	return fmt.Sprintf("%v: %.200s", e.err, line)
 }
 
-// memory reports whether a child reached its limit of memory. Go's runtime also ends with a
-// segmentation violation, or cannot start a thread, if it gets no memory.
+// memory reports whether a child reached its limit of memory. A segmentation violation and a failure to start a thread
+// count, because Go's runtime also ends with them if it gets no memory.
 func (e *childError) memory() bool {
 	for _, limit := range []string{"out of memory", "cannot allocate memory", "stack exceeds", "SIGSEGV: segmentation violation", "pthread_create failed", "failed to create new OS thread"} {
 		if strings.Contains(e.stderr, limit) {
@@ -386,7 +382,7 @@ func (s *Service) child(ctx context.Context, q request, content io.Reader, limit
 	if err != nil {
 		return Result{}, err
 	}
-	// On Linux a child ends with the thread that started it; see [isolate].
+	// The thread is locked because a child ends with the thread that started it on Linux; see [isolate].
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
@@ -434,7 +430,6 @@ func (s *Service) child(ctx context.Context, q request, content io.Reader, limit
 	return spent, ended
 }
 
-// errReply means that a child wrote something else than a reply.
 var errReply = errors.New("the reply of the reader is not complete")
 
 // readReply reads the reply of a child, with at most limit bytes after its first line.
@@ -458,8 +453,8 @@ func readReply(out io.Reader, limit int) (Result, error) {
 	return got, nil
 }
 
-// A sourceReader keeps the error of the document's source, which is not one of the child, and
-// hashes what it reads.
+// A sourceReader keeps the error of the document's source, so that it is not taken for one of the child, and hashes what
+// it reads.
 type sourceReader struct {
 	r    io.Reader
 	hash hash.Hash

@@ -137,8 +137,8 @@ func (w *workbook) rows(part string, row func(n int64, cells []sheetCell) bool) 
 	return err
 }
 
-// carry writes the values of merged cells into a row. The only text of a row that begins it, a title, is not
-// repeated.
+// carry writes the values of merged cells into a row. It does not repeat the only text of a row that begins it, because
+// that is a title.
 func carry(cells []sheetCell, active []*merge, n int) []sheetCell {
 	for _, m := range active {
 		if m.top == n && m.left < len(cells) {
@@ -167,14 +167,14 @@ func carry(cells []sheetCell, active []*merge, n int) []sheetCell {
 	return cells
 }
 
-// mergesOf returns the merged cells of a sheet by their first row. They stand after the rows, so that they are read
-// apart.
+// mergesOf returns the merged cells of a sheet by their first row. It reads them separately, because they stand after the
+// rows.
 func mergesOf(sheet []byte) (list []merge) {
 	end := bytes.LastIndex(sheet, []byte("sheetData>"))
 	if end < 0 || !bytes.Contains(sheet[end:], []byte("mergeCell")) {
 		return nil
 	}
-	// The element around the rows is not closed in this part: the error of its end comes after all merged cells.
+	// The error is expected, because this part lacks the start of the element around the rows. It comes after all merged cells.
 	_ = walkTokens(bytes.NewReader(sheet[end+len("sheetData>"):]), func(t xml.Token, _ []string) error {
 		if e, ok := t.(xml.StartElement); ok && e.Name.Local == "mergeCell" {
 			from, to, _ := strings.Cut(attr(e, "ref"), ":")

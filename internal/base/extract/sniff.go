@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// HeadBytes is the number of bytes that [Sniff] looks at.
+// HeadBytes is the number of bytes that [Sniff] needs, because net/http's detection considers no more.
 const HeadBytes = 512
 
 // Sniff returns the kind of a file by its first bytes, then by its type and its ending. text
@@ -63,7 +63,7 @@ func binary(head []byte) bool {
 		return true
 	}
 	found := http.DetectContentType(head)
-	if found == "image/bmp" || found == "audio/basic" || found == "application/postscript" { // their marks are letters
+	if found == "image/bmp" || found == "audio/basic" || found == "application/postscript" { // because their marks are letters
 		return found == "image/bmp" && len(head) > 10 && bytes.Equal(head[6:10], []byte{0, 0, 0, 0})
 	}
 	kind, _, _ := strings.Cut(found, "/")

@@ -28,7 +28,7 @@ const (
 	maxBase     = 60  // bytes
 	maxDeclared = 100 // bytes of the type or the encoding of a file
 	maxNotes    = 20  // of a result
-	maxListed   = 50  // columns of a table that has too many for the list
+	maxListed   = 50  // columns shown of a table that has too many for the list
 )
 
 // A TableFile is a file whose sheets are tables of a query.
@@ -41,7 +41,7 @@ type TableFile struct {
 type TableQuery struct {
 	Account string
 	SQL     string // one SELECT or WITH statement; empty lists the tables
-	Prefix  string // of the names of the tables to list
+	Prefix  string // beginning of the names of the tables to list
 	Files   []TableFile
 	Output  int // maximum size of the rows, or of the list, in bytes of JSON
 }
@@ -147,7 +147,8 @@ func sqlName(s string) string {
 	return name
 }
 
-// Mentions returns a function that reports whether a statement may use a table of the file with a base.
+// Mentions returns a function that reports whether a statement may use a table of the file with a base. It compares whole
+// words, because otherwise a damaged file a.csv would fail every query that contains an a.
 func Mentions(sql string) func(base string) bool {
 	words := tokens(sql)
 	for i := range words {
@@ -164,7 +165,7 @@ type tableTask struct {
 	Prefix string      `json:"prefix,omitempty"`
 	Files  []tableFile `json:"files"`
 	Output int         `json:"output"`
-	Millis int64       `json:"millis"` // for the statement
+	Millis int64       `json:"millis"` // maximum for the statement
 }
 
 type tableFile struct {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// A text has at most one damaged byte per damagedRate bytes. If it is otherwise ASCII, at most strayBytes of them are
-// in words: more are letters of an encoding that is not known.
+// A text may have at most one damaged byte per damagedRate bytes. If it is otherwise ASCII, at most strayBytes of them may
+// be in words, because more are letters of an unknown encoding.
 const damagedRate, strayBytes = 100, 2
 
 // readText returns a text in UTF-8; HTML as Markdown, JSON with its letters.
@@ -102,7 +102,6 @@ func repaired(data []byte, n int) (string, string, Result) {
 	return s, "", Result{Note: fmt.Sprintf("%d damaged bytes were replaced.", n)}
 }
 
-// validUTF8 replaces each invalid byte.
 func validUTF8(data []byte) string {
 	var b strings.Builder
 	b.Grow(len(data) + 64)
@@ -177,7 +176,6 @@ func decodeAs(label string, data []byte) (string, string, Result) {
 	return s, name, Result{}
 }
 
-// decodeWith decodes a text and counts the damaged letters.
 func decodeWith(e encoding.Encoding, data []byte) (string, int) {
 	if len(data) > 4*MaxText {
 		data = data[:4*MaxText]
@@ -240,7 +238,7 @@ func controls(data []byte) bool {
 	return n*damagedRate > len(data)
 }
 
-// charsetOf finds a declaration of HTML or XML. Only a child compiles it.
+// charsetOf finds a declaration of HTML or XML. It is compiled on first use, because only a child needs it.
 var charsetOf = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([-\w:.]+)|^<\?xml[^>]{0,200}encoding\s*=\s*["']([-\w:.]+)`)
 })
@@ -262,8 +260,8 @@ func declaredCharset(mediaType string, data []byte) string {
 	return strings.ToLower(label)
 }
 
-// unescapeJSON writes the letters of a JSON text that are escaped by their numbers. What JSON
-// has to escape stays as it is, and so do the line numbers.
+// unescapeJSON writes the letters of a JSON text that are escaped by their numbers. It keeps what JSON has to escape, so
+// that the line numbers stay the same.
 func unescapeJSON(s string) string {
 	if !strings.Contains(s, `\u`) {
 		return s

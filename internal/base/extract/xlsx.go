@@ -15,7 +15,7 @@ import (
 
 const (
 	maxGap    = 100    // empty rows that are written as empty lines; more begin a new place
-	maxPlaces = 10_000 // of a workbook
+	maxPlaces = 10_000 // maximum of a workbook
 )
 
 // readXLSX returns the text of a workbook: a line per row, after a line with the columns and their types.
@@ -141,7 +141,6 @@ func sheetRow(row []sheetCell) string {
 	return b.String()
 }
 
-// A summary says what the rows of a sheet are.
 type summary struct {
 	first, last int64
 	kinds       [][cellKinds]int // by column
@@ -220,11 +219,10 @@ func columnName(i int) (name string) {
 	return name
 }
 
-// A workbook is an XLSX file.
 type workbook struct {
 	a        *archive
 	sheets   []sheet
-	texts    []string       // that cells refer to
+	texts    []string       // texts that cells refer to
 	formats  []numberFormat // by the style of a cell; nil without one
 	from1904 bool
 	unstored int // formulas without a stored result
@@ -373,7 +371,6 @@ func builtinFormat(id int) string {
 	return builtinFormats[id]
 }
 
-// readStyles reads the formats of cells.
 func (w *workbook) readStyles(part string) error {
 	codes, parsed := map[int]string{}, map[string]numberFormat{}
 	return w.a.walk(part, func(t xml.Token, within []string) error {
