@@ -11,14 +11,14 @@ import (
 	"stoa/internal/base/store"
 )
 
-// Uploads are the uploads that a message has as its attachments.
+// Uploads are the attachments of a message.
 type Uploads struct {
 	IDs    []string
 	ChatID string // empty for uploads of the account
 }
 
-// attach gives uploads to a session, and returns the attachments of a message. Each gets a name
-// that no other attachment of the session has. The error of an upload is at "attachments[i]".
+// attach moves uploads to a session, and returns the attachments of a message. It renames them where needed, so that names
+// differ within the session. The error of an upload is at "attachments[i]".
 func attach(ctx context.Context, tx *store.Tx, accountID, agentID, sessionID string, u Uploads) ([]stoa.Attachment, error) {
 	if len(u.IDs) == 0 {
 		return nil, nil

@@ -20,19 +20,19 @@ import (
 const (
 	CallsPerStep    = 16
 	CallsPerTurn    = 100
-	CallsPerChat    = 50 // over all turns
+	CallsPerChat    = 50 // maximum over all turns
 	WaitsPerTurn    = 20
 	MaxOutput       = 256 << 10 // bytes
 	ShownOutput     = 16 << 10  // bytes of a tool's result in the prompt; the model reads the rest with tool_result_read
 	eventArguments  = 4 << 10   // bytes, because the row contains all of them
 	longestLease    = 600 * time.Second
-	maxResolveNote  = 2_000 // characters
+	maxResolveNote  = 2_000 // maximum in characters
 	resolvedDone    = "done"
 	resolvedNotDone = "not_done"
 )
 
-// WithheldTools returns the tools of programs that a session does not offer, with the
-// reasons, and drive_write if it would have to wait for an approval.
+// WithheldTools returns the tools of programs that a session does not offer, with the reasons. It includes drive_write in
+// a session of mode once if each call needs an approval.
 func WithheldTools(a stoa.Agent, req StartRequest) (list []stoa.Withheld) {
 	for _, t := range a.Tools {
 		if t.GuardsDrive() && a.DriveAccess == stoa.DriveReadWrite && req.Mode == stoa.ModeOnce {
@@ -57,7 +57,6 @@ func WithheldTools(a stoa.Agent, req StartRequest) (list []stoa.Withheld) {
 	return list
 }
 
-// triggerEmbed is the trigger type of a visitor's chat.
 const triggerEmbed = "embed"
 
 // Plan records the external calls of a step and returns them as recorded. It is part of the
@@ -106,7 +105,6 @@ func (t *Transition) called(c stoa.ExternalCall) {
 	})
 }
 
-// nextExpiry returns the time when the first of the open calls expires.
 func nextExpiry(calls []stoa.ExternalCall) (at time.Time) {
 	for _, c := range calls {
 		if c.Open() {
@@ -116,7 +114,6 @@ func nextExpiry(calls []stoa.ExternalCall) (at time.Time) {
 	return at
 }
 
-// finishCall records the outcome of a call and its result for the model.
 func (t *Transition) finishCall(c *stoa.ExternalCall, outcome stoa.CallOutcome, text string) {
 	t.finishCallAs(c, outcome, text, Shown(text, ShownOutput))
 }
@@ -168,8 +165,7 @@ type Output struct {
 	IsError bool
 }
 
-// outputs stores outputs for an input, which may be only some of them. It reports whether any
-// was new.
+// outputs stores outputs for an input, which may be only some of them. It reports whether any was new.
 func (t *Transition) outputs(in *stoa.Input, list []Output) (changed bool, err error) {
 	seen := map[string]bool{}
 	for i, o := range list {
@@ -204,7 +200,6 @@ func (t *Transition) outputs(in *stoa.Input, list []Output) (changed bool, err e
 	return changed, nil
 }
 
-// given reports whether a program has returned the output of a call.
 func given(c *stoa.ExternalCall) bool {
 	return c.Outcome == stoa.OutcomeOK || c.Outcome == stoa.OutcomeError
 }
@@ -238,7 +233,6 @@ func (t *Transition) goOn(in *stoa.Input, status stoa.InputStatus) {
 	t.resume()
 }
 
-// noAnswer is the result sent to the model for an expired call.
 const noAnswer = "No answer came in time. It may or may not have been done: look before you try again."
 
 func (t *Transition) expireCalls() {
@@ -316,11 +310,10 @@ func (s *Sessions) KeepLate(ctx context.Context, accountID, agentID, id string, 
 	})
 }
 
-// A ClaimRequest claims an input for one executor.
 type ClaimRequest struct {
 	InputID string
 	Lease   time.Duration // at most 600 s
-	ClaimID string        // claim to extend; empty means a new one
+	ClaimID string        // ID of the claim to extend; empty means a new one
 }
 
 // ClaimInput reserves an input for one executor until the lease ends. It fails with
@@ -367,8 +360,8 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 	return in, err
 }
 
-// inputsChecked is the polling interval of a wait for inputs: a lease may have ended, or
-// another process may have written the rows.
+// inputsChecked is the polling interval of a wait for inputs, because a lease may have ended, or
+// another process may have written the rows, without a notice.
 const inputsChecked = time.Second
 
 // OpenInputs lists the inputs of an account that wait for outputs of tools or approvals; see
@@ -440,8 +433,8 @@ func (s *Sessions) SessionCalls(ctx context.Context, accountID, agentID, id stri
 	return list, more, err
 }
 
-// Shown returns a tool's result as the model receives it: whole lines if it is longer than
-// limit, in bytes, and a note.
+// Shown returns a tool's result as the model receives it. If it is longer than limit, in bytes, it is cut at a line, and a
+// note says so.
 func Shown(text string, limit int) string {
 	const note = " [cut: the answer was longer]"
 	if len(text) <= limit {

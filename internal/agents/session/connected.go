@@ -6,12 +6,11 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// Result sent to the model for a call of which it is unknown whether it was carried out.
 const unknownText = "It is not known whether this was done. Look before you try again."
 
-// StartCall records that a call is about to be sent to the server of a connection. It
-// consumes an approval of the call. No request may leave the service before this is
-// committed.
+// StartCall records that a call is about to be sent to the server of a connection, and consumes
+// its approval. No request may leave the service before this is committed, because a successor
+// would otherwise repeat a call that may have had an effect.
 func (t *Transition) StartCall(c *stoa.ExternalCall) {
 	c.Status = stoa.CallClaimed
 	c.Attempts++
@@ -22,8 +21,6 @@ func (t *Transition) StartCall(c *stoa.ExternalCall) {
 	t.called(*c)
 }
 
-// attempt returns the number of the current attempt of a call of a connection's tool; 0 for
-// other calls.
 func attempt(c stoa.ExternalCall) int {
 	if c.Type != stoa.ToolConnection {
 		return 0
@@ -77,8 +74,6 @@ func (t *Transition) LoseCall(c *stoa.ExternalCall) (told string, ended bool) {
 	return unknownText, true
 }
 
-// unknownFailure is the failure of a turn that must not continue after a call with an unknown
-// outcome.
 func unknownFailure(tool string) stoa.Failure {
 	return stoa.Failure{
 		Code: codeToolUnknown, Retryable: true,
@@ -86,8 +81,8 @@ func unknownFailure(tool string) stoa.Failure {
 	}
 }
 
-// failureWith returns the failure of a turn that ends with f while servers may be carrying
-// out calls: the failure of such a call if its tool requires that, otherwise f.
+// failureWith returns the failure of a turn that ends with f while servers may be carrying out
+// calls. It is about such a call if its tool requires that, otherwise it is f.
 func (t *Transition) failureWith(f stoa.Failure) stoa.Failure {
 	if t.Row.ToolCalls == 0 || f.Code == codeToolUnknown {
 		return f
@@ -105,7 +100,6 @@ func (t *Transition) failureWith(f stoa.Failure) stoa.Failure {
 	return f
 }
 
-// giveUpCalls ends the calls that servers may be carrying out while their turn ends.
 func (t *Transition) giveUpCalls() {
 	var started []stoa.ExternalCall
 	t.do(func() (err error) {

@@ -28,7 +28,7 @@ const ScopeApprovals = "approvals:write"
 // docs/decisions/0052-a-visitor-confirms-each-tool-call.md).
 var callWaits = map[string]struct {
 	reason, prompt string
-	time           time.Duration // longest wait; 0 means that of each tool
+	time           time.Duration // longest wait; 0 means the maximum of each tool
 
 	denied, late, wrote string // results for the model
 }{
@@ -43,10 +43,9 @@ var callWaits = map[string]struct {
 	},
 }
 
-// WaitForCalls stops the turn until calls, which are neighbours in their step, have their
-// outputs or decisions. An earlier decision no longer counts, because a call with a
-// PreviousOutcome may have been carried out already. If the turn has waited too often it
-// ends.
+// WaitForCalls stops the turn until adjacent calls of a step have their outputs or decisions. An
+// earlier decision no longer counts, because a call with a PreviousOutcome may have been carried
+// out already. If the turn has waited too often it ends.
 func (t *Transition) WaitForCalls(step stoa.Step, kind string, calls []stoa.ExternalCall) {
 	if !t.Row.CancelAt.IsZero() {
 		t.Cancel()
@@ -91,8 +90,8 @@ func (t *Transition) WaitForCalls(step stoa.Step, kind string, calls []stoa.Exte
 	t.changedInputs()
 }
 
-// Remember applies remembered decisions to planned calls that need an approval, except to
-// calls that may have been carried out already.
+// Remember applies remembered decisions to planned calls that need an approval. It skips calls
+// that may have been carried out already, because a person must decide about a repetition.
 func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
 	for i := range calls {
 		c := &calls[i]
@@ -106,7 +105,6 @@ func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
 	}
 }
 
-// A CallDecision is a person's decision about a call.
 type CallDecision struct {
 	CallID   string // row: cal_…
 	Decision stoa.Decision
@@ -115,7 +113,7 @@ type CallDecision struct {
 }
 
 // decisions applies decisions about calls of an input, which may be only some of them. It
-// reports whether any was new. The decision about a confirmation is the visitor's alone.
+// reports whether any was new. Only the visitor may decide about a confirmation.
 func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest) (changed bool, err error) {
 	var list []CallDecision
 	by, waits, about := c.Key.ID, fmt.Sprintf("decision: the input was %s.", in.Status), " about this call"
@@ -228,8 +226,8 @@ func checkDecision(d CallDecision, call *stoa.ExternalCall, seen bool, at string
 	return nil
 }
 
-// decide records a decision about a call of an input. An approved call is planned again, and
-// its turn carries it out without a question; any other ends, and the model gets the reason.
+// decide records a decision about a call of an input. An approved call is planned again, so that
+// its turn carries it out without a question. A rejected one ends, and the model gets the reason.
 func (t *Transition) decide(in *stoa.Input, c *stoa.ExternalCall, d stoa.Decision, by, why string) {
 	if in.Kind == stoa.InputToolConfirmation {
 		c.Confirmed, c.ConfirmedBy, c.ConfirmedAt = d, by, t.tx.Now
@@ -255,8 +253,8 @@ func (t *Transition) decide(in *stoa.Input, c *stoa.ExternalCall, d stoa.Decisio
 	t.finishCall(c, outcome, text)
 }
 
-// refuse treats a message as the refusal of all undecided calls, and queues the turn. The
-// text of a message is never an approval.
+// refuse treats a message as the refusal of all undecided calls, because the text of a message is
+// never an approval. It queues the turn.
 func (t *Transition) refuse(by, message string) {
 	in := t.Row.Pending
 	for i := range in.Calls {

@@ -21,8 +21,8 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 	return s.remove(ctx, row.AccountID, id, func(*store.SessionRow) bool { return true })
 }
 
-// remove removes a session as long as may is true of its row. A missing session is not an
-// error.
+// remove removes a session as long as may is true of its row. A missing session is not an error,
+// because another request may have removed it.
 func (s *Sessions) remove(ctx context.Context, accountID, id string, may func(*store.SessionRow) bool) (err error) {
 	for done := false; !done && err == nil; { // ends, because each pass deletes removeEvents
 		err = s.store.Write(ctx, func(tx *store.Tx) error {
@@ -77,10 +77,9 @@ func (s *Sessions) RemoveEnded(ctx context.Context, before time.Time) (n int64, 
 	return n, nil
 }
 
-// endedPage is the number of sessions that RemoveEnded reads at once.
+// endedPage is the number of sessions that RemoveEnded reads in one query.
 const endedPage = 100
 
-// endNow cancels the turn, if it has not ended, of a session whose row is removed.
 func (s *Sessions) endNow(ctx context.Context, tx *store.Tx, row *store.SessionRow, reason string) error {
 	if row.Status.Ended() {
 		return nil
@@ -90,8 +89,8 @@ func (s *Sessions) endNow(ctx context.Context, tx *store.Tx, row *store.SessionR
 	return t.Save()
 }
 
-// maxWaitingEnded is the maximum number of sessions waiting for input that one transaction
-// cancels. Their number per agent is unlimited.
+// maxWaitingEnded limits the sessions waiting for input that one transaction cancels, because
+// their number per agent is unlimited.
 const maxWaitingEnded = 50
 
 // DeleteAgent removes an agent: once tx has committed, the agent cannot be found, its tasks
@@ -130,8 +129,6 @@ func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, age
 	return nil
 }
 
-// maxSpaceAgents is the maximum number of agents that one transaction deletes with their
-// space.
 const maxSpaceAgents = 100
 
 // DeleteSpace removes a space and, with force, its agents; without force, a space that has
@@ -178,8 +175,8 @@ func removeSession(ctx context.Context, tx *store.Tx, accountID, id string) (who
 	return true, tx.Work().RemoveSession(ctx, accountID, id)
 }
 
-// RemoveHidden removes rows of deleted agents, a bounded number at a time, and reports
-// whether more can be removed immediately.
+// RemoveHidden removes rows of deleted agents and reports whether more remain. Each call removes
+// a bounded number, so that it does not block other writers.
 func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 	const batch = 20
 	err = s.store.Write(ctx, func(tx *store.Tx) error {

@@ -122,7 +122,6 @@ type StepData struct {
 	CreditsMicro *int64     `json:"creditsMicro,omitzero"`
 }
 
-// UsageData counts tokens.
 type UsageData struct {
 	InputTokens  int64 `json:"inputTokens"`
 	OutputTokens int64 `json:"outputTokens"`
@@ -238,7 +237,6 @@ func statusOf(e stoa.SessionEvent) (status stoa.SessionStatus, reason string) {
 	return stoa.SessionStatus(d.Status), d.StatusReason
 }
 
-// joinDeltas assembles a message's text as a reader would.
 func joinDeltas(events []stoa.SessionEvent, messageID string) string {
 	var text []byte
 	runes := 0

@@ -62,7 +62,6 @@ func (s *Sessions) Events(ctx context.Context, req EventsRequest) iter.Seq2[stoa
 	}
 }
 
-// watcher is one reader of a log.
 type watcher struct {
 	s       *Sessions
 	sub     *subscription
@@ -73,7 +72,7 @@ type watcher struct {
 	yield   func(stoa.SessionEvent, error) bool
 }
 
-// catchUp yields the events that exist: from memory if the hub has them, so that many
+// catchUp yields the events that exist. It reads from memory if the hub has them, so that many
 // watchers of one session do not query the database for the same rows.
 func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err error) {
 	if !first {
@@ -110,7 +109,6 @@ func (w *watcher) stops(status stoa.SessionStatus, reason string) bool {
 	return status.Stopped() && !(w.req.ThroughTools && (reason == ReasonTool || reason == ReasonApproval))
 }
 
-// send yields events to the reader and records its position.
 func (w *watcher) send(events []stoa.SessionEvent) error {
 	for _, e := range events {
 		if s, reason := statusOf(e); s != "" {
@@ -125,7 +123,6 @@ func (w *watcher) send(events []stoa.SessionEvent) error {
 	return nil
 }
 
-// wait returns when there may be more events, and reports whether to continue.
 func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) bool {
 	var heartbeat <-chan time.Time
 	if w.req.Heartbeat > 0 {

@@ -47,7 +47,6 @@ func (s *Sessions) Export(ctx context.Context, accountID, agentID, id, format st
 	return out.Flush()
 }
 
-// An exporter writes one session.
 type exporter struct {
 	all     *Sessions
 	s       stoa.Session
@@ -139,7 +138,6 @@ type exportSession struct {
 	CreatedAt      string            `json:"createdAt"`
 }
 
-// exportMessage is a line for a message.
 type exportMessage struct {
 	Type        string           `json:"type"`
 	ID          string           `json:"id"`
@@ -152,7 +150,6 @@ type exportMessage struct {
 	Attachments []AttachmentData `json:"attachments,omitempty"`
 }
 
-// exportTool is a line for a tool call and its result.
 type exportTool struct {
 	Type      string  `json:"type"`
 	StepID    string  `json:"stepId"`
@@ -182,7 +179,6 @@ type exportDecision struct {
 	Comment  string `json:"comment,omitzero"`
 }
 
-// exportSource is a line for a passage that the agent was shown.
 type exportSource struct {
 	Type     string `json:"type"`
 	Turn     int64  `json:"turn"`
@@ -194,7 +190,6 @@ type exportSource struct {
 	Via      string `json:"via"`
 }
 
-// exportReceipt is a line for a charge.
 type exportReceipt struct {
 	Type         string    `json:"type"`
 	ID           string    `json:"id"`
@@ -213,8 +208,6 @@ func (e *exporter) line(v any) error {
 	return e.out.WriteByte('\n')
 }
 
-// jsonl writes the session, its messages, tool calls, sources and receipts, one per line, in
-// that order.
 func (e *exporter) jsonl(ctx context.Context) error {
 	s := e.s
 	err := e.line(exportSession{
@@ -291,7 +284,7 @@ func (e *exporter) jsonl(ctx context.Context) error {
 }
 
 // markdown writes the messages, each under a heading with its author, and the sources of each
-// turn. The texts are not escaped: a program that shows them as HTML must sanitize them.
+// turn. It does not escape the texts, so a program that shows them as HTML must sanitize them.
 func (e *exporter) markdown(ctx context.Context) error {
 	title := strings.Join(strings.Fields(e.s.Title), " ")
 	if title == "" {

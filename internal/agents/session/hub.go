@@ -26,7 +26,6 @@ type topic struct {
 
 func newHub() *hub { return &hub{topics: map[string]*topic{}} }
 
-// subscription is one watcher of a topic.
 type subscription struct {
 	h  *hub
 	id string
@@ -76,8 +75,8 @@ func (s *subscription) since(after int64) ([]stoa.SessionEvent, bool) {
 	return t.tail[from:len(t.tail):len(t.tail)], true
 }
 
-// publish adds committed events. On PostgreSQL two commits may arrive in the wrong order;
-// then the tail is dropped, and watchers read the rows.
+// publish adds committed events. It drops a tail with a gap, because two commits may arrive in the
+// wrong order on PostgreSQL; watchers then read the rows.
 func (h *hub) publish(id string, events []stoa.SessionEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +88,7 @@ func (h *hub) publish(id string, events []stoa.SessionEvent) {
 		t.tail = nil
 	}
 	if len(t.tail)+len(events) > 2*tailLength {
-		// A new array: watchers may still read the old one.
+		// The array is new because watchers may still read the old one.
 		t.tail = append(make([]stoa.SessionEvent, 0, 2*tailLength), t.tail[len(t.tail)-min(len(t.tail), tailLength):]...)
 	}
 	t.tail = append(t.tail, events...)
@@ -134,7 +133,7 @@ func (h *hub) behind(seqs map[string]int64) map[string]int64 {
 	return after
 }
 
-// observe records the numbers of the newest events in the rows of these sessions; watchers
+// observe records the numbers of the newest events in the rows of these sessions, so that watchers
 // read unpublished events themselves. A session without a number was deleted: its watchers
 // read the rows and find none.
 func (h *hub) observe(ids []string, seqs map[string]int64) {

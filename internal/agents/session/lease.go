@@ -73,7 +73,7 @@ func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, refs []store.Ref, ow
 	return claimed, err
 }
 
-// ForEach locks sessions one after the other and calls fn with each, all in one transaction;
+// ForEach locks sessions one after the other and calls fn with each, all in one transaction.
 // fn reports whether it changed anything. Missing sessions are skipped.
 func (s *Sessions) ForEach(ctx context.Context, tx *store.Tx, refs []store.Ref, fn func(t *Transition) (changed bool, err error)) error {
 	for _, ref := range refs {

@@ -17,7 +17,6 @@ func CheckTimezone(name string) error {
 	return nil
 }
 
-// noteTime is the layout of a time that a model is told.
 const noteTime = "Monday, 2 January 2006, 15:04"
 
 // load returns the time zone of a session. A zone that this version of the IANA database
@@ -29,9 +28,8 @@ func load(timezone string) *time.Location {
 	return time.UTC
 }
 
-// note returns what a model is told with a message: the time and, for a run of a task, the
-// instant that it was scheduled for. It is stored with the message, so that every later call
-// repeats it unchanged.
+// note returns what a model is told with a message: the time and, for a run of a task, its
+// scheduled instant. It is stored with the message, so that every later call repeats it unchanged.
 func note(now time.Time, timezone string, scheduledFor time.Time) string {
 	zone := load(timezone)
 	text := fmt.Sprintf("%s%s in %s (%s).", stoa.NoteStart, now.In(zone).Format(noteTime), zone, now.In(zone).Format("UTC-07:00"))

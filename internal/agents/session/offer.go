@@ -24,9 +24,9 @@ func Audience(ctx context.Context, tx *store.Tx, s stoa.Session, own tool.Creden
 	return tool.Audience{AccountID: s.AccountID, SpaceID: s.SpaceID, Once: s.Mode == stoa.ModeOnce, Visitor: visitor, Own: own}, err
 }
 
-// IsVisitors reports whether a session is a visitor's. That includes a session that began
-// otherwise and is now shown by an embed: the visitor's messages would be executed with the
-// authority of the account.
+// IsVisitors reports whether a session is a visitor's. A session that began otherwise and is now
+// shown by an embed counts too, because otherwise the visitor's messages would be executed with
+// the authority of the account.
 func IsVisitors(ctx context.Context, tx *store.Tx, s stoa.Session) (bool, error) {
 	if s.Trigger.Type == triggerEmbed {
 		return true, nil
@@ -47,7 +47,6 @@ func Credentials(ctx context.Context, tx *store.Tx, s stoa.Session, tools []stoa
 	return ownCredentials(ctx, tx, s.AccountID, s.ID)
 }
 
-// ownCredentials is store.Tx.OwnCredentials, but never returns nil.
 func ownCredentials(ctx context.Context, tx *store.Tx, accountID, ownerID string) (tool.Credentials, error) {
 	own, err := tx.Setup().OwnCredentials(ctx, accountID, ownerID)
 	if own == nil {
@@ -56,8 +55,6 @@ func ownCredentials(ctx context.Context, tx *store.Tx, accountID, ownerID string
 	return own, err
 }
 
-// takeCredentials checks the secrets of a new session, and adds those of the task, script tag
-// or link that starts it.
 func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *StartRequest) error {
 	if len(req.Credentials) > 0 {
 		if err := tool.CheckCredentials(ctx, tx, a.AccountID, req.ExternalUserID, req.Credentials); err != nil {
@@ -73,8 +70,6 @@ func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *Start
 	return err
 }
 
-// inDraft converts an error about a field of an agent into one about the same field of its
-// draft.
 func inDraft(err error) error {
 	if e, ok := errors.AsType[*stoa.Error](err); ok && e.Param != "" {
 		return e.At("draft." + e.Param)

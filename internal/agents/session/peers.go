@@ -14,8 +14,8 @@ import (
 	"stoa/internal/base/store"
 )
 
-// maxHinted is the maximum number of sessions whose news waits to be read; the rest is found
-// by the next poll of all watched sessions.
+// maxHinted is the maximum number of sessions whose news waits to be read. Further hints can be dropped because the next
+// poll of all watched sessions finds their news.
 const maxHinted = 4096
 
 // peers collects the hints of other nodes about sessions that are watched here.
@@ -46,8 +46,9 @@ func (s *Sessions) subscribe() {
 }
 
 // FollowPeers publishes to this process's watchers the events that other processes write,
-// until ctx ends: soon after a hint, and at least once per interval. Only a shared store
-// needs it. Each session with news is read once, regardless of the number of its watchers.
+// until ctx ends: soon after a hint, and at least once per interval, because a hint may be lost.
+// Only a shared store needs it. Each session with news is read once, regardless of the number of
+// its watchers.
 func (s *Sessions) FollowPeers(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -77,7 +78,6 @@ func (p *peers) drain() (ids []string) {
 	return ids
 }
 
-// follow reads new events of sessions and publishes them.
 func (s *Sessions) follow(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil

@@ -161,7 +161,6 @@ func (s *Sessions) Step(ctx context.Context, accountID, agentID, id, stepID stri
 	return out, err
 }
 
-// stepNumbers returns the turn and the number of a step of a session; 0 if the id is not one.
 func stepNumbers(sessionID, stepID string) (turn, number int64) {
 	rest, _ := strings.CutPrefix(stepID, sessionID+".")
 	t, n, _ := strings.Cut(rest, ".")

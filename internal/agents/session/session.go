@@ -22,8 +22,7 @@ import (
 	"stoa/internal/base/telemetry"
 )
 
-// Config configures [New]. Store is required; zero values of the other fields mean the
-// defaults in brackets.
+// Config configures [New]. Store is required; the other fields are optional.
 type Config struct {
 	Store   *store.Store
 	Limits  Limits
@@ -37,11 +36,11 @@ type Limits struct {
 	Queued         int           // queued sessions of an account (limits.queuedSessions)
 	QueueTime      time.Duration // longest wait of a turn for its first claim
 	QueuedMessages int           // waiting messages of one session
-	Steps          int           // of a turn; agents and sessions can only lower it (limits.turnSteps)
-	TurnTime       time.Duration // of a turn; agents and sessions can only lower it (limits.turnTime)
-	TurnCredits    stoa.Credits  // used if neither agent nor session has a cap; 0 means no cap (limits.defaultTurnCreditsMicro)
+	Steps          int           // maximum per turn; agents and sessions can only lower it (limits.turnSteps)
+	TurnTime       time.Duration // maximum per turn; agents and sessions can only lower it (limits.turnTime)
+	TurnCredits    stoa.Credits  // maximum per turn if neither agent nor session has a cap; 0 means no cap (limits.defaultTurnCreditsMicro)
 	InputTime      time.Duration // longest wait of a turn for its user
-	MessageChars   int           // of a message, in Unicode code points (limits.messageCharacters)
+	MessageChars   int           // maximum per message, in Unicode code points (limits.messageCharacters)
 }
 
 // LimitsOf returns the limits that the configuration sets.
@@ -110,7 +109,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// An Alarm wakes a loop that otherwise sleeps until a time that it has planned.
+// An Alarm wakes a loop that otherwise sleeps until a planned time.
 type Alarm struct {
 	wake    chan struct{}
 	planned atomic.Int64 // microseconds since 1970
@@ -133,6 +132,6 @@ func (a *Alarm) WakeAt(t time.Time) {
 // Plan records the time until which the loop will sleep.
 func (a *Alarm) Plan(t time.Time) { a.planned.Store(t.UnixMicro()) }
 
-// Looking records that the loop is about to read the rows. It may miss later commits, so
-// every WakeAt wakes it until the next Plan.
+// Looking records that the loop is about to read the rows. Every WakeAt wakes it until the next
+// Plan, because the reads may miss later commits.
 func (a *Alarm) Looking() { a.planned.Store(math.MaxInt64) }

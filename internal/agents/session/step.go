@@ -68,7 +68,7 @@ func (s *Sessions) AppendDelta(ctx context.Context, l Lease, d Draft, text strin
 	return next, nil
 }
 
-// fencedEvent adds to the log without locking the session's row: the statement that assigns
+// fencedEvent adds to the log without locking the session's row, since the statement that assigns
 // the event's number also checks the lease.
 func (t *Transition) fencedEvent(l Lease, typ string, data any) {
 	t.do(func() error {
@@ -89,8 +89,8 @@ func (d *Draft) message(sessionID string) stoa.SessionMessage {
 	}
 }
 
-// RecordStep writes a step, its message and its cost. It runs after the charge in the same
-// transaction; the id of the step is the id of the charge.
+// RecordStep writes a step, its message and its cost. It must run after the charge in the same
+// transaction, because the id of the step is the id of the charge.
 func (t *Transition) RecordStep(d *Draft, st stoa.Step) {
 	id := stoa.StepID(st.SessionID, st.Turn, st.Number)
 	t.do(func() error { return t.tx.Work().InsertStep(t.ctx, st) })
@@ -178,8 +178,8 @@ func (t *Transition) KeepView(text string) {
 	t.do(func() error { return t.tx.Work().SetSessionView(t.ctx, t.Row.AccountID, t.Row.ID, text) })
 }
 
-// RecordCompaction writes a compaction and its cost. It runs after the charge in the same
-// transaction.
+// RecordCompaction writes a compaction and its cost. It must run after the charge in the same
+// transaction, since it reads it.
 func (t *Transition) RecordCompaction(c store.Compaction) {
 	id := stoa.StepID(t.Row.ID, c.Turn, 0)
 	t.do(func() error { return t.tx.Work().InsertCompaction(t.ctx, t.Row.ID, c) })
@@ -192,7 +192,6 @@ func (t *Transition) RecordCompaction(c store.Compaction) {
 	})
 }
 
-// spend adds the charge with the given id to the cost of the turn and of the session.
 func (t *Transition) spend(id string) (charge store.Receipt) {
 	t.do(func() (err error) {
 		if charge, _, err = t.tx.Books().ChargeByID(t.ctx, id); err != nil {
@@ -260,7 +259,6 @@ func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
 	t.event(EventToolDone, ToolData{StepID: id, CallID: call.ID, Name: call.Name, IsError: &out.Result.IsError, Bytes: &size})
 }
 
-// drive records the files that a call of a step has read and written.
 func (t *Transition) drive(stepID string, out ToolEffect) {
 	t.sources(stepID, out.Sources)
 	if out.Written != nil {

@@ -52,14 +52,14 @@ const (
 	codeTooManyWaits stoa.Code = "too_many_waits"
 )
 
-// sweepGrace is the time that a worker has to react to a deadline or a cancellation before
-// the sweep ends the turn.
+// sweepGrace delays the end of a turn by the sweep, so that its worker can react to a deadline or
+// a cancellation first.
 const sweepGrace = 5 * time.Second
 
 // A Transition is the change that one transaction makes to one session: a change of its
 // status, and the events that report it. Its methods write immediately and keep the first
-// error, which [Transition.Save] returns; Save must always be called. If the transaction runs
-// again, the Transition must be created again.
+// error, which [Transition.Save] returns; Save must always be called. Create a new Transition if
+// the transaction runs again, because this one keeps the state of the failed run.
 type Transition struct {
 	Row *store.SessionRow // must not be changed outside of this package
 
@@ -77,14 +77,12 @@ func (s *Sessions) transition(ctx context.Context, tx *store.Tx, row *store.Sess
 	return &Transition{Row: row, s: s, ctx: ctx, tx: tx, turn: row.Turn}
 }
 
-// do runs fn unless an earlier operation has failed.
 func (t *Transition) do(fn func() error) {
 	if t.err == nil {
 		t.err = fn()
 	}
 }
 
-// event adds an event to the log; writeEvents writes it.
 func (t *Transition) event(typ string, data any) {
 	t.do(func() error {
 		text, err := jsonx.Marshal(data)
@@ -97,7 +95,6 @@ func (t *Transition) event(typ string, data any) {
 	})
 }
 
-// writeEvents writes the unwritten events in one statement.
 func (t *Transition) writeEvents() {
 	t.do(func() error {
 		rest := t.events[t.stored:]
@@ -118,7 +115,6 @@ func (t *Transition) Save() error {
 	return t.saved()
 }
 
-// saved writes the events of a session whose row is written.
 func (t *Transition) saved() error {
 	t.writeEvents()
 	if t.err != nil {
@@ -139,8 +135,8 @@ func (t *Transition) saved() error {
 	return nil
 }
 
-// moves are the statuses that a transition has brought a session to. There are at most three:
-// a turn ends, and its session is queued for the next message.
+// moves are the statuses that a transition has brought a session to. There may be several,
+// because a turn ends and its session is queued for the next message.
 type moves struct {
 	n       int
 	to      [4]stoa.SessionStatus
@@ -162,7 +158,6 @@ func (t *Transition) insertTurn() {
 	t.turn = t.Row.Turn
 }
 
-// publish sends the events to watchers after the commit.
 func (t *Transition) publish() {
 	s, id, events := t.s, t.Row.ID, t.events
 	t.tx.AfterCommit(func() {
@@ -197,7 +192,6 @@ func (t *Transition) status(next stoa.SessionStatus, reason string) {
 	}
 }
 
-// message adds a complete message, of this turn or queued, with its note for the model.
 func (t *Transition) message(m stoa.SessionMessage, note string) stoa.SessionMessage {
 	m.ID, m.SessionID, m.CreatedAt = stoa.NewID("msg"), t.Row.ID, t.tx.Now
 	t.do(func() error {
@@ -268,9 +262,9 @@ func (t *Transition) requeue(reason string, after time.Duration) {
 // as an attempt.
 func (t *Transition) HandBack() { t.requeue(reasonHandedBack, 0) }
 
-// The maximum numbers of consecutive attempts without a finished step. A repeated failure is
-// the fault of the turn; a dying process stops all its turns, so that counts against a turn
-// only after several repetitions.
+// The maximum numbers of consecutive attempts without a finished step. A lost worker has a higher
+// one, because a dying process stops all its turns, whereas a repeated failure is the fault of the
+// turn.
 const (
 	strikesFailed = 3
 	strikesLost   = 5
@@ -300,7 +294,7 @@ func (t *Transition) Fail(f stoa.Failure) {
 	t.finish(stoa.SessionFailed, string(f.Code))
 }
 
-// Cancel ends the turn as cancelled. Waiting messages are dropped.
+// Cancel ends the turn as cancelled and drops waiting messages.
 func (t *Transition) Cancel() { t.finish(stoa.SessionCancelled, "") }
 
 // Timeout ends the turn because its time is over.
@@ -308,7 +302,6 @@ func (t *Transition) Timeout() {
 	t.Fail(stoa.Failure{Code: codeTurnTimeout, Message: "The turn reached its time limit. Retry it, split the task into smaller ones, or raise the limit.", Retryable: true})
 }
 
-// finish stops the turn for good, and starts the next one if a message waits.
 func (t *Transition) finish(status stoa.SessionStatus, reason string) {
 	t.closeMessages(status)
 	t.end(status, reason)
@@ -331,7 +324,7 @@ func (t *Transition) end(status stoa.SessionStatus, reason string) {
 }
 
 // takeUp begins a turn with the first waiting message. After a cancellation it drops them
-// all: a caller who stops a session does not expect it to continue.
+// all, because a caller who stops a session does not expect it to continue.
 func (t *Transition) takeUp(status stoa.SessionStatus) {
 	var waiting []store.MessageRow
 	t.do(func() (err error) {
@@ -362,7 +355,6 @@ func (t *Transition) takeUp(status stoa.SessionStatus) {
 	t.status(stoa.SessionQueued, "")
 }
 
-// closeMessages ends the unfinished messages of the turn with the text that readers have.
 func (t *Transition) closeMessages(status stoa.SessionStatus) {
 	var open []store.MessageRow
 	t.do(func() (err error) {
@@ -385,7 +377,6 @@ func (t *Transition) closeMessages(status stoa.SessionStatus) {
 	}
 }
 
-// ask stops the turn until its user has answered.
 func (t *Transition) ask(in stoa.Input) {
 	t.newInput(&in)
 	t.message(stoa.SessionMessage{Turn: in.Turn, Step: in.Step, Role: stoa.RoleAssistant, Kind: stoa.KindQuestion, Status: stoa.MessageCompleted, Text: in.Prompt}, "")
@@ -409,7 +400,6 @@ func (t *Transition) wait(in stoa.Input, reason string) {
 	t.status(stoa.SessionWaiting, reason)
 }
 
-// resume queues the turn after its wait.
 func (t *Transition) resume() {
 	t.Row.Pending = nil
 	t.Row.WakeAt, t.Row.DueAt = t.tx.Now, t.tx.Now.Add(t.s.limits.QueueTime)
@@ -466,8 +456,8 @@ func placeOf(steps []stoa.Step, step int64, callID string) (int, error) {
 		if s.Number != step {
 			continue
 		}
-		// Calls are answered in order, so the waiting call is the first without an answer;
-		// vendors do not always use unique ids.
+		// The waiting call is the first without an answer, since calls are answered in order. Its id alone
+		// is not enough because vendors do not always use unique ids.
 		if place, open := s.Open(); open && s.Calls[place].ID == callID {
 			return place, nil
 		}
@@ -487,10 +477,9 @@ func (t *Transition) Lost() {
 	}
 }
 
-// Postpone lets the sweep examine a running session again later: its worker ends its turn.
+// Postpone lets the sweep examine a running session again later, because its worker ends its turn.
 func (t *Transition) Postpone() { t.Row.DueAt = t.tx.Now.Add(postponed) }
 
-// postponed is the time until the sweep examines a running session again.
 const postponed = time.Minute
 
 // Due ends a session that has waited in the queue, run, or waited for an answer too long. It
@@ -543,7 +532,6 @@ const AskTool = "ask_user"
 
 func runeCount[T ~string | ~[]byte](s T) int { return utf8.RuneCountInString(string(s)) }
 
-// byteOffset returns the byte offset of the character with index runes.
 func byteOffset(text []byte, runes int) int {
 	at := 0
 	for range runes {

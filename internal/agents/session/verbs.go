@@ -31,7 +31,7 @@ type StartRequest struct {
 	ScheduledFor  time.Time
 	WithholdTools bool // do not offer tools of programs of the account
 	// Credentials are the session's own secrets for connections. CredentialsOf is the id of
-	// the task, script tag or link whose secrets it has too.
+	// the task, script tag or link whose secrets it receives too.
 	Credentials   tool.Credentials
 	CredentialsOf string
 	// Draft changes instructions, model, drive access or limits of the agent for this session
@@ -152,11 +152,10 @@ func titleOf(message string) string {
 // configured cap of credits is a default, not a maximum: an agent or a session may set a
 // higher one.
 //
-// The service, the agent and the session can each limit a turn's steps, time and credits; the
-// lowest counts, and is stored with the session when it starts, like the agent's version. If
-// the session's limit replaced the agent's, anyone who may start sessions could spend what
-// the agent's owner did not allow. The drawback: raising an agent's limit does not help
-// sessions that have already started.
+// The lowest limit of the service, the agent and the session counts, because otherwise anyone who
+// may start sessions could spend what the agent's owner did not allow. It is stored with the
+// session when it starts, so raising an agent's limit does not help sessions that have already
+// started.
 func (s *Sessions) TurnLimits(all ...stoa.TurnLimits) stoa.TurnLimits {
 	l := stoa.TurnLimits{Timeout: s.limits.TurnTime, MaxSteps: s.limits.Steps}
 	for _, o := range all {
@@ -190,8 +189,8 @@ func (s *Sessions) CheckMessage(text string) error {
 
 // checkQueue fails with [stoa.CodeTooManySessions] when the account may not queue another
 // turn. Those of visitors are at most half of the queue, and those of one line of visitors a
-// quarter. On PostgreSQL the count does not include concurrent commits, so the limit may be
-// slightly exceeded.
+// quarter. The limit may be slightly exceeded on PostgreSQL, because the count does not include
+// concurrent commits.
 func (s *Sessions) checkQueue(ctx context.Context, tx *store.Tx, accountID, line string) error {
 	limits := []struct {
 		of    store.QueueOf
@@ -356,7 +355,6 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 	})
 }
 
-// value returns the answer to an input, or an error if it does not fit the input's kind.
 func (s *Sessions) value(in stoa.Input, req AnswerRequest) (string, error) {
 	if len(req.Outputs) > 0 {
 		return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q does not accept outputs.", in.Kind).At("outputs")
@@ -385,8 +383,8 @@ func (s *Sessions) value(in stoa.Input, req AnswerRequest) (string, error) {
 	return value, nil
 }
 
-// cancelWait is the time that a cancellation waits for the worker to stop, so that the reply
-// usually shows the end.
+// cancelWait is the longest wait of a cancellation for the worker, so that the reply usually shows
+// the end.
 const cancelWait = 2 * time.Second
 
 // Cancel stops a session's turn: immediately if it does not run, otherwise as soon as its
@@ -401,15 +399,14 @@ func (s *Sessions) Cancel(ctx context.Context, c stoa.Caller, agentID, id string
 	if err != nil || out.Status.Stopped() {
 		return out, err
 	}
-	// The cancellation is stored. Waiting only lets the reply show the end.
 	if waited, err := s.Wait(ctx, c.Account.ID, agentID, id, cancelWait); err == nil {
 		out = waited
 	}
 	return out, nil
 }
 
-// cancel applies a cancellation, and reports whether there was anything to cancel. A running
-// turn is ended by its worker, or by the sweep.
+// cancel applies a cancellation, and reports whether there was anything to cancel. It does not end
+// a running turn, because its worker or the sweep does.
 func (t *Transition) cancel(reason string) bool {
 	switch {
 	case t.Row.Status == stoa.SessionRunning:
@@ -492,8 +489,8 @@ func (s *Sessions) Upgrade(ctx context.Context, tx *store.Tx, c stoa.Caller, age
 	})
 }
 
-// Edit lets fn change a session's title and metadata. fn receives the locked row, so it is
-// the place to compare revisions.
+// Edit lets fn change a session's title and metadata. Revisions must be compared in fn, since only
+// its row is locked.
 func (s *Sessions) Edit(ctx context.Context, c stoa.Caller, agentID, id string, fn func(*stoa.Session) error) (stoa.Session, error) {
 	var out stoa.Session
 	err := s.store.Write(ctx, func(tx *store.Tx) (err error) {
