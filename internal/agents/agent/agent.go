@@ -32,8 +32,8 @@ import (
 	"stoa/internal/models/gateway"
 )
 
-// Config configures [New]. Sessions, Gateway, Drives, Tools and Plans are required; zero
-// values of the other fields mean the defaults in brackets.
+// Config configures [New]. Sessions, Gateway, Drives, Tools and Plans are required; the other
+// fields have the defaults in brackets.
 type Config struct {
 	Sessions *session.Sessions
 	Gateway  *gateway.Gateway
@@ -112,7 +112,7 @@ func New(cfg Config) *Worker {
 
 // caller returns the caller on whose behalf a session's calls are made: the account in its
 // current state, and the key that started the session, whose limits apply. Visitors stop when
-// half of the key's credits of the day is spent; the rest is its owner's.
+// half of the key's credits of the day is spent, because the rest is reserved for its owner.
 func (w *Worker) caller(ctx context.Context, tx *store.Tx, row *store.SessionRow) (c stoa.Caller, err error) {
 	if c.Account, err = tx.Books().Account(ctx, row.AccountID); err != nil {
 		return c, err
@@ -130,7 +130,6 @@ func (w *Worker) caller(ctx context.Context, tx *store.Tx, row *store.SessionRow
 	return c, err
 }
 
-// stop stops the turn of a session if it runs in this process.
 func (w *Worker) stop(sessionID string, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 
 // Limits of what a model is sent of attachments without reading them.
 const (
-	attachedTokens     = 8_000 // text of the files of a message
+	attachedTokens     = 8_000 // maximum text of the files of a message
 	attachedImages     = 20
 	attachedImageBytes = 8_000_000 // total
 )
@@ -34,7 +34,6 @@ type attachedFile struct {
 	Image *attachedImage `json:"image,omitempty"`
 }
 
-// attachedImage is an image without its bytes.
 type attachedImage struct {
 	UploadID string `json:"uploadId"`
 	Type     string `json:"type"`
@@ -42,7 +41,6 @@ type attachedImage struct {
 	Height   int64  `json:"height"`
 }
 
-// parseAttached reads the stored form of attachedFiles; nil for an empty text.
 func parseAttached(text string) (files []attachedFile, err error) {
 	if text != "" {
 		err = jsonx.Unmarshal([]byte(text), &files)
@@ -50,8 +48,6 @@ func parseAttached(text string) (files []attachedFile, err error) {
 	return files, err
 }
 
-// attach adds the files to the turn's message in the form for the model, and stores that form if
-// it is not stored yet.
 func (w *Worker) attach(ctx context.Context, t *turn, m store.MessageRow, stored string) error {
 	if len(m.Attachments) > 0 && stored == "" {
 		files, err := w.renderAttached(ctx, t, m)
@@ -75,10 +71,8 @@ func (w *Worker) attach(ctx context.Context, t *turn, m store.MessageRow, stored
 	return err
 }
 
-// attachedWait is the time that a turn waits for the texts of the files of its message.
 const attachedWait = 30 * time.Second
 
-// awaitTexts waits until the texts of attachments are read, at most attachedWait.
 func (w *Worker) awaitTexts(ctx context.Context, accountID string, files []stoa.Attachment) error {
 	waits, cancel := context.WithTimeout(ctx, attachedWait)
 	defer cancel()
@@ -105,7 +99,6 @@ func (w *Worker) awaitTexts(ctx context.Context, accountID string, files []stoa.
 	return nil
 }
 
-// renderAttached returns the files of a message in the form for the model.
 func (w *Worker) renderAttached(ctx context.Context, t *turn, m store.MessageRow) ([]attachedFile, error) {
 	if err := w.awaitTexts(ctx, t.row.AccountID, m.Attachments); err != nil {
 		return nil, err
@@ -150,8 +143,8 @@ func (w *Worker) renderAttached(ctx context.Context, t *turn, m store.MessageRow
 	return out, nil
 }
 
-// isImage reports whether an attachment is an image. The type of an upload is that of its
-// content.
+// isImage reports whether an attachment is an image. It trusts the type, since that of an upload
+// is derived from its content.
 func isImage(f stoa.Attachment) bool { return strings.HasPrefix(f.MimeType, "image/") }
 
 // showAttached returns an attached image, or why it cannot be shown.
@@ -189,8 +182,8 @@ func attachedPlace(accountID string, f stoa.Attachment) (drive.Owner, drive.Path
 	return drive.Owner{AccountID: accountID, AgentID: f.ID}, path, err
 }
 
-// attachedText returns the text of an attached file, at most as many tokens as are left; if it is
-// longer, its beginning and how to read on.
+// attachedText returns the text of an attached file. If it has more tokens than are left, it
+// returns the beginning and how to read on.
 func (w *Worker) attachedText(ctx context.Context, accountID string, f stoa.Attachment, left int64) (string, error) {
 	who, path, err := attachedPlace(accountID, f)
 	if err != nil {
@@ -276,8 +269,8 @@ func (w *Worker) listAttached(ctx context.Context, p *prompt, accountID string) 
 	return out, nil
 }
 
-// attachedOnly reports whether a tool of the drive acts on attached files: if its argument says
-// so, or if the drive is closed.
+// attachedOnly reports whether a tool of the drive acts on attached files, because its argument
+// says so or the drive is closed.
 func (p *prompt) attachedOnly(attached bool) bool {
 	return len(p.attachments) > 0 && (attached || p.access == stoa.DriveNone)
 }
@@ -304,7 +297,7 @@ func (w *Worker) readAttached(ctx context.Context, p *prompt, accountID string, 
 	return got, err
 }
 
-// searchAttached searches the attached files, each of which is a drive, and returns the best
+// searchAttached searches each attached file, because each is a drive, and returns the best
 // passages of each in turn.
 func (w *Worker) searchAttached(ctx context.Context, p *prompt, accountID, query string) (hits []drive.Hit, err error) {
 	var lists [][]drive.Hit
@@ -333,7 +326,6 @@ func (w *Worker) searchAttached(ctx context.Context, p *prompt, accountID, query
 
 func shows(p stoa.Part) bool { return p.Kind == stoa.PartImage && p.Media.UploadID != "" }
 
-// seen returns messages without attached images if the model cannot see them.
 func (p *prompt) seen(list []stoa.Message) []stoa.Message {
 	why := ""
 	switch {

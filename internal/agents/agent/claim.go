@@ -103,8 +103,6 @@ func (w *Worker) claimLoop(ctx context.Context, turns *sync.WaitGroup) {
 	})
 }
 
-// claim claims sessions from the queue, one per account in round-robin order, and starts
-// them. It reports whether there may be more.
 func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (more bool, err error) {
 	w.mu.Lock()
 	free, after := min(w.cfg.Workers-len(w.runs), claimBatch), w.after
@@ -144,7 +142,7 @@ func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (more bool, e
 // nextInLine returns up to n sessions to claim, one per account in round-robin order,
 // starting with the account after the given one. It also returns the last account served.
 func (w *Worker) nextInLine(ctx context.Context, tx *store.Tx, n int, after string) (refs []store.Ref, last string, err error) {
-	// Sessions claimed by a worker that has no row would be taken from it immediately.
+	// The row must exist, because sessions claimed by a worker without one would be taken from it immediately.
 	if err := tx.Work().BeginRunner(ctx, w.id); err != nil {
 		return nil, "", err
 	}
@@ -156,15 +154,13 @@ func (w *Worker) nextInLine(ctx context.Context, tx *store.Tx, n int, after stri
 	return refs, last, nil
 }
 
-// A line lists the sessions of one account that may be claimed, in order.
 type line struct {
 	account string
 	next    []string
 }
 
-// queues returns the lines of up to n accounts that may run another session, ordered by
-// account id, starting after the given account and wrapping around. It skips accounts at
-// their limit.
+// queues returns the lines of up to n accounts below their limit, ordered by account id, starting
+// after the given account and wrapping around.
 func (w *Worker) queues(ctx context.Context, tx *store.Tx, n int, after string) (lines []line, err error) {
 	start, wrapped := after, after == ""
 	for len(lines) < n {
@@ -251,7 +247,6 @@ func takeTurns(lines []line, n int, last string) (refs []store.Ref, _ string) {
 	}
 }
 
-// serve runs a claimed session's turn and records its end.
 func (w *Worker) serve(ctx context.Context, r *run, row store.SessionRow) {
 	defer func() {
 		if r.calls != nil {
@@ -281,13 +276,11 @@ func (w *Worker) serve(ctx context.Context, r *run, row store.SessionRow) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := w.conclude(ctx, r, err); err != nil && !errors.Is(err, session.ErrLost) {
-		// The rows still say that the turn runs here; see sweepStrays.
+		// The rows still say that the turn runs here, so sweepStrays will find it.
 		w.report(ctx, "the end of a turn could not be written", err)
 	}
 }
 
-// turnCode returns the error code for a turn's span; empty if the turn has stopped or waits
-// for input.
 func turnCode(err error) stoa.Code {
 	switch {
 	case err == nil:

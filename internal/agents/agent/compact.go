@@ -24,7 +24,7 @@ const (
 	leaveOutAt = 70 // above which turns are left out if sessions are not summarized
 	compactTo  = 50 // to which turns are left out
 	minFreed   = 20 // share of the input that a summary must free
-	minGrowth  = 20 // after a compaction before the next one
+	minGrowth  = 20 // minimum growth after a compaction before the next one
 	keptTurns  = 2  // newest earlier turns, or steps of a long turn, that stay as they are
 )
 
@@ -35,8 +35,6 @@ const (
 
 const callsText = "\n\nTool calls of that part, the oldest first. %s reads a result that has a callId:\n"
 
-// compact makes room in the model's window before a step, if the input of the step exceeds its
-// part of it: by a summary, or by leaving out the oldest turns.
 func (w *Worker) compact(ctx context.Context, t *turn) error {
 	p := t.prompt
 	size, percent := p.build().EstimateInput(), t.window/100
@@ -58,8 +56,6 @@ func (w *Worker) compact(ctx context.Context, t *turn) error {
 	return nil
 }
 
-// A cut is the part of a prompt that is summarized: a number of its earlier turns, and of the
-// steps of this turn.
 type cut struct{ past, steps int }
 
 // toSummarize returns the part to summarize, and its estimated size in tokens: the earlier turns
@@ -84,8 +80,8 @@ func (p *prompt) toSummarize(least int64) (c cut, freed int64) {
 }
 
 // summarize replaces the beginning of the prompt, whose input has size tokens, by a summary. It
-// reports whether it did; otherwise the prompt will be cut to most tokens. The charge, the
-// summary and the new beginning are recorded together.
+// reports whether it did; otherwise the prompt will be cut to most tokens. It records the charge,
+// the summary and the new beginning in one transaction.
 func (w *Worker) summarize(ctx context.Context, t *turn, size, most int64) (done bool, err error) {
 	p := t.prompt
 	least := size * minFreed / 100
@@ -181,9 +177,9 @@ func (w *Worker) refresh(ctx context.Context, t *turn) error {
 	})
 }
 
-// summaryCall returns the call that summarizes a part of the prompt: the prompt up to its end,
-// so that a vendor reads it from the cache, and the order. If the part does not fit into the
-// window, its oldest turns are left out.
+// summaryCall returns the call that summarizes a part of the prompt. It begins as the prompt
+// does, so that a vendor reads it from the cache, and ends with the order. If the part does not
+// fit into the window, its oldest turns are left out.
 func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 	q := *p
 	q.past, q.steps, q.final = p.past[:c.past], p.steps[:c.steps], ""
@@ -207,8 +203,6 @@ func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 	return call
 }
 
-// callLines returns a line for each tool call of a part of the prompt, after those of the
-// summary before: at most the newest maxCallLines.
 func (w *Worker) callLines(ctx context.Context, t *turn, c cut) (string, error) {
 	p := t.prompt
 	var lines []string // the newest first

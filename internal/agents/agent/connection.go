@@ -21,7 +21,6 @@ const (
 	recordTime   = 2 * time.Second // reserved at the end of a turn, so that a call's result can be recorded
 )
 
-// pauses lists the pauses before an attempt, indexed by the number of failures.
 var pauses = []time.Duration{0, time.Second, 4 * time.Second}
 
 var (
@@ -62,7 +61,6 @@ func (t *turn) altered(c *stoa.ExternalCall) *ended {
 	return wrong(stoa.CodeToolChanged, alteredText)
 }
 
-// alteredText is the result sent to the model when nothing else is known about such a call.
 const alteredText = "The tool is not offered any more, or its definition has changed; nothing was done."
 
 // carryOut carries out calls of connections' tools: the one at a place and, if it is
@@ -115,7 +113,6 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 	return len(group), false, nil
 }
 
-// An ended is the outcome of a call.
 type ended struct {
 	outcome stoa.CallOutcome
 	code    stoa.Code // error of Stoa
@@ -174,16 +171,16 @@ func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall)
 	}
 }
 
-// doubt records that a call may have been carried out, before it is repeated. A read-only
-// call counts as not carried out.
+// doubt records that a call may have been carried out, before it is repeated. It skips a
+// read-only call, because a repetition is harmless.
 func doubt(c *stoa.ExternalCall) {
 	if c.Effects != stoa.EffectsRead {
 		c.PreviousOutcome = stoa.OutcomeUnknown
 	}
 }
 
-// known returns the outcome of a call after its last attempt. If that attempt was not made,
-// or was refused, it says nothing about earlier ones.
+// known returns the outcome of a call after its last attempt. It stays unknown if that attempt
+// was not made or was refused, because that says nothing about earlier ones.
 func known(c *stoa.ExternalCall, end *ended) ended {
 	if end.code != "" && c.PreviousOutcome == stoa.OutcomeUnknown {
 		return ended{outcome: stoa.OutcomeUnknown}
@@ -191,9 +188,9 @@ func known(c *stoa.ExternalCall, end *ended) ended {
 	return *end
 }
 
-// unknown ends a call of which it is unknown whether it was carried out. A call that a person
-// approved is not ended unless its turn fails with it: the person decides whether to carry it
-// out again.
+// unknown ends a call of which it is unknown whether it was carried out. It asks instead if a
+// person approved the call and its turn need not fail, because that person decides whether to
+// repeat it.
 func (w *Worker) unknown(ctx context.Context, t *turn, c *stoa.ExternalCall) error {
 	if c.Asks() && !c.FailsUnknown() {
 		c.PreviousOutcome = stoa.OutcomeUnknown
@@ -202,7 +199,6 @@ func (w *Worker) unknown(ctx context.Context, t *turn, c *stoa.ExternalCall) err
 	return w.finish(ctx, t, c, ended{outcome: stoa.OutcomeUnknown})
 }
 
-// attempt sends the call to the server once. end is the outcome if the call is not sent.
 func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, offer stoa.OfferedTool) (reply tool.Reply, end *ended, err error) {
 	if w.isStopping() {
 		return reply, nil, w.putBack(ctx, t, c, errHandBack)
@@ -282,8 +278,6 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 	return reply, nil, nil
 }
 
-// interrupted records the state of a call that was in progress when its turn was stopped
-// here, and returns the cause.
 func (w *Worker) interrupted(ctx context.Context, t *turn, c *stoa.ExternalCall, reply tool.Reply, cause error) error {
 	switch {
 	case errors.Is(cause, session.ErrLost):
@@ -314,7 +308,6 @@ func (w *Worker) putBack(ctx context.Context, t *turn, c *stoa.ExternalCall, cau
 	return cause
 }
 
-// rest returns a call to the planned state and waits before its next attempt.
 func (w *Worker) rest(ctx context.Context, t *turn, c *stoa.ExternalCall, pause time.Duration) error {
 	if err := w.putBack(ctx, t, c, nil); err != nil {
 		return err
@@ -329,8 +322,7 @@ func (w *Worker) rest(ctx context.Context, t *turn, c *stoa.ExternalCall, pause 
 	}
 }
 
-// classifyReply classifies a reply: it returns the outcome of the call, or nil to retry it after a
-// pause.
+// classifyReply returns the outcome of a call after a reply; nil means retry after a pause.
 func (w *Worker) classifyReply(c *stoa.ExternalCall, r tool.Reply, waited *bool) (end *ended, pause time.Duration) {
 	again := callAttempts
 	if c.Effects == stoa.EffectsOnce {
@@ -348,7 +340,6 @@ func (w *Worker) classifyReply(c *stoa.ExternalCall, r tool.Reply, waited *bool)
 	return nil, pauses[min(c.Attempts, len(pauses)-1)]
 }
 
-// last returns the outcome of a call that is not repeated.
 func last(c *stoa.ExternalCall, r tool.Reply) *ended {
 	switch {
 	case r.Class == tool.Answered && !r.IsError:

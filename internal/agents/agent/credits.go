@@ -15,7 +15,7 @@ import (
 // CheckCredits reports whether the credits cover the first step of such a session: it creates
 // the hold that the step will need, and releases it. It fails with [stoa.CodeAgentNotFound],
 // [stoa.CodeQuota], [stoa.CodeKeyBudget] or [stoa.CodeBudget], or with [stoa.CodeMissingParameter]
-// if the key requires an end user. All other faults are left to the session's turn to report.
+// if the key requires an end user. The session's turn reports all other faults.
 func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.StartRequest) error {
 	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
 	var agent stoa.Agent

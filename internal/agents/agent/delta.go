@@ -8,18 +8,15 @@ import (
 	"stoa/internal/agents/session"
 )
 
-// deltaEvery is the minimum interval between two stored deltas of a session while its text
-// arrives. Together with the rest of the text, which is written when the step ends, that
-// makes at most four writes per second.
+// deltaEvery is the minimum interval between two stored deltas of a session, so that it makes at
+// most four writes per second, including the rest of the text at the end of a step.
 const deltaEvery = time.Second / 3
 
-// firstDelta is the delay before the first piece of a text is written: a short reply then
-// needs no separate delta.
+// firstDelta delays the first piece of a text, so that a short reply needs no separate delta.
 const firstDelta = 20 * time.Millisecond
 
 // deltaWriter writes a step's text to the session's log while it arrives. Only one timer
-// writes at a time; text that is pending at the end stays in the draft and is written with
-// the step.
+// writes at a time. Text that is pending at the end is written with the step.
 type deltaWriter struct {
 	sessions *session.Sessions
 	run      *run
@@ -34,7 +31,6 @@ type deltaWriter struct {
 	err     error
 }
 
-// add buffers a piece of text to be written soon.
 func (d *deltaWriter) add(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +56,6 @@ func (d *deltaWriter) flush() {
 	}
 }
 
-// drain removes and returns the pending text, unless the writer is closed.
 func (d *deltaWriter) drain() (text string, draft session.Draft, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,8 +16,7 @@ import (
 )
 
 // execute carries out the call at a place of the last step, or returns for whom it waits if
-// that cannot be done in this process. Calls of tools that are not built in or need an
-// approval were planned with the step. An error of the model becomes a result; a returned
+// that cannot be done in this process. An error of the model becomes a result; a returned
 // error is internal, and the call is executed again.
 func (w *Worker) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
 	c := t.planned(place)
@@ -49,7 +48,6 @@ func (w *Worker) execute(ctx context.Context, t *turn, place int) (session.ToolE
 	return out, nil
 }
 
-// useOwn executes a built-in tool: of the drive, of the tables, or the question to the user.
 func (w *Worker) useOwn(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
 	step := t.last()
 	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.readsResults() {
@@ -61,11 +59,10 @@ func (w *Worker) useOwn(ctx context.Context, t *turn, place int) (session.ToolEf
 	}
 	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
 	// The reference of a write stays the same if the process dies before the result is
-	// recorded, so the write happens only once.
+	// recorded, so that the write happens only once.
 	return w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), place)
 }
 
-// limitDrive is [turn.limitDrive] in a separate transaction.
 func (w *Worker) limitDrive(ctx context.Context, t *turn) error {
 	if t.prompt.access == t.shown {
 		return nil
@@ -73,7 +70,7 @@ func (w *Worker) limitDrive(ctx context.Context, t *turn) error {
 	return w.store.Read(ctx, func(tx *store.Tx) error { return t.limitDrive(ctx, tx) })
 }
 
-// misfit returns the reason, for the model, why a call of an external tool must not be made.
+// misfit returns why a call of an external tool must not be made. The text is for the model.
 func (p *prompt) misfit(c *stoa.ExternalCall) error {
 	at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Tool })
 	if at < 0 {
@@ -98,8 +95,6 @@ func (p *prompt) misfit(c *stoa.ExternalCall) error {
 	return err
 }
 
-// plan returns the external calls of a step: those of offered tools, cut to the first ones if
-// there are too many.
 func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 	if len(p.external) == 0 {
 		return nil
@@ -118,8 +113,6 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 	return planned
 }
 
-// offered splits the tools of programs into those that a session offers and those that it
-// withholds.
 func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (list []stoa.OfferedTool, not []stoa.Withheld) {
 	for _, t := range tools {
 		if t.Type != stoa.ToolClient {
@@ -141,8 +134,6 @@ func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (li
 	return list, not
 }
 
-// guarded returns the tool that writes to the drive if the agent's tools require an approval
-// of its calls.
 func guarded(tools []stoa.AgentTool) []stoa.OfferedTool {
 	if !slices.ContainsFunc(tools, stoa.AgentTool.GuardsDrive) {
 		return nil
@@ -167,7 +158,6 @@ func (t *turn) planned(place int) *stoa.ExternalCall {
 
 func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1] }
 
-// waiting lists the calls of a step that wait for the same party.
 type waiting struct {
 	kind  string
 	calls []stoa.ExternalCall
@@ -175,8 +165,9 @@ type waiting struct {
 
 func (w waiting) any() bool { return len(w.calls) > 0 }
 
-// add adds a call that waits. It reports whether the call waits for the same party as the
-// calls before it, which a visitor confirms one at a time; otherwise the call is not added.
+// add adds a call that waits. It reports false, and does not add it, if the call waits for
+// another party than those before it or if a visitor must confirm it, because a visitor confirms
+// one at a time.
 func (w *waiting) add(out session.ToolEffect) bool {
 	if w.any() && (out.Waits != w.kind || w.kind == stoa.InputToolConfirmation) {
 		return false
@@ -186,7 +177,7 @@ func (w *waiting) add(out session.ToolEffect) bool {
 }
 
 // tools answers the open calls of the last step in order. It stops at a call that needs the
-// user's answer or confirmation, or after neighbouring calls that are handed out or need
+// user's answer or confirmation, or after neighboring calls that are handed out or need
 // approval. It reports whether the turn now waits or has ended.
 func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 	step := t.last()
@@ -240,7 +231,7 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 }
 
 // record writes the effects of calls of the last step and starts the waits of held calls. It
-// removes what it has written from outs.
+// removes from outs what it has written.
 func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolEffect, held waiting) error {
 	if len(outs) == 0 && !held.any() {
 		return nil

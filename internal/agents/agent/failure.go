@@ -18,15 +18,12 @@ type failure struct {
 
 func (f *failure) Error() string { return string(f.Code) + ": " + f.Message }
 
-// limitParam is the param with which the gateway reports that the turn's own limit, not the
-// balance, was exceeded.
+// limitParam distinguishes the turn's own limit from the balance in errors of the gateway.
 const limitParam = "limits.maxCreditsMicro"
 
 // longestAfter is the longest delay that a vendor can impose on a turn.
 const longestAfter = 30 * time.Second
 
-// classify returns the failure that an error means for its turn: the error that callers see,
-// whether a retry may succeed, and when.
 func classify(err error) *failure {
 	e := stoa.AsError(err)
 	f := &failure{Failure: stoa.Failure{Code: e.Code, Message: e.Message, Retryable: true}, after: min(e.RetryAfter, longestAfter), cause: err}

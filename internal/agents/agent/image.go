@@ -18,16 +18,16 @@ import (
 	"stoa/internal/models/wire"
 )
 
-// Limits of the images of a turn. A step holds the images that it sends until its reply
-// begins.
+// Limits of the images of a turn. They bound memory, because a step holds the images that it
+// sends until its reply begins.
 const (
-	maxImages     = 10        // newest images
+	maxImages     = 10        // maximum number of images; the newest are sent
 	maxImageBytes = 8_000_000 // total
-	imageSteps    = 6         // steps and tool calls of this process that hold images at the same time; half of them of one account
+	imageSteps    = 6         // maximum of steps and tool calls of this process that hold images at the same time; one account gets at most half
 )
 
-// shownImage is the result of drive_read for an image, as it is stored. Each request of the
-// turn reads the image again, provided that its content still has the same SHA256.
+// shownImage is the stored result of drive_read for an image. It includes the SHA256, because
+// each request of the turn reads the image again and must not send a changed one.
 type shownImage struct {
 	Path     string `json:"path"`
 	Page     int64  `json:"page,omitzero"`
@@ -40,7 +40,6 @@ type shownImage struct {
 	Attached bool   `json:"attached,omitzero"`
 }
 
-// Texts that replace an image which a request does not include.
 const (
 	unseenText  = "This model cannot see images: of this one only what is told here is known."
 	changedText = "The image is left out here: the file has been changed, moved or deleted since it was read. Read it again to see what is there now."
@@ -87,7 +86,6 @@ func (w *Worker) readImage(ctx context.Context, p *prompt, who drive.Owner, path
 	return shown, nil
 }
 
-// readPage is drive_read of a page without a text, which is shown as an image.
 func (w *Worker) readPage(ctx context.Context, p *prompt, who drive.Owner, path drive.Path, page int64, out *session.ToolEffect) (any, error) {
 	release, err := w.images.Acquire(ctx, who.AccountID, imageSteps, imageSteps/2)
 	if err != nil {
@@ -130,7 +128,6 @@ func (w *Worker) sees(model string, plan stoa.Plan) bool {
 
 func seesImages(r stoa.Route) bool { return r.Traits.Vision }
 
-// imageIn returns the image that the result of a tool shows; nil if it does not show one.
 func imageIn(r *stoa.ToolResult) *shownImage {
 	text := r.Content
 	if showsImage(r) {
@@ -203,8 +200,8 @@ func (p *prompt) withImages() [][]stoa.ToolResult {
 	return list
 }
 
-// dropImages reports whether a request may have been refused because of its images, of which
-// only the headers are checked. The request is then repeated without images.
+// dropImages reports whether a request may have been refused because of its images, since only
+// their headers are checked. The request is then repeated without images.
 func (p *prompt) dropImages(err error) bool {
 	f, ok := errors.AsType[*wire.Failure](err)
 	if !ok || !p.shown || p.refused || f.Status != http.StatusBadRequest && f.Status != http.StatusRequestEntityTooLarge && f.Status != http.StatusUnprocessableEntity {
@@ -214,7 +211,6 @@ func (p *prompt) dropImages(err error) bool {
 	return true
 }
 
-// without returns the result for a request that does not include the image.
 func (s shownImage) without(why string) string {
 	s.Note = why
 	text, err := jsonx.Marshal(s)
@@ -224,8 +220,8 @@ func (s shownImage) without(why string) string {
 	return string(text)
 }
 
-// eachImage calls do with each part of a call that has an image. Changes that do makes
-// affect only this call: messages and results are copied before.
+// eachImage calls do with each part of a call that has an image. It copies messages and results
+// first, so that changes affect only this call.
 func eachImage(call *stoa.Call, do func(p *stoa.Part) error) error {
 	cloned := false
 	for i := range call.Messages {
@@ -270,7 +266,6 @@ func anyImage(call *stoa.Call) bool {
 	return slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return slices.ContainsFunc(m.Parts, hasImage) })
 }
 
-// leaveOut replaces an image by the reason why it is left out.
 func leaveOut(p *stoa.Part, why string) {
 	r := p.Result
 	if r == nil {
@@ -285,7 +280,7 @@ func leaveOut(p *stoa.Part, why string) {
 }
 
 // fillImages reads the images of a call from the drive, and those of results of servers from
-// the store. An image whose file has changed or is missing is left out.
+// the store. It leaves out an image whose file has changed or is missing.
 func (w *Worker) fillImages(ctx context.Context, t *turn, call *stoa.Call) error {
 	return eachImage(call, func(p *stoa.Part) error {
 		if p.Result == nil {
@@ -349,7 +344,6 @@ func (w *Worker) fillResult(ctx context.Context, t *turn, p *stoa.Part) error {
 	return err
 }
 
-// storedImage reads an image that was shown before; nil if it no longer exists.
 func (w *Worker) storedImage(ctx context.Context, who drive.Owner, name string, shown *shownImage) (*stoa.Media, error) {
 	path, err := drive.ParsePath(name)
 	if err != nil {
@@ -374,9 +368,8 @@ func (w *Worker) storedImage(ctx context.Context, who drive.Owner, name string, 
 	return loadImage(content, file.Size)
 }
 
-// fitImages adapts a call with images to a model: it restricts the call to routes that accept
-// images and counts the tokens that each image uses there. Without such a route, text
-// replaces the images.
+// fitImages restricts a call with images to the model's routes that accept them and counts the
+// tokens that each image uses there. Without such a route, text replaces the images.
 func fitImages(m *stoa.Model, call *stoa.Call) error {
 	var seeing []stoa.Route
 	for _, r := range m.Routes {

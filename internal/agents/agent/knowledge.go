@@ -29,7 +29,6 @@ type view struct {
 	dirty bool // not stored yet
 }
 
-// A change is a list of files that were replaced or added before a turn.
 type change struct {
 	Turn  int64         `json:"turn"`
 	Files []drive.Known `json:"files"`
@@ -58,8 +57,6 @@ func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner, windo
 	return nil
 }
 
-// keepView sets the prompt's knowledge to that of its view, and reports whether it could: k is the
-// current one.
 func (w *Worker) keepView(ctx context.Context, p *prompt, of drive.Owner, k *drive.Knowledge) (bool, error) {
 	v := p.view
 	if v.Whole != k.Whole || (len(v.Files) == 0) != (len(k.Files) == 0) || slices.ContainsFunc(v.Changes, func(c change) bool { return c.Turn < p.from }) {
@@ -103,7 +100,6 @@ func (w *Worker) keepView(ctx context.Context, p *prompt, of drive.Owner, k *dri
 	return true, nil
 }
 
-// files returns the newest known content of each file.
 func (v *view) files() []drive.Known {
 	list := slices.Clone(v.Files)
 	for _, c := range v.Changes {
@@ -118,7 +114,7 @@ func (v *view) files() []drive.Known {
 	return list
 }
 
-// changed returns the text of the changes before turns, from the first until before the last.
+// changed returns the text of the changes before the turns [first, last).
 func (p *prompt) changed(first, last int64) string {
 	if p.view == nil || p.access == stoa.DriveNone {
 		return ""
@@ -135,7 +131,6 @@ func (p *prompt) changed(first, last int64) string {
 	return changesText + b.String()
 }
 
-// storeView records a view that is not stored yet.
 func (p *prompt) storeView(ch *session.Transition) error {
 	if p.view == nil || !p.view.dirty {
 		return nil
@@ -148,7 +143,6 @@ func (p *prompt) storeView(ch *session.Transition) error {
 	return nil
 }
 
-// readView reads a stored view. It returns nil for an empty text.
 func readView(text string) (*view, error) {
 	if text == "" {
 		return nil, nil

@@ -54,7 +54,6 @@ func broke(before, now string) stoa.Broke {
 	return ""
 }
 
-// lastPrefix returns the fingerprint of the call before the next one; empty if it is unknown.
 func (p *prompt) lastPrefix() string {
 	if n := len(p.steps); n > 0 {
 		return p.steps[n-1].Prefix

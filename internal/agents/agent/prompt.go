@@ -12,8 +12,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// A prompt is the content for a model, before it is turned into a call and cut to the model's
-// window.
 type prompt struct {
 	instructions string
 	model        string
@@ -92,8 +90,6 @@ func (w *Worker) window(model string, plan stoa.Plan) int64 {
 	return window
 }
 
-// call turns the prompt into a model call that fits the window: it drops the oldest turns
-// first, then long results of tools.
 func (w *Worker) call(p *prompt, plan stoa.Plan) stoa.Call {
 	return p.fit(w.window(p.model, plan))
 }
@@ -115,8 +111,8 @@ func (p *prompt) fit(window int64) stoa.Call {
 }
 
 // tooLarge returns a failure if the part of the call that every step has is larger than the
-// window. An estimate counts three bytes per token and is usually a third too high, so that
-// calls a little above the window are left to the provider.
+// window. It tolerates calls a little above the window, because an estimate counts three bytes
+// per token and is usually a third too high; the provider decides about them.
 func (p *prompt) tooLarge(call *stoa.Call, window int64) *failure {
 	if call.EstimateInput()*3/4 <= window {
 		return nil
@@ -146,8 +142,6 @@ func (p *prompt) tooLarge(call *stoa.Call, window int64) *failure {
 		"The prompt does not fit into the model's window, in tokens: %sand %s accepts about %s. Give the agent fewer tools, less text, or a model with a larger window.", text, p.model, stoa.Grouped(window))}}
 }
 
-// leaveOut leaves out the oldest turns until the input, of total tokens, has at most the given
-// number.
 func (p *prompt) leaveOut(total, most int64) {
 	for ; len(p.past) > 0 && total > most; p.past = p.past[1:] {
 		total -= p.past[0].size
@@ -155,7 +149,6 @@ func (p *prompt) leaveOut(total, most int64) {
 	}
 }
 
-// skipped returns the number of steps of this turn that the prompt does not contain.
 func (p *prompt) skipped() int {
 	if p.from == p.turn {
 		return int(p.skip)
@@ -164,8 +157,8 @@ func (p *prompt) skipped() int {
 }
 
 // shorten leaves out long results of tools and images, the oldest first. It may change the
-// results because [prompt.build] made them for this call. Of the newest results, which the
-// model is working on, it leaves out images except the last.
+// results because [prompt.build] made them for this call. Of the newest results it leaves out
+// only images except the last, because the model is working on them.
 func (p *prompt) shorten(call *stoa.Call, over int64) {
 	for i := range call.Messages {
 		newest := i == len(call.Messages)-1
@@ -188,8 +181,6 @@ func (p *prompt) shorten(call *stoa.Call, over int64) {
 	}
 }
 
-// build returns the call: instructions, the rules about file text, the drive's files if they
-// fit, the conversation and the tools.
 func (p *prompt) build() stoa.Call {
 	call := stoa.Call{Tools: p.tools(), Stateful: true, Prefer: p.madeBy()}
 	parts := []string{p.instructions}
@@ -257,8 +248,6 @@ func appendStep(list []stoa.Message, s *stoa.Step, results []stoa.ToolResult) []
 	return append(list, answer)
 }
 
-// markRepeated adds a note to the result of every call that the steps of a turn have made at
-// least twice before.
 func markRepeated(steps []stoa.Step, results [][]stoa.ToolResult) {
 	type made struct{ tool, arguments string }
 	times := map[made]int{}
@@ -273,7 +262,7 @@ func markRepeated(steps []stoa.Step, results [][]stoa.ToolResult) {
 }
 
 // madeBy returns the route that made the newest reasoning of the turn, as a state without
-// data. The next step uses that route if possible, because no other can read the reasoning.
+// data. The next step prefers that route, because no other can read the reasoning.
 func (p *prompt) madeBy() *stoa.State {
 	for _, s := range slices.Backward(p.steps) {
 		if len(s.Reasoning) > 0 {
@@ -285,8 +274,8 @@ func (p *prompt) madeBy() *stoa.State {
 }
 
 // omission returns the message about the beginning of the conversation that the prompt does not
-// contain: the summary, and what calls of turns that are left out have done. It is empty if
-// nothing is left out.
+// contain: the summary, and the actions of the turns that are left out. It is empty if nothing is
+// left out.
 func (p *prompt) omission() string {
 	var parts []string
 	after := int64(0)
@@ -308,8 +297,8 @@ func (p *prompt) omission() string {
 	return strings.Join(parts, "\n\n")
 }
 
-// acted returns the text about the actions of turns that the prompt does not contain: from the
-// first until before the last; an empty text if they did nothing.
+// acted returns the text about the actions of the turns [first, last), which the prompt does not
+// contain; empty if there are none.
 func (p *prompt) acted(first, last int64) string {
 	var lines []string
 	for _, c := range p.actions {
@@ -323,7 +312,6 @@ func (p *prompt) acted(first, last int64) string {
 	return actionsText + strings.Join(lines[max(len(lines)-maxActions, 0):], "")
 }
 
-// said returns a user's message of a session, with its note and its files, as a model is sent it.
 func said(text, note string, files []attachedFile) stoa.Message {
 	out := stoa.TextMessage(stoa.RoleUser, text)
 	if note != "" {
@@ -338,7 +326,6 @@ func said(text, note string, files []attachedFile) stoa.Message {
 	return out
 }
 
-// A pastTurn is an earlier turn of a session, as a model is sent it.
 type pastTurn struct {
 	number   int64
 	steps    []stoa.Step
@@ -346,7 +333,6 @@ type pastTurn struct {
 	size     int64          // estimated tokens
 }
 
-// newPastTurn returns a turn without its first steps.
 func newPastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int) pastTurn {
 	t := pastTurn{number: number, steps: steps[min(skip, len(steps)):], messages: []stoa.Message{message}}
 	results := make([][]stoa.ToolResult, len(steps))
@@ -363,7 +349,6 @@ func newPastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int
 	return t
 }
 
-// pastResults returns the results of a step of an earlier turn, without images.
 func pastResults(s *stoa.Step) []stoa.ToolResult {
 	results := make([]stoa.ToolResult, len(s.Calls))
 	for j, c := range s.Calls {

@@ -11,7 +11,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// toolResultRead is the name of the tool that reads truncated results.
 const toolResultRead = "tool_result_read"
 
 // brokenAt is the maximum length of a line of a result, in bytes. Longer lines are broken, so
@@ -54,7 +53,6 @@ func framed(c *stoa.ExternalCall, text string, fromLine, toLine int64, limit int
 	return told, true
 }
 
-// broken returns the lines of a text, with overlong lines broken.
 func broken(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")

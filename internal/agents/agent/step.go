@@ -58,8 +58,8 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 }
 
 // beginCall begins the model call of a step. It is a separate function so that its stack is
-// free while the reply arrives, which is most of a step. forget must be called when the input
-// of the call is no longer needed; it may be called again.
+// free while the reply arrives, which is most of a step. The caller must call forget when the
+// input of the call is no longer needed; it may do so again.
 func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, stream *gateway.Stream, forget func(), err error) {
 	forget = func() {}
 	if draft, err = w.beginStep(ctx, t); err != nil {
@@ -85,9 +85,9 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 }
 
 // recordStep writes a step with its external calls in the transaction of its charge, and
-// reports whether that ended the turn. Calls of the last step that the turn can take are
-// dropped: it ends with the text before them, or fails. other is a kind of output, if the reply
-// has only output that cannot be used, which fails the turn.
+// reports whether that ended the turn. It drops the calls of the last possible step, since no
+// step could receive their results: the turn ends with the text before them, or fails. other is
+// a kind of output, if the reply has only output that cannot be used, which fails the turn.
 func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *session.Draft, st stoa.Step, other string) (done bool, err error) {
 	unanswered := t.prompt.final != "" && len(st.Calls) > 0
 	if unanswered {
@@ -124,7 +124,7 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 var errUnreadableCall = stoa.Errorf(stoa.CodeUpstream, "The model made a tool call that its provider could not read. Try again.")
 
 // receive reads a model's reply to its end. other is as in [Worker.recordStep]. broken is the error if the reply did not
-// complete. It calls forget when the reply has begun: from then on the call is not repeated.
+// complete. It calls forget when the reply has begun, because the call is not repeated from then on.
 func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, forget func()) (st stoa.Step, other string, broken error) {
 	var text strings.Builder
 	for ev, err := range stream.Events(ctx) {
@@ -189,8 +189,8 @@ func (w *Worker) abandon(ctx context.Context, t *turn, draft *session.Draft, str
 }
 
 // beginStep records that the next step begins. It is also the last check of the lease before
-// credits are spent. For each step after the first it reads the caller again: a plan may have
-// changed, or an account been suspended.
+// credits are spent. For each step after the first it reads the caller again, because a plan may
+// have changed, or an account been suspended.
 func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, err error) {
 	p := t.prompt
 	var sources []stoa.Source
@@ -261,7 +261,6 @@ func (t *turn) final() stoa.Code {
 	return ""
 }
 
-// limitFailure returns the failure of a turn that reached a limit without an answer.
 func limitFailure(limit stoa.Code) *failure {
 	f := stoa.Failure{Code: limit, Retryable: true, Message: "The turn has reached its maximum number of steps without an answer. Retry it, split the task into smaller ones, or raise the limit of its steps."}
 	if limit == session.CodeCreditLimit {

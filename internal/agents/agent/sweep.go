@@ -25,8 +25,8 @@ func (w *Worker) Recover(ctx context.Context) error {
 	return nil
 }
 
-// all repeats a sweep until it finds less than a batch. Each pass ends or requeues what it
-// finds, so the rows bound the passes.
+// all repeats a sweep until it finds less than a batch. It ends, because each pass ends or
+// requeues what it finds.
 func all(ctx context.Context, sweep func(context.Context) (int, error)) error {
 	for n := sweepBatch; n == sweepBatch; {
 		var err error
@@ -77,7 +77,6 @@ func (w *Worker) pendingWork(ctx context.Context) (store.PendingWork, error) {
 	return p, nil
 }
 
-// sweepOrphans requeues turns of workers that are gone. It returns how many it examined.
 func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 	n := 0
 	err := w.store.Write(ctx, func(tx *store.Tx) error {
@@ -104,8 +103,8 @@ func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 }
 
 // sweepStrays requeues sessions that the rows assign to this process but that it does not
-// run: the end of a turn could not be written, or a claim was committed although its commit
-// seemed to fail. Only the claiming loop calls it, so no claim is in progress.
+// run, because the end of a turn could not be written, or a claim was committed although its
+// commit seemed to fail. Only the claiming loop may call it, so that no claim is in progress.
 func (w *Worker) sweepStrays(ctx context.Context) error {
 	var owned, strays []store.Ref
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -133,9 +132,9 @@ func (w *Worker) sweepStrays(ctx context.Context) error {
 	})
 }
 
-// sweepDue ends sessions that have waited in the queue, run, or waited for an answer too
-// long. A running turn is ended by its worker, whose timer a step of the clock does not
-// change, and only then by the sweep of the same process: the clock of another node may be
+// sweepDue ends sessions that have waited in the queue, run, or waited for an answer too long.
+// It leaves a running turn to its worker first, because a step of the clock does not change a
+// timer, and then only to the sweep of the same process, because the clock of another node may be
 // wrong.
 func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 	n := 0
@@ -161,8 +160,6 @@ func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// overdue reports whether a running session belongs to this process, whose worker should
-// have ended its turn.
 func (w *Worker) overdue(row *store.SessionRow) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

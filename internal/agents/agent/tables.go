@@ -41,9 +41,8 @@ var tableTools = []stoa.Tool{
 
 func ofTables(c stoa.ToolCall) bool { return c.Name == toolTableList || c.Name == toolTableQuery }
 
-// A tableFile is a file with tables, of the drive or attached.
 type tableFile struct {
-	base     string // of the names of its tables
+	base     string // beginning of the names of its tables
 	name     string
 	attached bool
 	who      drive.Owner
@@ -51,7 +50,7 @@ type tableFile struct {
 	sha256   string
 }
 
-// tableFiles returns the files with tables that the agent can use. more reports that a drive has more than are looked at.
+// tableFiles returns the files with tables that the agent can use. more reports that a drive contains more than it reads.
 func (w *Worker) tableFiles(ctx context.Context, p *prompt, who drive.Owner) (list []tableFile, more bool, err error) {
 	add := func(f tableFile, path string) error {
 		f.path, err = drive.ParsePath(path)
@@ -97,7 +96,6 @@ func (w *Worker) tableFiles(ctx context.Context, p *prompt, who drive.Owner) (li
 	return list, more, nil
 }
 
-// askTables sends a query about those files that it may use.
 func (w *Worker) askTables(ctx context.Context, who drive.Owner, files []tableFile, q extract.TableQuery) (a extract.TableAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tableWait)
 	defer cancel()
@@ -210,7 +208,7 @@ func (w *Worker) tableQuery(ctx context.Context, p *prompt, who drive.Owner, sql
 		}
 		result.Sources = append(result.Sources, cited)
 		source := stoa.Source{Path: f.name, SHA256: f.sha256, Place: s.Place(), Via: "read"}
-		// The text of the file may be of another version, or not read yet: the place is enough then.
+		// An error is ignored because the place is enough if the text of the file is of another version, or not read yet.
 		if first, last, err := w.cfg.Drives.RowLines(ctx, who, f.path, s.Sheet, s.FirstRow, s.LastRow); err == nil {
 			source.FromLine, source.ToLine = first, last
 		}

@@ -80,7 +80,6 @@ func (p *prompt) tools() []stoa.Tool {
 	return tools
 }
 
-// writeTool writes to the drive.
 var writeTool = stoa.Tool{
 	Name: toolWrite, Description: "Write a text file to your drive, whole; it replaces the file at that path.",
 	Parameters: `{"type":"object","properties":{"path":{"type":"string","description":"relative, folders separated by /"},"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`,
@@ -95,16 +94,16 @@ func (p *prompt) isExternal(name string) bool {
 // step on, since a change of the tools breaks the prefix for the vendor's cache.
 func (p *prompt) readsResults() bool { return p.cut || len(p.external) > 0 }
 
-// usedDrive reports whether the turn has called a tool of the drive. Tools that were offered
-// once stay offered: vendors bind reasoning to them.
+// usedDrive reports whether the turn has called a tool of the drive. Such tools stay offered,
+// because vendors bind reasoning to them.
 func (p *prompt) usedDrive() bool {
 	return slices.ContainsFunc(p.steps, func(s stoa.Step) bool { return slices.ContainsFunc(s.Calls, ofDrive) })
 }
 
 func ofDrive(c stoa.ToolCall) bool { return strings.HasPrefix(c.Name, "drive_") }
 
-// argumentsOf returns the arguments of a call as JSON. Some vendors send an empty string for
-// no arguments.
+// argumentsOf returns the arguments of a call as JSON, because some vendors send an empty string
+// for no arguments.
 func argumentsOf(arguments string) string {
 	if strings.TrimSpace(arguments) == "" {
 		return "{}"
@@ -113,6 +112,7 @@ func argumentsOf(arguments string) string {
 }
 
 // use runs one tool call; planned reports whether it was approved. A fault of the model becomes an error result, and nothing is done;
+// a returned error is internal.
 // a returned error is internal.
 func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref string, c stoa.ToolCall, planned bool) (session.ToolEffect, error) {
 	wrong := func(format string, args ...any) (session.ToolEffect, error) {
@@ -215,8 +215,8 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 	return out, nil
 }
 
-// readArguments decodes a model's arguments strictly: a call that is not fully understood is
-// not executed.
+// readArguments decodes a model's arguments strictly, so that a call that is not fully understood
+// is not executed.
 func readArguments(text string, into any) (bad string) {
 	if !jsonx.Valid([]byte(text)) {
 		return "The arguments are not valid JSON; nothing was done."
@@ -265,7 +265,6 @@ func readQuestion(text string) (stoa.Input, string) {
 	return out, ""
 }
 
-// listedFile is a file in the result of drive_list.
 type listedFile struct {
 	Path     string `json:"path"`
 	Bytes    int64  `json:"bytes"`
@@ -283,8 +282,6 @@ func listed(f drive.File) listedFile {
 	return one
 }
 
-// driveList implements drive_list: a page of files below a prefix, within the limit of a
-// tool's output.
 func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after string) (any, error) {
 	page, err := w.cfg.Drives.List(ctx, who, drive.Listing{Prefix: prefix, Limit: listLimit, Cursor: after})
 	if err != nil {
@@ -312,7 +309,6 @@ func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after s
 	return out, nil
 }
 
-// readRequest are the arguments of drive_read.
 type readRequest struct {
 	Path     string `json:"path"`
 	FromLine int64  `json:"fromLine"`
@@ -393,7 +389,7 @@ func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, in r
 	return got, nil
 }
 
-// textBudget returns the maximum size of file text in a tool's result, in bytes; the rest is
+// textBudget returns the maximum size of file text in a tool's result, in bytes. The rest is
 // reserved for JSON syntax.
 func (w *Worker) textBudget() int { return w.cfg.ToolOutput * 3 / 4 }
 
@@ -427,7 +423,6 @@ func fitLines(text string, first, last int64, budget int) (string, int64) {
 
 func jsonLength(s string) int { return len(jsonx.AppendString(nil, s)) }
 
-// foundPassage is a passage in the result of drive_search.
 type foundPassage struct {
 	Attached bool   `json:"attached,omitzero"`
 	Path     string `json:"path"`
@@ -518,8 +513,8 @@ func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, pat
 	return wrote, nil
 }
 
-// writablePath parses the path of a file that a model writes. Names that begin with a dot are
-// refused, because programs on the machines that files are copied to act on them.
+// writablePath parses the path of a file that a model writes. It refuses names that begin with a
+// dot, because programs on the machines that files are copied to act on them.
 func writablePath(path string) (drive.Path, error) {
 	p, err := drive.ParsePath(path)
 	if err == nil && p.IsHidden() {
@@ -528,5 +523,4 @@ func writablePath(path string) (drive.Path, error) {
 	return p, err
 }
 
-// bound shortens a tool's result to the limit.
 func (w *Worker) bound(s string) string { return session.Shown(s, w.cfg.ToolOutput) }

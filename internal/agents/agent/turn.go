@@ -26,7 +26,7 @@ type turn struct {
 	row       store.SessionRow
 	caller    *stoa.Caller // nil means to be read again
 	calls     []stoa.ExternalCall
-	cost      stoa.Credits // 0 if another process made the newest step
+	cost      stoa.Credits // cost of the newest step; 0 if another process made it
 	own       tool.Credentials
 	embed     string // see [stoa.Charge]
 
@@ -177,7 +177,8 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 	return t, err
 }
 
-// limitDrive restricts the turn's access to the drive if the session is now a visitor's.
+// limitDrive restricts the turn's access to the drive, because the session may have become a
+// visitor's.
 func (t *turn) limitDrive(ctx context.Context, tx *store.Tx) error {
 	p := t.prompt
 	if p.access == t.shown {
@@ -196,7 +197,6 @@ func (t *turn) limitDrive(ctx context.Context, tx *store.Tx) error {
 	return nil
 }
 
-// accessWithout returns an access to the drive without that of withheld tools.
 func accessWithout(withheld []stoa.Withheld, access stoa.DriveAccess) stoa.DriveAccess {
 	if access == stoa.DriveReadWrite && withholdsWrite(withheld) {
 		return stoa.DriveReadOnly
@@ -204,7 +204,6 @@ func accessWithout(withheld []stoa.Withheld, access stoa.DriveAccess) stoa.Drive
 	return access
 }
 
-// withholdsWrite reports whether drive_write is among the withheld tools.
 func withholdsWrite(list []stoa.Withheld) bool {
 	return slices.ContainsFunc(list, func(w stoa.Withheld) bool { return w.Tool == toolWrite })
 }
@@ -233,7 +232,6 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 	return err
 }
 
-// openCalls reports whether the last step has calls without a result.
 func (p *prompt) openCalls() bool {
 	n := len(p.steps)
 	if n == 0 {
@@ -243,7 +241,6 @@ func (p *prompt) openCalls() bool {
 	return open
 }
 
-// useTraced is use with a span and metrics.
 func (w *Worker) useTraced(ctx context.Context, t *turn, step, ref string, place int) (session.ToolEffect, error) {
 	c := t.last().Calls[place]
 	ctx, span := w.cfg.Tracer.Tool(ctx, c.Name)
