@@ -52,8 +52,8 @@ type Config struct {
 	// the provider.
 	Workers int
 	Grace   time.Duration // time that a step may continue after Run's context ends [5 s]; negative means none
-	// Shared reports that other processes run sessions of the same store. The worker then
-	// polls for their cancellations and events every second.
+	// Shared reports that other processes run sessions of the same store. The worker then polls
+	// every second, because only the store has their cancellations and events.
 	Shared bool
 
 	KnowledgeSize int64 // maximum size, in tokens, of a drive that is included in the prompt whole [24,000]

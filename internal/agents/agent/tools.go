@@ -90,8 +90,8 @@ func (p *prompt) isExternal(name string) bool {
 	return slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == name })
 }
 
-// readsResults reports whether long results of tools can be read on. It is so from the first
-// step on, since a change of the tools breaks the prefix for the vendor's cache.
+// readsResults reports whether long results of tools can be read on. It holds from the first step
+// on, since a change of the tools breaks the prefix for the vendor's cache.
 func (p *prompt) readsResults() bool { return p.cut || len(p.external) > 0 }
 
 // usedDrive reports whether the turn has called a tool of the drive. Such tools stay offered,
@@ -112,7 +112,6 @@ func argumentsOf(arguments string) string {
 }
 
 // use runs one tool call; planned reports whether it was approved. A fault of the model becomes an error result, and nothing is done;
-// a returned error is internal.
 // a returned error is internal.
 func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref string, c stoa.ToolCall, planned bool) (session.ToolEffect, error) {
 	wrong := func(format string, args ...any) (session.ToolEffect, error) {

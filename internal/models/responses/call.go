@@ -24,12 +24,12 @@ type run struct {
 	reply    *reply
 	format   format
 	policy   disconnectPolicy
-	build    builder                        // of the reply
-	enforced enforced                       // by the last model tried; final once the model is fixed
+	build    builder                        // builder of the reply
+	enforced enforced                       // enforcement by the last model tried; final once the model is fixed
 	texted   bool                           // Log.FirstText was called
-	files    map[*stoa.Media]extract.Result // that were read
-	reading  *billing.Hold                  // of the files that were read last; nil if none were
-	readCost stoa.Credits                   // of the files that were read
+	files    map[*stoa.Media]extract.Result // files that were read
+	reading  *billing.Hold                  // hold of the files that were read last; nil if none were
+	readCost stoa.Credits                   // cost of the files that were read
 	charged  bool                           // the call was charged
 }
 
@@ -101,7 +101,6 @@ func (r *run) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// pin fixes the model that serves, and sets the fields of the reply that depend on it.
 func (r *run) pin(rep *reply) { rep.model, rep.enforced = r.stream.Pin(), r.enforced }
 
 func (r *run) newBuilder(out *eventStream) *builder {
@@ -114,7 +113,6 @@ func (r *run) newBuilder(out *eventStream) *builder {
 	return b
 }
 
-// adjusted returns the changes that this package made to the call, for its receipt.
 func (r *run) adjusted() stoa.Adjustments {
 	a := r.enforced.adjusted | r.build.adjusted()
 	if r.Request.unread > 0 {
@@ -152,7 +150,7 @@ func (r *run) whole(ctx context.Context) error {
 	return errBrokeOff
 }
 
-// write sends the finished reply. A write error is ignored, because the call is charged, and a client
+// write sends the finished reply. It ignores a write error, because the call is charged, and a client
 // that sent an Idempotency-Key can fetch the reply again.
 func (r *run) write(charge stoa.Charge, o *outcome) {
 	h := r.w.Header()
@@ -203,8 +201,8 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 			return r.stopped(ctx, err)
 		}
 		if ev.Kind == stoa.Finished {
-			// The events that complete the reply wait for its charge; text waits for at most
-			// settleWait. A client that has disconnected is charged too.
+			// The events that complete the reply wait for its charge, at most settleWait for text. A client
+			// that has disconnected is charged too, because the provider bills the reply.
 			build.ending(ev)
 			out.settling()
 			o := build.finish(ev.Stop)
@@ -275,7 +273,6 @@ func (r *run) stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// ended returns the cause of ctx's end instead of the error that followed from it.
 func (r *run) ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -283,7 +280,6 @@ func (r *run) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// abandon charges for the text produced so far and returns [stoa.ErrClientGone].
 func (r *run) abandon(ctx context.Context) error {
 	charge, err := r.stream.Abandon(ctx)
 	if err != nil {

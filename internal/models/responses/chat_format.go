@@ -58,7 +58,6 @@ func (f *chatFormat) object(b []byte, r *reply, o *outcome) []byte {
 	return append(b, `,"service_tier":"default"}`...)
 }
 
-// appendCalls appends the calls and the reasoning of a whole message.
 func (f *chatFormat) appendCalls(b []byte, o *outcome, calls int) []byte {
 	var details []byte
 	count := 0
@@ -105,8 +104,6 @@ func (f *chatFormat) appendCalls(b []byte, o *outcome, calls int) []byte {
 	return b
 }
 
-// appendCalled appends the members of a call that say what is called: a function with its
-// arguments, or a custom tool with its input.
 func appendCalled(b []byte, it *item, text string) []byte {
 	if it.custom {
 		b = append(b, `,"type":"custom","custom":{"name":`...)
@@ -118,8 +115,6 @@ func appendCalled(b []byte, it *item, text string) []byte {
 	return append(appendText(b, text), '}')
 }
 
-// appendDetail appends sealed reasoning; call is the id of the call that follows it, or
-// empty.
 func appendDetail(b []byte, sealed, call string, index int) []byte {
 	b = append(b, `{"type":"reasoning.encrypted","format":"stoa","data":`...)
 	b = appendText(b, sealed)
@@ -132,8 +127,8 @@ func appendDetail(b []byte, sealed, call string, index int) []byte {
 	return append(b, '}')
 }
 
-// appendExtra appends the member of a call that repeats the reasoning before it, for clients
-// that keep no other member.
+// appendExtra appends the member of a call that repeats the reasoning before it, because some
+// clients keep no other member.
 func appendExtra(b []byte, sealed []string) []byte {
 	if len(sealed) == 0 {
 		return b
@@ -178,7 +173,6 @@ func appendChatUsage(b []byte, u *stoa.Usage) []byte {
 	return append(b, `}}`...)
 }
 
-// head appends the first members of every object of a reply.
 func (f *chatFormat) head(b []byte, r *reply, object string) []byte {
 	b = append(b, `{"id":"chatcmpl_`...) // its receipt keeps the id of the reply
 	b = append(b, strings.TrimPrefix(r.id, "resp_")...)
@@ -196,7 +190,6 @@ func (f *chatFormat) chunk(b []byte, r *reply) []byte {
 	return append(b, `,"choices":[{"index":0,"delta":{`...)
 }
 
-// last ends the chunk that chunk began. reason is set only in the last chunk.
 func (f *chatFormat) last(b []byte, reason string) []byte {
 	b = append(b, `},"logprobs":null,"finish_reason":`...)
 	if reason == "" {
@@ -213,7 +206,6 @@ func (f *chatFormat) start(b []byte, r *reply) []byte {
 	return f.last(b, "")
 }
 
-// open announces a call, after the reasoning that belongs to it.
 func (f *chatFormat) open(b []byte, r *reply, it *item) []byte {
 	if it.kind != itemCall {
 		return b
@@ -232,7 +224,6 @@ func (f *chatFormat) open(b []byte, r *reply, it *item) []byte {
 	return f.last(b, "")
 }
 
-// reasoned appends a chunk with the reasoning that has arrived, if any.
 func (f *chatFormat) reasoned(b []byte, r *reply, call string) []byte {
 	if len(f.sealed) == 0 {
 		return b

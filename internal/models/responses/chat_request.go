@@ -74,7 +74,6 @@ func (c *chatRequest) refused(o object) {
 	}
 }
 
-// tool reads a tool, whose function is nested one level deeper.
 func (c *chatRequest) tool(list *toolList, tool object) {
 	d := &declaration{place: place{path: tool.path}}
 	var in object
@@ -99,7 +98,6 @@ func (c *chatRequest) tool(list *toolList, tool object) {
 	c.fail(c.declare(list, d))
 }
 
-// grammarOf reads the format of a custom tool, whose grammar is nested one level deeper too.
 func (c *chatRequest) grammarOf(d *declaration, custom object) {
 	format, has := custom.inner("format")
 	if !has {
@@ -118,7 +116,6 @@ func (c *chatRequest) grammarOf(d *declaration, custom object) {
 	d.grammar = g
 }
 
-// required decomposes a member that must be an object with a name.
 func (c *chatRequest) required(o object, name string) object {
 	in, has := o.inner(name)
 	if !has {
@@ -128,7 +125,7 @@ func (c *chatRequest) required(o object, name string) object {
 }
 
 // nested returns the object that describes the function of o. For a tool of another kind it is the
-// member with the name of the kind, of which only the name is read.
+// member with the name of the kind, whose name alone is read.
 func (c *chatRequest) nested(o object) object {
 	in, has := o.inner("function")
 	if has {
@@ -145,7 +142,6 @@ func (c *chatRequest) nested(o object) object {
 	return object{p: c.parser, path: o.path}
 }
 
-// choice reads tool_choice, whose functions are nested one level deeper too.
 func (c *chatRequest) choice(o object) {
 	if o.get("tool_choice").Kind() != '{' {
 		o.take(func(_, path string) error { return c.toolChoice(path) }, "tool_choice")
@@ -168,7 +164,6 @@ func (c *chatRequest) choice(o object) {
 	c.fail(c.choose(set))
 }
 
-// named reads the type and the name of a tool that a choice names, and sets the place of the name.
 func (c *chatRequest) named(o object, l *place) (n named) {
 	in := c.nested(o)
 	l.other["name"] = in.at("name")
@@ -226,8 +221,6 @@ func (c *chatRequest) message(m object) {
 	m.done(echoes...)
 }
 
-// part reads one part. Parts that are the same in the Responses format, or unknown to both, are
-// parsed as they are.
 func (c *chatRequest) part(o object) stoa.Part {
 	kind := o.word("type")
 	own, names := "input_image", []string{"url>image_url", "detail"}
@@ -246,7 +239,6 @@ func (c *chatRequest) part(o object) stoa.Part {
 	return c.mediumOf(l, own, &m)
 }
 
-// assistant reads a message of the assistant: its reasoning, its text, its calls.
 func (c *chatRequest) assistant(m object) {
 	var calls []object
 	m.each("tool_calls", func(call object) { calls = append(calls, call) })
@@ -306,13 +298,13 @@ func (c *chatRequest) call(call object) {
 
 // A detail is sealed reasoning that a client sends back.
 type detail struct {
-	call   string // the id of the call that follows it; empty means before everything
+	call   string // id of the call that follows it; empty means before everything
 	sealed string
 	source string
 }
 
-// details returns the sealed reasoning of a message: from reasoning_details or, for clients
-// that keep nothing else, from the calls.
+// details returns the sealed reasoning of a message: from reasoning_details or, because some
+// clients keep nothing else, from the calls.
 func (c *chatRequest) details(m object, calls []object) (found []detail) {
 	ids := make([]string, len(calls))
 	for i, call := range calls {

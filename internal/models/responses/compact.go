@@ -13,10 +13,9 @@ import (
 	"stoa/internal/models/gateway"
 )
 
-// A compaction item stands in for a conversation: its summary, sealed for the account. It is made
-// by a call that ends with an order to summarize, and is an item of input of later calls. POST
-// /responses/compact is such a call, and so is a call whose last item is a compaction_trigger: its
-// only item is the compaction.
+// A compaction item stands in for a conversation: its summary, sealed for the account. A call
+// makes it that ends with an order to summarize, and later calls contain it as an item of input.
+// POST /responses/compact is such a call, and so is one whose last item is a compaction_trigger.
 
 // compactionState is the wire of a sealed summary, which is not the state of a provider.
 const compactionState = "compaction"
@@ -24,7 +23,6 @@ const compactionState = "compaction"
 // keptTokens is the maximum size of the user's messages that a compaction repeats.
 const keptTokens = 20_000
 
-// errNoSummary is the reply to a compaction without a text, which is charged.
 var errNoSummary = stoa.Errorf(stoa.CodeUpstream, "The model wrote no summary. The call was charged, and so would another be: use another model, or send the messages without compacting them.").AfterCharge()
 
 // ParseCompact parses the body of POST /responses/compact, which has the members of a call. Those
@@ -80,7 +78,6 @@ func userTexts(messages []stoa.Message) (list []string) {
 	return list
 }
 
-// compactionItem adds the summary of an item of POST /responses/compact.
 func (p *parser) compactionItem(it *inputItem) error {
 	path := it.at("encrypted_content")
 	if it.tool != nil && it.tool.bad["encrypted_content"] != nil {
@@ -95,7 +92,6 @@ func (p *parser) compactionItem(it *inputItem) error {
 	return stoa.Errorf(stoa.CodeInvalidValue, "%q is not a compaction that this service has made for this account. Send the item unchanged, or the messages themselves.", path).At(path)
 }
 
-// A compactMaker makes the format of a compaction.
 type compactMaker struct {
 	kept []string
 	echo *echo // of a call; nil for POST /responses/compact
@@ -115,14 +111,12 @@ type triggeredFormat struct {
 	made *item // a seal is never the same twice
 }
 
-// The text of the model is not shown.
 func (f *triggeredFormat) open(b []byte, _ *reply, _ *item) []byte { return b }
 
 func (f *triggeredFormat) piece(b []byte, _ *reply, _ *item, _ pieceKind, _ string) []byte { return b }
 
 func (f *triggeredFormat) close(b []byte, _ *reply, _ *item) []byte { return b }
 
-// object appends the response with the compaction in place of the text.
 func (f *triggeredFormat) object(b []byte, r *reply, o *outcome) []byte {
 	return f.responsesFormat.object(b, r, f.compacted(o))
 }
@@ -187,7 +181,7 @@ func (f *compactFormat) object(b []byte, r *reply, o *outcome) []byte {
 	return append(appendUsage(b, o.usage), '}')
 }
 
-// restore implements [format]; the caller sends the stored text itself.
+// restore implements [format]. It reads no items, because the caller sends the stored text itself.
 func (f *compactFormat) restore(stored []byte) (*reply, *outcome, error) {
 	var was contract.Response
 	if err := jsonx.Unmarshal(stored, &was); err != nil {

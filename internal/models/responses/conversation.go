@@ -30,14 +30,13 @@ type entry struct {
 	role    stoa.Role
 	parts   []stoa.Part
 	cut     bool   // a call that was cut off
-	path    string // of the id of a call
+	path    string // path of the id of a call
 	result  int    // of a call: the entry of its result; 0 if none
 	call    int    // of a result: the entry of its call, counted from 1; 0 if this is not a result
 	dropped bool
 	tools   []stoa.Tool // that a system message without parts adds
 }
 
-// message adds a message's texts, images and files.
 func (c *conversation) message(role stoa.Role, parts ...stoa.Part) {
 	c.entries = append(c.entries, entry{role: role, parts: parts})
 }
@@ -90,7 +89,6 @@ func (c *conversation) result(result stoa.ToolResult, path string) error {
 	return nil
 }
 
-// messages returns the messages. It fails if a call has no result.
 func (c *conversation) messages() ([]stoa.Message, error) {
 	for i := range c.entries {
 		e := &c.entries[i]

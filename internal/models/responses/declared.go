@@ -25,7 +25,6 @@ func (p *parser) tools() error {
 	return p.setTools(&list, int(p.dec.InputOffset()-before))
 }
 
-// setTools sets the tools of the body, whose JSON has size bytes.
 func (p *parser) setTools(list *toolList, size int) error {
 	switch {
 	case size > maxToolBytes && p.opts.Tools:
@@ -72,7 +71,6 @@ type toolList struct {
 	namespace *stoa.ToolForm  // whose tools are parsed; nil outside of namespaces
 }
 
-// A declaration has the members of a declared tool while it is parsed.
 type declaration struct {
 	place
 	kind          string
@@ -100,7 +98,6 @@ func (p *parser) tool(list *toolList, path string) error {
 	return p.declare(list, &d)
 }
 
-// declare adds a tool to a list: a function, a custom tool or a namespace. Others are left out.
 func (p *parser) declare(list *toolList, d *declaration) error {
 	if !p.opts.Tools {
 		return toolsOff(list.path)
@@ -239,7 +236,7 @@ func (p *parser) declaredMember(d *declaration, member, path string) (err error)
 	return p.skip()
 }
 
-// later reads a value that is parsed when the other members of its object are known; see
+// later reads a value that must be parsed after the other members of its object; see
 // [parser.within].
 func (p *parser) later() ([]byte, error) {
 	v, err := p.dec.ReadValue()
@@ -249,7 +246,6 @@ func (p *parser) later() ([]byte, error) {
 	return v.Clone(), nil
 }
 
-// within parses a value that [parser.later] returned.
 func (p *parser) within(v []byte, parse func() error) error {
 	outer, src := p.dec, p.src
 	p.dec, p.src = jsonx.NewDecoder(v), v
@@ -293,8 +289,8 @@ func (p *parser) namespace(list *toolList, d *declaration) error {
 // customSchema is the schema of the function that stands for a custom tool.
 const customSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`
 
-// custom completes a custom tool: its input is a text, which may have to match a grammar.
-// Models of other vendors get a function with the grammar in its description.
+// custom completes a custom tool: its input is a text, which may have to match a grammar. Models of
+// other vendors get a function with the grammar in its description, since they have no such tools.
 func (p *parser) custom(d *declaration) error {
 	t := &d.tool
 	if t.Form == nil {
@@ -338,7 +334,6 @@ func (p *parser) custom(d *declaration) error {
 	return nil
 }
 
-// A grammar is the format of a custom tool, which may restrict its input.
 type grammar struct {
 	place
 	kind               string // text or grammar
@@ -346,7 +341,6 @@ type grammar struct {
 	has                bool // a definition
 }
 
-// grammarMember parses a member of the format of a custom tool.
 func (p *parser) grammarMember(g *grammar, member, path string) (err error) {
 	switch {
 	case p.dec.PeekKind() == 'n':
@@ -366,7 +360,6 @@ func (p *parser) grammarMember(g *grammar, member, path string) (err error) {
 	return p.skip()
 }
 
-// check returns an error if the format lacks a member.
 func (g *grammar) check() error {
 	lacks := ""
 	switch {
@@ -447,8 +440,6 @@ func (p *parser) addTools() error {
 	return nil
 }
 
-// objectSchema returns the schema of a tool's arguments, and adds the type object if there is
-// no type.
 func objectSchema(text, path string) (string, error) {
 	if text == "" {
 		return `{"type":"object","properties":{}}`, nil
@@ -469,7 +460,6 @@ func objectSchema(text, path string) (string, error) {
 	return `{"type":"object",` + text[1:], nil
 }
 
-// raw reads a value as JSON without white space.
 func (p *parser) raw(path, what string, kind jsonx.Kind) (string, error) {
 	if err := p.want(path, what, kind); err != nil {
 		return "", err

@@ -12,8 +12,6 @@ func (f *responsesFormat) start(b []byte, r *reply) []byte {
 	return f.snapshot(b, "response.in_progress", r, o)
 }
 
-// open announces an item. Its status in the event is in_progress, even if it has ended since.
-// A message is announced without content; its parts follow with their texts.
 func (f *responsesFormat) open(b []byte, _ *reply, it *item) []byte {
 	f.part = 0
 	b = f.head(b, "response.output_item.added")
@@ -52,8 +50,8 @@ func (f *responsesFormat) partEvent(b []byte, event string, it *item, kind piece
 	return sse.AppendEnd(b)
 }
 
-// The constant parts of text deltas, the most frequent event: the text written by head, and
-// the text after the delta.
+// The constant parts of text deltas, which are prepared because they are the most frequent event:
+// the text written by head, and the text after the delta.
 const (
 	deltaHead = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"
 	deltaTail = `,"logprobs":[]}` + "\n\n"
@@ -114,7 +112,6 @@ func (f *responsesFormat) closePart(b []byte, it *item) []byte {
 	return f.partEvent(b, part, it, kind, text)
 }
 
-// close ends an item. A call that was cut off gets no event with complete arguments.
 func (f *responsesFormat) close(b []byte, _ *reply, it *item) []byte {
 	if f.part == 0 && it.kind == itemMessage {
 		b = f.openPart(b, it, pieceText)
@@ -151,7 +148,6 @@ func (f *responsesFormat) end(b []byte, r *reply, o *outcome) []byte {
 	return sse.AppendEvent(b, "", "[DONE]")
 }
 
-// fail appends the error event in both of its forms, response.failed and [DONE].
 func (f *responsesFormat) fail(b []byte, r *reply, o *outcome) []byte {
 	e := o.failure
 	members := func(b []byte) []byte {
@@ -186,7 +182,6 @@ func (f *responsesFormat) snapshot(b []byte, kind string, r *reply, o *outcome) 
 	return sse.AppendEnd(b)
 }
 
-// head opens an event; its object is left open after the sequence number.
 func (f *responsesFormat) head(b []byte, kind string) []byte {
 	b = sse.AppendHead(b, kind)
 	b = append(b, `{"type":"`...)
@@ -201,7 +196,6 @@ func (f *responsesFormat) number(b []byte) []byte {
 	return b
 }
 
-// appendPlace appends the members that identify the item and part of an event.
 func appendPlace(b []byte, it *item, kind pieceKind) []byte {
 	b = append(b, `,"item_id":"`...)
 	b = append(b, it.id...)

@@ -15,9 +15,8 @@ import (
 	"stoa/internal/models/billing"
 )
 
-// readFiles replaces the files that the model cannot read by their texts. A file in the output
-// of a tool that has no text is replaced by a note, since the tool chose it; see
-// [run.leaveOutMedia].
+// readFiles replaces the files that the model cannot read by their texts. A note replaces a file
+// without text in the output of a tool, since the tool chose it; see [run.leaveOutMedia].
 func (r *run) readFiles(ctx context.Context, m *stoa.Model, call *stoa.Call) error {
 	if !r.s.Options.Documents {
 		return nil
@@ -78,12 +77,12 @@ func (r *run) withTexts(parts []stoa.Part) []stoa.Part {
 	return parts
 }
 
-// readSecond is the cost of a started second of processor time of a reader, if the call is not made. The
-// text of a file in a call that is made is charged as its input.
+// readSecond is the cost of a started second of processor time of a reader if the call is not made.
+// In a call that is made, the text of a file is charged as its input instead.
 const readSecond = stoa.Credit / 100
 
-// reserve holds credits before a file is read, unless the model is free: an account without credits
-// must not occupy the readers.
+// reserve holds credits before a file is read, because an account without credits must not occupy
+// the readers. A free model needs no hold.
 func (r *run) reserve(ctx context.Context, m *stoa.Model) error {
 	if m.Price.Input+m.Price.CacheWrite+m.Price.Output == 0 {
 		return nil
@@ -107,7 +106,7 @@ func (r *run) setAside() {
 	}
 }
 
-// read returns the text of a file, which is read once, even if several models are tried.
+// read returns the text of a file. It reads it once, even if several models are tried.
 func (r *run) read(ctx context.Context, m *stoa.Model, item mediaItem) (extract.Result, error) {
 	if got, ok := r.files[item.Media]; ok {
 		return got, nil
@@ -150,7 +149,6 @@ func (r *run) read(ctx context.Context, m *stoa.Model, item mediaItem) (extract.
 	return got, nil
 }
 
-// fileText returns the text of a file for the model, with its name; "" without a text.
 func fileText(name string, got extract.Result) string {
 	if got.Status != extract.Ready && got.Status != extract.Partial {
 		return ""

@@ -94,8 +94,6 @@ func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 	}
 }
 
-// inWords reports whether a model on a route has no setting for a format, so that it can only
-// be requested in words.
 func inWords(f stoa.Format, route stoa.Route) bool {
 	t := route.Traits
 	if f.Kind == stoa.FormatObject {
@@ -104,7 +102,6 @@ func inWords(f stoa.Format, route stoa.Route) bool {
 	return t.Schema != "native"
 }
 
-// fits returns an error if a call cannot be made on a route.
 func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 	t := route.Traits
 	if route.Wire == "sandbox" {
@@ -134,8 +131,6 @@ const (
 	wordsSetting  = " The operator can enable extensionOptions.formats.bestEffort, which requests the format in words."
 )
 
-// fitsFormat returns an error if the model on a route does not support a format. It only
-// recommends another format that the model supports.
 func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	f, t := call.TextFormat(), route.Traits
 	if f.Kind == stoa.FormatText {
@@ -161,8 +156,6 @@ func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	return nil
 }
 
-// prefers returns the newest state of an open tool loop, without its data; nil if no loop is
-// open.
 func prefers(messages []stoa.Message) *stoa.State {
 	s, open := openLoop(messages)
 	if !open || slices.Contains([]string{"", "sandbox"}, s.Wire) {

@@ -8,14 +8,12 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// content reads one content, which becomes one or more items of input. Consecutive parts that belong
-// to a message become one.
 func (g *geminiRequest) content(o object) {
 	role := o.word("role")
 	switch role {
 	case "model":
 		role = "assistant"
-	case "", "user", "function": // function is a former name for results
+	case "", "user", "function": // because function is a former name for results
 		role = "user"
 	default:
 		g.fail(stoa.Errorf(stoa.CodeInvalidValue, "%q must be user or model.", o.at("role")).At(o.at("role")))
@@ -156,7 +154,6 @@ func (g *geminiRequest) result(o object) {
 	g.add(it)
 }
 
-// part reads a text, or the content or the address of a medium.
 func (g *geminiRequest) part(part object) stoa.Part {
 	if part.find("text") != nil {
 		text := part.text()
@@ -203,7 +200,6 @@ func (g *geminiRequest) part(part object) stoa.Part {
 	return g.mediumOf(place{part.path, map[string]string{"type": source.path, member: source.at(name), "filename": source.at("displayName")}}, own, &m)
 }
 
-// plainBase64 returns base64 in the common alphabet, since the format also allows that for addresses.
 func plainBase64(s string) string {
 	if !strings.ContainsAny(s, "-_") {
 		return s

@@ -65,7 +65,6 @@ func (f *geminiFormat) object(b []byte, r *reply, o *outcome) []byte {
 	return append(appendEnded(parts.end(), r, o, parts.n == 0), '}')
 }
 
-// A partList writes the member content of a candidate, unless it has no parts.
 type partList struct {
 	b []byte
 	n int
@@ -87,7 +86,6 @@ func (p *partList) end() []byte {
 	return p.b
 }
 
-// text adds a text, or a summary of the reasoning; sealed is the reasoning before it.
 func (p *partList) text(text string, thought bool, sealed []string) {
 	p.begin()
 	p.b = appendText(append(p.b, `{"text":`...), text)
@@ -105,7 +103,6 @@ func (p *partList) call(it *item, sealed []string) {
 	p.b = appendSignature(append(p.b, '}'), sealed)
 }
 
-// appendSignature appends the reasoning before a part, and ends the part.
 func appendSignature(b []byte, sealed []string) []byte {
 	if len(sealed) > 0 {
 		b = append(b, `,"thoughtSignature":"`...)
@@ -115,8 +112,6 @@ func appendSignature(b []byte, sealed []string) []byte {
 	return append(b, '}')
 }
 
-// appendEnded appends the members of the last object after the content, which is empty if silent:
-// then the provider blocked the reply, or there would be a part.
 func appendEnded(b []byte, r *reply, o *outcome, silent bool) []byte {
 	b = append(b, `"finishReason":"`...)
 	b = append(b, geminiReason(o)...)
@@ -244,7 +239,7 @@ func (f *geminiFormat) end(b []byte, r *reply, o *outcome) []byte {
 	return b
 }
 
-// fail appends the error, on which the vendor's clients throw.
+// fail appends the error, because the vendor's clients throw on it.
 func (f *geminiFormat) fail(b []byte, r *reply, o *outcome) []byte {
 	e := o.failure
 	info := contract.Code(stoa.Code(e.code))

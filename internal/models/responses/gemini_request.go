@@ -46,8 +46,8 @@ const (
 	maxSafety    = 100 // settings
 )
 
-// geminiRequest reads one request. The members of its objects can be written in snake_case too, as
-// the vendor's documentation does.
+// geminiRequest reads one request. It also accepts members in snake_case, because the vendor's
+// documentation uses them.
 type geminiRequest struct {
 	*parser
 	calls []geminiCall
@@ -69,7 +69,7 @@ func (g *geminiRequest) request(o object, model string, stream bool) {
 	o.get("model") // ignored, because the path contains it
 	g.req.Model, g.hasModel, g.req.Stream = model, true, stream
 	o.take(g.member, "strictModel>strict_model")
-	o.accept("serviceTier", "standard", "unspecified") // all calls are
+	o.accept("serviceTier", "standard", "unspecified") // because all calls are
 	g.safety(o)
 	g.config(o)
 	g.tools(o)
@@ -127,7 +127,6 @@ func (g *geminiRequest) config(o object) {
 	config.done()
 }
 
-// thinking reads thinkingConfig. A level takes precedence over a budget.
 func (g *geminiRequest) thinking(config object) {
 	thinking, _ := config.inner("thinkingConfig")
 	if v := thinking.get("thinkingBudget"); v != nil {
@@ -178,7 +177,6 @@ func (g *geminiRequest) format(config object) {
 	g.fail(g.setFormat(set))
 }
 
-// tools reads the functions. Tools that the vendor runs are left out or refused.
 func (g *geminiRequest) tools(o object) {
 	v := o.get("tools")
 	if v == nil {
@@ -253,7 +251,6 @@ func (g *geminiRequest) choice(o object) {
 	}
 }
 
-// system reads systemInstruction: its texts are one message.
 func (g *geminiRequest) system(o object) {
 	path := o.at("systemInstruction")
 	if o.get("systemInstruction").Kind() == '"' {

@@ -8,7 +8,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// camel renames the members that are written in snake_case.
 func (o object) camel() {
 	var names map[string]bool
 	for i := range o.members {
@@ -34,8 +33,6 @@ func (o object) camel() {
 	}
 }
 
-// sealedIn returns the sealed reasoning of this service in a signature. Signatures of another
-// service are left out.
 func sealedIn(signature string) []string {
 	if signature == "" {
 		return nil
@@ -56,8 +53,8 @@ func signatureOf(sealed []string) string {
 // maxSchema is the maximum depth of a schema of the format.
 const maxSchema = 96
 
-// schema parses a member of o with a schema, if it has it. One of the format becomes a JSON Schema:
-// types are words in capitals, counts can be strings, and null is allowed by "nullable".
+// schema parses a member of o with a schema, if it has it. A schema of the format is converted,
+// because its types are words in capitals, its counts can be strings, and "nullable" allows null.
 func (g *geminiRequest) schema(o object, name string, parse func(path string) error) {
 	if strings.HasSuffix(name, "JsonSchema") {
 		o.take(func(_, path string) error { return parse(path) }, name)
@@ -139,7 +136,6 @@ func (g *geminiRequest) appendSchema(b []byte, v jsonx.Value, path string, depth
 	return append(b, '}')
 }
 
-// appendComma ends the member or the element before the next one, if there is one.
 func appendComma(b []byte) []byte {
 	if last := b[len(b)-1]; last != '{' && last != '[' {
 		b = append(b, ',')
@@ -147,7 +143,6 @@ func appendComma(b []byte) []byte {
 	return b
 }
 
-// appendName begins a member of an object.
 func appendName(b []byte, name string) []byte {
 	return append(jsonx.AppendString(appendComma(b), name), ':')
 }

@@ -10,7 +10,7 @@ import (
 const maxIgnored = 16 // paths in a receipt
 
 // ignored lists the paths of members of a request that have no effect. Of members that differ
-// only in the elements of arrays, it has the first.
+// only in the elements of arrays, it contains the first.
 type ignored struct {
 	paths []string
 	kinds []string // of the paths: without indexes
@@ -37,7 +37,6 @@ func (r *Request) ignoredOn(route stoa.Route) string {
 	return strings.Join(l.paths, "\n")
 }
 
-// withoutIndexes returns a path without the numbers in its brackets.
 func withoutIndexes(path string) string {
 	if !strings.Contains(path, "[") {
 		return path
@@ -58,14 +57,13 @@ func withoutIndexes(path string) string {
 	return b.String()
 }
 
-// ignore skips the value of a member that has no effect, and records the member.
 func (p *parser) ignore(path, name string) error {
 	p.ignoreAll(path, []string{name})
 	return p.skip()
 }
 
-// memberName returns the name of an unknown member for a list that is stored. A name that is not an
-// identifier is only a *, because texts of callers must not be stored.
+// memberName returns the name of an unknown member for a list that is stored. It returns * for a name
+// that is not an identifier, because texts of callers must not be stored.
 func memberName(name string) string {
 	if !stoa.IsName(name) {
 		return "*"
@@ -83,7 +81,6 @@ func (p *parser) ignoreIf(yes bool, path string) {
 // notes reports whether ignored members are recorded: not without extensions.
 func (p *parser) notes() bool { return p.opts.Tools || p.opts.translated }
 
-// ignoreAll records members of the object at path that have no effect.
 func (p *parser) ignoreAll(path string, names []string) {
 	if !p.notes() {
 		return

@@ -39,8 +39,8 @@ func (p *parser) endInput(path string) error {
 	return nil
 }
 
-// An inputItem collects one element of input, whose members may come in any order. Its kind
-// determines which of them count.
+// An inputItem collects one element of input. Its kind, which may come last, determines which
+// members count.
 type inputItem struct {
 	place
 	kind       string
@@ -54,8 +54,6 @@ type inputItem struct {
 	raw     []byte    // the item as sent
 }
 
-// item parses one element of input. In version 1 only messages are used; reasoning
-// that a client echoes from an earlier reply is dropped.
 func (p *parser) item(path string) error {
 	if err := p.want(path, "an object such as {\"role\":\"user\",\"content\":\"…\"}", '{'); err != nil {
 		return err
@@ -202,8 +200,8 @@ func (p *parser) messageItem(it *inputItem) error {
 
 // content parses a message's content: a string, or parts, whose texts are joined if no
 // extension is enabled and none is marked for the cache. refused is a semantic error, after
-// which parsing continues: it applies only if the item turns out to be a message. err ends the
-// parsing.
+// which parsing continues because it applies only if the item turns out to be a message. err ends
+// the parsing.
 func (p *parser) content(path string) (parts []stoa.Part, refused, err error) {
 	if bad := p.want(path, "a string or an array of text parts", '"', '['); bad != nil {
 		refused, err = p.soft(bad)
@@ -234,7 +232,6 @@ func (p *parser) with(parts []stoa.Part, part stoa.Part) []stoa.Part {
 	return append(parts, part)
 }
 
-// one returns a list with one part. The lists of a request share their memory.
 func (p *parser) one(part stoa.Part) []stoa.Part {
 	n := len(p.parts)
 	switch {
@@ -250,7 +247,7 @@ func (p *parser) one(part stoa.Part) []stoa.Part {
 }
 
 // A firstMessage is the memory of a list of messages and of the part of its first one. It is
-// separate from the parser, which lives longer than the input of a call.
+// separate from the parser, because the parser lives longer than the input of a call.
 type firstMessage struct {
 	messages [1]stoa.Message
 	parts    [1]stoa.Part
@@ -333,7 +330,7 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 func isMark(name string) bool { return name == "prompt_cache_breakpoint" || name == "cache_control" }
 
 // mark parses {"mode": "explicit"} or {"type": "ephemeral"}, with "ttl": "1h" for a long life.
-// Other values are ignored, since a hint fails no call.
+// It ignores other values, since a hint fails no call.
 func (p *parser) mark(path string) (mark stoa.Mark, err error) {
 	if p.dec.PeekKind() != '{' {
 		return mark, p.skip()

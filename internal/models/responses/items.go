@@ -41,7 +41,6 @@ type format interface {
 // A formatMaker creates the format of a parsed request's reply.
 type formatMaker interface{ newFormat() format }
 
-// A reply contains the facts about a reply that are known before its end.
 type reply struct {
 	id      string // resp_…, also the id of the charge
 	created int64  // Unix seconds
@@ -52,7 +51,6 @@ type reply struct {
 	enforced enforced
 }
 
-// enforced says which parts of a request are enforced, as opposed to requested.
 type enforced struct {
 	anyChoice bool     // a choice that forces a call was treated as auto
 	strict    []string // names of the tools whose schema is enforced
@@ -61,7 +59,6 @@ type enforced struct {
 	texts     map[*stoa.Media]string // replace files
 }
 
-// An outcome contains the fields that differ between the snapshots of one reply.
 type outcome struct {
 	status      string // in_progress, completed, incomplete, failed
 	completedAt int64  // Unix seconds; 0 means null
@@ -74,12 +71,10 @@ type outcome struct {
 	stopped     string // the stop sequence that ended the text; empty if there is none or if it is unknown
 }
 
-// called reports whether the reply has a complete call.
 func (o *outcome) called() bool {
 	return slices.ContainsFunc(o.items, func(it *item) bool { return it.kind == itemCall && it.status == statusCompleted })
 }
 
-// text returns the text of the reply, without refusals.
 func (o *outcome) text() string {
 	var all joined
 	for _, it := range o.items {
@@ -90,7 +85,6 @@ func (o *outcome) text() string {
 	return all.String()
 }
 
-// Statuses of replies and of items.
 const (
 	statusInProgress = "in_progress"
 	statusCompleted  = "completed"
@@ -98,7 +92,6 @@ const (
 	statusFailed     = "failed"
 )
 
-// An itemKind is a kind of [item].
 type itemKind uint8
 
 const (
@@ -108,7 +101,6 @@ const (
 	itemCompaction                     // a sealed summary; see compact.go
 )
 
-// A pieceKind is the part of an item that a piece belongs to.
 type pieceKind uint8
 
 // The kinds of pieces. A message's text comes before its refusal.
@@ -139,7 +131,6 @@ type item struct {
 	announced bool   // it was opened
 }
 
-// has reports whether a message has a part of the given kind.
 func (it *item) has(kind pieceKind) bool {
 	if kind == pieceRefusal {
 		return !it.refusal.empty()
@@ -186,7 +177,6 @@ func (j *joined) String() string {
 	return j.only
 }
 
-// wanted says what a caller requests of a reply beyond its text.
 type wanted struct {
 	itemized   bool     // [stoa.Call.Stateful]
 	reasoning  bool     // reasoning items, and the phases of messages
@@ -213,7 +203,7 @@ type builder struct {
 	open     *item
 	held     []*item // reasoning without a summary that waits for its item
 	calls    int
-	dropped  int  // calls
+	dropped  int  // number of dropped calls
 	badCalls int  // calls whose arguments are not an object
 	badText  bool // the text is not JSON although it must be
 	skipping bool // the arriving call is dropped
@@ -225,7 +215,6 @@ type builder struct {
 	cut     cutter // of the text, at the stop sequences
 }
 
-// reset discards the reply so far, because it begins again.
 func (b *builder) reset() {
 	b.items, b.open, b.held = b.first[:0], nil, nil
 	b.calls, b.dropped, b.badCalls, b.skipping, b.waiting, b.phase = 0, 0, 0, false, false, ""
@@ -287,11 +276,10 @@ func (b *builder) catchUp(ev *stoa.Event) error {
 	return b.stream.catchUp()
 }
 
-// trimming reports whether everything except text is dropped from here on.
 func (b *builder) trimming() bool { return b.noParallel && b.calls > 0 }
 
 // piece adds to the reply's message. It begins a message if none is open, also after
-// reasoning, which belongs to the next item, and after a change of phase.
+// reasoning, because that belongs to the next item, and after a change of phase.
 func (b *builder) piece(kind pieceKind, text string, more bool) error {
 	if b.open == nil || b.open.kind != itemMessage || len(b.held) > 0 || b.open.phase != b.phase || kind == pieceText && !b.open.refusal.empty() {
 		b.begin(&item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress, phase: b.phase})
@@ -299,8 +287,8 @@ func (b *builder) piece(kind pieceKind, text string, more bool) error {
 	return b.send(kind, text, more)
 }
 
-// reasoned completes a segment. A segment without a summary waits for its item, since until
-// then the reply may begin again elsewhere.
+// reasoned completes a segment. A segment without a summary waits for its item, since the reply
+// may begin again elsewhere until then.
 func (b *builder) reasoned(state stoa.State) {
 	if !b.reasoning || b.trimming() {
 		return
@@ -345,8 +333,8 @@ func (b *builder) call(c stoa.ToolCall) bool {
 	return true
 }
 
-// vendorTool returns the tool of OpenAI's format with that name; nil for other tools. Its calls are
-// items whose members clients require from the beginning.
+// vendorTool returns the tool of OpenAI's format with that name; nil for other tools. Its calls wait
+// for their end, because clients require the members of its items from the beginning.
 func (b *builder) vendorTool(name string) *wire.VendorTool {
 	if form := b.forms[name]; form != nil {
 		return wire.OpenAITool(form.Kind)
@@ -354,7 +342,6 @@ func (b *builder) vendorTool(name string) *wire.VendorTool {
 	return nil
 }
 
-// called completes a tool call. If its arguments did not arrive in pieces, ev contains them.
 func (b *builder) called(ev *stoa.Event) (content bool, err error) {
 	b.waiting = false
 	if !b.skipping && (b.open == nil || b.open.kind != itemCall || b.open.callID != ev.Call.ID) {
@@ -385,7 +372,6 @@ func (b *builder) called(ev *stoa.Event) (content bool, err error) {
 	return true, err
 }
 
-// input sends the input of a call of a custom tool, or its arguments if they have none.
 func (b *builder) input(c stoa.ToolCall) error {
 	text, ok := wire.CustomInput(c.Arguments)
 	if !ok {
@@ -400,7 +386,6 @@ func (b *builder) input(c stoa.ToolCall) error {
 	return b.send(pieceArguments, text, true)
 }
 
-// begin opens an item after the items before it.
 func (b *builder) begin(it *item) {
 	b.finishOpen(statusCompleted)
 	for _, r := range b.held {
@@ -428,7 +413,6 @@ func (b *builder) send(kind pieceKind, text string, more bool) error {
 	return nil
 }
 
-// finishOpen closes the open item, if there is one.
 func (b *builder) finishOpen(status string) {
 	it := b.open
 	if it == nil {
@@ -476,7 +460,6 @@ func (b *builder) finish(stop stoa.Stop) *outcome {
 	return o
 }
 
-// adjusted returns the faults found in the reply and the parts left out of it.
 func (b *builder) adjusted() (a stoa.Adjustments) {
 	if b.dropped > 0 {
 		a |= stoa.CallsDropped
@@ -493,8 +476,6 @@ func (b *builder) adjusted() (a stoa.Adjustments) {
 	return a
 }
 
-// isObject reports whether the arguments of a call are a JSON object; empty arguments count
-// as one.
 func isObject(arguments string) bool {
 	c := jsonx.NewReplyCursor([]byte(arguments))
 	return arguments == "" || c.Kind() == '{' && c.Done()
@@ -504,7 +485,7 @@ func (b *builder) failed(err error) *outcome {
 	if b.open != nil && b.open.status != "" {
 		b.open.status = statusIncomplete
 	}
-	// An error that the caller can correct keeps its code; all others get the only one that clients of the format recognize.
+	// An error that the caller can correct keeps its code. All others get the same one, because clients of the format recognize no other.
 	e := stoa.AsError(err)
 	info := contract.Code(e.Code)
 	out := &streamError{code: string(e.Code), kind: info.Type, message: e.Message, param: e.Param, charged: e.Charged}

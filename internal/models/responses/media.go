@@ -17,7 +17,6 @@ const (
 	maxFiles  = 5
 )
 
-// A mediaItem is an image or a file of the input.
 type mediaItem struct {
 	*stoa.Media
 	place // of the part
@@ -25,7 +24,6 @@ type mediaItem struct {
 	tool  bool // it is in the output of a tool
 }
 
-// urlPath returns the path of the member that contains the URL.
 func (m mediaItem) urlPath() string {
 	if m.kind == stoa.PartFile {
 		return m.at("file_url")
@@ -33,7 +31,6 @@ func (m mediaItem) urlPath() string {
 	return m.at("image_url")
 }
 
-// mediaMembers are the members of a part with an image or a file.
 type mediaMembers struct {
 	imageURL, detail, fileData, fileURL, name, fileID string
 }
@@ -57,7 +54,6 @@ func (m *mediaMembers) member(name string) *string {
 	return nil
 }
 
-// mediaMember returns a parser of members of a part with an image or a file.
 func (p *parser) mediaMember(m *mediaMembers) func(name, path string) error {
 	return func(name, path string) (err error) {
 		if !p.opts.Images && !p.opts.Files {
@@ -68,7 +64,6 @@ func (p *parser) mediaMember(m *mediaMembers) func(name, path string) error {
 	}
 }
 
-// medium checks a part with an image or a file; of another kind, it is not supported.
 func (p *parser) medium(l place, kind string, m *mediaMembers) (stoa.Part, error) {
 	switch {
 	case kind == "input_image" && p.opts.Images:
@@ -132,7 +127,6 @@ func isAddress(url string) bool {
 	return len(url) < 5 || !strings.EqualFold(url[:5], "data:")
 }
 
-// address returns the medium at an address, if the operator's policy allows it.
 func address(url string, policy media.Policy) (*stoa.Media, error) {
 	if policy == media.Refuse {
 		return nil, stoa.Errorf(stoa.CodeUnsupportedValue, "Addresses are not supported here. Send the content itself, as a data URL.")
@@ -164,13 +158,10 @@ func (p *parser) media(part stoa.Part, l place) (stoa.Part, error) {
 	return part, nil
 }
 
-// onlyTexts is the error for a part with an image or a file in another message than one of the user.
 func onlyTexts(path string) error {
 	return unsupportedValue(path+".type", "Images and files are only allowed in messages of the user and in the outputs of tools.")
 }
 
-// fetch reads the content of addresses if the operator's policy is to fetch them. It does
-// nothing for a request that is already refused.
 func (r *run) fetch(ctx context.Context) error {
 	if len(r.Request.media) == 0 {
 		return nil
@@ -224,7 +215,6 @@ func (m mediaItem) fill(data []byte) error {
 	return nil
 }
 
-// fitsMedia returns an error if the model on a route does not support an image or a file.
 func (r *run) fitsMedia(route stoa.Route) error {
 	t := route.Traits
 	for _, m := range r.Request.media {
@@ -249,7 +239,7 @@ const (
 )
 
 // leaveOutMedia replaces the images and files in the outputs of tools by notes if no route of
-// the model supports them, because an error would end the session of an agent: its tools chose them,
+// the model supports them. An error would end the session of an agent, because its tools chose them,
 // and the history keeps them.
 func (r *run) leaveOutMedia(m *stoa.Model, call *stoa.Call) {
 	var leftOut map[stoa.PartKind]bool
@@ -292,7 +282,6 @@ func (r *run) leaveOutMedia(m *stoa.Model, call *stoa.Call) {
 	}
 }
 
-// able names the models that support the media of a request.
 func (r *run) able(has func(stoa.Traits) bool) string {
 	var names []string
 	for _, m := range r.s.Gateway.Catalog.Load().Models() {
@@ -308,7 +297,6 @@ func (r *run) able(has func(stoa.Traits) bool) string {
 	return " These do: " + strings.Join(names, ", ") + "."
 }
 
-// sizeMedia sets the number of context tokens that the images and files use.
 func (r *run) sizeMedia(m *stoa.Model) {
 	if len(m.Routes) == 0 {
 		return
@@ -322,7 +310,6 @@ func (r *run) sizeMedia(m *stoa.Model) {
 	}
 }
 
-// partsText lists the supported parts of messages, for the error about an unsupported part.
 func (o *Options) partsText() string {
 	switch {
 	case o.Images && o.Files:

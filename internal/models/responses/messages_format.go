@@ -63,7 +63,6 @@ func (f *messagesFormat) object(b []byte, r *reply, o *outcome) []byte {
 	return append(b, '}')
 }
 
-// appendToolUse appends the block of a call up to its input.
 func appendToolUse(b []byte, it *item) []byte {
 	b = append(b, `{"type":"tool_use","id":`...)
 	b = appendText(b, it.callID)
@@ -72,7 +71,6 @@ func appendToolUse(b []byte, it *item) []byte {
 	return append(b, `,"input":`...)
 }
 
-// appendInput appends the arguments of a call, which are an object in this format.
 func appendInput(b []byte, arguments string) []byte {
 	if arguments == "" {
 		return append(b, `{}`...)
@@ -117,8 +115,6 @@ func stopReason(o *outcome) string {
 	return "end_turn"
 }
 
-// appendStop appends the reason for the end of the reply, and the stop sequence if it is the
-// reason.
 func appendStop(b []byte, o *outcome) []byte {
 	reason := stopReason(o)
 	b = append(b, `"stop_reason":"`...)
@@ -152,7 +148,6 @@ func appendMessageUsage(b []byte, u *stoa.Usage) []byte {
 	return append(b, '}')
 }
 
-// event begins an event of the given type; its object is left open.
 func event(b []byte, kind string) []byte {
 	b = sse.AppendHead(b, kind)
 	b = append(b, `{"type":"`...)

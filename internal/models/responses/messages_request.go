@@ -50,7 +50,7 @@ func (m *messagesRequest) request(o object, counting bool) {
 	m.rename("input", "messages")
 	m.system(o)
 	for _, name := range []string{"service_tier", "speed"} {
-		o.accept(name, "auto", "standard_only", "standard") // all calls are
+		o.accept(name, "auto", "standard_only", "standard") // because all calls are
 	}
 	o.each("messages", m.message)
 	m.fail(m.endInput("messages"))
@@ -92,8 +92,8 @@ func (m *messagesRequest) system(o object) {
 	m.say("system", "system", parts)
 }
 
-// attribution begins a block of Claude Code that the vendor removes from the system text, since
-// it may change with every request.
+// attribution begins a block of Claude Code that is removed from the system text, as the vendor does,
+// because it may change with every request.
 const attribution = "x-anthropic-billing-header:"
 
 // tools reads the tools. Those with a type of the vendor's are parsed as they are, because the parser
@@ -199,7 +199,6 @@ func (m *messagesRequest) reasoning(o, config object) {
 	}
 }
 
-// format reads the format of output_config, or its former place.
 func (m *messagesRequest) format(o, config object) {
 	format, has := config.inner("format")
 	config.done()
@@ -216,8 +215,6 @@ func (m *messagesRequest) format(o, config object) {
 	m.fail(m.setFormat(set))
 }
 
-// message reads one message, which becomes one or more items of input. Consecutive blocks that
-// belong to a message become one.
 func (m *messagesRequest) message(o object) {
 	role := o.word("role")
 	switch role {

@@ -12,8 +12,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A place is where a client's request has the members of an object of the Responses format: in the
-// object at path, except those that other lists with their paths.
+// A place is the object at path of a client's request, whose members in other are elsewhere.
 type place struct {
 	path  string
 	other map[string]string
@@ -27,7 +26,6 @@ func (l place) at(name string) string {
 	return l.path + "." + name
 }
 
-// A translation is what is known of a request of another format while it is read.
 type translation struct {
 	err    error   // the first one; see [parser.fail]
 	unused ignored // members that were not read; see [object.done]
@@ -35,8 +33,6 @@ type translation struct {
 	snake  bool    // names of members may be written in snake_case; see [object.camel]
 }
 
-// parseOther parses a request of another format, whose reply has the format that m creates. read
-// reads its members.
 func parseOther(body []byte, o Options, m formatMaker, read func(*parser, object)) (*Request, error) {
 	o.translated = true
 	p := newParser(o)
@@ -56,7 +52,8 @@ func parseOther(body []byte, o Options, m formatMaker, read func(*parser, object
 	return p.finish()
 }
 
-// own returns an error about a part of the call with the client's name of that part.
+// own renames the part of the call that an error is about, because the client knows it by another
+// name.
 func (r *Request) own(err error) error {
 	e, ok := errors.AsType[*stoa.Error](err)
 	if !ok || r.names[e.Param] == "" {
@@ -72,7 +69,7 @@ func (r *Request) own(err error) error {
 }
 
 // fail keeps the first error of a request of another format, so that the functions which read such a
-// request need not return errors. What is read after it has no effect.
+// request need not return errors. What they read afterwards has no effect.
 func (p *parser) fail(err error) {
 	if p.err == nil {
 		p.err = err
@@ -123,7 +120,6 @@ func (p *parser) read(v jsonx.Value, path string) object {
 	return o
 }
 
-// find returns a member; nil if none exists or if it is null.
 func (o object) find(name string) *member {
 	for i := range o.members {
 		if o.members[i].name == name {
@@ -133,7 +129,6 @@ func (o object) find(name string) *member {
 	return nil
 }
 
-// get reads a member; nil if none exists or if it is null.
 func (o object) get(name string) jsonx.Value {
 	m := o.find(name)
 	if m == nil {
@@ -143,7 +138,6 @@ func (o object) get(name string) jsonx.Value {
 	return m.value
 }
 
-// at returns the path of a member.
 func (o object) at(name string) string {
 	if m := o.find(name); m != nil {
 		name = m.written
@@ -151,7 +145,6 @@ func (o object) at(name string) string {
 	return o.join(name)
 }
 
-// join returns the path of a member by its name as the client wrote it.
 func (o object) join(written string) string {
 	if o.path == "" {
 		return written
@@ -175,7 +168,6 @@ func (o object) maybe(name string) (s string, ok bool) {
 	return s, ok
 }
 
-// inner decomposes a member that must be an object, if it exists.
 func (o object) inner(name string) (in object, has bool) {
 	if v := o.get(name); v != nil {
 		return o.p.read(v, o.at(name)), true
@@ -183,7 +175,6 @@ func (o object) inner(name string) (in object, has bool) {
 	return object{p: o.p, path: o.at(name)}, false
 }
 
-// list decomposes a member that must be an array, if it exists.
 func (o object) list(name string) (list []jsonx.Value) {
 	v, p := o.get(name), o.p
 	switch {
@@ -202,7 +193,6 @@ func (o object) list(name string) (list []jsonx.Value) {
 	return list
 }
 
-// each decomposes the objects of an array in turn, up to the first error.
 func (o object) each(name string, do func(object)) {
 	path := o.at(name)
 	for i, v := range o.list(name) {
@@ -214,7 +204,7 @@ func (o object) each(name string, do func(object)) {
 	}
 }
 
-// take parses the named members of o, if it has them: parse gets the name in the Responses format,
+// take parses the named members of o, if it has them. parse receives the name in the Responses format,
 // which follows a ">" if it differs, and the client's path.
 func (o object) take(parse func(name, path string) error, names ...string) {
 	for _, name := range names {
@@ -232,8 +222,8 @@ func (o object) accept(name string, words ...string) {
 	}
 }
 
-// done records the members that were not read. Those of the given names are not requests of the
-// client.
+// done records the members that were not read. It skips the echoes, because they are not requests of
+// the client.
 func (o object) done(echoes ...string) {
 	for _, m := range o.members {
 		if !m.read && !slices.Contains(echoes, m.name) {
@@ -242,10 +232,8 @@ func (o object) done(echoes ...string) {
 	}
 }
 
-// A refusal is an unsupported member that would change a reply, with advice.
 type refusal struct{ name, advice string }
 
-// refuse fails for the first of the members that the object has.
 func (o object) refuse(list ...refusal) {
 	for _, r := range list {
 		if o.find(r.name) != nil {
@@ -267,7 +255,6 @@ func (o object) parts(name string, read func(object) stoa.Part) (parts []stoa.Pa
 	return parts
 }
 
-// part parses a part that has the form of the Responses format, or one that no format has.
 func (o object) part() (part stoa.Part) {
 	o.p.fail(o.p.within(o.value, func() (err error) {
 		var refused error
@@ -324,7 +311,6 @@ func (p *parser) mediumOf(l place, kind string, m *mediaMembers) stoa.Part {
 	return part
 }
 
-// sealed adds sealed reasoning of this service. That of other services is left out.
 func (p *parser) sealed(text, path string) {
 	if !strings.HasPrefix(text, stoa.SealedPrefix) {
 		return
@@ -344,7 +330,6 @@ func missing(path, advice string) error {
 	return stoa.Errorf(stoa.CodeMissingParameter, "%s is missing. %s", stoa.Subject(path), advice).At(path)
 }
 
-// arguments returns the arguments of a call: a member that must be an object, without white space.
 func (o object) arguments(name string) string {
 	switch v := o.get(name); {
 	case v == nil:
@@ -363,7 +348,6 @@ func compacted(v jsonx.Value) string {
 	return string(v)
 }
 
-// isEmpty reports whether v is an empty array or object of one of the kinds.
 func isEmpty(v jsonx.Value, kinds ...jsonx.Kind) bool {
 	return slices.Contains(kinds, v.Kind()) && len(bytes.TrimSpace(v[1:len(v)-1])) == 0
 }

@@ -7,15 +7,15 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-// Limits of the check of an input against a regular expression, whose time is proportional to
+// Limits of the check of an input against a regular expression, because its time is proportional to
 // the size of both.
 const (
 	maxPattern = 2 << 10  // bytes
 	maxMatch   = 64 << 20 // instructions of the expression × bytes of the input
 )
 
-// fitsFormat reports whether the input of a custom tool matches its format. Only regular
-// expressions are checked, and not those that are too large or that Go does not support.
+// fitsFormat reports whether the input of a custom tool matches its format. It checks only regular
+// expressions, and not those that are too large or that Go does not support.
 func fitsFormat(format, input string) bool {
 	var f struct {
 		Syntax     string `json:"syntax"`

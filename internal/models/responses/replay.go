@@ -51,7 +51,6 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	return nil
 }
 
-// restore implements [format]. Members that repeat the request are copied unchanged.
 func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
 	var was contract.Response
 	if err := jsonx.Unmarshal(stored, &was); err != nil {
@@ -102,7 +101,6 @@ type piece struct {
 	text string
 }
 
-// pieces returns the item in as few pieces as possible.
 func (it *item) pieces() []piece {
 	var all []piece
 	add := func(kind pieceKind, text joined) {

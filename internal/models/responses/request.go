@@ -21,7 +21,7 @@ type Request struct {
 	Stream bool
 	Strict bool // no other model may serve in place of a gated one
 
-	call   stoa.Call         // the supported part of the request
+	call   stoa.Call         // supported part of the request
 	echo   echo              // the part that the reply only repeats
 	format formatMaker       // of the reply
 	wanted wanted            // for it
@@ -61,7 +61,6 @@ type Options struct {
 	Open func(sealed string) (stoa.State, bool)
 }
 
-// echo contains the members that a reply repeats.
 type echo struct {
 	instructions     *string
 	maxOutputTokens  int64 // 0 means null
@@ -84,8 +83,6 @@ type echo struct {
 	format           string // JSON; empty means plain text
 }
 
-// An echoTool is a tool as a reply repeats it. The serving model determines whether it is
-// strict.
 type echoTool struct {
 	kind        string // custom or namespace; empty for a function
 	name        string
@@ -164,7 +161,6 @@ func (p *parser) finish() (*Request, error) {
 	return &p.req, nil
 }
 
-// A parser reads one body. Its semantic errors contain the path of the value.
 type parser struct {
 	*translation // nil in the Responses format
 	dec          *jsonx.Decoder
@@ -190,7 +186,6 @@ func newParser(o Options) *parser {
 	return p
 }
 
-// member parses the value of one member of the body; path is its name in the client's format.
 func (p *parser) member(name, path string) error {
 	if p.dec.PeekKind() == 'n' {
 		return p.skip() // because null counts as absent
@@ -371,7 +366,6 @@ func blocks(policy any) bool {
 	return false
 }
 
-// endUser returns the end user of a request; empty if it names none.
 func (r *Request) endUser() string { return cmp.Or(deref(r.echo.safetyIdentifier), deref(r.echo.user)) }
 
 func (p *parser) rename(name, path string) {
@@ -380,7 +374,6 @@ func (p *parser) rename(name, path string) {
 	}
 }
 
-// stops reads the stop sequences: an array or, in chat completions, one text.
 func (p *parser) stops(path string) error {
 	stop := func(path string) error {
 		s, err := p.short(path, maxLabel)
@@ -429,7 +422,6 @@ func (p *parser) verbosity(_, path string) error {
 	return err
 }
 
-// vendor returns the settings of one vendor, to be set.
 func (p *parser) vendor() *stoa.VendorSettings {
 	if p.req.call.Vendor == nil {
 		p.req.call.Vendor = &stoa.VendorSettings{}
@@ -486,8 +478,6 @@ const (
 	maxMetadataValue = 512
 )
 
-// metadata reads the caller's metadata, which is echoed but not stored, within the limits of
-// the format.
 func (p *parser) metadata() error {
 	n, out := 0, []byte{'{'}
 	err := p.object("metadata", func(name string) error {

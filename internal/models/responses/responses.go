@@ -68,8 +68,8 @@ type Claim interface {
 	Detach() (release func(), ok bool)
 }
 
-// A Log receives the data of a call for the request's log line. Its methods are called from
-// the goroutine of [Service.Serve].
+// A Log receives the data of a call for the request's log line. [Service.Serve] calls its methods
+// in its own goroutine.
 type Log interface {
 	FirstText()          // the first text of the reply is about to be sent
 	Charged(stoa.Charge) // the call was charged, possibly in part
@@ -97,8 +97,8 @@ func (s *Service) For(account string) Options {
 	return o
 }
 
-// Serve makes the call and writes its reply. The call ends with ctx, that is, when its client
-// disconnects, unless its [Claim] lets it continue. A returned error has not been sent to the
+// Serve makes the call and writes its reply. The call ends with ctx, because its client has
+// disconnected, unless its [Claim] lets it continue. A returned error has not been sent to the
 // client; it is stoa.ErrClientGone if the client has disconnected.
 func (s *Service) Serve(ctx context.Context, w http.ResponseWriter, c *Call) error {
 	run := &run{Call: c, s: s, w: w}

@@ -16,9 +16,9 @@ type cutter struct {
 	here      bool   // the cutter found it, not the provider
 }
 
-// next returns the part of the text that belongs to the reply for certain, after the text that
-// was held. The sequence that is complete first ends the text, so the result does not depend
-// on the sizes of the pieces.
+// next returns the part of the text that certainly belongs to the reply, after the held text. The
+// sequence that is complete first ends the text, so that the result does not depend on the sizes
+// of the pieces.
 func (c *cutter) next(text string) string {
 	text, c.held = c.held+text, ""
 	from, to := 0, len(text)+1
@@ -63,7 +63,6 @@ func (b *builder) limit(ev *stoa.Event) (done bool, err error) {
 	return true, b.catchUp(ev)
 }
 
-// release sends the held text, which no stop sequence follows.
 func (b *builder) release() error {
 	text := b.cut.held
 	if text == "" {
@@ -73,7 +72,6 @@ func (b *builder) release() error {
 	return b.piece(pieceText, text, true)
 }
 
-// ending processes the last event of a reply, before [builder.finish].
 func (b *builder) ending(ev *stoa.Event) {
 	b.other = ev.Other
 	_ = b.release() // ignored, because a client that has disconnected is charged too

@@ -33,7 +33,7 @@ type eventStream struct {
 	flushed  bool // something was written
 	wrote    time.Time
 	deadline time.Time // of writes to w
-	err      error     // of the first failed write: the client disconnected
+	err      error     // error of the first failed write: the client disconnected
 }
 
 const (
@@ -59,7 +59,6 @@ func (s *Service) stream(w http.ResponseWriter, f format, rep *reply, pin func(*
 	return e
 }
 
-// release ends the stream in any state and returns its buffer to the pool.
 func (e *eventStream) release() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,8 +67,8 @@ func (e *eventStream) release() {
 	e.giveBack()
 }
 
-// tick is called by the timer: it sends the headers after headerWait, the text that waits for
-// a slow charge, or a comment after a silence.
+// tick sends the headers after headerWait, the text that waits for a slow charge, or a comment after
+// a silence. The timer calls it.
 func (e *eventStream) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,7 +92,6 @@ func (e *eventStream) tick() {
 	e.timer.Reset(next)
 }
 
-// opened announces an item, before its first piece.
 func (e *eventStream) opened(it *item) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,7 +99,7 @@ func (e *eventStream) opened(it *item) {
 }
 
 // piece sends a piece of an item and adds the piece to the item. more means that the next
-// event has already arrived, so the piece may be sent together with it.
+// event has already arrived, so that the piece may be sent together with it.
 func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,8 +161,8 @@ func (e *eventStream) catchUp() error {
 	return e.err
 }
 
-// halt stops the timer. It reports whether the stream had begun: before that, a
-// failure can still be an HTTP error.
+// halt stops the timer. It reports whether the stream had begun, because a failure can still be an
+// HTTP error before that.
 func (e *eventStream) halt() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,13 +191,11 @@ func (e *eventStream) end(o *outcome) error {
 	return e.done()
 }
 
-// A streamError is an error as it is sent inside a stream.
 type streamError struct {
 	code, kind, message, param string
 	charged                    bool // the call was charged
 }
 
-// fail ends a stream that has begun, with an error.
 func (e *eventStream) fail(o *outcome) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -234,8 +230,6 @@ func (e *eventStream) pinned() {
 	}
 }
 
-// announce sends the beginning of an item once, and before the first item the beginning of
-// the stream.
 func (e *eventStream) announce(it *item) {
 	e.begin()
 	if it.announced {
@@ -267,7 +261,6 @@ func (e *eventStream) borrow() {
 	}
 }
 
-// giveBack returns the buffer to the pool and discards its content.
 func (e *eventStream) giveBack() {
 	if e.lent != nil && cap(e.buf) <= keepBuffer {
 		*e.lent = e.buf

@@ -31,17 +31,15 @@ type extended struct {
 	foreign      []foreignTool
 	shells       map[string]string // ids of calls of a local shell, by those of their items
 	leftOut      map[string]bool   // ids of calls that were left out, whose outputs are too
-	added        []stoa.Tool       // by items of the input
-	addedAt      string            // the path of the first of them
+	added        []stoa.Tool       // tools that items of the input add
+	addedAt      string            // path of the first of them
 }
 
-// A foreignTool is a tool that the caller does not run.
 type foreignTool struct {
 	kind, name string // name may be empty
 	path       string
 }
 
-// maxShown is the maximum size of a caller's text that an error repeats, in bytes.
 const maxShown = 64
 
 // String returns the type and the name of the tool, quoted.
@@ -53,7 +51,6 @@ func (t foreignTool) String() string {
 	return s
 }
 
-// notForced is the message for a choice that names a tool which is not a function.
 func notForced(t foreignTool) string {
 	return "The tool " + t.String() + " is not a function that the caller runs, and its call cannot be forced. Send \"auto\", or name a function."
 }
@@ -76,7 +73,6 @@ type toolChoice struct {
 // A named is a tool as a choice names it.
 type named struct{ kind, namespace, name string }
 
-// append appends the tool as a reply repeats it.
 func (n named) append(b []byte) []byte {
 	b = append(append(append(b, `{"type":"`...), n.kind...), '"')
 	if wire.OpenAITool(n.kind) != nil {
@@ -153,7 +149,6 @@ func (p *parser) chooseWord(path, s string) error {
 	return nil
 }
 
-// choiceMembers are the members of a tool_choice while it is parsed.
 type choiceMembers struct {
 	place
 	named
@@ -290,7 +285,6 @@ func (p *parser) checkChoice() error {
 	return nil
 }
 
-// choiceKind returns the type by which a choice names a tool.
 func choiceKind(f *stoa.ToolForm) string {
 	switch {
 	case isCustom(f):
@@ -303,8 +297,8 @@ func choiceKind(f *stoa.ToolForm) string {
 
 func isCustom(f *stoa.ToolForm) bool { return f != nil && f.Custom }
 
-// A toolItem contains the members that tool items have in addition to those of messages. An
-// error in a member applies only to the kinds that use it.
+// A toolItem contains the members that tool items have in addition to those of messages. It keeps
+// the error in a member, because it applies only to the kinds that use it.
 type toolItem struct {
 	callID, name, arguments, output, sealed, status, phase string
 	parts                                                  []stoa.Part // of the output
@@ -369,7 +363,6 @@ func (p *parser) memberOf(it *inputItem) func(name, path string) error {
 	return func(name, path string) error { return p.toolMember(it, name, path) }
 }
 
-// note stores a semantic error for the member, and returns an error that ends the parsing.
 func (t *toolItem) note(p *parser, name string, err error) error {
 	bad, fatal := p.soft(err)
 	if bad != nil && t.bad[name] == nil {
@@ -396,7 +389,6 @@ func (p *parser) output(t *toolItem, path string) error {
 	return t.note(p, "output", bad)
 }
 
-// setOutput sets an output of parts, whose media follow the first before ones of the request.
 func (p *parser) setOutput(t *toolItem, parts []stoa.Part, before int) {
 	t.has = append(t.has, "output")
 	for i := range p.req.media[before:] {
@@ -409,7 +401,6 @@ func (p *parser) setOutput(t *toolItem, parts []stoa.Part, before int) {
 	}
 }
 
-// need returns the error of the first of the named members that is missing or invalid.
 func (it *inputItem) need(names ...string) error {
 	t := it.tool
 	for _, name := range names {
@@ -429,7 +420,6 @@ func (it *inputItem) need(names ...string) error {
 	return nil
 }
 
-// callItem adds a call of an earlier reply: of a function or of a custom tool.
 func (p *parser) callItem(it *inputItem) error {
 	t := it.tool
 	custom, what := it.kind == "custom_tool_call", "arguments"
@@ -471,8 +461,8 @@ func (p *parser) outputItem(it *inputItem) error {
 	return nil
 }
 
-// reasoningItem adds a segment of reasoning. Its content is used if Stoa sealed it for this
-// account; otherwise only its position is.
+// reasoningItem adds a segment of reasoning. It uses only the position of a content that Stoa did
+// not seal for this account.
 func (p *parser) reasoningItem(it *inputItem) error {
 	x := p.extra()
 	if x.reasoning++; x.reasoning > maxReasoning {
@@ -509,7 +499,6 @@ func (p *parser) message(role stoa.Role, parts []stoa.Part) {
 	p.req.call.Messages = append(list, stoa.Message{Role: role, Parts: parts})
 }
 
-// talk returns the conversation, which contains the messages so far.
 func (p *parser) talk() *conversation {
 	x := p.extra()
 	if x.conversation == nil {
@@ -581,8 +570,7 @@ func (p *parser) complete() error {
 	return nil
 }
 
-// hasMedia reports whether a message contains an image or a file, or a text that must not be
-// joined.
+// hasMedia reports whether a message contains an image or a file, or a text that must not be joined.
 func (p *parser) hasMedia() bool {
 	textFile := p.ext != nil && p.ext.textFile
 	if !textFile && !p.opts.Images && !p.opts.Files {
@@ -607,7 +595,6 @@ func oneText(parts []stoa.Part) []stoa.Part {
 	return parts[:1]
 }
 
-// textOf returns the texts of parts, joined without a separator.
 func textOf(parts []stoa.Part) string {
 	if len(parts) == 1 {
 		return parts[0].Text

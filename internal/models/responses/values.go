@@ -24,7 +24,6 @@ func (p *parser) skip() error {
 	return nil
 }
 
-// want returns an error if the next value is not of one of the kinds.
 func (p *parser) want(path, what string, kinds ...jsonx.Kind) error {
 	k := p.dec.PeekKind()
 	if slices.Contains(kinds, k) {
@@ -65,8 +64,8 @@ func checkText(s, path string, most int) error {
 	return nil
 }
 
-// short is text with at most the given number of characters. A much longer string is refused
-// without reading to its end; [parser.soft] does so for a caller that goes on.
+// short is text with at most the given number of characters. It refuses a much longer string without
+// reading to its end; [parser.soft] does so for a caller that continues.
 func (p *parser) short(path string, most int) (string, error) {
 	if p.dec.PeekKind() == '"' && endless(p.dec.UnreadBuffer(), most) {
 		p.unread = true
@@ -85,8 +84,8 @@ func tooLong(path string, most int) error {
 
 const maxEscaped = 12 // JSON bytes per character: two \uXXXX
 
-// endless reports whether the next string certainly has more than most characters, judging by
-// its bytes without decoding them.
+// endless reports whether the next string certainly contains more than most characters. It judges by
+// the bytes, so that nothing is decoded.
 func endless(unread []byte, most int) bool {
 	from := bytes.IndexByte(unread, '"') // in the unread bytes only a separator and spaces precede it
 	window := unread[from+1:]
@@ -124,7 +123,6 @@ func (p *parser) boolean(path string) (bool, error) {
 	return t.Bool(), nil
 }
 
-// integer reads an integer between least and most, inclusive.
 func (p *parser) integer(path string, least, most int64) (int64, error) {
 	if err := p.want(path, "an integer", '0'); err != nil {
 		return 0, err
@@ -158,8 +156,8 @@ func (p *parser) number(path string, least, most float64) (float64, error) {
 	return f, nil
 }
 
-// object reads an object and calls member for each of its members; member must read the
-// value. An empty path means the body itself.
+// object reads an object and calls member for each of its members. member must read the value. An
+// empty path means the body itself.
 func (p *parser) object(path string, member func(name string) error) error {
 	if path != "" {
 		if err := p.want(path, "an object", '{'); err != nil {
@@ -224,7 +222,6 @@ func unsupportedValue(path, advice string) error {
 	return stoa.Errorf(stoa.CodeUnsupportedValue, "%s", advice).At(path)
 }
 
-// badJSON returns the error for a body that is not JSON, with the position.
 func badJSON(err error) error {
 	what := "is not valid JSON"
 	switch {
@@ -239,7 +236,6 @@ func badJSON(err error) error {
 	return stoa.Errorf(stoa.CodeInvalidJSON, "The body %s. Send one JSON object in UTF-8.", what).Because(err)
 }
 
-// kindName returns the JSON type of a value for an error message.
 func kindName(k jsonx.Kind) string {
 	switch k {
 	case 'n':

@@ -12,8 +12,8 @@ import (
 	"stoa/internal/models/wire"
 )
 
-// openAITool returns the tool of OpenAI's format of a type, which other formats do not have; nil if
-// the caller does not run it.
+// openAITool returns the tool of a type if the caller runs it, otherwise nil. Translated formats get
+// nil, because they do not have OpenAI's tools.
 func (p *parser) openAITool(kind string) *wire.VendorTool {
 	if p.opts.translated {
 		return nil
@@ -44,7 +44,7 @@ func (p *parser) vendorTool(d *declaration) *wire.VendorTool {
 func (p *parser) declareVendorTool(d *declaration, v *wire.VendorTool) error {
 	t := &d.tool
 	native := cmp.Or(string(bytes.TrimLeft(d.native, ", \t\r\n")), "{}") // chat completions have no more than the type
-	// Marks are dropped, because they are in the tool, and so is deferral, because the vendor's search is left out.
+	// Marks are dropped because they are in the tool, and deferral because the vendor's search is left out.
 	drop := []string{"type", "cache_control", "prompt_cache_breakpoint", "defer_loading"}
 	if !p.opts.translated {
 		drop = append(drop, "name")
@@ -68,7 +68,7 @@ func (p *parser) declareVendorTool(d *declaration, v *wire.VendorTool) error {
 }
 
 // vendorItem returns the members of an item with which OpenAI's format records a call of such a
-// tool, or its output, and the id of the call; skip means that the item is left out, because the
+// tool, or its output, and the id of the call. skip means that the item is left out, because the
 // vendor has run the tool.
 func (p *parser) vendorItem(it *inputItem) (members, callID string, skip bool, err error) {
 	raw := string(it.raw)
@@ -131,7 +131,6 @@ func (p *parser) vendorItem(it *inputItem) (members, callID string, skip bool, e
 	return wire.Without(raw, drop...), callID, false, nil
 }
 
-// hasNUL reports whether a string in JSON has a NUL character.
 func hasNUL(raw string) bool {
 	const nul = `\u0000`
 	for i := strings.Index(raw, nul); i >= 0; {
@@ -148,7 +147,6 @@ func hasNUL(raw string) bool {
 	return false
 }
 
-// vendorCall adds a call of a tool that a vendor has defined.
 func (p *parser) vendorCall(it *inputItem) error {
 	kind, v, _ := wire.ToolOfItem(it.kind)
 	members, id, skip, err := p.vendorItem(it)
@@ -200,7 +198,6 @@ func (p *parser) vendorOutput(it *inputItem) error {
 	return p.talk().result(result, it.at("call_id"))
 }
 
-// screenshot returns the image in the output of a computer.
 func (p *parser) screenshot(path, output string) (stoa.Part, error) {
 	if !p.opts.Images {
 		return stoa.Part{}, unsupportedValue(path, "A screenshot is an image: the operator can enable the extension \"images\".")
@@ -240,8 +237,8 @@ func (p *parser) foundTools(it *inputItem) (string, error) {
 	return "These tools can be called: " + strings.Join(names, ", "), nil
 }
 
-// contextManagement keeps Anthropic's setting for its own models. OpenAI's has an effect only where
-// replies are stored.
+// contextManagement keeps Anthropic's setting for its own models. It ignores OpenAI's, because that
+// has an effect only where replies are stored.
 func (p *parser) contextManagement() error {
 	const name = "context_management"
 	if !p.opts.translated {
