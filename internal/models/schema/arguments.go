@@ -83,7 +83,6 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%q is outside of the schema, and is not followed", url)
 }
 
-// told returns an error of the library without the name of the resource, shortened.
 func told(err error) error {
 	text := strings.ReplaceAll(err.Error(), resource, "")
 	if _, rest, ok := strings.Cut(text, "\n"); ok {
@@ -139,8 +138,8 @@ type placed struct {
 // sameValue are the keywords whose schemas are applied to the value itself.
 var sameValue = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 
-// visit visits a schema and those that it references. A schema that is applied to the same
-// value again, by circular references, would never end.
+// visit visits a schema and those that it references. It fails if a schema is applied to the same
+// value again by circular references, because its check would never end.
 func (r *parameterReader) visit(n *node, level int) error {
 	if n.kind != '{' || r.at[n] == 2 {
 		return nil
@@ -223,8 +222,8 @@ func (p *Parameters) Check(arguments string) error {
 	return nil
 }
 
-// work returns the maximum number of schemas applied to the values of arguments. A schema of
-// a few lines may double it with each level of the value, or of its own.
+// work returns the maximum number of schemas applied to the values of arguments. The check needs it,
+// because a schema of a few lines may double the work with each level of the value, or of its own.
 func (p *Parameters) work(v any) (total float64) {
 	times := map[*node]float64{}
 	if len(p.order) > 0 {

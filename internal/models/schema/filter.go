@@ -8,8 +8,8 @@ import (
 // Moved begins the part of a description that has the keywords which the vendor does not accept.
 const Moved = "It also has to fit this schema: "
 
-// filter removes the keywords that the vendor refuses from a schema, and notes them in the
-// description.
+// filter removes the keywords that the vendor refuses from a schema. It notes them in the description, because the model
+// reads them there.
 func (f *fitter) filter(n *node, root bool) {
 	if !f.rules.valid {
 		return
@@ -60,8 +60,6 @@ func (f *fitter) note(notes []byte, key string, value *node) []byte {
 	return append(notes, entry...)
 }
 
-// allowed reports whether a keyword may stay, and otherwise whether the schema is weaker
-// without it.
 func (f *fitter) allowed(n *node, root bool, key string, value *node) (keep, loss bool) {
 	want, known := keywords[key]
 	if f.rules.keywords != nil && !slices.Contains(f.rules.keywords, key) {
@@ -115,8 +113,6 @@ func (f *fitter) values(values []*node) bool {
 	return len(values) > 0
 }
 
-// isSimple reports whether a regular expression has no groups with a question mark,
-// no references to groups and no word boundaries.
 func isSimple(pattern string) bool {
 	for i := 0; i < len(pattern); i++ {
 		switch {
@@ -132,7 +128,6 @@ func isSimple(pattern string) bool {
 	return true
 }
 
-// object completes an object or an array with keywords that the vendor requires.
 func (f *fitter) object(n *node, root bool) {
 	if root && f.rules.plainRoot && !n.has("type") {
 		n.put("type", text("object"))
@@ -159,7 +154,6 @@ func (f *fitter) object(n *node, root bool) {
 	f.names(n)
 }
 
-// names makes required consistent with properties.
 func (f *fitter) names(n *node) {
 	properties, required := n.get("properties"), n.get("required")
 	if f.rules.required {

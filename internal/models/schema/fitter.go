@@ -41,14 +41,12 @@ func (f *fitter) run() {
 	f.limits()
 }
 
-// refuse records that a part of the schema had to be removed; the first one counts.
 func (f *fitter) refuse(n *node, keyword string) {
 	if f.misfit == nil {
 		f.misfit = &Misfit{Pointer: n.pointer(), Keyword: keyword}
 	}
 }
 
-// spend deducts n bytes from the budget; it reports whether they were available.
 func (f *fitter) spend(n int) bool {
 	if n > f.budget {
 		return false
@@ -94,8 +92,6 @@ func (f *fitter) subschema(n *node) *node {
 	return n
 }
 
-// schema rewrites an object schema and its subschemas. The order of the steps is part of the
-// package's guarantee.
 func (f *fitter) schema(n *node, root bool) {
 	mark := len(f.active)
 	f.reform(n)
@@ -152,7 +148,6 @@ func (f *fitter) reform(n *node) {
 	}
 }
 
-// mergeOne replaces an allOf with a single schema by that schema, if no keyword conflicts.
 func (f *fitter) mergeOne(n *node) {
 	for {
 		all := n.get("allOf")
@@ -216,8 +211,7 @@ func nullable(n *node) {
 	}
 }
 
-// about maps keywords to the type that they constrain; keywords that are missing here apply
-// to any value.
+// about maps keywords to the type that they constrain. Missing keywords apply to any value.
 var about = map[string]string{
 	"properties": "object", "required": "object", "additionalProperties": "object", "patternProperties": "object", "propertyNames": "object",
 	"unevaluatedProperties": "object", "minProperties": "object", "maxProperties": "object", "dependentRequired": "object", "dependentSchemas": "object",
@@ -274,8 +268,8 @@ func (f *fitter) splitTypes(n *node, root bool) {
 	*n = *out
 }
 
-// splitNull removes null from the values of an enum and makes a union with it, for a vendor
-// that only accepts strings and numbers there.
+// splitNull removes null from the values of an enum and makes a union with it, because the vendor
+// accepts only strings and numbers there.
 func (f *fitter) splitNull(n *node) {
 	values := n.get("enum")
 	if !f.rules.plainEnum || !values.is('[') || n.has("anyOf") {
@@ -308,8 +302,6 @@ func (f *fitter) splitNull(n *node) {
 	n.set("anyOf", list(branch, null))
 }
 
-// guessType sets the type that the other keywords imply, if a vendor requires a type, and the
-// required type of the root.
 func (f *fitter) guessType(n *node, root bool) {
 	if n.has("type") || n.has("$ref") || n.has("anyOf") || n.has("oneOf") || n.has("allOf") {
 		if root && f.rules.plainRoot && !n.has("type") {

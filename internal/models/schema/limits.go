@@ -11,7 +11,6 @@ const (
 	longEnumChars = 15_000
 )
 
-// counts contains the numbers that vendors limit over a whole schema.
 type counts struct{ optional, unions, levels, properties, values, names int }
 
 func (f *fitter) limits() {
@@ -39,7 +38,6 @@ func (f *fitter) limits() {
 	}
 }
 
-// count adds the numbers of a schema; it returns a schema with an enum that is too long.
 func (f *fitter) count(n *node, level int, c *counts) (long *node) {
 	c.levels = max(c.levels, level)
 	if t := n.get("type"); n.get("anyOf").is('[') || t.is('[') && len(t.kids) > 1 {

@@ -20,8 +20,6 @@ type node struct {
 	name string // or index in it
 }
 
-// parse reads a schema. It fails for a text that is not one JSON object, or beyond
-// the limits.
 func parse(text string) (*node, bool) {
 	if len(text) > MaxBytes+maxGrown {
 		return nil, false
@@ -36,8 +34,6 @@ func parse(text string) (*node, bool) {
 	return n, err == io.EOF
 }
 
-// read reads the next value, the member or element called name of up. left is the number of
-// values that may still follow.
 func read(dec *jsonx.Decoder, up *node, name string, left *int) (*node, bool) {
 	if *left--; *left < 0 || dec.StackDepth() >= maxDepth {
 		return nil, false
@@ -120,7 +116,6 @@ func (n *node) pointer() string {
 	return b.String()
 }
 
-// Values that are not in a caller's schema.
 func text(s string) *node      { return &node{kind: '"', text: s} }
 func list(kids ...*node) *node { return &node{kind: '[', kids: kids} }
 
@@ -192,7 +187,6 @@ func (n *node) remove(key string) *node {
 	return kid
 }
 
-// size returns the size of a copy of the value, in bytes, up to a limit.
 func (n *node) size(limit int) int {
 	total := 64 + len(n.text)
 	for i, kid := range n.kids {
@@ -207,7 +201,6 @@ func (n *node) size(limit int) int {
 	return total
 }
 
-// deep returns the number of nested levels of objects and arrays in the value.
 func (n *node) deep(level int) int {
 	most := level
 	for _, kid := range n.kids {
@@ -216,7 +209,6 @@ func (n *node) deep(level int) int {
 	return most
 }
 
-// copy copies the value; positions stay those of the original.
 func (n *node) copy() *node {
 	c := *n
 	c.keys = slices.Clone(n.keys)

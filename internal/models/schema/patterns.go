@@ -6,8 +6,8 @@ import (
 	"regexp/syntax"
 )
 
-// maxStates is the maximum number of states to which all regular expressions of a schema may
-// compile, because a short one may repeat itself a thousand times: sixty of them would use gigabytes.
+// maxStates limits the states to which all regular expressions of a schema may compile, because a short
+// one may repeat itself a thousand times: sixty of them would use gigabytes.
 const maxStates = 50_000
 
 // stateWork is the cost of a state of a regular expression for 64 bytes of a text, in the unit of
@@ -15,8 +15,8 @@ const maxStates = 50_000
 const stateWork = 6
 
 // PatternStates returns an upper bound of the number of states to which a regular expression
-// compiles; it does not compile it. It fails if the check of arguments does not support the
-// expression.
+// compiles. It does not compile it, because that may use gigabytes. It fails if the check of
+// arguments does not support the expression.
 func PatternStates(pattern string) (int, error) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -38,8 +38,6 @@ func states(re *syntax.Regexp) (n int) {
 	return n + 1
 }
 
-// statesOf returns the states of all regular expressions in a schema; beyond most it
-// stops.
 func statesOf(v any, most int) (n int) {
 	switch v := v.(type) {
 	case []any:
@@ -80,8 +78,6 @@ func plainPatterns(doc any) error {
 	return nil
 }
 
-// patterns contains the cost of the regular expressions of schemas for 64 bytes of a text, or
-// of a member's name.
 type patterns map[*node]float64
 
 func (p patterns) add(n *node) {
@@ -109,7 +105,6 @@ func (p *Parameters) patternWork(v any) (total float64) {
 	return total
 }
 
-// applied adds the cost for a value; times is the number of applications of each schema.
 func (p *Parameters) applied(v any, times map[*node]float64, total *float64) {
 	if *total > maxWork {
 		return
@@ -155,9 +150,9 @@ func (p *Parameters) applied(v any, times map[*node]float64, total *float64) {
 	}
 }
 
-// inner returns the schemas that are applied to the elements of a value, or to the member
-// with a name; times contains the schemas applied to the value. If names is not nil, the
-// schemas for the member's name are added to it.
+// inner returns the schemas that are applied to the elements of a value, or to its member called
+// name. times contains the schemas applied to the value. It adds to names, unless nil, the schemas
+// for the member's name.
 func (p *Parameters) inner(times map[*node]float64, name string, names map[*node]float64) map[*node]float64 {
 	out := map[*node]float64{}
 	for n, m := range times {

@@ -15,7 +15,6 @@ var (
 	escapeStep   = strings.NewReplacer("~", "~0", "/", "~1")
 )
 
-// steps returns the steps of a reference into its own schema.
 func steps(ref string) ([]string, bool) {
 	pointer, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
@@ -32,7 +31,6 @@ func steps(ref string) ([]string, bool) {
 	return out, true
 }
 
-// target returns the definition that a reference names, nil if none exists.
 func (f *fitter) target(ref string) *node {
 	if s, ok := steps(ref); ok && len(s) == 2 && s[0] == "$defs" {
 		return f.defs[s[1]]
@@ -40,8 +38,7 @@ func (f *fitter) target(ref string) *node {
 	return nil
 }
 
-// hoist makes every reference one to a member of $defs at the root, where all vendors expect
-// it.
+// hoist makes every reference one to a member of $defs at the root, because all vendors expect it there.
 func (f *fitter) hoist() {
 	f.defs = map[string]*node{}
 	defs := f.root.get("$defs")
@@ -90,7 +87,6 @@ type hoister struct {
 // maxHoisted is the maximum number of schemas that are copied to $defs because of references.
 const maxHoisted = 256
 
-// visit rewrites the references in a schema, except those in $defs of the root.
 func (h *hoister) visit(n *node) {
 	if ref := n.get("$ref"); ref.is('"') {
 		h.point(ref)
@@ -148,8 +144,6 @@ func (h *hoister) point(ref *node) {
 
 func setDefinition(ref *node, name string) { ref.text = defsPrefix + escapeStep.Replace(name) }
 
-// find returns the value at the steps from the root, nil if none exists. The content of
-// definitions is in $defs by then.
 func (h *hoister) find(to []string) *node {
 	n := h.f.root
 	if len(to) > 1 && to[0] == "definitions" && !n.has("definitions") {
@@ -209,9 +203,8 @@ func (f *fitter) inline(n *node) bool {
 	return false
 }
 
-// merge replaces a reference by the members of its definition; keywords next to it still
-// apply. It fails for a definition that contains the reference, and for one that is too
-// large.
+// merge replaces a reference by the members of its definition, since keywords next to it still
+// apply. It fails for a definition that contains the reference, and for one that is too large.
 func (f *fitter) merge(n *node) bool {
 	ref := n.get("$ref").text
 	to := f.target(ref)
@@ -309,7 +302,6 @@ func (f *fitter) references() {
 	}
 }
 
-// An edge is a reference from one definition to another.
 type edge struct {
 	from     *node // the schema with $ref
 	to       string
@@ -318,11 +310,8 @@ type edge struct {
 	gone     bool
 }
 
-// edgesOf returns the references in a definition, or in the root.
 func edgesOf(n *node) []edge { return edgesIn(n, false, true, nil) }
 
-// edgesIn adds the references in a schema. optional means that it is in an optional member;
-// whole that it is the definition itself.
 func edgesIn(n *node, optional, whole bool, out []edge) []edge {
 	if ref := n.get("$ref"); ref.is('"') {
 		if s, ok := steps(ref.text); ok && len(s) == 2 {

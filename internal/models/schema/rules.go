@@ -38,8 +38,8 @@ var keywords = map[string]shape{
 	"$dynamicRef": isText, "$recursiveRef": isText,
 }
 
-// remarks are keywords that do not refuse values: if a vendor does not accept them, they go
-// into the description, and strict mode loses nothing.
+// remarks are keywords that move to the description if a vendor does not accept them. Strict mode
+// loses nothing, because they do not refuse values.
 var remarks = []string{"title", "default", "examples", "format"}
 
 var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
@@ -106,7 +106,6 @@ type rules struct {
 	optional, unions, levels, properties, values, names int
 }
 
-// A recursion says how a schema may contain itself.
 type recursion uint8
 
 const (
