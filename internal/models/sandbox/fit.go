@@ -12,13 +12,13 @@ import (
 
 // Limits of a JSON text that is made to fit a schema.
 const (
-	maxValues = 10_000 // of them
+	maxValues = 10_000 // maximum number of generated values
 	maxLevels = 32     // nested schemas
 	deep      = 6      // nesting level below which optional parts are left out
 )
 
 // fitting returns a JSON text that fits a JSON Schema, always the same one. Strings are the
-// names of their properties unless the schema requires otherwise. Some keywords are ignored:
+// names of their properties unless the schema requires otherwise. It ignores some keywords:
 // pattern, not, if and those about the names of properties.
 func fitting(schema string) string {
 	var root any
@@ -98,7 +98,6 @@ func (f *fitter) value(schema any, name string, level int) any {
 	return text(s, name)
 }
 
-// at returns the target of a reference within the schema.
 func (f *fitter) at(ref string) any {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -163,7 +162,6 @@ func weight(schema any) int {
 	return 2
 }
 
-// kindOf returns the type of the values of a schema, if it is known.
 func kindOf(s map[string]any, level int) string {
 	switch t := s["type"].(type) {
 	case string:
@@ -195,8 +193,8 @@ func kindOf(s map[string]any, level int) string {
 	return "string"
 }
 
-// object returns an object with all properties, or with only the required ones if it is
-// nested deeply.
+// object returns an object with all properties, or with only the required ones if it is nested
+// deeply, so that a recursive schema ends.
 func (f *fitter) object(s map[string]any, level int) any {
 	out := map[string]any{}
 	properties, _ := s["properties"].(map[string]any)
@@ -229,8 +227,6 @@ func (f *fitter) object(s map[string]any, level int) any {
 	return out
 }
 
-// array returns an array with one element, or none if it is nested deeply, and at least the
-// required number.
 func (f *fitter) array(s map[string]any, name string, level int) any {
 	out := []any{}
 	first, _ := s["prefixItems"].([]any)
@@ -273,7 +269,6 @@ func other(schema, v any, i int) any {
 	return v
 }
 
-// countOf returns a keyword's integer, or the default none.
 func countOf(s map[string]any, word string, none int) int {
 	if n, ok := s[word].(float64); ok && n >= 0 {
 		return int(min(n, maxValues))
@@ -281,8 +276,6 @@ func countOf(s map[string]any, word string, none int) int {
 	return none
 }
 
-// number returns a number within the bounds of a schema, a multiple of step if that is
-// not 0.
 func number(s map[string]any, step float64) float64 {
 	if m, ok := s["multipleOf"].(float64); ok && m > 0 && !(step == 1 && m != math.Trunc(m)) {
 		step = m
@@ -331,7 +324,6 @@ var formats = map[string]string{
 	"uuid":      "00000000-0000-4000-8000-000000000000",
 }
 
-// text returns a text of the format or the length in a schema, otherwise the name.
 func text(s map[string]any, name string) string {
 	format, _ := s["format"].(string)
 	if v, ok := formats[format]; ok {

@@ -13,17 +13,15 @@ import (
 // Wire is the wire of the sandbox and of its states.
 const Wire = "sandbox"
 
-// thoughtBegin is the prefix of the data of a reasoning segment.
 const thoughtBegin = "sandbox.1."
 
-// thoughtOf returns the data of a segment of reasoning about a message, which must be sent
-// back unchanged.
+// thoughtOf returns the data of a segment of reasoning about a message. It includes a check sum, because
+// the data must be sent back unchanged.
 func thoughtOf(message string, bytes int) string {
 	thought := strings.Repeat("hm", min(bytes, 64)/2)
 	return thoughtBegin + thought + "." + checkOf(message+thought)
 }
 
-// isThought reports whether data is what [thoughtOf] returned for the message.
 func isThought(data, message string) bool {
 	rest, ok := strings.CutPrefix(data, thoughtBegin)
 	thought, check, _ := strings.Cut(rest, ".")
@@ -67,7 +65,6 @@ func (t turn) inFormat(text string) string {
 	return text
 }
 
-// reason yields the ordered segment of reasoning, with a summary if one was requested.
 func (r *reply) reason() bool {
 	o := r.turn.orders
 	if o.Think == 0 || r.full() {
@@ -87,8 +84,8 @@ func (r *reply) reason() bool {
 	return r.send(stoa.Event{Kind: stoa.Reasoned, State: state, More: o.Slow == 0})
 }
 
-// longestPiece is the maximum length of a piece of a call's arguments, in bytes. Each piece
-// is one token, and so is the name.
+// longestPiece is the maximum length of a piece of a call's arguments, in bytes. Each piece is one
+// token, and so is the name.
 const longestPiece = 12
 
 // stream yields a call piece by piece. cut means that the limit ended the reply inside it.

@@ -71,7 +71,6 @@ func read(call stoa.Call, route stoa.Route) (t turn, intact bool) {
 	return t, true
 }
 
-// A plan is a reply: text, then tool calls.
 type plan struct {
 	text  string
 	calls []stoa.ToolCall
@@ -81,8 +80,8 @@ func (t turn) offered(name string) bool {
 	return allows(t.call.ToolChoice(), name) && slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
 }
 
-// toolCall returns a call whose id is the same whenever this turn is repeated, and differs
-// from earlier ones of the conversation.
+// toolCall returns a call whose id stays the same when this turn is repeated, because a call always
+// has the same reply, and differs from earlier ones of the conversation.
 func (t turn) toolCall(n int, name, arguments string) stoa.ToolCall {
 	return stoa.ToolCall{ID: fmt.Sprintf("call_%d_%d", len(t.call.Messages), n), Name: name, Arguments: arguments}
 }
@@ -114,7 +113,6 @@ func (t turn) plan(opts Options) plan {
 	return plan{text: t.inFormat(t.introduce(opts))}
 }
 
-// toolPlan returns a plan to call tools, if orders or a drive require it.
 func (t turn) toolPlan() (plan, bool) {
 	o := t.orders
 	var p plan
@@ -146,8 +144,6 @@ func (t turn) toolPlan() (plan, bool) {
 	return plan{}, false
 }
 
-// introduce returns the reply to a message without orders: it says that this is the sandbox,
-// repeats the message, and explains how to configure a real model.
 func (t turn) introduce(opts Options) string {
 	var b strings.Builder
 	b.WriteString("This reply comes from the built-in sandbox of Stoa, not from a vendor's model")

@@ -84,7 +84,6 @@ func (t turn) reportOne(r stoa.ToolResult) string {
 	return b.String()
 }
 
-// A passage is a location in a file that a search found.
 type passage struct {
 	path, lines, text string
 }
@@ -132,7 +131,6 @@ func collect(v any, found *[]passage) {
 	}
 }
 
-// lineRange returns the lines of a passage, from "3-7" or from separate numbers.
 func lineRange(v map[string]any) string {
 	if s := firstString(v, "lines"); s != "" {
 		return s

@@ -104,7 +104,6 @@ type reply struct {
 	event  stoa.Event // the last yielded one
 }
 
-// run yields a plan. Every step reports whether to continue.
 func (r *reply) run(p plan) {
 	o := r.turn.orders
 	if !r.pause(o.Wait) || !r.fault() || !r.think(o.Think) || !r.reason() || !r.refuse(o.Refuse) {
@@ -121,7 +120,7 @@ func (r *reply) run(p plan) {
 		}
 		r.deltas++
 		r.usage.OutputTokens++
-		// More follows immediately, unless a pause was ordered; it is false regularly, so that the writer's buffer stays small.
+		// More follows immediately, unless a pause was ordered. It is false regularly, so that the writer's buffer stays small.
 		if !r.send(stoa.Event{Kind: stoa.Delta, Text: piece, More: o.Slow == 0 && r.deltas%64 != 0}) || !r.fault() {
 			return
 		}
@@ -164,7 +163,6 @@ func (r *reply) run(p plan) {
 
 func (r *reply) full() bool { return r.limit > 0 && r.usage.OutputTokens >= r.limit }
 
-// think yields n bytes of thinking, in pieces, up to the limit.
 func (r *reply) think(bytes int) bool {
 	const piece = 256
 	for left := bytes; left > 0; left -= piece {
@@ -198,7 +196,7 @@ func (r *reply) fault() bool {
 	return true
 }
 
-// lastFault fails at the end of a reply that was shorter than the order expected.
+// lastFault fails at the end, because the reply was shorter than the order expected.
 func (r *reply) lastFault() bool {
 	o := r.turn.orders
 	if o.Fail > 0 && r.deltas < o.FailAfter {
@@ -236,7 +234,6 @@ func (r *reply) pause(d time.Duration) bool {
 	}
 }
 
-// longest is the maximum length of a delta in characters.
 const longest = 16
 
 // pieces splits a text into deltas: a word with the space before it, at most
@@ -288,7 +285,6 @@ func shorten(s string, n int) string {
 	return line
 }
 
-// clip returns at most n bytes of a text, without a partial character.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
