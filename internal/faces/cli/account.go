@@ -87,7 +87,6 @@ up to the charges. If they do not, the inconsistent lines are listed and the exi
 	return c
 }
 
-// printReconciliation prints whether the books are balanced, and fails if they are not.
 func (e *env) printReconciliation(o *output, raw jsonx.Value) error {
 	var found struct {
 		Balanced    bool          `json:"balanced"`
@@ -156,7 +155,6 @@ func viewReceipt() view {
 	}}
 }
 
-// periodFields returns the start and the end of a time range, as parameters of a query.
 func periodFields() []field {
 	return []field{
 		{"from", "from", asPast, "the start `time`: 2026-11-20, or a time ago such as 7d"},
@@ -188,8 +186,7 @@ func (e *env) receipts() *cobra.Command {
 	return c
 }
 
-// groupings returns the columns that usage can be grouped by, by the names that --by
-// accepts.
+// groupings returns the columns that usage can be grouped by, under their names for --by.
 func groupings() map[string]column {
 	return map[string]column{
 		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", ident}, "member": {"Member", "memberId", flexible},
@@ -212,8 +209,8 @@ func viewUsage(by []string) view {
 	return v
 }
 
-// withNames returns rows of usage with the ids of their groups replaced by names. A name that
-// several groups share is followed by the id.
+// withNames returns rows of usage with the ids of their groups replaced by names. It adds the id to a name that several
+// groups share, because the rows would otherwise look alike.
 func withNames(by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
 	members := map[string]string{}
 	for _, word := range by {

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json" // keeps the notation of numbers
+	"encoding/json" // because it keeps the notation of numbers
 	"fmt"
 	"iter"
 	"net/http"
@@ -123,8 +123,6 @@ func (p collection) find(ctx context.Context, call *client.Client, name string) 
 	return "", fmt.Errorf("%d %s have the name %q; use an id: %s", len(ids), p.words, name, strings.Join(ids, ", "))
 }
 
-// named replaces the ids in members of rows by the names in other members. Ids without a name
-// remain.
 func named(members map[string]string, rows iter.Seq2[jsonx.Value, error]) iter.Seq2[jsonx.Value, error] {
 	return func(yield func(jsonx.Value, error) bool) {
 		for raw, err := range rows {
@@ -160,7 +158,6 @@ func (e *env) onObject(p collection, c *cobra.Command, do func(ctx context.Conte
 	})
 }
 
-// describeFields returns the fields that spaces and agents share.
 func describeFields() []field {
 	return []field{
 		{"name", "name", asText, "the name"},

@@ -63,8 +63,6 @@ An error reply is also printed, and the exit code is 1 (4 for an invalid key).`,
 	return c
 }
 
-// apiCall sends r and prints the reply, including an error reply, with status and
-// headers if include is set.
 func (e *env) apiCall(ctx context.Context, call *client.Client, r client.Request, o *output, include bool) error {
 	res, err := call.Do(ctx, r)
 	if refused, ok := errors.AsType[*client.Error](err); ok {
@@ -102,8 +100,8 @@ func (e *env) apiCall(ctx context.Context, call *client.Client, r client.Request
 	return o.printJSON(body)
 }
 
-// copyBody copies a reply to standard output as it arrives; to a terminal
-// without control characters, and only if it is text.
+// copyBody copies a reply to standard output as it arrives. To a terminal it copies only text, without control
+// characters, because the terminal would execute them.
 func (e *env) copyBody(ctx context.Context, res *http.Response) error {
 	out := e.out
 	media := res.Header.Get("Content-Type")
@@ -131,7 +129,6 @@ func (c cleaner) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// copyOut sends a GET and copies the reply to standard output.
 func (e *env) copyOut(ctx context.Context, call *client.Client, path string, query url.Values) error {
 	res, err := call.Do(ctx, client.Request{Path: path, Query: query})
 	if err != nil {
@@ -141,8 +138,6 @@ func (e *env) copyOut(ctx context.Context, call *client.Client, path string, que
 	return e.copyBody(ctx, res)
 }
 
-// apiRequest builds the request that the arguments and flags of "stoa api"
-// describe.
 func (e *env) apiRequest(args, texts, typed, headers []string, input string) (client.Request, error) {
 	r := client.Request{Header: http.Header{}}
 	fields := len(texts)+len(typed) > 0
@@ -174,7 +169,7 @@ func (e *env) apiRequest(args, texts, typed, headers []string, input string) (cl
 		r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	if strings.TrimPrefix("/"+strings.Trim(r.Path, "/"), client.Prefix) == "/responses" {
-		r.Once = r.Header.Get("Idempotency-Key") == "" // the service would store the reply
+		r.Once = r.Header.Get("Idempotency-Key") == "" // because the service would store the reply
 	}
 	if input != "" {
 		if fields {
@@ -278,7 +273,6 @@ func put(object map[string]any, name string, value any) error {
 	return put(below, inner+after, value)
 }
 
-// readFile opens a file for reading and returns its size in bytes.
 func readFile(name string) (*os.File, int64, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -115,7 +115,6 @@ func (e *env) printApproval(ctx context.Context, call *client.Client, o *output,
 	return o.object(viewCall(), raw)
 }
 
-// argumentsText returns the arguments of a call; if the service truncated them, their beginning.
 func argumentsText(c contract.PendingToolCall) string {
 	if c.ArgumentsStart != "" {
 		return c.ArgumentsStart + "…"
@@ -123,7 +122,7 @@ func argumentsText(c contract.PendingToolCall) string {
 	return string(c.Arguments)
 }
 
-// visible escapes invisible characters and those that reorder text, as JSON does. Text
+// visible escapes invisible characters and those that reorder text, as JSON does, because a text
 // that a person decides about must not hide anything.
 func visible(text string) string {
 	var b strings.Builder
@@ -142,7 +141,6 @@ func visible(text string) string {
 	return b.String()
 }
 
-// decideCommand completes a command that approves or rejects calls.
 func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string) *cobra.Command {
 	fields := []field{{"comment", "comment", asText, "the reason; that of a rejection is sent to the model"}}
 	again := new(bool)
@@ -229,7 +227,7 @@ func (x sessionContext) approve(ctx context.Context, s session, whole bool) (sen
 			return false, err
 		}
 		if line = strings.TrimSpace(line); line == "" {
-			if err != nil { // Ctrl-D leaves the cursor in the line
+			if err != nil { // because Ctrl-D leaves the cursor in the line
 				fmt.Fprintln(e.err)
 			}
 			later()

@@ -69,7 +69,6 @@ func (e *env) fileText(written, name string, most int64) (string, error) {
 	return string(text), nil
 }
 
-// metadata parses pairs such as tier=gold.
 func metadata(pairs []string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, pair := range pairs {
@@ -116,7 +115,7 @@ func span(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// stamp formats a time as the API expects it: RFC 3339, UTC, milliseconds.
+// stamp formats a time as the API expects it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // limit adds --limit to a list command; 0 means all.
@@ -126,7 +125,6 @@ func limit(c *cobra.Command) *int {
 	return &n
 }
 
-// A rowLimit is the value of the flag for the maximum number of rows.
 type rowLimit int
 
 func (n *rowLimit) Set(text string) error {
@@ -143,8 +141,8 @@ func (n *rowLimit) String() string { return strconv.Itoa(int(*n)) }
 // Type returns the kind of the value, for [valueNeeded].
 func (n *rowLimit) Type() string { return "rows" }
 
-// rowsToFetch returns the number of rows to request: one more than the n to show, to
-// detect whether there are more; 0 means all.
+// rowsToFetch returns the number of rows to request: one more than the n to show, so that the list can report that there
+// are more; 0 means all.
 func rowsToFetch(n int) int {
 	if n <= 0 {
 		return 0

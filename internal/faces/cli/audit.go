@@ -78,7 +78,7 @@ func followAudit(ctx context.Context, call *client.Client, out io.Writer, accoun
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil // Ctrl-C ends it
+			return nil // because Ctrl-C ends it
 		case err != nil:
 			return err
 		}
@@ -159,7 +159,6 @@ that of the event audit.anchor, as --anchor.`,
 	return c
 }
 
-// auditSource opens a file with an export, or exports the log of the service.
 func (e *env) auditSource(ctx context.Context, args []string, account string) (io.ReadCloser, error) {
 	switch {
 	case len(args) == 0:

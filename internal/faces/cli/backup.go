@@ -20,7 +20,6 @@ import (
 	"stoa/internal/operate/backup"
 )
 
-// errPgDump is the error of backup and restore on PostgreSQL.
 var errPgDump = errors.New("this store is on PostgreSQL: use pg_dump and pg_restore, see docs/nodes.md")
 
 func (e *env) backup() *cobra.Command {
@@ -112,7 +111,6 @@ is restored regardless.`,
 	return c
 }
 
-// missingKeys prints the keys that the secrets of a store need and a vault does not have.
 func (e *env) missingKeys(ctx context.Context, v *vault.Vault, at store.Config, advice string) error {
 	st, err := store.Open(ctx, at)
 	if err != nil {
@@ -134,8 +132,6 @@ func (e *env) missingKeys(ctx context.Context, v *vault.Vault, at store.Config, 
 	return err
 }
 
-// embedded loads the settings and fails with errPgDump if the store is not
-// SQLite.
 func embedded(load func() (config.Config, error)) (config.Config, error) {
 	cfg, err := load()
 	if err != nil {
@@ -157,7 +153,6 @@ func (e *env) describe(what string, m backup.Manifest) error {
 	return err
 }
 
-// oneArg returns a check for exactly one argument.
 func oneArg(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {

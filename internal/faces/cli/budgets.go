@@ -74,7 +74,6 @@ func (e *env) budgets() *cobra.Command {
 	return c
 }
 
-// notifyAt adds the flag of the marks of a budget.
 func notifyAt(c *cobra.Command) setter {
 	marks := c.Flags().IntSlice("notify-at", nil, "marks in `percent` of the limit at which webhooks receive budget.threshold")
 	sends(c, "notify-at", "notifyAt")
@@ -86,7 +85,6 @@ func notifyAt(c *cobra.Command) setter {
 	}
 }
 
-// budgetsSet creates a budget, or changes the one with the same scope, subject and period.
 func (e *env) budgetsSet() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create", Short: "Create or change a budget", Args: noArgs,

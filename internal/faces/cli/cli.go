@@ -80,7 +80,7 @@ const (
 	exitInterrupted = 130
 )
 
-// env is the environment of a command: variables, streams and signals. Commands use no
+// env is the environment of a command: variables, streams and signals. Commands must use no
 // other state of the process.
 type env struct {
 	environ  []string // as os.Environ gives it
@@ -100,9 +100,8 @@ func (u usageError) Unwrap() error { return u.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// getenv returns the value of a variable, empty if it is not set.
 func (e *env) getenv(name string) string {
-	for i := len(e.environ) - 1; i >= 0; i-- { // the last one counts
+	for i := len(e.environ) - 1; i >= 0; i-- { // because the last one counts
 		if n, value, ok := strings.Cut(e.environ[i], "="); ok && n == name {
 			return value
 		}
@@ -155,7 +154,6 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// printError prints an error and, if known, what to do about it.
 func (e *env) printError(err error) {
 	text := e.fold("stoa: "+strings.TrimRight(err.Error(), "\n"), 0)
 	fmt.Fprintln(e.err, e.style(e.err).paint("31", "stoa:")+strings.TrimPrefix(text, "stoa:"))
@@ -164,7 +162,6 @@ func (e *env) printError(err error) {
 	}
 }
 
-// remedy returns advice about an error, or "" if there is none.
 func (e *env) remedy(err error) string {
 	if client.Unreachable(err) {
 		return `Is the service running? "stoa serve" starts one here; STOA_BASE_URL or "stoa login --base-url" select another.`
@@ -221,9 +218,9 @@ cancelled, 130 interrupted. Data goes to standard output, everything else to sta
 	root.PersistentFlags().StringVar(&e.profileFlag, "profile", "", "the profile to use: the `name` of a stored service and key (STOA_PROFILE)")
 	_ = root.RegisterFlagCompletionFunc("profile", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return e.profileNames(typed), cobra.ShellCompDirectiveNoFileComp
-	}) // its only error is a second definition
+	}) // ignored, because its only error is a second definition
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // report the unknown command, not its flag
+		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // so that the unknown command is reported, not its flag
 			return unknown(c, name)
 		}
 		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
@@ -257,8 +254,8 @@ func valueNeeded(f *pflag.Flag) string {
 	return ""
 }
 
-// group returns a command that only contains others. An unknown or missing subcommand
-// is wrong usage (cobra alone would print help and succeed).
+// group returns a command that only contains others. It makes an unknown or missing subcommand
+// wrong usage, because cobra alone would print help and succeed.
 func group(use, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs,
@@ -271,8 +268,6 @@ func group(use, short, long string) *cobra.Command {
 	}
 }
 
-// unknown returns the error for a subcommand that does not exist, with
-// suggestions.
 func unknown(c *cobra.Command, name string) error {
 	text := fmt.Sprintf("there is no command %q; see %s --help", c.CommandPath()+" "+name, c.CommandPath())
 	c.SuggestionsMinimumDistance = 2
@@ -289,13 +284,12 @@ func noArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// linked is the version that make build sets with -ldflags -X; the linker can
-// set only a variable.
+// linked is the version that make build sets with -ldflags -X. It is a variable, because the
+// linker can set nothing else.
 var linked string
 
-// build returns the program's version and commit. The version is the one that
-// make build sets, else the one that the Go tool recorded ("dev" in a build
-// without either).
+// build returns the program's version and commit: what make build sets, otherwise what the Go tool
+// recorded, otherwise "dev".
 func build() (version, commit string) {
 	version, commit = "dev", "unknown"
 	info, ok := debug.ReadBuildInfo()

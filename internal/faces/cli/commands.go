@@ -2,7 +2,6 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// commands adds every command to root, in groups.
 func (e *env) commands(root *cobra.Command) {
 	for _, g := range []struct {
 		id, title string
@@ -44,8 +43,7 @@ func (e *env) commands(root *cobra.Command) {
 	})
 }
 
-// addHelpFlag defines --help for c and its subcommands, so that its text is
-// ours.
+// addHelpFlag defines --help for c and its subcommands, because cobra's text would differ.
 func addHelpFlag(c *cobra.Command) {
 	c.Flags().BoolP("help", "h", false, "show this help")
 	for _, sub := range c.Commands() {

@@ -105,7 +105,7 @@ Keys of providers are printed as a mask, which keeps them.`,
 		if err != nil {
 			return usagef("%s is not YAML: %w", args[0], err)
 		}
-		if strings.TrimSpace(string(settings)) == "null" { // an empty file
+		if strings.TrimSpace(string(settings)) == "null" { // because the file is empty
 			settings = []byte("{}")
 		}
 		call, err := e.client()
@@ -202,7 +202,6 @@ func (e *env) configRestore() *cobra.Command {
 	return c
 }
 
-// apply makes a version and waits for the nodes.
 func (e *env) apply(ctx context.Context, path, note string) error {
 	call, err := e.client()
 	if err != nil {
@@ -240,7 +239,6 @@ func (e *env) apply(ctx context.Context, path, note string) error {
 	}
 }
 
-// sayEffects prints effects, and reports whether one must be confirmed.
 func (e *env) sayEffects(list []contract.ConfigEffect) (confirm bool) {
 	for _, one := range list {
 		fmt.Fprintf(e.err, "effect: %s\n", clean(one.Text))
@@ -249,7 +247,6 @@ func (e *env) sayEffects(list []contract.ConfigEffect) (confirm bool) {
 	return confirm
 }
 
-// printDraftCheck prints the result of a check, and fails if the draft has problems.
 func printDraftCheck(o *output, raw jsonx.Value) error {
 	e := o.e
 	var check contract.ConfigCheck
@@ -300,7 +297,6 @@ func printDraftCheck(o *output, raw jsonx.Value) error {
 	return problems
 }
 
-// compact returns a value on one line; "–" for none.
 func compact(value nullable.Nullable[contract.ConfigValue]) string {
 	raw, err := value.Get()
 	if err != nil {
@@ -309,7 +305,6 @@ func compact(value nullable.Nullable[contract.ConfigValue]) string {
 	return clean(string(raw))
 }
 
-// printTest prints the result of a test call, and fails if the provider did not answer.
 func printTest(o *output, raw jsonx.Value) error {
 	var test contract.ProviderTest
 	err := jsonx.Unmarshal(raw, &test)

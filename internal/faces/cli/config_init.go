@@ -28,7 +28,7 @@ is stoa.yaml. An existing file is never overwritten; "-" is standard output.`,
 				_, err := fmt.Fprint(e.out, sampleConfig)
 				return err
 			}
-			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // users may add keys
+			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // because users may add keys
 			if errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("%s already exists; choose another file, or delete it first", name)
 			}

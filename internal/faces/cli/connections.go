@@ -131,7 +131,7 @@ server. The review of its tools is kept. The agents that use its tools are liste
 	return c
 }
 
-// connectionFields returns settings of a connection; [env.connectionFlags] adds those that a field cannot describe.
+// connectionFields returns settings of a connection. [env.connectionFlags] adds those that a field cannot describe.
 func connectionFields() []field {
 	return []field{
 		{"on-change", "onChange", asText, "the `handling` of an approved tool whose definition has changed: block or keep (default block)"},
@@ -144,8 +144,6 @@ func connectionFields() []field {
 	}
 }
 
-// connectionFlags adds the flags for the authorization of a connection and the source
-// of its tools.
 func (e *env) connectionFlags(c *cobra.Command) setter {
 	f := c.Flags()
 	secret := f.String("secret", "", "the `secret` that requests carry, by id or name; empty for none")
@@ -204,8 +202,6 @@ func (e *env) connectionFlags(c *cobra.Command) setter {
 	}
 }
 
-// withSecret returns a lookup that adds the id of the named secret to auth; without a
-// name it returns auth unchanged.
 func withSecret(auth map[string]any, member, name string) lookup {
 	return func(ctx context.Context, call *client.Client) (any, error) {
 		if name == "" {
@@ -323,7 +319,6 @@ func (e *env) refreshConnection(ctx context.Context, call *client.Client, o *out
 	return o.object(viewConnection(), d.Connection)
 }
 
-// A reviewedTool is the part of a catalog's tool that a review shows.
 type reviewedTool struct {
 	Name        string      `json:"name"`
 	Title       string      `json:"title"`
@@ -444,7 +439,6 @@ used. Omitted flags have their defaults, even for a tool that was approved with 
 	})
 }
 
-// chosen returns the tool that a word such as search@1f2e3d4c5b6a names.
 func chosen(all []reviewedTool, word string) (reviewedTool, error) {
 	name, hash, ok := word, "", false
 	if i := strings.LastIndexByte(word, '@'); i >= 0 {
@@ -464,7 +458,6 @@ func chosen(all []reviewedTool, word string) (reviewedTool, error) {
 	return reviewedTool{}, fmt.Errorf("there is no tool %q", name)
 }
 
-// showReview prints the tools that are not reviewed.
 func (e *env) showReview(o *output, all []reviewedTool) error {
 	var open []reviewedTool
 	for _, t := range all {

@@ -15,8 +15,8 @@ import (
 
 const authorizePause = time.Second
 
-// authorizationEnded reports whether an authorization of a connection has ended; the error
-// is the reason if it did not succeed.
+// authorizationEnded reports whether an authorization of a connection has ended. The error is the reason if it did not
+// succeed.
 func authorizationEnded(c contract.Connection, id string) (bool, error) {
 	last, err := c.LastAuthorization.Get()
 	switch why := clean(orEmpty(last.Message)); {

@@ -127,7 +127,6 @@ can see it: use PGPASSWORD or ~/.pgpass.`,
 	return c
 }
 
-// storeAt returns the location of a store, from a directory or a URL.
 func storeAt(place string) store.Config {
 	if strings.HasPrefix(place, "postgres://") || strings.HasPrefix(place, "postgresql://") {
 		return store.Config{PostgresURL: place}
@@ -140,7 +139,7 @@ const progressPause = 5 * time.Second
 // copyProgress prints a line for each table, and periodic lines for large ones.
 type copyProgress struct {
 	e     *env
-	began time.Time // of the table, or of its last line
+	began time.Time // start of the table, or of its last line
 }
 
 func (p *copyProgress) show(table string, rows int64, done bool) {

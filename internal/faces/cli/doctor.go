@@ -25,7 +25,6 @@ and 1 if one does or the service cannot be reached. Requires a key with the scop
 	})
 }
 
-// printDiagnosis prints a diagnosis, and fails if a check needs attention.
 func printDiagnosis(o *output, raw jsonx.Value) error {
 	var found contract.Diagnosis
 	err := jsonx.Unmarshal(raw, &found)

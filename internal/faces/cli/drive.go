@@ -63,10 +63,9 @@ are relative, with / between folders.`)
 	return c
 }
 
-// A remote accesses the drive of one agent through the client.
 type remote struct {
 	call *client.Client
-	path string // of the drive, below the API
+	path string // path of the drive, below the API
 }
 
 type file struct {
@@ -87,7 +86,6 @@ func (f file) unread() string {
 	return fmt.Sprintf("%s (%s). %s", f.Path, f.TextStatus, strings.TrimSuffix(cmp.Or(f.TextNote, drive.Why(f.TextStatus)), "."))
 }
 
-// files lists the files whose paths begin with prefix.
 func (r remote) files(ctx context.Context, prefix string) ([]file, error) {
 	query := url.Values{}
 	if prefix != "" {
@@ -113,7 +111,6 @@ func (e *env) onDrive(c *cobra.Command, do func(ctx context.Context, r remote, o
 	return e.withDrive(c, e.output(c), do)
 }
 
-// withDrive is onDrive for a command whose output flags are o; see [env.calling].
 func (e *env) withDrive(c *cobra.Command, o *output, do func(ctx context.Context, r remote, o *output, args []string) error) *cobra.Command {
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		id, err := agentCollection().find(ctx, call, args[0])
@@ -124,7 +121,6 @@ func (e *env) withDrive(c *cobra.Command, o *output, do func(ctx context.Context
 	})
 }
 
-// folder returns the prefix of a folder, with a trailing slash; empty for the root.
 func folder(name string) string {
 	name = strings.Trim(path.Clean("/"+name), "/")
 	if name == "" {
@@ -162,7 +158,6 @@ read a file: "ready" or "partial" if so, "none" for a file without a text such a
 	})
 }
 
-// folder lists one folder: its subfolders as objects with only a path, and its files.
 func (r remote) folder(ctx context.Context, query url.Values) (folders, files []jsonx.Value, err error) {
 	query.Set("limit", fmt.Sprint(client.MaxPage))
 	for {
@@ -198,7 +193,6 @@ func (e *env) driveCat() *cobra.Command {
 	return e.printing(c, "/files/content")
 }
 
-// printing completes c so that it prints a part of each file that its arguments name.
 func (e *env) printing(c *cobra.Command, part string) *cobra.Command {
 	return e.withDrive(c, nil, func(ctx context.Context, r remote, _ *output, args []string) error {
 		for _, name := range args {
@@ -206,7 +200,7 @@ func (e *env) printing(c *cobra.Command, part string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// A file is copied byte for byte, but a terminal would execute its control characters.
+			// A file is copied byte for byte, except to a terminal, because that would execute its control characters.
 			if isTerminal(e.out) {
 				err = e.copyBody(ctx, res)
 			} else {
@@ -276,8 +270,6 @@ func (e *env) driveRm() *cobra.Command {
 	})
 }
 
-// remove deletes a file, or a folder if deep is set, after a confirmation; if dry is
-// set it only prints the files.
 func (e *env) remove(ctx context.Context, r remote, name string, deep, yes, dry bool) error {
 	query := url.Values{"path": {name}}
 	if !deep {
@@ -512,7 +504,6 @@ func (e *env) download(ctx context.Context, res *http.Response, name, what strin
 	return counted.n, err
 }
 
-// A plan is the action of a transfer for one path.
 type plan struct {
 	Action string `json:"action"` // create, replace, delete, keep
 	Path   string `json:"path"`   // on the drive
@@ -520,7 +511,6 @@ type plan struct {
 	local  string // the local file; for a pull, relative to the target folder
 }
 
-// printPlan prints one line per plan, except for files that are kept.
 func (o *output) printPlan(plans []plan) error {
 	if o.raw() {
 		raw, err := json.Marshal(plans)

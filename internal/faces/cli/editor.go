@@ -24,8 +24,6 @@ const (
 	shortPaste   = 1000 // bytes
 )
 
-// An editor reads lines from a terminal: with keys for moving and deleting, a history,
-// completion, and pasted text that stays one line.
 type editor struct {
 	e     *env
 	fd    uintptr
@@ -33,8 +31,6 @@ type editor struct {
 	paste pasteReader
 }
 
-// newEditor returns an editor on the terminal e.in. complete returns candidates that
-// can replace the line up to the cursor.
 func (e *env) newEditor(fd uintptr, h *history, complete func(head string) []string) *editor {
 	d := &editor{e: e, fd: fd, paste: pasteReader{in: e.in}}
 	d.line = edit.NewTerminal(struct {
@@ -58,7 +54,6 @@ func (e *env) newEditor(fd uintptr, h *history, complete func(head string) []str
 	return d
 }
 
-// common returns the longest common prefix of texts.
 func common(texts []string) string {
 	head := texts[0]
 	for _, t := range texts[1:] {
@@ -113,7 +108,7 @@ func (d *editor) read(mark string, stop <-chan os.Signal) (string, error) {
 	}
 }
 
-// Signs that represent characters that a line cannot contain.
+// Signs for characters that a line cannot contain.
 const (
 	newlineSign = "⏎"
 	tabSign     = "␉"
@@ -161,7 +156,6 @@ func (p *pasteReader) Read(b []byte) (int, error) {
 
 var pasteBegins, pasteEnds = []byte("\x1b[200~"), []byte("\x1b[201~")
 
-// split separates typed from pasted bytes.
 func (p *pasteReader) split(chunk []byte) {
 	if len(chunk) > 0 {
 		p.last = chunk[len(chunk)-1]
@@ -197,7 +191,6 @@ func (p *pasteReader) oneLine(text string) string {
 	return strings.NewReplacer("\n", newlineSign, "\t", tabSign).Replace(text)
 }
 
-// expand returns a line with its signs and marks replaced by the original text.
 func (p *pasteReader) expand(line string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +201,6 @@ func (p *pasteReader) expand(line string) string {
 	return line
 }
 
-// interrupted reports whether the last input was Ctrl-C.
 func (p *pasteReader) interrupted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +213,7 @@ type history struct {
 	lines []string
 }
 
-// openHistory reads the history of the chat. A missing or damaged file counts as empty.
+// openHistory reads the history of the chat. A missing or damaged file counts as empty, because a chat must not fail for it.
 func (e *env) openHistory(keep bool) *history {
 	h := &history{}
 	dir, err := e.configDir()

@@ -97,7 +97,6 @@ on all pages of its --origin.`,
 	return c
 }
 
-// printTag returns a function that prints the HTML of a script tag.
 func (e *env) printTag(did string) func(o *output, raw jsonx.Value) error {
 	return func(o *output, raw jsonx.Value) error {
 		if o.raw() {

@@ -44,13 +44,11 @@ func viewEmbed(schema string) view {
 	}}
 }
 
-// Paths of the two kinds of embed, below an agent.
 const (
 	embedURLs     = "/embed-urls"
 	embedSessions = "/embed-sessions"
 )
 
-// embedKind returns the path of the kind of an embed, given its id.
 func embedKind(id string) (string, error) {
 	switch {
 	case strings.HasPrefix(id, "emu_"):
@@ -164,7 +162,6 @@ script tag. --token prints a token for your own page instead.`,
 	})
 }
 
-// embedSecret prints the link or token of a new embed.
 func (e *env) embedSecret(o *output, raw jsonx.Value, snippet bool) error {
 	if o.raw() {
 		return o.printJSON(raw)
@@ -238,7 +235,6 @@ func (e *env) embedsRevoke() *cobra.Command {
 	return c
 }
 
-// lookFields are the flags for the look of a chat.
 func lookFields() []field {
 	return []field{
 		{"title", "title", asText, "the `text` above the chat (default: the agent's name)"},
@@ -275,7 +271,6 @@ func (e *env) embedLogos() *cobra.Command {
 	return c
 }
 
-// attachmentFields are the flags for the files of visitors.
 func attachmentFields() []field {
 	return []field{
 		{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},

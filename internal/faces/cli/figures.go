@@ -40,7 +40,6 @@ func amount(c stoa.Credits, decimals int, aligned bool) string {
 	return less + sign + stoa.Grouped(int64(n/1_000_000)) + "." + fraction
 }
 
-// short formats credits for a sentence.
 func short(c stoa.Credits) string { return amount(c, usualDecimals, false) }
 
 // parseCredits parses credits, with at most six decimals, as micro-credits.
@@ -57,7 +56,6 @@ func parseCredits(text string) (stoa.Credits, error) {
 	return stoa.Credits(n), nil
 }
 
-// bytesText formats a size in bytes with a decimal unit.
 func bytesText(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
@@ -72,7 +70,6 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
-// some formats a count with its noun.
 func some(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

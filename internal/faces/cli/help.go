@@ -9,9 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// help prints the description of a command, its usage, and an example.
 func (e *env) help(c *cobra.Command, _ []string) {
-	if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // a command that does not exist, with --help
+	if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // because --help follows a command that does not exist
 		e.say("stoa: %v", unknown(c, name))
 	}
 	columns := min(width(e.out), 110)
@@ -70,7 +69,6 @@ func typed(flags *pflag.FlagSet) *pflag.FlagSet {
 	return shown
 }
 
-// A typedValue is the value of a flag with another word for its kind.
 type typedValue struct {
 	pflag.Value
 	word string
@@ -108,7 +106,6 @@ func use(c *cobra.Command) string {
 	return c.CommandPath() + " COMMAND"
 }
 
-// A section contains the commands under one heading of a help text.
 type section struct {
 	title    string
 	columns  int

@@ -149,7 +149,6 @@ the other flags, only --name has an effect.`,
 
 const noKeyName = "a key requires a --name"
 
-// secret prints a new key: the secret on standard output, the rest on standard error.
 func (e *env) secret(o *output, raw jsonx.Value) error {
 	if o.raw() {
 		return o.printJSON(raw)

@@ -37,8 +37,6 @@ printed as a table, and the exit code is 1. "stoa credits reconcile" checks one 
 	return c
 }
 
-// verify prints the inconsistencies of a store's books, and fails if there are
-// any.
 func (e *env) verify(ctx context.Context, cfg config.Config) error {
 	if err := hasStore(cfg); err != nil {
 		return err
@@ -74,7 +72,6 @@ func (e *env) verify(ctx context.Context, cfg config.Config) error {
 	return err
 }
 
-// differences prints a table of inconsistencies; amounts are micro-credits.
 func differences(out io.Writer, diffs []store.Difference) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ACCOUNT\tROW\tACTUAL\tEXPECTED\tRULE")

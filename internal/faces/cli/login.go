@@ -54,7 +54,7 @@ profiles".`,
 		if err != nil {
 			return err
 		}
-		known, _ := e.readProfile(name) // a damaged one is replaced
+		known, _ := e.readProfile(name) // ignored, because a damaged one is replaced
 		at := address(cmp.Or(strings.Join(args, ""), *base))
 		if at == "" {
 			at = e.serviceURL(known)
@@ -97,7 +97,7 @@ profiles".`,
 			}
 		}
 		e.say("Logged in to %s as %s (%s). The key %s is stored in %s.", p.BaseURL, user.Name, user.ID, user.Key.Hint, kept)
-		if len(all) == 0 { // the first one becomes the current one
+		if len(all) == 0 { // because the first one becomes the current one
 			if err := e.useProfile(name); err != nil {
 				return err
 			}
@@ -157,7 +157,7 @@ func (e *env) readKey(ctx context.Context, at string) (string, error) {
 	case !strings.HasPrefix(key, "sk_") || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", authError{errors.New("this is not a Stoa key: keys begin with sk_ and contain no spaces")}
 	}
-	if !auth.CheckDigits(key) { // an operator may have chosen a key of another format
+	if !auth.CheckDigits(key) { // because an operator may have chosen a key of another format
 		e.say("warning: the check digits of this key are wrong; unless it was chosen by hand, it was mistyped or truncated")
 	}
 	return key, nil
@@ -226,8 +226,6 @@ func (e *env) ready(o *output) (*client.Client, error) {
 	return e.client()
 }
 
-// calling completes c with do, which receives a client. o has the output flags of c, and is
-// nil if there are none.
 func (e *env) calling(c *cobra.Command, o *output, do func(ctx context.Context, call *client.Client, args []string) error) *cobra.Command {
 	if o == nil {
 		o = &output{e: e}
@@ -242,7 +240,6 @@ func (e *env) calling(c *cobra.Command, o *output, do func(ctx context.Context, 
 	return c
 }
 
-// rulesText returns the rules of a price: "× 2 / × 1.5 above 200000 tokens; × 2 from 09:00 to 12:00 Asia/Shanghai".
 func rulesText(price any) string {
 	var of struct {
 		Above *stoa.LongInput
@@ -312,8 +309,6 @@ Requires no key.`,
 	return e.metaCommand(c, viewPlans(), "plans", "The service has no plans.")
 }
 
-// metaCommand completes c to print the rows of a list of the service's metadata; none
-// is the hint for an empty list.
 func (e *env) metaCommand(c *cobra.Command, v view, member, none string) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -341,7 +336,6 @@ func (e *env) metaCommand(c *cobra.Command, v view, member, none string) *cobra.
 	return c
 }
 
-// sequence returns an iterator over rows that are already in memory.
 func sequence(rows []jsonx.Value) func(func(jsonx.Value, error) bool) {
 	return func(yield func(jsonx.Value, error) bool) {
 		for _, row := range rows {
@@ -352,7 +346,6 @@ func sequence(rows []jsonx.Value) func(func(jsonx.Value, error) bool) {
 	}
 }
 
-// modelCall is a model call with the members that flags set.
 type modelCall struct {
 	model, instructions, effort, user string
 	maxTokens                         int64

@@ -126,7 +126,6 @@ Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
 	return c
 }
 
-// A requestLog reads the log for a command.
 type requestLog struct {
 	o     *output
 	call  *client.Client
@@ -134,7 +133,6 @@ type requestLog struct {
 	pause func(context.Context) error
 }
 
-// A requestPage is a page of the log.
 type requestPage struct {
 	Data         []jsonx.Value `json:"data"`
 	NextCursor   *string       `json:"nextCursor"`
@@ -145,14 +143,12 @@ type requestPage struct {
 	} `json:"dropped"`
 }
 
-// hint prints a note about missing rows.
 func (p requestPage) hint(e *env) {
 	if p.Dropped != nil {
 		fmt.Fprintf(e.err, "%d rows are missing since %s: they arrived faster than they could be written.\n", p.Dropped.Count, p.Dropped.Since)
 	}
 }
 
-// page reads a page; with a cursor it starts with the oldest rows.
 func (l requestLog) page(ctx context.Context, size int, cursor, order string) (p requestPage, err error) {
 	query := url.Values{"limit": {strconv.Itoa(size)}}
 	for name, values := range l.query {
@@ -181,7 +177,7 @@ func (l requestLog) follow(ctx context.Context, latest int) error {
 	}
 	p.hint(l.o.e)
 	slices.Reverse(p.Data)
-	p.NextCursor = nil // otherwise the loop would continue with older rows
+	p.NextCursor = nil // because the loop would otherwise continue with older rows
 	dropped := p.Dropped
 	for {
 		if len(p.Data) > 0 {
@@ -197,7 +193,7 @@ func (l requestLog) follow(ctx context.Context, latest int) error {
 		if p.NextCursor != nil {
 			cursor = *p.NextCursor
 		} else if l.pause(ctx) != nil {
-			return nil // Ctrl-C ends it
+			return nil // because Ctrl-C ends it
 		}
 		if p, err = l.page(ctx, client.MaxPage, cursor, "asc"); err != nil {
 			if ctx.Err() != nil {

@@ -36,7 +36,7 @@ type markdown struct {
 	line   string // input that is not printed yet
 	begun  bool   // the kind of the line is known, and its text is split into spans
 	code   string // SGR codes of the whole line
-	before rune   // the last rune before line: it decides whether a mark can begin emphasis
+	before rune   // last rune before line, because it decides whether a mark can begin emphasis
 
 	fence string   // the opening marks of the code block
 	table []string // collected lines, because the widths of columns depend on all rows
@@ -44,7 +44,7 @@ type markdown struct {
 
 	col    int    // the column of the cursor
 	prefix string // the beginning of wrapped lines
-	space  string // between the last word and the next
+	space  string // space between the last word and the next
 	word   []stretch
 	wide   int // columns of word
 }
@@ -62,7 +62,6 @@ func (m *markdown) write(text string) error {
 	return m.flush()
 }
 
-// end ends the text and its last line.
 func (m *markdown) end() error {
 	if m.line != "" || m.begun {
 		m.step(true)
@@ -91,7 +90,6 @@ var (
 // plain text; 12 characters decide.
 var undecided = regexp.MustCompile(`^ *([-*+_>#|~` + "`" + `0-9].{0,11})?$`)
 
-// step processes the line so far; whole means that it has ended.
 func (m *markdown) step(whole bool) {
 	switch {
 	case m.begun:
@@ -125,7 +123,6 @@ func (m *markdown) step(whole bool) {
 	}
 }
 
-// begin processes the beginning of the line, and reports whether that was all of it.
 func (m *markdown) begin(whole bool) bool {
 	if whole && strings.HasPrefix(strings.TrimLeft(m.line, " "), "|") && len(m.table) < maxRows {
 		m.table = append(m.table, m.line)
@@ -196,13 +193,11 @@ func (m *markdown) begin(whole bool) bool {
 	return false
 }
 
-// lead writes the beginning of a line; prefix precedes its wrapped lines.
 func (m *markdown) lead(text, prefix string) {
 	m.b.WriteString(text)
 	m.col, m.prefix = ansi.StringWidth(text), prefix
 }
 
-// spans prints the complete words and spans of the line; all of them if the line has ended.
 func (m *markdown) spans(whole bool) {
 	for m.line != "" {
 		at := strings.IndexAny(m.line, "*_`[!\\<~")
@@ -216,7 +211,7 @@ func (m *markdown) spans(whole bool) {
 		}
 		s, n := m.span(m.line, whole)
 		if n == 0 && !whole && len(m.line) < maxSpan {
-			return // more of it may arrive
+			return // because more of it may arrive
 		}
 		if n == 0 {
 			s, n = stretch{text: m.line[:1]}, 1
@@ -235,7 +230,6 @@ type stretch struct {
 	link  string // the address of a link
 }
 
-// put prints a span and the spans within it.
 func (m *markdown) put(s stretch, code string) {
 	if s.code != "" {
 		code = strings.Trim(code+";"+s.code, ";")
@@ -279,7 +273,7 @@ func (m *markdown) span(text string, whole bool) (stretch, int) {
 	switch text[0] {
 	case '\\':
 		if len(text) > 1 && strings.IndexByte("\\`*_{}[]()#+-.!|<>~", text[1]) >= 0 {
-			if !m.style { // marks are kept, so this one is kept too
+			if !m.style { // because marks are kept, so this one is kept too
 				return stretch{text: text[:2]}, 2
 			}
 			return stretch{text: text[1:2]}, 2
@@ -304,7 +298,7 @@ func (m *markdown) span(text string, whole bool) (stretch, int) {
 			return stretch{text: l[1], code: "4", inner: true, link: l[2]}, len(l[0])
 		}
 		end := strings.IndexByte(text, ']')
-		literal := end >= 0 && end+1 < len(text) && text[end+1] != '(' // it can no longer begin a link
+		literal := end >= 0 && end+1 < len(text) && text[end+1] != '(' // because it can no longer begin a link
 		if text[0] == '!' && len(text) > 1 && text[1] != '[' || text[0] == '[' && literal {
 			return stretch{text: text[:1]}, 1
 		}
@@ -349,7 +343,7 @@ func (m *markdown) emphasis(text string, whole bool) (stretch, int) {
 		last, _ := utf8.DecodeLastRuneInString(rest[:i])
 		after, _ := utf8.DecodeRuneInString(rest[i+marks:])
 		if i+marks == len(rest) && !whole {
-			return stretch{}, 0 // the next character decides
+			return stretch{}, 0 // because the next character decides
 		}
 		switch {
 		case unicode.IsSpace(last), last == '\\', c == '_' && letter(after), after == rune(c):
@@ -395,7 +389,6 @@ func (m *markdown) text(s, code string) {
 	}
 }
 
-// endWord prints the pending word, on the next line if this one is full.
 func (m *markdown) endWord() {
 	if len(m.word) == 0 {
 		return
@@ -428,7 +421,6 @@ func (m *markdown) newline() {
 	m.col, m.space = 0, ""
 }
 
-// endTable prints the collected table, or its lines if they are not a table.
 func (m *markdown) endTable() {
 	rows := m.table
 	m.table = nil
@@ -476,7 +468,6 @@ func (m *markdown) endTable() {
 	}
 }
 
-// narrow reduces the widest columns until a row fits into the width.
 func (m *markdown) narrow(widths []int) {
 	for {
 		total, widest := 2*(len(widths)-1), 0
@@ -493,7 +484,6 @@ func (m *markdown) narrow(widths []int) {
 	}
 }
 
-// row prints a row of a table, its cells wrapped within their columns.
 func (m *markdown) row(cells []string, widths []int, head bool) {
 	var lines [][]string
 	height := 1
@@ -519,7 +509,6 @@ func (m *markdown) row(cells []string, widths []int, head bool) {
 	}
 }
 
-// splitRow returns the cells of a line of a table.
 func splitRow(line string) []string {
 	line = strings.TrimSpace(line)
 	line = strings.TrimPrefix(line, "|")

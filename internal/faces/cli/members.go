@@ -121,7 +121,7 @@ the invitation is valid for 7 days from now. It is also sent to the address of t
 	return c
 }
 
-// joinLink prints the link of an invitation or of a sign-in: it alone on standard output.
+// joinLink prints the link of an invitation or of a sign-in. It is alone on standard output, so that it can be captured.
 func (e *env) joinLink(o *output, raw jsonx.Value) error {
 	if o.raw() {
 		return o.printJSON(raw)
@@ -135,7 +135,7 @@ func (e *env) joinLink(o *output, raw jsonx.Value) error {
 	if err := jsonx.Unmarshal(raw, &made); err != nil {
 		return fmt.Errorf("the reply does not match the contract: %w", err)
 	}
-	if strings.HasPrefix(made.Link, "/") { // the service does not know its address
+	if strings.HasPrefix(made.Link, "/") { // because the service does not know its address
 		call, err := e.publicClient()
 		if err != nil {
 			return err

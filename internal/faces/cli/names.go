@@ -34,8 +34,8 @@ func formerVerbs() map[string][]string {
 	}
 }
 
-// addAliases adds the alternative verbs of every command, except those that a sibling
-// command uses. Help does not list them: each act has one word.
+// addAliases adds the alternative verbs of every command, except those that a sibling command uses. Help does not list
+// them, because each act has one word there.
 func addAliases(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		_, path, _ := strings.Cut(sub.CommandPath(), " ")
@@ -119,12 +119,11 @@ func (e *env) addCompletion(c *cobra.Command) {
 		if f := c.Flags().Lookup(flag); f != nil {
 			_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 				return e.complete(c, word, nil, typed)
-			}) // its only error is a second definition
+			}) // ignored, because its only error is a second definition
 		}
 	}
 }
 
-// completeArgument completes the arguments of a command by the words of its usage.
 func (e *env) completeArgument(words []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		at := len(args)
@@ -138,8 +137,6 @@ func (e *env) completeArgument(words []string) cobra.CompletionFunc {
 	}
 }
 
-// complete returns the values for a word of a command's usage that begin with the typed
-// text. After a failure it returns none.
 func (e *env) complete(c *cobra.Command, word string, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var all []string
 	if c.Parent() != nil && c.Parent().Name() == "drive" && slices.Contains([]string{"PATH", "FOLDER", "FROM", "TO"}, word) {
@@ -165,7 +162,6 @@ func (e *env) complete(c *cobra.Command, word string, args []string, typed strin
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// modelNames returns the identifiers of the models that are served, and "auto".
 func (e *env) modelNames(ctx context.Context) ([]string, error) {
 	call, err := e.publicClient()
 	if err != nil {
@@ -190,15 +186,15 @@ func knownModels(ctx context.Context, call *client.Client) ([]contract.Model, er
 	return meta.Models, err
 }
 
-// storedNames returns the names, paths or ids of the objects that the key can list. A
-// name that several objects share is replaced by their ids.
+// storedNames returns the names, paths or ids of the objects that the key can list. It replaces a name that several
+// objects share by their ids, because a command would reject it.
 func (e *env) storedNames(ctx context.Context, word string, args []string, typed string) ([]string, error) {
 	call, err := e.client()
 	if err != nil {
 		return nil, err
 	}
 	path, query := map[string]string{"AGENT": "/api-agents", "SPACE": "/spaces", "ACCOUNT": "/accounts", "KEY": "/keys", "PERSON": "/members", "PROVIDER": "/providers"}[word], url.Values(nil)
-	if path == "" { // of an agent
+	if path == "" { // because the objects are those of an agent
 		if len(args) == 0 {
 			return nil, nil
 		}

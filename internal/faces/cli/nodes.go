@@ -34,7 +34,6 @@ Requires a key with the scope operator.`,
 	})
 }
 
-// printNodes prints the nodes, and warnings about them.
 func printNodes(o *output, raw jsonx.Value) error {
 	var list struct {
 		Data       []jsonx.Value `json:"data"`

@@ -19,7 +19,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// An output prints the result of one command.
 type output struct {
 	e    *env
 	json bool
@@ -58,8 +57,6 @@ const (
 	priceRules       // the rules of a price
 )
 
-// A column is one member of an object: its heading, its path in the JSON with
-// dots between names, and its kind.
 type column struct {
 	head, path string
 	kind       kind
@@ -72,7 +69,6 @@ type view struct {
 	columns []column
 }
 
-// only returns v with only the columns of these paths, in their order.
 func (v view) only(paths ...string) view {
 	some := view{schema: v.schema}
 	for _, path := range paths {
@@ -81,7 +77,6 @@ func (v view) only(paths ...string) view {
 	return some
 }
 
-// first returns the position of the column with the name or the title, or -1.
 func (v view) first() int {
 	return slices.IndexFunc(v.columns, isName)
 }
@@ -122,7 +117,6 @@ func decode(raw []byte) (any, error) {
 	return v, nil
 }
 
-// at returns the member at a path, or nil.
 func at(v any, path string) any {
 	for _, name := range strings.Split(path, ".") {
 		m, ok := v.(map[string]any)
@@ -134,7 +128,6 @@ func at(v any, path string) any {
 	return v
 }
 
-// has reports whether an object has the first member of a path.
 func has(v any, path string) bool {
 	name, _, _ := strings.Cut(path, ".")
 	m, _ := v.(map[string]any)
@@ -142,7 +135,6 @@ func has(v any, path string) bool {
 	return ok
 }
 
-// text returns a member as text; empty if it is absent.
 func text(v any, path string) string {
 	switch v := at(v, path).(type) {
 	case nil:
@@ -158,15 +150,12 @@ func text(v any, path string) string {
 	}
 }
 
-// number returns a member as an integer; 0 if it is not a number.
 func number(v any, path string) int64 {
 	n, _ := at(v, path).(json.Number)
 	i, _ := n.Int64()
 	return i
 }
 
-// format returns a value as the text of a cell: for people with units and
-// relative times, otherwise exact. With aligned all credits have the same number of decimals.
 func (o *output) format(c column, row any, human, aligned bool) string {
 	v := at(row, c.path)
 	if c.kind == priceRules {
@@ -244,9 +233,8 @@ func (o *output) format(c column, row any, human, aligned bool) string {
 	return oneLine(fmt.Sprint(v))
 }
 
-// list prints rows: a table on a terminal, lines with tabs elsewhere, or a JSON array.
-// With a limit (0 means none) it expects one additional row, to detect whether there
-// are more.
+// list prints rows: a table on a terminal, lines with tabs elsewhere, or a JSON array. With a
+// limit (0 means none) it expects one additional row, so that it can report that there are more.
 func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, none string) error {
 	var raw []jsonx.Value
 	more := false
@@ -297,7 +285,6 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 	return o.table(v.columns, cells)
 }
 
-// object prints one object: a line for each member, or JSON.
 func (o *output) object(v view, raw jsonx.Value) error {
 	if o.raw() {
 		return o.printJSON(raw)
@@ -439,7 +426,6 @@ func isName(c column) bool { return c.kind == objectName || c.kind == objectTitl
 
 func right(k kind) bool { return k == credits || k == exact || k == count || k == size }
 
-// The widths to which columns are narrowed, first and at most.
 const (
 	narrow        = 20
 	narrowest     = 10
@@ -448,9 +434,9 @@ const (
 	narrowestName = 24
 )
 
-// fit narrows columns, widest first, until all fit into the available width (0 means no limit):
-// flexible ones and the name as far as they stay readable, then flexible ones further, then ids, then
-// the name. It reports whether they fit.
+// fit narrows columns, widest first, until all fit into the available width (0 means no limit), and reports whether they
+// do. It narrows flexible ones and the name as far as they stay readable, then flexible ones further, then ids, then the
+// name.
 func fit(columns []column, widths []int, available int) bool {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {
@@ -490,8 +476,6 @@ func shortenID(id string, columns int) string {
 	return id
 }
 
-// without removes the least important column, of equal ones the last. The first one remains, and
-// the second one if the first is not a name.
 func without(columns []column, rows [][]string) ([]column, [][]string) {
 	named, least := isName(columns[0]), len(columns)-1
 	kept := 2
@@ -506,8 +490,8 @@ func without(columns []column, rows [][]string) ([]column, [][]string) {
 	return remove(columns, rows, least)
 }
 
-// importance returns the rank of a column among those of a table that is too wide: times, then texts
-// that may be cut, then other values, then credits and the status of a named object, then ids.
+// importance ranks a column of a table that is too wide: times, then texts that may be cut, then other values, then
+// credits and the status of a named object, then ids.
 func importance(c column, named bool) int {
 	switch c.kind {
 	case when, instants:
@@ -534,7 +518,6 @@ func remove(columns []column, rows [][]string, at int) ([]column, [][]string) {
 	return slices.Delete(slices.Clone(columns), at, at+1), fewer
 }
 
-// printJSON prints JSON, indented, or the results of the jq expression.
 func (o *output) printJSON(raw jsonx.Value) error {
 	if o.expr == "" {
 		var b bytes.Buffer

@@ -104,7 +104,7 @@ in its member models are used, and other models have their current prices. "-" i
 	return c
 }
 
-// previewCSV prints rows as CSV, whose texts no spreadsheet runs as a formula.
+// previewCSV prints rows as CSV. It marks texts, so that no spreadsheet runs them as a formula.
 func (e *env) previewCSV(by []string, rows []contract.PricesPreviewRow) error {
 	w := csv.NewWriter(e.out)
 	names := map[string][]string{"account": {"accountId", "accountName"}, "model": {"model"}, "plan": {"plan"}}

@@ -18,10 +18,8 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-// defaultBaseURL is the address that "stoa serve" listens on by default.
 const defaultBaseURL = "http://127.0.0.1:8080"
 
-// A profile contains the data that login stores: the service's address and the account.
 type profile struct {
 	BaseURL     string `json:"baseURL"`
 	AccountID   string `json:"accountId"`
@@ -30,28 +28,25 @@ type profile struct {
 	Store       string `json:"store"` // the storage of the key: keyring or file
 	Key         string `json:"key,omitempty"`
 
-	name string // from the file
+	name string // name of the profile, from the file
 }
 
-// Storage of a key.
 const (
 	inKeyring = "keyring"
 	inFile    = "file"
 )
 
-// errNotLoggedIn is the error of a command that requires a key when there is none.
 var errNotLoggedIn = errors.New(`there is no key; log in with "stoa login", or set STOA_API_KEY`)
 
 const keyringService = "stoa"
 
-// defaultProfile is the profile that is used without a name. It has a separate file,
-// which programs that do not support profiles can also read.
+// defaultProfile is the profile that is used without a name. It has a separate file, so that
+// programs that do not support profiles can read it too.
 const defaultProfile = "default"
 
-// isProfileName matches valid profile names, which are used as file names.
+// isProfileName matches valid profile names. They are restricted because they are used as file names.
 var isProfileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// currentPath returns the file with the name of the current profile.
 func (e *env) currentPath() (string, error) {
 	dir, err := e.configDir()
 	return filepath.Join(dir, "profiles", "current"), err
@@ -64,7 +59,7 @@ func (e *env) profileName() (string, error) {
 	if name == "" {
 		path, err := e.currentPath()
 		if err != nil {
-			return defaultProfile, nil // no place to store anything
+			return defaultProfile, nil // because there is no place to store anything
 		}
 		text, err := os.ReadFile(path)
 		if errors.Is(err, os.ErrNotExist) {
@@ -107,7 +102,7 @@ func (e *env) profile() (*profile, error) {
 func (e *env) readProfile(name string) (*profile, error) {
 	path, err := e.profilePath(name)
 	if err != nil {
-		return nil, nil // no place to store anything
+		return nil, nil // because there is no place to store anything
 	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -124,8 +119,6 @@ func (e *env) readProfile(name string) (*profile, error) {
 	return &p, nil
 }
 
-// profiles reads all profiles, the default first and the others by name. Damaged ones
-// are skipped.
 func (e *env) profiles() ([]*profile, error) {
 	names := []string{defaultProfile}
 	dir, err := e.configDir()
@@ -167,7 +160,6 @@ func (e *env) useProfile(name string) error {
 	return writeFile(path, []byte(name+"\n"), 0o600)
 }
 
-// account returns the name of the profile's key in the keyring.
 func (p *profile) account() string {
 	if p.name == defaultProfile {
 		return p.BaseURL
@@ -201,7 +193,6 @@ func (e *env) saveProfile(p profile, key, store string) (profile, error) {
 	return p, writeFile(path, append(text, '\n'), 0o600)
 }
 
-// writeFile replaces a file atomically.
 func writeFile(path string, text []byte, mode os.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".stoa-*")
 	if err != nil {
@@ -225,8 +216,6 @@ func writeFile(path string, text []byte, mode os.FileMode) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// deleteProfile deletes a profile and its key and returns the profile; nil if it did
-// not exist.
 func (e *env) deleteProfile(name string) (*profile, error) {
 	p, err := e.readProfile(name)
 	path, pathErr := e.profilePath(name)
@@ -309,7 +298,7 @@ func (e *env) serviceURL(p *profile) string {
 }
 
 // client returns a client with a key. STOA_BASE_URL and STOA_API_KEY override the
-// current profile, but not one given by --profile.
+// current profile, but not one given by --profile, because the user typed it.
 func (e *env) client() (*client.Client, error) {
 	p, err := e.profile()
 	if err != nil {
@@ -326,7 +315,7 @@ func (e *env) client() (*client.Client, error) {
 	if p == nil {
 		return nil, errNotLoggedIn
 	}
-	// A stored key is sent only to the service that it belongs to.
+	// A stored key is sent only to its own service, so that a foreign STOA_BASE_URL cannot steal it.
 	if c.BaseURL() != p.BaseURL {
 		return nil, fmt.Errorf("%w: the stored key is for %s, not for %s", errNotLoggedIn, p.BaseURL, c.BaseURL())
 	}
@@ -336,7 +325,6 @@ func (e *env) client() (*client.Client, error) {
 	return e.newClient(p.BaseURL, key)
 }
 
-// publicClient returns a client without a key, for public endpoints.
 func (e *env) publicClient() (*client.Client, error) {
 	p, err := e.profile()
 	if err != nil {
@@ -354,7 +342,6 @@ func (e *env) newClient(base, key string) (*client.Client, error) {
 	return c, nil
 }
 
-// userAgent names this program in the requests that it sends.
 func userAgent() string {
 	version, _ := build()
 	return "stoa/" + version

@@ -12,7 +12,7 @@ import (
 )
 
 func (e *env) profileNames(typed string) (names []string) {
-	all, _ := e.profiles() // without them there are no completions
+	all, _ := e.profiles() // ignored, because completions are optional
 	for _, p := range all {
 		if strings.HasPrefix(p.name, typed) {
 			names = append(names, p.name)
@@ -113,8 +113,6 @@ func (e *env) isProfile(name string) error {
 	return usagef("there is no profile %q; \"stoa profiles list\" shows them%s", name, didYouMean(near(name, names)))
 }
 
-// forget deletes a profile with its key; if it was the current one, the default becomes
-// current.
 func (e *env) forget(name string) error {
 	current, err := e.profileName()
 	if err != nil {

@@ -94,7 +94,6 @@ on standard error. --json includes the models.`,
 	return c
 }
 
-// printProviders prints a list of providers, and notes about it.
 func printProviders(o *output, raw jsonx.Value, v view, none string) error {
 	e := o.e
 	var list struct {

@@ -19,12 +19,9 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// memberNote is the annotation of a flag with the names of the members that it sets, if
-// they differ from the flag's name.
 const memberNote = "stoa-member"
 
-// sends records that a flag sets a member, so that an error about the member names the
-// flag.
+// sends records that a flag sets a member, so that an error about the member names the flag.
 func sends(c *cobra.Command, flag, member string) {
 	f := c.Flags().Lookup(flag)
 	if f == nil {
@@ -36,8 +33,6 @@ func sends(c *cobra.Command, flag, member string) {
 	f.Annotations[memberNote] = append(f.Annotations[memberNote], member)
 }
 
-// A refusedFlag is the service's error about a member that a flag set, in terms of the
-// command line.
 type refusedFlag struct {
 	text string
 	error
@@ -48,11 +43,9 @@ func (r refusedFlag) Error() string { return r.text }
 // Unwrap returns the error of the service.
 func (r refusedFlag) Unwrap() error { return r.error }
 
-// index matches the number of an item at the end of a member's path.
 var index = regexp.MustCompile(`\[([0-9]+)\]$`)
 
-// inFlags returns err in terms of the flag of c that set the member at fault, or err
-// itself.
+// inFlags returns err in terms of the flag of c that set the member at fault, because the user typed flags; or err itself.
 func inFlags(c *cobra.Command, err error) error {
 	answer, ok := errors.AsType[*client.Error](err)
 	if !ok || c == nil || answer.Param == "" || answer.Status != 400 && answer.Status != 422 {
@@ -92,7 +85,6 @@ func inFlags(c *cobra.Command, err error) error {
 	return refusedFlag{fmt.Sprintf("--%s %s: %s", found.Name, shellWord(shorten(oneLine(value), 60)), text), err}
 }
 
-// bound matches the limit of a number in an error of the service.
 var bound = regexp.MustCompile(`must be at (least|most) [0-9]+\b`)
 
 func inUnits(member, limit string) string {
@@ -108,7 +100,6 @@ func inUnits(member, limit string) string {
 	return limit
 }
 
-// lastPart returns what follows the last dot of a member's path.
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
 // letters returns a name without word separators, so that max-output-tokens,
@@ -117,8 +108,7 @@ func letters(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
 }
 
-// hasStore checks that the data directory of the settings has a store, for commands
-// that must not create one.
+// hasStore checks that the data directory of the settings has a store, because the command must not create one.
 func hasStore(cfg config.Config) error {
 	if cfg.Database != "" {
 		return nil

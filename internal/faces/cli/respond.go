@@ -23,7 +23,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// maxPrompt limits standard input, in bytes: the service rejects larger bodies by default.
+// maxPrompt limits standard input, in bytes, because the service rejects larger bodies by default.
 const maxPrompt = 16 << 20
 
 func (e *env) respond() *cobra.Command {
@@ -74,8 +74,6 @@ text so far is charged, and the exit code is 130.`,
 	return c
 }
 
-// prompt returns the arguments joined, with "-" replaced by standard input; without
-// arguments it returns standard input.
 func (e *env) prompt(args []string) (string, error) {
 	if len(args) == 0 {
 		if isTerminal(e.in) {
@@ -114,8 +112,6 @@ func (e *env) prompt(args []string) (string, error) {
 	return prompt, nil
 }
 
-// A replyPrinter prints a reply piece by piece: on a terminal as Markdown, elsewhere
-// as it is.
 type replyPrinter struct {
 	out      io.Writer
 	markdown *markdown // nil: none
@@ -152,7 +148,6 @@ func (w *replyPrinter) write(text string) error {
 	return err
 }
 
-// end ends the line, if one is open.
 func (w *replyPrinter) end() error {
 	if w.markdown != nil {
 		return w.markdown.end()
@@ -165,7 +160,6 @@ func (w *replyPrinter) end() error {
 	return err
 }
 
-// stream prints a reply as it arrives and returns the complete reply.
 func (e *env) stream(ctx context.Context, call *client.Client, what client.Call, w *replyPrinter) (*contract.Response, error) {
 	var last *contract.Response
 	for ev, err := range call.Stream(ctx, what) {
@@ -243,7 +237,6 @@ stored.
 	})
 }
 
-// A conversation is one run of "stoa chat".
 type conversation struct {
 	e     *env
 	call  *client.Client
@@ -254,8 +247,8 @@ type conversation struct {
 	count int // replies
 }
 
-// run reads lines until they end. The first Ctrl-C cancels the program's context; here
-// it must stop only the reply, so run subscribes to signals again.
+// run reads lines until they end. It subscribes to signals again, because the first Ctrl-C cancels the program's
+// context, but here must stop only the reply.
 func (t *conversation) run(ctx context.Context) error {
 	e := t.e
 	interrupt := make(chan os.Signal, 1)
@@ -304,8 +297,6 @@ func (t *conversation) run(ctx context.Context) error {
 	}
 }
 
-// command runs a line that begins with a slash. It reports whether the chat
-// ends.
 func (t *conversation) command(ctx context.Context, line string) (end bool, err error) {
 	word, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
@@ -396,7 +387,6 @@ func (t *conversation) turn(ctx context.Context, line string, interrupt <-chan o
 	return nil
 }
 
-// save writes the conversation to a new file that only its owner can read.
 func (t *conversation) save(name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -414,8 +404,6 @@ func (t *conversation) save(name string) error {
 	return errors.Join(err, f.Close())
 }
 
-// complete returns completions for the beginning of a line: commands or models. The
-// models are requested once.
 func (t *conversation) complete(ctx context.Context) func(string) []string {
 	var models []string
 	return func(head string) (found []string) {
@@ -424,7 +412,7 @@ func (t *conversation) complete(ctx context.Context) func(string) []string {
 			if models == nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completionTime)
 				defer cancel()
-				models, _ = t.e.modelNames(ctx) // without them there are no completions
+				models, _ = t.e.modelNames(ctx) // ignored, because completions are optional
 			}
 			all = nil
 			for _, m := range models {
@@ -440,8 +428,6 @@ func (t *conversation) complete(ctx context.Context) func(string) []string {
 	}
 }
 
-// plainLines returns a function that reads the next line of an input without an editor.
-// It prints its argument first on a terminal.
 func (t *conversation) plainLines(interrupt <-chan os.Signal) func(string) (string, error) {
 	e := t.e
 	human := isTerminal(e.in) && isTerminal(e.err)

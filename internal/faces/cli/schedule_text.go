@@ -27,7 +27,6 @@ func scheduleText(v any) string {
 	return text(v, "type")
 }
 
-// spanText returns a duration in its largest whole unit: "6 h".
 func spanText(d time.Duration) string {
 	for _, u := range []struct {
 		size time.Duration
@@ -117,7 +116,6 @@ func weekdays(field string) string {
 	return strings.Join(parts, ", ")
 }
 
-// instantsText returns the first three of a list of times in a time zone.
 func instantsText(v any, zone string) string {
 	at, err := time.LoadLocation(cmp.Or(zone, "UTC"))
 	if err != nil {
@@ -137,7 +135,6 @@ func instantsText(v any, zone string) string {
 	return strings.Join(shown, " · ")
 }
 
-// instantText returns a time in a time zone: "Mon 2026-11-23 09:00 CET".
 func instantText(stamp string, at *time.Location) string {
 	t, err := time.Parse(time.RFC3339, stamp)
 	if err != nil {

@@ -14,13 +14,10 @@ import (
 	"stoa/internal/faces/app"
 )
 
-// settings adds the flags of the configuration to c and returns a function that
-// loads it.
 func (e *env) settings(c *cobra.Command) func() (config.Config, error) {
 	return e.settingsBy(c, config.Load)
 }
 
-// settingsBy is like [env.settings], with a function that reads the configuration.
 func (e *env) settingsBy(c *cobra.Command, read func(config.Flags, func(string) string, func(string) ([]byte, error)) (config.Config, error)) func() (config.Config, error) {
 	var f config.Flags
 	flags := c.Flags()
@@ -64,8 +61,8 @@ finish (30 s by default).`,
 	}
 	load := e.settings(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		// After the reader of the log has exited, writes fail and are counted instead
-		// of ending the process.
+		// SIGPIPE is ignored, so that writes fail and are counted after the reader of the log has exited, instead of ending the
+		// process.
 		signal.Ignore(syscall.SIGPIPE)
 		cfg, err := load()
 		if err != nil {
@@ -77,8 +74,8 @@ finish (30 s by default).`,
 		return app.Run(c.Context(), app.Options{
 			Config: cfg, Version: version, Commit: commit, Out: e.out, Terminal: isTerminal(e.out), Logger: log, LinesDropped: lines.Dropped,
 			Reload: load, Hangup: e.hangup,
-			Ready: func(string) { // most of the start's allocations are garbage by now
-				runtime.GC() // pools keep their values during one collection
+			Ready: func(string) { // because most of the start's allocations are garbage by now
+				runtime.GC() // because pools keep their values during one collection
 				debug.FreeOSMemory()
 			},
 		})

@@ -18,15 +18,13 @@ import (
 // from exiting.
 const flushTime = 2 * time.Second
 
-// serviceLog returns a logger that never blocks on standard error, and the writer of
-// its lines, which [env.endLog] closes.
 func (e *env) serviceLog(l config.Log) (*slog.Logger, *logwriter.Writer) {
 	handler := e.logHandler(l)
 	lines := logwriter.New(e.err, func(to io.Writer, lines uint64) {
-		// Written at every log level, because the dropped lines may be errors.
+		// The line is written at every log level, because the dropped lines may be errors.
 		r := slog.NewRecord(time.Now(), slog.LevelWarn, "lines of the log were dropped, because they arrived faster than they could be written", 0)
 		r.AddAttrs(slog.Uint64("lines", lines))
-		_ = handler(to).Handle(context.Background(), r) // to is a buffer
+		_ = handler(to).Handle(context.Background(), r) // ignored, because to is a buffer
 	})
 	return slog.New(handler(lines)), lines
 }
@@ -38,8 +36,6 @@ func (e *env) endLog(lines *logwriter.Writer) {
 	}
 }
 
-// logHandler returns a constructor of handlers for the log on standard error: coloured
-// text on a terminal, plain text elsewhere, or JSON.
 func (e *env) logHandler(l config.Log) func(io.Writer) slog.Handler {
 	options := slog.HandlerOptions{Level: l.SlogLevel()}
 	if l.Format == "json" {

@@ -79,7 +79,6 @@ func viewMessages() view {
 	}}
 }
 
-// A session contains the members of a session that the commands use.
 type session struct {
 	ID           string                   `json:"id"`
 	Status       stoa.SessionStatus       `json:"status"`
@@ -97,7 +96,6 @@ func readSession(raw jsonx.Value) (session, error) {
 	return s, nil
 }
 
-// err returns the error of a session that failed or was cancelled, or nil.
 func (s session) err() error {
 	switch s.Status {
 	case stoa.SessionFailed:
@@ -161,7 +159,6 @@ for the first two and with 5 for the others.`)
 	return c
 }
 
-// A sessionContext is the context of a command about one session.
 type sessionContext struct {
 	e         *env
 	o         *output
@@ -213,7 +210,7 @@ func (e *env) followFlags(c *cobra.Command) func(ctx context.Context, x sessionC
 	watch := c.Flags().Bool("watch", false, "print events until it stops; the default on a terminal")
 	detach := c.Flags().Bool("no-watch", false, "print its id and status without waiting, even on a terminal; also --detach")
 	c.Flags().BoolVar(detach, "detach", false, "")
-	_ = c.Flags().MarkHidden("detach") // it exists
+	_ = c.Flags().MarkHidden("detach") // ignored, because it exists
 	return func(ctx context.Context, x sessionContext, raw jsonx.Value, after int64) error {
 		switch {
 		case *detach && (*watch || *wait):
@@ -233,9 +230,9 @@ func (e *env) followFlags(c *cobra.Command) func(ctx context.Context, x sessionC
 	}
 }
 
-// answer asks the user at the terminal for the input that the session waits for, and
-// sends it. It reports whether it was sent; otherwise it has printed how to answer
-// later. whole says whether to show the question, and not only its choices.
+// answer asks the user at the terminal for the input that the session waits for, and sends it. It
+// reports whether it was sent; otherwise it has printed how to answer later. whole requests the
+// question, and not only its choices.
 func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent bool, err error) {
 	e, options := x.e, s.PendingInput.Options
 	if s.PendingInput.Kind == stoa.InputToolApproval {
@@ -274,7 +271,7 @@ func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent
 	}
 	line = strings.TrimSpace(line)
 	if line == "" {
-		if err != nil { // Ctrl-D leaves the cursor in the line
+		if err != nil { // because Ctrl-D leaves the cursor in the line
 			fmt.Fprintln(e.err)
 		}
 		x.tellAnswer(options)
@@ -287,12 +284,10 @@ func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent
 	return err == nil, err
 }
 
-// tellAnswer prints how to answer the question of a session.
 func (x sessionContext) tellAnswer(options []string) {
 	x.e.next("It waits for an answer"+choices(options)+":", fmt.Sprintf("stoa sessions reply %s %s …", shellWord(x.named), x.id))
 }
 
-// credentialFlag adds the flag for the sessions' own secrets.
 func credentialFlag(whose string) adder {
 	return func(c *cobra.Command) setter {
 		pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` pair "+whose+", by id or name; repeatable")
@@ -305,13 +300,12 @@ func credentialFlag(whose string) adder {
 	}
 }
 
-// credentials returns the ids of secrets by the ids of connections.
 func credentials(ctx context.Context, call *client.Client, pairs []string) (any, error) {
 	all := map[string]string{}
 	for _, pair := range pairs {
 		connection, secret, ok := strings.Cut(pair, "=")
 		if pair == "" {
-			continue // empty removes the earlier ones
+			continue // because empty removes the earlier ones
 		}
 		if !ok {
 			return nil, usagef("--credential requires CONNECTION=SECRET, not %q", pair)
@@ -408,7 +402,6 @@ func (e *env) sessionsGet() *cobra.Command {
 	})
 }
 
-// wait polls until the session stops and prints its result.
 func (x sessionContext) wait(ctx context.Context) error {
 	p := x.e.progress()
 	defer p.done()
@@ -436,7 +429,6 @@ func (x sessionContext) wait(ctx context.Context) error {
 	}
 }
 
-// result prints the reply of a stopped session, or its question.
 func (x sessionContext) result(raw jsonx.Value, s session) error {
 	if x.o.raw() {
 		if err := x.o.printJSON(raw); err != nil {
@@ -481,8 +473,6 @@ resumed where it ended. --json prints the events, one per line.`,
 	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error { return x.watch(ctx, *after, *follow) })
 }
 
-// watch prints events as they arrive until the session stops; then it returns
-// the session's error.
 func (x sessionContext) watch(ctx context.Context, after int64, follow bool) error {
 	for {
 		s, err := x.watchTurn(ctx, after, follow)
@@ -500,7 +490,6 @@ func (x sessionContext) watch(ctx context.Context, after int64, follow bool) err
 	}
 }
 
-// watchTurn prints events as they arrive and returns the session that has stopped.
 func (x sessionContext) watchTurn(ctx context.Context, after int64, follow bool) (session, error) {
 	t := &timeline{o: x.o, style: x.e.style(x.e.out), columns: width(x.e.out)}
 	for ev, err := range x.call.Events(ctx, x.agent, x.id, after, follow) {
@@ -559,8 +548,6 @@ MESSAGE of - is standard input. Events are shown as by "stoa sessions start".`,
 	})
 }
 
-// attachFlag adds the flag for the files of a message. Its result uploads them and adds them to
-// the body of the message.
 func attachFlag(c *cobra.Command) func(ctx context.Context, call *client.Client, agent string, body map[string]any) error {
 	files := c.Flags().StringArray("attach", nil, "a `file` that belongs to the message; repeatable")
 	return func(ctx context.Context, call *client.Client, agent string, body map[string]any) error {

@@ -15,7 +15,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// everyAccount selects the statements of all accounts.
 const everyAccount = "*"
 
 func viewStatements() view {
@@ -151,7 +150,6 @@ func (e *env) checkStatements(ctx context.Context, call *client.Client, month st
 	return nil
 }
 
-// statementPage prints statements, each on separate pages.
 var statementPage = template.Must(template.New("").Funcs(template.FuncMap{"credits": func(n int64) string { return stoa.Credits(n).String() }}).Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -99,7 +99,6 @@ func scheduleFlags(c *cobra.Command) setter {
 	}
 }
 
-// taskFields returns the settings of a task, except for its schedule and credentials.
 func taskFields() []field {
 	return []field{
 		{"name", "name", asText, "the name"},

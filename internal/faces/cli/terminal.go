@@ -20,8 +20,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// terminal returns the file descriptor of a stream and reports whether it is a
-// terminal.
 func terminal(stream any) (fd uintptr, ok bool) {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -35,7 +33,6 @@ func isTerminal(stream any) bool {
 	return ok
 }
 
-// width returns the columns of a terminal; 0 for anything else.
 func width(stream any) int {
 	fd, ok := terminal(stream)
 	if !ok {
@@ -47,7 +44,7 @@ func width(stream any) int {
 	return 80
 }
 
-// A style colours text for one stream, or leaves it unchanged. Colour never carries
+// A style colours text for one stream, or leaves it unchanged. Colour must never carry
 // information on its own.
 type style bool
 
@@ -65,8 +62,6 @@ func (s style) paint(code, text string) string {
 func (s style) dim(text string) string  { return s.paint("2", text) }
 func (s style) bold(text string) string { return s.paint("1", text) }
 
-// status colours a status word: green for success, yellow for waiting, red for
-// failure.
 func (s style) status(word string) string {
 	switch status := stoa.SessionStatus(word); {
 	case slices.Contains(stoa.ActiveStatuses, status):
@@ -85,9 +80,9 @@ func (s style) status(word string) string {
 	return word
 }
 
-// clean removes control characters (except newline and tab) and bidirectional
-// overrides. Text of models, files and other people must not move the cursor, set the
-// title or reorder the surrounding text.
+// clean removes control characters (except newline and tab) and bidirectional overrides, because
+// text of models, files and other people must not move the cursor, set the title or reorder the
+// surrounding text.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !bidi(r) {
@@ -97,10 +92,8 @@ func clean(text string) string {
 	}, text)
 }
 
-// bidi reports whether a rune reorders the text around it.
 func bidi(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }
 
-// oneLine returns text for a cell: cleaned, without line ends and tabs.
 func oneLine(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || bidi(r) }) {
 		return text
@@ -138,7 +131,7 @@ func breakLine(line string, columns int) string {
 	return b.String()
 }
 
-// say prints a line for people on standard error, never among the data.
+// say prints a line for people on standard error, because standard output is for data.
 func (e *env) say(format string, args ...any) {
 	fmt.Fprintln(e.err, e.fold(fmt.Sprintf(format, args...), 0))
 }
@@ -173,7 +166,6 @@ func (e *env) fold(text string, indent int) string {
 	return pad + strings.ReplaceAll(text, "\n", "\n"+pad)
 }
 
-// hint prints a dim line on standard error if that is a terminal.
 func (e *env) hint(format string, args ...any) {
 	if isTerminal(e.err) {
 		fmt.Fprintln(e.err, e.style(e.err).dim(e.fold(fmt.Sprintf(format, args...), 0)))
@@ -203,15 +195,13 @@ func (e *env) confirm(yes bool, format string, args ...any) error {
 	return fmt.Errorf("nothing was changed")
 }
 
-// An interruptible reader returns when its context ends. A read in progress stays
-// blocked until the program exits.
 type interruptible struct {
 	ctx context.Context
 	in  io.Reader
 }
 
-// Read implements [io.Reader]; it returns the error of the context when that ends
-// first, while the read continues in the background.
+// Read implements [io.Reader]. It returns the error of the context when that ends first; the read
+// then continues in the background.
 func (r interruptible) Read(b []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
@@ -220,7 +210,7 @@ func (r interruptible) Read(b []byte) (int, error) {
 		n   int
 		err error
 	}
-	own, done := make([]byte, len(b)), make(chan result, 1) // b belongs to the caller again after a return
+	own, done := make([]byte, len(b)), make(chan result, 1) // a copy, because b belongs to the caller again after a return
 	go func() {
 		n, err := r.in.Read(own)
 		done <- result{n, err}
@@ -283,7 +273,6 @@ func (p *progress) show(format string, args ...any) {
 	p.shown = true
 }
 
-// done erases the line.
 func (p *progress) done() {
 	if p.shown {
 		fmt.Fprint(p.out, "\r\x1b[K")
@@ -291,7 +280,6 @@ func (p *progress) done() {
 	}
 }
 
-// configDir returns the directory of the user's profile.
 func (e *env) configDir() (string, error) {
 	if dir := e.getenv("XDG_CONFIG_HOME"); dir != "" {
 		return dir + string(os.PathSeparator) + "stoa", nil
@@ -313,8 +301,7 @@ func (e *env) configDir() (string, error) {
 	return "", fmt.Errorf("there is no directory for profiles; set HOME, or STOA_BASE_URL and STOA_API_KEY instead")
 }
 
-// shellWord returns a text as one word of a POSIX shell, so that a printed command can
-// be pasted.
+// shellWord returns a text as one word of a POSIX shell, so that a printed command can be pasted.
 func shellWord(text string) string {
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("_-./:@%+,=", r)

@@ -15,8 +15,8 @@ type timeline struct {
 	o       *output
 	style   style
 	columns int
-	message string        // whose text is on the open line
-	written int           // characters of it
+	message string        // id of the message whose text is on the open line
+	written int           // characters written of it
 	reply   *replyPrinter // of the open text; nil if none is open
 }
 

@@ -151,8 +151,8 @@ func (e *env) toolsResolve() *cobra.Command {
 }
 
 const (
-	toolLease   = 60 * time.Second // renewed while the program runs, so that another can claim the input soon after a crash
-	toolPause   = 5 * time.Second  // after a temporary failure
+	toolLease   = 60 * time.Second // short, because another can then claim the input soon after a crash; renewed while the program runs
+	toolPause   = 5 * time.Second  // pause after a temporary failure
 	maxToolText = 256 << 10        // bytes of an output, because the service rejects longer ones (session.MaxOutput)
 	maxToolLog  = 4 << 10          // bytes of standard error that are sent to the model
 )
@@ -187,7 +187,6 @@ failure: the model receives the standard error. Several of these can run at the 
 	return c
 }
 
-// An executor executes calls with a program.
 type executor struct {
 	e       *env
 	call    *client.Client
@@ -247,7 +246,7 @@ func (x *executor) input(ctx context.Context, id string) (done bool, err error) 
 		}
 		text, failed := x.execute(ctx, in, c)
 		if ctx.Err() != nil {
-			return true, context.Cause(ctx) // the program's effects are unknown: the call expires, or is claimed again
+			return true, context.Cause(ctx) // because the program's effects are unknown: the call expires, or is claimed again
 		}
 		err := giveOutput(ctx, x.call, in.AgentID, in.SessionID, in.ID, c.CallID, text, failed)
 		switch code := stoa.Code(client.CodeOf(err)); {
@@ -267,7 +266,6 @@ func orEmpty(n interface{ Get() (string, error) }) string {
 	return text
 }
 
-// execute runs the program for a call and returns its output.
 func (x *executor) execute(ctx context.Context, in contract.OpenInput, c contract.PendingToolCall) (text string, failed bool) {
 	ctx, cancel := context.WithDeadline(ctx, time.Time(c.ExpiresAt))
 	defer cancel()
@@ -289,7 +287,6 @@ func (x *executor) execute(ctx context.Context, in contract.OpenInput, c contrac
 	return strings.TrimRight(out.text(), "\n"), false
 }
 
-// A bounded buffer keeps the first bytes of what is written to it.
 type bounded struct {
 	bytes.Buffer
 	most int
@@ -300,7 +297,6 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns the kept bytes as text that the service accepts.
 func (b *bounded) text() string {
 	return strings.ReplaceAll(strings.ToValidUTF8(b.String(), "\uFFFD"), "\x00", "\uFFFD")
 }

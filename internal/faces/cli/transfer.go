@@ -29,7 +29,6 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-// Actions of a plan.
 const (
 	actCreate  = "create"
 	actReplace = "replace"
@@ -39,7 +38,6 @@ const (
 
 const maxTransfers = 4
 
-// A transfer makes one side equal to the other.
 type transfer struct {
 	e    *env
 	o    *output
@@ -55,11 +53,10 @@ type transfer struct {
 	total int64
 	files int
 
-	encoding string // of texts that are sent; empty if unknown
+	encoding string // encoding of texts that are sent; empty if unknown
 	unread   []file // files that were sent and have no text
 }
 
-// transferFlags adds the flags that push, pull and sync share.
 func transferFlags(c *cobra.Command) (dry, remove *bool) {
 	return c.Flags().Bool("dry-run", false, "print the actions, and change nothing"),
 		c.Flags().Bool("delete", false, "delete files that the other side does not have")
@@ -154,8 +151,6 @@ followed.`,
 	})
 }
 
-// collectFiles adds the files below a local path to files, keyed by their path
-// on the drive.
 func collectFiles(into map[string]string, name, under string, hidden bool) (isFolder bool, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -234,7 +229,7 @@ func (t *transfer) push(ctx context.Context, local map[string]string, prefix str
 
 // pull makes the local folder equal to the part of the drive below a prefix. It
 // neither writes nor deletes in folders named .git, nor, unless hidden is set, where a
-// name begins with a dot: agents choose the names, and other programs act on such files.
+// name begins with a dot, because agents choose the names, and other programs act on such files.
 func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden bool) error {
 	have, err := t.remoteFiles(ctx, prefix)
 	if err != nil {
@@ -320,7 +315,6 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 	return err
 }
 
-// hasSegment reports whether is holds for a segment of a path of the drive.
 func hasSegment(path string, is func(segment string) bool) bool {
 	return slices.ContainsFunc(strings.Split(path, "/"), is)
 }
@@ -336,7 +330,6 @@ func noLink(root, file string) error {
 	return nil
 }
 
-// remoteFiles lists the files of the drive below a prefix, by path.
 func (t *transfer) remoteFiles(ctx context.Context, prefix string) (map[string]file, error) {
 	t.line = t.e.progress()
 	t.show("Listing the drive")
@@ -399,7 +392,6 @@ func tally(count map[string]int, bytes int64) string {
 		count[actCreate], count[actReplace], count[actDelete], count[actKeep], bytesText(bytes))
 }
 
-// each runs do for the plans with one of the actions, maxTransfers at a time.
 func (t *transfer) each(ctx context.Context, plans []plan, which func(plan) bool, do func(context.Context, plan) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxTransfers)
@@ -420,7 +412,6 @@ func (t *transfer) each(ctx context.Context, plans []plan, which func(plan) bool
 	return group.Wait()
 }
 
-// show redraws the progress line.
 func (t *transfer) show(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -503,7 +494,6 @@ func isUTF8(name string) (bool, error) {
 	}
 }
 
-// fetch downloads one file, verifies its hash, and moves it into place atomically.
 func (t *transfer) fetch(ctx context.Context, p plan) error {
 	dir := filepath.Dir(p.local)
 	if err := t.root.MkdirAll(dir, 0o755); err != nil {
@@ -519,7 +509,7 @@ func (t *transfer) fetch(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	defer t.root.Remove(part) // gone once it is in place
+	defer t.root.Remove(part) // ignored, because it is gone once it is in place
 	sum := sha256.New()
 	err = copyAll(ctx, &counter{out: io.MultiWriter(f, sum), step: func(n int) { t.moved(n, p.Path) }}, res)
 	if closed := f.Close(); err == nil {
@@ -563,8 +553,8 @@ func copyAll(ctx context.Context, out io.Writer, res *http.Response) error {
 	return err
 }
 
-// A reader reports the number of bytes read. The file is a named field: if it were
-// embedded, its WriteTo would be used and nothing reported.
+// A reader reports the number of bytes read. The file is a named field, because otherwise its
+// WriteTo would be used and nothing reported.
 type reader struct {
 	file *os.File
 	step func(n int)
@@ -580,7 +570,6 @@ func (r *reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A counter reports the bytes written: each receives the sum, step each part.
 type counter struct {
 	out  io.Writer
 	n    int64

@@ -25,9 +25,8 @@ import (
 // and the body, or the query of a GET and a DELETE, and a view prints the reply. A
 // command that does more is hand-written and gets its flags from [env.flags].
 //
-// The operation is written here instead of read from the contract, because that would
-// take longer than the rest of a command. A test compares the operations, members and
-// types with the contract.
+// The operation is written here, because reading it from the contract would take longer than the
+// rest of a command. A test compares the operations, members and types with the contract.
 type verb struct {
 	use, short, long, example string
 	suggest                   []string // alternative words
@@ -57,22 +56,18 @@ const nothingChanges = "nothing to change; set at least one flag, see --help"
 // opNote is the annotation of a command with its operation, so that a test can compare it with the contract.
 const opNote = "stoa-operation"
 
-// A setter adds values from the command line to a body.
 type setter func(body map[string]any) error
 
-// An adder adds flags to a command.
 type adder func(c *cobra.Command) setter
 
 // A lookup is the value of a member that is read from the service before the request,
 // such as the id of a name.
 type lookup func(ctx context.Context, call *client.Client) (any, error)
 
-// searchField is the flag that narrows a list to objects with a text in the named members.
 func searchField(members string) field {
 	return field{"search", "q", asText, "only those with this `text` in their " + members + ", ignoring case"}
 }
 
-// sortField is the flag of the order of a list.
 func sortField() field {
 	return field{"sort", "sort", asText, "the `order`: created (newest first) or name (default created)"}
 }
@@ -174,7 +169,7 @@ func (v verb) body(e *env, words, args []string, setters []setter) (map[string]a
 			if err != nil {
 				return nil, err
 			}
-			if value == nil { // an argument clears nothing
+			if value == nil { // because an argument clears nothing
 				value = arg
 			}
 			putMember(body, fd.member, value)
@@ -195,10 +190,8 @@ func (v verb) body(e *env, words, args []string, setters []setter) (map[string]a
 	return body, nil
 }
 
-// argument returns the name of an argument in a command's use.
 func argument(word string) string { return strings.Trim(word, "[].") }
 
-// resolve replaces names among the arguments of the path by ids: those of repeatable arguments, or those of all others.
 func (v verb) resolve(ctx context.Context, call *client.Client, words, args []string, repeated bool) (err error) {
 	for i, arg := range args {
 		word := words[min(i, len(words)-1)]
@@ -213,7 +206,6 @@ func (v verb) resolve(ctx context.Context, call *client.Client, words, args []st
 	return nil
 }
 
-// path returns the path of the operation with the arguments in it.
 func (v verb) path(words, args []string) string {
 	_, path, _ := strings.Cut(v.op, " ")
 	for i, arg := range args[:min(len(args), len(words))] {
@@ -222,7 +214,6 @@ func (v verb) path(words, args []string) string {
 	return path
 }
 
-// remove deletes the objects of the last argument, after a confirmation.
 func (v verb) remove(ctx context.Context, e *env, call *client.Client, words, typed, ids []string, query url.Values, yes bool) error {
 	last := len(words) - 1
 	if err := v.resolve(ctx, call, words, ids, true); err != nil {
@@ -258,8 +249,8 @@ func (v verb) remove(ctx context.Context, e *env, call *client.Client, words, ty
 	return nil
 }
 
-// existing returns the name or the title of the object at a path, or "". Its only error is that of an object that
-// does not exist: a key that may delete need not be able to read.
+// existing returns the name or the title of the object at a path, or "". It fails only if the object does not exist,
+// because a key that may delete need not be able to read.
 func existing(ctx context.Context, call *client.Client, path string) (string, error) {
 	var found struct {
 		Name  string `json:"name"`
@@ -272,13 +263,10 @@ func existing(ctx context.Context, call *client.Client, path string) (string, er
 	return cmp.Or(found.Name, found.Title), nil
 }
 
-// asks returns the question before a DELETE: format with the objects, in the singular
-// with the name or in the plural with the count.
 func asks(format, one, many string) func(typed []string) string {
 	return func(typed []string) string { return fmt.Sprintf(format, list(typed, one, many)) }
 }
 
-// list returns the only name, or the number of names.
 func list(args []string, one, many string) string {
 	if len(args) == 1 {
 		return one + " " + args[0]
@@ -286,8 +274,6 @@ func list(args []string, one, many string) string {
 	return some(len(args), one, many)
 }
 
-// parameters returns a query with the members that are set. Empty texts and false are
-// omitted.
 func parameters(body map[string]any) url.Values {
 	query := url.Values{}
 	for name, value := range body {
@@ -298,7 +284,6 @@ func parameters(body map[string]any) url.Values {
 	return query
 }
 
-// look resolves the lookups in a body.
 func look(ctx context.Context, call *client.Client, body map[string]any) (err error) {
 	for _, member := range slices.Sorted(maps.Keys(body)) {
 		if find, ok := body[member].(lookup); ok {
@@ -312,10 +297,10 @@ func look(ctx context.Context, call *client.Client, body map[string]any) (err er
 
 // A field is a member of a body that a flag or an argument sets.
 type field struct {
-	name   string // of the flag: "name,short=default"; or of the argument, as in use
+	name   string // name of the flag: "name,short=default"; or of the argument, as in use
 	member string // a dot leads into an object, as in limits.maxSteps
 	form   form
-	help   string // of the flag; empty means an argument
+	help   string // description of the flag; empty means an argument
 }
 
 // A form is the syntax and the encoding of a value.
@@ -439,7 +424,6 @@ func (e *env) parse(as form, text string) (value any, err error) {
 	return text, nil
 }
 
-// putMember sets a member of a body; a dot in the name leads into an object.
 func putMember(body map[string]any, member string, value any) {
 	outer, inner, nested := strings.Cut(member, ".")
 	if !nested {
@@ -458,8 +442,6 @@ func (p collection) lookup(name string) lookup {
 	return func(ctx context.Context, call *client.Client) (any, error) { return p.find(ctx, call, name) }
 }
 
-// collections returns the collections of objects that arguments can name, by the word
-// for the argument.
 func collections() map[string]collection {
 	return map[string]collection{
 		"AGENT": agentCollection(), "SPACE": spaceCollection(), "ACCOUNT": accountCollection(), "KEY": keyCollection(),

@@ -58,7 +58,6 @@ const hooksPath = "/webhooks"
 
 func hookPath(id string) string { return hooksPath + "/" + url.PathEscape(id) }
 
-// hookFields returns the settings of a webhook that add, update and listen share.
 func hookFields() []field {
 	return []field{
 		{"event", "events", asWords, "a type of `event`, such as session.completed; repeatable; '*' is all"},
@@ -173,8 +172,7 @@ meanwhile.`,
 	return c
 }
 
-// hookSecret prints the secret of a webhook: alone on standard output, the rest on
-// standard error.
+// hookSecret prints the secret of a webhook. It is alone on standard output, so that it can be captured.
 func (e *env) hookSecret(o *output, raw jsonx.Value) error {
 	if o.raw() {
 		return o.printJSON(raw)

@@ -25,7 +25,7 @@ import (
 
 const (
 	listenEvery = time.Second
-	listenTime  = 30 * time.Second // for the local address; events wait meanwhile, because they are sent in order
+	listenTime  = 30 * time.Second // maximum for the local address; events wait meanwhile, because they are sent in order
 )
 
 func (e *env) hooksListen() *cobra.Command {
@@ -76,7 +76,6 @@ address does not answer with 2xx is not sent again.`,
 	return c
 }
 
-// A listener forwards the deliveries of a webhook without an address.
 type listener struct {
 	e    *env
 	call *client.Client
@@ -110,7 +109,6 @@ func (l *listener) run(ctx context.Context) error {
 	}
 }
 
-// fresh returns the deliveries since the last one, oldest first.
 func (l *listener) fresh(ctx context.Context) (ids []string, err error) {
 	for raw, err := range l.call.All(ctx, hookPath(l.hook.ID)+"/deliveries", nil, 0) {
 		if err != nil {
@@ -129,7 +127,6 @@ func (l *listener) fresh(ctx context.Context) (ids []string, err error) {
 	return ids, nil
 }
 
-// forward sends one event to the local address and prints the result.
 func (l *listener) forward(ctx context.Context, id string) error {
 	var d contract.Delivery
 	if _, err := l.call.JSON(ctx, http.MethodGet, hookPath(l.hook.ID)+"/deliveries/"+url.PathEscape(id), nil, nil, &d); err != nil {
@@ -158,7 +155,7 @@ func (l *listener) forward(ctx context.Context, id string) error {
 		return nil
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // read so that the connection is reused; only the status counts
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // read, so that the connection is reused; only the status counts
 	l.e.say("%s %s: %s", d.Type, d.EventID, clean(resp.Status))
 	return nil
 }
