@@ -60,8 +60,8 @@ func (s *People) newAccount(ctx context.Context, tx *store.Tx, a stoa.Account, a
 	return a, s.grantPlan(ctx, tx, a)
 }
 
-// grantPlan grants the credits that the plan of an account includes for the present month, unless it
-// is suspended or got them before.
+// grantPlan grants the credits that the plan of an account includes for the present month. It grants nothing to a
+// suspended account, or to one that got them before.
 func (s *People) grantPlan(ctx context.Context, tx *store.Tx, a stoa.Account) error {
 	if s.Plans == nil || a.Suspended {
 		return nil
@@ -105,8 +105,6 @@ func (s *People) listAccounts(ctx context.Context, in rest.Request[contract.List
 	})
 }
 
-// requestedAccount returns the account of a list or report: the caller's own, or
-// another one for operators.
 func (s *core) requestedAccount(ctx context.Context, c stoa.Caller, asked string) (string, error) {
 	switch {
 	case asked == "" || asked == c.Account.ID:
@@ -212,10 +210,9 @@ func (s *People) createWithdrawal(ctx context.Context, in rest.Request[byID, con
 	return reply, err
 }
 
-// createAccountKey serves POST /api/v1/accounts/{id}/keys. An operator can grant every
-// permission of that account; only the scope "operator" is not granted by default. For
-// a key of the operator's own account, or with that scope, the rules of [auth.Within]
-// apply.
+// createAccountKey serves POST /api/v1/accounts/{id}/keys. An operator can grant every permission
+// of that account; only the scope "operator" is not granted by default. The rules of [auth.Within]
+// apply to a key of the operator's own account, or with that scope.
 func (s *People) createAccountKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	from := stoa.Key{Scopes: []string{stoa.ScopeAll}}
 	if in.Params.ID == in.Caller.Account.ID {

@@ -50,7 +50,6 @@ func createdAgent(a stoa.Agent) rest.Reply[contract.Agent] {
 
 func agentPath(id string) string { return rest.Prefix + "/api-agents/" + id }
 
-// valueOr returns the value of a member, or other if it is absent or null.
 func valueOr[T any](n nullable.Nullable[T], other T) T {
 	if v, err := n.Get(); err == nil {
 		return v
@@ -150,7 +149,7 @@ func (s *Agents) updateAgent(ctx context.Context, in rest.Request[updateAgentPar
 			if err := s.patchAgent(a, &in.Body); err != nil {
 				return err
 			}
-			if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // the checked settings are unchanged
+			if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // because the checked settings are unchanged
 				return nil
 			}
 			return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
@@ -164,13 +163,13 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 		into *string
 		text string
 	}{{&a.SpaceID, b.SpaceID}, {&a.Name, b.Name}, {&a.Instructions, b.Instructions}} {
-		if m.text != "" { // the contract rejects null and empty texts
+		if m.text != "" { // because the contract rejects null and empty texts
 			*m.into = m.text
 		}
 	}
 	patch(&a.Description, b.Description, same)
 	patch(&a.ExternalID, b.ExternalID, same)
-	if b.Model.IsSpecified() { // an unchanged model is not checked, because the catalog may have lost it
+	if b.Model.IsSpecified() { // because the catalog may have lost an unchanged model
 		a.Model = valueOr(b.Model, defaultModel)
 		if err := s.checkModelExists(a.Model); err != nil {
 			return err
@@ -271,7 +270,7 @@ func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Reques
 			return err
 		}
 		a.AgentSettings = v.AgentSettings
-		return s.checkModelExists(a.Model) // the catalog may have lost it since
+		return s.checkModelExists(a.Model) // because the catalog may have lost it since
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }

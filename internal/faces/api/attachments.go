@@ -74,11 +74,9 @@ func (s *Drive) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[creat
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
 
-// visitorsShare: files of visitors may fill a quarter of an account's drives.
+// visitorsShare is the share of an account's drives that files of visitors may fill: a quarter.
 const visitorsShare = 4
 
-// kindOf returns the kind of a file by its first bytes and its ending, or an empty string if no
-// embed can accept the file.
 func kindOf(name string, head []byte) string {
 	found := http.DetectContentType(head)
 	switch {
@@ -108,7 +106,7 @@ func (s *Drive) stage(r *http.Request, limit int64) (*drive.Content, error) {
 		}
 		return nil, rest.ReadError(err)
 	}
-	if content.Size() > limit { // the length was not announced
+	if content.Size() > limit { // because the length was not announced
 		return nil, errors.Join(content.Close(), largeFile(limit))
 	}
 	return content, nil
@@ -280,7 +278,6 @@ func contractVisitorAttachments(a *stoa.VisitorAttachments) nullable.Nullable[co
 	return nullable.NewNullableWithValue(contract.VisitorAttachments{MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Types: a.Types, Accept: fileTypes(a.Types)})
 }
 
-// fileTypes returns what a file dialog offers first, in the form of the attribute accept of HTML.
 func fileTypes(kinds []string) string {
 	offered := map[string]string{
 		stoa.AttachImage: "image/png,image/jpeg,image/webp,image/gif", stoa.AttachPDF: "application/pdf,.pdf",

@@ -13,7 +13,6 @@ import (
 	"stoa/internal/models/billing"
 )
 
-// The reasons for which the audit log does not record an operation that is not a GET.
 const (
 	readsOnly   = "It changes nothing."
 	isWork      = "It is part of the work of a session, whose rows and events record it."
@@ -74,7 +73,6 @@ var notAudited = map[string]string{
 	"POST /api/v1/embed/chat-sessions/{chatId}/retry":              isVisitor,
 }
 
-// audited returns the operations that the audit log records.
 func (s *Server) audited() map[string]*rest.Audited {
 	rules := map[string]*rest.Audited{}
 	creates := func(account func(x *rest.Exchange, id string) string, patterns ...string) {
@@ -186,7 +184,6 @@ func (s *Server) audited() map[string]*rest.Audited {
 	return rules
 }
 
-// owned reads an object of the caller's account. agent is the parameter {id} of the path, and id is the last one.
 func owned(read func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error)) func(context.Context, *store.Tx, *rest.Exchange) (string, any, error) {
 	return func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		account, id := x.Log.Caller.Account.ID, x.HTTP.PathValue("id")
@@ -201,15 +198,13 @@ func owned(read func(ctx context.Context, tx *store.Tx, account, agent, id strin
 	}
 }
 
-// auditedSession contains the members of a deleted session that the audit log keeps: no texts of people or models.
+// auditedSession omits the texts of a deleted session, because the audit log must not keep texts of people or models.
 type auditedSession struct {
 	ID        string        `json:"id"`
 	AgentID   string        `json:"agentId"`
 	CreatedAt contract.Time `json:"createdAt"`
 }
 
-// decisions returns the decisions about tool calls in an answer, or nil if the answer is a
-// message.
 func decisions(body []byte) any {
 	var b struct {
 		InputID   string          `json:"inputId"`

@@ -43,8 +43,8 @@ func setBudget(b *stoa.Budget, atCap nullable.Nullable[string], notifyAt nullabl
 }
 
 // checkSubject rejects the subject of a budget if the account has no such object, and replaces a
-// key by the root of its family. Members are not checked, because they may have left, and embeds
-// are not, because their links and sessions are removed with time.
+// key by the root of its family. It does not check members, because they may have left, and embeds,
+// because their links and sessions are removed with time.
 func (s *Books) checkSubject(ctx context.Context, tx *store.Tx, b *stoa.Budget) error {
 	switch {
 	case b.Scope == stoa.BudgetOfAccount && b.Subject != "":
@@ -118,7 +118,6 @@ func (s *Books) listBudgets(ctx context.Context, in rest.Request[contract.ListBu
 	})
 }
 
-// namedSubjects are the scopes of budgets whose subjects are ids of objects with names.
 var namedSubjects = map[stoa.BudgetScope]string{stoa.BudgetOfMember: store.NamedMembers, stoa.BudgetOfKey: store.NamedKeys, stoa.BudgetOfAgent: store.NamedAgents}
 
 type shownBudget struct {

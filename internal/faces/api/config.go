@@ -171,7 +171,7 @@ type byVersion struct {
 	Version string `path:"version"`
 }
 
-// number returns the number of the version; one that is not a number does not exist.
+// number returns the number of the version; 0 for a text that is not one, because no version has it.
 func (v byVersion) number() int64 {
 	if n, err := strconv.ParseInt(v.Version, 10, 64); err == nil && n > 0 {
 		return n

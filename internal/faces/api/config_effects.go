@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	effectListTime = 3 * time.Second // for the lists of all servers together
+	effectListTime = 3 * time.Second // maximum for the lists of all servers together
 	maxEffectLists = 20              // servers whose lists are read
 	maxEffectNames = 8               // models that a text names
 )
 
-// effects says what a draft ends for callers and agents. It reads the lists of models of the draft's servers, because
+// effects returns what a draft ends for callers and agents. It reads the lists of models of the draft's servers, because
 // the settings do not contain them.
 func (s *Providers) effects(ctx context.Context, accountID string, r managed.Report) ([]contract.ConfigEffect, error) {
 	out := []contract.ConfigEffect{}
@@ -93,7 +93,6 @@ func serves(cat *catalog.Catalog, name string) bool {
 	return found && len(m.Routes) > 0
 }
 
-// withLists adds the models that servers list to a catalog, and returns why some cannot be used.
 func (s *Providers) withLists(ctx context.Context, cat *catalog.Catalog) (*catalog.Catalog, []string) {
 	of := cat.Discovering()
 	if of = of[:min(len(of), maxEffectLists)]; len(of) == 0 || s.ListModels == nil {
@@ -118,7 +117,7 @@ func (s *Providers) withLists(ctx context.Context, cat *catalog.Catalog) (*catal
 			return nil
 		})
 	}
-	_ = reads.Wait() // no read returns an error
+	_ = reads.Wait() // ignored, because no read returns an error
 	found := map[string]catalog.Listing{}
 	for _, l := range lists {
 		if l.Of.Name != "" {

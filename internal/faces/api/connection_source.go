@@ -21,8 +21,6 @@ type connectionSource struct {
 	documentURL, document nullable.Nullable[string]
 }
 
-// newSource returns the source of a connection's tools in its stored form; nil means
-// unchanged. It rejects a source that does not match the kind.
 func newSource(c *store.Connection, s connectionSource, create bool) (*string, error) {
 	refuse := func(member, kind string) error {
 		return stoa.Errorf(stoa.CodeInvalidValue, "%s is only allowed for connections of the kind %s.", member, kind).At(member)
@@ -54,8 +52,6 @@ func newSource(c *store.Connection, s connectionSource, create bool) (*string, e
 	return nil, nil
 }
 
-// setFilter changes the filter of a connection's document and checks what only some kinds of
-// connections have.
 func setFilter(c *store.Connection, f nullable.Nullable[contract.ConnectionFilter]) error {
 	if f.IsSpecified() {
 		c.Filter = nil
@@ -110,7 +106,6 @@ func keepSource(ctx context.Context, tx *store.Tx, c store.Connection, source st
 	})
 }
 
-// A shownConnection is a connection in the form of replies, with its revision.
 type shownConnection struct {
 	contract.Connection
 	revision int64

@@ -117,7 +117,7 @@ func checkClientSecret(ctx context.Context, tx *store.Tx, c store.Connection) er
 func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	origin := tool.Origin(c.URL, false)
 	switch {
-	case c.URL == "" && c.Kind == store.KindOpenAPI: // the document contains it
+	case c.URL == "" && c.Kind == store.KindOpenAPI: // because the document contains it
 	case c.URL == "":
 		return stoa.Errorf(stoa.CodeMissingParameter, "Send the address of the server, such as https://mcp.example.com/mcp.").At("url")
 	case origin == "":
@@ -158,7 +158,6 @@ func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) erro
 	return err
 }
 
-// checkHeaderName rejects invalid names, and headers that the connection or the protocol sets.
 func checkHeaderName(name, param string) error {
 	if !remote.HeaderName(name) {
 		return stoa.Errorf(stoa.CodeInvalidHeader, "%q is not the name of a header that can be set.", name).At(param)
@@ -264,7 +263,7 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 		if err := tool.Forget(ctx, tx, c.AccountID, c.ID); err != nil {
 			return err
 		}
-		if c.Kind == store.KindHTTP { // tools of the kind http are not requested from a server
+		if c.Kind == store.KindHTTP { // because tools of the kind http are not requested from a server
 			c.CheckedAt = tx.Now
 		}
 	}
@@ -302,7 +301,6 @@ func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[deleteCon
 
 const namedAgents = 5
 
-// checkUnused rejects a connection whose tools agents use.
 func checkUnused(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	names, err := tx.Setup().AgentsUsing(ctx, c, namedAgents+1)
 	if err != nil || len(names) == 0 {
@@ -372,7 +370,7 @@ func (s *Agents) reviewConnectionTools(ctx context.Context, in rest.Request[byID
 	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
-// A trial is the body of a test call. Its arguments are forwarded unchanged.
+// A trial is the body of a test call. Its arguments are raw, so that they are forwarded unchanged.
 type trial struct {
 	Name      string                  `json:"name"`
 	Arguments jsonx.Value             `json:"arguments"`

@@ -10,8 +10,8 @@ import (
 	"stoa/internal/base/store"
 )
 
-// checkCredentialScope checks that a key can give sessions their own secrets. Without
-// this check, a key that can start sessions could use any secret of the account.
+// checkCredentialScope checks that a key can give sessions their own secrets, because otherwise a key
+// that can start sessions could use any secret of the account.
 func checkCredentialScope(c stoa.Caller, given nullable.Nullable[map[string]string]) error {
 	if len(orZero(given)) > 0 && !c.Key.Has("secrets:write") {
 		return stoa.Errorf(stoa.CodeScope, "\"credentials\" also requires the scope \"secrets:write\". Omit \"credentials\", or use another key.").At("credentials")
@@ -35,8 +35,6 @@ func keepCredentials(ctx context.Context, tx *store.Tx, c stoa.Caller, ownerID, 
 	return tx.Setup().SetOwnCredentials(ctx, c.Account.ID, ownerID, own)
 }
 
-// ownCredentials returns the own secrets of a session, or of an object that starts
-// sessions, as ids.
 func (s *core) ownCredentials(ctx context.Context, c stoa.Caller, ownerID string) (nullable.Nullable[map[string]string], error) {
 	own, err := read(ctx, s.Store, func(tx *store.Tx) (map[string]string, error) {
 		return tx.Setup().OwnCredentials(ctx, c.Account.ID, ownerID)

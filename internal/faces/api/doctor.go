@@ -25,7 +25,6 @@ const (
 	mailTimeout      = 5 * time.Second
 )
 
-// A Machine contains data about the machine of a node.
 type Machine struct {
 	FreeDisk, Disk     uint64 // bytes of the file system with the data directory; 0 if unknown
 	OpenFiles, NeedsOf uint64 // the limit on open files, and the maximum number that the process may need; 0 if unknown
@@ -61,7 +60,7 @@ func (s *Doctor) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"alerts", s.checkAlerts},
 	} {
 		found, err := c.check(ctx)
-		if err != nil { // an error becomes a finding, so that the other checks are still shown
+		if err != nil { // because an error becomes a finding, so that the other checks are still shown
 			found = check{status: checkUnknown, summary: "The check failed: " + stoa.AsError(err).Message}
 			s.Logger.WarnContext(ctx, "a check of the service failed", "check", c.name, "error", err)
 		}
@@ -87,7 +86,6 @@ func (c check) contract(name string) contract.DiagnosisCheck {
 	return out
 }
 
-// attentionIf returns a check that needs attention if found is set; otherwise the check is ok.
 func attentionIf(found bool, summary, otherwise string) check {
 	if found {
 		return check{status: checkAttention, summary: summary}
@@ -220,7 +218,6 @@ func (s *Doctor) checkClock(ctx context.Context) (c check, err error) {
 		fmt.Sprintf("The clock of this node and that of PostgreSQL are %s apart. Check each node separately.", offset.Abs().Round(time.Millisecond))), nil
 }
 
-// counted returns a number with the words that follow one, or several.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		many = one

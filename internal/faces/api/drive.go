@@ -14,8 +14,8 @@ import (
 	"stoa/internal/base/store"
 )
 
-// driveOf returns the drive of a request: the agent must exist and belong to the
-// caller. Package drive does not know about agents.
+// driveOf returns the drive of a request. It checks that the agent exists and belongs to the caller,
+// because package drive does not know about agents.
 func (s *Drive) driveOf(ctx context.Context, c stoa.Caller, agentID string) (drive.Owner, error) {
 	who := drive.Owner{AccountID: c.Account.ID, AgentID: agentID}
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
@@ -110,7 +110,7 @@ func (s *Drive) deleteDriveFiles(ctx context.Context, in rest.Request[deleteDriv
 		}
 		change, err := s.Drives.Delete(ctx, who, path, drive.Condition{Match: matching(p.IfMatch)})
 		if err == nil && change.Outcome == drive.Unchanged {
-			_, err = s.Drives.Versions(ctx, who, path) // a path without versions never had a file
+			_, err = s.Drives.Versions(ctx, who, path) // because a path without versions never had a file
 		}
 		return rest.NoContent(), err
 	case p.Prefix != "" && !p.Recursive:
@@ -186,8 +186,6 @@ func contractFile(who drive.Owner, f drive.File) contract.DriveFile {
 	}
 }
 
-// tags parses the entity tags of a condition, without their quotes. Weak ones have the
-// prefix W/.
 func tags(header string) []string {
 	out := []string{}
 	for tag := range strings.SplitSeq(header, ",") {
@@ -212,7 +210,6 @@ func matching(header string) []string {
 	return slices.DeleteFunc(tags(header), func(tag string) bool { return strings.HasPrefix(tag, "W/") })
 }
 
-// hasTag reports whether an If-None-Match matches the content.
 func hasTag(header, sha256 string) bool {
 	return slices.ContainsFunc(tags(header), func(tag string) bool { return tag == "*" || strings.TrimPrefix(tag, "W/") == sha256 })
 }

@@ -12,7 +12,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// verbReread is the verb of a body that only asks to read a file again.
 const verbReread drive.Verb = "reread"
 
 // A driveBody has the members of all bodies that write to a drive.
@@ -45,7 +44,7 @@ func parseDrive(raw []byte, verb drive.Verb, check func([]byte) ([]byte, error))
 	switch {
 	case wrong != nil && stoa.CodeOf(wrong) != stoa.CodeInvalidValue:
 		return nil, wrong
-	case wrong != nil: // perhaps because of a long path, whose code is that of all wrong paths
+	case wrong != nil: // checked first, because a long path may be the cause, whose code is that of all wrong paths
 		text = short
 	}
 	b := driveBody{Op: verb}
@@ -75,8 +74,6 @@ func parseDrive(raw []byte, verb drive.Verb, check func([]byte) ([]byte, error))
 // more contents is refused, so that they are not kept.
 const maxContents = 500
 
-// cutContents appends the value at the cursor, with "" for each text under the name
-// "content", and these texts to contents.
 func cutContents(dst []byte, c *jsonx.Cursor, contents *[][]byte) []byte {
 	switch c.Kind() {
 	case '{':
@@ -115,8 +112,6 @@ func cutContents(dst []byte, c *jsonx.Cursor, contents *[][]byte) []byte {
 	return append(dst, c.Raw()...)
 }
 
-// op returns the write that a body describes; a put takes the first of contents. at is
-// the prefix of members' names in errors.
 func (b *driveBody) op(at string, contents *[][]byte) (op drive.Op, err error) {
 	op = drive.Op{
 		Verb: b.Op, Overwrite: b.Overwrite, Version: b.Version,
@@ -146,7 +141,7 @@ func (b *driveBody) op(at string, contents *[][]byte) (op drive.Op, err error) {
 			content, *contents = (*contents)[0], (*contents)[1:]
 		}
 		if b.Encoding == "base64" {
-			n, err := base64.StdEncoding.Decode(content, content) // the output is shorter than the input
+			n, err := base64.StdEncoding.Decode(content, content) // in place, because the output is shorter than the input
 			if err != nil {
 				return op, stoa.Errorf(stoa.CodeInvalidValue, "%q must be base64 in the standard alphabet, with padding.", at+"content").At(at + "content")
 			}
@@ -157,7 +152,6 @@ func (b *driveBody) op(at string, contents *[][]byte) (op drive.Op, err error) {
 	return op, nil
 }
 
-// textEncoding returns the canonical name of an encoding, "" for "".
 func textEncoding(label string) (string, error) {
 	if label == "" {
 		return "", nil

@@ -138,7 +138,7 @@ func attach(h http.Header, name string) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// send writes a content to the reply. A caller's disconnect is not our failure.
+// send writes a content to the reply. It ignores a failed write, because a caller's disconnect is not our failure.
 func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
 	buf := make([]byte, 32<<10)
 	for {
@@ -205,7 +205,6 @@ func wantedRange(r *http.Request, f drive.File) (first, length int64, part bool,
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// number64 parses digits; numbers that are too large become the largest number.
 func number64(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// The writes of a drive read their bodies themselves: the check of a body of 10 MiB
-// against the contract costs ten times its memory, so it happens without the content of
-// files.
+// The writes of a drive read their bodies themselves and check them without the content of files,
+// because the check of a body of 10 MiB against the contract costs ten times its memory.
 
 // readOps reads and parses a body in turn; see [parseDrive].
 func (s *Drive) readOps(w http.ResponseWriter, r *http.Request, verb drive.Verb) (body []byte, ops []drive.Op, err error) {
@@ -211,14 +210,12 @@ func writtenFile(w http.ResponseWriter, who drive.Owner, c drive.Change) error {
 	return rest.Answer(w, rest.Reply[contract.WrittenDriveFile]{Status: status, Body: f}, nil)
 }
 
-// writeCondition parses the conditions of a PUT. The contract allows only * as
-// If-None-Match.
 func writeCondition(ifMatch, ifNoneMatch string) drive.Condition {
 	return drive.Condition{Match: matching(ifMatch), NotExist: ifNoneMatch == "*"}
 }
 
-// uploadType returns the media type that an upload declares: its parameter, or its
-// Content-Type. Two types are defaults of HTTP clients; they are ignored.
+// uploadType returns the media type that an upload declares: its parameter, or its Content-Type. It
+// ignores two types, because they are defaults of HTTP clients.
 func uploadType(parameter, contentType string) (string, error) {
 	if parameter != "" {
 		return drive.ParseMime(parameter)

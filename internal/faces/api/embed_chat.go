@@ -77,7 +77,6 @@ func visitorInput(c embed.Chat) nullable.Nullable[contract.PendingInput] {
 	return nullable.NewNullableWithValue(in)
 }
 
-// contractConfirmation returns the part of a call that a visitor sees; it is zero without a call.
 func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirmation) {
 	if c == nil {
 		return out

@@ -16,7 +16,7 @@ import (
 const (
 	embedWatch   = 700 * time.Millisecond // interval of the checks of a stream's token
 	embedStreams = 10                     // concurrent streams of one embed
-	tagStreams   = 3                      // the same, of an embed of a script tag; one before its first message
+	tagStreams   = 3                      // maximum for one embed of a script tag; one before its first message
 )
 
 type listEmbedEventsParams struct {
@@ -24,8 +24,6 @@ type listEmbedEventsParams struct {
 	contract.ListEmbedEventsParams
 }
 
-// listEmbedEvents serves GET …/chat-sessions/{chatId}/events, as JSON or as a
-// stream.
 func (s *Embeds) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEmbedEventsParams, rest.None]) error {
 	ctx, e, q := in.HTTP.Context(), in.Visitor.Embed, in.Params
 	begun, last, err := s.embeds.Begun(ctx, e)

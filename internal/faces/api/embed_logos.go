@@ -11,7 +11,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// logoLink returns the address of the logo with an id, or "" for an empty id.
 func (s *Embeds) logoLink(id string) string {
 	if id == "" {
 		return ""
@@ -53,8 +52,7 @@ type byLogoID struct {
 	LogoID string `path:"logoId"`
 }
 
-// getEmbedLogo serves GET /api/v1/embed/logos/{logoId}. Pages of any site show it, as a picture
-// and nothing else.
+// getEmbedLogo serves GET /api/v1/embed/logos/{logoId}. Pages of any site may show it, but only as a picture.
 func (s *Embeds) getEmbedLogo(x *rest.Exchange, read func() (rest.Input[byLogoID, rest.None], error)) error {
 	in, err := read()
 	if err != nil {

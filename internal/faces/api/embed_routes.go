@@ -15,7 +15,6 @@ type VisitorRequest[P, B any] struct {
 	rest.Input[P, B]
 }
 
-// visitorUpdate is like [rest.Update], for a page with the token of an embed.
 func visitorUpdate[P, B, R any](e *Embeds, pattern string, h func(context.Context, VisitorRequest[P, B]) (rest.Reply[R], error)) rest.Route {
 	return visiting(e, pattern, func(x *rest.Exchange, in VisitorRequest[P, B]) error {
 		reply, err := h(x.Context(), in)
@@ -23,7 +22,6 @@ func visitorUpdate[P, B, R any](e *Embeds, pattern string, h func(context.Contex
 	})
 }
 
-// visitorCreate is like [rest.Create], for a page with the token of an embed.
 func visitorCreate[P, B, R any](e *Embeds, pattern string, h func(context.Context, *store.Tx, VisitorRequest[P, B]) (rest.Reply[R], error)) rest.Route {
 	return visiting(e, pattern, func(x *rest.Exchange, in VisitorRequest[P, B]) error {
 		return rest.Once(e.Base, x, in.Visitor.Caller, func(tx *store.Tx) (rest.Reply[R], error) {
@@ -32,13 +30,12 @@ func visitorCreate[P, B, R any](e *Embeds, pattern string, h func(context.Contex
 	})
 }
 
-// visitorStream is like [rest.Stream], for a page with the token of an embed.
 func visitorStream[P any](e *Embeds, pattern string, h func(http.ResponseWriter, VisitorRequest[P, rest.None]) error) rest.Route {
 	rt := visiting(e, pattern, func(x *rest.Exchange, in VisitorRequest[P, rest.None]) error { return h(x, in) })
 	return rt.WithOwnBody()
 }
 
-// visiting authenticates with the token of an embed, then parses the input.
+// visiting authenticates with the token of an embed before it parses the input.
 func visiting[P, B any](e *Embeds, pattern string, do func(*rest.Exchange, VisitorRequest[P, B]) error) rest.Route {
 	return rest.Custom(pattern, func(x *rest.Exchange, read func() (rest.Input[P, B], error)) error {
 		who, err := e.visitor(x, x.HTTP)

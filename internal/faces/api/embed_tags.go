@@ -84,7 +84,7 @@ func (s *Embeds) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbed
 			}
 			if b.Enabled.IsSpecified() {
 				v, err := b.Enabled.Get()
-				*enabled = v || err != nil // null means the default
+				*enabled = v || err != nil // because null means the default
 			}
 			return keepCredentials(ctx, tx, in.Caller, t.ID, "", b.Credentials)
 		})
@@ -125,13 +125,12 @@ func (s *Embeds) contractTag(t embed.StoredTag) contract.EmbedTag {
 	}
 }
 
-// byPublicTag contains the parameters of requests from pages about a script tag.
 type byPublicTag struct {
 	TagID string `path:"tagId"`
 }
 
-// tagRoute returns a route for pages with a script tag, which send no key: h checks
-// their origin. A page that the tag admits can read the reply.
+// tagRoute returns a route for pages with a script tag. They send no key, so h must check their
+// origin. A page that the tag admits can read the reply.
 func tagRoute[B, R any](e *Embeds, pattern string, h func(context.Context, rest.PublicRequest[byPublicTag, B]) (rest.Reply[R], error)) rest.Route {
 	return rest.Custom(pattern, func(x *rest.Exchange, read func() (rest.Input[byPublicTag, B], error)) error {
 		e.shareTagWith(x, x.HTTP, x.HTTP.PathValue("tagId"))
@@ -144,8 +143,8 @@ func tagRoute[B, R any](e *Embeds, pattern string, h func(context.Context, rest.
 	})
 }
 
-// shareTagWith allows the page that sends a request about a script tag to read the
-// reply, if the tag admits it. It reports whether it does.
+// shareTagWith lets the page that sends a request about a script tag read the reply, if the tag
+// admits it, and reports whether it does.
 func (s *Embeds) shareTagWith(w http.ResponseWriter, r *http.Request, id string) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")

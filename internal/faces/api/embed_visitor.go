@@ -15,8 +15,6 @@ const (
 	preflightKept = "600"
 )
 
-// pageFrom returns the origin of the page that sends a request, as given by the
-// browser.
 func (s *Embeds) pageFrom(r *http.Request) embed.Page {
 	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: s.ClientAddress(r)}
 }
@@ -25,7 +23,7 @@ func (s *Embeds) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor,
 	chatID := r.PathValue("chatId")
 	s.shareWith(w, r, chatID)
 	headers := r.Header["Authorization"]
-	if len(headers) != 1 { // two tokens are rejected like none
+	if len(headers) != 1 { // because two tokens are rejected like none
 		headers = []string{""}
 	}
 	who, err := s.embeds.Authenticate(r.Context(), headers[0], chatID, s.pageFrom(r))
@@ -35,8 +33,8 @@ func (s *Embeds) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor,
 	return who, err
 }
 
-// shareWith allows the page that sends the request to read any reply, if it may read
-// replies of the chat; see [embed.Embeds.MayRead]. It reports whether it does.
+// shareWith lets the page that sends the request read any reply, if it may read replies of the chat,
+// and reports whether it does; see [embed.Embeds.MayRead].
 func (s *Embeds) shareWith(w http.ResponseWriter, r *http.Request, chatID string) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
@@ -49,8 +47,8 @@ func (s *Embeds) shareWith(w http.ResponseWriter, r *http.Request, chatID string
 	return true
 }
 
-// preflight reports whether the request is a preflight of the embed paths, and answers
-// it. A preflight carries no token: the page must be allowed for the chat in its path.
+// preflight reports whether the request is a preflight of the embed paths, and answers it. The page
+// must be allowed for the chat in its path, because a preflight carries no token.
 func (s *Embeds) preflight(w http.ResponseWriter, r *http.Request) (bool, error) {
 	if !isPreflight(r) {
 		return false, nil
@@ -78,7 +76,6 @@ func (s *Embeds) preflight(w http.ResponseWriter, r *http.Request) (bool, error)
 	return true, nil
 }
 
-// preflightOfTag is like [Embeds.preflight], for pages with a script tag.
 func (s *Embeds) preflightOfTag(w http.ResponseWriter, r *http.Request, id string) error {
 	h := w.Header()
 	h.Add("Vary", "Access-Control-Request-Method")
@@ -95,7 +92,6 @@ func (s *Embeds) preflightOfTag(w http.ResponseWriter, r *http.Request, id strin
 	return nil
 }
 
-// isPreflight reports whether a browser sends a preflight for the embed paths.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && rest.Under(r.URL.Path, embedPrefix) && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }

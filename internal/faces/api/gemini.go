@@ -10,7 +10,6 @@ import (
 	"stoa/internal/models/responses"
 )
 
-// geminiParams are the parameters of an operation of Gemini's API.
 type geminiParams struct {
 	Model string `path:"model"`
 }
@@ -28,14 +27,12 @@ func (p geminiStreamParams) parser(stream bool) callParser {
 	return responses.ParseGemini(p.Model, stream, p.Alt != "sse")
 }
 
-// geminiCall returns the handler of an operation whose path names the model.
 func geminiCall[P interface{ parser(stream bool) callParser }](s *Calls, stream bool) func(http.ResponseWriter, *rest.Request[P, rest.None]) error {
 	return func(w http.ResponseWriter, in *rest.Request[P, rest.None]) error {
 		return s.modelCall(in.Params.parser(stream))(w, withoutParams(in))
 	}
 }
 
-// withoutParams returns the request for handlers of operations without parameters.
 func withoutParams[P any](in *rest.Request[P, rest.None]) *rest.Request[rest.None, rest.None] {
 	return &rest.Request[rest.None, rest.None]{Caller: in.Caller, Input: rest.Input[rest.None, rest.None]{HTTP: in.HTTP, Log: in.Log}}
 }
@@ -48,7 +45,6 @@ func (s *Calls) countContent(w http.ResponseWriter, in *rest.Request[geminiParam
 	return rest.Answer(w, rest.Reply[totalTokens]{Body: totalTokens{tokens}}, nil)
 }
 
-// totalTokens is the reply of [Calls.countContent].
 type totalTokens struct {
 	TotalTokens int64 `json:"totalTokens"`
 }
@@ -62,13 +58,12 @@ func geminiModel(cat *catalog.Catalog, id string) contract.GeminiModelInfo {
 		Name: "models/" + id, DisplayName: id, Version: cat.Created().Format("2006-01-02"),
 		SupportedGenerationMethods: []string{"generateContent", "countTokens"},
 	}
-	if m, ok := cat.Model(id); ok { // auto is not a model
+	if m, ok := cat.Model(id); ok { // because auto is not a model
 		info.InputTokenLimit, info.OutputTokenLimit = m.ContextTokens, m.MaxOutput
 	}
 	return info
 }
 
-// noModels is the error of the lists of models without their extension.
 func noModels() error {
 	return stoa.Errorf(stoa.CodeNotFound, "There is no list of models in this format. GET /api/v1/meta names the models; the operator can enable the extension \"models\".")
 }

@@ -27,8 +27,6 @@ func (s *People) createKey(ctx context.Context, tx *store.Tx, in rest.Request[re
 	return s.insertKey(ctx, tx, in.Caller.Key, k)
 }
 
-// insertKey creates a key on behalf of the caller's key by, and answers with its
-// secret, which is shown only once.
 func (s *People) insertKey(ctx context.Context, tx *store.Tx, by, k stoa.Key) (rest.Reply[contract.KeyWithSecret], error) {
 	secret := auth.Mint()
 	k, err := s.Keys.CreateWith(ctx, tx, by, k, secret)
@@ -101,8 +99,8 @@ func (s *People) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (
 }
 
 // keyOf returns the key that the caller names: of its own account, or with the given scope of
-// any. A key that the caller may not see is CodeNotFound, as are those through which members
-// act: they change with the member.
+// any. A key that the caller may not see is CodeNotFound. So are those through which members act,
+// because they change with the member.
 func keyOf(ctx context.Context, tx *store.Tx, c stoa.Caller, id, foreign string) (k stoa.Key, err error) {
 	accountID := c.Account.ID
 	if c.Key.Has(foreign) {
@@ -216,7 +214,6 @@ func (s *People) EndObjects(ctx context.Context, accountID, keyID string) error 
 
 const endEvery = time.Minute
 
-// RunEnds calls [People.EndRest] at the start and each minute until ctx ends.
 func (s *People) RunEnds(ctx context.Context) error {
 	again := time.NewTicker(endEvery)
 	defer again.Stop()
@@ -232,7 +229,6 @@ func (s *People) RunEnds(ctx context.Context) error {
 	}
 }
 
-// EndRest ends what remains of the objects of revoked keys because a process died or an end failed.
 func (s *People) EndRest(ctx context.Context) error {
 	var failed error
 	for after, n := "", endBatch; n == endBatch; {
@@ -254,7 +250,8 @@ func (s *People) EndRest(ctx context.Context) error {
 }
 
 // endSome ends up to endBatch objects of each kind that which selects. It returns the largest number
-// of one kind, and the keys that it revoked: the right to revoke a key includes those that it created.
+// of one kind, and the keys that it revoked, because the right to revoke a key includes those that it
+// created.
 func (s *People) endSome(ctx context.Context, tx *store.Tx, accountID, keyID string, which store.KeyObjects) (most int, made []string, err error) {
 	count := func(n int, e error) {
 		most, err = max(most, n), cmp.Or(err, e)

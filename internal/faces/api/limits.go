@@ -16,9 +16,8 @@ type limits struct {
 	reports  ratelimit.Turns // queries over many receipts, by account
 }
 
-// Shared returns the counters that all nodes of a service share, by name. Wrong keys,
-// connections and turns are counted on each node separately, because they protect its
-// own memory and processors.
+// Shared returns the counters that all nodes of a service share, by name. Each node counts wrong
+// keys, connections and turns separately, because they protect its own memory and processors.
 func (s *Server) Shared() map[string]peers.Counter {
 	s.prepare()
 	return map[string]peers.Counter{
@@ -27,8 +26,6 @@ func (s *Server) Shared() map[string]peers.Counter {
 	}
 }
 
-// enterCall counts a model call as running, for its key and its account; the returned
-// function ends it.
 func (s *core) enterCall(c *stoa.Caller) (leave func(), err error) {
 	if s.LimitsOff() {
 		return func() {}, nil
@@ -83,8 +80,6 @@ func (s *core) enterTagStream(e stoa.Embed, silent bool) (begun, leave func(), e
 	return begun, leave, nil
 }
 
-// enter counts a request for a key and for its account, or returns the error of the one
-// whose limit is reached. The returned function ends it.
 func enter(slots *ratelimit.Slots, key string, most int, account string, mostOfAccount int, full func(whose string, most int) error) (leave func(), err error) {
 	if !slots.Enter(key, most) {
 		return nil, full("key", most)

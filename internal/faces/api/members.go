@@ -24,8 +24,8 @@ func (s *People) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.
 }
 
 // invite creates an invitation. In the account of the caller's key, the key needs the scopes of
-// the role, and everywhere those of an operator role. A key that is limited to billing must not
-// reach what members of other accounts do, so it invites only where nobody is yet.
+// the role, and everywhere those of an operator role. A key that is limited to billing invites only
+// where nobody is yet, because it must not reach what members of other accounts do.
 func (s *People) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accountID string, b contract.InviteMember) (rest.Reply[contract.InvitationWithLink], error) {
 	var reply rest.Reply[contract.InvitationWithLink]
 	operatorRole, role := orZero(b.OperatorRole), b.Role
@@ -87,8 +87,8 @@ func (s *People) CreateInvited(ctx context.Context, tx *store.Tx, i stoa.Invitat
 	return s.newAccount(ctx, tx, stoa.Account{Name: i.AccountName, Plan: i.Plan}, i.Grant, i.ID)
 }
 
-// joinLink returns the link with a token. The token is in the fragment, which browsers do not send, so that neither logs
-// nor programs that open links receive it.
+// joinLink returns the link with a token. The token is in the fragment, because browsers do not send it, so that neither
+// logs nor programs that open links receive it.
 func (s *People) joinLink(token string) string { return s.PublicURL + "/join#" + token }
 
 func (s *People) listMembers(ctx context.Context, in rest.Request[contract.ListMembersParams, rest.None]) (rest.Reply[rest.Page[contract.Member]], error) {

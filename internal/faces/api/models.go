@@ -44,8 +44,6 @@ func (s *Calls) listModels(_ context.Context, in rest.Request[contract.ListModel
 	return rest.Reply[any]{Body: list}, nil
 }
 
-// offered returns the models, by id or name, that the caller's key may use; "auto" chooses among
-// them.
 func offered(cat *catalog.Catalog, c stoa.Caller, names []string) []string {
 	if len(c.Key.Models) == 0 {
 		return names
@@ -76,11 +74,10 @@ type getModelParams struct {
 	contract.GetModelParams
 }
 
-// modelObject returns a model as OpenAI lists it, with the members that OpenRouter adds.
 func (s *Calls) modelObject(cat *catalog.Catalog, id string) contract.ModelObject {
 	o := contract.ModelObject{ID: id, Object: "model", Created: cat.Created().Unix(), OwnedBy: "stoa", Name: id}
 	m, ok := cat.Model(id)
-	if !ok { // auto
+	if !ok { // because auto is not a model
 		return o
 	}
 	o.ContextLength, o.TopProvider.MaxCompletionTokens = m.ContextTokens, m.MaxOutput
@@ -95,8 +92,6 @@ func (s *Calls) modelObject(cat *catalog.Catalog, id string) contract.ModelObjec
 	return o
 }
 
-// accepted returns the kinds of content and the settings that a route of the model accepts, if
-// their extensions are on.
 func (s *Calls) accepted(m stoa.Model) (modalities, parameters []string) {
 	has := func(is func(r stoa.Route) bool) bool { return slices.ContainsFunc(m.Routes, is) }
 	samples := func(r stoa.Route) bool { return r.Traits.Sampling != "none" }

@@ -6,8 +6,8 @@ import (
 	"stoa/internal/base/store"
 )
 
-// names finds the names of the objects whose ids a reply contains, with one query for each kind
-// of object.
+// names finds the names of the objects whose ids a reply contains. It collects them first, so that one query reads each
+// kind of object.
 type names struct {
 	accountID string              // whose objects they are; empty means of any, for operators
 	operator  bool                // the caller is an operator
@@ -17,7 +17,6 @@ type names struct {
 
 func namesOf(accountID string) *names { return &names{accountID: accountID} }
 
-// add adds an id. Without an id, or a kind that has names, it does nothing.
 func (n *names) add(kind, id string) {
 	if kind == "" || id == "" {
 		return
@@ -28,8 +27,6 @@ func (n *names) add(kind, id string) {
 	n.ids[kind] = append(n.ids[kind], id)
 }
 
-// read finds the names of the ids that were added. It does nothing after an error of the
-// transaction, which it returns.
 func (n *names) read(ctx context.Context, tx *store.Tx, err error) error {
 	n.found = map[string]map[string]string{}
 	for kind, ids := range n.ids {
@@ -40,7 +37,6 @@ func (n *names) read(ctx context.Context, tx *store.Tx, err error) error {
 	return err
 }
 
-// load calls read in a separate transaction.
 func (n *names) load(ctx context.Context, st *store.Store, err error) error {
 	if err != nil {
 		return err
@@ -48,5 +44,4 @@ func (n *names) load(ctx context.Context, st *store.Store, err error) error {
 	return st.Read(ctx, func(tx *store.Tx) error { return n.read(ctx, tx, nil) })
 }
 
-// of returns a name; empty if it is unknown.
 func (n *names) of(kind, id string) string { return n.found[kind][id] }

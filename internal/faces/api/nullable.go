@@ -8,8 +8,7 @@ import (
 	"stoa/internal/base/contract"
 )
 
-// nullIfZero returns null for zero, which means "none" or "unknown" in the packages
-// below.
+// nullIfZero returns null for zero, because that means "none" or "unknown" in the packages below.
 func nullIfZero[T comparable](v T) nullable.Nullable[T] {
 	var zero T
 	if v == zero {
@@ -25,7 +24,6 @@ func nullIfNever(t time.Time) nullable.Nullable[contract.Time] {
 	return nullable.NewNullableWithValue(contract.Time(t))
 }
 
-// orZero returns the value of an optional member, or zero if it is absent or null.
 func orZero[T any](n nullable.Nullable[T]) T {
 	v, err := n.Get()
 	if err != nil {
@@ -42,7 +40,6 @@ func patch[T, U any](into *U, n nullable.Nullable[T], convert func(T) U) {
 	patchOr(into, n, zero, convert)
 }
 
-// patchOr is like patch for a member of which null means another value than zero.
 func patchOr[T, U any](into *U, n nullable.Nullable[T], other U, convert func(T) U) {
 	if !n.IsSpecified() {
 		return

@@ -80,8 +80,8 @@ func contractPayment(p stoa.Payment) contract.Payment {
 	}
 }
 
-// StripeHook serves POST /hooks/stripe, where Stripe sends its events. The reply is 200 once an event
-// is recorded; Stripe repeats others.
+// StripeHook serves POST /hooks/stripe, where Stripe sends its events. It replies 200 only once an event
+// is recorded, because Stripe repeats the others.
 func (s *Books) StripeHook() http.Handler {
 	return s.Outside(payment.MaxEvent, func(x *rest.Exchange) error {
 		body, err := s.ReadBody(x, x.HTTP)

@@ -68,8 +68,8 @@ func contractProvider(p upstream.ProviderStats, models []string) contract.Provid
 	return c
 }
 
-// lastFailure returns the code and the status of a failure, without the vendor's
-// message, which may contain secrets.
+// lastFailure returns the code and the status of a failure. It omits the vendor's message, because that
+// may contain secrets.
 func lastFailure(r upstream.RouteStats) nullable.Nullable[contract.ProviderFailure] {
 	if r.LastFailureAt.IsZero() {
 		return nullable.NewNullNullable[contract.ProviderFailure]()

@@ -52,7 +52,7 @@ func recentProviders(ctx context.Context, tx *store.Tx, most int) (contract.Rece
 			}
 		}
 		if c.Provider == "" {
-			return // it was rejected before a provider was tried
+			return // because it was rejected before a provider was tried
 		}
 		p := providers[c.Provider]
 		if p == nil {
@@ -95,14 +95,12 @@ func recentProviders(ctx context.Context, tx *store.Tx, most int) (contract.Rece
 
 type recent struct{ hour, day recentCalls }
 
-// recentCalls counts calls, with the durations of those without an error.
 type recentCalls struct {
 	calls, errors int64
 	took          []time.Duration
 }
 
-// add counts a call and reports whether it failed for a reason other than an error of
-// the caller.
+// add counts a call and reports whether it failed. An error of the caller is not a failure of the provider.
 func (r *recent) add(c store.RecentCall, lastHour time.Time) (failed bool) {
 	failed = c.Code != "" && (c.Status < 400 || c.Status >= 500)
 	r.day.add(c, failed)
@@ -157,7 +155,6 @@ func (s *Providers) testProvider(ctx context.Context, in rest.Request[byName, re
 	return rest.Reply[contract.ProviderTest]{Body: out}, err
 }
 
-// tryProvider makes a call to the cheapest model that a catalog routes to a provider.
 func (s *Providers) tryProvider(ctx context.Context, accountID string, cat *catalog.Catalog, name string) (contract.ProviderTest, error) {
 	out := contract.ProviderTest{
 		Provider: name, Model: nullIfZero(""), Status: nullIfZero(0), ErrorCode: nullIfZero(""), TimeToFirstTokenMilliseconds: nullIfZero(int64(0)),
@@ -239,8 +236,8 @@ func cheapest(cat *catalog.Catalog, provider string) (model string, route stoa.R
 	return model, route, found
 }
 
-// explain returns the meaning of a failed test for an operator. The provider's message
-// is only in the log, because it may contain secrets.
+// explain returns the meaning of a failed test for an operator. Only the log contains the provider's
+// message, because it may contain secrets.
 func explain(t upstream.Tried) string {
 	const more = " The service's log contains the provider's message."
 	switch {

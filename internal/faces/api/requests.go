@@ -72,7 +72,6 @@ func requestFilter(q contract.ListRequestsParams) store.RequestFilter {
 	return f
 }
 
-// intervals return the start of the interval of a time in a time zone.
 var intervals = map[contract.GetRequestSummaryParamsInterval]func(time.Time, *time.Location) time.Time{
 	"5m":   func(at time.Time, _ *time.Location) time.Time { return at.Truncate(5 * time.Minute) },
 	"hour": startOfHour,
@@ -152,7 +151,6 @@ func requestSums(s *store.RequestSums) contract.RequestSums {
 	}
 }
 
-// requestsOf returns the account whose requests the caller lists; empty means all.
 func (s *Books) requestsOf(ctx context.Context, c stoa.Caller, asked string) (string, error) {
 	if asked == allAccounts && c.Key.Has(stoa.ScopeOperatorRead) {
 		return "", nil
@@ -160,13 +158,11 @@ func (s *Books) requestsOf(ctx context.Context, c stoa.Caller, asked string) (st
 	return s.requestedAccount(ctx, c, asked)
 }
 
-// statuses returns the minimum and the maximum status of a filter such as 404 or 4xx; 0
-// means any.
 func statuses(word string) (least, most int) {
 	if word == "" {
 		return 0, 0
 	}
-	least, _ = strconv.Atoi(strings.Replace(word, "xx", "00", 1)) // the contract checks its format
+	least, _ = strconv.Atoi(strings.Replace(word, "xx", "00", 1)) // ignored, because the contract checks its format
 	most, _ = strconv.Atoi(strings.Replace(word, "xx", "99", 1))
 	return least, most
 }
@@ -174,7 +170,7 @@ func statuses(word string) (least, most int) {
 func (s *Books) getRequest(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
 	accountID := in.Caller.Account.ID
 	if in.Caller.Key.Has(stoa.ScopeOperatorRead) {
-		accountID = "" // of any account that reports it
+		accountID = "" // any account that reports it
 	}
 	n := requestNames(in.Caller, accountID)
 	r, err := read(ctx, s.Store, func(tx *store.Tx) (store.RequestRow, error) {
@@ -185,8 +181,6 @@ func (s *Books) getRequest(ctx context.Context, in rest.Request[byID, rest.None]
 	return rest.Reply[contract.Request]{Body: n.request(r)}, err
 }
 
-// requestNames are the names in rows of an account's request log, or with an empty accountID of
-// any. Only operators see the names of accounts.
 func requestNames(c stoa.Caller, accountID string) *names {
 	n := namesOf(accountID)
 	n.operator = c.Key.Has(stoa.ScopeOperatorRead)

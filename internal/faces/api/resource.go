@@ -20,13 +20,10 @@ import (
 
 // Helpers that spaces, agents and sessions share.
 
-// revisionTag identifies a state by the number of changes; the object's address
-// identifies the object.
 func revisionTag(revision int64) string { return "r" + strconv.FormatInt(revision, 10) }
 
 func revisionETag(revision int64) string { return `"` + revisionTag(revision) + `"` }
 
-// unlessCurrent answers with an object, or with 304 if If-None-Match matches its state.
 func unlessCurrent[R any](ifNoneMatch, tag string, body R) rest.Reply[R] {
 	reply := rest.Reply[R]{ETag: `"` + tag + `"`, Body: body}
 	if hasTag(ifNoneMatch, tag) {
@@ -35,7 +32,6 @@ func unlessCurrent[R any](ifNoneMatch, tag string, body R) rest.Reply[R] {
 	return reply
 }
 
-// read runs fn in a transaction that only reads and returns its result.
 func read[T any](ctx context.Context, s *store.Store, fn func(*store.Tx) (T, error)) (T, error) {
 	var out T
 	err := s.Read(ctx, func(tx *store.Tx) (err error) {
@@ -45,8 +41,7 @@ func read[T any](ctx context.Context, s *store.Store, fn func(*store.Tx) (T, err
 	return out, err
 }
 
-// write runs fn in a transaction and returns its result after the commit. fn may
-// run more than once.
+// write runs fn in a transaction and returns its result after the commit. fn may run more than once.
 func write[T any](ctx context.Context, s *store.Store, fn func(*store.Tx) (T, error)) (T, error) {
 	var out T
 	err := s.Write(ctx, func(tx *store.Tx) (err error) {
@@ -125,8 +120,6 @@ func checkMetadata(m map[string]string) error {
 	return nil
 }
 
-// mergeMetadata applies a PATCH to metadata: null removes a member, and null instead of
-// the object removes all of them.
 func mergeMetadata(into *map[string]string, changes nullable.Nullable[map[string]*string]) error {
 	if !changes.IsSpecified() {
 		return nil
@@ -146,9 +139,9 @@ func mergeMetadata(into *map[string]string, changes nullable.Nullable[map[string
 	return checkMetadata(merged)
 }
 
-// extend returns an object of the contract with the members of the object that it
-// extends. The document repeats them, and replies have members in the order of their
-// names, so that the models do not embed each other. A member of another type is left out.
+// extend returns an object of the contract with the members of the object that it extends. The models
+// do not embed each other, because the document repeats the members, and replies order them by name.
+// A member of another type is left out.
 func extend[T any](of any) (object T) {
 	from, into := reflect.ValueOf(of), reflect.ValueOf(&object).Elem()
 	for i := range from.NumField() {
@@ -166,8 +159,6 @@ func contractMetadata(m map[string]string) contract.Metadata {
 	return m
 }
 
-// mergeLimits applies changes of limits: absent limits do not change, null removes a
-// limit.
 func (s *Agents) mergeLimits(into *stoa.TurnLimits, changes nullable.Nullable[contract.SetTurnLimits]) error {
 	if changes.IsNull() {
 		*into = stoa.TurnLimits{}
@@ -192,8 +183,8 @@ func contractLimits(l stoa.TurnLimits) contract.TurnLimits {
 	}
 }
 
-// checkModelExists rejects an unknown model. A model that the plan does not include, or
-// that has no provider at the moment, is accepted, because that may change.
+// checkModelExists rejects an unknown model. It accepts a model that the plan does not include, or
+// that has no provider at the moment, because that may change.
 func (s *Agents) checkModelExists(name string) error {
 	_, err := s.Catalog.Load().Resolve(name, stoa.Plan{GatedModels: true}, nil)
 	if stoa.CodeOf(err) == stoa.CodeModelNotFound {

@@ -10,20 +10,18 @@ import (
 	"stoa/internal/models/responses"
 )
 
-// writeTimeout limits a write to a caller who does not read.
+// writeTimeout limits a write, because a caller may not read.
 const writeTimeout = 60 * time.Second
 
-// A callParser parses the body of a model call in one of the formats.
 type callParser func(body []byte, o responses.Options) (*responses.Request, error)
 
-// modelCall returns the handler of an operation that calls a model: the limits and the
-// Idempotency-Key of the call. Package responses makes the call; parse reads the body
-// in the format of the operation.
+// modelCall returns the handler of an operation that calls a model. It applies the limits and the
+// Idempotency-Key; package responses makes the call. parse reads the body in the format of the
+// operation.
 //
-// The frame of the handler stays on the stack until the reply has ended, so work that
-// needs space is done in functions that have returned by then. This keeps the stack of
-// a waiting stream at 16 KB instead of 32; TestAnOpenStreamTakesLittleMemory measures
-// it.
+// The frame of the handler stays on the stack until the reply has ended. Work that needs space is
+// done in functions that have returned by then, so that the stack of a waiting stream stays at 16 KB
+// instead of 32; TestAnOpenStreamTakesLittleMemory measures it.
 func (s *Calls) modelCall(parse callParser) func(http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
 	return func(w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
 		req, key, hash, err := s.readCall(w, in, parse)
@@ -65,7 +63,6 @@ func (s *Calls) countTokens(object string, parse callParser) func(http.ResponseW
 	}
 }
 
-// countInput returns the number of input tokens of a call.
 func (s *Calls) countInput(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (int64, error) {
 	req, _, err := s.parseCall(w, in, parse)
 	if err != nil {
@@ -79,7 +76,6 @@ func (s *Calls) countInput(w http.ResponseWriter, in *rest.Request[rest.None, re
 	return s.responses.CountInput(in.HTTP.Context(), in.Caller, req)
 }
 
-// inputTokens is the reply of [countTokens].
 type inputTokens struct {
 	Object      string `json:"object,omitempty"`
 	InputTokens int64  `json:"input_tokens"`
@@ -94,8 +90,6 @@ func (s *Calls) parseCall(w http.ResponseWriter, in *rest.Request[rest.None, res
 	return req, body, err
 }
 
-// readCall is like [Calls.parseCall], with the Idempotency-Key of the call. hash is
-// the hash of the body, or empty without a key.
 func (s *Calls) readCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, key, hash string, err error) {
 	req, body, err := s.parseCall(w, in, parse)
 	if err != nil {

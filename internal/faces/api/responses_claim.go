@@ -12,8 +12,6 @@ import (
 // maxDetached limits the calls of an account that continue after their clients have disconnected.
 const maxDetached = 16
 
-// A callClaim is the Idempotency-Key of a model call while the call runs; it
-// implements [responses.Claim].
 type callClaim struct {
 	s        *Calls
 	account  string
@@ -21,16 +19,15 @@ type callClaim struct {
 	finished bool
 }
 
-// A storedReply is the reply of an earlier call with the same Idempotency-Key.
 type storedReply struct {
 	id     string // resp_…
 	text   string
 	amount stoa.Credits
 }
 
-// claimCall claims the Idempotency-Key for the call. If a call with the key has already
-// finished, it returns the reply of that call instead. hash is the hash of the body,
-// computed outside of the transaction to keep it short.
+// claimCall claims the Idempotency-Key for the call. If a call with the key has already finished, it
+// returns the reply of that call instead. hash is the hash of the body, computed outside of the
+// transaction to keep it short.
 func (s *Calls) claimCall(in *rest.Request[rest.None, rest.None], key, hash string) (*callClaim, *storedReply, error) {
 	ctx, account := in.HTTP.Context(), in.Caller.Account.ID
 	k := store.IdempotencyKey{AccountID: account, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
@@ -51,7 +48,7 @@ func (s *Calls) claimCall(in *rest.Request[rest.None, rest.None], key, hash stri
 		earlier = &storedReply{id: stored.Ref, text: stored.Body, amount: charge.Amount}
 		return err
 	})
-	if err != nil && made { // the result of the commit may be lost
+	if err != nil && made { // because the result of the commit may be lost
 		s.Store.FreeLater(claim)
 	}
 	if err != nil || earlier != nil {
@@ -80,8 +77,8 @@ func (c *callClaim) Detach() (release func(), ok bool) {
 	return func() { slots.Leave(c.account) }, true
 }
 
-// free releases the key if no reply is stored under it, so that a failed or interrupted
-// call can be repeated. If the store fails, free retries until the store commits again.
+// free releases the key if no reply is stored under it, so that a failed or interrupted call can be
+// repeated. It retries until the store commits again.
 func (c *callClaim) free(ctx context.Context, requestID string) {
 	if c.finished {
 		return

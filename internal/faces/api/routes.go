@@ -8,8 +8,6 @@ import (
 	"stoa/internal/models/responses"
 )
 
-// table returns every route of the API, including those of all extensions, in the order
-// of the contract.
 func (s *Server) table() []rest.Route {
 	return []rest.Route{
 		rest.Stream("POST /api/v1/responses", "responses", s.Calls.modelCall(responses.Parse)),

@@ -142,11 +142,10 @@ func (s *Status) getOpenAPI(w http.ResponseWriter, in rest.PublicRequest[getOpen
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // the caller may have disconnected
+	_, _ = w.Write(body) // ignored, because the caller may have disconnected
 	return nil
 }
 
-// acceptsGzip parses the relevant part of Accept-Encoding.
 func acceptsGzip(values []string) bool {
 	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		name, param, _ := strings.Cut(item, ";")

@@ -20,13 +20,12 @@ const (
 	defaultEventPage = 100
 	// heartbeat is the default of [Sessions.Heartbeat].
 	heartbeat = 10 * time.Second
-	// watchEvery is the interval at which a stream checks whether it may continue:
-	// whether the service drains, and whether its key is still valid, verified as for a
-	// new request. A verifier reads a key's row again after at most half a second,
-	// regardless of the node that changed it, so a stream ends within a second after
-	// its key is revoked. Measured: 500 idle streams take 3 % of one core. A registry
-	// of open streams by key was rejected: it works on a single node only. Reconsider
-	// this if idle streams show up in a profile.
+	// watchEvery is the interval at which a stream checks whether it may continue: the service must not
+	// drain, and its key must still be valid, as for a new request. A stream ends within a second after
+	// its key is revoked, because a verifier reads a key's row again after at most half a second,
+	// regardless of the node that changed it. Measured: 500 idle streams take 3 % of one core. A registry
+	// of open streams by key was rejected, because it works on a single node only. Reconsider this if idle
+	// streams show up in a profile.
 	watchEvery = 250 * time.Millisecond
 )
 
@@ -35,8 +34,6 @@ type listSessionEventsParams struct {
 	contract.ListSessionEventsParams
 }
 
-// listSessionEvents serves GET …/sessions/{sessionId}/events, as JSON or as a
-// stream.
 func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[listSessionEventsParams, rest.None]) error {
 	ctx, q, c := in.HTTP.Context(), in.Params, in.Caller
 	if in.HTTP.Method != http.MethodGet || !wantsStream(in.HTTP.Header.Values("Accept")) {
@@ -56,7 +53,7 @@ func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[lis
 	if q.LastEventID != nil {
 		after = *q.LastEventID
 	}
-	r := in.HTTP // the stream does not keep the rest of the request
+	r := in.HTTP // a copy, so that the stream does not keep the rest of the request
 	stream := &sessionStream{
 		ctx: ctx, s: s, slot: c.Key.Root(), most: s.Limits.EventStreamsPerKey,
 		account: c.Account.ID, mostOfAccount: s.Limits.EventStreamsPerAccount,
@@ -69,7 +66,6 @@ func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[lis
 	return stream.serve(w)
 }
 
-// wantsStream reports whether Accept contains server-sent events.
 func wantsStream(accept []string) bool {
 	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
 		media, params, _ := strings.Cut(item, ";")
@@ -103,10 +99,9 @@ func sendEvents(w http.ResponseWriter, list []stoa.SessionEvent, after int64, mo
 	b = append(b, `,"hasMore":`...)
 	b = strconv.AppendBool(b, more)
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(b, "}\n"...)) // the caller may have disconnected
+	_, _ = w.Write(append(b, "}\n"...)) // ignored, because the caller may have disconnected
 }
 
-// appendEvent writes an event as JSON on one line: its type, then its data.
 func appendEvent(b []byte, e stoa.SessionEvent) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendInt(b, e.Seq, 10)
@@ -122,7 +117,6 @@ func appendEvent(b []byte, e stoa.SessionEvent) []byte {
 	return append(b, '}')
 }
 
-// A sessionStream writes a session's events as they arrive.
 type sessionStream struct {
 	ctx           context.Context
 	s             *Sessions
@@ -144,8 +138,6 @@ type sessionStream struct {
 	deadline time.Time
 }
 
-// serve writes the reply until the log has ended, the caller has disconnected, or the
-// stream must not continue.
 func (e *sessionStream) serve(w http.ResponseWriter) error {
 	leave, err := e.s.enterStream(e.slot, e.most, e.account, e.mostOfAccount)
 	if err != nil {
@@ -159,7 +151,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	e.watched = time.Now()
-	if err := e.send(); err != nil { // the headers are sent before the first event
+	if err := e.send(); err != nil { // because the headers are sent before the first event
 		return stoa.ErrClientGone
 	}
 	if e.first != nil && !e.first() {
@@ -188,7 +180,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 		}
 		if now.Sub(e.watched) >= watchEvery {
 			if !e.mayGoOn() {
-				return nil // the caller can resume on another node
+				return nil // because the caller can resume on another node
 			}
 			e.watched = now
 		}
@@ -196,8 +188,6 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 	return nil
 }
 
-// send flushes the buffer. A caller who accepts nothing for a minute counts as
-// disconnected.
 func (e *sessionStream) send() error {
 	e.wrote = time.Now()
 	if e.deadline.Sub(e.wrote) < writeTimeout/2 {
@@ -212,8 +202,6 @@ func (e *sessionStream) send() error {
 	return err
 }
 
-// mayGoOn reports whether the reader is still authorized and the service is not
-// draining.
 func (e *sessionStream) mayGoOn() bool {
 	return !e.s.IsDraining() && e.mayWatch()
 }
@@ -223,7 +211,6 @@ func (e *sessionStream) beat() error {
 	return e.send()
 }
 
-// mayWatch reports whether the key or the session of a stream's request is still valid.
 func (s *Sessions) mayWatch(r *http.Request) bool {
 	c, err := s.Verify(r)
 	switch stoa.CodeOf(err) {
@@ -232,5 +219,5 @@ func (s *Sessions) mayWatch(r *http.Request) bool {
 	case stoa.CodeUnauthorized, stoa.CodeSuspended:
 		return false
 	}
-	return true // the store is temporarily unavailable
+	return true // because the store is temporarily unavailable
 }

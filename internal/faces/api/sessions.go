@@ -102,7 +102,6 @@ func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract
 	}, q.Limit, q.Cursor, q.Order)
 }
 
-// sessionPage returns a page of sessions; list names the list that a cursor belongs to.
 func (s *Sessions) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
 	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
 	if p.Err != nil {
@@ -238,7 +237,7 @@ func (s *Sessions) retrySession(ctx context.Context, tx *store.Tx, in rest.Reque
 
 func contractSession(s stoa.Session) contract.Session {
 	reply := nullIfZero(s.Reply)
-	if s.Status == stoa.SessionCompleted { // an answer may be empty
+	if s.Status == stoa.SessionCompleted { // because an answer may be empty
 		reply = nullable.NewNullableWithValue(s.Reply)
 	}
 	t := s.Turn

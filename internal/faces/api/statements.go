@@ -14,7 +14,6 @@ import (
 	"stoa/internal/base/store"
 )
 
-// statementsTogether is the number of accounts whose statements the CSV reads in one report.
 const statementsTogether = 100
 
 type getStatementsParams struct {
@@ -60,13 +59,12 @@ func (s *Books) getStatements(w http.ResponseWriter, in *rest.Request[getStateme
 	}
 	if q.Format == csvType {
 		begin(w, month)
-		_, _ = w.Write(append(statementHeader(), statementCSV(one)...)) // the caller may have disconnected
+		_, _ = w.Write(append(statementHeader(), statementCSV(one)...)) // ignored, because the caller may have disconnected
 		return nil
 	}
 	return rest.Answer(w, rest.Reply[rest.Page[contract.Statement]]{Body: rest.Whole([]namedStatement{one}, contractStatement)}, nil)
 }
 
-// allStatements answers with a page of the statements of all accounts, or with all of them as CSV.
 func (s *Books) allStatements(w http.ResponseWriter, in *rest.Request[getStatementsParams, rest.None], month stoa.Month) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "statements", string(month))
@@ -195,6 +193,6 @@ func statementCSV(s namedStatement) []byte {
 
 func csvLines(lines ...[]string) []byte {
 	var out bytes.Buffer
-	_ = csv.NewWriter(&out).WriteAll(lines) // writes to a buffer cannot fail
+	_ = csv.NewWriter(&out).WriteAll(lines) // ignored, because writes to a buffer cannot fail
 	return out.Bytes()
 }

@@ -62,12 +62,10 @@ func (s *Sessions) checkTask(t stoa.ScheduledTask) error {
 	)
 }
 
-// instant returns an optional time with the precision of replies.
 func instant(n nullable.Nullable[contract.Time]) time.Time {
 	return orZero(n).Time().Truncate(time.Millisecond)
 }
 
-// parseSchedule parses a schedule; its type determines the required and the allowed members.
 func parseSchedule(b contract.Schedule) (stoa.Schedule, error) {
 	out := stoa.Schedule{
 		Type: b.Type, Expression: orZero(b.Expression), Timezone: orZero(b.Timezone),
@@ -210,7 +208,7 @@ func (s *Sessions) updateScheduledTask(ctx context.Context, in rest.Request[upda
 }
 
 func (s *Sessions) patchTask(t *stoa.ScheduledTask, b *contract.UpdateScheduledTask) error {
-	if b.Name != "" { // the contract rejects null and empty texts
+	if b.Name != "" { // because the contract rejects null and empty texts
 		t.Name = b.Name
 	}
 	if b.Message != "" {

@@ -124,7 +124,6 @@ func driveTool(t contract.SetAgentTool, at string) (out stoa.AgentTool, err erro
 	return out, onlyMembers(t, at, "name", "approval")
 }
 
-// onlyMembers checks that an entry has no members besides its type and those of a type.
 func onlyMembers(t contract.SetAgentTool, at string, of ...string) error {
 	for _, m := range []struct {
 		name string
@@ -186,8 +185,6 @@ func contractConnectionTools(t stoa.AgentTool) contract.AgentTool {
 	return out
 }
 
-// isReserved reports whether a name is reserved for current or future tools of the
-// service.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, "drive_") || strings.HasPrefix(name, "agent_") || name == session.AskTool || name == "tool_result_read" ||
 		strings.Contains(name, reservedSeparator)
@@ -224,8 +221,7 @@ func contractWithheld(list []stoa.Withheld) []contract.WithheldTool {
 	return out
 }
 
-// outputText returns an output as the text for the model: a string is unquoted, other
-// JSON is unchanged.
+// outputText returns an output as the text for the model. It unquotes a string; other JSON is unchanged.
 func outputText(output nullable.Nullable[contract.ToolOutputValue]) string {
 	raw, err := output.Get()
 	if err != nil {
@@ -250,7 +246,7 @@ func pendingCalls(in stoa.Input) []contract.PendingToolCall {
 			if in.Kind == stoa.InputToolApproval {
 				p.Decision = string(c.Decision)
 			}
-			if c.ExpiresAt.IsZero() { // it was approved
+			if c.ExpiresAt.IsZero() { // because it was approved
 				p.ExpiresAt = contract.Time(in.ExpiresAt)
 			}
 			if len(p.Arguments) > maxShownArguments {
@@ -279,7 +275,7 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 	if c.Confirmed != "" {
 		out.Confirmation = contract.ToolCallConfirmation{Decision: string(c.Confirmed), EmbedID: nullIfZero(c.ConfirmedBy), At: contract.Time(c.ConfirmedAt)}
 	}
-	if c.SessionID == "" { // the position of the row is unique
+	if c.SessionID == "" { // because the position of the row is unique
 		out.Turn, out.Step, out.Place = 0, 0, 0
 	}
 	if c.Status == stoa.CallDone {

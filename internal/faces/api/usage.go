@@ -85,7 +85,7 @@ func (s *Books) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsa
 		body := usageCSV(by, sums)
 		w.Header().Set("Content-Type", "text/csv")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body) // the caller may have disconnected
+		_, _ = w.Write(body) // ignored, because the caller may have disconnected
 		return nil
 	}
 	out := contract.UsageReport{From: contract.Time(from), To: contract.Time(to), Timezone: zone.String(), GroupBy: by, Data: []contract.UsageRow{}}
@@ -117,7 +117,6 @@ func usageSums(u store.UsageRow) contract.UsageSums {
 	}
 }
 
-// namedGroups are the dimensions of usage whose values are ids of objects with names.
 var namedGroups = map[string]string{"key": store.NamedKeys, "agent": store.NamedAgents, "space": store.NamedSpaces, "member": store.NamedMembers}
 
 func setGroup(row *contract.UsageRow, n *names, word, value string) {
@@ -147,7 +146,6 @@ func setGroup(row *contract.UsageRow, n *names, word, value string) {
 	}
 }
 
-// groupNames contains the members of the JSON form, which also name the columns.
 var groupNames = map[string]string{
 	store.ByAccount: "accountId", store.ByProvider: "provider", "day": "day", "model": "model", "key": "keyId", "member": "memberId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
 }
@@ -164,7 +162,7 @@ func usageCSV(by []string, sums []store.UsageRow) []byte {
 	if slices.Contains(by, store.ByProvider) {
 		names = append(names, "failedCalls", "estimatedCalls")
 	}
-	_ = w.Write(append(names, "calls", "inputTokens", "cachedInputTokens", "outputTokens", "totalTokens", "creditsMicro", "savedMicro")) // writes to a buffer cannot fail
+	_ = w.Write(append(names, "calls", "inputTokens", "cachedInputTokens", "outputTokens", "totalTokens", "creditsMicro", "savedMicro")) // ignored, because writes to a buffer cannot fail
 	for _, u := range sums {
 		var row []string
 		for i := range by {
@@ -204,8 +202,7 @@ func (s *Books) reconcileUsage(ctx context.Context, in rest.Request[rest.None, r
 	}
 	out, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) (contract.Reconciliation, error) {
 		out := contract.Reconciliation{HeldMicro: int64(balance.Held)}
-		// One snapshot of everything in the store. Only the held credits are kept in
-		// memory; they are part of the unspent ones.
+		// One transaction reads one snapshot of the store. Only the held credits are in memory; they are part of the unspent ones.
 		funds, err := tx.Books().Funds(ctx, accountID)
 		if err != nil {
 			return out, err

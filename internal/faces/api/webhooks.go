@@ -93,8 +93,8 @@ func mayAlert(ctx context.Context, tx *store.Tx, by stoa.Caller, service bool) e
 	return err
 }
 
-// hookOf returns a webhook of the caller's account. One that receives the alerts of the service
-// exists only for keys with the scope needed.
+// hookOf returns a webhook of the caller's account. Keys without the scope needed do not find one that receives the
+// alerts of the service.
 func hookOf(ctx context.Context, tx *store.Tx, by stoa.Caller, id, needed string) (stoa.Webhook, error) {
 	w, err := tx.Operations().Webhook(ctx, by.Account.ID, id)
 	if err == nil && w.Service && !by.Key.Has(needed) {
@@ -135,7 +135,6 @@ func (s *Webhooks) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webho
 
 func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
-// withSecret answers with a webhook and its new secret, which is shown only once.
 func (s *Webhooks) withSecret(w stoa.Webhook, secret string, previousEnds time.Time) rest.Reply[contract.WebhookWithSecret] {
 	body := extend[contract.WebhookWithSecret](s.contractWebhook(w))
 	body.Secret, body.PreviousEndsAt = secret, nullIfNever(previousEnds)
@@ -190,7 +189,7 @@ func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebh
 			patch(&w.Description, b.Description, same)
 			patch(&w.CreditsLow, b.CreditsLowMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
 			if b.Enabled.IsSpecified() {
-				if enabled, err := b.Enabled.Get(); enabled || err != nil { // null means the default
+				if enabled, err := b.Enabled.Get(); enabled || err != nil { // because null means the default
 					webhook.Enable(w, in.Caller.Key, tx.Now)
 				} else if w.Disabled == "" {
 					w.Disabled = stoa.WebhookDisabledByUser
@@ -350,8 +349,6 @@ func (s *Webhooks) contractWebhook(w stoa.Webhook) contract.Webhook {
 	}
 }
 
-// contractSummary returns a delivery for a reply. readable means that its webhook's
-// secret can be decrypted; otherwise the delivery waits.
 func contractSummary(d store.Delivery, readable bool) contract.DeliverySummary {
 	c := contract.DeliverySummary{
 		ID: d.ID, Object: "delivery", WebhookID: d.WebhookID, EventID: d.EventID, Type: d.Type, Status: string(d.Status), AttemptCount: int64(d.Attempts),
