@@ -27,7 +27,7 @@ var (
 
 const (
 	strayEvery = 5 * time.Second
-	minShare   = 16 // sessions of an account in this process; or a quarter of the workers, if that is more
+	minShare   = 16 // sessions of an account in this process, so that it cannot occupy all workers; or a quarter of them, if that is more
 	claimBatch = 32 // sessions per transaction
 )
 

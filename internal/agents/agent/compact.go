@@ -24,7 +24,7 @@ const (
 	leaveOutAt = 70 // above which turns are left out if sessions are not summarized
 	compactTo  = 50 // to which turns are left out
 	minFreed   = 20 // share of the input that a summary must free
-	minGrowth  = 20 // minimum growth after a compaction before the next one
+	minGrowth  = 20 // minimum growth between compactions, so that a useless one is not repeated soon
 	keptTurns  = 2  // newest earlier turns, or steps of a long turn, that stay as they are
 )
 

@@ -13,6 +13,7 @@ import (
 	"time"
 )
 
+// Limits of a child, because a document may be damaged or hostile.
 const (
 	maxDocument = 64 << 20  // bytes of a document
 	maxMemory   = 512 << 20 // bytes of data

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
+// Limits of a message, because a hostile one may nest parts without end.
 const (
 	maxNested   = 20  // multiparts within each other
 	maxParts    = 500 // per message

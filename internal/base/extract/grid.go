@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxTableCells   = 2_000_000 // of the tables of one query
+	maxTableCells   = 2_000_000 // in all tables of one query, because they are in memory
 	maxTableColumns = 1000
 	maxTableCell    = 64 << 10 // bytes of a text
 	maxColumnName   = 80       // bytes

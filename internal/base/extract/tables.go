@@ -15,7 +15,7 @@ import (
 	"unicode"
 )
 
-// Limits of queries of tables.
+// Limits of queries of tables, because neither statements nor files are trusted.
 const (
 	MaxQuery    = 16 << 10 // bytes of SQL
 	maxRowsOut  = 200      // rows of a result

@@ -44,7 +44,7 @@ func parseDrive(raw []byte, verb drive.Verb, check func([]byte) ([]byte, error))
 	switch {
 	case wrong != nil && stoa.CodeOf(wrong) != stoa.CodeInvalidValue:
 		return nil, wrong
-	case wrong != nil: // checked first, because a long path may be the cause, whose code is that of all wrong paths
+	case wrong != nil: // perhaps because of a long path, whose code is that of all wrong paths
 		text = short
 	}
 	b := driveBody{Op: verb}

@@ -53,7 +53,7 @@ func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[lis
 	if q.LastEventID != nil {
 		after = *q.LastEventID
 	}
-	r := in.HTTP // a copy, so that the stream does not keep the rest of the request
+	r := in.HTTP // so that the stream does not keep the rest of the request
 	stream := &sessionStream{
 		ctx: ctx, s: s, slot: c.Key.Root(), most: s.Limits.EventStreamsPerKey,
 		account: c.Account.ID, mostOfAccount: s.Limits.EventStreamsPerAccount,

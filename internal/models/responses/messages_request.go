@@ -157,7 +157,7 @@ func (m *messagesRequest) choice(o object) {
 	choice.done()
 }
 
-// Thinking budgets, in tokens, from which the next effort applies.
+// Thinking budgets, in tokens, from which the next effort applies, because a call contains an effort and no budget.
 const (
 	mediumBudget = 4 << 10
 	highBudget   = 16 << 10
