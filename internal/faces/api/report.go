@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// reportTime is the default of [Server.ReportTime], including the wait for the
+	// reportTime is the default of [Books.ReportTime], including the wait for the
 	// turn. A million receipts take 1 to 4 s of CPU.
 	reportTime = 30 * time.Second
 	maxReports = 2 // concurrent reports; one account has at most one, so that it cannot delay all others
