@@ -41,6 +41,7 @@ type attachedImage struct {
 	Height   int64  `json:"height"`
 }
 
+// parseAttached reads the stored form of attachedFiles; nil for an empty text.
 func parseAttached(text string) (files []attachedFile, err error) {
 	if text != "" {
 		err = jsonx.Unmarshal([]byte(text), &files)

@@ -35,6 +35,7 @@ const (
 
 const callsText = "\n\nTool calls of that part, the oldest first. %s reads a result that has a callId:\n"
 
+// compact makes room in the model's window before a step if its input exceeds the configured part: by a summary, or by leaving out the oldest turns.
 func (w *Worker) compact(ctx context.Context, t *turn) error {
 	p := t.prompt
 	size, percent := p.build().EstimateInput(), t.window/100
@@ -56,6 +57,7 @@ func (w *Worker) compact(ctx context.Context, t *turn) error {
 	return nil
 }
 
+// A cut is the part of a prompt that is summarized: numbers of its earlier turns and of the steps of this turn.
 type cut struct{ past, steps int }
 
 // toSummarize returns the part to summarize, and its estimated size in tokens: the earlier turns

@@ -63,6 +63,7 @@ func (w *Worker) useOwn(ctx context.Context, t *turn, place int) (session.ToolEf
 	return w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), place)
 }
 
+// limitDrive is [turn.limitDrive] in a separate transaction.
 func (w *Worker) limitDrive(ctx context.Context, t *turn) error {
 	if t.prompt.access == t.shown {
 		return nil
@@ -95,6 +96,8 @@ func (p *prompt) misfit(c *stoa.ExternalCall) error {
 	return err
 }
 
+// plan returns the external calls of a step: those of offered tools, cut to the first ones if
+// there are too many.
 func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 	if len(p.external) == 0 {
 		return nil
@@ -113,6 +116,8 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 	return planned
 }
 
+// offered splits the tools of programs into those that a session offers and those that it
+// withholds.
 func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (list []stoa.OfferedTool, not []stoa.Withheld) {
 	for _, t := range tools {
 		if t.Type != stoa.ToolClient {
@@ -134,6 +139,8 @@ func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (li
 	return list, not
 }
 
+// guarded returns the tool that writes to the drive if the agent's tools require an approval
+// of its calls.
 func guarded(tools []stoa.AgentTool) []stoa.OfferedTool {
 	if !slices.ContainsFunc(tools, stoa.AgentTool.GuardsDrive) {
 		return nil

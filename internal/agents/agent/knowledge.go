@@ -57,6 +57,8 @@ func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner, windo
 	return nil
 }
 
+// keepView sets the prompt's knowledge to that of its view, and reports whether it could: k is the
+// current one.
 func (w *Worker) keepView(ctx context.Context, p *prompt, of drive.Owner, k *drive.Knowledge) (bool, error) {
 	v := p.view
 	if v.Whole != k.Whole || (len(v.Files) == 0) != (len(k.Files) == 0) || slices.ContainsFunc(v.Changes, func(c change) bool { return c.Turn < p.from }) {
@@ -100,6 +102,7 @@ func (w *Worker) keepView(ctx context.Context, p *prompt, of drive.Owner, k *dri
 	return true, nil
 }
 
+// files returns the newest known content of each file.
 func (v *view) files() []drive.Known {
 	list := slices.Clone(v.Files)
 	for _, c := range v.Changes {

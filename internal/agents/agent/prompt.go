@@ -248,6 +248,8 @@ func appendStep(list []stoa.Message, s *stoa.Step, results []stoa.ToolResult) []
 	return append(list, answer)
 }
 
+// markRepeated adds a note to the result of every call that the steps of a turn have made at
+// least twice before.
 func markRepeated(steps []stoa.Step, results [][]stoa.ToolResult) {
 	type made struct{ tool, arguments string }
 	times := map[made]int{}

@@ -160,6 +160,8 @@ func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 	return n, err
 }
 
+// overdue reports whether a running session belongs to this process, whose worker should
+// have ended its turn.
 func (w *Worker) overdue(row *store.SessionRow) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -522,4 +522,5 @@ func writablePath(path string) (drive.Path, error) {
 	return p, err
 }
 
+// bound shortens a tool's result to the limit.
 func (w *Worker) bound(s string) string { return session.Shown(s, w.cfg.ToolOutput) }

@@ -310,6 +310,7 @@ func (s *Sessions) KeepLate(ctx context.Context, accountID, agentID, id string, 
 	})
 }
 
+// A ClaimRequest claims an input for one executor.
 type ClaimRequest struct {
 	InputID string
 	Lease   time.Duration // at most 600 s

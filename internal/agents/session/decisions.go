@@ -105,6 +105,7 @@ func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
 	}
 }
 
+// A CallDecision is a person's decision about a call.
 type CallDecision struct {
 	CallID   string // row: cal_…
 	Decision stoa.Decision

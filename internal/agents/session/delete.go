@@ -129,6 +129,7 @@ func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, age
 	return nil
 }
 
+// maxSpaceAgents limits the agents that one transaction deletes with their space.
 const maxSpaceAgents = 100
 
 // DeleteSpace removes a space and, with force, its agents; without force, a space that has

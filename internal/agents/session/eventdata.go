@@ -122,6 +122,7 @@ type StepData struct {
 	CreditsMicro *int64     `json:"creditsMicro,omitzero"`
 }
 
+// UsageData counts tokens.
 type UsageData struct {
 	InputTokens  int64 `json:"inputTokens"`
 	OutputTokens int64 `json:"outputTokens"`

@@ -70,6 +70,8 @@ func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *Start
 	return err
 }
 
+// inDraft converts an error about a field of an agent into one about the same field of its
+// draft.
 func inDraft(err error) error {
 	if e, ok := errors.AsType[*stoa.Error](err); ok && e.Param != "" {
 		return e.At("draft." + e.Param)

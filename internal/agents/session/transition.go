@@ -77,6 +77,7 @@ func (s *Sessions) transition(ctx context.Context, tx *store.Tx, row *store.Sess
 	return &Transition{Row: row, s: s, ctx: ctx, tx: tx, turn: row.Turn}
 }
 
+// do runs fn unless an earlier operation has failed.
 func (t *Transition) do(fn func() error) {
 	if t.err == nil {
 		t.err = fn()
@@ -355,6 +356,7 @@ func (t *Transition) takeUp(status stoa.SessionStatus) {
 	t.status(stoa.SessionQueued, "")
 }
 
+// closeMessages ends the unfinished messages of the turn with the text that readers have.
 func (t *Transition) closeMessages(status stoa.SessionStatus) {
 	var open []store.MessageRow
 	t.do(func() (err error) {

@@ -399,6 +399,7 @@ func (s *Sessions) Cancel(ctx context.Context, c stoa.Caller, agentID, id string
 	if err != nil || out.Status.Stopped() {
 		return out, err
 	}
+	// The cancellation is stored. The wait only lets the reply show the end.
 	if waited, err := s.Wait(ctx, c.Account.ID, agentID, id, cancelWait); err == nil {
 		out = waited
 	}

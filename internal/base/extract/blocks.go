@@ -123,6 +123,7 @@ func withoutTitles(rows []rowShape) []rowShape {
 	return rows
 }
 
+// beginsTable reports whether rows are a table, and not more rows of the one before.
 func beginsTable(before, rows []rowShape) bool {
 	if before = withoutTitles(before); len(before) == 0 || !hasHead(rows) {
 		return false

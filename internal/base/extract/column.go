@@ -261,6 +261,7 @@ func dated(date, clock, kind string) string {
 	return date + " " + clock
 }
 
+// A scan counts the cells of a column by what they can be.
 type scan struct {
 	kinds          [cellKinds]int
 	hours          int // of the dates
@@ -341,6 +342,7 @@ func (g *grid) scan(at int) scan {
 	return s
 }
 
+// moment returns the date and the time of a cell of a sheet; each is empty if the cell has none.
 func (g *grid) moment(c sheetCell) (date, clock string) {
 	if c.value == 0 {
 		if orders, dates, clock := momentOf(c.shown); orders&orderYMD != 0 { // stored as a text

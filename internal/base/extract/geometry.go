@@ -281,6 +281,7 @@ func composeTeX(list []glyph) {
 
 const texBullet = 0x88
 
+// compose puts the accent at i on the letter that it stands at, and reports whether there is one.
 func compose(list []glyph, i int, accent string) bool {
 	g := &list[i]
 	if g.right <= g.left {

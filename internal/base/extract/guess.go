@@ -83,6 +83,7 @@ func guessed(data []byte) string {
 	return label
 }
 
+// likely is [guessed] without encodings that are mostly like another one.
 func likely(data []byte) string {
 	r := chardet.Detect(data)
 	if r.Confidence < sure {

@@ -69,6 +69,7 @@ var blocks = map[atom.Atom]bool{
 	atom.Figcaption: false, atom.Caption: false, atom.Details: false, atom.Summary: false, atom.Body: false, atom.Option: false,
 }
 
+// node writes a node and its children. It may recurse, because the parser limits the depth.
 func (p *page) node(n *html.Node) {
 	switch n.Type {
 	case html.TextNode:

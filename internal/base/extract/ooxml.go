@@ -139,6 +139,7 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
+// open returns the content of a part. All parts together are limited.
 func (a *archive) open(name string) (io.Reader, error) {
 	f := a.files[strings.ToLower(name)]
 	if f == nil {

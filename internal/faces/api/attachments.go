@@ -77,6 +77,8 @@ func (s *Drive) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[creat
 // visitorsShare is the share of an account's drives that files of visitors may fill: a quarter.
 const visitorsShare = 4
 
+// kindOf returns the kind of a file by its first bytes and its ending, or an empty string if no
+// embed can accept the file.
 func kindOf(name string, head []byte) string {
 	found := http.DetectContentType(head)
 	switch {

@@ -73,6 +73,7 @@ var notAudited = map[string]string{
 	"POST /api/v1/embed/chat-sessions/{chatId}/retry":              isVisitor,
 }
 
+// audited returns the operations that the audit log records.
 func (s *Server) audited() map[string]*rest.Audited {
 	rules := map[string]*rest.Audited{}
 	creates := func(account func(x *rest.Exchange, id string) string, patterns ...string) {
@@ -184,6 +185,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 	return rules
 }
 
+// owned reads an object of the caller's account. agent is the parameter {id} of the path, and id is the last one.
 func owned(read func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error)) func(context.Context, *store.Tx, *rest.Exchange) (string, any, error) {
 	return func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		account, id := x.Log.Caller.Account.ID, x.HTTP.PathValue("id")
@@ -205,6 +207,8 @@ type auditedSession struct {
 	CreatedAt contract.Time `json:"createdAt"`
 }
 
+// decisions returns the decisions about tool calls in an answer, or nil if the answer is a
+// message.
 func decisions(body []byte) any {
 	var b struct {
 		InputID   string          `json:"inputId"`

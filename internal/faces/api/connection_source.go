@@ -21,6 +21,8 @@ type connectionSource struct {
 	documentURL, document nullable.Nullable[string]
 }
 
+// newSource returns the source of a connection's tools in its stored form; nil means
+// unchanged. It rejects a source that does not match the kind.
 func newSource(c *store.Connection, s connectionSource, create bool) (*string, error) {
 	refuse := func(member, kind string) error {
 		return stoa.Errorf(stoa.CodeInvalidValue, "%s is only allowed for connections of the kind %s.", member, kind).At(member)

@@ -158,6 +158,7 @@ func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) erro
 	return err
 }
 
+// checkHeaderName rejects invalid names, and headers that the connection or the protocol sets.
 func checkHeaderName(name, param string) error {
 	if !remote.HeaderName(name) {
 		return stoa.Errorf(stoa.CodeInvalidHeader, "%q is not the name of a header that can be set.", name).At(param)

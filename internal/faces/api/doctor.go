@@ -25,6 +25,7 @@ const (
 	mailTimeout      = 5 * time.Second
 )
 
+// A Machine contains data about the machine of a node.
 type Machine struct {
 	FreeDisk, Disk     uint64 // bytes of the file system with the data directory; 0 if unknown
 	OpenFiles, NeedsOf uint64 // the limit on open files, and the maximum number that the process may need; 0 if unknown

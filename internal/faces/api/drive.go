@@ -186,6 +186,8 @@ func contractFile(who drive.Owner, f drive.File) contract.DriveFile {
 	}
 }
 
+// tags parses the entity tags of a condition, without their quotes. Weak ones have the
+// prefix W/.
 func tags(header string) []string {
 	out := []string{}
 	for tag := range strings.SplitSeq(header, ",") {

@@ -74,6 +74,8 @@ func parseDrive(raw []byte, verb drive.Verb, check func([]byte) ([]byte, error))
 // more contents is refused, so that they are not kept.
 const maxContents = 500
 
+// cutContents appends the value at the cursor, with "" for each text under the name
+// "content", and these texts to contents.
 func cutContents(dst []byte, c *jsonx.Cursor, contents *[][]byte) []byte {
 	switch c.Kind() {
 	case '{':
@@ -112,6 +114,8 @@ func cutContents(dst []byte, c *jsonx.Cursor, contents *[][]byte) []byte {
 	return append(dst, c.Raw()...)
 }
 
+// op returns the write that a body describes; a put takes the first of contents. at is
+// the prefix of members' names in errors.
 func (b *driveBody) op(at string, contents *[][]byte) (op drive.Op, err error) {
 	op = drive.Op{
 		Verb: b.Op, Overwrite: b.Overwrite, Version: b.Version,
@@ -152,6 +156,7 @@ func (b *driveBody) op(at string, contents *[][]byte) (op drive.Op, err error) {
 	return op, nil
 }
 
+// textEncoding returns the canonical name of an encoding, "" for "".
 func textEncoding(label string) (string, error) {
 	if label == "" {
 		return "", nil

@@ -205,6 +205,7 @@ func wantedRange(r *http.Request, f drive.File) (first, length int64, part bool,
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
+// number64 parses digits; numbers that are too large become the largest number.
 func number64(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {

@@ -210,6 +210,7 @@ func writtenFile(w http.ResponseWriter, who drive.Owner, c drive.Change) error {
 	return rest.Answer(w, rest.Reply[contract.WrittenDriveFile]{Status: status, Body: f}, nil)
 }
 
+// writeCondition compares an If-None-Match with * alone, because the contract allows nothing else.
 func writeCondition(ifMatch, ifNoneMatch string) drive.Condition {
 	return drive.Condition{Match: matching(ifMatch), NotExist: ifNoneMatch == "*"}
 }

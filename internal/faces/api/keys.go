@@ -214,6 +214,7 @@ func (s *People) EndObjects(ctx context.Context, accountID, keyID string) error 
 
 const endEvery = time.Minute
 
+// RunEnds calls [People.EndRest] at the start and each minute until ctx ends.
 func (s *People) RunEnds(ctx context.Context) error {
 	again := time.NewTicker(endEvery)
 	defer again.Stop()
@@ -229,6 +230,7 @@ func (s *People) RunEnds(ctx context.Context) error {
 	}
 }
 
+// EndRest ends what remains of the objects of revoked keys because a process died or an end failed.
 func (s *People) EndRest(ctx context.Context) error {
 	var failed error
 	for after, n := "", endBatch; n == endBatch; {

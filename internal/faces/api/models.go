@@ -74,6 +74,7 @@ type getModelParams struct {
 	contract.GetModelParams
 }
 
+// modelObject returns a model as OpenAI lists it, with the members that OpenRouter adds.
 func (s *Calls) modelObject(cat *catalog.Catalog, id string) contract.ModelObject {
 	o := contract.ModelObject{ID: id, Object: "model", Created: cat.Created().Unix(), OwnedBy: "stoa", Name: id}
 	m, ok := cat.Model(id)

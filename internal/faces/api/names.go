@@ -17,6 +17,7 @@ type names struct {
 
 func namesOf(accountID string) *names { return &names{accountID: accountID} }
 
+// add adds an id. Without an id, or a kind that has names, it does nothing.
 func (n *names) add(kind, id string) {
 	if kind == "" || id == "" {
 		return
@@ -27,6 +28,8 @@ func (n *names) add(kind, id string) {
 	n.ids[kind] = append(n.ids[kind], id)
 }
 
+// read finds the names of the ids that were added. It does nothing after an error of the
+// transaction, which it returns.
 func (n *names) read(ctx context.Context, tx *store.Tx, err error) error {
 	n.found = map[string]map[string]string{}
 	for kind, ids := range n.ids {

@@ -40,6 +40,7 @@ func patch[T, U any](into *U, n nullable.Nullable[T], convert func(T) U) {
 	patchOr(into, n, zero, convert)
 }
 
+// patchOr is like patch for a member of which null means another value than zero.
 func patchOr[T, U any](into *U, n nullable.Nullable[T], other U, convert func(T) U) {
 	if !n.IsSpecified() {
 		return

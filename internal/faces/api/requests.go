@@ -151,6 +151,7 @@ func requestSums(s *store.RequestSums) contract.RequestSums {
 	}
 }
 
+// requestsOf returns the account whose requests the caller lists; empty means all.
 func (s *Books) requestsOf(ctx context.Context, c stoa.Caller, asked string) (string, error) {
 	if asked == allAccounts && c.Key.Has(stoa.ScopeOperatorRead) {
 		return "", nil
@@ -158,6 +159,8 @@ func (s *Books) requestsOf(ctx context.Context, c stoa.Caller, asked string) (st
 	return s.requestedAccount(ctx, c, asked)
 }
 
+// statuses returns the minimum and the maximum status of a filter such as 404 or 4xx; 0
+// means any.
 func statuses(word string) (least, most int) {
 	if word == "" {
 		return 0, 0
@@ -181,6 +184,8 @@ func (s *Books) getRequest(ctx context.Context, in rest.Request[byID, rest.None]
 	return rest.Reply[contract.Request]{Body: n.request(r)}, err
 }
 
+// requestNames are the names in rows of an account's request log, or with an empty accountID of
+// any. Only operators see the names of accounts.
 func requestNames(c stoa.Caller, accountID string) *names {
 	n := namesOf(accountID)
 	n.operator = c.Key.Has(stoa.ScopeOperatorRead)

@@ -120,6 +120,8 @@ func checkMetadata(m map[string]string) error {
 	return nil
 }
 
+// mergeMetadata applies a PATCH to metadata: null removes a member, and null instead of
+// the object removes all of them.
 func mergeMetadata(into *map[string]string, changes nullable.Nullable[map[string]*string]) error {
 	if !changes.IsSpecified() {
 		return nil
@@ -159,6 +161,8 @@ func contractMetadata(m map[string]string) contract.Metadata {
 	return m
 }
 
+// mergeLimits applies changes of limits: absent limits do not change, null removes a
+// limit.
 func (s *Agents) mergeLimits(into *stoa.TurnLimits, changes nullable.Nullable[contract.SetTurnLimits]) error {
 	if changes.IsNull() {
 		*into = stoa.TurnLimits{}

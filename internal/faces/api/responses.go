@@ -90,6 +90,8 @@ func (s *Calls) parseCall(w http.ResponseWriter, in *rest.Request[rest.None, res
 	return req, body, err
 }
 
+// readCall is like [Calls.parseCall], with the Idempotency-Key of the call. hash is
+// the hash of the body, or empty without a key.
 func (s *Calls) readCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, key, hash string, err error) {
 	req, body, err := s.parseCall(w, in, parse)
 	if err != nil {

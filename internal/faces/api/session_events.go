@@ -188,6 +188,8 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 	return nil
 }
 
+// send flushes the buffer. A caller who accepts nothing for a minute counts as
+// disconnected.
 func (e *sessionStream) send() error {
 	e.wrote = time.Now()
 	if e.deadline.Sub(e.wrote) < writeTimeout/2 {

@@ -73,6 +73,7 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[listMessage
 	return rest.Reply[rest.Page[contract.Message]]{Body: rest.NewPage(p, list, more, item, func(m store.MessageRow) rest.Place { return rest.Numbered(m.Place) })}, err
 }
 
+// turnsOf returns the first and the last turn of the replies in a list; 0 without replies.
 func turnsOf(list []store.MessageRow) (first, last int64) {
 	for _, m := range list {
 		if m.Kind != stoa.KindReply || m.Turn == 0 {

@@ -102,6 +102,7 @@ func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract
 	}, q.Limit, q.Cursor, q.Order)
 }
 
+// sessionPage returns a page of sessions; list names the list that a cursor belongs to.
 func (s *Sessions) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
 	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
 	if p.Err != nil {

@@ -14,6 +14,7 @@ import (
 	"stoa/internal/base/store"
 )
 
+// statementsTogether is the number of accounts whose statements the CSV reads in one report.
 const statementsTogether = 100
 
 type getStatementsParams struct {

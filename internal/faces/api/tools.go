@@ -185,6 +185,8 @@ func contractConnectionTools(t stoa.AgentTool) contract.AgentTool {
 	return out
 }
 
+// isReserved reports whether a name is reserved for current or future tools of the
+// service.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, "drive_") || strings.HasPrefix(name, "agent_") || name == session.AskTool || name == "tool_result_read" ||
 		strings.Contains(name, reservedSeparator)

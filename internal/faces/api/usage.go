@@ -146,6 +146,7 @@ func setGroup(row *contract.UsageRow, n *names, word, value string) {
 	}
 }
 
+// groupNames contains the members of the JSON form, which also name the columns.
 var groupNames = map[string]string{
 	store.ByAccount: "accountId", store.ByProvider: "provider", "day": "day", "model": "model", "key": "keyId", "member": "memberId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
 }

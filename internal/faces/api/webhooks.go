@@ -135,6 +135,7 @@ func (s *Webhooks) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webho
 
 func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
+// withSecret answers with a webhook and its new secret, which is shown only once.
 func (s *Webhooks) withSecret(w stoa.Webhook, secret string, previousEnds time.Time) rest.Reply[contract.WebhookWithSecret] {
 	body := extend[contract.WebhookWithSecret](s.contractWebhook(w))
 	body.Secret, body.PreviousEndsAt = secret, nullIfNever(previousEnds)
@@ -349,6 +350,8 @@ func (s *Webhooks) contractWebhook(w stoa.Webhook) contract.Webhook {
 	}
 }
 
+// contractSummary returns a delivery for a reply. readable means that its webhook's
+// secret can be decrypted; otherwise the delivery waits.
 func contractSummary(d store.Delivery, readable bool) contract.DeliverySummary {
 	c := contract.DeliverySummary{
 		ID: d.ID, Object: "delivery", WebhookID: d.WebhookID, EventID: d.EventID, Type: d.Type, Status: string(d.Status), AttemptCount: int64(d.Attempts),

@@ -123,6 +123,8 @@ func (p collection) find(ctx context.Context, call *client.Client, name string) 
 	return "", fmt.Errorf("%d %s have the name %q; use an id: %s", len(ids), p.words, name, strings.Join(ids, ", "))
 }
 
+// named replaces the ids in members of rows by the names in other members. Ids without a name
+// remain.
 func named(members map[string]string, rows iter.Seq2[jsonx.Value, error]) iter.Seq2[jsonx.Value, error] {
 	return func(yield func(jsonx.Value, error) bool) {
 		for raw, err := range rows {

@@ -159,6 +159,7 @@ that of the event audit.anchor, as --anchor.`,
 	return c
 }
 
+// auditSource opens a file with an export, or exports the log of the service.
 func (e *env) auditSource(ctx context.Context, args []string, account string) (io.ReadCloser, error) {
 	switch {
 	case len(args) == 0:

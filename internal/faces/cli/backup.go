@@ -111,6 +111,7 @@ is restored regardless.`,
 	return c
 }
 
+// missingKeys prints the keys that the secrets of a store need and a vault does not have.
 func (e *env) missingKeys(ctx context.Context, v *vault.Vault, at store.Config, advice string) error {
 	st, err := store.Open(ctx, at)
 	if err != nil {

@@ -504,6 +504,7 @@ func (e *env) download(ctx context.Context, res *http.Response, name, what strin
 	return counted.n, err
 }
 
+// A plan is the action of a transfer for one path.
 type plan struct {
 	Action string `json:"action"` // create, replace, delete, keep
 	Path   string `json:"path"`   // on the drive

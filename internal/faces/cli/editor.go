@@ -31,6 +31,8 @@ type editor struct {
 	paste pasteReader
 }
 
+// newEditor returns an editor on the terminal e.in. complete returns candidates that
+// can replace the line up to the cursor.
 func (e *env) newEditor(fd uintptr, h *history, complete func(head string) []string) *editor {
 	d := &editor{e: e, fd: fd, paste: pasteReader{in: e.in}}
 	d.line = edit.NewTerminal(struct {

@@ -70,6 +70,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
+// some formats a count with its noun.
 func some(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

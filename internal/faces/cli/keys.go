@@ -149,6 +149,7 @@ the other flags, only --name has an effect.`,
 
 const noKeyName = "a key requires a --name"
 
+// secret prints a new key. The secret is alone on standard output, so that it can be captured.
 func (e *env) secret(o *output, raw jsonx.Value) error {
 	if o.raw() {
 		return o.printJSON(raw)

@@ -226,6 +226,8 @@ func (e *env) ready(o *output) (*client.Client, error) {
 	return e.client()
 }
 
+// calling completes c with do, which receives a client. o has the output flags of c, and is
+// nil if there are none.
 func (e *env) calling(c *cobra.Command, o *output, do func(ctx context.Context, call *client.Client, args []string) error) *cobra.Command {
 	if o == nil {
 		o = &output{e: e}
@@ -240,6 +242,7 @@ func (e *env) calling(c *cobra.Command, o *output, do func(ctx context.Context, 
 	return c
 }
 
+// rulesText returns the rules of a price: "× 2 / × 1.5 above 200000 tokens; × 2 from 09:00 to 12:00 Asia/Shanghai".
 func rulesText(price any) string {
 	var of struct {
 		Above *stoa.LongInput

@@ -149,6 +149,7 @@ func (p requestPage) hint(e *env) {
 	}
 }
 
+// page reads a page; with a cursor it starts with the oldest rows.
 func (l requestLog) page(ctx context.Context, size int, cursor, order string) (p requestPage, err error) {
 	query := url.Values{"limit": {strconv.Itoa(size)}}
 	for name, values := range l.query {

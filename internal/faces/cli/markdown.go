@@ -90,6 +90,7 @@ var (
 // plain text; 12 characters decide.
 var undecided = regexp.MustCompile(`^ *([-*+_>#|~` + "`" + `0-9].{0,11})?$`)
 
+// step processes the line so far; whole means that it has ended.
 func (m *markdown) step(whole bool) {
 	switch {
 	case m.begun:
@@ -123,6 +124,7 @@ func (m *markdown) step(whole bool) {
 	}
 }
 
+// begin processes the beginning of the line, and reports whether that was all of it.
 func (m *markdown) begin(whole bool) bool {
 	if whole && strings.HasPrefix(strings.TrimLeft(m.line, " "), "|") && len(m.table) < maxRows {
 		m.table = append(m.table, m.line)

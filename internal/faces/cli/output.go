@@ -57,6 +57,8 @@ const (
 	priceRules       // the rules of a price
 )
 
+// A column is one member of an object: its heading, its path in the JSON with
+// dots between names, and its kind.
 type column struct {
 	head, path string
 	kind       kind
@@ -69,6 +71,7 @@ type view struct {
 	columns []column
 }
 
+// only returns v with only the columns of these paths, in their order.
 func (v view) only(paths ...string) view {
 	some := view{schema: v.schema}
 	for _, path := range paths {
@@ -77,6 +80,7 @@ func (v view) only(paths ...string) view {
 	return some
 }
 
+// first returns the position of the column with the name or the title, or -1.
 func (v view) first() int {
 	return slices.IndexFunc(v.columns, isName)
 }
@@ -156,6 +160,8 @@ func number(v any, path string) int64 {
 	return i
 }
 
+// format returns a value as the text of a cell: for people with units and
+// relative times, otherwise exact. With aligned all credits have the same number of decimals.
 func (o *output) format(c column, row any, human, aligned bool) string {
 	v := at(row, c.path)
 	if c.kind == priceRules {
@@ -476,6 +482,8 @@ func shortenID(id string, columns int) string {
 	return id
 }
 
+// without removes the least important column, of equal ones the last. The first one remains, and
+// the second one if the first is not a name.
 func without(columns []column, rows [][]string) ([]column, [][]string) {
 	named, least := isName(columns[0]), len(columns)-1
 	kept := 2

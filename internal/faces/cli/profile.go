@@ -160,6 +160,7 @@ func (e *env) useProfile(name string) error {
 	return writeFile(path, []byte(name+"\n"), 0o600)
 }
 
+// account returns the name of the profile's key in the keyring.
 func (p *profile) account() string {
 	if p.name == defaultProfile {
 		return p.BaseURL

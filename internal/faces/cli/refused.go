@@ -19,6 +19,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
+// memberNote is the annotation of a flag with the names of the members that it sets, if
+// they differ from the flag's name.
 const memberNote = "stoa-member"
 
 // sends records that a flag sets a member, so that an error about the member names the flag.

@@ -74,6 +74,8 @@ text so far is charged, and the exit code is 130.`,
 	return c
 }
 
+// prompt returns the arguments joined, with "-" replaced by standard input; without
+// arguments it returns standard input.
 func (e *env) prompt(args []string) (string, error) {
 	if len(args) == 0 {
 		if isTerminal(e.in) {
@@ -387,6 +389,7 @@ func (t *conversation) turn(ctx context.Context, line string, interrupt <-chan o
 	return nil
 }
 
+// save writes the conversation to a new file that only its owner can read.
 func (t *conversation) save(name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -428,6 +431,8 @@ func (t *conversation) complete(ctx context.Context) func(string) []string {
 	}
 }
 
+// plainLines returns a function that reads the next line of an input without an editor.
+// It prints its argument first on a terminal.
 func (t *conversation) plainLines(interrupt <-chan os.Signal) func(string) (string, error) {
 	e := t.e
 	human := isTerminal(e.in) && isTerminal(e.err)

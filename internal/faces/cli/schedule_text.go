@@ -135,6 +135,7 @@ func instantsText(v any, zone string) string {
 	return strings.Join(shown, " · ")
 }
 
+// instantText returns a time in a time zone: "Mon 2026-11-23 09:00 CET".
 func instantText(stamp string, at *time.Location) string {
 	t, err := time.Parse(time.RFC3339, stamp)
 	if err != nil {

@@ -548,6 +548,8 @@ MESSAGE of - is standard input. Events are shown as by "stoa sessions start".`,
 	})
 }
 
+// attachFlag adds the flag for the files of a message. Its result uploads them and adds them to
+// the body of the message.
 func attachFlag(c *cobra.Command) func(ctx context.Context, call *client.Client, agent string, body map[string]any) error {
 	files := c.Flags().StringArray("attach", nil, "a `file` that belongs to the message; repeatable")
 	return func(ctx context.Context, call *client.Client, agent string, body map[string]any) error {

@@ -15,6 +15,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
+// everyAccount selects the statements of all accounts.
 const everyAccount = "*"
 
 func viewStatements() view {

@@ -195,6 +195,8 @@ func (e *env) confirm(yes bool, format string, args ...any) error {
 	return fmt.Errorf("nothing was changed")
 }
 
+// An interruptible reader returns when its context ends. A read in progress stays
+// blocked until the program exits.
 type interruptible struct {
 	ctx context.Context
 	in  io.Reader

@@ -297,6 +297,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// text returns the kept bytes as text that the service accepts.
 func (b *bounded) text() string {
 	return strings.ReplaceAll(strings.ToValidUTF8(b.String(), "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -494,6 +494,7 @@ func isUTF8(name string) (bool, error) {
 	}
 }
 
+// fetch downloads one file, verifies its hash, and moves it into place atomically.
 func (t *transfer) fetch(ctx context.Context, p plan) error {
 	dir := filepath.Dir(p.local)
 	if err := t.root.MkdirAll(dir, 0o755); err != nil {
@@ -570,6 +571,7 @@ func (r *reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// A counter reports the bytes written: each receives the sum, step each part.
 type counter struct {
 	out  io.Writer
 	n    int64

@@ -263,6 +263,8 @@ func existing(ctx context.Context, call *client.Client, path string) (string, er
 	return cmp.Or(found.Name, found.Title), nil
 }
 
+// asks returns the question before a DELETE: format with the objects, in the singular
+// with the name or in the plural with the count.
 func asks(format, one, many string) func(typed []string) string {
 	return func(typed []string) string { return fmt.Sprintf(format, list(typed, one, many)) }
 }
@@ -424,6 +426,7 @@ func (e *env) parse(as form, text string) (value any, err error) {
 	return text, nil
 }
 
+// putMember sets a member of a body; a dot in the name leads into an object.
 func putMember(body map[string]any, member string, value any) {
 	outer, inner, nested := strings.Cut(member, ".")
 	if !nested {

@@ -201,8 +201,8 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 			return r.stopped(ctx, err)
 		}
 		if ev.Kind == stoa.Finished {
-			// The events that complete the reply wait for its charge, at most settleWait for text. A client
-			// that has disconnected is charged too, because the provider bills the reply.
+			// The events that complete the reply wait for its charge; text waits for at most settleWait.
+			// A client that has disconnected is charged too, because the provider bills the reply.
 			build.ending(ev)
 			out.settling()
 			o := build.finish(ev.Stop)
@@ -273,6 +273,7 @@ func (r *run) stopped(ctx context.Context, err error) error {
 	return err
 }
 
+// ended returns the cause of ctx's end instead of the error that followed from it.
 func (r *run) ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -115,6 +115,8 @@ func appendCalled(b []byte, it *item, text string) []byte {
 	return append(appendText(b, text), '}')
 }
 
+// appendDetail appends sealed reasoning; call is the id of the call that follows it, or
+// empty.
 func appendDetail(b []byte, sealed, call string, index int) []byte {
 	b = append(b, `{"type":"reasoning.encrypted","format":"stoa","data":`...)
 	b = appendText(b, sealed)
@@ -190,6 +192,7 @@ func (f *chatFormat) chunk(b []byte, r *reply) []byte {
 	return append(b, `,"choices":[{"index":0,"delta":{`...)
 }
 
+// last ends the chunk that chunk began. reason is set only in the last chunk.
 func (f *chatFormat) last(b []byte, reason string) []byte {
 	b = append(b, `},"logprobs":null,"finish_reason":`...)
 	if reason == "" {

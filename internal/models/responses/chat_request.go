@@ -164,6 +164,7 @@ func (c *chatRequest) choice(o object) {
 	c.fail(c.choose(set))
 }
 
+// named reads the type and the name of a tool that a choice names, and sets the place of the name.
 func (c *chatRequest) named(o object, l *place) (n named) {
 	in := c.nested(o)
 	l.other["name"] = in.at("name")
@@ -221,6 +222,8 @@ func (c *chatRequest) message(m object) {
 	m.done(echoes...)
 }
 
+// part reads one part. Parts that are the same in the Responses format, or unknown to both, are
+// parsed as they are.
 func (c *chatRequest) part(o object) stoa.Part {
 	kind := o.word("type")
 	own, names := "input_image", []string{"url>image_url", "detail"}

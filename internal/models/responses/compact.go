@@ -13,9 +13,9 @@ import (
 	"stoa/internal/models/gateway"
 )
 
-// A compaction item stands in for a conversation: its summary, sealed for the account. A call
-// makes it that ends with an order to summarize, and later calls contain it as an item of input.
-// POST /responses/compact is such a call, and so is one whose last item is a compaction_trigger.
+// A compaction item stands in for a conversation: its summary, sealed for the account. It is the
+// result of a call that ends with an order to summarize, and an item of input of later calls. POST
+// /responses/compact is such a call, and so is one whose last item is a compaction_trigger.
 
 // compactionState is the wire of a sealed summary, which is not the state of a provider.
 const compactionState = "compaction"
@@ -111,6 +111,7 @@ type triggeredFormat struct {
 	made *item // a seal is never the same twice
 }
 
+// The text of the model is not shown, because the reply contains only the compaction.
 func (f *triggeredFormat) open(b []byte, _ *reply, _ *item) []byte { return b }
 
 func (f *triggeredFormat) piece(b []byte, _ *reply, _ *item, _ pieceKind, _ string) []byte { return b }

@@ -89,6 +89,7 @@ func (c *conversation) result(result stoa.ToolResult, path string) error {
 	return nil
 }
 
+// messages returns the messages. It fails if a call has no result.
 func (c *conversation) messages() ([]stoa.Message, error) {
 	for i := range c.entries {
 		e := &c.entries[i]

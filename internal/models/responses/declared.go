@@ -98,6 +98,7 @@ func (p *parser) tool(list *toolList, path string) error {
 	return p.declare(list, &d)
 }
 
+// declare adds a tool to a list: a function, a custom tool or a namespace. Others are left out.
 func (p *parser) declare(list *toolList, d *declaration) error {
 	if !p.opts.Tools {
 		return toolsOff(list.path)

@@ -12,6 +12,8 @@ func (f *responsesFormat) start(b []byte, r *reply) []byte {
 	return f.snapshot(b, "response.in_progress", r, o)
 }
 
+// open announces an item. Its status in the event is in_progress, even if it has ended since.
+// A message is announced without content; its parts follow with their texts.
 func (f *responsesFormat) open(b []byte, _ *reply, it *item) []byte {
 	f.part = 0
 	b = f.head(b, "response.output_item.added")
@@ -112,6 +114,7 @@ func (f *responsesFormat) closePart(b []byte, it *item) []byte {
 	return f.partEvent(b, part, it, kind, text)
 }
 
+// close ends an item. A call that was cut off gets no event with complete arguments.
 func (f *responsesFormat) close(b []byte, _ *reply, it *item) []byte {
 	if f.part == 0 && it.kind == itemMessage {
 		b = f.openPart(b, it, pieceText)
@@ -148,6 +151,7 @@ func (f *responsesFormat) end(b []byte, r *reply, o *outcome) []byte {
 	return sse.AppendEvent(b, "", "[DONE]")
 }
 
+// fail appends the error event in both of its forms, response.failed and [DONE].
 func (f *responsesFormat) fail(b []byte, r *reply, o *outcome) []byte {
 	e := o.failure
 	members := func(b []byte) []byte {

@@ -131,6 +131,8 @@ const (
 	wordsSetting  = " The operator can enable extensionOptions.formats.bestEffort, which requests the format in words."
 )
 
+// fitsFormat returns an error if the model on a route does not support a format. It only
+// recommends another format that the model supports.
 func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	f, t := call.TextFormat(), route.Traits
 	if f.Kind == stoa.FormatText {
@@ -156,6 +158,8 @@ func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	return nil
 }
 
+// prefers returns the newest state of an open tool loop, without its data; nil if no loop is
+// open.
 func prefers(messages []stoa.Message) *stoa.State {
 	s, open := openLoop(messages)
 	if !open || slices.Contains([]string{"", "sandbox"}, s.Wire) {

@@ -8,6 +8,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
+// content reads one content, which becomes one or more items of input. Consecutive parts that belong
+// to a message become one.
 func (g *geminiRequest) content(o object) {
 	role := o.word("role")
 	switch role {
@@ -200,6 +202,7 @@ func (g *geminiRequest) part(part object) stoa.Part {
 	return g.mediumOf(place{part.path, map[string]string{"type": source.path, member: source.at(name), "filename": source.at("displayName")}}, own, &m)
 }
 
+// plainBase64 returns base64 in the common alphabet, because the format also allows that for addresses.
 func plainBase64(s string) string {
 	if !strings.ContainsAny(s, "-_") {
 		return s

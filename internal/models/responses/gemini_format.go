@@ -65,6 +65,7 @@ func (f *geminiFormat) object(b []byte, r *reply, o *outcome) []byte {
 	return append(appendEnded(parts.end(), r, o, parts.n == 0), '}')
 }
 
+// A partList writes the member content of a candidate, unless it has no parts.
 type partList struct {
 	b []byte
 	n int
@@ -112,6 +113,8 @@ func appendSignature(b []byte, sealed []string) []byte {
 	return append(b, '}')
 }
 
+// appendEnded appends the members of the last object after the content, which is empty if silent:
+// then the provider blocked the reply, or there would be a part.
 func appendEnded(b []byte, r *reply, o *outcome, silent bool) []byte {
 	b = append(b, `"finishReason":"`...)
 	b = append(b, geminiReason(o)...)

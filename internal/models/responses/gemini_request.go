@@ -127,6 +127,7 @@ func (g *geminiRequest) config(o object) {
 	config.done()
 }
 
+// thinking reads thinkingConfig. A level takes precedence over a budget.
 func (g *geminiRequest) thinking(config object) {
 	thinking, _ := config.inner("thinkingConfig")
 	if v := thinking.get("thinkingBudget"); v != nil {
@@ -177,6 +178,7 @@ func (g *geminiRequest) format(config object) {
 	g.fail(g.setFormat(set))
 }
 
+// tools reads the functions. Tools that the vendor runs are left out or refused.
 func (g *geminiRequest) tools(o object) {
 	v := o.get("tools")
 	if v == nil {

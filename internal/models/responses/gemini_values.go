@@ -33,6 +33,8 @@ func (o object) camel() {
 	}
 }
 
+// sealedIn returns the sealed reasoning of this service in a signature. Signatures of another
+// service are left out.
 func sealedIn(signature string) []string {
 	if signature == "" {
 		return nil

@@ -54,6 +54,8 @@ type inputItem struct {
 	raw     []byte    // the item as sent
 }
 
+// item parses one element of input. In version 1 only messages are used; reasoning
+// that a client echoes from an earlier reply is dropped.
 func (p *parser) item(path string) error {
 	if err := p.want(path, "an object such as {\"role\":\"user\",\"content\":\"…\"}", '{'); err != nil {
 		return err
@@ -232,6 +234,7 @@ func (p *parser) with(parts []stoa.Part, part stoa.Part) []stoa.Part {
 	return append(parts, part)
 }
 
+// one returns a list with one part. The lists of a request share their memory.
 func (p *parser) one(part stoa.Part) []stoa.Part {
 	n := len(p.parts)
 	switch {

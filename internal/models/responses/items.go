@@ -51,6 +51,7 @@ type reply struct {
 	enforced enforced
 }
 
+// enforced says which parts of a request are enforced, as opposed to requested.
 type enforced struct {
 	anyChoice bool     // a choice that forces a call was treated as auto
 	strict    []string // names of the tools whose schema is enforced
@@ -59,6 +60,7 @@ type enforced struct {
 	texts     map[*stoa.Media]string // replace files
 }
 
+// An outcome contains the fields that differ between the snapshots of one reply.
 type outcome struct {
 	status      string // in_progress, completed, incomplete, failed
 	completedAt int64  // Unix seconds; 0 means null
@@ -75,6 +77,7 @@ func (o *outcome) called() bool {
 	return slices.ContainsFunc(o.items, func(it *item) bool { return it.kind == itemCall && it.status == statusCompleted })
 }
 
+// text returns the text of the reply, without refusals.
 func (o *outcome) text() string {
 	var all joined
 	for _, it := range o.items {
@@ -177,6 +180,7 @@ func (j *joined) String() string {
 	return j.only
 }
 
+// wanted says what a caller requests of a reply beyond its text.
 type wanted struct {
 	itemized   bool     // [stoa.Call.Stateful]
 	reasoning  bool     // reasoning items, and the phases of messages
@@ -476,6 +480,8 @@ func (b *builder) adjusted() (a stoa.Adjustments) {
 	return a
 }
 
+// isObject reports whether the arguments of a call are a JSON object; empty arguments count
+// as one.
 func isObject(arguments string) bool {
 	c := jsonx.NewReplyCursor([]byte(arguments))
 	return arguments == "" || c.Kind() == '{' && c.Done()

@@ -162,6 +162,8 @@ func onlyTexts(path string) error {
 	return unsupportedValue(path+".type", "Images and files are only allowed in messages of the user and in the outputs of tools.")
 }
 
+// fetch reads the content of addresses if the operator's policy is to fetch them. It does
+// nothing for a request that is already refused.
 func (r *run) fetch(ctx context.Context) error {
 	if len(r.Request.media) == 0 {
 		return nil

@@ -71,6 +71,7 @@ func appendToolUse(b []byte, it *item) []byte {
 	return append(b, `,"input":`...)
 }
 
+// appendInput appends the arguments of a call, which are an object in this format.
 func appendInput(b []byte, arguments string) []byte {
 	if arguments == "" {
 		return append(b, `{}`...)

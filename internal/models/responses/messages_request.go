@@ -215,6 +215,8 @@ func (m *messagesRequest) format(o, config object) {
 	m.fail(m.setFormat(set))
 }
 
+// message reads one message, which becomes one or more items of input. Consecutive blocks that
+// belong to a message become one.
 func (m *messagesRequest) message(o object) {
 	role := o.word("role")
 	switch role {

@@ -26,6 +26,7 @@ func (l place) at(name string) string {
 	return l.path + "." + name
 }
 
+// A translation is what is known of a request of another format while it is read.
 type translation struct {
 	err    error   // the first one; see [parser.fail]
 	unused ignored // members that were not read; see [object.done]
@@ -33,6 +34,8 @@ type translation struct {
 	snake  bool    // names of members may be written in snake_case; see [object.camel]
 }
 
+// parseOther parses a request of another format, whose reply has the format that m creates. read
+// reads its members.
 func parseOther(body []byte, o Options, m formatMaker, read func(*parser, object)) (*Request, error) {
 	o.translated = true
 	p := newParser(o)
@@ -311,6 +314,7 @@ func (p *parser) mediumOf(l place, kind string, m *mediaMembers) stoa.Part {
 	return part
 }
 
+// sealed adds sealed reasoning of this service. That of other services is left out.
 func (p *parser) sealed(text, path string) {
 	if !strings.HasPrefix(text, stoa.SealedPrefix) {
 		return
@@ -330,6 +334,7 @@ func missing(path, advice string) error {
 	return stoa.Errorf(stoa.CodeMissingParameter, "%s is missing. %s", stoa.Subject(path), advice).At(path)
 }
 
+// arguments returns the arguments of a call: a member that must be an object, without white space.
 func (o object) arguments(name string) string {
 	switch v := o.get(name); {
 	case v == nil:

@@ -51,6 +51,7 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	return nil
 }
 
+// restore implements [format]. Members that repeat the request are copied unchanged.
 func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
 	var was contract.Response
 	if err := jsonx.Unmarshal(stored, &was); err != nil {

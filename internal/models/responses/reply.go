@@ -9,6 +9,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
+// A responsesFormat is the format of POST /responses: response objects and numbered events.
+// Each reply has its own.
 type responsesFormat struct {
 	echo   *echo
 	echoed []byte    // the members that do not change during a call; nil until first used
@@ -21,6 +23,7 @@ func (e *echo) newFormat() format { return &responsesFormat{echo: e} }
 
 const usualEcho = 640 // bytes of the echoed members, usually
 
+// object appends the response object. Every member is always present.
 func (f *responsesFormat) object(b []byte, r *reply, o *outcome) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, r.id...)
@@ -99,6 +102,9 @@ func appendItem(b []byte, it *item) []byte {
 	return append(b, '}')
 }
 
+// appendItemHead appends an item with the given status up to the part that is unknown when it
+// is opened: its open content array, its open summary, its arguments or its input. Reasoning has no
+// status.
 func appendItemHead(b []byte, it *item, status string) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, it.id...)

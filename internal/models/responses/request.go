@@ -83,6 +83,8 @@ type echo struct {
 	format           string // JSON; empty means plain text
 }
 
+// An echoTool is a tool as a reply repeats it. The serving model determines whether it is
+// strict.
 type echoTool struct {
 	kind        string // custom or namespace; empty for a function
 	name        string
@@ -478,6 +480,8 @@ const (
 	maxMetadataValue = 512
 )
 
+// metadata reads the caller's metadata, which is echoed but not stored, within the limits of
+// the format.
 func (p *parser) metadata() error {
 	n, out := 0, []byte{'{'}
 	err := p.object("metadata", func(name string) error {

@@ -72,6 +72,7 @@ func (b *builder) release() error {
 	return b.piece(pieceText, text, true)
 }
 
+// ending processes the last event of a reply, before [builder.finish].
 func (b *builder) ending(ev *stoa.Event) {
 	b.other = ev.Other
 	_ = b.release() // ignored, because a client that has disconnected is charged too

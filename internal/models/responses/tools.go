@@ -363,6 +363,7 @@ func (p *parser) memberOf(it *inputItem) func(name, path string) error {
 	return func(name, path string) error { return p.toolMember(it, name, path) }
 }
 
+// note stores a semantic error for the member, and returns an error that ends the parsing.
 func (t *toolItem) note(p *parser, name string, err error) error {
 	bad, fatal := p.soft(err)
 	if bad != nil && t.bad[name] == nil {
@@ -389,6 +390,7 @@ func (p *parser) output(t *toolItem, path string) error {
 	return t.note(p, "output", bad)
 }
 
+// setOutput sets an output of parts, whose media follow the first before ones of the request.
 func (p *parser) setOutput(t *toolItem, parts []stoa.Part, before int) {
 	t.has = append(t.has, "output")
 	for i := range p.req.media[before:] {

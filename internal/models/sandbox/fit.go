@@ -269,6 +269,7 @@ func other(schema, v any, i int) any {
 	return v
 }
 
+// countOf returns a keyword's integer, or the default none.
 func countOf(s map[string]any, word string, none int) int {
 	if n, ok := s[word].(float64); ok && n >= 0 {
 		return int(min(n, maxValues))

@@ -104,6 +104,7 @@ type reply struct {
 	event  stoa.Event // the last yielded one
 }
 
+// run yields a plan. Every step reports whether to continue.
 func (r *reply) run(p plan) {
 	o := r.turn.orders
 	if !r.pause(o.Wait) || !r.fault() || !r.think(o.Think) || !r.reason() || !r.refuse(o.Refuse) {

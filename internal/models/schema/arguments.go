@@ -83,6 +83,7 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%q is outside of the schema, and is not followed", url)
 }
 
+// told returns an error of the library without the name of the resource, shortened.
 func told(err error) error {
 	text := strings.ReplaceAll(err.Error(), resource, "")
 	if _, rest, ok := strings.Cut(text, "\n"); ok {

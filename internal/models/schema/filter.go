@@ -60,6 +60,8 @@ func (f *fitter) note(notes []byte, key string, value *node) []byte {
 	return append(notes, entry...)
 }
 
+// allowed reports whether a keyword may stay, and otherwise whether the schema is weaker
+// without it.
 func (f *fitter) allowed(n *node, root bool, key string, value *node) (keep, loss bool) {
 	want, known := keywords[key]
 	if f.rules.keywords != nil && !slices.Contains(f.rules.keywords, key) {
@@ -113,6 +115,8 @@ func (f *fitter) values(values []*node) bool {
 	return len(values) > 0
 }
 
+// isSimple reports whether a regular expression has no groups with a question mark,
+// no references to groups and no word boundaries.
 func isSimple(pattern string) bool {
 	for i := 0; i < len(pattern); i++ {
 		switch {
@@ -154,6 +158,7 @@ func (f *fitter) object(n *node, root bool) {
 	f.names(n)
 }
 
+// names makes required consistent with properties.
 func (f *fitter) names(n *node) {
 	properties, required := n.get("properties"), n.get("required")
 	if f.rules.required {

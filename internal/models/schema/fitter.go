@@ -41,6 +41,7 @@ func (f *fitter) run() {
 	f.limits()
 }
 
+// refuse records that a part of the schema had to be removed; the first one counts.
 func (f *fitter) refuse(n *node, keyword string) {
 	if f.misfit == nil {
 		f.misfit = &Misfit{Pointer: n.pointer(), Keyword: keyword}
@@ -92,6 +93,8 @@ func (f *fitter) subschema(n *node) *node {
 	return n
 }
 
+// schema rewrites an object schema and its subschemas. The order of the steps is part of the
+// package's guarantee.
 func (f *fitter) schema(n *node, root bool) {
 	mark := len(f.active)
 	f.reform(n)

@@ -38,6 +38,7 @@ func (f *fitter) limits() {
 	}
 }
 
+// count adds the numbers of a schema; it returns a schema with an enum that is too long.
 func (f *fitter) count(n *node, level int, c *counts) (long *node) {
 	c.levels = max(c.levels, level)
 	if t := n.get("type"); n.get("anyOf").is('[') || t.is('[') && len(t.kids) > 1 {

@@ -34,6 +34,8 @@ func parse(text string) (*node, bool) {
 	return n, err == io.EOF
 }
 
+// read reads the next value, the member or element called name of up. left is the number of
+// values that may still follow.
 func read(dec *jsonx.Decoder, up *node, name string, left *int) (*node, bool) {
 	if *left--; *left < 0 || dec.StackDepth() >= maxDepth {
 		return nil, false
@@ -209,6 +211,7 @@ func (n *node) deep(level int) int {
 	return most
 }
 
+// copy copies the value; positions stay those of the original.
 func (n *node) copy() *node {
 	c := *n
 	c.keys = slices.Clone(n.keys)

@@ -78,6 +78,8 @@ func plainPatterns(doc any) error {
 	return nil
 }
 
+// patterns contains the cost of the regular expressions of schemas for 64 bytes of a text, or
+// of a member's name.
 type patterns map[*node]float64
 
 func (p patterns) add(n *node) {

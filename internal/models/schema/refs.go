@@ -87,6 +87,7 @@ type hoister struct {
 // maxHoisted is the maximum number of schemas that are copied to $defs because of references.
 const maxHoisted = 256
 
+// visit rewrites the references in a schema, except those in $defs of the root.
 func (h *hoister) visit(n *node) {
 	if ref := n.get("$ref"); ref.is('"') {
 		h.point(ref)
@@ -144,6 +145,8 @@ func (h *hoister) point(ref *node) {
 
 func setDefinition(ref *node, name string) { ref.text = defsPrefix + escapeStep.Replace(name) }
 
+// find returns the value at the steps from the root, nil if none exists. The content of
+// definitions is in $defs by then.
 func (h *hoister) find(to []string) *node {
 	n := h.f.root
 	if len(to) > 1 && to[0] == "definitions" && !n.has("definitions") {
@@ -312,6 +315,8 @@ type edge struct {
 
 func edgesOf(n *node) []edge { return edgesIn(n, false, true, nil) }
 
+// edgesIn adds the references in a schema. optional means that it is in an optional member;
+// whole that it is the definition itself.
 func edgesIn(n *node, optional, whole bool, out []edge) []edge {
 	if ref := n.get("$ref"); ref.is('"') {
 		if s, ok := steps(ref.text); ok && len(s) == 2 {

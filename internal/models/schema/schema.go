@@ -70,6 +70,7 @@ func Fit(schema string, v Vendor, strict bool) (out string, misfit *Misfit) {
 	return out, &Misfit{Hard: true}
 }
 
+// fit is [Fit]; ok is false if the text cannot be read before or after rewriting.
 func fit(schema string, v Vendor, strict bool) (out string, misfit *Misfit, ok bool) {
 	root, ok := parse(schema)
 	if !ok {
