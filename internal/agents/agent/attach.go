@@ -270,8 +270,8 @@ func (w *Worker) listAttached(ctx context.Context, p *prompt, accountID string) 
 	return out, nil
 }
 
-// attachedOnly reports whether a tool of the drive acts on attached files, because its argument
-// says so or the drive is closed.
+// attachedOnly reports whether a tool of the drive acts on attached files: if its argument says
+// so, or if the drive is closed.
 func (p *prompt) attachedOnly(attached bool) bool {
 	return len(p.attachments) > 0 && (attached || p.access == stoa.DriveNone)
 }

@@ -112,8 +112,8 @@ func classOf(r rune) bidi.Class {
 	return p.Class()
 }
 
-// torn reports whether PDFium may have torn lines or words of a page from left to right, because a line begins with a
-// space, or half of its words have one or two letters.
+// torn reports whether PDFium may have torn lines or words of a page from left to right: a line begins with a space,
+// or half of its words have one or two letters.
 func torn(text string) bool {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, " ") && strings.TrimSpace(line) != "" || letterSpaced(line) {
@@ -167,8 +167,8 @@ func endsInIndex(line string) bool {
 	return n > 1 && unicode.IsDigit(runes[n-1]) && letterOrDigit(runes[n-2]) && (n < 5 || !unicode.IsDigit(runes[n-4]))
 }
 
-// splits reports whether PDFium split words of a page with small print whose letters stand apart, because a piece without
-// a vowel has a gap beside it that is too narrow for a space.
+// splits reports whether PDFium split words of a page with small print whose letters stand apart: a piece without a
+// vowel has a gap beside it that is too narrow for a space.
 func splits(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, count int) bool {
 	checked := 0
 	for m := range pieces(text) {

@@ -159,8 +159,8 @@ func (g *grid) findHead() {
 	}
 }
 
-// isSecond reports whether the row after a head belongs to it, because the head has a name for several columns, the row
-// distinguishes them, and the columns have types.
+// isSecond reports whether the row after a head belongs to it: the head has a name for several columns, which the row
+// tells apart, and the columns have types.
 func (g *grid) isSecond(head int) bool {
 	if head+2 >= len(g.rows) {
 		return false

@@ -187,7 +187,7 @@ func makerOf(p pdfium.Pdfium, doc references.FPDF_DOCUMENT) maker {
 	return otherMaker
 }
 
-// pageText returns the text of one page. It is PDFium's, unless PDFium reads the page otherwise than people do, because of
+// pageText returns the text of one page. It is that of PDFium, unless that reads a page otherwise than people do: with
 // letters from right to left, torn lines or words, or accents beside their letters.
 func pageText(p pdfium.Pdfium, page requests.Page, by maker) (string, error) {
 	tex := by == texMaker

@@ -84,8 +84,8 @@ func placed(list []glyph) string {
 	return brackets(lines)
 }
 
-// rowsFromRight returns which lines are rows of a table whose cells follow each other from right to left, because most
-// letters of the rows around each do.
+// rowsFromRight returns which lines are rows of a table whose cells follow each other from right to left: most letters of
+// the rows around each are.
 func rowsFromRight(lines [][]glyph, spaces bool) []bool {
 	list := make([]bool, len(lines))
 	begin, count := 0, 0 // letters from right to left less the others
@@ -134,8 +134,8 @@ func block(list []glyph) int {
 	return len(list)
 }
 
-// nextColumn reports whether a column begins at a character, because it and those that follow stand beside all before it
-// that are not above, and both are lines of a text.
+// nextColumn reports whether a column begins at a character: it and those that follow stand beside all before it that are
+// not above, and both are lines of a text.
 func nextColumn(list []glyph, at int) bool {
 	first := list[at]
 	left, right := math.Inf(1), math.Inf(-1)

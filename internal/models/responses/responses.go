@@ -97,8 +97,8 @@ func (s *Service) For(account string) Options {
 	return o
 }
 
-// Serve makes the call and writes its reply. The call ends with ctx, because its client has
-// disconnected, unless its [Claim] lets it continue. A returned error has not been sent to the
+// Serve makes the call and writes its reply. The call ends with ctx, that is, when its client
+// disconnects, unless its [Claim] lets it continue. A returned error has not been sent to the
 // client; it is stoa.ErrClientGone if the client has disconnected.
 func (s *Service) Serve(ctx context.Context, w http.ResponseWriter, c *Call) error {
 	run := &run{Call: c, s: s, w: w}
