@@ -22,7 +22,7 @@ import (
 	"stoa/internal/base/telemetry"
 )
 
-// Config configures [New]. Store is required; the other fields are optional.
+// Config configures [New]. Store is required; the other fields have the defaults in brackets.
 type Config struct {
 	Store   *store.Store
 	Limits  Limits

@@ -179,7 +179,7 @@ func (t *Transition) KeepView(text string) {
 }
 
 // RecordCompaction writes a compaction and its cost. It must run after the charge in the same
-// transaction, since it reads it.
+// transaction, because it reads the charge.
 func (t *Transition) RecordCompaction(c store.Compaction) {
 	id := stoa.StepID(t.Row.ID, c.Turn, 0)
 	t.do(func() error { return t.tx.Work().InsertCompaction(t.ctx, t.Row.ID, c) })
