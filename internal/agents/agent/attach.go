@@ -72,6 +72,7 @@ func (w *Worker) attach(ctx context.Context, t *turn, m store.MessageRow, stored
 	return err
 }
 
+// attachedWait is the maximum time that a turn waits for the texts of the files of its message.
 const attachedWait = 30 * time.Second
 
 func (w *Worker) awaitTexts(ctx context.Context, accountID string, files []stoa.Attachment) error {

@@ -21,6 +21,7 @@ const (
 	recordTime   = 2 * time.Second // reserved at the end of a turn, so that a call's result can be recorded
 )
 
+// pauses lists the pauses before an attempt, indexed by the number of failures.
 var pauses = []time.Duration{0, time.Second, 4 * time.Second}
 
 var (

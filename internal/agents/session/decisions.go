@@ -15,7 +15,7 @@ import (
 // Limits of decisions about calls.
 const (
 	ApprovalTime     = 24 * time.Hour   // longest wait of a call for its approval
-	ConfirmationTime = 15 * time.Minute // longest wait of a call for its visitor
+	ConfirmationTime = 15 * time.Minute // longest wait of a call for its visitor, because a visitor either is in the chat or has left
 	MaxComment       = 2_000            // characters
 	RememberSession  = "session"
 )

@@ -74,7 +74,8 @@ func (s *Drive) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[creat
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
 
-// visitorsShare is the share of an account's drives that files of visitors may fill: a quarter.
+// visitorsShare limits the files of visitors to a quarter of an account's drives, because they would otherwise keep its
+// owner from writing.
 const visitorsShare = 4
 
 // kindOf returns the kind of a file by its first bytes and its ending, or an empty string if no

@@ -151,7 +151,7 @@ type listSessionSourcesParams struct {
 	contract.ListSessionSourcesParams
 }
 
-// maxSources limits the sources in a list and in a page of messages.
+// maxSources limits the sources in a list and in a page of messages, because every list of a reply needs a maximum.
 const maxSources = 10_000
 
 func (s *Sessions) listSessionSources(ctx context.Context, in rest.Request[listSessionSourcesParams, rest.None]) (rest.Reply[contract.SourceList], error) {
