@@ -12,7 +12,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A place is the object at path of a client's request, whose members in other are elsewhere.
+// A place locates an object of a client's request: its members are at path, except those in other, which have paths of
+// their own.
 type place struct {
 	path  string
 	other map[string]string
