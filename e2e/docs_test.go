@@ -71,7 +71,7 @@ func sandboxShell(t *testing.T, args ...string) *shell {
 // try runs a program in a directory and returns its output.
 func (d *shell) try(t *testing.T, dir, program string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a net, since a snippet in Go may compile its library first
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = dir, d.env
