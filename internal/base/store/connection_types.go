@@ -6,21 +6,21 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A Secret is a stored value that requests to one origin need. Its value is encrypted,
-// and opened for one request at a time.
+// A Secret is a stored value that requests to one origin need. Its value is encrypted and opened for
+// one request at a time.
 type Secret struct {
 	ID             string    `db:"id"`
 	AccountID      string    `db:"account_id"`
 	Name           string    `db:"name"`
 	Kind           string    `db:"kind"`        // such as SecretBearer
-	HeaderName     string    `db:"header_name"` // of SecretHeader; of SecretQuery the name of the parameter
-	Origin         string    `db:"origin"`      // that it is sent to
+	HeaderName     string    `db:"header_name"` // name of the header or, for SecretQuery, of the parameter
+	Origin         string    `db:"origin"`      // the only origin to which it is sent
 	Hint           string    `db:"hint"`        // the last characters of the value; empty if it is short
 	Sealed         string    `db:"sealed"`
 	Version        int64     `db:"version"` // number of values set so far
 	CreatedAt      time.Time `db:"created_at"`
 	UpdatedAt      time.Time `db:"updated_at"`       // when the value was set
-	SpaceID        string    `db:"space_id"`         // whose connections may use it; empty means all
+	SpaceID        string    `db:"space_id"`         // the space whose connections may use it; empty means all
 	ExternalUserID string    `db:"external_user_id"` // the only user in whose sessions it is sent; empty means all
 	LastUsedAt     time.Time `db:"last_used_at"`     // exact to a minute; zero means never
 	ExpiresAt      time.Time `db:"expires_at"`       // it is not sent from then on; zero means never
@@ -55,10 +55,10 @@ type Connection struct {
 	ServerName     string            `db:"server_name"`
 	ServerVersion  string            `db:"server_version"`
 	Instructions   string            `db:"instructions"` // the server's own description
-	ErrorCode      string            `db:"error_code"`   // of the last refresh; empty on success
+	ErrorCode      string            `db:"error_code"`   // result of the last refresh; empty on success
 	ErrorMessage   string            `db:"error_message"`
 	Revision       int64             `db:"revision"`
-	CheckedAt      time.Time         `db:"checked_at"` // of the last refresh; zero if none
+	CheckedAt      time.Time         `db:"checked_at"` // time of the last refresh; zero if none
 	CreatedAt      time.Time         `db:"created_at"`
 	UpdatedAt      time.Time         `db:"updated_at"`
 	OnChange       string            `db:"on_change"` // OnChangeBlock or OnChangeKeep
@@ -161,9 +161,9 @@ type ConnectionTool struct {
 	Name                string    `db:"name"`
 	ModelName           string    `db:"model_name"`
 	Definition          string    `db:"definition"`          // canonical JSON
-	SHA256              string    `db:"sha256"`              // of Definition
+	SHA256              string    `db:"sha256"`              // hash of Definition
 	Problem             string    `db:"problem"`             // the reason why it cannot be used; empty if it can
-	Present             bool      `db:"present"`             // at the last refresh
+	Present             bool      `db:"present"`             // the last refresh found it
 	ApprovedDefinition  string    `db:"approved_definition"` // empty if none is approved
 	ApprovedSHA256      string    `db:"approved_sha256"`
 	RejectedSHA256      string    `db:"rejected_sha256"`

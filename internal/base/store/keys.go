@@ -54,7 +54,7 @@ func (tx People) AccountOfKey(ctx context.Context, id string) (accountID string,
 // NoKey returns CodeNotFound for a key.
 func NoKey(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no key %q.", id) }
 
-// A KeyFilter narrows a list of keys. Empty members do not.
+// A KeyFilter narrows a list of keys. Empty members match all.
 type KeyFilter struct {
 	MemberID  string
 	Text      string // a part of the name or of the id, ignoring case

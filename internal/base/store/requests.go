@@ -216,7 +216,7 @@ func (tx Operations) Request(ctx context.Context, accountID, id string) (Request
 	return r, err
 }
 
-// A RequestFilter narrows a list of requests. Empty members do not.
+// A RequestFilter narrows a list of requests. Empty members match all.
 type RequestFilter struct {
 	KeyID, Model, Provider string // Model: requested or served
 	MinStatus, MaxStatus   int    // 0 means any

@@ -246,7 +246,7 @@ func (tx Work) NextSeq(ctx context.Context, accountID, id, owner string, fence i
 	return seq, ok, err
 }
 
-// A SessionFilter narrows a list of sessions. Empty members do not.
+// A SessionFilter narrows a list of sessions. Empty members match all.
 type SessionFilter struct {
 	AgentID, ExternalUserID, ExternalID, TriggerType, TriggerID string
 	Status                                                      stoa.SessionStatus

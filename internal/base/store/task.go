@@ -83,7 +83,7 @@ func (tx Work) CountTasks(ctx context.Context, accountID, agentID string) (n int
 	return n, err
 }
 
-// A TaskFilter narrows a list of tasks. Empty members do not.
+// A TaskFilter narrows a list of tasks. Empty members match all.
 type TaskFilter struct {
 	AgentID, SpaceID string
 	Text             string // a part of the name, the message or the id, ignoring case; see [Setup.Agents]

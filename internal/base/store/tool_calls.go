@@ -145,7 +145,7 @@ func (tx Work) SessionCalls(ctx context.Context, sessionID string, p Page) ([]st
 	return page(ctx, tx.Tx, p, toolCalls.scan, `SELECT `+shownCalls+` FROM tool_calls WHERE session_id = $1`, sessionID)
 }
 
-// A CallFilter narrows a list of calls. Empty members do not.
+// A CallFilter narrows a list of calls. Empty members match all.
 type CallFilter struct {
 	AgentID string
 	Status  stoa.CallStatus
@@ -186,7 +186,7 @@ func (tx Work) KeepLateOutput(ctx context.Context, accountID, id, output string)
 	return tx.Later(ctx, `UPDATE tool_calls SET late_output = $3 WHERE account_id = $1 AND id = $2 AND late_output IS NULL`, accountID, id, output)
 }
 
-// An InputFilter narrows a list of open inputs. Empty members do not.
+// An InputFilter narrows a list of open inputs. Empty members match all.
 type InputFilter struct {
 	Kind      string // stoa.InputToolCall, which is that of an empty one too, stoa.InputToolApproval, or AllInputs
 	AgentID   string
