@@ -43,8 +43,8 @@ func scanMember(rows *sql.Rows) (m MemberRow, err error) {
 	return m, err
 }
 
-// LockMembers makes other transactions that change the members of the account wait until this
-// one ends. SQLite has one writer.
+// LockMembers makes other transactions that change the members of the account wait until this one
+// ends, because two of them could otherwise remove the last two owners.
 func (tx People) LockMembers(ctx context.Context, accountID string) error {
 	return tx.lockText(ctx, "members "+accountID)
 }
@@ -205,12 +205,14 @@ func (tx People) InvitationByHash(ctx context.Context, hash string) (stoa.Invita
 }
 
 // UseInvitation marks the open invitation or sign-in link whose token has that hash as used, and
-// returns it; false if there is none. A renewal replaces the hash, but not the id.
+// returns it; false if there is none. It finds the row by the hash, because a renewal replaces that
+// but not the id.
 func (tx People) UseInvitation(ctx context.Context, hash string) (i stoa.Invitation, unused bool, err error) {
 	return first(ctx, tx.Tx, invitations.scan, `UPDATE invitations SET used_at = $2 WHERE hash = $1 AND used_at = 0 AND expires_at > $2 RETURNING `+invitations.columns, hash, db.Micros(tx.Now))
 }
 
-// maxSignInStates is the maximum number of used states of sign-ins that are stored.
+// maxSignInStates is the maximum number of used states of sign-ins that are stored, because anyone
+// can begin a sign-in.
 const maxSignInStates = 10_000
 
 // UseSignInState marks the state of a sign-in, which ends at a time, as used, and reports whether it was not
@@ -246,8 +248,8 @@ func (tx People) DeleteSignInLinks(ctx context.Context, accountID, personID stri
 	return err
 }
 
-// invitationKept is the time for which an invitation that has expired is kept, so that its link
-// and its revocation are answered with a reason.
+// invitationKept is the time for which an expired invitation is kept, so that its link and its
+// revocation are answered with a reason.
 const invitationKept = 30 * 24 * time.Hour
 
 // PurgeInvitations removes up to limit invitations that expired long ago, and returns their

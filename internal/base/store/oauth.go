@@ -9,7 +9,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// MaxStates is the maximum number of pending authorizations of an account.
+// MaxStates is the maximum number of pending authorizations of an account, because abandoned ones stay
+// until they expire.
 const MaxStates = 100
 
 // Tokens are the OAuth tokens of a connection. They are encrypted, and bound to issuer and
