@@ -161,8 +161,8 @@ func (tx Operations) InsertRequests(ctx context.Context, rows []stoa.Request, mo
 }
 
 // boundRequests counts rows that were added to an account's and removes the oldest refused ones, then
-// the oldest beyond most. It removes at most twice as many as were added and 200 more, so that a
-// lower limit does not block the log.
+// the oldest beyond most. It removes at most twice as many as were added and 200 more, so that its
+// transaction stays short after the limit was lowered.
 func (tx Operations) boundRequests(ctx context.Context, accountID string, added, refused int64, most int) error {
 	var kept int64
 	if _, err := tx.Get(ctx, `INSERT INTO request_counts (account_id, kept) VALUES ($1, $2)
