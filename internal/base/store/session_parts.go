@@ -135,8 +135,8 @@ func reasoningText(list []stoa.Segment) (text string, of stoa.State, err error) 
 	return text, of, err
 }
 
-// reasoningOf returns the reasoning in the row of a step. What an older version wrote,
-// which was in another form, is left out: a reply without it may be worse, not wrong.
+// reasoningOf returns the reasoning in the row of a step. It leaves out the other form of an older
+// version, because a reply without it may be worse but is not wrong.
 func reasoningOf(text string, of stoa.State) (list []stoa.Segment) {
 	var r storedReasoning
 	if text == "" || text[0] != '{' || jsonx.Unmarshal([]byte(text), &r) != nil {

@@ -145,7 +145,7 @@ type PendingTaskWork struct {
 	Deleted  bool      // deleted tasks still have rows
 }
 
-// PendingTaskWork returns the pending work of the scheduler. It uses only indexes.
+// PendingTaskWork returns the pending work of the scheduler. It uses only indexes, because each poll runs it.
 func (tx Work) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
 	var c PendingTaskWork
 	var next int64

@@ -15,7 +15,7 @@ const MaxWebhooks = 20
 
 var webhooks = newTable[stoa.Webhook]("webhooks")
 
-// words returns a list as the columns events and spaces have it.
+// words returns the form of a list in the columns events and spaces.
 func words(list []string) string {
 	switch {
 	case len(list) == 0:
