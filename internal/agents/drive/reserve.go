@@ -4,7 +4,6 @@ import (
 	"errors"
 )
 
-// otherDrives contains the sums over the other drives of an account.
 type otherDrives struct{ bytes, oldBytes int64 }
 
 // account returns the sums of the account's other drives, read once per write.
@@ -76,7 +75,6 @@ func (w *writer) reserve() (otherDrives, error) {
 // errNear means that less than a quarter of an account's limit is left.
 var errNear = errors.New("drive: near the limit")
 
-// growth returns the maximum number of bytes by which ops can grow a drive.
 func (d *Drives) growth(ops []Op) (bytes int64) {
 	for _, op := range ops {
 		switch op.Verb {

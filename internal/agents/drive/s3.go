@@ -36,7 +36,6 @@ type s3 struct {
 	bucket string
 }
 
-// An s3Error is a refusal of the server.
 type s3Error struct {
 	method, bucket, host, status, code, message string // code and message may be empty
 }

@@ -182,7 +182,6 @@ func (s *searches) enter(ctx context.Context, accountID string, timeout time.Dur
 	}
 }
 
-// A searcher runs one search.
 type searcher struct {
 	d      *Drives
 	who    Owner
@@ -240,7 +239,6 @@ func (s *searcher) unranked(terms []term) ([]Hit, error) {
 	return s.hits(s.choose(found), terms), nil
 }
 
-// choose returns the first candidates up to the limit, at most hitsPerFile of each file.
 func (s *searcher) choose(found []candidate) (chosen []candidate) {
 	perFile := map[string]int{}
 	for _, c := range found {
@@ -361,7 +359,6 @@ func (s *searcher) ids(query string, args []any) (ids []int64, err error) {
 	return ids, err
 }
 
-// list returns passages as an argument of a query.
 func (s *searcher) list(ids []int64) string {
 	list, _ := json.Marshal(ids) // integers: cannot fail
 	if s.tx.Postgres() {

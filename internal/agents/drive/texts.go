@@ -68,7 +68,6 @@ func (r textRow) current(version int64, declared, mime string) bool {
 		(r.status != extract.UnknownEncoding || !strings.Contains(mime, "charset="))
 }
 
-// A reading is the outcome of reading some content.
 type reading struct {
 	textRow
 	text  *Content // nil without a text

@@ -21,7 +21,6 @@ const (
 	readers   = 2               // texts that a node reads at the same time
 )
 
-// runTexts reads the texts that wait, until ctx ends.
 func (d *Drives) runTexts(ctx context.Context, failed func(error)) {
 	tick := time.NewTicker(textPoll)
 	defer tick.Stop()

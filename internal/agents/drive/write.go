@@ -321,7 +321,6 @@ func (w *writer) put(op Op, cur *File) (Change, error) {
 	return w.storeEntry(op.Path, cur, e)
 }
 
-// An entry is the data that storeEntry stores at a path.
 type entry struct {
 	id        string // id of the file; empty means that of the replaced file, or a new one
 	blob      blobRow

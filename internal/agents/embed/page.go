@@ -25,7 +25,6 @@ type Page struct {
 	Address string   // address of the client; empty if unknown
 }
 
-// origin returns the page's origin; empty if the browser did not send one.
 func (p Page) origin() string {
 	if len(p.Origins) != 1 {
 		return ""

@@ -176,7 +176,6 @@ func (s *Embeds) TagAdmits(ctx context.Context, id string, page Page) bool {
 	return err == nil && found && s.admits(t, page)
 }
 
-// tag returns a script tag of any account.
 func (s *Embeds) tag(ctx context.Context, id string) (t stoa.EmbedTag, found bool, err error) {
 	if !stoa.IsID("pub", id) {
 		return t, false, nil

@@ -378,7 +378,6 @@ const (
 
 )
 
-// next returns the time of the next attempt of a failed delivery; zero if none exists.
 func (d *Dispatcher) next(of store.Delivery, now time.Time, asked time.Duration) time.Time {
 	if of.Once || of.Round >= Attempts || now.Sub(of.FirstAt) >= longest {
 		return time.Time{}

@@ -241,7 +241,6 @@ func (n *news) readSession(ctx context.Context, tx *store.Tx, texts bool) error 
 	return err
 }
 
-// unlessMissing returns an error, unless it says that an object does not exist.
 func unlessMissing(err error) error {
 	if code := stoa.CodeOf(err); code == stoa.CodeAgentNotFound || code == stoa.CodeSessionNotFound {
 		return nil

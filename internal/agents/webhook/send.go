@@ -33,7 +33,6 @@ type outcome struct {
 
 func (o outcome) ok() bool { return o.attempt.Error == "" }
 
-// send makes one attempt of a claimed delivery, and records it.
 func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []secret, of store.Delivery) {
 	o := d.attempt(ctx, w, secrets, of)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)

@@ -208,7 +208,6 @@ func (d *Dispatcher) keys(ctx context.Context) error {
 	})
 }
 
-// An ending is the end of the time in which a key works.
 type ending struct {
 	kind         string
 	begins, ends time.Time

@@ -102,7 +102,6 @@ func mask(v any, secret bool) any {
 	return v
 }
 
-// maskAddress returns the origin of an address, and a digest of the rest.
 func maskAddress(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

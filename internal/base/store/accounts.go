@@ -63,7 +63,6 @@ func scanAccountRow(rows *sql.Rows) (a AccountRow, err error) {
 	return a, err
 }
 
-// spentSince is the first day of [AccountRow.Spent].
 func (tx Books) spentSince() int64 { return dayOf(tx.Now) - spentDays + 1 }
 
 // AccountRow returns the account with that id, or CodeNotFound.

@@ -66,7 +66,6 @@ func (tx Operations) CloseAlert(ctx context.Context, kind, subject string, after
 	return n > 0, err
 }
 
-// lostNode is the data of the alert of a dead node.
 type lostNode struct {
 	NodeID  string `json:"nodeId"`
 	Address string `json:"address"`
@@ -74,7 +73,6 @@ type lostNode struct {
 	SeenAt  string `json:"seenAt"`
 }
 
-// raiseNodeLost opens the alert of a node that was declared dead.
 func (tx Operations) raiseNodeLost(ctx context.Context, id string) error {
 	var n lostNode
 	var seen int64

@@ -52,7 +52,6 @@ func (s *Store) FreeLater(c Claim) {
 	}
 }
 
-// freeClaims frees the pending claims, and returns when there are none left.
 func (s *Store) freeClaims() {
 	f := &s.toFree
 	ctx := context.Background()

@@ -122,7 +122,6 @@ func (tx Operations) purgeConfig(ctx context.Context, v ConfigVersion) error {
 	return nil
 }
 
-// configSecretID matches the id of a key in a document.
 var configSecretID = regexp.MustCompile(`pky_[0-9a-z]+`)
 
 // ConfigDraft returns the draft, and whether there is one.

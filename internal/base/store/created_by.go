@@ -10,7 +10,6 @@ import (
 // according to the audit log, or both, and the keys that it created.
 type KeyObjects struct{ Made, Changed, Keys bool }
 
-// bits returns the form in which the selection is stored.
 func (o KeyObjects) bits() int64 {
 	return db.Bit(o.Made) | db.Bit(o.Changed)<<1 | db.Bit(o.Keys)<<2
 }

@@ -50,7 +50,6 @@ func CheckRestored(dir string) error {
 	return nil
 }
 
-// errUnfinishedCopy is the error of a start on a copy that was interrupted.
 func errUnfinishedCopy(where string) error {
 	return fmt.Errorf("a copy to %s was interrupted or failed; run \"stoa copy\" again", where)
 }

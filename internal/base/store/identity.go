@@ -19,7 +19,6 @@ import (
 // before anything is created. Otherwise a new store with new credits would replace a lost core.db.
 const IdFile = "store.id"
 
-// identity is the content of the file.
 type identity struct {
 	id      uint32
 	pending bool // the databases may not contain it yet, because a crash can occur between the writes

@@ -120,7 +120,6 @@ type Funds struct {
 	Owed    stoa.Credits // rest of withdrawals that exceeded the balance
 }
 
-// spent returns the sum of all charges.
 func (f Funds) spent() stoa.Credits { return f.Granted - f.Balance - f.Leased }
 
 // Funds returns an account's credits, or CodeNotFound.

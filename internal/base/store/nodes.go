@@ -91,7 +91,6 @@ func (tx Operations) endExpired(ctx context.Context, id string, after time.Durat
 	return true, tx.giveBack(ctx, id)
 }
 
-// giveBack releases the resources of a dead node.
 func (tx Operations) giveBack(ctx context.Context, id string) error {
 	if err := tx.Books().CloseLeases(ctx, id); err != nil {
 		return err

@@ -85,7 +85,6 @@ func (tx Setup) PutTokens(ctx context.Context, t Tokens) error {
 	return err
 }
 
-// refreshed returns new tokens without a refresher and without refusals.
 func (t Tokens) refreshed(at time.Time) Tokens {
 	t.RefreshedAt, t.Lease, t.LeaseUntil, t.Refusals = at, "", time.Time{}, 0
 	return t

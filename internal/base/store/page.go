@@ -156,7 +156,6 @@ func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan f
 	return rows, next, err
 }
 
-// hasTests reports whether there are further conditions.
 func (f filtered) hasTests() bool {
 	for i := 1; i < len(f.rest); i += 2 {
 		if f.rest[i] != "" {

@@ -77,7 +77,6 @@ func (tx *Tx) embedQuota(ctx context.Context, e stoa.Embed) error {
 		`embeds WHERE account_id = $3 AND agent_id = $2 AND kind IN ($4, $5) AND created_at > $6 AND tag_id = ''`, e.AccountID, stoa.EmbedURL, stoa.EmbedSession, db.Micros(tx.Now.Add(-24*time.Hour)))
 }
 
-// dropVersions removes the versions of an agent beyond the quota, oldest first.
 func (tx *Tx) dropVersions(ctx context.Context, agentID string, newest int64) error {
 	if tx.s.quota.AgentVersions <= 0 {
 		return nil

@@ -188,7 +188,6 @@ func (tx Operations) trimRequests(ctx context.Context, accountID string, n int64
 	return tx.removeRequests(ctx, accountID, `account_id = $1 ORDER BY created_at, id LIMIT $2`, accountID, n)
 }
 
-// removeRequests removes the rows of an account that a condition selects.
 func (tx Operations) removeRequests(ctx context.Context, accountID, where string, args ...any) (int64, error) {
 	gone, err := tx.Exec(ctx, `DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE `+where+`)`, args...)
 	if err != nil || gone == 0 {

@@ -12,7 +12,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// list runs a query and returns its rows, each read by scan.
 func list[T any](ctx context.Context, tx *Tx, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	var all []T
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
@@ -116,7 +115,6 @@ func scanText(rows *sql.Rows) (s string, err error) {
 	return s, err
 }
 
-// scanRef reads a row of an account and an id.
 func scanRef(rows *sql.Rows) (r Ref, err error) {
 	err = rows.Scan(&r.AccountID, &r.ID)
 	return r, err

@@ -24,7 +24,6 @@ type textSearch struct {
 	columns []string // that may contain it, and may be NULL
 }
 
-// folded returns the form of a text that is compared.
 func folded(s string) string {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {

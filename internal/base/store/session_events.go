@@ -29,7 +29,6 @@ func (tx Work) InsertEvents(ctx context.Context, sessionID string, events []stoa
 	return nil
 }
 
-// eventWidth is the number of columns of an event.
 const eventWidth = 5
 
 // insertEvents lists the INSERTs of 1, 2, … events. Few transitions emit more, so that one statement

@@ -98,7 +98,6 @@ func (tx Work) QueuedMessages(ctx context.Context, sessionID string) ([]MessageR
 	return tx.messages(ctx, `session_id = $1 AND status = 'queued' ORDER BY place`, sessionID)
 }
 
-// inputScan has the scanned columns of an input; done returns the input.
 type inputScan struct {
 	v                          stoa.Input
 	options                    string

@@ -12,7 +12,6 @@ import (
 const turnColumns = `t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at`
 
-// turnScan has the scanned columns of a turn; done returns the turn.
 type turnScan struct {
 	t                                    stoa.Turn
 	f                                    stoa.Failure

@@ -104,8 +104,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// open opens and migrates the database, and begins the node that owns the leases of
-// this process.
 func (s *Store) open(ctx context.Context, cfg Config) error {
 	var err error
 	if !cfg.ReadOnly {
@@ -292,7 +290,6 @@ func (s *Store) WriteLow(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.writeBy(ctx, s.db.WriteLow, fn)
 }
 
-// writeBy runs fn in a transaction of one of the two priorities.
 func (s *Store) writeBy(ctx context.Context, write func(context.Context, func(*db.Tx) error) error, fn func(tx *Tx) error) error {
 	select {
 	case <-s.Lost():

@@ -122,7 +122,6 @@ func (t *table[T]) insert(ctx context.Context, tx *Tx, row *T, suffix string, ex
 	return tx.Exec(ctx, statement+suffix, args...)
 }
 
-// inserting returns the statement of insert, without the suffix.
 func (t *table[T]) inserting(row *T, extra ...any) (statement string, args []any, err error) {
 	columns, args, err := t.values(row, nil, extra)
 	return insertRows(`INSERT INTO `+t.name+` (`+strings.Join(columns, ", ")+`)`, 1, len(args)), args, err

@@ -181,8 +181,8 @@ func (tx Work) ResolveToolCall(ctx context.Context, c stoa.ExternalCall) error {
 		c.AccountID, c.ID, c.Resolution, c.Note, c.ResolvedBy, db.Micros(c.ResolvedAt))
 }
 
-// KeepLateOutput stores the first output that arrived after the end of a call, so that a person can
-// resolve an unknown outcome.
+// KeepLateOutput stores the first output that arrived after the end of a call, because the call may
+// have been executed.
 func (tx Work) KeepLateOutput(ctx context.Context, accountID, id, output string) error {
 	return tx.Later(ctx, `UPDATE tool_calls SET late_output = $3 WHERE account_id = $1 AND id = $2 AND late_output IS NULL`, accountID, id, output)
 }
