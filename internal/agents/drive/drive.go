@@ -1,7 +1,7 @@
 // Package drive stores the files of agents: the rules of their paths, content with its
 // history, quotas, full-text search, and the part of a drive that goes into a prompt.
 //
-// It has its own database file, drive.db, so that indexing does not slow the ledger; on
+// It uses its own database file, drive.db, so that indexing does not slow the ledger; on
 // PostgreSQL its tables are in the same database as the others. No transaction spans the two,
 // so the package never checks whether an agent exists: its callers do, before each use, and
 // [Drives.Sweep] removes the drives of deleted agents. It does not use HTTP and calls no
@@ -129,7 +129,7 @@ type File struct {
 	Path      string
 	Size      int64 // bytes
 	MimeType  string
-	SHA256    string // of the content, lower-case hexadecimal; its ETag is this in quotes
+	SHA256    string // hash of the content, lower-case hexadecimal; the ETag is this in quotes
 	Text      bool   // the content is a text, or one was read from it: it is indexed and readable by line
 	Lines     int64  // number of lines of the text
 	Version   int64  // the drive's revision when this content was written to this path
@@ -137,7 +137,7 @@ type File struct {
 	UpdatedAt time.Time
 
 	TextStatus   extract.Status
-	TextNote     string // for the owner; may be empty
+	TextNote     string // note for the owner; may be empty
 	TextEncoding string // encoding of a text that is not UTF-8
 	Pages        int64  // number of pages of a document; 0 for other files
 

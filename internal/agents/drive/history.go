@@ -19,7 +19,7 @@ const notText = -1
 // A blobRow is stored content.
 type blobRow struct {
 	id, size, lines int64
-	added           bool // by this transaction
+	added           bool // this transaction added it
 }
 
 // keep stores content, once per drive.

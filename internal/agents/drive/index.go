@@ -44,7 +44,7 @@ const insertPassage = `INSERT INTO drive_passages (drive_id, file_rid, first_lin
 
 type fts5Indexer struct {
 	w    *writer
-	path string // its words
+	path string // words of the path
 }
 
 func (x *fts5Indexer) add(rid int64, p passage, mark string) error {

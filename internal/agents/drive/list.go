@@ -151,7 +151,7 @@ func (l *lister) entries(last string, n int) ([]File, error) {
 	}
 	// In characters, since substr of both databases counts those.
 	rest := bind(utf8.RuneCountInString(l.q.Prefix) + 1)
-	slash := find + `(substr(e.path, ` + rest + `), '/')` // of the entry's folder, in the rest; 0 means a file
+	slash := find + `(substr(e.path, ` + rest + `), '/')` // position of the slash of the entry's folder in the rest; 0 means a file
 	folder := `substr(e.path, 1, CAST(` + rest + ` AS INTEGER) + ` + slash + ` - 1)`
 	var next string
 	if l.q.Desc {

@@ -309,8 +309,7 @@ func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (
 }
 
 // RowLines returns the lines of some rows of a sheet, or of a file of comma- or tab-separated values; to 0 means up to the
-// last. sheet is the name of a sheet; empty means the first. A sheet or rows that the file does not have are
-// [stoa.CodeInvalidValue].
+// last. sheet is the name of a sheet; empty means the first. A missing sheet or row is [stoa.CodeInvalidValue].
 func (d *Drives) RowLines(ctx context.Context, who Owner, p Path, sheet string, from, to int64) (first, last int64, err error) {
 	err = d.db.Read(ctx, func(tx *db.Tx) error {
 		row, f, err := fileOf(ctx, tx, who, p)

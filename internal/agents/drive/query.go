@@ -137,8 +137,8 @@ func single(ph phrase, loose []phrase) term {
 	return term{need: [][]phrase{{ph}}, parts: []part{{any: []phrase{ph}, loose: loose, factor: 1}}}
 }
 
-// word adds a word. Words of Hangul also stand for those with a particle. Passages need not
-// have function words.
+// word adds a word. Words of Hangul also stand for those with a particle. Passages need not contain
+// function words.
 func (p *parser) word(raw, w string) {
 	if p.minor(w) {
 		p.add(w, term{parts: []part{{any: []phrase{{words: []string{w}}}, factor: minorFactor}}})

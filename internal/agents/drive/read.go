@@ -121,8 +121,8 @@ const MaxRead = 64 << 10
 // Lines are some lines of a text.
 type Lines struct {
 	File      File
-	Text      string // with its line breaks, as they are in the file
-	FirstLine int64  // from 1; 0 if there are no lines
+	Text      string // the lines with their line breaks
+	FirstLine int64  // number from 1; 0 if there are no lines
 	LastLine  int64
 	Truncated bool   // the lines exceed MaxRead: LastLine is the last complete one or, if it is the only one, cut
 	Place     string // in a document, such as "p. 12–13"; may be empty
@@ -136,8 +136,8 @@ func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64)
 	return d.ReadFrom(ctx, who, p, first, last, 0)
 }
 
-// ReadFrom is [Drives.Read] without the first skip bytes of the first line. A line that has fewer
-// is [stoa.CodeInvalidValue].
+// ReadFrom is [Drives.Read] without the first skip bytes of the first line, because one line can exceed
+// [MaxRead]. A shorter line is [stoa.CodeInvalidValue].
 func (d *Drives) ReadFrom(ctx context.Context, who Owner, p Path, first, last, skip int64) (Lines, error) {
 	var out Lines
 	err := d.db.Read(ctx, func(tx *db.Tx) error {

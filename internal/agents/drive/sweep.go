@@ -122,7 +122,8 @@ func (d *Drives) Remove(ctx context.Context, who Owner) error {
 	return nil
 }
 
-// removeSome deletes a part of the drive; done reports whether nothing is left.
+// removeSome deletes a part of the drive; done reports whether nothing is left. The row of the drive is
+// last, so that a sweep after a crash still finds the drive.
 func (w *writer) removeSome() (done bool, err error) {
 	ids := func(query string, limit int) (out []int64, err error) {
 		err = w.tx.Query(w.ctx, func(rows *sql.Rows) error {

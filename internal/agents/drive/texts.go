@@ -16,8 +16,8 @@ import (
 // urgency, so that one comparison finds all texts to read: other values are versions of the
 // readers, 0 for a program without readers.
 const (
-	unread = -2 // its write did not wait for the text
-	older  = -1 // stored by a program that did not read texts
+	unread = -2 // the write did not wait for the text
+	older  = -1 // a program that did not read texts has stored the content
 )
 
 // maxSettled is the number of bytes of text after which a transaction leaves the other files with

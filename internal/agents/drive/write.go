@@ -86,7 +86,7 @@ type Change struct {
 // A Claim makes repeated requests write only once. The zero Claim does not. A repetition must
 // have the same Body, otherwise it is [stoa.CodeIdempotencyReused].
 type Claim struct {
-	Scope string // in which Ref is unique: a method and path, or [StepScope]
+	Scope string // scope of a unique Ref: a method and path, or [StepScope]
 	Ref   string // the idempotency key, or the id of the step
 	Body  string // a hash of the request
 }
@@ -97,7 +97,7 @@ const StepScope = "step"
 
 // A Result is the effect of one [Drives.Apply].
 type Result struct {
-	Changes  []Change // one per op
+	Changes  []Change // a change for each op
 	Revision int64    // revision of the drive after the write
 	Replayed bool     // the result is that of an earlier call with the same Claim
 }
@@ -305,7 +305,7 @@ func (w *writer) put(op Op, cur *File) (Change, error) {
 		if err := w.settle(blob, read); err != nil {
 			return Change{}, err
 		}
-		blob.added = false // its text is stored
+		blob.added = false // so that textOf reads the stored text
 		if cur, err = w.file(op.Path); err != nil || unchanged {
 			return Change{Outcome: Unchanged, File: cur}, err
 		}

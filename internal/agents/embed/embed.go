@@ -210,7 +210,7 @@ func (s *Embeds) Prepare(c stoa.Caller, kind stoa.EmbedKind, agentID string, r R
 	if kind == stoa.EmbedSession {
 		e.TokenLife = life
 	}
-	e.ExpiresAt = time.Now().Add(life) // of an embed URL; see insert
+	e.ExpiresAt = time.Now().Add(life) // applies to an embed URL; see insert
 	return e, nil
 }
 

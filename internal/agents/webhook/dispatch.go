@@ -29,7 +29,7 @@ type Config struct {
 	// second.
 	Shared         bool
 	KeysPauseAfter time.Duration      // see [auth.Keys]; 0 means never
-	Version        string             // of the program, in the header User-Agent
+	Version        string             // version of the program for the header User-Agent
 	Now            func() time.Time   // [time.Now]
 	Jitter         func() float64     // a random number from 0 to 1 [rand.Float64]
 	Logger         *slog.Logger       // [none]

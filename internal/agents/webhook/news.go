@@ -256,7 +256,7 @@ func Sentence(kind string) string { return (&news{kind: kind}).sentence() }
 func (n *news) sentence() string {
 	text := sentences[n.kind]
 	if text == "" {
-		return "Event " + n.kind // of a newer version of the service
+		return "Event " + n.kind // a newer version of the service emitted it
 	}
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		of := placeholder.FindStringSubmatch(found)

@@ -69,7 +69,7 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secr
 	}
 	defer resp.Body.Close()
 	o.attempt.Status = resp.StatusCode
-	reply, _ := io.ReadAll(io.LimitReader(resp.Body, ReplyKept)) // only the status matters
+	reply, _ := io.ReadAll(io.LimitReader(resp.Body, ReplyKept)) // an error is ignored, since only the status matters
 	o.attempt.Reply = printable(reply)
 	if resp.StatusCode == http.StatusGone {
 		o.disable = stoa.WebhookDisabledGone

@@ -80,7 +80,7 @@ type creditsData struct {
 	ThresholdMicro int64  `json:"thresholdMicro"`
 }
 
-// credits announces low credits: once for each time that they fall below a threshold.
+// credits announces low credits, once for each time that they fall below a threshold.
 func (d *Dispatcher) credits(ctx context.Context) error {
 	after := ""
 	for {

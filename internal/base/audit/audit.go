@@ -34,8 +34,8 @@ const CommandLine = "command line"
 // contains exactly what was hashed.
 type Entry struct {
 	AccountID string    `json:"accountId"`
-	Seq       int64     `json:"seq"` // from 1, without gaps
-	At        time.Time `json:"at"`  // to the millisecond
+	Seq       int64     `json:"seq"` // number from 1, without gaps
+	At        time.Time `json:"at"`  // time, exact to the millisecond
 	Actor     string    `json:"actor"`
 	Action    string    `json:"action"`
 	Object    string    `json:"object"`

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// maxObject is the maximum size of a stored object, in bytes; of a larger one, its size and
-// SHA-256 are stored.
+// maxObject is the maximum size of a stored object, in bytes. Of a larger one the size and SHA-256 are
+// stored, so that a change is still visible.
 const maxObject = 32 << 10
 
-// secretWords are the parts of a member's name that suggest a secret, in small letters.
+// secretWords lists the parts of a member's name that suggest a secret, in small letters.
 var secretWords = []string{"secret", "token", "password", "header", "key", "credential", "authorization", "link"}
 
 // Shown lists the members with such a name that contain no secret. Every other one is masked, so that
@@ -23,9 +23,9 @@ var secretWords = []string{"secret", "token", "password", "header", "key", "cred
 var Shown = []string{
 	"secretId", "clientSecretId", "keyId", // ids
 	"credentials", // ids of secrets
-	"headerName",  // without the value
+	"headerName",  // the name without the value
 	"tokenOrigin",
-	"lastAuthorization", // its state
+	"lastAuthorization", // the state of an authorization
 	"credentialsPerSession",
 }
 

@@ -15,9 +15,9 @@ type Alert struct {
 	Kind      string    `db:"kind"`         // the type of its event
 	Subject   string    `db:"subject"`      // the provider, account or node; empty for the service
 	Data      string    `db:"data"`         // data of the event, as JSON
-	OpenedAt  time.Time `db:"opened_at"`    // when a node first saw the cause
-	SeenAt    time.Time `db:"seen_at"`      // when a node last saw it
-	Announced time.Time `db:"announced_at"` // when the event was sent; zero means not yet
+	OpenedAt  time.Time `db:"opened_at"`    // first time at which a node saw the cause
+	SeenAt    time.Time `db:"seen_at"`      // last time at which a node saw it
+	Announced time.Time `db:"announced_at"` // time at which the event was sent; zero means not yet
 }
 
 // The kinds of alerts that the store opens and closes itself.

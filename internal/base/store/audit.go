@@ -122,7 +122,7 @@ func scanAudit(rows *sql.Rows) (e audit.Entry, err error) {
 // An AuditFilter narrows a list of audit rows. Empty members match all.
 type AuditFilter struct {
 	Actor, Action, Object string
-	From, To              time.Time // at or after From, before To
+	From, To              time.Time // time range, From included
 }
 
 // AuditEntries lists the audit rows of an account, after the one with that number unless it is 0. It

@@ -120,7 +120,7 @@ type BudgetWindow struct {
 	StartsAt  time.Time    `db:"starts_at"`
 	EndsAt    time.Time    `db:"ends_at"` // zero means never
 	Opening   stoa.Credits `db:"opening"` // spent before the window was created
-	Spent     stoa.Credits `db:"spent"`   // by charges that name the window
+	Spent     stoa.Credits `db:"spent"`   // sum of the charges that name the window
 	Notified  int          `db:"notified"`
 	CreatedAt time.Time    `db:"created_at"`
 }

@@ -17,7 +17,7 @@ type Receipt struct {
 	stoa.Charge
 	LeaseID   string    `db:"lease_id"`
 	NodeID    string    `db:"node_id"`
-	CreatedAt time.Time `db:"created_at"` // when it was written; the transaction's time
+	CreatedAt time.Time `db:"created_at"` // time of the transaction
 }
 
 var charges = newTable[Receipt]("charges")
@@ -31,7 +31,7 @@ var receiptColumns = strings.NewReplacer(
 	COALESCE((SELECT a.adjustments FROM charge_adjustments a WHERE a.charge_id = id), 0)`
 
 // receiptScan returns a function that reads rows of receiptColumns. It reads all of them into one
-// receipt: to find 46 fields for each row would double the time of the row.
+// receipt, because finding 46 fields for each row would double its time.
 func receiptScan() func(*sql.Rows) (Receipt, error) {
 	var r Receipt
 	dest := append(charges.dest(&r), &r.Adjustments)

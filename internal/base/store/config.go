@@ -40,7 +40,8 @@ type ConfigSecret struct {
 	CreatedAt time.Time `db:"created_at"`
 }
 
-// MaxConfigVersions is the number of versions of the managed settings that are kept.
+// MaxConfigVersions is the number of versions of the managed settings that are kept, since each stores
+// the whole document.
 const MaxConfigVersions = 1000
 
 var (

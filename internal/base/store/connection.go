@@ -168,7 +168,7 @@ func (tx Setup) SetConnectionSource(ctx context.Context, accountID, id, text str
 	return err
 }
 
-// AgentsUsing returns the names of up to limit agents that have tools of a connection.
+// AgentsUsing returns the names of up to limit agents with tools of a connection.
 func (tx Setup) AgentsUsing(ctx context.Context, c Connection, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT name FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 AND tools LIKE $3 ESCAPE '!' ORDER BY created_at, id LIMIT $4`,
 		c.AccountID, c.SpaceID, `%"`+strings.ReplaceAll(c.ID, "_", "!_")+`"%`, limit)

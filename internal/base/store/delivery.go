@@ -68,7 +68,7 @@ type NewEvent struct {
 // eventTime is the format of times in events.
 const eventTime = "2006-01-02T15:04:05.000Z07:00"
 
-// EventTime returns a time as events have it: in UTC, with milliseconds.
+// EventTime returns a time in the form of events: in UTC, with milliseconds.
 func EventTime(t time.Time) string { return t.UTC().Format(eventTime) }
 
 // InsertEvent adds a delivery of an event for each webhook of its account that subscribes to it. It
@@ -168,7 +168,7 @@ type DueWebhook struct {
 	DueAt         time.Time
 }
 
-// maxDueWebhooks limits one poll of the outbox.
+// maxDueWebhooks is the maximum number of webhooks of a poll, so that its memory stays bounded.
 const maxDueWebhooks = 10_000
 
 // DueWebhooks returns the webhooks of all accounts that have pending deliveries, by id. The query
@@ -279,7 +279,7 @@ const (
 	MaxDeliveries  = 100_000             // the oldest are removed
 )
 
-// AccountsWithDeliveries returns accounts that have deliveries, after one.
+// AccountsWithDeliveries returns accounts with deliveries, after one.
 func (tx Operations) AccountsWithDeliveries(ctx context.Context, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT DISTINCT account_id FROM deliveries WHERE account_id > $1 ORDER BY account_id LIMIT $2`, after, limit)
 }

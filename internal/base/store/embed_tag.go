@@ -14,7 +14,7 @@ const MaxEmbedTags = 20
 // Why a script tag is disabled.
 const (
 	TagDisabledByUser = "user"
-	TagDisabledByKey  = "key_revoked" // with the key that it belonged to
+	TagDisabledByKey  = "key_revoked" // its key was revoked
 )
 
 var embedTags = newTable[stoa.EmbedTag]("embed_tags")

@@ -16,7 +16,7 @@ type IdempotencyKey struct {
 	AccountID string
 	Method    string
 	Path      string
-	Key       string // as the caller sent it
+	Key       string // the words of the caller
 }
 
 // A Claim is the right to carry out the request of an idempotency key. Exactly
@@ -32,7 +32,7 @@ type Claim struct {
 type Reply struct {
 	Ref     string // the id of the response or resource that was created
 	Status  int
-	Headers string // to be sent again; encoded by the caller of FinishClaim
+	Headers string // headers that a repetition receives too, encoded by the caller of FinishClaim
 	Body    string // UTF-8
 }
 

@@ -65,7 +65,7 @@ func CheckIdentity(ctx context.Context, dir string) error {
 }
 
 // apply stores the id in a directory's databases where that is safe, and returns an
-// error where their ids differ. ids has 0 for a database without one.
+// error where their ids differ. ids contains 0 for a database without one.
 func (own identity) apply(ctx context.Context, dir string, ids map[string]uint32) error {
 	names := Files()
 	complete := own.id != 0 && !own.pending

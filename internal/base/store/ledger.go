@@ -73,8 +73,8 @@ var ofFailures = []string{"day", "model", ByProvider}
 
 // A UsageRow is the usage of one group of calls.
 type UsageRow struct {
-	Group      []string // one per requested dimension; a day as 2006-01-02
-	Name       string   // of the account, if usage of all accounts is grouped by account
+	Group      []string // a value for each requested dimension; a day as 2006-01-02
+	Name       string   // name of the account, if usage of all accounts is grouped by account
 	Calls      int64    // charged calls
 	Failed     int64    // requests that failed free of charge, in usage by provider
 	Estimated  int64    // calls and requests with an estimated usage
@@ -103,7 +103,7 @@ func dayOfZone(zone *time.Location, from, to time.Time) string {
 	return "CAST((created_at + (" + cmp.Or(offset, "0") + strings.Repeat(" END", changes) + ")) / 86400000000 AS BIGINT)"
 }
 
-// ByAccount is the dimension that only [Books.UsageOfAll] has.
+// ByAccount is the dimension that only [Books.UsageOfAll] supports.
 const ByAccount = "account"
 
 // ByProvider is the dimension that adds failed requests to the usage. It can only be combined

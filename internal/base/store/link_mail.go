@@ -10,7 +10,7 @@ import (
 // A LinkMail is a mail with the link of an invitation or a sign-in.
 type LinkMail struct {
 	ID        string    `db:"id"`
-	AccountID string    `db:"account_id"` // of the key that created the link
+	AccountID string    `db:"account_id"` // account of the key that created the link
 	Recipient string    `db:"recipient"`
 	Sealed    string    `db:"sealed"`   // the token of the link, encrypted; empty when the mail was sent or given up
 	Attempts  int       `db:"attempts"` // number of claims, so that an outdated result is not written
@@ -25,7 +25,7 @@ const (
 	MaxLinkMails   = 100 // in a day
 	MaxLinkMailsTo = 5   // in a day to one address
 	linkMailDay    = 24 * time.Hour
-	linkMailsKept  = 7 * linkMailDay // after which every link has expired
+	linkMailsKept  = 7 * linkMailDay // every link has expired by then
 )
 
 // InsertLinkMail adds a mail that is due now. It reports whether the limits of its account allow it; otherwise

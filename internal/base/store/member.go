@@ -27,7 +27,7 @@ var (
 type MemberRow struct {
 	stoa.Member
 	Person   stoa.Person
-	LastUsed time.Time // of the member's key, to within a minute; zero means never
+	LastUsed time.Time // last use of the member's key, to within a minute; zero means never
 }
 
 func fromMembers(cond string) string {

@@ -7,8 +7,7 @@ import (
 	"stoa/internal/base/db"
 )
 
-// PublishCounts stores the counts of a node, and removes those of dead nodes, since they would
-// otherwise use up limits.
+// PublishCounts stores the counts of a node, and removes those of dead nodes.
 func (tx Operations) PublishCounts(ctx context.Context, nodeID, counts string) error {
 	if err := tx.Later(ctx, `DELETE FROM node_counts WHERE node_id NOT IN (SELECT id FROM nodes WHERE alive = 1)`); err != nil {
 		return err

@@ -110,7 +110,7 @@ func (tx Operations) giveBack(ctx context.Context, id string) error {
 	return err
 }
 
-// forgetNodes removes the dead nodes that no lease names, since a lease keeps the node that spent it.
+// forgetNodes removes the dead nodes that no lease names.
 func (tx Operations) forgetNodes(ctx context.Context) error {
 	_, err := tx.Exec(ctx, `DELETE FROM nodes WHERE alive = 0 AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.node_id = nodes.id)`)
 	return err
@@ -131,7 +131,7 @@ const databaseClock = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint
 // nodeRows implements [cluster.Rows].
 type nodeRows struct{ s *Store }
 
-// EndNode does not wait until the node is alive, as [Store.Write] does, because it is for a node that ends.
+// EndNode does not wait until the node is alive, as [Store.Write] does.
 func (r nodeRows) EndNode(ctx context.Context, id string) error {
 	return r.s.db.Write(ctx, func(tx *db.Tx) error { return (&Tx{Tx: tx, s: r.s}).Operations().endNode(ctx, id) })
 }

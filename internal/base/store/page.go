@@ -20,7 +20,7 @@ type Page struct {
 }
 
 // A Cursor is the position of a row in a list ordered by creation. In the order of names At is
-// zero, and ID has the name, a zero byte and the id.
+// zero, and ID contains the name, a zero byte and the id.
 type Cursor struct {
 	At time.Time
 	ID string

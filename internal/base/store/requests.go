@@ -15,7 +15,7 @@ import (
 // A RequestRow is a row of the request log.
 type RequestRow struct {
 	stoa.Request
-	CreatedAt time.Time // when it was written; no two rows have the same
+	CreatedAt time.Time // time of writing, which differs for all rows, so that a cursor is exact
 }
 
 const requestColumns = `id, created_at, account_id, key_id, asked, served, provider, attempts, status, code, param,

@@ -21,7 +21,7 @@ import (
 // changes the case of ASCII letters only, and PostgreSQL that of the letters of its locale.
 type textSearch struct {
 	text    string   // empty does not narrow
-	columns []string // that may contain it, and may be NULL
+	columns []string // columns to search, which may be NULL
 }
 
 func folded(s string) string {
@@ -90,7 +90,7 @@ func inList(args, values []any) (placeholders string, all []any) {
 }
 
 // search returns a page of a filtered list of the table, and the cursor of the next one, or the
-// zero cursor. T must have the columns created_at and id.
+// zero cursor. T must contain the columns created_at and id.
 func (t *table[T]) search(ctx context.Context, tx *Tx, p Page, f filtered) ([]T, Cursor, error) {
 	return filteredPage(ctx, tx, p, f, t.scan, func(row T) Cursor { return t.cursor(p, row) }, `SELECT `+t.columns+` FROM (`, `) x`)
 }

@@ -332,7 +332,7 @@ func statusList(list []stoa.SessionStatus) string {
 	return "(" + strings.Join(words, ", ") + ")"
 }
 
-// HasSession reports whether an account has a session.
+// HasSession reports whether a session of an account exists.
 func (tx Work) HasSession(ctx context.Context, accountID, id string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &one)

@@ -128,7 +128,7 @@ func (tx Work) NextQueuedAccount(ctx context.Context, afterAccount string) (acco
 // An AccountQueue is the work queue of one account.
 type AccountQueue struct {
 	Plan    string          // plan of the account
-	Running []RunningLine   // its running sessions
+	Running []RunningLine   // numbers of running sessions
 	Next    []QueuedSession // sessions that may be claimed, the longest waiting first
 }
 

@@ -116,7 +116,7 @@ type storedSegment struct {
 	Calls  int    `json:"calls,omitzero"`
 	Tokens int64  `json:"tokens,omitzero"`
 	Data   string `json:"data,omitzero"`
-	Phase  string `json:"phase,omitzero"` // of one without data
+	Phase  string `json:"phase,omitzero"` // phase of a segment without data
 }
 
 // reasoningText returns the reasoning of a step for its row, and the state that identifies

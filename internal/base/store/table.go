@@ -30,7 +30,7 @@ import (
 // written by hand around columns and scan.
 type table[T any] struct {
 	name    string
-	columns string // of a SELECT
+	columns string // columns of a SELECT
 	fields  []rowField
 }
 
@@ -86,7 +86,7 @@ func (t *table[T]) excluded() string {
 	return strings.Join(set, ", ")
 }
 
-// rowFields returns the fields of a struct that have a column.
+// rowFields returns the fields of a struct with a column.
 func rowFields(of reflect.Type, index []int) (fields []rowField) {
 	for i := range of.NumField() {
 		f := of.Field(i)

@@ -54,7 +54,7 @@ func (tx Work) UpdateToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	return tx.Later(ctx, update, args...)
 }
 
-// changedCall has the columns of a call that its turn changes.
+// changedCall lists the columns of a call that its turn changes.
 var changedCall = strings.Fields(`status outcome input_id attempts result result_bytes error_code expires_at started_at finished_at
 	approval_input_id decision decided_by decided_at comment previous_outcome lost
 	confirm_input_id confirmed confirmed_by confirmed_at secret_id`)

@@ -49,7 +49,7 @@ func (tx *Tx) Operations() Operations { return Operations{tx} }
 func (tx *Tx) Audit(e audit.Entry) { tx.audit = append(tx.audit, e) }
 
 // AuditAutomatic appends a row for a change that the service made for a reason, such as the end
-// of a webhook. action has a dot, unlike those of operations.
+// of a webhook. action contains a dot, so that it differs from those of operations.
 func (tx *Tx) AuditAutomatic(accountID, action, object, reason string) {
 	after, err := jsonText(map[string]string{"id": object, "reason": reason})
 	if err != nil {

@@ -132,7 +132,7 @@ func (tx Work) PurgeUploads(ctx context.Context, limit int) (int64, error) {
 
 // A MessageAttachments is the files of one message.
 type MessageAttachments struct {
-	Message stoa.SessionMessage // without its text
+	Message stoa.SessionMessage // the message without its text
 	Files   []stoa.Attachment
 }
 
