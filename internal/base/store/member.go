@@ -211,8 +211,7 @@ func (tx People) UseInvitation(ctx context.Context, hash string) (i stoa.Invitat
 	return first(ctx, tx.Tx, invitations.scan, `UPDATE invitations SET used_at = $2 WHERE hash = $1 AND used_at = 0 AND expires_at > $2 RETURNING `+invitations.columns, hash, db.Micros(tx.Now))
 }
 
-// maxSignInStates is the maximum number of used states of sign-ins that are stored, because anyone
-// can begin a sign-in.
+// maxSignInStates is the maximum number of used states of sign-ins that are stored.
 const maxSignInStates = 10_000
 
 // UseSignInState marks the state of a sign-in, which ends at a time, as used, and reports whether it was not

@@ -47,8 +47,8 @@ func (tx Setup) IdleTokens(ctx context.Context, since time.Time, limit int) ([]T
 	return list(ctx, tx.Tx, tokens.scan, `SELECT `+tokens.columns+` FROM connection_tokens WHERE refreshed_at < $1 ORDER BY refreshed_at, id LIMIT $2`, db.Micros(since), limit)
 }
 
-// LeaseTokens lets one caller refresh the tokens of a version until an instant, because servers accept a
-// refresh token once. It reports whether no other caller does.
+// LeaseTokens lets one caller refresh the tokens of a version until an instant, because a server
+// may accept a refresh token only once. It reports whether no other caller does.
 func (tx Setup) LeaseTokens(ctx context.Context, t Tokens, lease string, until time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = $4, lease_until = $5 WHERE account_id = $1 AND id = $2 AND version = $3 AND lease_until < $6`,
 		t.AccountID, t.ConnectionID, t.Version, lease, db.Micros(until), db.Micros(tx.Now))
