@@ -83,8 +83,7 @@ func ParsePath(text string) (Path, error) {
 	return Path{text}, nil
 }
 
-// parsePrefix checks a prefix of paths, which may end inside a segment. Empty means every path. It
-// refuses a prefix that no path can begin with, because an empty result would hide the mistake.
+// parsePrefix checks a prefix of paths, which may end inside a segment. Empty means every path.
 func parsePrefix(text string) (string, error) {
 	if !utf8.ValidString(text) || len(text) > 4*MaxPath {
 		return "", stoa.Errorf(stoa.CodeInvalidPath, "The prefix is not valid UTF-8, or longer than 1,024 bytes.").At("prefix")

@@ -411,8 +411,7 @@ func snippet(text string, wanted map[string]bool) string {
 	return out
 }
 
-// begins reports whether a wanted word is a prefix of w. Shorter ones than 3 bytes do not count,
-// because they begin too many words.
+// begins reports whether a wanted word of 3 bytes or more is a prefix of w.
 func begins(w string, wanted map[string]bool) bool {
 	for p := range wanted {
 		if len(p) >= 3 && strings.HasPrefix(w, p) {

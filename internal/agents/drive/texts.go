@@ -12,9 +12,9 @@ import (
 	"stoa/internal/base/extract"
 )
 
-// Values of drive_texts.reader for content that waits to be read. They are negative and ordered by
-// urgency, so that one comparison finds all texts to read: other values are versions of the
-// readers, 0 for a program without readers.
+// Values of drive_texts.reader for content that waits to be read. They are in the order of urgency,
+// because claimText counts up from the first one. Other values are versions of the readers, 0 for a
+// program without readers.
 const (
 	unread = -2 // the write did not wait for the text
 	older  = -1 // a program that did not read texts has stored the content

@@ -138,8 +138,7 @@ type testData struct {
 	WebhookID string `json:"webhookId"`
 }
 
-// Test adds a delivery of the event webhook.test. It is sent once, even while the webhook is disabled,
-// so that its owner can try it before enabling it.
+// Test adds a delivery of the event webhook.test, which is sent once, even while the webhook is disabled.
 func (h *Hooks) Test(ctx context.Context, tx *store.Tx, accountID, id string) (store.Delivery, error) {
 	w, err := tx.Operations().Webhook(ctx, accountID, id)
 	if err != nil {
