@@ -20,15 +20,17 @@ import (
 const (
 	// leastObject is the size above which content is stored in the bucket.
 	leastObject = 64 << 10
-	// Timeouts of one request to the bucket.
+	// Timeouts of one request to the bucket. A put sends a whole file, so it needs the longest.
 	putTime   = 60 * time.Second
 	getTime   = 15 * time.Second
 	otherTime = 10 * time.Second
 	// bucketRetry is the Retry-After while the bucket does not answer.
 	bucketRetry = 5 * time.Second
-	// uploadAge is far longer than a write needs between the upload and its commit.
+	// uploadAge is the minimum age at which the sweep removes an upload. It is far longer than a write
+	// needs between the upload and its commit, so that no write loses its object.
 	uploadAge = time.Hour
-	// sweepObjectsAtOnce is the maximum number of objects removed between two transactions.
+	// sweepObjectsAtOnce is the maximum number of objects that one transaction marks, so that writers
+	// wait only briefly.
 	sweepObjectsAtOnce = 20
 )
 
@@ -57,8 +59,8 @@ func NewBucket(cfg config.S3) (*Bucket, error) {
 	return &Bucket{s3: s, prefix: cfg.Prefix, keep: cfg.Keep}, nil
 }
 
-// Check returns an error when the bucket does not answer or does not exist. A reply to HEAD has no body, so a
-// refused one is repeated as GET, which says why.
+// Check returns an error when the bucket does not answer or does not exist. It repeats a refused
+// HEAD as GET, because only that reply contains a body with the reason.
 func (b *Bucket) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, otherTime)
 	defer cancel()
@@ -71,7 +73,8 @@ func (b *Bucket) Check(ctx context.Context) error {
 	return err
 }
 
-// Try checks the bucket, then stores and removes an object with a random name, as the service will.
+// Try checks the bucket, then stores and removes an object with a random name, because a key may
+// have the right to read but not to write.
 func (b *Bucket) Try(ctx context.Context) error {
 	if err := b.Check(ctx); err != nil {
 		return err
@@ -116,8 +119,8 @@ func (b *Bucket) remove(ctx context.Context, key string) error {
 	return b.s3.do(ctx, s3Request{method: http.MethodDelete, key: b.prefix + key}, nil)
 }
 
-// bucketError returns the caller's error when the bucket failed. If the caller has
-// disconnected, it returns the end of the context.
+// bucketError returns the error that a caller receives when the bucket failed. If the caller has
+// disconnected, it returns the error of ctx, because then the bucket has not failed.
 func bucketError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -141,15 +144,15 @@ type upload struct {
 	hashes []byte // the SHA-256 of each piece, concatenated
 }
 
-// inBucket reports whether content is stored in the bucket: large content that can never be
-// text. Texts are read inside of transactions (lines, passages, the index), which must not
-// wait for another service.
+// inBucket reports whether content is stored in the bucket: large content that can never be text.
+// Texts stay in the database, because transactions read them (lines, passages, the index) and must
+// not wait for another service.
 func (d *Drives) inBucket(c *Content) bool {
 	return d.bucket != nil && c != nil && c.size > leastObject && !c.utf8
 }
 
-// upload stores the large content of ops in the bucket before the transaction that refers to
-// it, and returns it by hash. Each object has a unique name and a row before it exists: so
+// upload stores the large content of ops in the bucket before the transaction that refers to it,
+// and returns it by hash. It commits a row with a unique name before each object exists, so that
 // the sweep finds the object even if the write fails, and no write refers to an object whose
 // removal has begun.
 func (d *Drives) upload(ctx context.Context, who Owner, ops []Op) (made map[string]upload, err error) {
@@ -207,8 +210,8 @@ func pieceHashes(r io.Reader) (hashes []byte, err error) {
 	}
 }
 
-// refer makes an object the content of a blob. It fails if the removal of the object has
-// begun, because the upload was very long ago.
+// refer makes an object the content of a blob. It fails if the removal of the object has begun,
+// because the upload is older than uploadAge.
 func (u upload) refer(w *writer, blob int64) error {
 	n, err := w.tx.Exec(w.ctx, `UPDATE drive_objects SET blob_id = $1 WHERE key = $2 AND blob_id = 0`, blob, u.key)
 	if err == nil && n != 1 {
@@ -221,8 +224,8 @@ func (u upload) refer(w *writer, blob int64) error {
 	return err
 }
 
-// discard removes the uploads without a reference after a write. If that fails the sweep
-// removes them.
+// discard removes the uploads without a reference after a write. It ignores errors, because the
+// sweep removes what is left.
 func (d *Drives) discard(ctx context.Context, made map[string]upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), otherTime)
 	defer cancel()
@@ -237,7 +240,8 @@ func (d *Drives) discard(ctx context.Context, made map[string]upload) {
 	}
 }
 
-// removeObject removes an object that is marked as being removed, then its row.
+// removeObject removes an object that is marked as being removed. Its row goes last, because a
+// crash between the two would otherwise leave an object that nothing lists.
 func (d *Drives) removeObject(ctx context.Context, key string) error {
 	if err := d.bucket.remove(ctx, key); err != nil {
 		return err
@@ -250,8 +254,8 @@ func (d *Drives) removeObject(ctx context.Context, key string) error {
 
 // sweepObjects removes objects without a reference after the time that they are kept for
 // backups. If an account has more of them than its drives may contain, it removes them after
-// uploadAge. An object is marked first, so that a write cannot refer to it; any node may
-// complete the removal if one dies.
+// uploadAge, since they would otherwise exceed its quota. An object is marked first, so that a
+// write cannot refer to it; any node may complete the removal if one dies.
 func (d *Drives) sweepObjects(ctx context.Context) error {
 	if d.bucket == nil {
 		return nil
@@ -298,9 +302,9 @@ func (d *Drives) sweepObjects(ctx context.Context) error {
 	return nil
 }
 
-// storedPiece reads piece n of content that is in the database or in an object; the bytes of
-// an object are checked against the hash in the row. No transaction is open during the
-// request to the bucket.
+// storedPiece reads piece n of content that is in the database or in an object. It checks the
+// bytes of an object against the hash in the row, because rows are the truth and not the bucket. It
+// keeps no transaction open during the request, since that may be slow.
 func (d *Drives) storedPiece(ctx context.Context, who Owner, blob, size, n int64) (data []byte, err error) {
 	var object string
 	err = d.db.Read(ctx, func(tx *db.Tx) error {

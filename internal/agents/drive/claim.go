@@ -14,8 +14,8 @@ type storedResult struct {
 	Changes  []storedChange `json:"changes"`
 }
 
-// storedChange is a [Change] in a stored result. The member names are stored: they must not
-// change while results of earlier versions are kept (a day).
+// storedChange is a [Change] in a stored result. Its member names must not change, because stored
+// results of earlier versions contain them.
 type storedChange struct {
 	Outcome Outcome     `json:"outcome"`
 	Path    string      `json:"path"`
@@ -42,7 +42,6 @@ type storedFile struct {
 	Pages        int64          `json:"pages,omitzero"`
 }
 
-// encodeResult returns the JSON under which a result is stored with its claim.
 func encodeResult(r Result) (string, error) {
 	s := storedResult{Revision: r.Revision}
 	for _, c := range r.Changes {
@@ -59,7 +58,6 @@ func encodeResult(r Result) (string, error) {
 	return string(b), err
 }
 
-// decodeResult reads what [encodeResult] wrote.
 func decodeResult(text string, into *Result) error {
 	var s storedResult
 	if err := jsonx.Unmarshal([]byte(text), &s); err != nil {

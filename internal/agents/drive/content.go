@@ -16,12 +16,12 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// inMemory is the maximum size of an upload that is kept in memory, in bytes; a larger one is
-// written to an unnamed temporary file.
+// inMemory is the maximum size in bytes of an upload that is kept in memory, so that many large
+// uploads do not exhaust it. A larger one is written to an unnamed temporary file.
 const inMemory = 1 << 20
 
-// Content is the content of a file to write: read completely, counted and hashed. It can be
-// read again for each retry of the transaction. Its creator must close it.
+// Content is the content of a file to write: read completely, counted and hashed. It can be read
+// again, because a transaction may be repeated. Its creator must close it.
 type Content struct {
 	size   int64
 	sha256 string
@@ -30,8 +30,7 @@ type Content struct {
 	file   *os.File
 }
 
-// BytesContent returns content that is in memory. The bytes are not copied and
-// must not change afterwards.
+// BytesContent returns content in memory. It does not copy the bytes, so they must not change.
 func BytesContent(b []byte) *Content {
 	sum := sha256.Sum256(b)
 	return &Content{
@@ -58,7 +57,6 @@ func (d *Drives) Stage(r io.Reader) (*Content, error) {
 	return in.content, nil
 }
 
-// An intake is a writer that collects Content.
 type intake struct {
 	content *Content
 	limit   int64
@@ -68,9 +66,8 @@ type intake struct {
 	tail    []byte // an incomplete character at the end of the last write
 }
 
-// Write appends bytes to the content: it counts and hashes them, checks whether they are
-// text, and stores them in memory up to inMemory bytes, then in a temporary file. Content
-// above the limit of one file is CodeTooLarge; a full disk is CodeStorageFull.
+// Write appends bytes to the content. Content above the limit of one file is CodeTooLarge; a full
+// disk is CodeStorageFull.
 func (in *intake) Write(p []byte) (int, error) {
 	c := in.content
 	if c.size+int64(len(p)) > in.limit {
@@ -101,7 +98,8 @@ func (in *intake) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// check tracks whether the text is valid UTF-8, across writes.
+// check tracks whether the text is valid UTF-8 across writes, since a write may end within a
+// character.
 func (in *intake) check(p []byte) {
 	if !in.valid {
 		return
@@ -153,7 +151,6 @@ func (c *Content) Close() error {
 	return nil
 }
 
-// reader returns a reader from the first byte.
 func (c *Content) reader() io.Reader {
 	if c.file != nil {
 		return io.NewSectionReader(c.file, 0, c.size)

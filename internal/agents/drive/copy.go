@@ -19,12 +19,12 @@ func Tables() store.DriveTables {
 	}
 }
 
-// passagesPerRead is the number of passages copied at a time.
+// passagesPerRead is the number of passages that are copied at a time, so that memory stays bounded.
 const passagesPerRead = 500
 
-// copyPassages copies the passages of all files, whose content was copied before, and builds
-// the index of the target database from their text: each kind of database stores words
-// differently, and SQLite's cannot be read back.
+// copyPassages copies the passages of all files, whose content was copied before. It builds the
+// index from their text, because the two databases store words differently, and those of SQLite
+// cannot be read back.
 func copyPassages(ctx context.Context, from, to *db.DB, progress func(rows int64)) error {
 	r := &passageReader{from: from}
 	if to.Postgres() {
@@ -75,7 +75,7 @@ func passageColumns() []string {
 	return []string{"id", "drive_id", "file_rid", "first_line", "last_line", "first_byte", "end_byte"}
 }
 
-// A storedPassage is a row of drive_passages with the text and path that its words come from.
+// A storedPassage is a row of drive_passages with the text and path that contain its words.
 type storedPassage struct {
 	id, drive, file, firstLine, lastLine, start, end int64
 
@@ -91,11 +91,11 @@ func (p storedPassage) row() []any {
 type passageReader struct {
 	from     *db.DB
 	rows     int64 // number of rows read
-	file, id int64 // of the last one
+	file, id int64 // key of the last row
 
-	src  *pieces // of the last file read
+	src  *pieces // text of the last file
 	blob int64
-	tx   *db.Tx // of the running call of next
+	tx   *db.Tx // transaction of the running call of next
 }
 
 // next returns the next passages; empty at the end.
@@ -130,7 +130,8 @@ func (r *passageReader) next(ctx context.Context) (some []storedPassage, err err
 	return some, err
 }
 
-// read reads the text of a passage. It caches the current piece for the next passage.
+// read reads the text of a passage. It keeps the reader, because the next passage is usually in
+// the same piece.
 func (r *passageReader) read(ctx context.Context, p *storedPassage) error {
 	if r.src == nil || r.blob != p.blob {
 		drive, blob := p.drive, p.blob

@@ -1,7 +1,7 @@
 // Package drive stores the files of agents: the rules of their paths, content with its
 // history, quotas, full-text search, and the part of a drive that goes into a prompt.
 //
-// It has its own database file, drive.db, so that indexing does not slow the ledger; on
+// It uses its own database file, drive.db, so that indexing does not slow the ledger; on
 // PostgreSQL its tables are in the same database as the others. No transaction spans the two,
 // so the package never checks whether an agent exists: its callers do, before each use, and
 // [Drives.Sweep] removes the drives of deleted agents. It does not use HTTP and calls no
@@ -30,21 +30,22 @@ import (
 var migrations embed.FS
 
 // Limits are the limits of a drive. A zero field means the default in brackets, or that of
-// the setting in parentheses; see [config.Limits].
+// the setting in parentheses; see [config.Limits]. History has its own share of each quota,
+// because a full drive could otherwise not be emptied by deleting files.
 type Limits struct {
-	MaxFileBytes    int64         // of one file (limits.file)
-	MaxBytes        int64         // of all files of a drive (limits.drive); its history may have the same size
-	MaxFiles        int64         // of a drive (limits.driveFiles); its history may have the same number
-	MaxAccountBytes int64         // of all drives of an account (limits.drivesPerAccount); their history may have the same size
+	MaxFileBytes    int64         // one file (limits.file)
+	MaxBytes        int64         // all files of a drive (limits.drive), and again all of its history
+	MaxFiles        int64         // a drive (limits.driveFiles), and again its history
+	MaxAccountBytes int64         // all drives of an account (limits.drivesPerAccount), and again their history
 	MaxPath         int           // bytes of a new path, at most 1,024
 	MaxSegment      int           // bytes of a path segment, at most 255
 	MaxVersions     int64         // earlier versions kept of one path [20]
 	MaxBatch        int           // operations in one batch [500]
-	Grace           time.Duration // time for which unreferenced content can still be read [6 h]
-	ClaimTTL        time.Duration // time for which the result of an idempotency key is stored [24 h]
-	StepTTL         time.Duration // time for which the result of a step's write is stored [30 days]
-	SearchTime      time.Duration // of one search [1 s]
-	ReadTime        time.Duration // for which a write waits for the texts of its documents [10 s]
+	Grace           time.Duration // lifetime of unreferenced content, so that downloads of it can end [6 h]
+	ClaimTTL        time.Duration // lifetime of the result of an idempotency key [24 h]
+	StepTTL         time.Duration // lifetime of the result of a write by a step [30 days]
+	SearchTime      time.Duration // one search [1 s]
+	ReadTime        time.Duration // wait of a write for the texts of its documents [10 s]
 }
 
 // WithDefaults returns the limits with zero fields set to their defaults.
@@ -70,15 +71,15 @@ func (l Limits) WithDefaults() Limits {
 type Drives struct {
 	db       *db.DB
 	limits   Limits
-	tempDir  string  // for uploads above inMemory; empty means the system's
-	bucket   *Bucket // for large content; nil means that all content is in the database
+	tempDir  string  // stores uploads above inMemory; empty means that of the system
+	bucket   *Bucket // stores large content; nil means that all content is in the database
 	searches searches
 	known    known
 	pages    pages
 
-	reader    extract.Reader // of documents; nil means that they are unsupported
-	version   int64          // of the reader; 0 without one
-	textPause time.Duration  // after a failure of the service to read a text
+	reader    extract.Reader // reads documents; nil means that they are unsupported
+	version   int64          // version of the reader; 0 without one
+	textPause time.Duration  // pause after the service failed to read a text
 	wake      chan struct{}  // contains an element if a text waits
 }
 
@@ -109,7 +110,7 @@ func Open(ctx context.Context, cfg db.Config, limits Limits) (*Drives, error) {
 	return d, nil
 }
 
-// Close waits for accepted writes and closes the database.
+// Close waits for accepted writes, then closes the database.
 func (d *Drives) Close() error { return d.db.Close() }
 
 // DB returns the database of the drives, for backups.
@@ -118,8 +119,8 @@ func (d *Drives) DB() *db.DB { return d.db }
 // Limits returns the limits.
 func (d *Drives) Limits() Limits { return d.limits }
 
-// An Owner identifies a drive: the account that pays and its agent. Both are in
-// every query.
+// An Owner identifies a drive: the account that pays and its agent. Every query contains both,
+// so that an id alone never reaches the files of another account.
 type Owner struct{ AccountID, AgentID string }
 
 // A File describes a file without its content.
@@ -128,22 +129,22 @@ type File struct {
 	Path      string
 	Size      int64 // bytes
 	MimeType  string
-	SHA256    string // of the content, lower-case hexadecimal; its ETag is this in quotes
-	Text      bool   // whether there is a text, the content or what was read from it: indexed and readable by line
-	Lines     int64  // of a text
+	SHA256    string // hash of the content, lower-case hexadecimal; the ETag is this in quotes
+	Text      bool   // the content is a text, or one was read from it: it is indexed and readable by line
+	Lines     int64  // number of lines of the text
 	Version   int64  // the drive's revision when this content was written to this path
 	CreatedAt time.Time
 	UpdatedAt time.Time
 
 	TextStatus   extract.Status
-	TextNote     string // for the owner; may be empty
-	TextEncoding string // of a text that is not UTF-8
-	Pages        int64  // of a document; 0 for other files
+	TextNote     string // note for the owner; may be empty
+	TextEncoding string // encoding of a text that is not UTF-8
+	Pages        int64  // number of pages of a document; 0 for other files
 
 	rid      int64
 	blob     int64
-	textBlob int64 // the content that has the text; 0 without a text
-	textSize int64 // of other content than blob
+	textBlob int64 // the content with the text; 0 without a text
+	textSize int64 // size of the text, if it is other content than blob
 }
 
 // ETag returns the strong entity tag of the content, including its quotes.
@@ -152,7 +153,7 @@ func (f File) ETag() string { return `"` + f.SHA256 + `"` }
 // Stats are the counts of a drive.
 type Stats struct {
 	Files        int64
-	Bytes        int64 // of the files, and of the texts of documents
+	Bytes        int64 // size of the files and of the texts of documents
 	HistoryFiles int64 // stored earlier versions
 	HistoryBytes int64
 	Revision     int64     // number of changes; 0 if never written to
@@ -170,7 +171,7 @@ func (d *Drives) Stats(ctx context.Context, who Owner) (Stats, error) {
 	return s, err
 }
 
-// driveRow is the row of a drive, which every query reads first.
+// driveRow is the row of a drive. Every query reads it first, because it maps the [Owner] to the id.
 type driveRow struct {
 	id                                         int64 // 0 if it does not exist yet
 	revision, files, bytes, oldFiles, oldBytes int64
@@ -194,8 +195,8 @@ func findDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
 	return r, err
 }
 
-// lockDrive locks the row of a drive, and creates a missing one, so that writes to one drive
-// are serialized.
+// lockDrive locks the row of a drive, so that writes to one drive are serialized. It creates a
+// missing row and then tries again, since another writer may have created it.
 func lockDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
 	if who.AccountID == "" || who.AgentID == "" {
 		return driveRow{}, fmt.Errorf("a drive needs an account and an agent, not %q and %q", who.AccountID, who.AgentID)
@@ -219,12 +220,11 @@ func lockDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
 const (
 	fileColumns = `f.rid, f.id, f.path, f.version, f.blob_id, f.sha256, f.size, f.mime, f.is_text, f.lines, f.created_at, f.updated_at,
 		f.text_blob_id, f.text_size, COALESCE(t.status, ''), COALESCE(t.note, ''), COALESCE(t.pages, 0), COALESCE(t.encoding, '')`
-	// The row of the content may be about another text: a file can be its own text while a copy
-	// with another ending is not.
+	// The join compares the text too, because the row of the content may be about another one: a
+	// file can be its own text while a copy with another ending is not.
 	fileTables = `drive_files f LEFT JOIN drive_texts t ON t.drive_id = f.drive_id AND t.blob_id = f.blob_id AND t.text_blob_id = f.text_blob_id`
 )
 
-// scanFile scans fileColumns, then more.
 func scanFile(scan func(...any) error, more ...any) (File, error) {
 	var f File
 	var text, created, updated int64

@@ -11,8 +11,7 @@ import (
 	"stoa/internal/base/db"
 )
 
-// An Export is the list of files of a drive at one moment, to be written as an
-// archive.
+// An Export lists the files of a drive at one moment, to be written as an archive.
 type Export struct {
 	Stats Stats
 
@@ -46,10 +45,10 @@ func allFiles(ctx context.Context, tx *db.Tx, driveID int64) ([]File, error) {
 	return out, err
 }
 
-// WriteZip writes all files as a zip archive, in the order of their paths. Names that a system
-// may treat specially are marked with an underscore, because agents choose them. It keeps only one
-// piece of one file in memory. After an error the archive has no directory, so that readers
-// report it as incomplete.
+// WriteZip writes all files as a zip archive, in the order of their paths. It marks names that a
+// system may treat specially with an underscore, because agents choose them. It keeps only one
+// piece of one file in memory. After an error it writes no directory, so that readers report the
+// archive as incomplete.
 func (e *Export) WriteZip(ctx context.Context, w io.Writer) error {
 	z := zip.NewWriter(w)
 	buf := make([]byte, 32<<10)

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// functionWords lists, for some languages, words that questions contain in whatever they are
-// about: articles, pronouns, prepositions, conjunctions, auxiliary verbs, question words.
+// functionWords lists, for some languages, words that any question contains: articles, pronouns,
+// prepositions, conjunctions, auxiliary verbs, question words. They count less, because some of
+// them are rare in texts and would outweigh the subject of the question.
 var functionWords = [...]string{
 	`a about after all also am an and any are as at be because been before being between both but by can could did do does
 	doing down during each few for from further had has have having he her here him his how i if in into is it its just me
@@ -93,9 +94,9 @@ var functionSets = sync.OnceValue(func() (sets []map[string]bool) {
 
 // isFunctionWord returns a function that reports whether a word is a function word in the
 // language of a query, the language with most of its words. A word must be in the lists of all
-// languages that are as likely. One word of Latin letters does not show a language ("war
-// crimes" is not German), nor do few among many, and a query of function words alone is about
-// them.
+// languages that are as likely. It is always false if a single word of Latin letters, or few among
+// many, would decide, because they do not show a language ("war crimes" is not German); also for
+// a query of function words alone, since it is about them.
 func isFunctionWord(query string) func(word string) bool {
 	sets := functionSets()
 	counts := make([]int, len(sets))

@@ -10,16 +10,16 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// pieceSize is the size of the pieces in which a file is stored and read, in bytes.
+// pieceSize is the size in bytes of the pieces in which a file is stored and read, so that a range
+// request or a slow download does not load all of it. It must not change: it locates stored pieces.
 const pieceSize = 256 << 10
 
-// notText is the line count of content that cannot be text.
 const notText = -1
 
 // A blobRow is stored content.
 type blobRow struct {
 	id, size, lines int64
-	added           bool // by this transaction
+	added           bool // this transaction added it
 }
 
 // keep stores content, once per drive.
@@ -75,8 +75,8 @@ func (w *writer) keep(c *Content) (blobRow, error) {
 }
 
 // dropWaiting removes content of this drive that waits for the sweep, the oldest first, while
-// the account has more of it than its drives may contain: replacing files quickly shortens
-// the grace of downloads instead of filling the disk.
+// the account has more of it than its drives may contain, because an account that replaces files
+// quickly must shorten the grace of its downloads, not fill the disk.
 func (w *writer) dropWaiting() error {
 	var waiting int64
 	if _, err := w.tx.Get(w.ctx, `SELECT CAST(COALESCE(SUM(b.size), 0) AS BIGINT) FROM drive_drives d JOIN drive_blobs b ON b.drive_id = d.id AND b.refs = 0
@@ -98,8 +98,7 @@ func (w *writer) dropWaiting() error {
 	return nil
 }
 
-// countLines counts lines, including a last one without a line break. An empty text has 0
-// lines.
+// countLines counts lines, including a last one without a line break. An empty text contains 0.
 func countLines(r io.Reader) (int64, error) {
 	var lines int64
 	last := byte('\n')
@@ -130,8 +129,8 @@ func (w *writer) blob(id int64) (blobRow, error) {
 	return b, err
 }
 
-// refer adds by, 1 or -1, to the number of references to content. The sweep removes content
-// without references.
+// refer adds by, 1 or -1, to the number of references to content. It never deletes, because
+// downloads may still read the content: the sweep does after the grace.
 func (w *writer) refer(blob, by int64) error {
 	_, err := w.tx.Exec(w.ctx, `UPDATE drive_blobs SET refs = refs + $1, freed_at = $2 WHERE drive_id = $3 AND id = $4`,
 		by, w.now, w.drive.id, blob)
@@ -146,7 +145,7 @@ func (w *writer) retire(cur *File) error {
 		w.now, cur.textSize, w.drive.id, cur.Version); err != nil {
 		return err
 	}
-	// The number of versions of a path is limited.
+	// 100 suffice, because every write to the path removes those beyond the limit.
 	return w.forget(`SELECT number, blob_id, size + text_size FROM drive_versions WHERE drive_id = $1 AND path = $2 AND retired_at > 0
 		ORDER BY number DESC LIMIT 100 OFFSET $3`, w.drive.id, cur.Path, w.d.limits.MaxVersions)
 }
@@ -207,7 +206,6 @@ func (w *writer) forget(query string, args ...any) error {
 	return nil
 }
 
-// opener returns a function that opens content for reading in the transaction.
 func (w *writer) opener(b blobRow) func() io.Reader {
 	return func() io.Reader {
 		return &pieces{size: b.size, fetch: func(n int64) ([]byte, error) { return fetchPiece(w.ctx, w.tx, w.drive.id, b.id, n) }}
@@ -216,7 +214,7 @@ func (w *writer) opener(b blobRow) func() io.Reader {
 
 // A Version is current or earlier content of a path.
 type Version struct {
-	Number    int64 // for a restore
+	Number    int64 // names it in a restore
 	Path      string
 	Size      int64
 	MimeType  string
@@ -270,7 +268,8 @@ func (w *writer) replay(claim Claim, out *Result) (bool, error) {
 	return true, nil
 }
 
-// claim stores the result with its claim, in the transaction of the write.
+// claim stores the result with its claim in the transaction of the write, so that neither exists
+// without the other.
 func (w *writer) claim(claim Claim, out Result) error {
 	result, err := encodeResult(out)
 	if err != nil {

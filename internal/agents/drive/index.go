@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// index stores the passages of a text and their words, in the transaction that
-// stores the text.
+// index stores the passages of a text and their words in the transaction that stores the text,
+// so that a search never misses a committed text or finds a replaced one.
 func (w *writer) index(f File, r io.Reader) error {
 	mark := driveMark(w.drive.id)
 	var ix indexer
@@ -21,7 +21,6 @@ func (w *writer) index(f File, r io.Reader) error {
 	return eachPassage(r, func(p passage) error { return ix.add(f.rid, p, mark) })
 }
 
-// unindex removes the passages and words of a file.
 func (w *writer) unindex(rid int64) error {
 	if !w.tx.Postgres() {
 		if _, err := w.tx.Exec(w.ctx, `DELETE FROM drive_index WHERE rowid IN (SELECT id FROM drive_passages WHERE file_rid = $1)`, rid); err != nil {
@@ -32,22 +31,20 @@ func (w *writer) unindex(rid int64) error {
 	return err
 }
 
-// driveMark returns the prefix of every word of a drive in the index. It separates the words
-// of different drives: no search finds, counts or scans those of another drive.
+// driveMark returns the prefix of every word of a drive in the index, so that no search finds,
+// counts or scans words of another drive.
 func driveMark(driveID int64) string { return strconv.FormatInt(driveID, 10) + "x" }
 
-// An indexer adds passages to the full-text index. mark is the prefix of each word of the
-// drive, so that drives share no words.
+// An indexer adds passages to the full-text index; mark is that of driveMark.
 type indexer interface {
 	add(rid int64, p passage, mark string) error
 }
 
 const insertPassage = `INSERT INTO drive_passages (drive_id, file_rid, first_line, last_line, first_byte, end_byte) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`
 
-// fts5Indexer writes the index of SQLite.
 type fts5Indexer struct {
 	w    *writer
-	path string // its words
+	path string // words of the path
 }
 
 func (x *fts5Indexer) add(rid int64, p passage, mark string) error {
@@ -80,8 +77,8 @@ type vectorIndexer struct {
 	path string
 }
 
-// Positions in a vector: the words of the path come first, far from those of the
-// text, so that no phrase spans both.
+// Positions in a vector. The words of the path come first, far from those of the text, so that no
+// phrase spans both. PostgreSQL stores no position above 16,383, and at most 256 of a word.
 const (
 	bodyStart   = 1000
 	maxPosition = 16383
@@ -93,8 +90,8 @@ func (x *vectorIndexer) add(rid int64, p passage, mark string) error {
 	return err
 }
 
-// vector returns the literal of a tsvector. Words consist of letters and digits, so nothing
-// in it must be escaped.
+// vector returns the literal of a tsvector. It escapes nothing, since words consist of letters
+// and digits.
 func vector(mark, path, text string) string {
 	places := map[string][]string{}
 	put := func(from int, text, weight string) {

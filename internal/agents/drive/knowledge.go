@@ -14,7 +14,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A Source is a text, or lines of one, that an answer may be based on.
+// A Source names a text, or lines of it, that an answer may be based on.
 type Source struct {
 	Path      string
 	SHA256    string
@@ -28,7 +28,7 @@ type Knowledge struct {
 	// and the model reads files with its tools.
 	Whole bool
 	Text  string
-	Files []Known // of Text, in its order
+	Files []Known // the files of Text, in its order
 	Stats Stats
 }
 
@@ -41,12 +41,12 @@ type Known struct {
 	Lines    int64  `json:"lines,omitzero"`
 	Text     bool   `json:"text,omitzero"`
 
-	TextSHA256 string         `json:"textSha256,omitzero"` // of the text of a document
-	TextSize   int64          `json:"textSize,omitzero"`   // of the text of a document, in bytes
-	Status     extract.Status `json:"status,omitzero"`     // of a document without a text
+	TextSHA256 string         `json:"textSha256,omitzero"` // hash of the text that was read from a document
+	TextSize   int64          `json:"textSize,omitzero"`   // its size in bytes
+	Status     extract.Status `json:"status,omitzero"`     // set for a document without a text
 }
 
-// Sources returns the texts among files.
+// Sources returns the sources of those files that are texts.
 func Sources(files []Known) (list []Source) {
 	for _, f := range files {
 		if f.Text {
@@ -56,16 +56,16 @@ func Sources(files []Known) (list []Source) {
 	return list
 }
 
-// knowledgeOverhead is the number of bytes that a file adds to a prompt in addition to its
-// text and its path.
+// knowledgeOverhead is the number of bytes that a file adds to a prompt besides its text and path:
+// the lines that mark its beginning and end.
 const knowledgeOverhead = 110
 
 // Knowledge returns the whole drive in the order of its paths if it fits into a budget of
 // tokens (see [stoa.EstimateTokens]). Texts are complete; a file that is not text is listed
 // with its name, type and size.
 //
-// The text of a file cannot end its own data block: the beginning and the end are marked with
-// the hash of its content, which no content can contain.
+// The beginning and the end of a text are marked with the hash of its content, so that the text
+// cannot end its own data block: no content can contain its own hash.
 func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowledge, error) {
 	var k Knowledge
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -145,8 +145,7 @@ func (d *Drives) KnownText(ctx context.Context, who Owner, files []Known) (text 
 	return text, err == nil, err
 }
 
-// textOf returns the text of files of a drive. It fails with errGone if the content of one is
-// not stored any more.
+// textOf returns the text of files, or errGone if the content of one was removed.
 func textOf(ctx context.Context, tx *db.Tx, driveID int64, files []Known) (string, error) {
 	var b strings.Builder
 	for _, f := range files {
@@ -184,23 +183,23 @@ func textOf(ctx context.Context, tx *db.Tx, driveID int64, files []Known) (strin
 	return b.String(), nil
 }
 
-// A place is the cache key of a drive's text: its revision, and the budget it was read with.
-// Every write changes the revision.
+// A place is the cache key of a drive's text. It contains the revision, because every write
+// changes that, and the budget, because it decides whether the text is whole.
 type place struct {
 	who                  Owner
 	id, revision, tokens int64
 }
 
-// maxKnown is the maximum total size of the texts that [known] caches, in bytes.
+// maxKnown is the maximum total size in bytes of the texts that [known] caches.
 const maxKnown = 4 << 20
 
-// known caches the newest texts, so that the sessions of an agent do not each read and join
-// the same files: a step uses the text to estimate its price, and to send it. The revision is
-// read from the rows each time.
+// known caches the newest texts, because a step needs the text twice, to estimate its price and to
+// send it, and all sessions of an agent read the same files. Callers read the revision from the
+// rows each time, so that a cached text is never outdated.
 type known struct {
 	mu    sync.Mutex
 	texts map[Owner]knownText
-	order []Owner // of texts, oldest first
+	order []Owner // owners of texts, oldest first
 	bytes int
 }
 
@@ -238,5 +237,4 @@ func (c *known) drop(who Owner) {
 	}
 }
 
-// size estimates the memory of a text and its files.
 func size(k Knowledge) int { return len(k.Text) + 256*(1+len(k.Files)) }

@@ -16,7 +16,7 @@ import (
 
 // A Listing is a request for files in the byte order of their paths.
 type Listing struct {
-	Prefix    string // of the paths; empty means all
+	Prefix    string // beginning of the paths; empty means all
 	Delimiter string // "/" lists folders below the prefix as one entry each; empty lists every file
 	Desc      bool   // in descending order
 	Limit     int    // maximum number of files and folders, 1 to 1,000; 0 means 20
@@ -28,7 +28,7 @@ type Listed struct {
 	Files    []File
 	Prefixes []string // folders, with a slash at their end
 	Next     string   // the cursor of the next page; empty if this is the last
-	Revision int64    // of the drive as it was listed
+	Revision int64    // revision of the drive when it was listed
 }
 
 // List returns a page of files. A file that exists during the whole listing is on exactly one
@@ -67,7 +67,6 @@ func (d *Drives) List(ctx context.Context, who Owner, q Listing) (Listed, error)
 	return out, err
 }
 
-// A lister reads one page of a [Listing].
 type lister struct {
 	ctx   context.Context
 	tx    *db.Tx
@@ -138,8 +137,8 @@ func (l *lister) files(last string, n int) ([]File, error) {
 	return l.query(fmt.Sprintf(`SELECT %s FROM %s WHERE f.drive_id = $1%s%s LIMIT $%d`, fileColumns, fileTables, where, l.order(), len(args)), args)
 }
 
-// entries reads at most n files after the last entry, and of each folder only one: each
-// lookup starts from the previous one, so that the other files of a folder cost nothing.
+// entries reads at most n files after the last entry, but only one of each folder. Each lookup
+// starts behind the previous entry, so that the other files of a folder cost nothing.
 func (l *lister) entries(last string, n int) ([]File, error) {
 	where, args := l.bounds(last)
 	bind := func(v any) string {
@@ -150,9 +149,9 @@ func (l *lister) entries(last string, n int) ([]File, error) {
 	if l.tx.Postgres() {
 		find = `strpos`
 	}
-	// In characters, as the databases count.
+	// In characters, since substr of both databases counts those.
 	rest := bind(utf8.RuneCountInString(l.q.Prefix) + 1)
-	slash := find + `(substr(e.path, ` + rest + `), '/')` // of the entry's folder, in the rest; 0 means a file
+	slash := find + `(substr(e.path, ` + rest + `), '/')` // position of the slash of the entry's folder in the rest; 0 means a file
 	folder := `substr(e.path, 1, CAST(` + rest + ` AS INTEGER) + ` + slash + ` - 1)`
 	var next string
 	if l.q.Desc {
@@ -185,8 +184,8 @@ func (l *lister) query(query string, args []any) (out []File, err error) {
 	return out, err
 }
 
-// cursor encodes the last entry of a page with a hash of the request, since it is only valid
-// for the same request.
+// cursor encodes the last entry of a page with a hash of the request, so that another request
+// rejects it.
 func (q Listing) cursor(who Owner, last string) string {
 	return base64.RawURLEncoding.EncodeToString(append(q.seal(who, last), last...))
 }

@@ -11,8 +11,8 @@ import (
 
 const maxMime = 255
 
-// byEnding returns the media type for the extension of a name, "" if unknown. The table is
-// built in, so that a file has the same type on every machine.
+// byEnding returns the media type for the extension of a name, "" if unknown. It does not use the
+// tables of the system, so that a file has the same type on every machine.
 func byEnding(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {
@@ -95,15 +95,15 @@ func guess(p Path, c *Content) string {
 	if c.utf8 {
 		return "text/plain"
 	}
-	// A type by the first bytes, but not a text type for content that is not text.
+	// The first bytes can look like text, but a text type must not name content that is not text.
 	if t := http.DetectContentType(c.Head()); !isTextType(t) {
 		return t
 	}
 	return "application/octet-stream"
 }
 
-// ParseMime checks the media type of a caller and returns it in canonical form.
-// Empty stays empty: the type is then guessed.
+// ParseMime checks the media type of a caller and returns it in canonical form. Empty stays
+// empty, so that the type is guessed.
 func ParseMime(text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -117,7 +117,6 @@ func ParseMime(text string) (string, error) {
 	return "", stoa.Errorf(stoa.CodeInvalidValue, "mimeType is not a media type such as text/markdown.").At("mimeType")
 }
 
-// isTextType reports whether content of a media type is meant to be read as text.
 func isTextType(t string) bool {
 	t, _, _ = strings.Cut(t, ";")
 	t = strings.ToLower(strings.TrimSpace(t))

@@ -8,16 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes of a passage in bytes: no passage exceeds maxPassage; one of at least fullPassage
-// ends with its line, one of at least halfPassage at an empty line or before a heading or page.
+// Sizes of a passage in bytes: no passage exceeds maxPassage, because a hit is quoted as a whole.
+// One of at least fullPassage ends with its line; one of at least halfPassage ends at an empty
+// line, or before a heading or page, so that it is about one thing.
 const (
 	maxPassage  = 2048
 	fullPassage = 1200
 	halfPassage = 500
 )
 
-// A passage is a group of lines of a text, of a size suitable for quoting. Passages follow
-// each other without gaps. A line longer than a passage is split into several.
+// A passage is a group of lines of a text, of a size suitable for quoting. Passages follow each
+// other without gaps, since reading by line begins at the passage of the line. A line longer than
+// a passage is split into several.
 type passage struct {
 	firstLine, lastLine int64 // from 1
 	start, end          int64 // bytes in the file, end excluded
@@ -30,8 +32,8 @@ func eachPassage(r io.Reader, fn func(passage) error) error {
 	in := bufio.NewReaderSize(r, 2*maxPassage)
 	var p passage
 	p.text = make([]byte, 0, maxPassage)
-	line := int64(1)  // line number of the next byte
-	lineStart := true // whether the next byte is the first of its line
+	line := int64(1)  // number of the line that contains the next byte
+	lineStart := true // the next byte is the first of its line
 	flush := func() error {
 		if len(p.text) == 0 {
 			return nil
@@ -83,7 +85,7 @@ func eachPassage(r io.Reader, fn func(passage) error) error {
 	return flush()
 }
 
-// beginsPart reports whether a line is a heading, or begins a page, slide or sheet of a document.
+// beginsPart reports whether a line is a heading, or begins a page, slide or sheet.
 func beginsPart(line []byte) bool {
 	return line[0] == '#' || bytes.HasPrefix(line, []byte("[page ")) || bytes.HasPrefix(line, []byte("[slide ")) || bytes.HasPrefix(line, []byte("[sheet "))
 }

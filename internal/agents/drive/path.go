@@ -10,7 +10,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// The longest path and the longest segment of one, in bytes of its NFC form.
+// The maximum lengths of a path and of a segment, in bytes of the NFC form.
 const (
 	MaxPath    = 1024
 	MaxSegment = 255
@@ -20,8 +20,7 @@ const (
 // The zero Path names no file.
 type Path struct{ text string }
 
-// String returns the path as stored and shown: relative, in NFC, with slashes
-// between its segments.
+// String returns the path as stored and shown: relative, in NFC, separated by slashes.
 func (p Path) String() string { return p.text }
 
 // IsZero reports whether the path was never parsed.
@@ -45,8 +44,8 @@ func ParsePath(text string) (Path, error) {
 	if text == "" {
 		return fail("is empty")
 	}
-	// NFC changes the length of a text by at most a factor of three, so a far longer text is
-	// refused without normalizing it.
+	// A far longer text is refused without the cost of normalizing it, because NFC changes the
+	// length of a text by at most a factor of three.
 	if len(text) > 4*MaxPath {
 		return fail("is longer than 1,024 bytes")
 	}
@@ -84,8 +83,7 @@ func ParsePath(text string) (Path, error) {
 	return Path{text}, nil
 }
 
-// parsePrefix checks a prefix of paths: any text that a path can begin with, even if it ends
-// inside a segment. Empty means every path.
+// parsePrefix checks a prefix of paths, which may end inside a segment. Empty means every path.
 func parsePrefix(text string) (string, error) {
 	if !utf8.ValidString(text) || len(text) > 4*MaxPath {
 		return "", stoa.Errorf(stoa.CodeInvalidPath, "The prefix is not valid UTF-8, or longer than 1,024 bytes.").At("prefix")
@@ -114,8 +112,8 @@ func ParseFolder(text string) (string, error) {
 	return p.text + "/", nil
 }
 
-// after returns the smallest text that is greater than every text with the prefix; ok is
-// false if none exists. It is valid UTF-8, which sorts like its bytes.
+// after returns the smallest text that is greater than every text with the prefix; ok is false if
+// none exists. The text is valid UTF-8, because PostgreSQL accepts nothing else.
 func after(prefix string) (text string, ok bool) {
 	for prefix != "" {
 		r, n := utf8.DecodeLastRuneInString(prefix)
@@ -130,10 +128,9 @@ func after(prefix string) (text string, ok bool) {
 	return "", false
 }
 
-// allow checks a new path against the configured limits, which may be lower than
-// those of [ParsePath].
+// allow checks a new path against the configured limits, which may be lower than those of
+// [ParsePath]. Existing paths stay valid, so that their files can be read and deleted.
 func (l Limits) allow(p Path) error {
-	// Only for new paths, so that files of earlier versions can be read and deleted.
 	if i := strings.IndexFunc(p.text, func(r rune) bool { return unicode.Is(unicode.Cf, r) }); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(p.text[i:])
 		return stoa.Errorf(stoa.CodeInvalidPath, "The path contains the invisible character U+%04X, which would make its name look like another one. Leave it out.", r).At("path")

@@ -18,14 +18,15 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// Maximum sizes in bytes of texts that a document determines.
+// Maximum sizes in bytes of texts that a document determines. They go into prompts and replies, so
+// a document must not be able to fill those.
 const (
-	maxHeader = 400 // of the head of a table that a hit repeats
-	maxPlace  = 280 // of the name of a place
-	maxNote   = 900 // of a note on a text
+	maxHeader = 400 // the head of a table that a hit repeats
+	maxPlace  = 280 // the name of a place
+	maxNote   = 900 // a note on a text
 )
 
-// places are the beginnings of the pages, slides or sheets of a text, in its order.
+// places lists the beginnings of pages, slides or sheets in the order of the text.
 type places []extract.Place
 
 func placesOf(ctx context.Context, tx *db.Tx, drive int64, f File) (list places, err error) {
@@ -49,8 +50,7 @@ func (p places) at(line int64) *extract.Place {
 	return &p[i-1]
 }
 
-// of returns the place of some lines, such as "p. 12–13", or an empty string if they precede all
-// places.
+// of returns the place of some lines, such as "p. 12–13", or "" if they precede all places.
 func (p places) of(first, last int64) string {
 	from, to := p.at(first), p.at(last)
 	switch {
@@ -83,7 +83,7 @@ func (p places) firstRow(sheet string) *extract.Place {
 	return &p[slices.IndexFunc(p, func(at extract.Place) bool { return at.Name == sheet && at.Row > 0 })]
 }
 
-// table returns the place at which the table of a line begins, or that of the first row of its sheet.
+// table returns the beginning of the table that contains a line, or the first row of its sheet.
 func (p places) table(line int64) *extract.Place {
 	at := p.at(line)
 	for i := len(p) - 1; i >= 0; i-- {
@@ -104,11 +104,13 @@ func named(p *extract.Place, line int64) string {
 
 func rowOf(p *extract.Place, line int64) int64 { return p.Row + max(0, line-p.Line) }
 
-// maxHeadRows is the number of rows of a sheet among which the names of its columns are looked for.
+// maxHeadRows is the maximum number of rows that are searched for the names of the columns: more than
+// one, because a title may precede them.
 const maxHeadRows = 10
 
-// heads returns the names of the columns of the table that a line is in, if they stand in lines before it; a head of two
-// rows has a line end. It is empty for other texts.
+// heads returns the names of the columns of the table that contains a line, if they precede the
+// line; a head of two rows contains a line end. It is empty for other texts. Without the names, a
+// row from the middle of a table says nothing to the model.
 func heads(ctx context.Context, tx *db.Tx, drive int64, f File, p places, line int64) (string, error) {
 	lines := func(first, last int64) ([]string, error) {
 		if first > last {
@@ -170,11 +172,13 @@ func heads(ctx context.Context, tx *db.Tx, drive int64, f File, p places, line i
 	return headOf(rows[begin:], "|"), nil
 }
 
-// maxTableRows is the number of lines before a hit among which the beginning of its table is looked for.
+// maxTableRows is the maximum number of lines before a hit that are searched for the beginning of its
+// table, so that a hit at the end of a long table does not read all of it.
 const maxTableRows = 500
 
-// headOf returns the first row with at least two cells and without numbers except years, because a title may precede it,
-// and the row after it if a name is that of several columns; "" if there is none.
+// headOf returns the first row with at least two cells, since a title may precede it, and without
+// numbers except years; also the row after it if a name is that of several columns. It returns ""
+// if there is none.
 func headOf(rows []string, separator string) string {
 	for i, row := range rows {
 		cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), separator)
@@ -198,7 +202,6 @@ func headOf(rows []string, separator string) string {
 	return ""
 }
 
-// locate adds to hits their places and the heads of tables.
 func (s *searcher) locate(hits []Hit) error {
 	type source struct {
 		file   *File
@@ -232,8 +235,8 @@ func (s *searcher) locate(hits []Hit) error {
 	return nil
 }
 
-// beginning sets FromByte of a hit that begins within a line: the passage before it ends in the
-// same line.
+// beginning sets FromByte of a hit that begins within a line, because the passage before it ends
+// in the same line.
 func (s *searcher) beginning(h *Hit, f File) error {
 	var last int64
 	found, err := s.tx.Get(s.ctx, `SELECT last_line FROM drive_passages WHERE drive_id = $1 AND file_rid = $2 AND id < $3 ORDER BY id DESC LIMIT 1`,
@@ -295,7 +298,7 @@ func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (
 		if first == 0 {
 			return nil
 		}
-		// A page without text has only the line that names it.
+		// A page without text consists of the line that names it, which is no text to read.
 		text, err := linesOf(ctx, tx, row.id, *f, first, last, 0)
 		if strings.TrimSpace(strings.TrimPrefix(text.Text, fmt.Sprintf("[page %d]", page))) == "" {
 			first, last = 0, 0
@@ -306,8 +309,7 @@ func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (
 }
 
 // RowLines returns the lines of some rows of a sheet, or of a file of comma- or tab-separated values; to 0 means up to the
-// last. sheet is the name of a sheet; empty means the first. A sheet or rows that the file does not have are
-// [stoa.CodeInvalidValue].
+// last. sheet is the name of a sheet; empty means the first. A missing sheet or row is [stoa.CodeInvalidValue].
 func (d *Drives) RowLines(ctx context.Context, who Owner, p Path, sheet string, from, to int64) (first, last int64, err error) {
 	err = d.db.Read(ctx, func(tx *db.Tx) error {
 		row, f, err := fileOf(ctx, tx, who, p)

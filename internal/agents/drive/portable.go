@@ -6,15 +6,15 @@ import (
 	"unicode"
 )
 
-// IsHidden reports whether a segment of the path begins with a dot. Shells, editors and
-// version control act on files with such names.
+// IsHidden reports whether a segment of the path begins with a dot. Agents cannot write such
+// names, because shells, editors and version control act on them.
 func (p Path) IsHidden() bool { return slices.ContainsFunc(strings.Split(p.text, "/"), IsHidden) }
 
 // IsHidden reports whether a segment of a path begins with a dot.
 func IsHidden(segment string) bool { return strings.HasPrefix(seen(segment), ".") }
 
-// IsGit reports whether a file system may treat a segment of a path as .git: some ignore case,
-// trailing dots and spaces, or invisible characters, and Windows has short names.
+// IsGit reports whether a file system may treat a segment of a path as .git, since some ignore
+// case, trailing dots and spaces, or invisible characters, and Windows also has short names.
 func IsGit(segment string) bool {
 	name := strings.TrimRight(seen(segment), ". ")
 	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
@@ -50,8 +50,7 @@ func isSpecial(segment string) bool {
 // plain is the mark that a portable name begins with if the name is special.
 const plain = "_"
 
-// Portable returns a file's name, marked with an underscore if a system may treat it
-// specially.
+// Portable returns a file's name, with an underscore before it if a system may treat it specially.
 func Portable(name string) string {
 	if isSpecial(name) {
 		return plain + name
@@ -59,8 +58,8 @@ func Portable(name string) string {
 	return name
 }
 
-// portable returns the paths with special segments marked, by their paths. The mark is longer
-// than that of any segment which already looks marked, so different paths stay different.
+// portable maps paths with special segments to paths with these segments marked. The mark is
+// longer than that of any segment which already looks marked, so that different paths stay different.
 func portable(files []File) map[string]string {
 	mark := plain
 	for _, f := range files {

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	minPrefix = 4  // minimum length of a prefix search, in letters (Hangul has none)
+	minPrefix = 4  // minimum number of letters of a prefix, because a shorter one matches too many words (Hangul has no minimum)
 	maxTerms  = 32 // terms of a query; further ones are ignored
-	maxParts  = 64 // parts of a query that are looked up; further ones are ignored
-	maxJoined = 4  // words of a query that are also searched as one word
+	maxParts  = 64 // parts of a query, each a lookup in the index; further ones are ignored
+	maxJoined = 4  // words of a query that are also searched as one word, since names are written in both ways
 
 	minorFactor = 0.25 // weight of a function word relative to another word
 )
@@ -20,28 +20,28 @@ const (
 type phrase struct {
 	words  []string
 	prefix bool // the last word is a prefix
-	// endings are the words that the prefix may stand for, if they were looked up.
+	// endings lists the words that the prefix may stand for, if they were looked up.
 	endings []string
 }
 
-// A part is what a passage may contain of a query and what it is scored by.
+// A part is the unit of a query by which passages are scored.
 type part struct {
-	any    []phrase // passages contain one of these
-	loose  []phrase // the beginning of a long word: worth less
-	factor float64  // its weight relative to a word
+	any    []phrase // a passage needs one of these
+	loose  []phrase // beginnings of long words, which count less
+	factor float64  // weight relative to a word
 }
 
 // A term is one word, phrase or run of a query.
 type term struct {
 	need  [][]phrase // a passage has the term if it contains all phrases of one of these
 	parts []part
-	// instead are the parts if no passage has one of parts.
+	// instead replaces parts if no passage contains one of them.
 	instead []part
 }
 
-// parseQuery parses a query: words, and phrases in double quotes. Every text is valid:
-// everything except words is a separator, and no part of the text reaches the query language
-// of a database unchanged.
+// parseQuery parses a query: words, and phrases in double quotes. Every text is valid, because
+// everything except words is a separator. No part of the text reaches the query language of a
+// database unchanged, so that a caller cannot inject operators.
 func parseQuery(text string) []term {
 	p := parser{seen: map[string]bool{}, minor: isFunctionWord(text)}
 	for i, section := range strings.Split(text, `"`) {
@@ -51,7 +51,7 @@ func parseQuery(text string) []term {
 			p.plain(section)
 		}
 	}
-	// Of too many terms, those that a passage needs remain.
+	// Of too many terms, those that a passage needs remain, because the others only add score.
 	extra := len(p.terms) - maxTerms
 	p.terms = slices.DeleteFunc(p.terms, func(t term) bool {
 		drop := extra > 0 && len(t.need) == 0
@@ -137,8 +137,8 @@ func single(ph phrase, loose []phrase) term {
 	return term{need: [][]phrase{{ph}}, parts: []part{{any: []phrase{ph}, loose: loose, factor: 1}}}
 }
 
-// word adds a word. Words of Hangul also stand for those with a particle. Passages need not
-// have function words.
+// word adds a word. Words of Hangul also stand for those with a particle. Passages need not contain
+// function words.
 func (p *parser) word(raw, w string) {
 	if p.minor(w) {
 		p.add(w, term{parts: []part{{any: []phrase{{words: []string{w}}}, factor: minorFactor}}})
@@ -162,7 +162,7 @@ var (
 )
 
 // respelled returns the indexed form of a word in the other spelling of German umlauts, Gruesse
-// for Grüße.
+// for Grüße, since texts and questions use both.
 func respelled(raw, w string) string {
 	if other := umlauts.Replace(raw); other != raw {
 		return fold(other, false)
@@ -173,8 +173,8 @@ func respelled(raw, w string) string {
 	return digraphs.Replace(w)
 }
 
-// beginnings returns the beginning of a word that its inflected forms are likely to share,
-// with the particles that Arabic joins to it.
+// beginnings returns the beginning of a word that its inflected forms are likely to share, because
+// most languages inflect at the end, with the particles that Arabic joins to it.
 func beginnings(w string, n int, hangul bool) (out []phrase) {
 	if base := withoutParticle(w); isArabic(w) && utf8.RuneCountInString(base) >= 3 {
 		for _, particle := range arabicParticles {
@@ -214,8 +214,8 @@ func withoutParticle(w string) string {
 }
 
 // identifier adds words that were joined by punctuation or capitals, such as max_body_size,
-// maxBodySize or v1.2.3: they are searched side by side and as one word, and each by itself
-// only if no passage has them together.
+// maxBodySize or v1.2.3. They are searched side by side and as one word. Each by itself is searched
+// only if no passage contains them together, since the parts of a version or number mean little.
 func (p *parser) identifier(text string, group []word) {
 	var words []string
 	for _, w := range group {
@@ -226,7 +226,7 @@ func (p *parser) identifier(text string, group []word) {
 			})
 		}
 	}
-	var split, raw []string // split: as texts have it with the same punctuation
+	var split, raw []string // split: as in a text with the same punctuation
 	for _, w := range group {
 		split, raw = append(split, w.text), append(raw, text[w.start:w.end])
 	}
@@ -273,9 +273,10 @@ func humps(w string) (out []string) {
 	return append(out, string(runes[from:]))
 }
 
-// run adds consecutive characters of scripts without spaces. A passage has the run if it has
-// all its characters together, or all pairs that begin at every other character. Kanji and
-// kana are separate; only the whole run includes the pairs between them.
+// run adds consecutive characters of scripts without spaces. A passage contains the run if it
+// contains all its characters together, or all pairs that begin at every other character, so that
+// a question need not be a literal part of the text. Kanji and kana are separate; only the whole
+// run includes the pairs between them.
 func (p *parser) run(text string, group []word) {
 	whole := dropSingle(group)
 	key := strings.Join(whole.words, " ")
@@ -329,7 +330,7 @@ type script struct {
 	alone      string // the character of a part that has only one; otherwise empty
 }
 
-// loose returns the pairs that begin with a lone character, which are other forms of a
+// loose returns the pairs that begin with a lone character, because they are other forms of a
 // Japanese verb or adjective: 長い, 長く.
 func (s script) loose() []phrase {
 	if s.alone == "" {
@@ -338,8 +339,8 @@ func (s script) loose() []phrase {
 	return []phrase{{words: []string{s.alone}, prefix: true}}
 }
 
-// scripts splits a run into its scripts. A character that stands alone includes its neighbour,
-// because texts are indexed by pairs.
+// scripts splits a run into its scripts. It extends a lone character by its neighbour, because
+// texts are indexed by pairs.
 func scripts(text string, begin, end int) []script {
 	class := func(r rune) int {
 		switch {
@@ -421,8 +422,8 @@ var (
 	tsvector = language{and: " & ", or: " | ", phrase: tsvectorPhrase}
 )
 
-// query returns the query for passages that match all of the terms; each term is a list of
-// alternatives, of which all phrases have to match.
+// query returns the query for passages that match all terms. A term lists alternatives; one of
+// them must match with all its phrases.
 func (l language) query(mark string, terms [][][]phrase) string {
 	var b strings.Builder
 	for i, alternatives := range terms {
@@ -448,7 +449,8 @@ func (l language) query(mark string, terms [][][]phrase) string {
 	return b.String()
 }
 
-// fts5Phrase writes a phrase in the language of FTS5: quoted words with the mark of the drive.
+// fts5Phrase writes a phrase for FTS5. It lists the endings of a prefix, because FTS5 itself would
+// merge the lists of all words that begin with it.
 func fts5Phrase(b *strings.Builder, mark string, p phrase) {
 	lasts := p.endings
 	if len(lasts) == 0 {

@@ -13,25 +13,25 @@ import (
 // only list the passages of each part of a query. The best of these by the rarity of their
 // parts are read and scored.
 const (
-	maxScored   = 512  // passages that are read and scored
-	minScored   = 64   // of these, passages with parts of little weight
-	saturation  = 1.2  // k1 of BM25
-	lengthShare = 0.75 // b of BM25
-	pathWeight  = 0.7  // of a word in the path
-	looseWeight = 0.9  // of a word with the same beginning
-	nextWeight  = 0.5  // of parts that follow each other as in the query
+	maxScored   = 512  // passages that are read and scored, which takes most of the time of a search
+	minScored   = 64   // passages that are scored although they contain only parts of little weight
+	saturation  = 1.2  // k1 of BM25, its usual value
+	lengthShare = 0.75 // b of BM25, its usual value
+	pathWeight  = 0.7  // weight of a word in the path
+	looseWeight = 0.9  // weight of a word with the same beginning; near 1, since most languages inflect
+	nextWeight  = 0.5  // weight of parts that follow each other as in the query
 )
 
 // A candidate is a passage found in the index.
 type candidate struct {
 	id    int64
-	all   bool // it has all terms
+	all   bool // it contains all terms
 	score float64
 	hit   Hit
 	text  string
 }
 
-// A posting contains the passages of a part, and what a passage gains by it.
+// A posting lists the passages that contain a part, and the weights of the part.
 type posting struct {
 	part
 	exact, loose             []int64
@@ -70,7 +70,8 @@ func (s *searcher) ranked(terms []term) ([]Hit, error) {
 	}
 	chosen := s.choose(order)
 	if len(chosen) < s.limit && len(rest) > 0 {
-		// Few files have the best passages: those of other files follow.
+		// The best passages are in few files, of which a result contains only hitsPerFile each, so
+		// those of other files follow.
 		rest = rest[:min(len(rest), maxScored)]
 		if err := s.score(rest, postings); err != nil {
 			return nil, err
@@ -80,7 +81,8 @@ func (s *searcher) ranked(terms []term) ([]Hit, error) {
 	return s.hits(chosen, terms), nil
 }
 
-// better orders candidates: those with all terms first, then by score, then as written.
+// better orders candidates: those with all terms first, then by score, then by id, so that the
+// order is always the same.
 func better(a, b candidate) int {
 	switch {
 	case a.all != b.all && a.all:
@@ -139,16 +141,16 @@ func alternatives(phrases []phrase) [][][]phrase {
 	return [][][]phrase{out}
 }
 
-// passages returns an estimate of the number of passages of the drive.
+// passages estimates the number of passages of the drive, since counting reads all of them.
 func (s *searcher) passages() float64 {
 	return float64(max(s.drive.files, s.drive.bytes/fullPassage))
 }
 
-// common reports whether so many passages have a word that its beginning says nothing.
+// common reports whether a word is in so many passages that its beginning distinguishes none.
 func (s *searcher) common(n int) bool { return n > 10 && 10*float64(n) > s.passages() }
 
-// rarity returns the weight of a word that n passages have. If there are more than could be
-// counted, their number is estimated as the geometric mean of what is possible.
+// rarity returns the weight of a word in n passages. A lookup ends at maxCandidates, so a larger
+// number is estimated as the geometric mean of what is possible.
 func (s *searcher) rarity(n int) float64 {
 	df, total := float64(n), max(s.passages(), float64(n))
 	if n >= maxCandidates {
@@ -157,7 +159,6 @@ func (s *searcher) rarity(n int) float64 {
 	return math.Log(1 + (total-df+0.5)/(df+0.5))
 }
 
-// gather returns the passages of all postings, with the sum of their weights.
 func gather(postings []posting) map[int64]*candidate {
 	found := map[int64]*candidate{}
 	for _, p := range postings {
@@ -182,8 +183,8 @@ func gather(postings []posting) map[int64]*candidate {
 	return found
 }
 
-// keepBelow removes the passages of files without the prefix. If few are left, it adds those
-// with words that have more passages than were looked up.
+// keepBelow removes the passages of files without the prefix. If few are left, it looks frequent
+// words up again below the prefix, because their lookups ended before they reached all passages.
 func (s *searcher) keepBelow(found map[int64]*candidate, postings []posting) error {
 	// CROSS JOIN makes SQLite begin with the passages, not with all pairs of the list and a file.
 	query := `SELECT p.id FROM drive_passages p CROSS JOIN drive_files f
@@ -252,7 +253,8 @@ func (s *searcher) score(found []candidate, postings []posting) error {
 	return nil
 }
 
-// read reads the files and the text of candidates. A passage may be in two pieces.
+// read reads the files and the text of candidates. It reads up to two rows for each, because a
+// passage may be in two pieces.
 func (s *searcher) read(found []candidate) error {
 	if len(found) == 0 {
 		return nil
@@ -295,8 +297,8 @@ const (
 // A matcher counts the parts of a query in texts.
 type matcher struct {
 	postings []posting
-	exact    map[string][]pattern // by the first word
-	prefixes []pattern            // whose first word is a prefix
+	exact    map[string][]pattern // patterns by the first word
+	prefixes []pattern            // patterns of one word that is a prefix
 }
 
 // A pattern is a phrase of a part.
@@ -329,12 +331,12 @@ func newMatcher(postings []posting) *matcher {
 	return m
 }
 
-// A tally is what a passage has of each part.
+// A tally counts a part in a passage.
 type tally struct{ exact, loose float64 }
 
 func (m *matcher) score(path, text string) float64 {
 	counts := make([]tally, len(m.postings))
-	next := make([]bool, len(m.postings)) // the part before precedes it in the text
+	next := make([]bool, len(m.postings)) // the previous part precedes this one in the text
 	m.count(path, pathWeight, counts, nil)
 	m.count(text, 1, counts, next)
 	norm := saturation * (1 - lengthShare + lengthShare*float64(len(text))/fullPassage)
@@ -355,7 +357,7 @@ func (m *matcher) count(text string, weight float64, counts []tally, next []bool
 		words = append(words, w.text)
 		return true
 	})
-	var last, here []int // parts that end at the word before, and at this one
+	var last, here []int // parts that end at the previous word and at this one
 	for i, w := range words {
 		here = here[:0]
 		found := func(p pattern) {

@@ -34,8 +34,8 @@ func (d *Drives) Get(ctx context.Context, who Owner, p Path) (File, error) {
 	return *f, nil
 }
 
-// Open returns a file and a reader of its content, which keeps one piece in memory and no
-// open transaction. It reads the current content, even if the file is overwritten, for
+// Open returns a file and a reader of its content, which keeps one piece in memory and no open
+// transaction. The reader returns the same content although the file is overwritten, for
 // [Limits].Grace. ctx applies to all reads.
 func (d *Drives) Open(ctx context.Context, who Owner, p Path) (File, io.ReadSeeker, error) {
 	f, err := d.Get(ctx, who, p)
@@ -45,8 +45,8 @@ func (d *Drives) Open(ctx context.Context, who Owner, p Path) (File, io.ReadSeek
 	return f, d.content(ctx, who, f.blob, f.Size), nil
 }
 
-// content returns a reader of stored content. It reads one piece per transaction, so that a
-// slow client keeps none open; content that was removed in the meantime is errGone.
+// content returns a reader of stored content, or errGone if that is removed in the meantime. It
+// reads one piece per transaction, so that a slow client keeps none open.
 func (d *Drives) content(ctx context.Context, who Owner, blob, size int64) *pieces {
 	return &pieces{size: size, fetch: func(n int64) ([]byte, error) { return d.storedPiece(ctx, who, blob, size, n) }}
 }
@@ -54,7 +54,7 @@ func (d *Drives) content(ctx context.Context, who Owner, blob, size int64) *piec
 // errGone is returned when content was removed while it was being read.
 var errGone = errors.New("drive: the content is no longer kept")
 
-// fetchPiece reads piece n of a text, which is always in the database.
+// fetchPiece reads piece n of a text. It needs no bucket, since texts are always in the database.
 func fetchPiece(ctx context.Context, tx *db.Tx, driveID, blob, n int64) ([]byte, error) {
 	var data []byte
 	found, err := tx.Get(ctx, `SELECT p.data FROM drive_blobs b JOIN drive_pieces p ON p.blob_id = b.id
@@ -70,7 +70,7 @@ type pieces struct {
 	size  int64
 	fetch func(n int64) ([]byte, error)
 	pos   int64
-	at    int64 // number of the piece in data, plus one
+	at    int64 // number of the piece in data, plus one, so that zero means none
 	data  []byte
 }
 
@@ -114,14 +114,15 @@ func (p *pieces) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// MaxRead is the maximum number of bytes that one [Drives.Read] returns.
+// MaxRead is the maximum number of bytes that one [Drives.Read] returns, because a model receives
+// them.
 const MaxRead = 64 << 10
 
 // Lines are some lines of a text.
 type Lines struct {
 	File      File
-	Text      string // with its line breaks, as they are in the file
-	FirstLine int64  // from 1; 0 if there are no lines
+	Text      string // the lines with their line breaks
+	FirstLine int64  // number from 1; 0 if there are no lines
 	LastLine  int64
 	Truncated bool   // the lines exceed MaxRead: LastLine is the last complete one or, if it is the only one, cut
 	Place     string // in a document, such as "p. 12–13"; may be empty
@@ -135,8 +136,8 @@ func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64)
 	return d.ReadFrom(ctx, who, p, first, last, 0)
 }
 
-// ReadFrom is [Drives.Read] without the first skip bytes of the first line. A line that has fewer
-// is [stoa.CodeInvalidValue].
+// ReadFrom is [Drives.Read] without the first skip bytes of the first line, because one line can exceed
+// [MaxRead]. A shorter line is [stoa.CodeInvalidValue].
 func (d *Drives) ReadFrom(ctx context.Context, who Owner, p Path, first, last, skip int64) (Lines, error) {
 	var out Lines
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -202,8 +203,8 @@ func linesOf(ctx context.Context, tx *db.Tx, drive int64, f File, first, last, s
 	return out, nil
 }
 
-// before returns a reader of the text of a file, at the passage that contains the beginning of a
-// line, and the line at which it is.
+// before returns a reader of a text at the passage with the beginning of a line, and the line of
+// that position, so that only a passage is read before the line.
 func before(ctx context.Context, tx *db.Tx, drive int64, f File, line int64) (src *pieces, first int64, err error) {
 	var at int64
 	_, err = tx.Get(ctx, `SELECT first_line, first_byte FROM drive_passages
@@ -211,7 +212,7 @@ func before(ctx context.Context, tx *db.Tx, drive int64, f File, line int64) (sr
 	return &pieces{size: f.textBytes(), pos: at, fetch: func(n int64) ([]byte, error) { return fetchPiece(ctx, tx, drive, f.textBlob, n) }}, first, err
 }
 
-// lineStart returns the position of a line in a text that src is some lines before.
+// lineStart returns the position in src of the beginning of the line after some lines.
 func lineStart(src *pieces, lines int64) (int64, error) {
 	start := src.pos
 	in := bufio.NewReader(src)
@@ -225,8 +226,8 @@ func lineStart(src *pieces, lines int64) (int64, error) {
 	return start, nil
 }
 
-// skipBytes moves src, which is some lines before a line, past skip bytes of that line and to the
-// next character.
+// skipBytes moves src, which is some lines before a line, past skip bytes of that line, then to the
+// next character, because a text must not begin within one.
 func skipBytes(ctx context.Context, tx *db.Tx, drive int64, f File, src *pieces, lines, line, skip int64) error {
 	start, err := lineStart(src, lines)
 	if err != nil {
@@ -260,8 +261,7 @@ func skipBytes(ctx context.Context, tx *db.Tx, drive int64, f File, src *pieces,
 	return stoa.Errorf(stoa.CodeInvalidValue, "Line %d has no byte %d.", line, skip).At("fromByte")
 }
 
-// readLines skips some lines and reads the following ones, up to MaxRead. It returns the
-// number of lines read.
+// readLines skips some lines and reads the following ones, up to MaxRead.
 func readLines(r io.Reader, skip, want int64) (text string, lines int64, cut bool, err error) {
 	var out strings.Builder
 	buf := make([]byte, 16<<10)

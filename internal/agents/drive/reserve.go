@@ -4,7 +4,6 @@ import (
 	"errors"
 )
 
-// otherDrives contains the sums of the other drives of an account.
 type otherDrives struct{ bytes, oldBytes int64 }
 
 // account returns the sums of the account's other drives, read once per write.
@@ -22,13 +21,13 @@ func (w *writer) account() (otherDrives, error) {
 }
 
 // While less than 3/4 of an account's limit are used, a write that grows a drive by at most
-// 1/smallWrite of the limit does not wait for other such writes: 256 of them at the same
+// 1/smallWrite of the limit does not wait for other such writes, because 256 of them at the same
 // time, far more than there are connections, cannot exceed the limit together.
 const smallWrite = 1024
 
-// reserve is [writer.account] for a write that grows the drive. If concurrent writes to
-// drives of the account, which do not see each other before their commits, could exceed the
-// account's limit together, it makes them wait. SQLite has one writer anyway.
+// reserve is [writer.account] for a write that grows the drive. It makes concurrent writes to
+// drives of the account wait if they could exceed the account's limit together, because they do not
+// see each other before their commits. On SQLite it does nothing, since there is one writer.
 func (w *writer) reserve() (otherDrives, error) {
 	if !w.tx.Postgres() || w.reserved {
 		return w.account()
@@ -46,8 +45,8 @@ func (w *writer) reserve() (otherDrives, error) {
 	if w.grows <= limit/smallWrite {
 		ok, err := far()
 		if ok && err == nil {
-			// The savepoint releases the shared lock: two writes that hold it and request the
-			// exclusive one would wait for each other.
+			// The savepoint releases the shared lock, because two writes that hold it and request
+			// the exclusive one would wait for each other.
 			err = w.tx.Savepoint(w.ctx, func() error {
 				if err := lock("pg_advisory_xact_lock_shared"); err != nil {
 					return err
@@ -76,7 +75,6 @@ func (w *writer) reserve() (otherDrives, error) {
 // errNear means that less than a quarter of an account's limit is left.
 var errNear = errors.New("drive: near the limit")
 
-// growth returns the maximum number of bytes by which ops can grow a drive.
 func (d *Drives) growth(ops []Op) (bytes int64) {
 	for _, op := range ops {
 		switch op.Verb {

@@ -21,27 +21,26 @@ import (
 
 const (
 	s3Attempts = 3
-	s3Pause    = 200 * time.Millisecond // before the second attempt; doubled before the third
-	maxS3Error = 1 << 10                // maximum size of an error reply that is kept
+	s3Pause    = 200 * time.Millisecond // pause before the second attempt; doubled before the third
+	maxS3Error = 1 << 10                // maximum size of an error reply that is read, since it goes to the log
 )
 
-// An s3 sends requests to a bucket. The library signs them; the three operations do not
-// justify a client of the whole protocol, which is ten times the size.
+// An s3 sends requests to a bucket, which the library only signs, because the three operations do
+// not justify a client of the whole protocol: it is ten times the size.
 type s3 struct {
 	client *http.Client
 	sign   *v4.Signer
 	keys   aws.Credentials
 	region string
-	base   url.URL // of the bucket, with a slash at the end
+	base   url.URL // address of the bucket, with a slash at the end
 	bucket string
 }
 
-// An s3Error is a refusal of the server.
 type s3Error struct {
 	method, bucket, host, status, code, message string // code and message may be empty
 }
 
-// settings are those that codes of S3 are about.
+// settings maps codes of S3 to the settings that cause them, so that the log names what to correct.
 var settings = map[string]string{
 	"NoSuchBucket": "bucket", "InvalidBucketName": "bucket", "PermanentRedirect": "endpoint", "TemporaryRedirect": "endpoint",
 	"InvalidAccessKeyId": "accessKey", "SignatureDoesNotMatch": "secretKey", "AuthorizationHeaderMalformed": "region", "InvalidRegion": "region",
@@ -72,7 +71,8 @@ func (e *s3Error) permanent() bool {
 	return settings[e.code] != "" || e.code == "AccessDenied" || e.code == "RequestTimeTooSkewed"
 }
 
-// element returns the text of an element of a reply in XML, which may be cut.
+// element returns the text of an element of a reply in XML. It is not a parser, because the reply
+// may be cut.
 func element(reply []byte, name string) string {
 	_, rest, _ := strings.Cut(string(reply), "<"+name+">")
 	text, _, _ := strings.Cut(rest, "</"+name+">")
@@ -105,15 +105,15 @@ func newS3(cfg config.S3) (*s3, error) {
 // A s3Request is one request; key is the name of an object, or empty for the bucket.
 type s3Request struct {
 	method, key string
-	query       string // of a request about the bucket
+	query       string // parameters of a request about the bucket
 	header      map[string]string
 	body        func() io.Reader // may be nil
 	size        int64
-	sha256      string // of the body; the server checks it
+	sha256      string // hash of the body, which the server checks
 }
 
-// do sends a request, repeats it if the server fails or the connection breaks, and passes a
-// reply with a 2xx status to read, which may be nil.
+// do sends a request and passes a reply with a 2xx status to read, which may be nil. It repeats
+// the request if the server fails or the connection breaks, since all requests are idempotent.
 func (s *s3) do(ctx context.Context, r s3Request, read func(io.Reader) error) (err error) {
 	for attempt := 1; ; attempt++ {
 		var again bool
@@ -157,7 +157,7 @@ func (s *s3) once(ctx context.Context, r s3Request, read func(io.Reader) error) 
 		return true, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode == http.StatusNotFound && r.method == http.MethodDelete { // not all services return 204 then
+	if res.StatusCode == http.StatusNotFound && r.method == http.MethodDelete { // S3 requires 204, but not all services return it
 		return false, nil
 	}
 	if res.StatusCode/100 != 2 {

@@ -20,30 +20,30 @@ import (
 const (
 	defaultHits    = 10
 	maxHits        = 100
-	hitsPerFile    = 3 // in one result, so that one file does not hide the others
+	hitsPerFile    = 3 // maximum of one file in a result, so that it does not hide the others
 	maxQuery       = 1000
 	snippetBytes   = 320
-	candidateBatch = 4 // candidates read per requested hit of an unranked search
+	candidateBatch = 4 // candidates per requested hit of an unranked search; more than one because of hitsPerFile
 	maxCandidates  = 5000
-	maxEndings     = 64 // words that a prefix may match
+	maxEndings     = 64 // words that a prefix may match: FTS5 reads the list of each, so a frequent prefix would take seconds
 )
 
 // A Hit is a passage found by a search.
 type Hit struct {
 	Path      string
-	SHA256    string // of the file
+	SHA256    string // hash of the file
 	MimeType  string
 	Version   int64
 	FirstLine int64
 	LastLine  int64
 	Snippet   string  // a part of the passage around the words found, on one line
 	Text      string  // the whole passage
-	Place     string  // in a document, such as "p. 12–13"; may be empty
-	FromByte  int64   // the number of bytes of its first line before the passage
-	Header    string  // the line with the names of the columns, if the passage is in a table and does not have it
+	Place     string  // position in a document, such as "p. 12–13"; may be empty
+	FromByte  int64   // number of bytes of its first line before the passage
+	Header    string  // line with the names of the columns, if the passage is in a table and does not contain it
 	Score     float64 // 1 for the best hit, less for others; comparable within one result only
 
-	passage, start int64 // the passage, its first byte
+	passage, start int64 // id of the passage, its first byte
 }
 
 // Found is the result of a search.
@@ -54,25 +54,26 @@ type Found struct {
 	Cut bool
 }
 
-// isNoise reports whether a character is white space, punctuation, a control character or an
-// ASCII symbol: a query of these alone is a mistake.
+// isNoise reports whether a character is white space, punctuation, a control character or an ASCII
+// symbol. A query of these alone is refused, because it is a mistake.
 func isNoise(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsPunct(r) || unicode.IsControl(r) || r <= unicode.MaxASCII && unicode.IsSymbol(r)
 }
 
 // Search finds passages that contain the words of a query, best first: those with all words,
 // then those with some, weighed by how rare the words are in the drive. Words with the same
-// beginning count a little less, and function words much less. A part in double quotes is a phrase. Limit 0 means 10; the maximum
-// is 100.
+// beginning count a little less, and function words much less. A part in double quotes is a phrase.
+// Limit 0 means 10; the maximum is 100.
 //
 // A search is limited to [Limits].SearchTime; the last fifth is reserved for the unranked
 // result of a search that ran out of time. At most maxCandidates passages with a word are
-// ranked, on SQLite the newest. An account runs one search at a time; the next waits for
-// at most the time of a search (then [stoa.CodeRateLimit]). All searches together leave half
-// of the connections to other reads; a search that gets no connection in time is
-// [stoa.CodeOverloaded].
+// ranked, on SQLite the newest. An account runs one search at a time, so that it cannot delay
+// those of others; the next waits for at most the time of a search (then [stoa.CodeRateLimit]).
+// All searches together leave half of the connections to other reads; a search that gets no
+// connection in time is [stoa.CodeOverloaded].
 //
-// The result is consistent: it never includes text of a deleted or replaced file.
+// The result is consistent: it never includes text of a deleted or replaced file, because all
+// reads of a search are in one transaction.
 func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, limit int) (Found, error) {
 	if limit <= 0 {
 		limit = defaultHits
@@ -101,7 +102,8 @@ func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, li
 	return s.within(ctx, terms)
 }
 
-// within runs the search within its time.
+// within runs the search within [Limits].SearchTime. It ranks for four fifths of the time only, so
+// that the rest suffices for some unranked hits.
 func (s *searcher) within(ctx context.Context, terms []term) (Found, error) {
 	begin, limit := time.Now(), s.d.limits.SearchTime
 	first, cancel := context.WithDeadline(ctx, begin.Add(limit/5*4))
@@ -118,7 +120,6 @@ func (s *searcher) within(ctx context.Context, terms []term) (Found, error) {
 	if err == nil || ctx.Err() != nil || !isOver(first, err) {
 		return Found{Hits: hits}, err
 	}
-	// Out of time: some passages with any of the words, in the order of the index.
 	last, cancel := context.WithDeadline(ctx, begin.Add(limit))
 	defer cancel()
 	hits, err = s.attempt(last, terms, (*searcher).unranked)
@@ -128,7 +129,6 @@ func (s *searcher) within(ctx context.Context, terms []term) (Found, error) {
 	return Found{Hits: hits, Cut: true}, err
 }
 
-// isOver reports whether an error means that the time of a search is over.
 func isOver(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
 }
@@ -136,12 +136,12 @@ func isOver(ctx context.Context, err error) bool {
 // searches allows one search of an account at a time.
 type searches struct {
 	mu      sync.Mutex
-	running map[string]chan struct{} // by account; contains an element while a search runs
-	users   map[string]int           // by account: the running search and the waiting ones
+	running map[string]chan struct{} // by account; a channel contains an element while a search runs
+	users   map[string]int           // number of running and waiting searches by account, so that the last one removes the entries
 }
 
-// enter waits until no other search of the account runs, at most for timeout. The search must
-// call leave.
+// enter waits until no other search of the account runs, at most for timeout. The caller must call
+// leave, since the account could otherwise not search again.
 func (s *searches) enter(ctx context.Context, accountID string, timeout time.Duration) (leave func(), err error) {
 	s.mu.Lock()
 	if s.running == nil {
@@ -182,20 +182,19 @@ func (s *searches) enter(ctx context.Context, accountID string, timeout time.Dur
 	}
 }
 
-// A searcher runs one search.
 type searcher struct {
 	d      *Drives
 	who    Owner
 	prefix string
 	limit  int
-	// Of the running attempt:
+	// State of the running attempt:
 	ctx   context.Context
 	tx    *db.Tx
 	drive driveRow
 }
 
-// attempt searches once, in a separate transaction, which must not block writers: see
-// [db.DB.Turn].
+// attempt searches once, in a separate transaction, because one that ran out of time cannot be used
+// again. It must not block writers: see [db.DB.Turn].
 func (s *searcher) attempt(ctx context.Context, terms []term, find func(*searcher, []term) ([]Hit, error)) (hits []Hit, err error) {
 	err = s.d.db.Read(ctx, func(tx *db.Tx) error {
 		hits = nil
@@ -212,8 +211,8 @@ func (s *searcher) attempt(ctx context.Context, terms []term, find func(*searche
 	return hits, err
 }
 
-// unranked returns passages with any part of the query except function words, in the order of
-// the index.
+// unranked returns passages with any part of the query, in the order of the index. It leaves out
+// function words, because almost any passage contains one.
 func (s *searcher) unranked(terms []term) ([]Hit, error) {
 	var either [][]phrase
 	for _, t := range terms {
@@ -240,7 +239,6 @@ func (s *searcher) unranked(terms []term) ([]Hit, error) {
 	return s.hits(s.choose(found), terms), nil
 }
 
-// choose returns the first candidates up to the limit, at most hitsPerFile of each file.
 func (s *searcher) choose(found []candidate) (chosen []candidate) {
 	perFile := map[string]int{}
 	for _, c := range found {
@@ -271,7 +269,8 @@ func (s *searcher) hits(chosen []candidate, terms []term) []Hit {
 		h.Text = c.text
 		h.Snippet = snippet(c.text, wanted)
 		if best := chosen[0].score; best > 0 {
-			// A passage with all words stands before a better one with some.
+			// The minimum keeps scores in descending order, because a passage with all words
+			// precedes a better one with some.
 			score = min(score, math.Round(c.score/best*1e4)/1e4)
 		}
 		h.Score = score
@@ -280,8 +279,8 @@ func (s *searcher) hits(chosen []candidate, terms []term) []Hit {
 	return hits
 }
 
-// expand looks up, on SQLite, the words that begin with a prefix: FTS5 would merge the lists
-// of all of them before it returned the first passage. PostgreSQL does so too, but has no
+// expand looks up, on SQLite, the words that begin with a prefix, because FTS5 would merge the
+// lists of all of them before it returned the first passage. PostgreSQL does so too, but has no
 // list of words; there only the time limit applies.
 func (s *searcher) expand(phrases []phrase) ([]phrase, error) {
 	if s.tx.Postgres() {
@@ -308,8 +307,9 @@ func (s *searcher) expand(phrases []phrase) ([]phrase, error) {
 	return out, nil
 }
 
-// lookup returns the passages that match all terms, at most limit: on SQLite the newest.
-// below restricts them to the prefix of paths, which takes longer.
+// lookup returns the passages that match all terms, at most limit: on SQLite the newest, because
+// FTS5 reads its lists from that end without sorting. below restricts them to the prefix of paths,
+// which takes longer, since each passage needs its file.
 func (s *searcher) lookup(terms [][][]phrase, limit int, below bool) (ids []int64, err error) {
 	expanded := make([][][]phrase, len(terms))
 	for i, alternatives := range terms {
@@ -349,7 +349,6 @@ func (s *searcher) lookup(terms [][][]phrase, limit int, below bool) (ids []int6
 	return s.ids(query, args)
 }
 
-// ids returns the passages that a query selects.
 func (s *searcher) ids(query string, args []any) (ids []int64, err error) {
 	err = s.tx.Query(s.ctx, func(rows *sql.Rows) error {
 		var id int64
@@ -360,7 +359,6 @@ func (s *searcher) ids(query string, args []any) (ids []int64, err error) {
 	return ids, err
 }
 
-// list returns passages as an argument of a query.
 func (s *searcher) list(ids []int64) string {
 	list, _ := json.Marshal(ids) // integers: cannot fail
 	if s.tx.Postgres() {
@@ -377,8 +375,7 @@ func (s *searcher) below() (string, []any) {
 	return ` AND f.path >= $4`, []any{s.prefix}
 }
 
-// snippet returns the part of a passage with most of the wanted words, on one line, with
-// ellipses at cuts.
+// snippet returns the part of a passage with most of the wanted words, on one line.
 func snippet(text string, wanted map[string]bool) string {
 	var found []word
 	eachWord(text, func(w word) bool {

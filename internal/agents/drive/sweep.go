@@ -10,7 +10,8 @@ import (
 	"stoa/internal/base/db"
 )
 
-// The limits of a sweep's work in one transaction, so that writers wait only briefly.
+// The limits of a sweep's work in one transaction, so that writers wait only briefly. That of blobs
+// is the lowest, because each is up to a whole file.
 const (
 	sweepDrives   = 200
 	sweepFiles    = 100
@@ -19,8 +20,8 @@ const (
 	sweepClaims   = 1000
 )
 
-// Run calls [Drives.Sweep] at an interval, and reads the texts that wait, until ctx ends. failed
-// receives errors; the next sweep tries again.
+// Run calls [Drives.Sweep] at an interval, and reads the texts that wait, until ctx ends. It passes
+// errors to failed and continues, because the next sweep tries again.
 func (d *Drives) Run(ctx context.Context, every time.Duration, exists func(context.Context, []Owner) ([]bool, error), failed func(error)) error {
 	var texts sync.WaitGroup
 	defer texts.Wait()
@@ -61,8 +62,8 @@ func (d *Drives) Sweep(ctx context.Context, exists func(context.Context, []Owner
 
 const orphanAge = time.Minute
 
-// sweepOrphans removes the drives whose agent no longer exists, sweepDrives at a time. Drives
-// written to within orphanAge are skipped: their agent may be about to commit.
+// sweepOrphans removes the drives whose agent no longer exists, sweepDrives at a time. It skips
+// drives written to within orphanAge, because their agent may be about to commit.
 func (d *Drives) sweepOrphans(ctx context.Context, exists func(context.Context, []Owner) ([]bool, error)) error {
 	for last := int64(0); ; {
 		var owners []Owner
@@ -96,8 +97,9 @@ func (d *Drives) sweepOrphans(ctx context.Context, exists func(context.Context, 
 	}
 }
 
-// Remove deletes a whole drive in parts. Its agent must be deleted already. After a crash the
-// next sweep continues.
+// Remove deletes a whole drive in parts, so that other writers wait only briefly. Its agent must be
+// deleted already, since a later write would create the drive again. After a crash the next sweep
+// continues.
 func (d *Drives) Remove(ctx context.Context, who Owner) error {
 	for done := false; !done; {
 		err := d.db.Write(ctx, func(tx *db.Tx) error {
@@ -120,7 +122,8 @@ func (d *Drives) Remove(ctx context.Context, who Owner) error {
 	return nil
 }
 
-// removeSome deletes a part of the drive; done reports whether nothing is left.
+// removeSome deletes a part of the drive; done reports whether nothing is left. The row of the drive is
+// last, so that a sweep after a crash still finds the drive.
 func (w *writer) removeSome() (done bool, err error) {
 	ids := func(query string, limit int) (out []int64, err error) {
 		err = w.tx.Query(w.ctx, func(rows *sql.Rows) error {
@@ -227,7 +230,6 @@ func (d *Drives) sweepContent(ctx context.Context) error {
 	}
 }
 
-// sweepClaims removes expired claims, a bounded number per transaction.
 func (d *Drives) sweepClaims(ctx context.Context) error {
 	for {
 		var n int64

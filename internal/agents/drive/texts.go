@@ -12,20 +12,21 @@ import (
 	"stoa/internal/base/extract"
 )
 
-// Values of drive_texts.reader for content that waits to be read, the most urgent first. Other
-// values are versions of the readers, 0 for a program without readers.
+// Values of drive_texts.reader for content that waits to be read. They are in the order of urgency,
+// because claimText counts up from the first one. Other values are versions of the readers, 0 for a
+// program without readers.
 const (
-	unread = -2 // its write did not wait for the text
-	older  = -1 // stored by a program that did not read texts
+	unread = -2 // the write did not wait for the text
+	older  = -1 // a program that did not read texts has stored the content
 )
 
-// maxSettled is the number of bytes of text after which a transaction leaves the other files
-// with the same content to the sweep.
+// maxSettled is the number of bytes of text after which a transaction leaves the other files with
+// the same content to the sweep, because it indexes the text for each, while other writers wait.
 const maxSettled = 16 << 20
 
 // UseReader makes the drives read the text of documents. Without a reader documents are
-// [extract.Unsupported], and their text is read once there is one. It must be called before
-// any other method.
+// [extract.Unsupported], until the drives are opened with one. It must be called before any other
+// method.
 func (d *Drives) UseReader(r extract.Reader) {
 	if d.reader = r; r != nil {
 		d.version = extract.Version
@@ -36,18 +37,18 @@ func (d *Drives) UseReader(r extract.Reader) {
 type textRow struct {
 	reader   int64
 	status   extract.Status
-	blob     int64 // the content that has the text; 0 without a text
+	blob     int64 // the content with the text; 0 without a text
 	places   string
 	pages    int64
-	encoding string // the one that was found
-	declared string // the one that the owner named
+	encoding string // encoding that was found
+	declared string // encoding that the owner named
 	note     string
 }
 
 // A fileText is the text of a file.
 type fileText struct {
-	blob     int64 // the content that has the text: the file's own, or that of a document; 0 without a text
-	size     int64 // of other content than the file's own, in bytes
+	blob     int64 // the content with the text: the file's own, or what was read from it; 0 without a text
+	size     int64 // size in bytes, if it is not the file's own content: that is counted already
 	lines    int64
 	status   extract.Status
 	note     string
@@ -67,7 +68,6 @@ func (r textRow) current(version int64, declared, mime string) bool {
 		(r.status != extract.UnknownEncoding || !strings.Contains(mime, "charset="))
 }
 
-// A reading is the outcome of reading some content.
 type reading struct {
 	textRow
 	text  *Content // nil without a text
@@ -75,14 +75,14 @@ type reading struct {
 	plain bool     // the content needs no reader
 }
 
-// waiting returns the reading of content whose text is not read yet.
 func waiting(declared string) reading {
 	return reading{textRow: textRow{reader: unread, status: extract.Pending, declared: declared}}
 }
 
-// readTexts reads the texts of the contents that ops write, by their hash, before the
-// transaction of the write: reading takes seconds, and SQLite has one writer. A text that is
-// not ready within [Limits].ReadTime, or that the service fails to read, is left to the sweep.
+// readTexts reads the texts of the contents that ops write, by their hash. It runs before the
+// transaction of the write, because reading takes seconds and SQLite has one writer. A text that is
+// not ready within [Limits].ReadTime, or that the service fails to read, is left to the sweep, so
+// that a write never fails because of its text.
 func (d *Drives) readTexts(ctx context.Context, who Owner, ops []Op) (map[string]reading, error) {
 	out := map[string]reading{}
 	within, cancel := context.WithTimeout(ctx, d.limits.ReadTime)
@@ -129,7 +129,8 @@ func (d *Drives) readTexts(ctx context.Context, who Owner, ops []Op) (map[string
 	return out, nil
 }
 
-// read reads the text of a document. Its errors are faults of the service, or the end of ctx.
+// read reads the text of a document. Its errors are faults of the service, or the end of ctx, and
+// so worth another try; faults of the document are a status.
 func (d *Drives) read(ctx context.Context, kind extract.Kind, doc extract.Document, head []byte, utf8 bool) (reading, error) {
 	out := reading{textRow: textRow{reader: d.version, declared: doc.Encoding, status: extract.None}}
 	switch {
@@ -163,7 +164,7 @@ func (d *Drives) read(ctx context.Context, kind extract.Kind, doc extract.Docume
 		}
 	case extract.None, extract.Empty:
 	default:
-		// A text with tags that cannot be read is better than none.
+		// Markup that cannot be read is still a text, which is better than none.
 		if utf8 && extract.Sniff("a.md", "text/markdown", head, true) == extract.Plain {
 			out.status, out.self = extract.Ready, true
 		}
@@ -176,8 +177,8 @@ func (w *writer) textRow(blob int64) (r textRow, found bool, err error) {
 	return r, found, err
 }
 
-// textOf returns the text of content with a path and a media type. Content that was never read
-// is left to the sweep.
+// textOf returns the text of content with a path and a media type. It leaves content that was never
+// read to the sweep, because it runs in a transaction.
 func (w *writer) textOf(p, mime string, b blobRow, head func() ([]byte, error)) (fileText, error) {
 	var row textRow
 	found := false
@@ -216,7 +217,6 @@ func (w *writer) textOf(p, mime string, b blobRow, head func() ([]byte, error)) 
 	return t, nil
 }
 
-// head returns a function that reads the first bytes of stored content.
 func (w *writer) head(b blobRow) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		head := make([]byte, min(extract.HeadBytes, b.size))
@@ -240,8 +240,7 @@ func (w *writer) putText(blob int64, r textRow) error {
 // that exceeds the limits of the drive is [stoa.CodeStorageFull].
 //
 // The text is other content of the same drive. The row in drive_texts and each file with the
-// text count as references to it, so a text lives as long as its document, and its size counts
-// like that of the document.
+// text count as references to it, so that a text lives as long as its document.
 func (w *writer) settle(b blobRow, r reading) error {
 	old, found, err := w.textRow(b.id)
 	if err != nil {
@@ -249,7 +248,7 @@ func (w *writer) settle(b blobRow, r reading) error {
 	}
 	row := r.textRow
 	switch {
-	case r.status == extract.Pending && found: // until then, the earlier text remains
+	case r.status == extract.Pending && found: // the earlier text remains until then, so that the file stays searchable
 		if old.reader == unread && old.declared == r.declared {
 			return nil // a node may be reading it
 		}
@@ -281,7 +280,8 @@ func (w *writer) settle(b blobRow, r reading) error {
 	return w.spread(b, row)
 }
 
-// referText replaces the reference of content to a text. Content that is its own text has none.
+// referText replaces the reference of content to a text. Content that is its own text does not
+// refer to itself, since it could then never be removed.
 func (w *writer) referText(blob, before, after int64) error {
 	if before == after {
 		return nil
@@ -306,7 +306,7 @@ func (w *writer) forgetText(blob int64) error {
 	return w.referText(blob, text, 0)
 }
 
-// spread updates the text of the files that have some content, after its row was stored.
+// spread updates the text of the files with some content, after its row was stored.
 func (w *writer) spread(b blobRow, row textRow) error {
 	if b.added {
 		return nil
@@ -316,12 +316,12 @@ func (w *writer) spread(b blobRow, row textRow) error {
 		f, err := scanFile(rows.Scan)
 		files = append(files, f)
 		return err
-	}, `SELECT `+fileColumns+` FROM `+fileTables+` WHERE f.drive_id = $1 AND f.blob_id = $2`, w.drive.id, b.id) // at most the files of the drive
+	}, `SELECT `+fileColumns+` FROM `+fileTables+` WHERE f.drive_id = $1 AND f.blob_id = $2`, w.drive.id, b.id) // needs no LIMIT, since [Limits].MaxFiles bounds it
 	if err != nil {
 		return err
 	}
 	if len(files) > 0 {
-		w.bump() // prompts have the texts and their statuses
+		w.bump() // since prompts contain the texts and statuses, and are cached by revision
 	}
 	before, written := w.drive.bytes, int64(0)
 	for _, f := range files {
@@ -352,7 +352,6 @@ func (w *writer) spread(b blobRow, row textRow) error {
 	return nil
 }
 
-// setText replaces the text of a current file.
 func (w *writer) setText(f File, text fileText) error {
 	if f.Text {
 		if err := w.unindex(f.rid); err != nil {
@@ -372,7 +371,6 @@ func (w *writer) setText(f File, text fileText) error {
 	return w.index(f, w.textOpener(f)())
 }
 
-// textOpener returns a function that opens the text of a file.
 func (w *writer) textOpener(f File) func() io.Reader {
 	return w.opener(blobRow{id: f.textBlob, size: f.textBytes()})
 }
@@ -391,8 +389,8 @@ func (f File) textBytes() int64 {
 
 func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// change runs fn in a transaction that has locked a drive, and writes its counters. It does
-// nothing if the drive does not exist.
+// change runs fn in a transaction that has locked a drive, and writes its counters. It does nothing
+// if the drive does not exist, so that the sweep never creates one again.
 func (d *Drives) change(ctx context.Context, who Owner, fn func(w *writer) error) error {
 	waits := false
 	err := d.db.Write(ctx, func(tx *db.Tx) error {
@@ -416,7 +414,8 @@ func (d *Drives) change(ctx context.Context, who Owner, fn func(w *writer) error
 	return err
 }
 
-// wakeTexts makes [Drives.Run] read the texts that wait.
+// wakeTexts makes [Drives.Run] read the texts that wait. It never blocks: one signal suffices for
+// all of them.
 func (d *Drives) wakeTexts() {
 	select {
 	case d.wake <- struct{}{}:

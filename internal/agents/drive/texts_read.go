@@ -12,8 +12,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// Reread reads the text of a file again, in an encoding if it is not empty. waits reports that
-// the text could not be read within [Limits].ReadTime, so that it is read later.
+// Reread reads the text of a file again, in an encoding if it is not empty. waits reports that the
+// text is read later, because it could not be read within [Limits].ReadTime.
 func (d *Drives) Reread(ctx context.Context, who Owner, p Path, encoding string) (f File, waits bool, err error) {
 	f, err = d.Get(ctx, who, p)
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *Drives) Reread(ctx context.Context, who Owner, p Path, encoding string)
 		if cur == nil {
 			return notFound(p)
 		}
-		if cur.blob == f.blob { // otherwise it was replaced, and its new content was read
+		if cur.blob == f.blob { // otherwise another write replaced it and has read the new content
 			if err := w.settle(b, r); err != nil {
 				return err
 			}
@@ -91,7 +91,8 @@ func (d *Drives) readStored(ctx context.Context, who Owner, f File, b blobRow, d
 	return r, err
 }
 
-// unavailable is the error of stored content that could not be read.
+// unavailable is the error of stored content that could not be read. It is a type of its own, since
+// it must not count as a failure of the document.
 type unavailable struct{ error }
 
 // Text returns a file, the hash of its text and a reader of the text. A file without a text
@@ -116,7 +117,6 @@ func (d *Drives) Text(ctx context.Context, who Owner, p Path) (f File, sha256 st
 	return f, sha256, f.textSize, d.content(ctx, who, f.textBlob, f.textSize), err
 }
 
-// hashOf returns the hash of stored content.
 func hashOf(ctx context.Context, tx *db.Tx, drive, blob int64) (sha256 string, err error) {
 	_, err = tx.Get(ctx, `SELECT sha256 FROM drive_blobs WHERE drive_id = $1 AND id = $2`, []any{drive, blob}, &sha256)
 	return sha256, err
@@ -190,14 +190,14 @@ func noPage(f File, page int64) error {
 	return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has %d pages; there is no page %d. Use one from 1 to %d.", f.Path, f.Pages, page, f.Pages).At("page")
 }
 
-// maxPages is the maximum total size of the page images that [pages] caches, in bytes.
+// maxPages is the maximum total size in bytes of the page images that [pages] caches.
 const maxPages = 16 << 20
 
-// pages caches the newest images of pages: each step of a turn sends them again.
+// pages caches the newest images of pages, because each step of a turn sends them again.
 type pages struct {
 	mu     sync.Mutex
 	images map[pageKey][]byte
-	order  []pageKey // of images, oldest first
+	order  []pageKey // keys of images, oldest first
 	bytes  int
 }
 

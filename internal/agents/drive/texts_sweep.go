@@ -14,14 +14,13 @@ import (
 
 // The times of the sweep of texts.
 const (
-	textPoll  = time.Minute     // between two looks for texts of other nodes
-	textLease = 4 * time.Minute // of a node that reads a text: more than its wait and its reading
-	textTime  = time.Minute     // to read a text
-	textTries = 3               // failures of the service until a text is given up
+	textPoll  = time.Minute     // interval of queries, since writes of other nodes do not wake this one
+	textLease = 4 * time.Minute // lease of a text; more than its wait and textTime, so that no two nodes read it
+	textTime  = time.Minute     // timeout of reading a text
+	textTries = 3               // failures of the service after which it gives up a text
 	readers   = 2               // texts that a node reads at the same time
 )
 
-// runTexts reads the texts that wait, until ctx ends.
 func (d *Drives) runTexts(ctx context.Context, failed func(error)) {
 	tick := time.NewTicker(textPoll)
 	defer tick.Stop()
@@ -39,8 +38,8 @@ func (d *Drives) runTexts(ctx context.Context, failed func(error)) {
 }
 
 // readDue reads texts until none is due. Drives take turns, so that a large one does not delay
-// the others. Texts that older readers have read come last, one at a time and the newest of a drive first: they can
-// be used meanwhile.
+// the others. Texts that older readers have read come last, one at a time and the newest of a
+// drive first, because they can be used meanwhile.
 func (d *Drives) readDue(ctx context.Context) error {
 	var group errgroup.Group
 	group.SetLimit(readers)
@@ -67,14 +66,15 @@ func (d *Drives) readDue(ctx context.Context) error {
 type textJob struct {
 	who      Owner
 	drive    int64
-	file     File // one that has the content
+	file     File // a file with the content, since its name decides how to read it
 	blob     blobRow
 	declared string
-	lease    int64 // its end; 0 if there is nothing to read
-	again    bool  // it has a text of an older reader
+	lease    int64 // end of the lease; 0 if there is nothing to read
+	again    bool  // the content has a text of an older reader
 }
 
-// claimText leases the next text that is due. It returns nil if none is.
+// claimText leases the next text that is due; nil means none. It queries one value of the reader
+// and the drives after the last one at a time, so that each query is one step in the index.
 func (d *Drives) claimText(ctx context.Context, last int64) (*textJob, error) {
 	job := &textJob{}
 	found := false
@@ -98,8 +98,9 @@ func (d *Drives) claimText(ctx context.Context, last int64) (*textJob, error) {
 	return job, d.change(ctx, job.who, func(w *writer) error { return w.lease(job) })
 }
 
-// lease leases the text of a job, unless another node has it or no file has the content. After
-// textTries the text is given up: then the service ended each time while reading it.
+// lease leases the text of a job, unless another node has leased it or no file has the content.
+// It counts the try before the reading and gives up after textTries, because a document that
+// crashes the service would otherwise do so forever.
 func (w *writer) lease(job *textJob) error {
 	job.lease = 0
 	var tries, until, reader int64
@@ -116,7 +117,7 @@ func (w *writer) lease(job *textJob) error {
 		[]any{w.drive.id, job.blob.id}, &path); err != nil {
 		return err
 	}
-	if !found { // restoring a version reads it
+	if !found { // only versions have the content, and restoring one reads it
 		return w.forgetText(job.blob.id)
 	}
 	f, err := fileAt(w.ctx, w.tx, w.drive.id, path)
@@ -132,7 +133,7 @@ func (w *writer) lease(job *textJob) error {
 	return err
 }
 
-// giveUp stores the failure of reading a text. An earlier text remains.
+// giveUp stores the failure of reading a text. An earlier text remains, since it is better than none.
 func (w *writer) giveUp(job textJob, status extract.Status, note string) error {
 	old, _, err := w.textRow(job.blob.id)
 	if err != nil {
@@ -145,7 +146,6 @@ func (w *writer) giveUp(job textJob, status extract.Status, note string) error {
 	return w.settle(job.blob, reading{textRow: textRow{reader: w.d.version, status: status, note: note, declared: job.declared}})
 }
 
-// readJob reads a text and stores it, if the lease still exists.
 func (d *Drives) readJob(ctx context.Context, job textJob) error {
 	within, cancel := context.WithTimeout(ctx, textTime)
 	defer cancel()
@@ -167,7 +167,8 @@ func (d *Drives) readJob(ctx context.Context, job textJob) error {
 	return err
 }
 
-// underLease runs fn in a transaction, if the lease of the job still exists.
+// underLease runs fn in a transaction, if the lease of the job still exists; otherwise another node
+// may have stored a newer text.
 func (d *Drives) underLease(ctx context.Context, job textJob, fn func(w *writer) error) error {
 	return d.change(ctx, job.who, func(w *writer) error {
 		var until int64
@@ -180,8 +181,8 @@ func (d *Drives) underLease(ctx context.Context, job textJob, fn func(w *writer)
 }
 
 // retry schedules the next try of a text, after a minute and after a quarter of an hour, or gives
-// it up. Stored content that is not available at the moment, and too many waiting documents, do not
-// count as a try.
+// it up. Unavailable content and too many waiting documents do not count as a try, because they are
+// no fault of the document.
 func (w *writer) retry(job textJob, failure error) error {
 	var tries int64
 	if _, err := w.tx.Get(w.ctx, `SELECT tries FROM drive_texts WHERE drive_id = $1 AND blob_id = $2`, []any{w.drive.id, job.blob.id}, &tries); err != nil {
@@ -204,7 +205,8 @@ func (w *writer) retry(job textJob, failure error) error {
 	return err
 }
 
-// Outdated returns the number of texts that older readers have read and that are read again, at most limit.
+// Outdated returns the number of texts that are read again because older readers have read them, at
+// most limit.
 func (d *Drives) Outdated(ctx context.Context, limit int) (n int, err error) {
 	err = d.db.Read(ctx, func(tx *db.Tx) error {
 		_, err := tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM drive_texts WHERE reader >= 0 AND reader < $1 LIMIT $2) t`, []any{d.version, limit}, &n)

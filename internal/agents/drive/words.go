@@ -8,24 +8,23 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxWord is the maximum length of an indexed word in bytes; longer ones are truncated, in
-// texts and in queries alike.
+// maxWord is the maximum length of an indexed word in bytes. Longer ones are truncated in texts and
+// in queries alike, so that they still match.
 const maxWord = 64
 
 // A word is one word of a text in its indexed form.
 type word struct {
 	text       string // folded: letters, digits and marks only
 	start, end int    // bytes in the text
-	first      bool   // a single character of a script without spaces: also the beginning of pairs
+	first      bool   // a single character of a script without spaces, which is also the beginning of pairs
 }
 
 // eachWord splits a text into words and calls fn with each until it returns false. Words are
 // runs of letters and digits. Text in scripts without spaces (such as Han, kana, Thai)
 // becomes overlapping pairs of characters, and the last character alone, so that any part of
-// it can be found; a pair also spans a line end, as documents wrap their lines within words.
-// One tokenizer serves both databases, for texts and for queries, since
-// those of FTS5 and tsvector differ and neither finds a part of a Chinese sentence. The
-// databases only split at spaces, so no text of a caller reaches a query language.
+// it can be found. A pair also spans a line end, because documents wrap their lines within words.
+// One tokenizer serves both databases, for texts and for queries, since those of FTS5 and
+// tsvector differ and neither finds a part of a Chinese sentence.
 func eachWord(text string, fn func(word) bool) {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
@@ -74,8 +73,8 @@ func joins(rest string) bool {
 	return unicode.IsLetter(r) && !dense(r)
 }
 
-// denseLen returns the length of the first character of a text and of a line end before it; 0
-// if its script separates words.
+// denseLen returns the length of the first character of a text, with a line end before it; 0 if its
+// script separates words.
 func denseLen(text string) int {
 	rest, windows := strings.CutPrefix(text, "\r\n")
 	if !windows {
@@ -87,8 +86,8 @@ func denseLen(text string) int {
 	return 0
 }
 
-// eachPair calls fn for the overlapping pairs of characters in text[i:end], which is in a
-// script without spaces. A single character is a word by itself.
+// eachPair calls fn for the overlapping pairs of characters in text[i:end], which is in a script
+// without spaces.
 func eachPair(text string, i, end int, fn func(word) bool) bool {
 	for i < end {
 		i += len(text[i:]) - len(strings.TrimLeft(text[i:], "\r\n"))
@@ -113,8 +112,7 @@ func inWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
 }
 
-// dense reports whether a character belongs to a script that does not separate words by
-// spaces.
+// dense reports whether a character belongs to a script that does not separate words by spaces.
 func dense(r rune) bool {
 	if r < 0x0e00 {
 		return false

@@ -27,14 +27,14 @@ const (
 type Op struct {
 	Verb      Verb
 	Path      Path      // the file; the source of a move
-	To        Path      // of a move
-	Overwrite bool      // of a move: replace an existing file at To
-	Content   *Content  // of a put; the caller closes it
-	MimeType  string    // of a put; empty means guessed
-	Encoding  string    // of a put: that of the text, as the owner says; empty if unknown
-	Version   int64     // of a restore
-	If        Condition // on the file at Path before this op
-	folder    string    // of a delete: everything below, with a slash at the end
+	To        Path      // target of a move
+	Overwrite bool      // a move replaces an existing file at To
+	Content   *Content  // content of a put; the caller closes it
+	MimeType  string    // type of a put; empty means guessed
+	Encoding  string    // encoding of the text of a put, as the owner says; empty if unknown
+	Version   int64     // number of the version to restore
+	If        Condition // condition on the file at Path before this op
+	folder    string    // folder to delete, with a slash at the end
 }
 
 // A Condition restricts when a write may happen. The zero Condition is always true.
@@ -43,8 +43,7 @@ type Condition struct {
 	NotExist bool     // the file does not exist
 }
 
-// check returns CodePrecondition if the condition does not hold for the current file, which
-// is nil if it does not exist.
+// check returns CodePrecondition if the condition does not hold for the current file, nil for none.
 func (c Condition) check(p Path, cur *File) error {
 	fail := func(why string) error {
 		return stoa.Errorf(stoa.CodePrecondition, "%s", fmt.Sprintf(why, p.text)).At("path")
@@ -79,27 +78,28 @@ const (
 // A Change is the effect of one op.
 type Change struct {
 	Outcome Outcome
-	Path    string // as in the op
-	File    *File  // as it is now; nil after a delete
+	Path    string // path of the op
+	File    *File  // the file after the op; nil after a delete
 	Count   int64  // number of files that a delete removed
 }
 
 // A Claim makes repeated requests write only once. The zero Claim does not. A repetition must
 // have the same Body, otherwise it is [stoa.CodeIdempotencyReused].
 type Claim struct {
-	Scope string // in which Ref is unique: a method and path, or [StepScope]
+	Scope string // scope of a unique Ref: a method and path, or [StepScope]
 	Ref   string // the idempotency key, or the id of the step
 	Body  string // a hash of the request
 }
 
-// StepScope is the scope of writes by the tools of an agent. Body may be empty.
+// StepScope is the scope of writes by the tools of an agent. Body may be empty, since a step never
+// changes.
 const StepScope = "step"
 
 // A Result is the effect of one [Drives.Apply].
 type Result struct {
-	Changes  []Change // one per op
-	Revision int64    // of the drive, afterwards
-	Replayed bool     // of an earlier call with the same Claim
+	Changes  []Change // a change for each op
+	Revision int64    // revision of the drive after the write
+	Replayed bool     // the result is that of an earlier call with the same Claim
 }
 
 // Put writes one file: [Drives.Apply] with one op.
@@ -121,12 +121,11 @@ func (d *Drives) Delete(ctx context.Context, who Owner, p Path, cond Condition) 
 	return d.one(ctx, who, Op{Verb: VerbDelete, Path: p, If: cond})
 }
 
-// DeleteFolder removes all files below a folder (see [ParseFolder]), all or none.
+// DeleteFolder removes all files below a folder (see [ParseFolder]) or none.
 func (d *Drives) DeleteFolder(ctx context.Context, who Owner, folder string) (Change, error) {
 	return d.one(ctx, who, Op{Verb: VerbDelete, folder: folder})
 }
 
-// one applies a single op; its error is not an [OpError].
 func (d *Drives) one(ctx context.Context, who Owner, op Op) (Change, error) {
 	r, err := d.Apply(ctx, who, Claim{}, []Op{op})
 	if err != nil {
@@ -147,8 +146,8 @@ func (e *OpError) Error() string { return fmt.Sprintf("operation %d: %v", e.Inde
 // Unwrap returns the error of the op.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// unindexed returns the error of the op without its number, for a write of a
-// single op.
+// unindexed returns the error without the number of the op, because a single op has no index that
+// the caller knows.
 func unindexed(err error) error {
 	if e, ok := err.(*OpError); ok {
 		return e.Err
@@ -159,10 +158,10 @@ func unindexed(err error) error {
 // Apply performs the ops in order, all or none. Each op sees the effects of the previous
 // ones. The error of an op is an [OpError].
 //
-// See docs/decisions/0017-commit-a-creation-with-its-stored-reply.md. A version's number
-// is the drive's revision after the write: numbers per path would start again when history
-// was pruned and a file is created again. If writers to one drive wait for each other
-// noticeably, the lock has to become finer than a drive.
+// See docs/decisions/0017-commit-a-creation-with-its-stored-reply.md. A version's number is the
+// drive's revision after the write, because numbers per path would start again when history was
+// pruned and a file is created again. If writers to one drive wait for each other noticeably, the
+// lock has to become finer than a drive.
 func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (Result, error) {
 	if len(ops) > d.limits.MaxBatch {
 		return Result{}, stoa.Errorf(stoa.CodeInvalidValue, "A batch can have at most %d operations, and this one has %d.", d.limits.MaxBatch, len(ops)).At("operations")
@@ -232,19 +231,18 @@ type writer struct {
 	tx      *db.Tx
 	who     Owner
 	drive   driveRow
-	others  *otherDrives // of the account; nil until read
-	grows   int64        // bytes that the drive may grow by
+	others  *otherDrives // sums over the account; nil until read
+	grows   int64        // maximum number of bytes by which the drive grows
 	now     int64
 	changed bool
-	uploads map[string]upload // without a reference yet, by the hash of their content
+	uploads map[string]upload // uploads without a reference yet, by the hash of their content
 	unread  bool              // a text waits to be read
 
-	readings map[string]reading // of texts that were read before, by the hash of their content
+	readings map[string]reading // texts that were read before the transaction, by the hash of their content
 
 	reserved bool // other writes of the account wait for this one, or stay far from the limit
 }
 
-// apply performs one op. The drive's row is locked.
 func (w *writer) apply(op Op) (Change, error) {
 	if op.folder != "" {
 		return w.deleteFolder(op.folder)
@@ -273,7 +271,6 @@ func (w *writer) apply(op Op) (Change, error) {
 	return change, err
 }
 
-// file returns the file at a path; nil if none exists.
 func (w *writer) file(p Path) (*File, error) { return fileAt(w.ctx, w.tx, w.drive.id, p.text) }
 
 func fileAt(ctx context.Context, tx *db.Tx, driveID int64, path string) (*File, error) {
@@ -286,8 +283,8 @@ func fileAt(ctx context.Context, tx *db.Tx, driveID int64, path string) (*File, 
 	return out, err
 }
 
-// put writes content to a path. The same content and media type as before
-// change nothing and add no version.
+// put writes content to a path. The same content and media type as before change nothing and add no
+// version, so that repeated synchronizations do not displace the history.
 func (w *writer) put(op Op, cur *File) (Change, error) {
 	c := op.Content
 	mimeType := op.MimeType
@@ -308,7 +305,7 @@ func (w *writer) put(op Op, cur *File) (Change, error) {
 		if err := w.settle(blob, read); err != nil {
 			return Change{}, err
 		}
-		blob.added = false // its text is stored
+		blob.added = false // so that textOf reads the stored text
 		if cur, err = w.file(op.Path); err != nil || unchanged {
 			return Change{Outcome: Unchanged, File: cur}, err
 		}
@@ -324,20 +321,19 @@ func (w *writer) put(op Op, cur *File) (Change, error) {
 	return w.storeEntry(op.Path, cur, e)
 }
 
-// An entry is the data that storeEntry stores at a path.
 type entry struct {
-	id        string // of the file; empty means that of the replaced file, or a new one
+	id        string // id of the file; empty means that of the replaced file, or a new one
 	blob      blobRow
 	sha256    string
 	size      int64
 	mime      string
 	text      fileText
 	createdAt int64            // microseconds since 1970; 0 means that of the replaced file, or now
-	open      func() io.Reader // of the text; nil reads what is stored
+	open      func() io.Reader // opens the text; nil reads what is stored
 }
 
-// storeEntry stores an entry at a path that currently contains cur (nil for no file): it checks
-// the rules of paths and the quotas, moves cur to the history and updates the index.
+// storeEntry stores an entry at a path that currently contains cur (nil for no file). It checks the
+// rules of paths and the quotas, moves cur to the history and updates the index.
 func (w *writer) storeEntry(p Path, cur *File, e entry) (Change, error) {
 	w.grows += e.text.size
 	if err := w.charge(p, cur, e.size+e.text.size); err != nil {
@@ -346,7 +342,7 @@ func (w *writer) storeEntry(p Path, cur *File, e entry) (Change, error) {
 	w.bump()
 	f := w.newFile(p, cur, e)
 	change := Change{Outcome: Created, File: &f}
-	indexed := false // the index already has this text
+	indexed := false // the index already contains this text
 	var err error
 	if cur == nil {
 		_, err = w.tx.Get(w.ctx, `INSERT INTO drive_files (drive_id, path, id, version, blob_id, sha256, size, mime, is_text, lines, text_blob_id, text_size, created_at, updated_at)
@@ -399,14 +395,13 @@ func (w *writer) charge(p Path, cur *File, size int64) error {
 	if w.drive.files > limits.MaxFiles {
 		return stoa.Errorf(stoa.CodeStorageFull, "The drive has %d files, which is the maximum. Delete some first.", limits.MaxFiles)
 	}
-	// A file that shrinks may be written even to a drive above its limit.
+	// A file that shrinks may be written even to a drive above its limit, since that helps.
 	if cur != nil && size <= cur.Size+cur.textSize {
 		return nil
 	}
 	return w.checkBytes()
 }
 
-// checkBytes checks the size of the drive after it grew.
 func (w *writer) checkBytes() error {
 	limits := w.d.limits
 	if w.drive.bytes > limits.MaxBytes {
@@ -462,7 +457,8 @@ func (w *writer) replace(cur *File, f File, indexed bool) error {
 	return err
 }
 
-// free checks that a new file would neither have the path of a folder nor be below a file.
+// free checks that a new file would neither have the path of a folder nor be below a file, since a
+// file system could not contain both.
 func (w *writer) free(p Path) error {
 	var below string
 	found, err := w.tx.Get(w.ctx, `SELECT path FROM drive_files WHERE drive_id = $1 AND path >= $2 AND path < $3 ORDER BY path LIMIT 1`,
@@ -500,7 +496,7 @@ func (w *writer) delete(cur *File) (Change, error) {
 	return Change{Outcome: Deleted, Count: 1}, nil
 }
 
-// remove deletes a file and moves it to the history.
+// remove deletes a file and moves it to the history, so that the delete can be undone.
 func (w *writer) remove(cur *File) error {
 	w.bump()
 	w.drive.files--
@@ -519,8 +515,8 @@ func (w *writer) remove(cur *File) error {
 	return w.retire(cur)
 }
 
-// deleteFolder deletes all files below a folder, 500 at a time in one transaction. A folder
-// without files is Unchanged.
+// deleteFolder deletes all files below a folder in one transaction. It reads 500 at a time, so that
+// memory stays bounded. A folder without files is Unchanged.
 func (w *writer) deleteFolder(folder string) (Change, error) {
 	end, _ := after(folder)
 	out := Change{Outcome: Unchanged, Path: folder}
@@ -544,8 +540,8 @@ func (w *writer) deleteFolder(folder string) (Change, error) {
 	}
 }
 
-// move moves a file. It keeps its id and copies no content. An existing target is
-// CodeConflict unless the op overwrites it.
+// move moves a file, which keeps its id. It copies no content. An existing target is CodeConflict
+// unless the op overwrites it.
 func (w *writer) move(op Op, cur *File) (Change, error) {
 	if cur == nil {
 		return Change{}, stoa.AsError(notFound(op.Path)).At("from")

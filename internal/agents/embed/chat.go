@@ -13,7 +13,7 @@ import (
 	"stoa/internal/base/store"
 )
 
-const pageMessages = 200 // the latest messages on a visitor's page
+const pageMessages = 200 // number of the latest messages on a visitor's page
 
 // A Chat is a visitor's view of a chat.
 type Chat struct {
@@ -21,14 +21,14 @@ type Chat struct {
 	AgentName string
 	ExpiresAt time.Time // end of the visitor's token
 	Status    stoa.SessionStatus
-	Pending   *stoa.Input               // nil if the agent waits for nothing that the visitor can answer. Its calls are removed
+	Pending   *stoa.Input               // the input that the visitor can answer, without its calls; nil if the agent waits for none
 	Confirm   *session.ConfirmationData // the call that Pending is about; nil if Pending is not about a call
 	Operator  bool                      // the agent waits for an operator's decision; Status is running
-	Problem   *Problem                  // why there is no answer; nil if nothing failed
+	Problem   *Problem                  // the reason for a missing answer; nil if nothing failed
 
 	Messages    []store.MessageRow // the latest ones, in order
 	HasEarlier  bool
-	LastSeq     int64 // the chat's events continue after this number
+	LastSeq     int64 // number after which the chat's events continue
 	MessagesDue int   // number of messages that may still be sent
 	Exhausted   bool  // nothing more can be sent
 }
@@ -39,8 +39,8 @@ type Problem struct {
 	Retryable bool
 }
 
-// problemOf returns the description of a failure for visitors. Models, balances and internals
-// concern the owner only.
+// problemOf returns the description of a failure for visitors. It does not repeat the error, because
+// models, balances and internals concern the owner only.
 func problemOf(code stoa.Code, retryable bool) Problem {
 	switch code {
 	case "input_expired":
@@ -93,10 +93,10 @@ func (s *Embeds) Chat(ctx context.Context, who Visitor) (chat Chat, err error) {
 	return chat, err
 }
 
-// view returns the visitor's view. A message that is still being written has no text: its
+// view returns the visitor's view. A message that is still being written has no text, because its
 // pieces are among the events after LastSeq.
 func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
-	e, _, err := tx.Setup().EmbedByID(ctx, who.Embed.ID) // again, because its counters may have changed
+	e, _, err := tx.Setup().EmbedByID(ctx, who.Embed.ID) // read again, because its counters may have changed
 	if err != nil {
 		return Chat{}, err
 	}
@@ -134,8 +134,8 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	return out, nil
 }
 
-// exhausted reports whether nothing more can be sent under an embed, because of its messages
-// or its credits. row is its chat; nil before the first message.
+// exhausted reports whether nothing more can be sent under an embed, because its messages or its
+// credits are used up. row is its chat; nil before the first message.
 func exhausted(e stoa.Embed, row *store.SessionRow) bool {
 	spent := stoa.Credits(0)
 	if row != nil {
@@ -144,8 +144,8 @@ func exhausted(e stoa.Embed, row *store.SessionRow) bool {
 	return e.Messages >= e.MaxMessages || e.MaxCredits > 0 && spent-e.SpentBefore >= e.MaxCredits
 }
 
-// lineOf returns the line of a visitor: those of a script tag wait together, and those of the
-// links and embed sessions of an agent.
+// lineOf returns the line of a visitor. Those of a script tag wait together, and those of the links and
+// embed sessions of an agent, so that a flood under one tag does not delay the others.
 func lineOf(e stoa.Embed) string { return cmp.Or(e.TagID, "visitors "+e.AgentID) }
 
 // admit counts an accepted message against the limit of a line for all its visitors together,
@@ -172,8 +172,7 @@ func checkText(e stoa.Embed, member, text string) error {
 	return nil
 }
 
-// Say sends a visitor's message. The first one starts the chat's session, in the visitor's
-// time zone.
+// Say sends a visitor's message. The first one starts the chat's session, in the visitor's time zone.
 func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text, timezone string, uploads session.Uploads) (Chat, error) {
 	e := who.Embed
 	if err := checkText(e, "message", text); err != nil {
@@ -190,8 +189,8 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text, timez
 	})
 }
 
-// Upload records a visitor's upload, which counts as a message, before its content is stored. bytes is
-// the maximum size of the uploads of all visitors of the account.
+// Upload records a visitor's upload before its content is stored. It counts as a message, so that the
+// embed's caps limit it too. bytes is the maximum size of the uploads of all visitors of the account.
 func (s *Embeds) Upload(ctx context.Context, tx *store.Tx, who Visitor, u stoa.Upload, bytes int64) (stoa.Upload, error) {
 	e := who.Embed
 	row, err := begun(ctx, tx, e)
@@ -221,7 +220,7 @@ func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req sess
 	row, err := begun(ctx, tx, who.Embed)
 	decides := false
 	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && row.Pending.OfOwner()
-	if err == nil && row != nil && !ofOwner { // because it may be an earlier input
+	if err == nil && row != nil && !ofOwner { // looked up, because it may be an earlier input
 		var in stoa.Input
 		in, _, err = tx.Work().Input(ctx, row.ID, req.InputID)
 		ofOwner, decides = in.OfOwner(), in.Kind == stoa.InputToolConfirmation
@@ -266,9 +265,9 @@ func (s *Embeds) Cancel(ctx context.Context, who Visitor) (Chat, error) {
 }
 
 // send calls first or, once the chat has begun, other; counts the message against the embed's
-// caps; and sets the chat's credit cap. If first is nil, a chat that has not begun is left to
-// other, which fails. A message that decides about a call is accepted even if no messages are
-// left: it ends what an earlier one began.
+// caps; and sets the chat's credit cap. If first is nil, it leaves a chat that has not begun to
+// other, which fails. It accepts a message that decides about a call even if no messages are left,
+// because it ends what an earlier one began.
 func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bool, first, other func() error) (Chat, error) {
 	e := who.Embed
 	row, err := begun(ctx, tx, e)

@@ -109,13 +109,13 @@ type Config struct {
 	Plans    func(id string) stoa.Plan
 	Logger   *slog.Logger
 
-	PublicURL   string        // of the service; empty means that no page counts as its own by its origin
+	PublicURL   string        // address of the service; empty means that no page counts as its own by its origin
 	TicketLife  time.Duration // default lifetime of an embed URL's ticket
 	TokenLife   time.Duration // default lifetime of a token
 	RateLimited func() bool   // reports whether rates are enforced; nil means that they are
 }
 
-// Embeds creates and checks embeds. Its only state is rates, so a revoked embed is refused
+// Embeds creates and checks embeds. Its only state is rates, so that a revoked embed is refused
 // immediately. It is safe for use by several goroutines.
 type Embeds struct {
 	cfg   Config
@@ -152,11 +152,11 @@ const (
 	defaultMessagesPerMinute = 10
 	defaultMaxMessages       = 50
 	defaultMessageChars      = 4000
-	DefaultMaxCredits        = 5 * stoa.Credit // of a chat, if its embed does not set a cap
+	DefaultMaxCredits        = 5 * stoa.Credit // a chat whose embed does not set a cap
 )
 
-// Embeds are deleted some time after their creation, a few whenever another one is created.
-// The time is longer than the maximum validity.
+// Embeds are deleted some time after their creation, which is longer than their maximum validity. Each
+// creation deletes a few, so that no request deletes many.
 const (
 	keptFor     = 32 * 24 * time.Hour
 	purgedAtOne = 20
@@ -165,15 +165,15 @@ const (
 // A Request describes an embed to create. Origins is required; zero fields mean the default.
 type Request struct {
 	Origins           []string // see [ParseOrigins]
-	ChatID            string   // of an earlier chat to continue
+	ChatID            string   // an earlier chat to continue
 	ExternalUserID    string
 	Greeting, Theme   string
 	MessagesPerMinute int
 	MaxMessages       int
 	MaxMessageChars   int
 	MaxCredits        stoa.Credits
-	Life              time.Duration            // of the ticket or of each token
-	ChatLife          time.Duration            // from the first token to the end of all tokens
+	Life              time.Duration            // lifetime of the ticket or of each token
+	ChatLife          time.Duration            // time from the first token to the end of all tokens
 	Attachments       *stoa.VisitorAttachments // nil means that a visitor may attach nothing
 	Look              stoa.EmbedLook
 }
@@ -210,7 +210,7 @@ func (s *Embeds) Prepare(c stoa.Caller, kind stoa.EmbedKind, agentID string, r R
 	if kind == stoa.EmbedSession {
 		e.TokenLife = life
 	}
-	e.ExpiresAt = time.Now().Add(life) // of an embed URL; see insert
+	e.ExpiresAt = time.Now().Add(life) // applies to an embed URL; see insert
 	return e, nil
 }
 
@@ -251,9 +251,9 @@ func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket,
 	return tx.Setup().InsertEmbed(ctx, e, ticket, visitor)
 }
 
-// joinChat sets the embed's chat: a new one, or the one that its owner named, if that is a
-// chat of the agent and of the same user. A session that was not started by an embed requires
-// a key with sessions:write, because a token reads and writes it.
+// joinChat sets the embed's chat: a new one, or the one that its owner named. That must be a chat of the
+// agent and of the same user, because the visitor reads it. A session that was not started by an embed
+// requires a key with sessions:write, because a token reads and writes it.
 func joinChat(ctx context.Context, tx *store.Tx, e *stoa.Embed) error {
 	if e.ChatID == "" {
 		e.ChatID = stoa.NewID("ses")
@@ -363,10 +363,10 @@ func (s *Embeds) Revoke(ctx context.Context, accountID, agentID string, kind sto
 
 // A PageView contains the data that the chat page needs before its ticket is exchanged.
 type PageView struct {
-	Origins       []string // that may frame it
+	Origins       []string // origins that may frame it
 	Theme, Accent string
-	Logo          string // its id, for package web its address; empty if none
-	OfTag         bool   // created by a script tag, so that the service's own preview may frame it too
+	Logo          string // id of the logo, or its address for package web; empty if none
+	OfTag         bool   // a script tag created it, so that the service's own preview may frame it too
 }
 
 // Page returns the data for the chat page of an embed URL; found is false if it does not

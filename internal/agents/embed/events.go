@@ -6,12 +6,12 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// reasonOperator is the reason shown to a visitor when a session waits for a decision of its
-// owner's people.
+// reasonOperator is the reason that a visitor sees when a session waits for its owner's people. It
+// replaces the real one, because the decision concerns the owner only.
 const reasonOperator = "waiting_for_operator"
 
-// Visible reports whether a visitor may see an event, and removes the data that concerns only
-// the owner. Types that are not listed here are never visible.
+// Visible reports whether a visitor may see an event, and removes the data that concerns only the
+// owner. Types that are not listed here are invisible, so that a new type never leaks.
 func Visible(e *stoa.SessionEvent) bool {
 	switch e.Type {
 	case session.EventMessageCreated, session.EventMessageDone, session.EventDelta:
@@ -23,7 +23,7 @@ func Visible(e *stoa.SessionEvent) bool {
 		}
 		if d.Kind == stoa.InputToolConfirmation {
 			out := session.InputData{InputID: d.InputID, Kind: d.Kind, Turn: d.Turn}
-			if e.Type == session.EventInputRequested { // only what was shown in the question
+			if e.Type == session.EventInputRequested { // only the members that the question shows
 				out.Prompt, out.ExpiresAt, out.Confirmation = confirmPrompt, d.ExpiresAt, d.Confirmation
 			}
 			return replaceData(e, out)

@@ -18,8 +18,8 @@ const MaxLogoBytes = 256 << 10
 
 const (
 	maxLogoSide     = 2048 // pixels of the width and of the height
-	logosPerMinute  = 3000 // requests for a logo
-	logosPerAddress = 120  // for any logo, from one address
+	logosPerMinute  = 3000 // requests for a logo, because its address is public
+	logosPerAddress = 120  // requests for any logo from one address
 )
 
 // CreateLogo stores a logo in base64. The type is that of its content.
@@ -83,8 +83,8 @@ func (s *Embeds) Logo(ctx context.Context, id, address string) (mimeType string,
 	return mimeType, data, err
 }
 
-// tidy returns a look without spaces around its texts, and checks that a visitor can send each
-// starter.
+// tidy returns a look without spaces around its texts. It checks the starters like messages, because a
+// visitor sends them.
 func tidy(l stoa.EmbedLook, maxChars int) (stoa.EmbedLook, error) {
 	l.Title, l.Starters = strings.TrimSpace(l.Title), slices.Clone(l.Starters)
 	for i, text := range l.Starters {

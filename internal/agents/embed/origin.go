@@ -13,7 +13,7 @@ import (
 
 const (
 	maxOrigin = 300 // bytes
-	maxLabels = 10  // labels of a host, because each adds an entry to look up
+	maxLabels = 10  // labels of a host, since each adds an entry to look up
 )
 
 var (
@@ -115,8 +115,8 @@ func shorten(text string) string {
 	return text
 }
 
-// ParseOrigins parses the list of an owner; see [ParseOrigin]. An empty list, or
-// one that allows every page, is CodeOriginsRequired.
+// ParseOrigins parses the list of an owner; see [ParseOrigin]. An empty list, or one that allows every
+// page, is CodeOriginsRequired.
 func ParseOrigins(list []string) ([]string, error) {
 	out := make([]string, 0, len(list))
 	for _, text := range list {

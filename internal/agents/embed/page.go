@@ -9,22 +9,22 @@ import (
 	"stoa/internal/base/store"
 )
 
-// Rates of visitors, in addition to the embed's own caps.
+// Rates of visitors. They exist in addition to the embed's own caps, because a page may create an embed
+// for everyone.
 const (
-	requestsPerMinute  = 300 // with one embed
-	refusalsPerMinute  = 60  // counted refusals of one embed
-	messagesPerLine    = 300 // per minute, of all visitors of a script tag, or of an agent's other embeds
-	messagesPerAddress = 60  // per minute, of those of them at one address
+	requestsPerMinute  = 300 // requests with one embed
+	refusalsPerMinute  = 60  // recorded refusals of one embed, so that refusing does not cost more than allowing
+	messagesPerLine    = 300 // messages per minute of all visitors of a script tag, or of an agent's other embeds
+	messagesPerAddress = 60  // messages per minute of these from one address
 )
 
 // A Page identifies the page that sends a request, according to the browser.
 type Page struct {
 	Origins []string // the values of the header Origin
 	Site    string   // the header Sec-Fetch-Site
-	Address string   // the client's; empty if unknown
+	Address string   // address of the client; empty if unknown
 }
 
-// origin returns the page's origin; empty if the browser did not send one.
 func (p Page) origin() string {
 	if len(p.Origins) != 1 {
 		return ""
@@ -57,8 +57,8 @@ func (s *Embeds) Authenticate(ctx context.Context, authorization, chatID string,
 	return who, nil
 }
 
-// StillValid reports whether a token that was valid for an embed still is, for long streams.
-// It returns true while the store cannot be read.
+// StillValid reports whether a token that was valid for an embed still is, because a stream may outlive
+// it. It returns true while the store cannot be read, so that a short failure ends no stream.
 func (s *Embeds) StillValid(ctx context.Context, authorization, embedID string) bool {
 	who, err := s.verify(ctx, authorization)
 	switch stoa.CodeOf(err) {
@@ -70,7 +70,6 @@ func (s *Embeds) StillValid(ctx context.Context, authorization, embedID string) 
 	return true
 }
 
-// allow counts an event against a rate, unless rates are switched off.
 func (s *Embeds) allow(name string, perMinute int) (wait time.Duration, ok bool) {
 	if s.cfg.RateLimited != nil && !s.cfg.RateLimited() {
 		return 0, true
@@ -83,9 +82,8 @@ func ErrOrigin() error {
 	return stoa.Errorf(stoa.CodeOriginNotAllowed, "This page cannot show the agent. Its owner can list the page's origin when creating the embed: allowedOrigins.")
 }
 
-// allows reports whether a page may use the tokens of an embed: for an embed URL,
-// the service's own chat page; for an embed session a listed origin, which
-// browsers send with every request.
+// allows reports whether a page may use the tokens of an embed: for an embed URL, the service's own
+// chat page; for an embed session a listed origin, because browsers send it with every request.
 func (s *Embeds) allows(e stoa.Embed, page Page) bool {
 	if e.Kind == stoa.EmbedURL {
 		return s.isOwn(page)
@@ -152,8 +150,8 @@ func (s *Embeds) RefuseForChat(ctx context.Context, chatID string, page Page) {
 	}
 }
 
-// refuse counts a refused page for the embed's owner. A failure to do so is logged and does
-// not fail the request.
+// refuse counts a refused page for the embed's owner. It only logs a failure, since the request is
+// refused anyway.
 func (s *Embeds) refuse(ctx context.Context, embedID string, page Page) {
 	if _, ok := s.rates.Allow("refused by "+embedID, refusalsPerMinute, time.Now()); !ok {
 		return

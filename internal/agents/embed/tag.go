@@ -18,16 +18,16 @@ const (
 	defaultPosition    = "right"
 	defaultLanguage    = "auto"
 
-	visitorLife     = 30 * 24 * time.Hour // time within which a visitor's chat can be opened again; shorter than keptFor
-	tagChatLife     = 24 * time.Hour      // from each opening of a chat
+	visitorLife     = 30 * 24 * time.Hour // time within which a visitor's chat can be opened again; shorter than keptFor, because the embed must exist
+	tagChatLife     = 24 * time.Hour      // time from each opening of a chat to its end
 	chatsCountedFor = 24 * time.Hour
-	networkShare    = 10          // part of a tag's chats per day, and of its requests per minute, of one network
-	tooManyChats    = time.Minute // wait before trying again at the limit of chats
+	networkShare    = 10          // divisor of a tag's chats per day, and of its requests per minute, for one network, so that none uses up the tag
+	tooManyChats    = time.Minute // Retry-After at the limit of chats
 
-	launchersPerMinute  = 3000 // requests for the appearance of a tag
-	launchersPerAddress = 120  // the same, from one address
-	ticketsPerMinute    = 300  // of a tag
-	ticketsPerAddress   = 20   // the same, from one address
+	launchersPerMinute  = 3000 // requests for the appearance of a tag, because its id is public
+	launchersPerAddress = 120  // requests for the appearance from one address
+	ticketsPerMinute    = 300  // tickets of a tag, each of which may store an embed
+	ticketsPerAddress   = 20   // tickets from one address
 
 	visitorPrefix   = "evt_"
 	maxVisitorToken = 200                    // longer tokens are not looked up
@@ -176,7 +176,6 @@ func (s *Embeds) TagAdmits(ctx context.Context, id string, page Page) bool {
 	return err == nil && found && s.admits(t, page)
 }
 
-// tag returns a script tag of any account.
 func (s *Embeds) tag(ctx context.Context, id string) (t stoa.EmbedTag, found bool, err error) {
 	if !stoa.IsID("pub", id) {
 		return t, false, nil
@@ -195,8 +194,8 @@ func (s *Embeds) RefuseForTag(ctx context.Context, id string, page Page) {
 	}
 }
 
-// checkTag returns a script tag that the page of a request may use now. A refused page is
-// recorded for the owner, and receives the same error as for a missing tag.
+// checkTag returns a script tag that the page of a request may use now. It records a refused page for
+// the owner, and returns the same error as for a missing tag.
 func (s *Embeds) checkTag(ctx context.Context, id string, page Page, what string, perMinute, perAddress int) (stoa.EmbedTag, error) {
 	if !stoa.IsID("pub", id) {
 		return stoa.EmbedTag{}, stoa.Errorf(stoa.CodeNotFound, "This is not the id of a script tag; they begin with pub_.").At("tagId")
@@ -216,7 +215,7 @@ func (s *Embeds) checkTag(ctx context.Context, id string, page Page, what string
 			return t, errTagBusy(wait)
 		}
 	}
-	// An address of IPv6 costs nothing, and neither does another one in the same network.
+	// The network has a limit too, because another address in the same one costs nothing.
 	if network := networkOf(id, page.Address); network != "" {
 		if wait, ok := s.allow(what+" from network "+network, perMinute/networkShare); !ok {
 			return t, errTagBusy(wait)
@@ -269,7 +268,7 @@ func (s *Embeds) Launcher(ctx context.Context, id string, page Page) (t stoa.Emb
 // A Ticket opens the chat of a visitor once.
 type Ticket struct {
 	EmbedID, Secret  string
-	VisitorToken     string // opens the chat again
+	VisitorToken     string // secret that opens the chat again
 	VisitorExpiresAt time.Time
 }
 
@@ -361,7 +360,7 @@ func (s *Embeds) beginTagChat(ctx context.Context, tx *store.Tx, who Visitor) er
 		return err
 	}
 	err = tx.Setup().BeginTagChat(ctx, who.Embed, network)
-	if stoa.CodeOf(err) == stoa.CodeLimitReached { // of the agent's embeds; its visitors cannot change that
+	if stoa.CodeOf(err) == stoa.CodeLimitReached { // the agent's limit, which a visitor cannot change
 		err = errTooManyChats("")
 	}
 	return err
@@ -389,8 +388,9 @@ func errTooManyChats(where string) error {
 	return stoa.Errorf(stoa.CodeEmbedLimit, "No more chats can begin today%s. Try again later.", where).After(tooManyChats)
 }
 
-// networkOf returns a hash of the id of a script tag, or of an account, and the network of an address or of an IPv6 prefix:
-// the first 24 bits of IPv4, 48 of IPv6. It is empty for other texts.
+// networkOf returns a hash of an id, that of a script tag or an account, and the network of an address or
+// IPv6 prefix: the first 24 bits of IPv4, 48 of IPv6. It is empty for other texts. It is a hash, because
+// the embed stores it and must not show who the visitor is.
 func networkOf(ownerID, address string) string {
 	address, _, _ = strings.Cut(address, "/")
 	ip, err := netip.ParseAddr(address)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// tokenPrefix is the prefix of every token. No API key begins with it, so neither is ever
-	// looked up as the other.
+	// tokenPrefix is the prefix of every token. No API key begins with it, so that neither is ever looked
+	// up as the other.
 	tokenPrefix = "est_"
 	maxToken    = 200 // bytes; longer tokens are not looked up
 )
@@ -28,7 +28,8 @@ func mintTicket() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// A Token admits its bearer to the chat of one embed. Only its hash is stored.
+// A Token admits its bearer to the chat of one embed. Only its hash is stored, so that a copy of the
+// database admits no one.
 type Token struct {
 	Secret    string
 	ExpiresAt time.Time
@@ -38,10 +39,10 @@ type Token struct {
 type Visitor struct {
 	Embed     stoa.Embed
 	Agent     stoa.Agent
-	Caller    stoa.Caller // on whose behalf the chat's work is done
-	ExpiresAt time.Time   // of the token
+	Caller    stoa.Caller // the account and key that pay for the chat
+	ExpiresAt time.Time   // end of the token
 
-	address string // of the client; empty if unknown
+	address string // address of the client; empty if unknown
 }
 
 func errToken() error {
@@ -49,7 +50,8 @@ func errToken() error {
 }
 
 // verify returns the visitor of an Authorization header. All faults of the token are the same
-// CodeUnauthorized; an agent that must not be shown any more is CodeEmbedDisabled.
+// CodeUnauthorized, so that a guess learns nothing; an agent that must not be shown any more is
+// CodeEmbedDisabled.
 func (s *Embeds) verify(ctx context.Context, authorization string) (Visitor, error) {
 	scheme, secret, ok := strings.Cut(strings.TrimSpace(authorization), " ")
 	secret = strings.TrimLeft(secret, " ")
@@ -73,8 +75,8 @@ func (s *Embeds) verify(ctx context.Context, authorization string) (Visitor, err
 	return who, err
 }
 
-// valid returns the visitor of an embed that has not ended: neither by its owner nor by the
-// end of the key that created it, unless that key was rotated.
+// valid returns the visitor of an embed that has not ended: neither by its owner nor by the end of the
+// key that created it, unless that key was rotated, because its successor stands for it.
 func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Time) (who Visitor, err error) {
 	var found bool
 	if who.Embed, found, err = tx.Setup().EmbedByID(ctx, id); err != nil {
@@ -96,7 +98,7 @@ func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Ti
 	if ended, err := auth.EndsWithKey(ctx, tx, who.Embed.AccountID, who.Embed.KeyID, now); err != nil || ended {
 		return who, cmp.Or(err, errToken())
 	}
-	// Receipts name the key that created the embed, and its daily cap applies.
+	// The caller needs the key that created the embed, because receipts name it and its daily cap applies.
 	if who.Caller.Key, err = tx.People().Key(ctx, who.Embed.AccountID, who.Embed.KeyID); err != nil {
 		return who, err
 	}
@@ -169,9 +171,9 @@ func (s *Embeds) Renew(ctx context.Context, tx *store.Tx, who Visitor) (Token, e
 	return newToken(ctx, tx, e)
 }
 
-// Exchange exchanges the ticket of an embed URL for its first token, once. An unknown embed
-// and a wrong ticket are the same CodeUnauthorized; a used ticket is CodeEmbedUsed, an
-// expired one CodeEmbedExpired.
+// Exchange exchanges the ticket of an embed URL for its first token, once. An unknown embed and a wrong
+// ticket are the same CodeUnauthorized, so that a guess learns nothing; a used ticket is CodeEmbedUsed,
+// an expired one CodeEmbedExpired.
 func (s *Embeds) Exchange(ctx context.Context, tx *store.Tx, id, ticket string) (who Visitor, t Token, err error) {
 	want, err := tx.Setup().TicketOf(ctx, id)
 	if err != nil {

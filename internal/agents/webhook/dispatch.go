@@ -29,34 +29,35 @@ type Config struct {
 	// second.
 	Shared         bool
 	KeysPauseAfter time.Duration      // see [auth.Keys]; 0 means never
-	Version        string             // of the program, in the header User-Agent
+	Version        string             // version of the program for the header User-Agent
 	Now            func() time.Time   // [time.Now]
 	Jitter         func() float64     // a random number from 0 to 1 [rand.Float64]
 	Logger         *slog.Logger       // [none]
 	Metrics        *telemetry.Metrics // [none]
 }
 
-// Limits of the dispatcher in each process. A webhook is slow if its newest attempt here
-// failed or took longer than slowAnswer, or if it had none.
+// Limits of the dispatcher in each process. A webhook is slow if its newest attempt here failed or took
+// longer than slowAnswer, or if it had none. Slow ones use separate, small shares, so that they never
+// delay the others.
 const (
-	AttemptTime = 15 * time.Second // of one request
-	lease       = time.Minute      // time in which no other process sends a claimed delivery
+	AttemptTime = 15 * time.Second // timeout of one request
+	lease       = time.Minute      // time in which no other process sends a claimed delivery; longer than an attempt, so that none is sent twice
 	slowAnswer  = 2 * time.Second
 
 	atOnce      = 4 * quickShare // concurrent requests
-	quickShare  = 128            // of these, requests to quick webhooks that have run for less than slowAnswer
+	quickShare  = 128            // requests to quick webhooks that have run for less than slowAnswer
 	slowShare   = 64             // requests to slow webhooks, one to each
-	perAccount  = quickShare / 4 // requests to the webhooks of an account
-	slowAccount = slowShare / 16 // of these, requests to its slow ones
+	perAccount  = quickShare / 4 // requests to the webhooks of an account, so that none uses more than a quarter
+	slowAccount = slowShare / 16 // requests to the slow webhooks of an account
 	perWebhook  = 4              // requests to one webhook
 )
 
 const (
-	lookGap      = 10 * time.Millisecond // after each Look, so that the next one finds all commits in the meantime
+	lookGap      = 10 * time.Millisecond // pause after each Look, so that the next one finds all commits in the meantime
 	sweepEvery   = time.Minute
 	unreadableIn = time.Minute // pause before a webhook with an unreadable secret is tried again
 	holdBatch    = 500
-	stopTime     = 5 * time.Second // for the last writes
+	stopTime     = 5 * time.Second // timeout of the last writes when the process stops
 )
 
 // A Dispatcher sends deliveries. Several processes may run one on the same store.
@@ -71,16 +72,16 @@ type Dispatcher struct {
 	sending    map[string]flight        // requests in progress, by delivery
 	quick      map[string]bool          // webhooks that are not slow
 	unreadable map[string]time.Time     // time until which webhooks with an unreadable secret are skipped
-	mails      map[string]*rate.Limiter // by address
+	mails      map[string]*rate.Limiter // rates of mail by address
 	last       store.DueWebhook         // the webhook that was served last
 	requests   sync.WaitGroup
-	pending    int           // deliveries at the latest sweep
+	pending    int           // number of deliveries at the latest sweep
 	lag        time.Duration // delay of the oldest of them beyond its due time
 }
 
 type flight struct {
 	webhook, account string
-	slow             bool // the webhook was slow when it began
+	slow             bool // the webhook was slow when the request began
 	began            time.Time
 }
 
@@ -163,8 +164,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin frees the deliveries that an earlier process was sending, unless another process may
-// still send them.
+// begin frees the deliveries that an earlier process was sending, unless another process may still send
+// them, so that they need not wait for the end of their lease.
 func (d *Dispatcher) begin(ctx context.Context) error {
 	for n := int64(holdBatch); n == holdBatch && !d.cfg.Shared; {
 		if err := d.store.Write(ctx, func(tx *store.Tx) (err error) {
@@ -207,8 +208,8 @@ func (d *Dispatcher) Look(ctx context.Context) (time.Duration, error) {
 	return wait, err
 }
 
-// inTurn orders webhooks so that accounts take turns, each with its webhooks in turn, starting
-// after the account and the webhook that were served last (round robin).
+// inTurn orders webhooks so that accounts take turns, each with its webhooks in turn. It starts after
+// the account and the webhook that were served last, so that none of them waits forever.
 func (d *Dispatcher) inTurn(ready []store.DueWebhook) []store.DueWebhook {
 	d.mu.Lock()
 	last := d.last
@@ -291,9 +292,9 @@ func (d *Dispatcher) claim(ctx context.Context, now time.Time, ready []store.Due
 	return more, nil
 }
 
-// claimOf claims deliveries of a webhook, as many as there are places for it. Those of a
-// disabled webhook are held, and those of a deleted one removed; held reports that there may be
-// more.
+// claimOf claims deliveries of a webhook, as many as there are places for it. It holds those of a
+// disabled webhook and removes those of a deleted one, a batch at a time so that the transaction stays
+// short; held reports that there may be more.
 func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWebhook, now time.Time, places func(store.DueWebhook) int) (c claimed, held bool, err error) {
 	id := due.ID
 	w, found, err := tx.Operations().AnyWebhook(ctx, id)
@@ -325,7 +326,7 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWeb
 	delete(d.unreadable, id)
 	d.mu.Unlock()
 	c = claimed{webhook: w, secrets: secrets}
-	if !w.FailingSince.IsZero() { // because another process may have set it
+	if !w.FailingSince.IsZero() { // checked here too, because another process may have set it
 		d.mu.Lock()
 		delete(d.quick, id)
 		d.mu.Unlock()
@@ -358,7 +359,7 @@ func (d *Dispatcher) ended(of store.Delivery, quick bool) {
 	}
 }
 
-// gaps are the times between the attempts of a delivery: 24 hours in all.
+// gaps lists the pauses between the attempts of a delivery: 24 hours in total.
 var gaps = [...]time.Duration{
 	5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 6 * time.Hour, 15*time.Hour + 24*time.Minute,
 }
@@ -366,18 +367,17 @@ var gaps = [...]time.Duration{
 const (
 	// Attempts is the maximum number of attempts of a delivery.
 	Attempts   = len(gaps) + 1
-	jitter     = 0.1                 // of a gap, in both directions
-	maxAsked   = 2 * time.Hour       // maximum Retry-After that is honoured
-	longest    = 27 * time.Hour      // from the first attempt; after that the next attempt is the last
-	failedLong = 3 * 24 * time.Hour  // without a success
-	failedMany = 20                  // deliveries
-	logKept    = 20                  // attempts of a delivery
+	jitter     = 0.1                 // share of a gap, in both directions, so that deliveries that failed together are not retried together
+	maxAsked   = 2 * time.Hour       // maximum Retry-After that is honoured, since receivers may send any number
+	longest    = 27 * time.Hour      // time from the first attempt after which the next one is the last
+	failedLong = 3 * 24 * time.Hour  // time without a success after which a webhook is disabled
+	failedMany = 20                  // number of failed deliveries that this needs too
+	logKept    = 20                  // attempts of a delivery that its row lists
 	ReplyKept  = 512                 // bytes of a reply that are kept
 	userAgent  = "Stoa-Webhooks/1.0" // followed by the version of the program
 
 )
 
-// next returns the time of the next attempt of a failed delivery; zero if none exists.
 func (d *Dispatcher) next(of store.Delivery, now time.Time, asked time.Duration) time.Time {
 	if of.Once || of.Round >= Attempts || now.Sub(of.FirstAt) >= longest {
 		return time.Time{}

@@ -37,7 +37,7 @@ const (
 	BalanceLow        = "account.balance_low"
 	NodeLost          = store.NodeLost
 	ConfigRefused     = store.ConfigRefused
-	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
+	test              = "webhook.test" // sent by [Hooks.Test]; no webhook subscribes to it
 )
 
 // OfService reports whether a type of event is an alert of the service, which only webhooks with
@@ -55,19 +55,19 @@ func InScope(kind string, service bool) bool {
 // An Event is an event of an account.
 type Event struct {
 	AccountID string
-	SpaceID   string // where it happened; if AgentID is empty too, in the account
-	AgentID   string // in whose space it happened, if SpaceID is empty
+	SpaceID   string // space of the event; if AgentID is empty too, it is about the account
+	AgentID   string // agent in whose space it happened, if SpaceID is empty
 	Type      string
-	Data      any // becomes the member data: ids and words, no texts; at most about 3 KiB
+	Data      any // the member data: ids and words, no texts; at most about 3 KiB, since each delivery stores it
 
 	to, except string
 	once       bool
-	service    bool // for the webhooks that receive the alerts of the service, whatever the type
+	service    bool // the webhooks that receive alerts of the service receive it, whatever the type
 }
 
-// Emit adds a delivery of an event for each webhook subscribed to it, in the transaction of
-// its cause. Nothing is sent before the commit. For an account without webhooks the cost is
-// one index lookup.
+// Emit adds a delivery of an event for each webhook subscribed to it, in the transaction of its cause,
+// so that neither exists without the other. For an account without webhooks the cost is one index
+// lookup.
 func Emit(ctx context.Context, tx *store.Tx, e Event) error {
 	_, err := emit(ctx, tx, e)
 	return err
@@ -112,8 +112,8 @@ type inputData struct {
 	Tools     []string `json:"tools,omitempty"`
 }
 
-// SessionStopped emits the event of a session that has stopped, or waits for input. The row
-// must be in its written state, with the number of its newest event.
+// SessionStopped emits the event of a session that has stopped, or waits for input. The row must be in
+// its written state, because the event contains the number of its newest event.
 func SessionStopped(ctx context.Context, tx *store.Tx, s stoa.Session) error {
 	e := Event{AccountID: s.AccountID, SpaceID: s.SpaceID}
 	d := sessionData{
@@ -210,9 +210,8 @@ func TaskRunFinished(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, r 
 	}))
 }
 
-// TaskRunsSkipped emits an event for each reason why runs were skipped, since a task may have
-// thousands of them after a long absence. It names the newest run of the reason, which has an
-// id.
+// TaskRunsSkipped emits one event for each reason why runs were skipped, since a task may have thousands
+// of them after a long absence. It names the newest run of the reason.
 func TaskRunsSkipped(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, runs []stoa.TaskRun) error {
 	var reasons []string
 	of := map[string]runData{}

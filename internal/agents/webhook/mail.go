@@ -19,7 +19,7 @@ import (
 type Mail struct {
 	Sender    *mail.Sender
 	Texts     bool     // mails contain the beginnings of questions and replies
-	Addresses []string // that the operator's account may use besides those of its members
+	Addresses []string // addresses that the operator's account may use besides those of its members
 	PublicURL string   // origin of the console, for links; may be empty
 }
 
@@ -29,9 +29,9 @@ const (
 	errorRecipient = "not_allowed"   // the address does not belong to a member
 	errorMailLimit = "mail_limit"    // the address has received too many in the last hour
 	mailStatus     = 250             // reply code of a mail server that has accepted a message
-	mailTime       = 2 * time.Second // for the query of the recipient
+	mailTime       = 2 * time.Second // timeout of the query of the recipient
 
-	mailsPerHour = 60 // of each process to an address, and at once after an hour without one
+	mailsPerHour = 60 // mails of each process to an address, and burst after an hour without one, because a person reads them
 )
 
 // Check rejects an address that the mail of an account is not sent to: CodeInvalidURL without a
@@ -71,7 +71,7 @@ func (d *Dispatcher) mail(ctx context.Context, o outcome, address string, w stoa
 		}
 		n, err = readNews(query, tx, w, of, d.cfg.Mail.Texts)
 		return err
-	}); err != nil { // nothing is sent, because it is unknown whose address it is
+	}); err != nil { // sends nothing, because it is unknown whose address it is
 		o.attempt.Error, o.stopped = errorRecipient, ctx.Err() != nil
 		return o
 	}
@@ -95,7 +95,7 @@ func (d *Dispatcher) mail(ctx context.Context, o outcome, address string, w stoa
 	return o
 }
 
-// mailWait counts a mail to an address, or returns how long to wait before the next one.
+// mailWait counts a mail to an address, or returns the pause before the next one.
 func (d *Dispatcher) mailWait(address string) time.Duration {
 	address = strings.ToLower(address)
 	d.mu.Lock()

@@ -57,13 +57,13 @@ var sentences = map[string]string{
 	test:              "This is a test",
 }
 
-// nouns are the members of the data that identify the objects of sentences.
+// nouns maps the objects of sentences to the members of the data that identify them.
 var nouns = map[string]string{
 	"agent": "agentId", "schedule": "taskId", "account": "accountId", "API key": "keyId", "webhook": "webhookId",
 	"connection": "connectionId", "provider": "provider", "customer": "customerId", "node": "address",
 }
 
-// named are the kinds of objects with names, by the prefix of their ids.
+// named maps the prefixes of ids to kinds of objects with names.
 var named = map[string]string{
 	"agt": store.NamedAgents, "key": store.NamedKeys, "spc": store.NamedSpaces, "con": store.NamedConnections, "per": store.NamedMembers,
 	"acc": store.NamedAccounts, "tsk": store.NamedTasks,
@@ -132,12 +132,13 @@ var facts = []struct{ member, label, unit string }{
 type news struct {
 	kind, event string
 	webhook     stoa.Webhook
-	data        map[string]string // the values of members, lists joined
-	names       map[string]string // of objects, by id
-	zone        *time.Location    // of the agent; nil if unknown
+	data        map[string]string // values of members; lists are joined
+	names       map[string]string // names of objects by id
+	zone        *time.Location    // time zone of the agent; nil if unknown
 }
 
-// readNews returns the news of a delivery. What is missing, because it was deleted, is left out.
+// readNews returns the news of a delivery. It reads when the mail is sent, so that a mail contains no
+// text of a deleted session; missing objects are left out.
 func readNews(ctx context.Context, tx *store.Tx, w stoa.Webhook, of store.Delivery, texts bool) (n news, err error) {
 	var body struct {
 		Timestamp string         `json:"timestamp"`
@@ -212,7 +213,7 @@ func (n *news) readSession(ctx context.Context, tx *store.Tx, texts bool) error 
 		return unlessMissing(err)
 	}
 	turn := row.Turn
-	if number, _ := strconv.ParseInt(n.data["turn"], 10, 64); number > 0 && number != turn.Number { // it has continued
+	if number, _ := strconv.ParseInt(n.data["turn"], 10, 64); number > 0 && number != turn.Number { // the session has continued
 		list, _, err := tx.Work().Turns(ctx, row.ID, number-1, 1, false)
 		if err != nil || len(list) == 0 {
 			return err
@@ -240,7 +241,6 @@ func (n *news) readSession(ctx context.Context, tx *store.Tx, texts bool) error 
 	return err
 }
 
-// unlessMissing returns an error, unless it says that an object does not exist.
 func unlessMissing(err error) error {
 	if code := stoa.CodeOf(err); code == stoa.CodeAgentNotFound || code == stoa.CodeSessionNotFound {
 		return nil
@@ -256,7 +256,7 @@ func Sentence(kind string) string { return (&news{kind: kind}).sentence() }
 func (n *news) sentence() string {
 	text := sentences[n.kind]
 	if text == "" {
-		return "Event " + n.kind // of a newer version of the service
+		return "Event " + n.kind // a newer version of the service emitted it
 	}
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		of := placeholder.FindStringSubmatch(found)
@@ -309,8 +309,8 @@ func (n *news) mail(base string) (subject, text string) {
 	return subject, b.String()
 }
 
-// isID reports whether a member is the id of an object; an end user is named by the caller, and an audit log can
-// be that of the service.
+// isID reports whether a member is the id of an object. Two others have such names: the caller chooses
+// that of an end user, and an audit log can be that of the service.
 func isID(member string) bool {
 	return strings.HasSuffix(member, "Id") && member != "externalUserId" && member != "auditId"
 }

@@ -24,16 +24,15 @@ const (
 
 type outcome struct {
 	attempt store.Attempt
-	asked   time.Duration // of Retry-After, or until the next mail may be sent
-	stopped bool          // the process shuts down: it does not count as an attempt
-	// permanent means that the mail server would refuse the message again: the delivery has failed.
+	asked   time.Duration // pause by Retry-After, or until the next mail may be sent
+	stopped bool          // the process shuts down, so that it does not count as an attempt
+	// permanent means that the delivery has failed, because the mail server would refuse the message again.
 	permanent bool
 	disable   string // the reason for which the webhook is disabled immediately; may be empty
 }
 
 func (o outcome) ok() bool { return o.attempt.Error == "" }
 
-// send makes one attempt of a claimed delivery, and records it.
 func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []secret, of store.Delivery) {
 	o := d.attempt(ctx, w, secrets, of)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
@@ -70,7 +69,7 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secr
 	}
 	defer resp.Body.Close()
 	o.attempt.Status = resp.StatusCode
-	reply, _ := io.ReadAll(io.LimitReader(resp.Body, ReplyKept)) // only the status matters
+	reply, _ := io.ReadAll(io.LimitReader(resp.Body, ReplyKept)) // an error is ignored, since only the status matters
 	o.attempt.Reply = printable(reply)
 	if resp.StatusCode == http.StatusGone {
 		o.disable = stoa.WebhookDisabledGone
@@ -98,7 +97,8 @@ func (d *Dispatcher) broken(ctx context.Context, o outcome, err error) outcome {
 	return o
 }
 
-// request returns the request of an attempt. Its body is the stored one.
+// request returns the request of an attempt. Its body is the stored one, so that each attempt reports
+// the same state.
 func request(ctx context.Context, address string, secrets []secret, of store.Delivery, at time.Time, version string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(of.Body))
 	if err != nil {
@@ -135,8 +135,8 @@ func (d *Dispatcher) giveBack(ctx context.Context, of store.Delivery) error {
 	})
 }
 
-// record writes the result of an attempt, unless another process has claimed the delivery in
-// the meantime.
+// record writes the result of an attempt, unless another process has claimed the delivery in the
+// meantime, because then that one decides.
 func (d *Dispatcher) record(ctx context.Context, w stoa.Webhook, of store.Delivery, o outcome) error {
 	now, lease := d.now(), of.Lease
 	of.Lease, of.Round, of.Attempts = "", of.Round+1, of.Attempts+1

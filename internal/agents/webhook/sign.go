@@ -17,8 +17,8 @@ import (
 const (
 	secretPrefix = "whsec_"
 	secretBytes  = 32
-	// Tolerance is the maximum difference between the time of a request and the clock of the
-	// receiver. The libraries of Standard Webhooks use the same.
+	// Tolerance is the maximum difference between the time of a request and the clock of the receiver.
+	// It is five minutes because the libraries of Standard Webhooks use that.
 	Tolerance = 5 * time.Minute
 )
 

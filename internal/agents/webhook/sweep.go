@@ -12,8 +12,8 @@ import (
 const (
 	// DefaultCreditsLow is the threshold of low credits for a webhook that does not set one.
 	DefaultCreditsLow = 10 * stoa.Credit
-	// exhaustedBelow is the threshold of exhausted credits: hardly any call fits into the
-	// rest.
+	// exhaustedBelow is the threshold of exhausted credits. It is not zero, because hardly any call fits
+	// into the rest.
 	exhaustedBelow = stoa.Credit / 100
 
 	// FailingAfter is the time of failed attempts without a success after which a webhook does not
@@ -26,14 +26,15 @@ const (
 	noticesKept = 30 * 24 * time.Hour
 )
 
-// warnings are the times before its end at which a key's expiry or pause is announced. A key that
+// warnings lists the times before its end at which a key's expiry or pause is announced. A key that
 // works for less is not announced.
 var warnings = [...]time.Duration{7 * 24 * time.Hour, 24 * time.Hour}
 
 func notice(kind, webhookID string) string { return kind + " " + webhookID }
 
-// Sweep notifies webhooks about low credits, expiring and pausing keys, the anchors of audit logs and other
-// webhooks that do not work, and counts the waiting deliveries. It is repeated each minute; a notification is not repeated.
+// Sweep notifies webhooks about low credits, expiring and pausing keys, the anchors of audit logs and
+// other webhooks that do not work, and counts the waiting deliveries. It runs each minute on every node,
+// so it records each notification in a row to avoid repeating it.
 func (d *Dispatcher) Sweep(ctx context.Context) error {
 	if err := d.credits(ctx); err != nil {
 		return err
@@ -79,7 +80,7 @@ type creditsData struct {
 	ThresholdMicro int64  `json:"thresholdMicro"`
 }
 
-// credits announces low credits: once for each time that they fall below a threshold.
+// credits announces low credits, once for each time that they fall below a threshold.
 func (d *Dispatcher) credits(ctx context.Context) error {
 	after := ""
 	for {
@@ -110,8 +111,8 @@ func (d *Dispatcher) credits(ctx context.Context) error {
 	}
 }
 
-// crossing notifies a webhook that credits are below a threshold, or allows the next
-// notification when they are not.
+// crossing notifies a webhook that credits are below a threshold. When they are not, it allows the next
+// notification, so that a top-up is followed by another one.
 func (d *Dispatcher) crossing(ctx context.Context, c store.CreditsWatch, kind string, threshold stoa.Credits) error {
 	below, name := c.Unspent < threshold, notice(kind, c.WebhookID)
 	var told bool
@@ -140,9 +141,9 @@ type failingData struct {
 	LastSuccessAt string `json:"lastSuccessAt,omitempty"`
 }
 
-// failing announces webhooks whose attempts have failed for [FailingAfter] to the other webhooks of
-// the account with the same scope, once for each time that they fail without a success in between. So two webhooks that
-// fail announce each other once.
+// failing announces webhooks whose attempts have failed for [FailingAfter] to the other webhooks of the
+// account with the same scope. It does so once until they work again, because two webhooks that fail
+// would otherwise announce each other forever.
 func (d *Dispatcher) failing(ctx context.Context) error {
 	after := [2]string{}
 	for {
@@ -207,15 +208,14 @@ func (d *Dispatcher) keys(ctx context.Context) error {
 	})
 }
 
-// An ending is the end of the time in which a key works.
 type ending struct {
 	kind         string
 	begins, ends time.Time
 	data         keyData
 }
 
-// endings announces the ends of keys. list returns the keys in the order of their ends, of which it
-// knows the times that are earlier by offset.
+// endings announces the ends of keys. list returns the keys in the order of a stored time that is
+// earlier than their ends by offset.
 func (d *Dispatcher) endings(ctx context.Context, offset time.Duration, list func(store.Operations, context.Context, store.Cursor, time.Time, int) ([]stoa.Key, error), of func(stoa.Key) ending) error {
 	now := d.now()
 	after := store.Cursor{At: now.Add(-offset)}

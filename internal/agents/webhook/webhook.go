@@ -39,8 +39,8 @@ type secret struct {
 	Until time.Time `json:"u,omitzero"`
 }
 
-// maxSecrets is the maximum number of secrets of a webhook: the current one, and former ones
-// that have not ended.
+// maxSecrets is the maximum number of secrets of a webhook, since each adds a signature to every
+// request: the current one, and former ones that have not ended.
 const maxSecrets = 4
 
 func secretRef(w stoa.Webhook) vault.Ref {
@@ -72,7 +72,7 @@ func openSecrets(v *vault.Vault, w stoa.Webhook, now time.Time) ([]secret, error
 	return slices.DeleteFunc(all, func(s secret) bool { return !s.Until.IsZero() && !now.Before(s.Until) }), nil
 }
 
-// Readable reports whether the secret of a webhook can be decrypted. Otherwise nothing is sent,
+// Readable reports whether the secret of a webhook can be decrypted. Otherwise its deliveries wait,
 // because a request must be signed.
 func (h *Hooks) Readable(w stoa.Webhook) bool {
 	_, err := h.Vault.Open(secretRef(w), w.Sealed)
@@ -99,7 +99,7 @@ func (h *Hooks) Rotate(ctx context.Context, tx *store.Tx, accountID, id string, 
 		all := []secret{{Text: text}}
 		former, err := openSecrets(h.Vault, *w, tx.Now)
 		if err != nil {
-			former = nil // because nothing can be signed with them any more
+			former = nil // dropped, because nothing can be signed with them any more
 		}
 		for _, s := range former {
 			if s.Until.IsZero() || until.Before(s.Until) {
@@ -114,8 +114,7 @@ func (h *Hooks) Rotate(ctx context.Context, tx *store.Tx, accountID, id string, 
 	return w, text, until, err
 }
 
-// Enable makes a webhook receive new events again. Deliveries held in the meantime are sent
-// by [Hooks.Recover].
+// Enable makes a webhook receive new events again. [Hooks.Recover] sends those held in the meantime.
 func Enable(w *stoa.Webhook, by stoa.Key, now time.Time) {
 	if w.Disabled == "" {
 		return
@@ -139,8 +138,7 @@ type testData struct {
 	WebhookID string `json:"webhookId"`
 }
 
-// Test adds a delivery of the event webhook.test, which is sent once, even while the webhook
-// is disabled.
+// Test adds a delivery of the event webhook.test, which is sent once, even while the webhook is disabled.
 func (h *Hooks) Test(ctx context.Context, tx *store.Tx, accountID, id string) (store.Delivery, error) {
 	w, err := tx.Operations().Webhook(ctx, accountID, id)
 	if err != nil {
@@ -174,7 +172,7 @@ func (h *Hooks) Redeliver(ctx context.Context, tx *store.Tx, accountID, webhookI
 	if err == nil {
 		err = sendable(w)
 	}
-	if err != nil || d.Lease != "" { // because it is being sent
+	if err != nil || d.Lease != "" { // unchanged, because it is being sent
 		return d, err
 	}
 	d.Status, d.DueAt, d.Round, d.FirstAt, d.FinishedAt = store.DeliveryPending, tx.Now, 0, time.Time{}, time.Time{}
@@ -185,11 +183,11 @@ func (h *Hooks) Redeliver(ctx context.Context, tx *store.Tx, accountID, webhookI
 	return d, err
 }
 
-const recoverBatch = 500 // deliveries per transaction
+const recoverBatch = 500 // deliveries per transaction, so that other writers wait only briefly
 
-// Recover sends all failed or held deliveries of events from since (inclusive) until before
-// until. It returns their number; each batch is committed separately, and Recover may be
-// repeated.
+// Recover sends all failed or held deliveries of events from since (inclusive) until before until, and
+// returns their number. It commits each batch separately; after an error it may be repeated, since
+// queued deliveries are skipped.
 func (h *Hooks) Recover(ctx context.Context, accountID, webhookID string, since, until time.Time) (total int, err error) {
 	var after store.Cursor
 	for {

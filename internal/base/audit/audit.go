@@ -1,9 +1,9 @@
-// Package audit has the form of the audit log: the chain of hashes that its rows build, the
+// Package audit defines the form of the audit log: the chain of hashes that its rows build, the
 // masking of secrets in them, and the check of an export. It does no I/O: package store stores the
 // rows, and package rest and the command line record changes.
 //
 // Each account has one chain, and [Service] has one for changes that belong to no account. A
-// row contains the hash of the row before it, so that a row that is changed, removed, inserted
+// row contains the hash of the previous one, so that a row that is changed, removed, inserted
 // or moved later breaks the chain. Rows that are cut from its end leave a valid chain: only an
 // anchor, a hash that was kept elsewhere, shows that. Start at [Entry] and [Verify].
 package audit
@@ -34,21 +34,21 @@ const CommandLine = "command line"
 // contains exactly what was hashed.
 type Entry struct {
 	AccountID string    `json:"accountId"`
-	Seq       int64     `json:"seq"` // from 1, without gaps
-	At        time.Time `json:"at"`  // to the millisecond
+	Seq       int64     `json:"seq"` // number from 1, without gaps
+	At        time.Time `json:"at"`  // time, exact to the millisecond
 	Actor     string    `json:"actor"`
 	Action    string    `json:"action"`
 	Object    string    `json:"object"`
 	RequestID string    `json:"requestId"`
-	Address   string    `json:"address"` // of the client; empty unless the operator stores addresses
+	Address   string    `json:"address"` // address of the client; empty unless the operator stores addresses
 	Before    string    `json:"before"`  // JSON; empty if there was no object
 	After     string    `json:"after"`   // JSON; empty if the object was deleted
-	Prev      string    `json:"prev"`    // the hash of the row before; empty in the first one
+	Prev      string    `json:"prev"`    // hash of the previous row; empty in the first one
 	Hash      string    `json:"hash"`
 }
 
-// Sum returns the hash of an entry: SHA-256, in hex, over the hash of the row before and over
-// each field, every one after its length as 8 bytes.
+// Sum returns the hash of an entry: SHA-256, in hex, over the hash of the previous row and over each
+// field. Each follows its length as 8 bytes, so that no two entries hash the same bytes.
 func (e *Entry) Sum() string {
 	h := sha256.New()
 	var size [8]byte
@@ -71,8 +71,8 @@ type Checkpoint struct {
 	Hash      string `json:"hash"`
 }
 
-// A Line is a line of an export: an entry, or a checkpoint, which is the first line, or repeats the
-// place of the entry before it.
+// A Line is a line of an export: an entry or a checkpoint. A checkpoint is the first line, or repeats
+// the place of the previous entry, because exports can be appended to each other.
 type Line struct {
 	Checkpoint *Checkpoint `json:"checkpoint"`
 	Entry
@@ -83,12 +83,12 @@ type Line struct {
 type Verified struct {
 	AccountID   string
 	First, Last int64
-	Hash        string // of the last entry
+	Hash        string // hash of the last entry
 	Purged      bool   // the chain begins after a checkpoint
 }
 
-// maxLine is the maximum size of a line of an export, in bytes: two objects whose every
-// character is escaped, and the rest of the entry.
+// maxLine is the maximum size of a line of an export, in bytes. It suffices for two objects whose every
+// character is escaped, so that no valid export is refused.
 const maxLine = 2*6*maxObject + 64<<10
 
 // Verify checks an export, JSON Lines with the oldest entry first. anchor is a hash that the
@@ -97,7 +97,7 @@ func Verify(export io.Reader, anchor string) (Verified, error) {
 	var out Verified
 	lines := bufio.NewScanner(export)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
-	var last Checkpoint // the place after which the next entry comes
+	var last Checkpoint // the place before the next entry
 	anchored := anchor == ""
 	n := 0
 	for lines.Scan() {

@@ -11,24 +11,25 @@ import (
 	"strings"
 )
 
-// maxObject is the maximum size of a stored object, in bytes; of a larger one, its size and
-// SHA-256 are stored.
+// maxObject is the maximum size of a stored object, in bytes. Of a larger one the size and SHA-256 are
+// stored, so that a change is still visible.
 const maxObject = 32 << 10
 
-// secretWords are the parts of a member's name that suggest a secret, in small letters.
+// secretWords lists the parts of a member's name that suggest a secret, in small letters.
 var secretWords = []string{"secret", "token", "password", "header", "key", "credential", "authorization", "link"}
 
-// Shown are the members with such a name that contain no secret. Every other is masked.
+// Shown lists the members with such a name that contain no secret. Every other one is masked, so that
+// a new member is masked until someone decides.
 var Shown = []string{
 	"secretId", "clientSecretId", "keyId", // ids
 	"credentials", // ids of secrets
-	"headerName",  // without the value
+	"headerName",  // the name without the value
 	"tokenOrigin",
-	"lastAuthorization", // its state
+	"lastAuthorization", // the state of an authorization
 	"credentialsPerSession",
 }
 
-// Masked are the members with such a name that are masked. A test compares both lists with the
+// Masked lists the members with such a name that are masked. A test compares both lists with the
 // contract, so that each new member needs a decision.
 var Masked = []string{"secret", "token", "key", "headers", "link"}
 
@@ -41,10 +42,10 @@ func Suspect(name string) bool {
 }
 
 // Mask returns an object as the audit log stores it: its JSON without secrets. The texts of
-// members that [Suspect] names are replaced unless they are [Shown]. Of an address only
-// scheme and host remain, with a digest that shows whether the rest changed: the path of a
-// receiver can be a secret too. The members of the object in personal are masked like secrets.
-// The text is empty for null.
+// members that [Suspect] names are replaced unless they are [Shown]. Of an address only scheme and
+// host remain, because the path of a receiver can be a secret too, with a digest that shows whether
+// the rest changed. The members of the object in personal are masked like secrets. The text is empty
+// for null.
 func Mask(object []byte, personal ...string) (string, error) {
 	reader := json.NewDecoder(bytes.NewReader(object))
 	reader.UseNumber()
@@ -86,7 +87,7 @@ func mask(v any, secret bool) any {
 			return masked
 		case strings.HasPrefix(v, "https://") || strings.HasPrefix(v, "http://"):
 			return maskAddress(v)
-		case strings.HasPrefix(v, "mailto:"): // of a person
+		case strings.HasPrefix(v, "mailto:"): // masked, because it identifies a person
 			return "mailto:" + masked + "#" + digest(v)
 		}
 	case []any:
@@ -101,7 +102,6 @@ func mask(v any, secret bool) any {
 	return v
 }
 
-// maskAddress returns the origin of an address, and a digest of the rest.
 func maskAddress(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

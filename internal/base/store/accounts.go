@@ -11,8 +11,7 @@ import (
 
 var accounts = newTable[stoa.Account]("accounts")
 
-// InsertAccount adds an account without credits. An empty ID is filled in;
-// CreatedAt is the transaction's time.
+// InsertAccount adds an account without credits. It fills in an empty ID and CreatedAt.
 func (tx Books) InsertAccount(ctx context.Context, a stoa.Account) (stoa.Account, error) {
 	if a.ID == "" {
 		a.ID = stoa.NewID("acc")
@@ -37,10 +36,10 @@ type AccountRow struct {
 	LastUsed time.Time    // last use of its keys, to within a minute; zero means never
 }
 
-// An AccountFilter narrows a list of accounts. Empty members do not.
+// An AccountFilter narrows a list of accounts. Empty members match all.
 type AccountFilter struct {
 	Text  string       // a part of the name, the email or the id, ignoring case
-	Below stoa.Credits // the credits that are not spent are fewer
+	Below stoa.Credits // upper bound of the unspent credits
 }
 
 // unspent is the SQL of the credits of an account, in a table of that name, that are
@@ -64,7 +63,6 @@ func scanAccountRow(rows *sql.Rows) (a AccountRow, err error) {
 	return a, err
 }
 
-// spentSince is the first day of [AccountRow.Spent].
 func (tx Books) spentSince() int64 { return dayOf(tx.Now) - spentDays + 1 }
 
 // AccountRow returns the account with that id, or CodeNotFound.
@@ -77,8 +75,8 @@ func (tx Books) AccountRow(ctx context.Context, id string) (AccountRow, error) {
 }
 
 // Accounts lists accounts, also by name, and returns the cursor of the next page, or the zero cursor.
-// With a filter a page may be short or empty although there is a next one: it reads at most
-// 2,000 accounts.
+// With a filter a page may be short or empty although there is a next one, because it reads at
+// most 2,000 accounts.
 func (tx Books) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
 	q := filtered{from: `FROM accounts WHERE $1 > 0`, args: []any{tx.spentSince()}, search: textSearch{f.Text, []string{"name", "email", "id"}}}
 	if f.Below > 0 {
@@ -94,8 +92,8 @@ func (tx Books) HasAccounts(ctx context.Context) (bool, error) {
 	return tx.Get(ctx, `SELECT 1 FROM accounts LIMIT 1`, nil, &one)
 }
 
-// LockAccounts makes other nodes wait until the commit before they create or change
-// accounts. On SQLite, which has one writer, it does nothing.
+// LockAccounts makes other nodes wait until the commit before they create or change accounts. On
+// SQLite it does nothing, since there is one writer.
 func (tx Books) LockAccounts(ctx context.Context) error {
 	if !tx.Postgres() {
 		return nil

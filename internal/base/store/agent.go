@@ -40,8 +40,8 @@ func (tx Setup) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, erro
 	return a, tx.freeze(ctx, a)
 }
 
-// freeze records the agent's current version and drops the oldest ones beyond the
-// quota.
+// freeze records the agent's current version, because sessions pin versions, and drops the oldest
+// ones beyond the quota.
 func (tx Setup) freeze(ctx context.Context, a stoa.Agent) error {
 	v := stoa.AgentVersion{AgentID: a.ID, Version: a.Version, AgentSettings: a.AgentSettings, CreatedAt: tx.Now}
 	if _, err := agentVersions.insert(ctx, tx.Tx, &v, ""); err != nil {
@@ -56,8 +56,8 @@ func (tx Setup) Agent(ctx context.Context, accountID, id string) (stoa.Agent, er
 	return tx.agent(ctx, accountID, id, "")
 }
 
-// AgentForShare is [Setup.Agent], and keeps the agent from being changed or
-// deleted until the commit.
+// AgentForShare is [Setup.Agent], and locks the row so that the agent is not changed or deleted
+// before the commit.
 func (tx Setup) AgentForShare(ctx context.Context, accountID, id string) (stoa.Agent, error) {
 	return tx.agent(ctx, accountID, id, tx.ForShare())
 }
@@ -70,21 +70,21 @@ func noAgent() error {
 	return stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent.").At("agentId")
 }
 
-// An AgentFilter narrows a list of agents. Empty members do not.
+// An AgentFilter narrows a list of agents. Empty members match all.
 type AgentFilter struct {
 	SpaceID, ExternalID string
 	Text                string // a part of the name, the description, the external id or the id, ignoring case
 }
 
 // Agents lists an account's agents, also by name, and returns the cursor of the next page, or the
-// zero cursor. With a text, or by name with another filter, a page may be short or empty although there is a next one: it reads at most 2,000
-// agents.
+// zero cursor. With a text, or by name with another filter, a page may be short or empty although
+// there is a next one, because no index serves these and it reads at most 2,000 agents.
 func (tx Setup) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, Cursor, error) {
 	q := filtered{
 		from: `FROM agents WHERE account_id = $1 AND deleted_at = 0`, args: []any{accountID},
 		search: textSearch{f.Text, []string{"name", "description", "external_id", "id"}},
 	}
-	if p.ByName { // its index has no spaces
+	if p.ByName { // the index of names does not contain spaces
 		q.rest = []string{"space_id", f.SpaceID, "external_id", f.ExternalID}
 	} else {
 		args, cond := narrow(q.args, "space_id", f.SpaceID, "external_id", f.ExternalID)
@@ -113,7 +113,8 @@ func (tx Setup) NewestSessions(ctx context.Context, accountID string, agentIDs [
 		FROM agents a WHERE a.account_id = $1 AND a.id IN (`+in+`) LIMIT 512`, args...)
 }
 
-// maxAgentModels is the maximum number of names that [Setup.AgentsByModel] returns.
+// maxAgentModels is the maximum number of names that [Setup.AgentsByModel] returns, since agents may
+// name any model.
 const maxAgentModels = 10_000
 
 // AgentsByModel returns the number of agents of all accounts by the name of their model, the most used
@@ -129,10 +130,9 @@ func (tx Setup) AgentsByModel(ctx context.Context) (map[string]int64, error) {
 	}, `SELECT model, COUNT(*) FROM agents WHERE deleted_at = 0 GROUP BY model ORDER BY 2 DESC, model LIMIT $1`, maxAgentModels)
 }
 
-// EditAgent lets fn change an agent and writes the result. The agent is locked while fn
-// runs, so fn is the place to compare revisions. If fn fails, its error is returned and
-// nothing is written. The version is increased and frozen if a setting has changed. fn must not
-// change ids, version and times.
+// EditAgent lets fn change an agent and writes the result. It locks the agent while fn runs, so
+// that fn can compare revisions. If fn fails, it returns the error and writes nothing. It increases
+// and freezes the version if a setting has changed. fn must not change ids, version and times.
 func (tx Setup) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
 	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
 	if err != nil {
@@ -160,8 +160,8 @@ func (tx Setup) EditAgent(ctx context.Context, accountID, id string, fn func(*st
 	return a, err
 }
 
-// RollbackAgent restores the configuration of an earlier version. That is a
-// change like any other: it becomes a new version, unless nothing differs.
+// RollbackAgent restores the configuration of an earlier version. It adds a new version, unless
+// nothing differs, since versions never change.
 func (tx Setup) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
 	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		v, err := tx.AgentVersion(ctx, accountID, id, version)
@@ -171,7 +171,7 @@ func (tx Setup) RollbackAgent(ctx context.Context, accountID, id string, version
 }
 
 // DuplicateAgent adds an agent with the same configuration, but without drive, sessions and
-// external id. Empty name and space are those of the original.
+// external id, which must be unique. Empty name and space are those of the original.
 func (tx Setup) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID string) (stoa.Agent, error) {
 	a, err := tx.Agent(ctx, accountID, id)
 	if err != nil {
@@ -193,8 +193,8 @@ func (tx Setup) AgentVersion(ctx context.Context, accountID, id string, version 
 	return tx.version(ctx, accountID, id, version, `version = $3`)
 }
 
-// PinnedVersion returns the version that a session pinned or, if that was removed (see
-// [Quota]), the oldest one that is left.
+// PinnedVersion returns the version that a session pinned. If that was removed because of the
+// [Quota], it returns the oldest one that is left, so that the session can continue.
 func (tx Setup) PinnedVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
 	return tx.version(ctx, accountID, id, version, `version >= $3`)
 }
@@ -219,8 +219,9 @@ func (tx Setup) AgentVersions(ctx context.Context, accountID, id string, after i
 	return listPage(ctx, tx.Tx, p, agentVersions.scan, `SELECT `+agentVersions.columns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
 }
 
-// HideAgent marks an agent as deleted: lists and queries no longer find it, and the worker
-// removes its rows later. It fails with CodeAgentNotFound if the agent does not exist.
+// HideAgent marks an agent as deleted, so that lists and queries no longer find it. The worker
+// removes its rows later, because there may be very many. It fails with CodeAgentNotFound if the
+// agent does not exist.
 func (tx Setup) HideAgent(ctx context.Context, accountID, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE agents SET deleted_at = $3, external_id = NULL, instructions = '', metadata = 'null', revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND deleted_at = 0`, accountID, id, db.Micros(tx.Now))
@@ -238,8 +239,8 @@ func (tx Setup) HiddenAgents(ctx context.Context, limit int) ([]Ref, error) {
 	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM agents WHERE deleted_at > 0 ORDER BY deleted_at LIMIT $1`, limit)
 }
 
-// RemoveAgent removes the rows of a deleted agent once it has no sessions left,
-// and reports whether it did.
+// RemoveAgent removes the rows of a deleted agent and reports whether it did. It does nothing while
+// sessions are left, because their last turns need the versions.
 func (tx Setup) RemoveAgent(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at > 0
 		AND NOT EXISTS (SELECT 1 FROM sessions WHERE account_id = $1 AND agent_id = $2)`, accountID, id)

@@ -14,10 +14,10 @@ import (
 type Alert struct {
 	Kind      string    `db:"kind"`         // the type of its event
 	Subject   string    `db:"subject"`      // the provider, account or node; empty for the service
-	Data      string    `db:"data"`         // of the event, as JSON
-	OpenedAt  time.Time `db:"opened_at"`    // when a node first saw the cause
-	SeenAt    time.Time `db:"seen_at"`      // when a node last saw it
-	Announced time.Time `db:"announced_at"` // when the event was sent; zero means not yet
+	Data      string    `db:"data"`         // data of the event, as JSON
+	OpenedAt  time.Time `db:"opened_at"`    // first time at which a node saw the cause
+	SeenAt    time.Time `db:"seen_at"`      // last time at which a node saw it
+	Announced time.Time `db:"announced_at"` // time at which the event was sent; zero means not yet
 }
 
 // The kinds of alerts that the store opens and closes itself.
@@ -39,7 +39,8 @@ func (tx Operations) RaiseAlert(ctx context.Context, kind, subject string, data 
 	return err
 }
 
-// Alerts returns open alerts, those that are not announced first, then the newest.
+// Alerts returns open alerts, the newest first, but those that are not announced before all others,
+// so that a limit never hides them.
 func (tx Operations) Alerts(ctx context.Context, limit int) ([]Alert, error) {
 	return list(ctx, tx.Tx, alerts.scan, `SELECT `+alerts.columns+` FROM alerts ORDER BY CASE WHEN announced_at = 0 THEN 0 ELSE 1 END, opened_at DESC, kind, subject LIMIT $1`, limit)
 }
@@ -52,7 +53,7 @@ func (tx Operations) AlertsAnnounced(ctx context.Context, kind string, after tim
 }
 
 // AnnounceAlert records that the event of an alert is sent. It reports whether no node did so
-// before.
+// before, so that only one of them sends it.
 func (tx Operations) AnnounceAlert(ctx context.Context, kind, subject string, now time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE alerts SET announced_at = $3 WHERE kind = $1 AND subject = $2 AND announced_at = 0`, kind, subject, db.Micros(now))
 	return n > 0, err
@@ -65,7 +66,6 @@ func (tx Operations) CloseAlert(ctx context.Context, kind, subject string, after
 	return n > 0, err
 }
 
-// lostNode is the data of the alert of a dead node.
 type lostNode struct {
 	NodeID  string `json:"nodeId"`
 	Address string `json:"address"`
@@ -73,7 +73,6 @@ type lostNode struct {
 	SeenAt  string `json:"seenAt"`
 }
 
-// raiseNodeLost opens the alert of a node that was declared dead.
 func (tx Operations) raiseNodeLost(ctx context.Context, id string) error {
 	var n lostNode
 	var seen int64

@@ -13,9 +13,9 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// An Auditor records the changes of an operation in the audit log. Its methods are called at
-// the beginning of each write transaction of the operation, and before its commit, so also again
-// if a transaction is repeated; an error rolls the transaction back.
+// An Auditor records the changes of an operation in the audit log. Its methods are called at the
+// beginning of each write transaction of the operation and before its commit, so also again if a
+// transaction is repeated. An error rolls the transaction back, so that no change is unrecorded.
 type Auditor interface {
 	Before(ctx context.Context, tx *Tx) error
 	After(ctx context.Context, tx *Tx) error
@@ -54,15 +54,16 @@ func (tx People) audited(ctx context.Context, fn func(tx *Tx) error) error {
 	return nil
 }
 
-// LockAudited makes other transactions that lock the same object wait until this one ends, so
-// that each of them reads the state that the one before has left. SQLite has one writer.
+// LockAudited makes other transactions that lock the same object wait until this one ends, so that
+// each of them reads the state that the previous one has left. SQLite needs no lock, since it has
+// one writer.
 func (tx People) LockAudited(ctx context.Context, id string) error {
 	return tx.lockText(ctx, "audit "+id)
 }
 
 func (tx People) appendAudit(ctx context.Context, e audit.Entry) error {
 	var at int64
-	now := db.Micros(tx.Now.Truncate(time.Millisecond)) // as in an export
+	now := db.Micros(tx.Now.Truncate(time.Millisecond)) // since an export has milliseconds and must have the same hash
 	_, err := tx.Get(ctx, `INSERT INTO audit_heads (account_id, seq, hash, at, anchored_at) VALUES ($1, 1, '', $2, $2)
 		ON CONFLICT (account_id) DO UPDATE SET seq = audit_heads.seq + 1, at = CASE WHEN audit_heads.at > excluded.at THEN audit_heads.at ELSE excluded.at END
 		RETURNING seq, hash, at`, []any{e.AccountID, now}, &e.Seq, &e.Prev, &at)
@@ -93,7 +94,6 @@ func (tx People) AuditReceiver(ctx context.Context, auditID string) (accountID s
 	return auditID, nil
 }
 
-// announceAudit emits the event of a new row, without the object.
 func (tx People) announceAudit(ctx context.Context, e audit.Entry) error {
 	to, err := tx.AuditReceiver(ctx, e.AccountID)
 	if err != nil {
@@ -119,16 +119,16 @@ func scanAudit(rows *sql.Rows) (e audit.Entry, err error) {
 	return e, err
 }
 
-// An AuditFilter narrows a list of audit rows. Empty members do not.
+// An AuditFilter narrows a list of audit rows. Empty members match all.
 type AuditFilter struct {
 	Actor, Action, Object string
-	From, To              time.Time // at or after From, before To
+	From, To              time.Time // time range, From included
 }
 
-// AuditEntries lists the audit rows of an account, after the one with that number unless it
-// is 0. It returns the number after which the next page begins, or 0 if there is none. With
-// more than one of actor, action and object it reads at most 2,000 rows, so that a page may be
-// short or empty although there is a next one.
+// AuditEntries lists the audit rows of an account, after the one with that number unless it is 0. It
+// returns the number after which the next page begins, or 0 if there is none. With more than one of
+// actor, action and object a page may be short or empty although there is a next one, because no
+// index serves two of them and it reads at most 2,000 rows.
 func (tx People) AuditEntries(ctx context.Context, accountID string, f AuditFilter, p Page, after int64) ([]audit.Entry, int64, error) {
 	from := `FROM audit WHERE account_id = $1`
 	args := []any{accountID}
@@ -180,12 +180,12 @@ func (tx People) AuditEntries(ctx context.Context, accountID string, f AuditFilt
 	return rows, next, err
 }
 
-// MaxAuditActions is the maximum number of actions that [People.AuditActions] returns, above the number
-// that the service has.
+// MaxAuditActions is the maximum number of actions that [People.AuditActions] returns. It exceeds the
+// number of actions of the service, so that none is missing.
 const MaxAuditActions = 500
 
-// AuditActions lists the actions of an account's audit rows, sorted. It reads one row for each,
-// however many rows there are.
+// AuditActions lists the actions of an account's audit rows, sorted. The query skips from one action
+// to the next in the index, because DISTINCT would read all rows.
 func (tx People) AuditActions(ctx context.Context, accountID string) ([]string, error) {
 	actions, err := tx.texts(ctx, `WITH RECURSIVE found (action, n) AS (
 			SELECT MIN(action), 1 FROM audit WHERE account_id = $1
@@ -227,9 +227,9 @@ func (tx People) AccountsWithAudit(ctx context.Context, before time.Time, after 
 		ORDER BY account_id LIMIT $3`, after, db.Micros(before), limit)
 }
 
-// PurgeAudit deletes up to limit audit rows of an account that are older than that time, and
-// keeps the hash of the newest of them, from which a check begins. It returns the number of
-// deleted rows. A time less than [OldestAudit] ago is CodeInvalidValue.
+// PurgeAudit deletes up to limit audit rows of an account that are older than that time. It keeps
+// the hash of the newest of them, because a check of the chain begins there. It returns the number
+// of deleted rows. A time less than [OldestAudit] ago is CodeInvalidValue.
 func (tx People) PurgeAudit(ctx context.Context, accountID string, before time.Time, limit int) (int64, error) {
 	if before.After(tx.Now.Add(-OldestAudit)) {
 		return 0, stoa.Errorf(stoa.CodeInvalidValue, "The audit log is kept for at least %d days.", int(OldestAudit.Hours()/24))
@@ -265,8 +265,8 @@ func (tx People) AuditsToAnchor(ctx context.Context, now time.Time, after string
 		after, db.Micros(now.Add(-AnchorEvery)), limit)
 }
 
-// AnchorAudit sets the anchor of a chain to its newest row, which it returns, unless another
-// node has.
+// AnchorAudit sets the anchor of a chain to its newest row and returns the row. It does nothing if
+// another node was first, so that each anchor is announced once.
 func (tx People) AnchorAudit(ctx context.Context, accountID string, now time.Time) (c audit.Checkpoint, anchored bool, err error) {
 	c.AccountID = accountID
 	anchored, err = tx.Get(ctx, `UPDATE audit_heads SET anchored_seq = seq, anchored_at = $3 WHERE account_id = $1 AND seq > anchored_seq AND anchored_at <= $2 RETURNING seq, hash`,

@@ -13,10 +13,11 @@ import (
 
 var budgets = newTable[stoa.Budget]("budgets")
 
-// BudgetChanges returns the number of changes of budgets that this process has committed.
+// BudgetChanges returns the number of changes of budgets that this process has committed, so that
+// its own caches need not poll.
 func (s *Store) BudgetChanges() int64 { return s.budgets.Load() }
 
-// changeBudgets counts a change of budgets, for the caches of this process and of the nodes.
+// changeBudgets counts a change of budgets, because the caches of all nodes poll the number.
 func (tx Books) changeBudgets(ctx context.Context) error {
 	tx.AfterCommit(func() { tx.s.budgets.Add(1) })
 	_, err := tx.Exec(ctx, `INSERT INTO budget_changes (id, n) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET n = budget_changes.n + 1`)
@@ -81,8 +82,8 @@ func (tx Books) Budgets(ctx context.Context, accountID, text string, p Page) ([]
 	}}})
 }
 
-// EditBudget lets fn change limit, cap and marks of a budget and writes the result. The row is
-// locked while fn runs. If fn fails, its error is returned and nothing is written.
+// EditBudget lets fn change limit, cap and marks of a budget and writes the result. It locks the row
+// while fn runs, so that fn can compare revisions. If fn fails, it returns the error and writes nothing.
 func (tx Books) EditBudget(ctx context.Context, accountID, id string, fn func(*stoa.Budget) error) (stoa.Budget, error) {
 	if err := tx.changeBudgets(ctx); err != nil {
 		return stoa.Budget{}, err
@@ -97,8 +98,8 @@ func (tx Books) EditBudget(ctx context.Context, accountID, id string, fn func(*s
 	return b, budgets.update(ctx, tx.Tx, accountID, id, &b)
 }
 
-// DeleteBudget removes a budget, or fails with CodeNotFound. [Books.PurgeDeletedBudgets] removes
-// its windows.
+// DeleteBudget removes a budget, or fails with CodeNotFound. [Books.PurgeDeletedBudgets] removes its
+// windows later, because there is one for each end user.
 func (tx Books) DeleteBudget(ctx context.Context, accountID, id string) error {
 	if err := tx.changeBudgets(ctx); err != nil {
 		return err
@@ -119,7 +120,7 @@ type BudgetWindow struct {
 	StartsAt  time.Time    `db:"starts_at"`
 	EndsAt    time.Time    `db:"ends_at"` // zero means never
 	Opening   stoa.Credits `db:"opening"` // spent before the window was created
-	Spent     stoa.Credits `db:"spent"`   // by charges that name the window
+	Spent     stoa.Credits `db:"spent"`   // sum of the charges that name the window
 	Notified  int          `db:"notified"`
 	CreatedAt time.Time    `db:"created_at"`
 }
@@ -135,8 +136,8 @@ func (tx Books) BudgetWindow(ctx context.Context, accountID, budgetID, subject s
 	return budgetWindows.first(ctx, tx.Tx, `account_id = $1 AND budget_id = $2 AND subject = $3 AND starts_at = $4`, accountID, budgetID, subject, db.Micros(starts))
 }
 
-// AddBudgetWindow adds a window, unless it exists, and returns it. The opening is what the
-// subject has spent in the period so far.
+// AddBudgetWindow adds a window, unless it exists, and returns it. The opening is what the subject
+// has spent in the period so far, since earlier charges do not name the window.
 func (tx Books) AddBudgetWindow(ctx context.Context, w BudgetWindow, scope stoa.BudgetScope) (BudgetWindow, error) {
 	var err error
 	if w.Opening, err = tx.SpentIn(ctx, w.AccountID, scope, w.Subject, w.StartsAt); err != nil {
@@ -209,12 +210,12 @@ func (tx Books) BudgetWindows(ctx context.Context, accountID, budgetID string, a
 // A ReachedWindow is a window whose use has reached a mark of its budget.
 type ReachedWindow struct {
 	BudgetWindow
-	Scope stoa.BudgetScope // of the budget
+	Scope stoa.BudgetScope
 	Limit stoa.Credits
 }
 
-// ReachedWindows returns windows of an account that contain a time and whose use has reached a mark
-// of their budget, and still does: the limit may have been raised since.
+// ReachedWindows returns windows of an account that contain a time and whose use reaches a mark of
+// their budget. It compares with the current limit, because that may have been raised since.
 func (tx Books) ReachedWindows(ctx context.Context, accountID string, at time.Time, limit int) ([]ReachedWindow, error) {
 	return list(ctx, tx.Tx, func(rows *sql.Rows) (w ReachedWindow, err error) {
 		err = rows.Scan(append(budgetWindows.dest(&w.BudgetWindow), &w.Scope, &w.Limit)...)
@@ -252,12 +253,12 @@ func array(list []string) string { return "{" + strings.Join(list, ",") + "}" }
 // A WindowState is the state of a window, locked until the commit.
 type WindowState struct {
 	Used, Held stoa.Credits
-	Limit      stoa.Credits // of its budget
-	Limited    bool         // the budget exists
+	Limit      stoa.Credits
+	Limited    bool // the budget exists
 }
 
-// LockBudgetWindows locks windows, in the order of their ids, until the commit. It is for
-// PostgreSQL: SQLite has one writer.
+// LockBudgetWindows locks windows until the commit, in the order of their ids, so that two nodes
+// cannot deadlock. It is for PostgreSQL, because on SQLite one process holds everything in memory.
 func (tx Books) LockBudgetWindows(ctx context.Context, ids []string) error {
 	if len(ids) == 0 || !tx.Postgres() {
 		return nil
@@ -292,8 +293,8 @@ type WindowHold struct {
 	Amount           stoa.Credits
 }
 
-// HoldBudgetWindows writes reservations, replacing those of the same calls. The windows must be
-// locked. It is for PostgreSQL.
+// HoldBudgetWindows writes reservations. It replaces those of the same calls, so that a repeated
+// transaction counts none twice. The windows must be locked. It is for PostgreSQL.
 func (tx Books) HoldBudgetWindows(ctx context.Context, nodeID string, holds []WindowHold) error {
 	if len(holds) == 0 {
 		return nil
@@ -323,8 +324,8 @@ func (tx Books) ReleaseBudgetHolds(ctx context.Context, holdIDs []string) error 
 	return err
 }
 
-// windowDifferences compares the windows of budgets with the charges that name them. A window
-// is skipped if charges of its account were purged that may have named it.
+// windowDifferences compares the windows of budgets with the charges that name them. It skips a
+// window if purged charges may have named it, because the sum is then unknown.
 func (tx Books) windowDifferences(ctx context.Context, accountID string) ([]Difference, error) {
 	of, args := `1 = 1`, []any(nil)
 	if accountID != "" {

@@ -8,8 +8,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// spentDays is the number of days of UTC, including today, that are summed for
-// [AccountRow.Spent]; a few more are kept, because clocks differ.
+// spentDays is the number of days of UTC, including today, that [AccountRow.Spent] sums. A few more
+// are kept, because clocks differ.
 const (
 	spentDays = 30
 	keptDays  = spentDays + 10
@@ -18,7 +18,6 @@ const (
 // addDays ends an INSERT of sums so that they are added to existing ones.
 const addDays = ` ON CONFLICT (account_id, day, node_id) DO UPDATE SET amount = charge_days.amount + excluded.amount`
 
-// insertDays are the INSERTs for as many sums of a day as insertSizes has.
 var insertDays = func() (texts [len(insertSizes)]string) {
 	for i, size := range insertSizes {
 		texts[i] = insertRows(`INSERT INTO charge_days (account_id, day, node_id, amount)`, size, 4) + addDays
@@ -26,8 +25,8 @@ var insertDays = func() (texts [len(insertSizes)]string) {
 	return texts
 }()
 
-// addToDays adds the inserted charges to today's sums of their accounts. On PostgreSQL the
-// INSERT of the charges does that, which saves a round trip.
+// addToDays adds the inserted charges to today's sums of their accounts. It is for SQLite: on
+// PostgreSQL the INSERT of the charges does that, to avoid a round trip.
 func (tx Books) addToDays(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
 	type sum struct {
 		account, node string

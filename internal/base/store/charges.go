@@ -17,13 +17,13 @@ type Receipt struct {
 	stoa.Charge
 	LeaseID   string    `db:"lease_id"`
 	NodeID    string    `db:"node_id"`
-	CreatedAt time.Time `db:"created_at"` // when it was written; the transaction's time
+	CreatedAt time.Time `db:"created_at"` // time of the transaction
 }
 
 var charges = newTable[Receipt]("charges")
 
-// receiptColumns are the columns of charges and the data stored next to a charge. Charges from
-// before the rates of cache writes have NULL there, and counted writes as input.
+// receiptColumns lists the columns of charges and the data stored next to a charge. A missing rate
+// of cache writes is that of input, because earlier versions counted writes as input.
 var receiptColumns = strings.NewReplacer(
 	"price_cache_write,", "COALESCE(price_cache_write, price_input),",
 	"price_cache_write_long,", "COALESCE(price_cache_write_long, price_input),",
@@ -31,7 +31,7 @@ var receiptColumns = strings.NewReplacer(
 	COALESCE((SELECT a.adjustments FROM charge_adjustments a WHERE a.charge_id = id), 0)`
 
 // receiptScan returns a function that reads rows of receiptColumns. It reads all of them into one
-// receipt: to find 46 fields for each row would double the time of the row.
+// receipt, because finding 46 fields for each row would double its time.
 func receiptScan() func(*sql.Rows) (Receipt, error) {
 	var r Receipt
 	dest := append(charges.dest(&r), &r.Adjustments)
@@ -41,13 +41,13 @@ func receiptScan() func(*sql.Rows) (Receipt, error) {
 	}
 }
 
-// insertSizes are the numbers of rows that one INSERT may have, so that few
-// statements are ever prepared.
+// insertSizes lists the possible numbers of rows of one INSERT. They are few, so that few statements
+// are ever prepared.
 var insertSizes = [...]int{64, 32, 16, 8, 4, 2, 1}
 
-// InsertCharges writes charges, adds new ones to today's sums of their accounts, and
-// returns the ids of the new ones, in no order. The ids must differ. It sets the CreatedAt of
-// each to the time of the transaction.
+// InsertCharges writes charges, adds new ones to today's sums of their accounts, and returns the ids
+// of the new ones, in no order: a batch may be repeated because the outcome of its commit is unknown.
+// The ids must differ. It sets CreatedAt to the time of the transaction.
 func (tx Books) InsertCharges(ctx context.Context, receipts []Receipt) (inserted map[string]bool, err error) {
 	all := receipts
 	inserted = make(map[string]bool, len(receipts))
@@ -81,8 +81,6 @@ func (tx Books) InsertCharges(ctx context.Context, receipts []Receipt) (inserted
 	return inserted, tx.addToDays(ctx, all, inserted)
 }
 
-// insertReceipts inserts a group of charges, whose values are args, and adds the ids of new
-// ones to inserted.
 func (tx Books) insertReceipts(ctx context.Context, receipts []Receipt, args []any, inserted map[string]bool) error {
 	note := func(rows *sql.Rows) error {
 		var id string
@@ -107,7 +105,6 @@ func (tx Books) insertReceipts(ctx context.Context, receipts []Receipt, args []a
 	return nil
 }
 
-// insertCharges returns the statement for the given number of rows.
 func insertCharges(rows int, postgres bool) string {
 	texts := &insertTexts
 	if postgres {
@@ -137,7 +134,7 @@ func (tx Books) Receipt(ctx context.Context, accountID, id string) (Receipt, err
 	return r, err
 }
 
-// ChargeByID returns a charge of any account. It is only for the ledger, which must check
+// ChargeByID returns a charge of any account. It is only for the ledger, because that must check
 // whether an id has been used.
 func (tx Books) ChargeByID(ctx context.Context, id string) (Receipt, bool, error) {
 	return tx.receipt(ctx, `id = $1`, id)
@@ -147,15 +144,15 @@ func (tx Books) receipt(ctx context.Context, where string, args ...any) (Receipt
 	return first(ctx, tx.Tx, receiptScan(), `SELECT `+receiptColumns+` FROM charges WHERE `+where, args...)
 }
 
-// A ReceiptFilter narrows a list of receipts. Empty members do not.
+// A ReceiptFilter narrows a list of receipts. Empty members match all.
 type ReceiptFilter struct {
 	KeyID, Served, AgentID, SpaceID, SessionID, EndUser string
 	From, To                                            time.Time // created at or after From, before To
 }
 
-// Receipts lists an account's charges, and returns the cursor of the next page, or the zero
-// cursor. With a filter by key or model, or by more than one of the others, a page may be
-// short or empty although there is a next one: it reads at most 2,000 charges.
+// Receipts lists an account's charges, and returns the cursor of the next page, or the zero cursor.
+// With a filter by key or model, or by more than one of the others, a page may be short or empty
+// although there is a next one, because no index serves these and it reads at most 2,000 charges.
 func (tx Books) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p Page) ([]Receipt, Cursor, error) {
 	return filteredPage(ctx, tx.Tx, p, receiptsOf(accountID, f), receiptScan(), func(r Receipt) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
 		`SELECT `+receiptColumns+` FROM (`, `) c`)

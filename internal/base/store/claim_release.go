@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxFreeLater is the maximum number of claims that wait to be freed: more than the
-	// concurrent calls of a node.
+	// maxFreeLater is the maximum number of claims that wait to be freed. It exceeds the concurrent
+	// calls of a node, so that none is dropped.
 	maxFreeLater = 100_000
-	// freeTogether is the number of claims freed in one transaction.
+	// freeTogether is the maximum number of claims in one transaction, so that other writers wait only briefly.
 	freeTogether = 64
-	// freePause is the time between two attempts.
+	// freePause is the pause between two attempts, because the store does not commit at the moment.
 	freePause = 250 * time.Millisecond
 )
 
-// claimsToFree are claims that could not be freed when their requests ended.
+// claimsToFree lists claims that could not be freed when their requests ended.
 type claimsToFree struct {
 	mu      sync.Mutex
 	list    []Claim
@@ -52,7 +52,6 @@ func (s *Store) FreeLater(c Claim) {
 	}
 }
 
-// freeClaims frees the pending claims, and returns when there are none left.
 func (s *Store) freeClaims() {
 	f := &s.toFree
 	ctx := context.Background()

@@ -8,9 +8,9 @@ import (
 )
 
 // A Compaction is a call that summarized the beginning of a session, so that its prompts become
-// shorter. A turn has at most one.
+// shorter. A turn contains at most one.
 type Compaction struct {
-	Turn                int64  // in which the call was made
+	Turn                int64  // the turn of the call
 	From                int64  // the first turn that the prompts still contain
 	Steps               int64  // number of steps of the turn From that the prompts do not contain
 	Text                string // the summary; empty if it was not used

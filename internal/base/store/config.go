@@ -15,7 +15,7 @@ import (
 type ConfigVersion struct {
 	N         int64     `db:"n"`
 	Body      string    `db:"body"`         // JSON; see package managed
-	Changes   []string  `db:"changes,json"` // from the version before
+	Changes   []string  `db:"changes,json"` // changes since the previous version
 	Author    string    `db:"author"`       // the id of a key
 	Note      string    `db:"note"`
 	CreatedAt time.Time `db:"created_at"`
@@ -35,12 +35,13 @@ type ConfigDraft struct {
 type ConfigSecret struct {
 	ID        string    `db:"id"`
 	Provider  string    `db:"provider"` // its name, followed by # and the id of the key if there are several
-	Origin    string    `db:"origin"`   // the only one to which it may be sent
+	Origin    string    `db:"origin"`   // the only origin to which it may be sent
 	Sealed    string    `db:"sealed"`
 	CreatedAt time.Time `db:"created_at"`
 }
 
-// MaxConfigVersions is the number of versions of the managed settings that are kept.
+// MaxConfigVersions is the number of versions of the managed settings that are kept, since each stores
+// the whole document.
 const MaxConfigVersions = 1000
 
 var (
@@ -88,8 +89,8 @@ func (tx Operations) InsertConfig(ctx context.Context, base int64, v ConfigVersi
 	return v, tx.purgeConfig(ctx, v)
 }
 
-// purgeConfig removes the versions that are too old, the draft, and the keys that only they had.
-// v is the newest version.
+// purgeConfig removes the versions that are too old, the draft, and the keys that only they
+// contained, since an unused secret must not stay. v is the newest version.
 func (tx Operations) purgeConfig(ctx context.Context, v ConfigVersion) error {
 	gone, err := list(ctx, tx.Tx, configVersions.scan, `SELECT `+configVersions.columns+` FROM config_versions WHERE n <= $1 ORDER BY n LIMIT 100`, v.N-MaxConfigVersions) // usually one
 	if err != nil {
@@ -122,7 +123,6 @@ func (tx Operations) purgeConfig(ctx context.Context, v ConfigVersion) error {
 	return nil
 }
 
-// configSecretID matches the id of a key in a document.
 var configSecretID = regexp.MustCompile(`pky_[0-9a-z]+`)
 
 // ConfigDraft returns the draft, and whether there is one.
@@ -130,14 +130,14 @@ func (tx Operations) ConfigDraft(ctx context.Context) (ConfigDraft, bool, error)
 	return configDrafts.first(ctx, tx.Tx, `id = 1`)
 }
 
-// LockConfig makes other transactions that change the draft or add a version wait until this
-// one ends.
+// LockConfig makes other transactions that change the draft or add a version wait until this one
+// ends, since a row that does not exist yet cannot be locked.
 func (tx Operations) LockConfig(ctx context.Context) error {
 	return tx.lockText(ctx, "managed settings")
 }
 
 // SetConfigDraft writes the draft and returns it with its revision, which differs from those of
-// removed drafts. It needs [Operations.LockConfig].
+// removed drafts, so that a condition on one of them fails. It needs [Operations.LockConfig].
 func (tx Operations) SetConfigDraft(ctx context.Context, d ConfigDraft) (ConfigDraft, error) {
 	old, _, err := tx.ConfigDraft(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (tx Operations) DeleteConfigDraft(ctx context.Context) error {
 	return tx.forgetConfigSecrets(ctx)
 }
 
-// forgetConfigSecrets removes the keys that only an earlier draft had: those newer than the
+// forgetConfigSecrets removes the keys that only an earlier draft contained: those newer than the
 // newest version that no version and no draft contains.
 func (tx Operations) forgetConfigSecrets(ctx context.Context) error {
 	_, err := tx.Exec(ctx, `DELETE FROM config_secrets WHERE created_at >= (SELECT COALESCE(MAX(created_at), 0) FROM config_versions)
@@ -167,8 +167,7 @@ func (tx Operations) forgetConfigSecrets(ctx context.Context) error {
 	return err
 }
 
-// InsertConfigSecret adds an encrypted key. Its id is part of the encryption, so the caller
-// sets it.
+// InsertConfigSecret adds an encrypted key. The caller sets its id, because the encryption includes it.
 func (tx Operations) InsertConfigSecret(ctx context.Context, s ConfigSecret) error {
 	s.CreatedAt = tx.Now
 	_, err := configSecrets.insert(ctx, tx.Tx, &s, "")
@@ -180,8 +179,8 @@ func (tx Operations) ConfigSecret(ctx context.Context, id string) (ConfigSecret,
 	return configSecrets.one(ctx, tx.Tx, stoa.Errorf(stoa.CodeNotFound, "There is no stored key %q.", id), `id = $1`, id)
 }
 
-// ReportConfig records the version of the managed settings that this process uses, and why it
-// could not take the newest one; empty if it could.
+// ReportConfig records the version of the managed settings that this process uses, and the reason
+// why it does not use the newest one; empty if it does.
 func (tx Operations) ReportConfig(ctx context.Context, version int64, problem string) error {
 	_, err := tx.Exec(ctx, `UPDATE nodes SET config_version = $2, config_problem = $3 WHERE id = $1`, tx.s.node, version, problem)
 	return err

@@ -14,8 +14,8 @@ import (
 // MaxConnections is the maximum number of connections of a space.
 const MaxConnections = 50
 
-// MaxCatalog is the maximum number of tools in a catalog: the current ones, and as many
-// approved ones that are gone.
+// MaxCatalog is the maximum number of tools in a catalog: the current ones, and as many approved
+// ones that are gone, since those stay for their approval.
 const MaxCatalog = 1000
 
 var (
@@ -96,10 +96,9 @@ func (tx Setup) Connections(ctx context.Context, accountID, spaceID, text string
 	return all, next, err
 }
 
-// EditConnection lets fn change a connection and writes the result. The connection is
-// locked while fn runs, so fn is the place to compare revisions. If fn fails, its error is
-// returned and nothing is written. fn must not change ids, kind, name and times of
-// creation.
+// EditConnection lets fn change a connection and writes the result. It locks the connection while fn
+// runs, so that fn can compare revisions. If fn fails, it returns the error and writes nothing. fn
+// must not change ids, kind, name and times of creation.
 func (tx Setup) EditConnection(ctx context.Context, accountID, id string, fn func(*Connection) error) (Connection, error) {
 	c, err := tx.connection(ctx, accountID, id, tx.ForUpdate())
 	if err == nil {
@@ -114,8 +113,7 @@ func (tx Setup) EditConnection(ctx context.Context, accountID, id string, fn fun
 	return c, tx.countTools(ctx, accountID, &c)
 }
 
-// DeleteConnection removes a connection with its catalog. A missing connection is not an
-// error.
+// DeleteConnection removes a connection with its catalog. A missing connection is not an error.
 func (tx Setup) DeleteConnection(ctx context.Context, accountID, id string) error {
 	for _, table := range []string{"connection_tools", "connection_sources", "own_credentials"} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE account_id = $1 AND connection_id = $2`, accountID, id); err != nil {
@@ -170,7 +168,7 @@ func (tx Setup) SetConnectionSource(ctx context.Context, accountID, id, text str
 	return err
 }
 
-// AgentsUsing returns the names of up to limit agents that have tools of a connection.
+// AgentsUsing returns the names of up to limit agents with tools of a connection.
 func (tx Setup) AgentsUsing(ctx context.Context, c Connection, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT name FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 AND tools LIKE $3 ESCAPE '!' ORDER BY created_at, id LIMIT $4`,
 		c.AccountID, c.SpaceID, `%"`+strings.ReplaceAll(c.ID, "_", "!_")+`"%`, limit)

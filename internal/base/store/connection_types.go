@@ -6,25 +6,25 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A Secret is a stored value that requests to one origin need. Its value is encrypted,
-// and opened for one request at a time.
+// A Secret is a stored value that requests to one origin need. Its value is encrypted and opened for
+// one request at a time.
 type Secret struct {
 	ID             string    `db:"id"`
 	AccountID      string    `db:"account_id"`
 	Name           string    `db:"name"`
 	Kind           string    `db:"kind"`        // such as SecretBearer
-	HeaderName     string    `db:"header_name"` // of SecretHeader; of SecretQuery the name of the parameter
-	Origin         string    `db:"origin"`      // that it is sent to
+	HeaderName     string    `db:"header_name"` // name of the header or, for SecretQuery, of the parameter
+	Origin         string    `db:"origin"`      // the only origin to which it is sent
 	Hint           string    `db:"hint"`        // the last characters of the value; empty if it is short
 	Sealed         string    `db:"sealed"`
 	Version        int64     `db:"version"` // number of values set so far
 	CreatedAt      time.Time `db:"created_at"`
-	UpdatedAt      time.Time `db:"updated_at"`       // when the value was set
-	SpaceID        string    `db:"space_id"`         // whose connections may use it; empty means all
+	UpdatedAt      time.Time `db:"updated_at"`       // time at which the value was set
+	SpaceID        string    `db:"space_id"`         // the space whose connections may use it; empty means all
 	ExternalUserID string    `db:"external_user_id"` // the only user in whose sessions it is sent; empty means all
 	LastUsedAt     time.Time `db:"last_used_at"`     // exact to a minute; zero means never
-	ExpiresAt      time.Time `db:"expires_at"`       // it is not sent from then on; zero means never
-	DeletedAt      time.Time `db:"deleted_at"`       // it has no value any more, and calls name it; zero if it was not deleted
+	ExpiresAt      time.Time `db:"expires_at"`       // time from which it is not sent; zero means never
+	DeletedAt      time.Time `db:"deleted_at"`       // time at which its value was deleted; the row stays because calls name it; zero if it was not deleted
 }
 
 // Expired reports whether the secret is not sent any more at a time.
@@ -39,7 +39,7 @@ const (
 	SecretToken  = "token" // never sent with calls, such as the secret of an OAuth client
 )
 
-// A Connection is a server that has tools.
+// A Connection is a server with tools.
 type Connection struct {
 	ID             string            `db:"id"`
 	AccountID      string            `db:"account_id"`
@@ -47,7 +47,7 @@ type Connection struct {
 	Kind           string            `db:"kind"`
 	Name           string            `db:"name"`
 	URL            string            `db:"url"`          // empty before the OpenAPI document that contains it is read
-	DocumentURL    string            `db:"document_url"` // of an OpenAPI document; empty if there is none, or if its text is stored
+	DocumentURL    string            `db:"document_url"` // address of an OpenAPI document; empty if there is none, or if its text is stored
 	SecretID       string            `db:"secret_id"`    // empty if requests carry none
 	Headers        map[string]string `db:"headers,json"`
 	Metadata       map[string]string `db:"metadata,json"`
@@ -55,19 +55,19 @@ type Connection struct {
 	ServerName     string            `db:"server_name"`
 	ServerVersion  string            `db:"server_version"`
 	Instructions   string            `db:"instructions"` // the server's own description
-	ErrorCode      string            `db:"error_code"`   // of the last refresh; empty on success
+	ErrorCode      string            `db:"error_code"`   // result of the last refresh; empty on success
 	ErrorMessage   string            `db:"error_message"`
 	Revision       int64             `db:"revision"`
-	CheckedAt      time.Time         `db:"checked_at"` // of the last refresh; zero if none
+	CheckedAt      time.Time         `db:"checked_at"` // time of the last refresh; zero if none
 	CreatedAt      time.Time         `db:"created_at"`
 	UpdatedAt      time.Time         `db:"updated_at"`
 	OnChange       string            `db:"on_change"` // OnChangeBlock or OnChangeKeep
 	Limits         ConnectionLimits
 	OAuth          *OAuth                `db:"oauth,optional"`          // the authorization by OAuth; nil if not used
-	ClientSecretID string                `db:"client_secret_id"`        // of the OAuth client; empty if it has no stored one
+	ClientSecretID string                `db:"client_secret_id"`        // secret of the OAuth client; empty if none is stored
 	PerSession     string                `db:"credentials_per_session"` // PerSessionOff, PerSessionOptional or PerSessionRequired
 	Disabled       bool                  `db:"enabled,not"`             // disabled: its server is not contacted
-	Filter         *stoa.OperationFilter `db:"filter,optional"`         // of the kind openapi; nil selects all operations
+	Filter         *stoa.OperationFilter `db:"filter,optional"`         // operations of a connection of the kind openapi; nil selects all
 	Sessions       string                `db:"sessions"`                // SessionsTurn or SessionsSession
 	Authorized     bool                  // there are tokens; not stored with it
 	Authorization  *Authorization        // the newest one; nil if none. Not stored with it
@@ -84,8 +84,8 @@ type OAuth struct {
 
 // How long a session at a server lasts.
 const (
-	SessionsTurn    = "turn"    // until the turn ends or waits
-	SessionsSession = "session" // as long as that of the agent
+	SessionsTurn    = "turn"    // it ends when the turn ends or waits
+	SessionsSession = "session" // it lasts as long as that of the agent
 )
 
 // The grants of OAuth.
@@ -110,8 +110,8 @@ const (
 
 // What happens to a tool whose definition differs from the one that was approved.
 const (
-	OnChangeBlock = "block" // it is withheld until it is reviewed
-	OnChangeKeep  = "keep"  // it keeps the approved definition
+	OnChangeBlock = "block" // the tool is withheld until it is reviewed
+	OnChangeKeep  = "keep"  // the tool keeps the approved definition
 )
 
 // ConnectionLimits bound the calls of a connection's tools.
@@ -161,16 +161,16 @@ type ConnectionTool struct {
 	Name                string    `db:"name"`
 	ModelName           string    `db:"model_name"`
 	Definition          string    `db:"definition"`          // canonical JSON
-	SHA256              string    `db:"sha256"`              // of Definition
+	SHA256              string    `db:"sha256"`              // hash of Definition
 	Problem             string    `db:"problem"`             // the reason why it cannot be used; empty if it can
-	Present             bool      `db:"present"`             // at the last refresh
+	Present             bool      `db:"present"`             // the last refresh found it
 	ApprovedDefinition  string    `db:"approved_definition"` // empty if none is approved
 	ApprovedSHA256      string    `db:"approved_sha256"`
 	RejectedSHA256      string    `db:"rejected_sha256"`
 	Approval            string    `db:"approval"`               // as reviewed; empty until then
 	Effects             string    `db:"effects"`                // as reviewed; empty until then
 	Visitors            string    `db:"visitors"`               // as reviewed: VisitorsNo, VisitorsYes or VisitorsConfirm
-	VisitorTitle        string    `db:"visitor_title"`          // of the question to a visitor; empty means that of the definition
+	VisitorTitle        string    `db:"visitor_title"`          // title of the question to a visitor; empty means that of the definition
 	PublicFields        []string  `db:"public_fields,optional"` // JSON Pointers to the arguments that a visitor may see
 	OnUnknown           string    `db:"on_unknown"`             // as reviewed: stoa.UnknownTells or stoa.UnknownFails; empty until then
 	IdempotencyArgument string    `db:"idempotency_argument"`   // as reviewed: the argument that contains the id of a call; may be empty

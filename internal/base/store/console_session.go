@@ -14,7 +14,7 @@ var consoleSessions = newTable[stoa.ConsoleSession]("console_sessions")
 // InsertConsoleSession adds a session, and deletes the oldest ones of its person or key so that
 // at most limit of them remain.
 func (tx People) InsertConsoleSession(ctx context.Context, s stoa.ConsoleSession, limit int) error {
-	// Two sign-ins together would both keep the same others.
+	// The lock is needed because two sign-ins together would both keep the same others.
 	if err := tx.lockText(ctx, "console session "+s.PersonID+s.KeyID); err != nil {
 		return err
 	}
@@ -64,7 +64,8 @@ func (tx People) Person(ctx context.Context, id string) (stoa.Person, error) {
 	return people.one(ctx, tx.Tx, noMember(id), `id = $1`, id)
 }
 
-// TouchConsoleSession records that a session was used at that time, unless a later use is known.
+// TouchConsoleSession records that a session was used at that time, unless a later use is recorded,
+// since nodes write in any order.
 func (tx People) TouchConsoleSession(ctx context.Context, hash string, at time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE console_sessions SET seen_at = $2 WHERE hash = $1 AND seen_at < $2`, hash, db.Micros(at))
 	return err

@@ -7,12 +7,12 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// countedSessions is the maximum number of sessions that [Tx.CountActive] reads.
+// countedSessions is the maximum number of sessions that [Tx.CountActive] reads, since it runs for each
+// scrape of the metrics.
 const countedSessions = 100_000
 
-// CountActive counts the unfinished sessions of all accounts by status, for the operator's
-// metrics, up to 100,000. It uses the index of due times, which contains every such
-// session.
+// CountActive counts the unfinished sessions of all accounts by status, up to 100,000. It uses the index
+// of due times, because that contains every such session.
 func (tx *Tx) CountActive(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for _, status := range stoa.ActiveStatuses {

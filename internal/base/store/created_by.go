@@ -10,7 +10,6 @@ import (
 // according to the audit log, or both, and the keys that it created.
 type KeyObjects struct{ Made, Changed, Keys bool }
 
-// bits returns the form in which the selection is stored.
 func (o KeyObjects) bits() int64 {
 	return db.Bit(o.Made) | db.Bit(o.Changed)<<1 | db.Bit(o.Keys)<<2
 }
@@ -28,7 +27,7 @@ func (tx People) Ending(ctx context.Context, accountID, keyID string) (KeyObject
 	return KeyObjects{Made: bits&1 > 0, Changed: bits&2 > 0, Keys: bits&4 > 0}, err
 }
 
-// Ended records that the objects of a revoked key have ended, those that o selects.
+// Ended records that the objects of a revoked key that o selects have ended.
 func (tx People) Ended(ctx context.Context, accountID, keyID string, o KeyObjects) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET ending = ending & ~CAST($3 AS BIGINT) WHERE account_id = $1 AND id = $2`, accountID, keyID, o.bits())
 	return err
@@ -39,7 +38,7 @@ func (tx People) KeysEnding(ctx context.Context, after string, limit int) ([]Ref
 	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM keys WHERE ending <> 0 AND id > $1 ORDER BY id LIMIT $2`, after, limit)
 }
 
-// of returns the condition for objects in table, in a query whose first arguments are the account
+// of returns the condition for objects in table. The first arguments of the query are the account
 // and the key.
 func (o KeyObjects) of(table string) string {
 	changed := `EXISTS (SELECT 1 FROM audit a WHERE a.account_id = $1 AND a.object = ` + table + `.id AND a.actor = $2)`

@@ -20,14 +20,14 @@ type Delivery struct {
 	Body       string         `db:"body"` // the signed and sent body
 	Status     DeliveryStatus `db:"status"`
 	Once       bool           `db:"once"`         // a test: it is sent once
-	DueAt      time.Time      `db:"due_at"`       // of the next attempt, if it is pending
+	DueAt      time.Time      `db:"due_at"`       // time of the next attempt of a pending delivery
 	Lease      string         `db:"lease"`        // the current sender; may be empty
-	Round      int            `db:"round"`        // attempts since it was queued
-	Attempts   int            `db:"attempts"`     // all of them
-	Log        []Attempt      `db:"log,optional"` // the newest of them, oldest first
-	FirstAt    time.Time      `db:"first_at"`     // the first attempt of the round; zero before it
+	Round      int            `db:"round"`        // number of attempts since it was queued
+	Attempts   int            `db:"attempts"`     // number of all attempts
+	Log        []Attempt      `db:"log,optional"` // the newest attempts, oldest first
+	FirstAt    time.Time      `db:"first_at"`     // time of the first attempt of the round; zero before it
 	FinishedAt time.Time      `db:"finished_at"`  // zero until then
-	CreatedAt  time.Time      `db:"created_at"`   // when it happened
+	CreatedAt  time.Time      `db:"created_at"`   // time of the event
 }
 
 var deliveries = newTable[Delivery]("deliveries")
@@ -48,9 +48,9 @@ type Attempt struct {
 	Number int       `json:"n"`
 	At     time.Time `json:"at"`
 	Millis int64     `json:"ms"`
-	Status int       `json:"status,omitzero"` // of the reply; 0 if none
-	Error  string    `json:"error,omitzero"`  // the kind of failure; empty on success
-	Reply  string    `json:"reply,omitzero"`  // the beginning of its body
+	Status int       `json:"status,omitzero"` // status of the reply; 0 if none
+	Error  string    `json:"error,omitzero"`  // kind of failure; empty on success
+	Reply  string    `json:"reply,omitzero"`  // beginning of the body of the reply
 }
 
 // A NewEvent is an event of an account for its webhooks.
@@ -58,9 +58,9 @@ type NewEvent struct {
 	ID, AccountID, Type string
 	Data                any    // the member data of the body that is sent
 	SpaceID             string // the place of the event; if AgentID is empty too, the account
-	AgentID             string // in whose space it happened, where SpaceID is empty
+	AgentID             string // the agent in whose space it happened, if SpaceID is empty
 	To                  string // the only webhook that receives it; empty means all subscribers
-	Except              string // a webhook that does not
+	Except              string // a webhook that does not receive it
 	Service             bool   // an alert of the service, for the webhooks that receive these
 	Once                bool   // a test: To receives it once, regardless of its subscriptions and even if it is disabled
 }
@@ -68,11 +68,11 @@ type NewEvent struct {
 // eventTime is the format of times in events.
 const eventTime = "2006-01-02T15:04:05.000Z07:00"
 
-// EventTime returns a time as events have it: in UTC, with milliseconds.
+// EventTime returns a time in the form of events: in UTC, with milliseconds.
 func EventTime(t time.Time) string { return t.UTC().Format(eventTime) }
 
-// InsertEvent adds a delivery of an event for each webhook of its account that subscribes
-// to it. Without such a webhook it costs one index lookup and writes no row.
+// InsertEvent adds a delivery of an event for each webhook of its account that subscribes to it. It
+// is one INSERT … SELECT, so that accounts without such a webhook pay for one index lookup only.
 func (tx Operations) InsertEvent(ctx context.Context, e NewEvent) error {
 	body, err := jsonText(struct {
 		ID        string `json:"id"`
@@ -97,7 +97,8 @@ func (tx Operations) InsertEvent(ctx context.Context, e NewEvent) error {
 	return nil
 }
 
-// WakeOutbox makes the dispatcher of this process poll for deliveries after the commit.
+// WakeOutbox makes the dispatcher of this process poll for deliveries after the commit, because it
+// would otherwise find them only at its next interval.
 func (tx Operations) WakeOutbox() {
 	outbox := tx.s.outbox
 	tx.AfterCommit(func() {
@@ -108,8 +109,8 @@ func (tx Operations) WakeOutbox() {
 	})
 }
 
-// insertEvent makes the ids of deliveries of that of their event and the marks of their
-// webhooks.
+// insertEvent composes the id of a delivery from that of the event and the mark of the webhook, so
+// that one statement creates all of them.
 const insertEvent = `INSERT INTO deliveries (id, account_id, webhook_id, event_id, type, body, status, once, due_at, lease, round, attempts, log,
 		first_at, finished_at, created_at)
 	SELECT 'dlv_' || substr(CAST($2 AS TEXT), 5, 24) || w.mark, w.account_id, w.id, CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT),
@@ -143,15 +144,15 @@ func (tx Operations) DeliveryOf(ctx context.Context, accountID, webhookID, event
 		accountID, webhookID, db.Micros(tx.Now), eventID)
 }
 
-// A DeliveryFilter narrows a list of deliveries. Empty members do not.
+// A DeliveryFilter narrows a list of deliveries. Empty members match all.
 type DeliveryFilter struct {
 	Status DeliveryStatus
 	Type   string
 }
 
-// Deliveries lists the deliveries of an account's webhook, and returns the cursor of the
-// next page, or the zero cursor. With a filter a page may be short or empty although there
-// is a next one: it reads at most 2,000 deliveries.
+// Deliveries lists the deliveries of an account's webhook, and returns the cursor of the next page,
+// or the zero cursor. With a filter a page may be short or empty although there is a next one,
+// because it reads at most 2,000 deliveries.
 func (tx Operations) Deliveries(ctx context.Context, accountID, webhookID string, f DeliveryFilter, p Page) ([]Delivery, Cursor, error) {
 	q := filtered{
 		from: `FROM deliveries WHERE account_id = $1 AND webhook_id = $2`, args: []any{accountID, webhookID},
@@ -161,17 +162,17 @@ func (tx Operations) Deliveries(ctx context.Context, accountID, webhookID string
 		`SELECT `+deliveries.columns+` FROM (`, `) d`)
 }
 
-// A DueWebhook is a webhook with pending deliveries, and when the next may be claimed.
+// A DueWebhook is a webhook with pending deliveries, and the time of the next claim.
 type DueWebhook struct {
 	ID, AccountID string
 	DueAt         time.Time
 }
 
-// maxDueWebhooks limits one poll of the outbox.
+// maxDueWebhooks is the maximum number of webhooks of a poll, so that its memory stays bounded.
 const maxDueWebhooks = 10_000
 
-// DueWebhooks returns the webhooks of all accounts that have pending deliveries, by id.
-// It reads one entry of an index for each, however many deliveries they have.
+// DueWebhooks returns the webhooks of all accounts that have pending deliveries, by id. The query
+// skips from one webhook to the next in an index, so that a long queue does not slow the poll.
 func (tx Operations) DueWebhooks(ctx context.Context) ([]DueWebhook, error) {
 	return list(ctx, tx.Tx, func(rows *sql.Rows) (w DueWebhook, err error) {
 		var due int64
@@ -188,13 +189,14 @@ func (tx Operations) DueWebhooks(ctx context.Context) ([]DueWebhook, error) {
 		FROM w WHERE w.id IS NOT NULL LIMIT $1`, maxDueWebhooks)
 }
 
-// AnyWebhook returns a webhook of whatever account, and whether there is one.
+// AnyWebhook returns a webhook of any account, and whether it exists.
 func (tx Operations) AnyWebhook(ctx context.Context, id string) (stoa.Webhook, bool, error) {
 	return webhooks.first(ctx, tx.Tx, `id = $1`, id)
 }
 
-// ClaimDeliveries returns at most limit deliveries of a webhook that are due at now, the
-// oldest due time first. Until the end of the lease no other sender claims them.
+// ClaimDeliveries returns at most limit deliveries of a webhook that are due at now, the oldest due
+// time first. No other sender claims them until the lease ends, so that each is sent once unless a
+// sender dies.
 func (tx Operations) ClaimDeliveries(ctx context.Context, webhookID, lease string, now, until time.Time, limit int) ([]Delivery, error) {
 	all, err := list(ctx, tx.Tx, deliveries.scan, `SELECT `+deliveries.columns+` FROM deliveries WHERE webhook_id = $1 AND status = 'pending' AND due_at <= $2
 		ORDER BY due_at LIMIT $3`+tx.ForUpdateUnlocked(), webhookID, db.Micros(now), limit)
@@ -211,15 +213,15 @@ func (tx Operations) ClaimDeliveries(ctx context.Context, webhookID, lease strin
 	return all, nil
 }
 
-// SaveDelivery writes the progress of a delivery. It reports whether the row still has the
-// given lease; otherwise nothing is written.
+// SaveDelivery writes the progress of a delivery, if the row still has the given lease. It reports
+// whether it did: otherwise another sender has claimed the delivery.
 func (tx Operations) SaveDelivery(ctx context.Context, d Delivery, lease string) (bool, error) {
 	n, err := deliveries.change(ctx, tx.Tx, &d, `status due_at lease round attempts log first_at finished_at`, `account_id = $1 AND id = $2 AND lease = $3`, d.AccountID, d.ID, lease)
 	return n > 0, err
 }
 
-// FreeDeliveries frees at most limit deliveries that earlier processes were sending, so
-// that they can be claimed immediately. It is for a store that no other process has open.
+// FreeDeliveries frees at most limit deliveries that earlier processes were sending, so that they
+// can be claimed immediately. No other process may have the store open, since it may be sending them.
 func (tx Operations) FreeDeliveries(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `UPDATE deliveries SET lease = '', due_at = $1 WHERE id IN
 		(SELECT id FROM deliveries WHERE status = 'pending' AND lease <> '' LIMIT $2)`, db.Micros(tx.Now), limit)
@@ -269,15 +271,15 @@ func (tx Operations) RecoverDeliveries(ctx context.Context, accountID, webhookID
 	return Cursor{At: db.Time(last.at), ID: last.id}, n, nil
 }
 
-// The time for which deliveries are kept after their event, and the maximum number per
-// webhook. Pending ones stay: they end within two days.
+// The time for which deliveries are kept after their event, and the maximum number per webhook.
+// Pending ones are not counted, because they end within two days.
 const (
 	DeliveredKept  = 7 * 24 * time.Hour
-	DeliveriesKept = 30 * 24 * time.Hour // that failed or are held
-	MaxDeliveries  = 100_000             // of a webhook; the oldest go
+	DeliveriesKept = 30 * 24 * time.Hour // longer, because failed and held ones can be queued again
+	MaxDeliveries  = 100_000             // the oldest are removed
 )
 
-// AccountsWithDeliveries returns accounts that have deliveries, after one.
+// AccountsWithDeliveries returns accounts with deliveries, after one.
 func (tx Operations) AccountsWithDeliveries(ctx context.Context, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT DISTINCT account_id FROM deliveries WHERE account_id > $1 ORDER BY account_id LIMIT $2`, after, limit)
 }
@@ -316,14 +318,14 @@ func (tx Operations) purgeDeliveries(ctx context.Context, accountID, webhookID s
 		accountID, webhookID, before, db.Micros(tx.Now.Add(-DeliveredKept)), limit)
 }
 
-// DropDeliveries removes at most limit pending deliveries of a deleted webhook, and returns
-// their number; [Operations.PurgeDeliveries] removes the others.
+// DropDeliveries removes at most limit pending deliveries of a deleted webhook, so that they are not
+// sent, and returns their number. [Operations.PurgeDeliveries] removes the others.
 func (tx Operations) DropDeliveries(ctx context.Context, webhookID string, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE webhook_id = $1 AND status = 'pending' LIMIT $2)`, webhookID, limit)
 }
 
-// PendingDeliveries counts pending deliveries, up to a limit, and returns the due time of
-// the one that has waited longest to be claimed, or zero.
+// PendingDeliveries counts pending deliveries, up to a limit, and returns the due time of the one
+// that has waited longest for a claim, or zero.
 func (tx Operations) PendingDeliveries(ctx context.Context, limit int) (n int, oldest time.Time, err error) {
 	var due int64
 	_, err = tx.Get(ctx, `SELECT COUNT(*), COALESCE(MIN(CASE WHEN lease = '' THEN due_at END), 0) FROM

@@ -88,7 +88,7 @@ func (tx Operations) FailingWebhooks(ctx context.Context, accountID string, befo
 		WHERE `+account+`failing_since > 0 AND failing_since <= $1 AND disabled NOT IN ('user', 'key_revoked') ORDER BY account_id, id LIMIT $2`, args...)
 }
 
-// A WaitingKind has the number of inputs of a kind that sessions wait for, and the time of
+// A WaitingKind contains the number of inputs of a kind that sessions wait for, and the time of
 // the oldest one.
 type WaitingKind struct {
 	Kind   string

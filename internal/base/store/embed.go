@@ -36,14 +36,14 @@ func (tx Setup) Embed(ctx context.Context, accountID, agentID string, kind stoa.
 	return embeds.one(ctx, tx.Tx, missing, `account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4`, accountID, agentID, kind, id)
 }
 
-// EmbedByID returns an embed of any account, for callers that have presented its
-// secret and for its page, which needs none.
+// EmbedByID returns an embed of any account. It names no account, because a visitor presents only its
+// secret, and its page needs none.
 func (tx Setup) EmbedByID(ctx context.Context, id string) (stoa.Embed, bool, error) {
 	return embeds.first(ctx, tx.Tx, `id = $1`, id)
 }
 
-// LockEmbed is [Setup.EmbedByID], and keeps the row from being changed until the
-// commit.
+// LockEmbed is [Setup.EmbedByID], and locks the row until the commit, so that messages are counted one
+// after the other.
 func (tx Setup) LockEmbed(ctx context.Context, id string) (stoa.Embed, bool, error) {
 	return embeds.first(ctx, tx.Tx, `id = $1`+tx.ForUpdate(), id)
 }
@@ -70,8 +70,8 @@ func (tx Setup) ExchangeEmbed(ctx context.Context, id string, chatExpiresAt time
 	return n == 1, err
 }
 
-// RevokeEmbed ends an embed and its tokens. One that has already ended stays unchanged. It
-// fails with CodeNotFound if the embed does not exist.
+// RevokeEmbed ends an embed and its tokens. One that has already ended stays unchanged. A missing embed
+// is CodeNotFound.
 func (tx Setup) RevokeEmbed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE embeds SET revoked_at = $5 WHERE account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4 AND revoked_at = 0`,
 		accountID, agentID, kind, id, db.Micros(tx.Now))
@@ -94,7 +94,7 @@ func (tx Setup) SendUnderEmbed(ctx context.Context, e stoa.Embed, recent []time.
 	return err
 }
 
-// InsertEmbedToken adds a token, by its hash, and removes expired tokens of the embed.
+// InsertEmbedToken adds a token, by its hash, and removes expired ones, so that refreshes leave no rows.
 func (tx Setup) InsertEmbedToken(ctx context.Context, embedID, hash string, expiresAt time.Time) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM embed_tokens WHERE embed_id = $1 AND expires_at <= $2`, embedID, db.Micros(tx.Now)); err != nil {
 		return err

@@ -36,8 +36,8 @@ func (tx Setup) EmbedLogos(ctx context.Context, accountID string, p Page) ([]sto
 	return embedLogos.page(ctx, tx.Tx, p, `account_id = $1`, accountID)
 }
 
-// EmbedLogoContent returns the type and the content, in base64, of a logo of any account: its id
-// is public. It fails with CodeNotFound if the logo does not exist.
+// EmbedLogoContent returns the type and the content, in base64, of a logo. It may belong to any account,
+// because its id is public. A missing logo is CodeNotFound.
 func (tx Setup) EmbedLogoContent(ctx context.Context, id string) (mimeType, content string, err error) {
 	found, err := tx.Get(ctx, `SELECT mime_type, content FROM embed_logos WHERE id = $1`, []any{id}, &mimeType, &content)
 	if err == nil && !found {

@@ -9,7 +9,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// maxRefusals limits the refused origins that are stored by name.
+// maxRefusals is the maximum number of refused origins that are stored by name, because a program can
+// send any origin.
 const maxRefusals = 20
 
 // EmbedListing returns the newest valid embed session that lists one of the
@@ -23,7 +24,7 @@ func (tx Setup) EmbedListing(ctx context.Context, chatID string, patterns []stri
 			is, err = tx.Get(ctx, `SELECT e.id FROM embeds e WHERE e.chat_id = $1 AND e.revoked_at = 0 AND e.chat_expires_at > $2
 				AND EXISTS (SELECT 1 FROM embed_origins o WHERE o.embed_id = e.id AND o.origin = $3) ORDER BY e.created_at DESC, e.id DESC LIMIT 1`,
 				[]any{chatID, db.Micros(tx.Now), pattern}, &one)
-		} else { // ids are in the order of their time
+		} else { // by id, since ids are in the order of their time
 			is, err = tx.Get(ctx, `SELECT o.embed_id FROM embed_origins o WHERE o.origin = $1
 				AND EXISTS (SELECT 1 FROM embeds e WHERE e.id = o.embed_id AND e.revoked_at = 0 AND e.chat_expires_at > $2) ORDER BY o.embed_id DESC LIMIT 1`,
 				[]any{pattern, db.Micros(tx.Now)}, &one)
@@ -52,8 +53,8 @@ type Refusal struct {
 	LastAt time.Time
 }
 
-// RefuseOrigin counts a request from an origin that an embed or a tag does not list.
-// Beyond the first 20 origins only the sum grows.
+// RefuseOrigin counts a request from an origin that an embed or a tag does not list. Beyond the first
+// 20 origins only the sum grows.
 func (tx Setup) RefuseOrigin(ctx context.Context, embedID, origin string) error {
 	counted := `UPDATE embeds SET refused = refused + 1 WHERE id = $1`
 	if stoa.IsID("pub", embedID) {

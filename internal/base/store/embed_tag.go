@@ -14,7 +14,7 @@ const MaxEmbedTags = 20
 // Why a script tag is disabled.
 const (
 	TagDisabledByUser = "user"
-	TagDisabledByKey  = "key_revoked" // with the key that it belonged to
+	TagDisabledByKey  = "key_revoked" // its key was revoked
 )
 
 var embedTags = newTable[stoa.EmbedTag]("embed_tags")
@@ -43,7 +43,7 @@ func noTag() error {
 	return stoa.Errorf(stoa.CodeNotFound, "This agent has no such script tag.").At("tagId")
 }
 
-// EmbedTagByID returns a script tag of any account: its id is public.
+// EmbedTagByID returns a script tag of any account, because its id is public.
 func (tx Setup) EmbedTagByID(ctx context.Context, id string) (stoa.EmbedTag, bool, error) {
 	return embedTags.first(ctx, tx.Tx, `id = $1`, id)
 }
@@ -57,8 +57,8 @@ func (tx Setup) EmbedTags(ctx context.Context, accountID, agentID, text string, 
 	})
 }
 
-// EditEmbedTag lets fn change a script tag and writes the result. The row is locked while
-// fn runs. If fn fails, its error is returned and nothing is written.
+// EditEmbedTag lets fn change a script tag and writes the result. It locks the row while fn runs, so that
+// fn can compare revisions. If fn fails, it returns the error and writes nothing.
 func (tx Setup) EditEmbedTag(ctx context.Context, accountID, agentID, id string, fn func(*stoa.EmbedTag) error) (stoa.EmbedTag, error) {
 	t, err := tx.tag(ctx, accountID, agentID, id, tx.ForUpdate())
 	if err == nil {
@@ -71,8 +71,7 @@ func (tx Setup) EditEmbedTag(ctx context.Context, accountID, agentID, id string,
 	return t, err
 }
 
-// DeleteEmbedTag removes a script tag; its chats end, because they need it. It fails with
-// CodeNotFound if the tag does not exist.
+// DeleteEmbedTag removes a script tag. Its chats end, because they need it. A missing tag is CodeNotFound.
 func (tx Setup) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM embed_tags WHERE account_id = $1 AND agent_id = $2 AND id = $3`, accountID, agentID, id)
 	if err == nil && n == 0 {
@@ -87,9 +86,9 @@ func (tx Setup) DeleteEmbedTag(ctx context.Context, accountID, agentID, id strin
 	return tx.SetOwnCredentials(ctx, accountID, id, nil)
 }
 
-// ChatsBegunBy counts the chats of a script tag that had their first message since a time, up
-// to limit: all of them, or those of a network if it is not empty. The tag stays locked until
-// the commit, so that concurrent chats are counted.
+// ChatsBegunBy counts the chats of a script tag that had their first message since a time, up to limit:
+// all of them, or those of a network if it is not empty. It locks the tag until the commit, so that
+// concurrent chats are counted.
 func (tx Setup) ChatsBegunBy(ctx context.Context, tagID, network string, since time.Time, limit int) (n int, err error) {
 	if tx.Postgres() {
 		if _, err := tx.Exec(ctx, `SELECT 1 FROM embed_tags WHERE id = $1 FOR UPDATE`, tagID); err != nil {
@@ -113,9 +112,8 @@ func (tx Setup) BeginTagChat(ctx context.Context, e stoa.Embed, network string) 
 	return err
 }
 
-// PurgeSilentChats deletes at most limit embeds that a script tag created before a time and
-// whose visitors have sent nothing and can send nothing more: their tickets and tokens have
-// expired.
+// PurgeSilentChats deletes at most limit embeds that a script tag created before a time, without messages
+// and without valid tickets and tokens, because every opening of a chat may create one.
 func (tx Setup) PurgeSilentChats(ctx context.Context, tagID string, before time.Time, limit int) error {
 	ids, err := tx.texts(ctx, `SELECT id FROM embeds e WHERE tag_id = $1 AND tag_id <> '' AND begun_at = 0 AND created_at < $2
 		AND NOT EXISTS (SELECT 1 FROM embed_tokens t WHERE t.embed_id = e.id AND t.expires_at > $3)
@@ -135,8 +133,8 @@ func (tx Setup) PurgeSilentChats(ctx context.Context, tagID string, before time.
 	return nil
 }
 
-// EmbedOfVisitor returns the embed of a script tag that the hash of a visitor's token
-// belongs to, and keeps the row from being changed until the commit.
+// EmbedOfVisitor returns the embed of a script tag by the hash of a visitor's token, and locks the row
+// until the commit.
 func (tx Setup) EmbedOfVisitor(ctx context.Context, tagID, visitor string) (stoa.Embed, bool, error) {
 	return embeds.first(ctx, tx.Tx, `visitor = $1 AND visitor <> '' AND tag_id = $2`+tx.ForUpdate(), visitor, tagID)
 }
@@ -150,8 +148,7 @@ func (tx Setup) InsertEmbedTicket(ctx context.Context, embedID, hash string, exp
 	return err
 }
 
-// EmbedTicket returns until when a ticket of an embed can be exchanged, and whether it
-// was.
+// EmbedTicket returns the end of a ticket of an embed, and whether it was exchanged.
 func (tx Setup) EmbedTicket(ctx context.Context, embedID, hash string) (expiresAt time.Time, used, found bool, err error) {
 	var expires, at int64
 	found, err = tx.Get(ctx, `SELECT expires_at, used_at FROM embed_tickets WHERE hash = $1 AND embed_id = $2`, []any{hash, embedID}, &expires, &at)

@@ -33,8 +33,8 @@ func WriteSynced(path, text string) (err error) {
 	return f.Sync()
 }
 
-// Marks of a data directory or a database that is being written as a whole. A store
-// with one of them does not open.
+// Marks of a data directory or a database that is being written as a whole. A store with one of them
+// does not open, because parts of it may be missing.
 const (
 	UnfinishedRestore = "restore.unfinished" // a file
 	UnfinishedCopy    = "copy.unfinished"    // a file with the id of the source
@@ -50,7 +50,6 @@ func CheckRestored(dir string) error {
 	return nil
 }
 
-// errUnfinishedCopy is the error of a start on a copy that was interrupted.
 func errUnfinishedCopy(where string) error {
 	return fmt.Errorf("a copy to %s was interrupted or failed; run \"stoa copy\" again", where)
 }

@@ -9,17 +9,17 @@ import (
 
 var grants = newTable[stoa.Grant]("grants")
 
-// InsertGrant adds credits to an account's balance. A grant whose ExternalRef
-// is there already changes nothing: the first one is returned and created is
-// false, whatever its account and amount. What the account owes is taken from the grant.
+// InsertGrant adds credits to an account's balance. If a grant has the same ExternalRef it changes
+// nothing and returns that one with created false, whatever its account and amount, so that a repeated
+// payment is booked once. It takes what the account owes from the grant.
 func (tx Books) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, created bool, err error) {
 	if g.ID == "" {
 		g.ID = stoa.NewID("led")
 	}
 	g.Kind = cmp.Or(g.Kind, stoa.GrantByOperator)
 	g.CreatedAt = tx.Now
-	// The account first: locks are taken in the order node, lease, account, and
-	// a grant for a missing account must not be written.
+	// The account first, because locks are taken in the order node, lease, account, and a grant for a
+	// missing account must not be written.
 	n, err := tx.Exec(ctx, `UPDATE accounts SET granted = granted + $2, balance = balance + $2
 		WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM grants WHERE external_ref = $3)`, g.AccountID, int64(g.Amount), orNull(g.ExternalRef))
 	if err != nil {

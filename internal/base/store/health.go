@@ -7,8 +7,8 @@ import (
 	"stoa/internal/base/db"
 )
 
-// probeSize is the bytes that a probe writes: about as much as a full group of
-// charges.
+// probeSize is the number of bytes that a probe writes. It equals about a full group of charges, because
+// a disk may have space for less.
 const probeSize = 64 << 10
 
 // probe writes and empties one row; see [db.Config].
@@ -25,7 +25,7 @@ func probe(ctx context.Context, tx *db.Tx) error {
 // full, or the database is damaged, read-only or unreachable, it returns the error for
 // callers (CodeStorageFull, CodeOverloaded) until a probe write succeeds; see
 // [db.DB.Usable]. Work that costs or creates something outside the store, such as a model
-// call, begins only after it returned nil. See
+// call, must not begin before it returned nil, since it could not be recorded. See
 // docs/decisions/0029-refuse-work-that-cannot-be-recorded.md.
 func (s *Store) Usable(ctx context.Context) error {
 	if err := s.suspended(); err != nil {
@@ -34,8 +34,8 @@ func (s *Store) Usable(ctx context.Context) error {
 	return s.db.Usable(ctx)
 }
 
-// Latched reports whether the store refuses new work because it does not commit, or
-// its node has not renewed its life. It makes no probe write.
+// Latched reports whether the store refuses new work, because it does not commit or its node has not
+// renewed its lease. It makes no probe write.
 func (s *Store) Latched() bool { return s.suspended() != nil || s.db.Latched() }
 
 // CheckServer connects to PostgreSQL once more, and returns an error if a service could not begin there now; see

@@ -16,7 +16,7 @@ type IdempotencyKey struct {
 	AccountID string
 	Method    string
 	Path      string
-	Key       string // as the caller sent it
+	Key       string // the words of the caller
 }
 
 // A Claim is the right to carry out the request of an idempotency key. Exactly
@@ -32,7 +32,7 @@ type Claim struct {
 type Reply struct {
 	Ref     string // the id of the response or resource that was created
 	Status  int
-	Headers string // to be sent again; encoded by the caller of FinishClaim
+	Headers string // headers that a repetition receives too, encoded by the caller of FinishClaim
 	Body    string // UTF-8
 }
 
@@ -51,8 +51,8 @@ func (tx *Tx) ClaimKey(ctx context.Context, k IdempotencyKey, bodyHash string) (
 		k.AccountID, k.Method, k.Path, k.Key, now); err != nil {
 		return c, r, false, err
 	}
-	// A row of a dead node is taken over in place. Of several concurrent transactions only
-	// one succeeds.
+	// It takes a row of a dead node over in place, so that only one of several concurrent transactions
+	// succeeds.
 	n, err := tx.Exec(ctx, `INSERT INTO idempotency (account_id, method, path, key, body_hash, state, owner, claim, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, 'running', $6, $7, $8, $9)
 		ON CONFLICT (account_id, method, path, key) DO UPDATE
@@ -94,8 +94,8 @@ func (tx *Tx) FinishClaim(ctx context.Context, c Claim, r Reply) error {
 	return err
 }
 
-// FreeClaim releases a claimed key: a request that failed and cost nothing may be
-// repeated under it. It does nothing to a claim that is finished or taken over.
+// FreeClaim releases a claimed key, because a request that failed and cost nothing may be repeated under
+// it. It does nothing to a claim that is finished or taken over.
 func (tx *Tx) FreeClaim(ctx context.Context, c Claim) error {
 	_, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE account_id = $1 AND method = $2 AND path = $3 AND key = $4 AND claim = $5 AND state = 'running'`,
 		c.AccountID, c.Method, c.Path, c.Key, c.ID)

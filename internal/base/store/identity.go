@@ -14,16 +14,14 @@ import (
 	"stoa/internal/base/db"
 )
 
-// IdFile is the name of the file in a data directory with the id of its store. Both
-// databases have the same id in their headers. So a database that is missing, empty or from
-// another store is detected before anything is created: otherwise a lost core.db would be
-// replaced by a new store with new credits.
+// IdFile is the name of the file in a data directory with the id of its store. Both databases contain the
+// same id in their headers, so that a database that is missing, empty or from another store is detected
+// before anything is created. Otherwise a new store with new credits would replace a lost core.db.
 const IdFile = "store.id"
 
-// identity is the contents of idFile.
 type identity struct {
 	id      uint32
-	pending bool // the databases may not have it yet
+	pending bool // the databases may not contain it yet, because a crash can occur between the writes
 }
 
 // CheckIdentity compares the files of a data directory and creates the files of a new
@@ -67,7 +65,7 @@ func CheckIdentity(ctx context.Context, dir string) error {
 }
 
 // apply stores the id in a directory's databases where that is safe, and returns an
-// error where their ids differ. ids has 0 for a database without one.
+// error where their ids differ. ids contains 0 for a database without one.
 func (own identity) apply(ctx context.Context, dir string, ids map[string]uint32) error {
 	names := Files()
 	complete := own.id != 0 && !own.pending
@@ -110,12 +108,11 @@ func (own identity) apply(ctx context.Context, dir string, ids map[string]uint32
 	return writeIdentity(dir, identity{id: own.id})
 }
 
-// newID returns a random id, never 0, that fits PRAGMA user_version. A table in
-// each database was rejected (the comparison would have to open both first), and
-// so was application_id, which names the program.
+// newID returns a random id, never 0, that fits PRAGMA user_version. A table in each database was rejected,
+// because the comparison would have to open both first, and so was application_id, which names the program.
 func newID() uint32 { return rand.Uint32N(1<<31-1) + 1 }
 
-// readIdentity reads idFile and returns the zero identity if it does not exist.
+// readIdentity returns the zero identity if the file does not exist.
 func readIdentity(dir string) (own identity, err error) {
 	path := filepath.Join(dir, IdFile)
 	text, err := os.ReadFile(path)
@@ -133,7 +130,7 @@ func readIdentity(dir string) (own identity, err error) {
 	return own, nil
 }
 
-// writeIdentity writes idFile, so that it is either the old or the new one.
+// writeIdentity replaces the file as a whole, so that it is either the old or the new one.
 func writeIdentity(dir string, own identity) error {
 	text := fmt.Sprintf("%08x\n", own.id)
 	if own.pending {

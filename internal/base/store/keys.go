@@ -54,16 +54,16 @@ func (tx People) AccountOfKey(ctx context.Context, id string) (accountID string,
 // NoKey returns CodeNotFound for a key.
 func NoKey(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no key %q.", id) }
 
-// A KeyFilter narrows a list of keys. Empty members do not.
+// A KeyFilter narrows a list of keys. Empty members match all.
 type KeyFilter struct {
 	MemberID  string
 	Text      string // a part of the name or of the id, ignoring case
-	Unrevoked bool   // only those that are not revoked
+	Unrevoked bool   // omits revoked keys
 }
 
-// Keys lists an account's keys with secrets, expired ones too, and returns the cursor of the next
-// page, or the zero cursor. With a text or only unrevoked ones, a page may be short or empty
-// although there is a next one: it reads at most 2,000 keys.
+// Keys lists an account's keys with secrets, expired ones too, and returns the cursor of the next page, or
+// the zero cursor. With a text or only unrevoked ones, a page may be short or empty although there is a
+// next one, because it reads at most 2,000 keys.
 func (tx People) Keys(ctx context.Context, accountID string, f KeyFilter, p Page) ([]stoa.Key, Cursor, error) {
 	args, cond := narrow([]any{accountID}, "member_id", f.MemberID)
 	q := filtered{from: `FROM keys WHERE account_id = $1 AND kind = ''` + cond, args: args, search: textSearch{f.Text, []string{"name", "id"}}}
@@ -105,7 +105,8 @@ func (tx People) KeepMade(ctx context.Context, accountID, id string, keep bool) 
 	return err
 }
 
-// TouchKey records that a key was used at that time, unless a later use is known.
+// TouchKey records that a key was used at that time, unless a later use is recorded, since nodes write in
+// any order.
 func (tx People) TouchKey(ctx context.Context, id string, at time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET last_used_at = $2 WHERE id = $1 AND last_used_at < $2`, id, db.Micros(at))
 	return err

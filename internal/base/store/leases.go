@@ -19,9 +19,8 @@ type Lease struct {
 // Left returns the unspent amount.
 func (l Lease) Left() stoa.Credits { return l.Amount - l.Spent }
 
-// Lease moves all of an account's balance into the node's lease and returns it.
-// Leases of the account that belong to other nodes are closed first: there is
-// one node. For a dead node nothing happens and ok is false.
+// Lease moves all of an account's balance into the node's lease and returns it. It closes leases of
+// other nodes first, because there is only one node. For a dead node it does nothing and ok is false.
 func (tx Books) Lease(ctx context.Context, accountID, nodeID string) (l Lease, ok bool, err error) {
 	alive, err := tx.Operations().NodeAlive(ctx, nodeID)
 	if err != nil || !alive {
@@ -31,8 +30,8 @@ func (tx Books) Lease(ctx context.Context, accountID, nodeID string) (l Lease, o
 	return l, err == nil, err
 }
 
-// lease uses several statements, each of which reads the data committed before it began; a
-// single statement could read a stale balance.
+// lease uses several statements, because each reads the data committed before it began; a single
+// statement could read a stale balance.
 func (tx Books) lease(ctx context.Context, accountID, nodeID string) (Lease, error) {
 	l := Lease{AccountID: accountID, NodeID: nodeID}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
@@ -83,8 +82,9 @@ func (tx Books) closeOthers(ctx context.Context, accountID, nodeID string) error
 	return err
 }
 
-// SpendLease adds to the spent amount of an open lease. False means that the lease is
-// closed or has less left; then nothing is changed.
+// SpendLease adds to the spent amount of an open lease. If the lease is closed or has less left, it
+// changes nothing and returns false. The condition is in the statement, so that a lease cannot be
+// overspent whatever memory contains.
 func (tx Books) SpendLease(ctx context.Context, id string, amount stoa.Credits) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE leases SET spent = spent + $2 WHERE id = $1 AND is_open = 1 AND spent + $2 <= amount`, id, int64(amount))
 	return n == 1, err
@@ -100,7 +100,7 @@ func (tx Books) OpenLease(ctx context.Context, accountID, nodeID string) (Lease,
 
 // CloseLeases closes a node's leases and returns unspent credits to the balances.
 func (tx Books) CloseLeases(ctx context.Context, nodeID string) error {
-	// The leases first: locks are taken in the order node, lease, account.
+	// The leases first, since locks are taken in the order node, lease, account.
 	if _, err := tx.Exec(ctx, `UPDATE leases SET closed_at = $2 WHERE node_id = $1 AND is_open = 1`, nodeID, db.Micros(tx.Now)); err != nil {
 		return err
 	}
@@ -115,12 +115,11 @@ func (tx Books) CloseLeases(ctx context.Context, nodeID string) error {
 // Funds are an account's credits as stored.
 type Funds struct {
 	Granted stoa.Credits // sum of the grants and withdrawals
-	Balance stoa.Credits // not leased
-	Leased  stoa.Credits // leased and not spent
-	Owed    stoa.Credits // by withdrawals
+	Balance stoa.Credits // credits that are not leased
+	Leased  stoa.Credits // credits that are leased and not spent
+	Owed    stoa.Credits // rest of withdrawals that exceeded the balance
 }
 
-// spent returns the sum of all charges.
 func (f Funds) spent() stoa.Credits { return f.Granted - f.Balance - f.Leased }
 
 // Funds returns an account's credits, or CodeNotFound.

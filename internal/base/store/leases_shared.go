@@ -12,11 +12,11 @@ import (
 
 // LeaseMore moves credits of an account's balance into the node's lease: max(need,
 // min(chunk, balance/3)), or the whole balance if it is smaller. It returns the lease and
-// the rest of the balance. Other nodes' leases stay unchanged. The transaction begins with
-// a check that the node is alive; see [Store.Fence].
+// the rest of the balance. Other nodes' leases stay unchanged, because their holds are only in the
+// memory of those nodes. The transaction begins with a check that the node is alive; see [Store.Fence].
 //
-// It uses several statements, each of which reads the data committed before it began; locks
-// are acquired in the order node, lease, account.
+// It uses several statements, because each reads the data committed before it began. It acquires
+// locks in the order node, lease, account, to avoid deadlocks.
 func (tx Books) LeaseMore(ctx context.Context, accountID, nodeID string, need, chunk stoa.Credits) (l Lease, left stoa.Credits, err error) {
 	l = Lease{AccountID: accountID, NodeID: nodeID}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
@@ -54,13 +54,13 @@ func (tx Books) LeaseMore(ctx context.Context, accountID, nodeID string, need, c
 type Return struct {
 	LeaseID, AccountID string
 	Amount             stoa.Credits // 0 means nothing can be spared
-	Done               bool         // result: the lease is open and had as much unspent
+	Done               bool         // result: the lease is open and the amount was unspent
 }
 
 // ReturnCredits returns the possible amounts from a node's open leases to the balances,
 // clears the marks of requested leases, and sets Done.
 func (tx Books) ReturnCredits(ctx context.Context, list []Return) error {
-	// In one order: leases, then accounts.
+	// Leases, then accounts, each in one order, to avoid deadlocks.
 	slices.SortFunc(list, func(a, b Return) int { return cmp.Compare(a.LeaseID, b.LeaseID) })
 	var accounts []*Return
 	for i := range list {
@@ -82,8 +82,9 @@ func (tx Books) ReturnCredits(ctx context.Context, list []Return) error {
 	return nil
 }
 
-// AskLeases marks the leases of other nodes with unspent credits of an account, 1,000 at
-// most, and returns their number. These nodes answer with [Books.ReturnCredits].
+// AskLeases marks the leases of other nodes with unspent credits of an account, 1,000 at most, and
+// returns their number. A mark is a row, because a hint to the node can be lost. These nodes answer
+// with [Books.ReturnCredits].
 func (tx Books) AskLeases(ctx context.Context, accountID, nodeID string) (asked int, err error) {
 	var ids []string
 	if err := tx.Query(ctx, func(rows *sql.Rows) error {
@@ -102,15 +103,16 @@ func (tx Books) AskLeases(ctx context.Context, accountID, nodeID string) (asked 
 	return len(ids), nil
 }
 
-// Unanswered reports whether another node has not yet answered a request for credits of an
-// account.
+// Unanswered reports whether another node has not yet answered a request for credits of an account,
+// so that it is unknown whether there are any.
 func (tx Books) Unanswered(ctx context.Context, accountID, nodeID string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM leases WHERE account_id = $1 AND is_open = 1 AND node_id <> $2 AND asked = 1 AND amount > spent LIMIT 1`,
 		[]any{accountID, nodeID}, &one)
 }
 
-// maxAsked is the maximum number of marked leases that a node reads at a time.
+// maxAsked is the maximum number of marked leases that a node reads at a time, since it polls them
+// each second.
 const maxAsked = 1000
 
 // Asked returns the accounts with marked leases of a node, at most 1,000.

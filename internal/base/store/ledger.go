@@ -25,7 +25,7 @@ const (
 
 // An Entry is one line of an account's ledger.
 type Entry struct {
-	ID        string // of the grant or charge
+	ID        string // id of the grant or charge
 	Kind      EntryKind
 	Effect    stoa.Credits // on the balance: above zero for grants, below or zero for charges
 	Ref       string       // a grant's external reference, a charge's id
@@ -40,8 +40,8 @@ func scanEntry(rows *sql.Rows) (e Entry, err error) {
 	return e, err
 }
 
-// Entries lists an account's ledger. Charges that were purged are one entry per
-// lease, dated like the newest of them, so that the entries still add up.
+// Entries lists an account's ledger. It lists purged charges as one entry per lease, dated like the
+// newest of them, so that the entries still add up.
 func (tx Books) Entries(ctx context.Context, accountID string, p Page) ([]Entry, bool, error) {
 	where, order, args := p.clause(2)
 	part := func(name, columns, table string) string {
@@ -55,7 +55,7 @@ func (tx Books) Entries(ctx context.Context, accountID string, p Page) ([]Entry,
 		`) AS entries WHERE 1 = 1`+order, append([]any{accountID}, args...)...)
 }
 
-// dimensions are the groupings of usage, with their SQL, which [dayOfZone] returns for days.
+// dimensions maps the groupings of usage to their SQL; [dayOfZone] returns that of days.
 var dimensions = map[string]string{
 	"day":      "",
 	"model":    "served",
@@ -73,20 +73,21 @@ var ofFailures = []string{"day", "model", ByProvider}
 
 // A UsageRow is the usage of one group of calls.
 type UsageRow struct {
-	Group      []string // one per requested dimension; a day as 2006-01-02
-	Name       string   // of the account, if usage of all accounts is grouped by account
-	Calls      int64    // that were charged
+	Group      []string // a value for each requested dimension; a day as 2006-01-02
+	Name       string   // name of the account, if usage of all accounts is grouped by account
+	Calls      int64    // charged calls
 	Failed     int64    // requests that failed free of charge, in usage by provider
-	Estimated  int64    // of both, those with an estimated usage
+	Estimated  int64    // calls and requests with an estimated usage
 	Usage      stoa.Usage
 	Amount     stoa.Credits
 	WrittenOff stoa.Credits
-	Saved      stoa.Credits // by the vendors' caches; the sum of [stoa.Price.Saved]
+	Saved      stoa.Credits // sum of [stoa.Price.Saved], which the caches of vendors caused
 }
 
 // dayOfZone returns the SQL of the number of days since 1970 of created_at, which is at or after
-// from and before to, in a time zone. PostgreSQL computes 1000000 * 3600 as a 32-bit number,
-// so the offsets are in microseconds already. The offset from UTC changes at instants that are known.
+// from and before to, in a time zone. It lists the changes of the offset in the interval, because
+// SQLite does not have time zones. The offsets are in microseconds already, because PostgreSQL
+// computes 1000000 * 3600 as a 32-bit number.
 func dayOfZone(zone *time.Location, from, to time.Time) string {
 	offset, changes := "", 0
 	for at := from.In(zone); at.Before(to); {
@@ -102,7 +103,7 @@ func dayOfZone(zone *time.Location, from, to time.Time) string {
 	return "CAST((created_at + (" + cmp.Or(offset, "0") + strings.Repeat(" END", changes) + ")) / 86400000000 AS BIGINT)"
 }
 
-// ByAccount is the dimension that only [Books.UsageOfAll] has.
+// ByAccount is the dimension that only [Books.UsageOfAll] supports.
 const ByAccount = "account"
 
 // ByProvider is the dimension that adds failed requests to the usage. It can only be combined
@@ -161,10 +162,9 @@ func (tx Books) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.L
 	}
 }
 
-// usageAccounts is the number of accounts that UsageOfAll reads at once.
+// usageAccounts is the number of accounts that UsageOfAll reads together, so that memory stays bounded.
 const usageAccounts = 500
 
-// dest returns the scan targets of the sums of usage.
 func (r *UsageRow) dest() []any {
 	u := &r.Usage
 	return []any{
@@ -173,7 +173,6 @@ func (r *UsageRow) dest() []any {
 	}
 }
 
-// add adds the sums of another row.
 func (r *UsageRow) add(more UsageRow) {
 	r.Calls += more.Calls
 	r.Failed += more.Failed
@@ -192,7 +191,8 @@ func tooManyRows() error {
 	return stoa.Errorf(stoa.CodeInvalidValue, "This would be more than %d rows. Ask for a shorter time or fewer groups.", maxUsageRows).At("groupBy")
 }
 
-// maxUsageRows limits the groups of one usage query.
+// maxUsageRows is the maximum number of groups of a usage query, since an account may have any number
+// of end users.
 const maxUsageRows = 10_000
 
 // Usage sums an account's charges made at or after from and before to, grouped by day in a time
@@ -243,7 +243,6 @@ func (tx Books) accountsWithUsage(ctx context.Context, before time.Time, after s
 		OR EXISTS (SELECT 1 FROM vendor_failures f WHERE f.account_id = a.id AND f.created_at < $2)) ORDER BY id LIMIT $3`, after, db.Micros(before), limit)
 }
 
-// usage is [Books.Usage] of one table.
 func (tx Books) usage(ctx context.Context, sums, table, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	columns, isDay := "", make([]bool, len(by))
 	for i, d := range by {

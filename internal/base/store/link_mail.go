@@ -10,22 +10,22 @@ import (
 // A LinkMail is a mail with the link of an invitation or a sign-in.
 type LinkMail struct {
 	ID        string    `db:"id"`
-	AccountID string    `db:"account_id"` // of the key that created the link
+	AccountID string    `db:"account_id"` // account of the key that created the link
 	Recipient string    `db:"recipient"`
 	Sealed    string    `db:"sealed"`   // the token of the link, encrypted; empty when the mail was sent or given up
-	Attempts  int       `db:"attempts"` // claims
+	Attempts  int       `db:"attempts"` // number of claims, so that an outdated result is not written
 	DueAt     time.Time `db:"due_at"`
 	CreatedAt time.Time `db:"created_at"`
 }
 
 var linkMails = newTable[LinkMail]("link_mails")
 
-// Limits of the mails that an account sends to people who may not know it.
+// Limits of the mails that an account sends, because their receivers may not know it.
 const (
 	MaxLinkMails   = 100 // in a day
-	MaxLinkMailsTo = 5   // of these to one address
+	MaxLinkMailsTo = 5   // in a day to one address
 	linkMailDay    = 24 * time.Hour
-	linkMailsKept  = 7 * linkMailDay // after which every link has expired
+	linkMailsKept  = 7 * linkMailDay // every link has expired by then
 )
 
 // InsertLinkMail adds a mail that is due now. It reports whether the limits of its account allow it; otherwise
@@ -45,8 +45,8 @@ func (tx People) InsertLinkMail(ctx context.Context, m LinkMail) (bool, error) {
 	return err == nil, err
 }
 
-// ClaimLinkMail returns the mail that has been due the longest, and whether there is one. Until a time no other
-// process claims it.
+// ClaimLinkMail returns the mail that has been due the longest, and whether there is one. No other
+// process claims it before a time, so that it is sent once unless a process dies.
 func (tx People) ClaimLinkMail(ctx context.Context, until time.Time) (LinkMail, bool, error) {
 	m, found, err := first(ctx, tx.Tx, linkMails.scan, `SELECT `+linkMails.columns+` FROM link_mails WHERE sealed <> '' AND due_at <= $1 ORDER BY due_at LIMIT 1`+tx.ForUpdateUnlocked(), db.Micros(tx.Now))
 	if err != nil || !found {

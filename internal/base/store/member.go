@@ -27,7 +27,7 @@ var (
 type MemberRow struct {
 	stoa.Member
 	Person   stoa.Person
-	LastUsed time.Time // of the member's key, to within a minute; zero means never
+	LastUsed time.Time // last use of the member's key, to within a minute; zero means never
 }
 
 func fromMembers(cond string) string {
@@ -43,8 +43,8 @@ func scanMember(rows *sql.Rows) (m MemberRow, err error) {
 	return m, err
 }
 
-// LockMembers makes other transactions that change the members of the account wait until this
-// one ends. SQLite has one writer.
+// LockMembers makes other transactions that change the members of the account wait until this one
+// ends, because two of them could otherwise remove the last two owners.
 func (tx People) LockMembers(ctx context.Context, accountID string) error {
 	return tx.lockText(ctx, "members "+accountID)
 }
@@ -205,7 +205,8 @@ func (tx People) InvitationByHash(ctx context.Context, hash string) (stoa.Invita
 }
 
 // UseInvitation marks the open invitation or sign-in link whose token has that hash as used, and
-// returns it; false if there is none. A renewal replaces the hash, but not the id.
+// returns it; false if there is none. It finds the row by the hash, because a renewal replaces that
+// but not the id.
 func (tx People) UseInvitation(ctx context.Context, hash string) (i stoa.Invitation, unused bool, err error) {
 	return first(ctx, tx.Tx, invitations.scan, `UPDATE invitations SET used_at = $2 WHERE hash = $1 AND used_at = 0 AND expires_at > $2 RETURNING `+invitations.columns, hash, db.Micros(tx.Now))
 }
@@ -246,8 +247,8 @@ func (tx People) DeleteSignInLinks(ctx context.Context, accountID, personID stri
 	return err
 }
 
-// invitationKept is the time for which an invitation that has expired is kept, so that its link
-// and its revocation are answered with a reason.
+// invitationKept is the time for which an expired invitation is kept, so that its link and its
+// revocation are answered with a reason.
 const invitationKept = 30 * 24 * time.Hour
 
 // PurgeInvitations removes up to limit invitations that expired long ago, and returns their

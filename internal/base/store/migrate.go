@@ -17,7 +17,7 @@ type DriveTables struct {
 	// number of rows written so far.
 	Refill func(ctx context.Context, from, to *db.DB, progress func(rows int64)) error
 	// Refilled is the table of Refill; Own are the tables and columns ("table.column")
-	// that one kind of database has for its index.
+	// that one kind of database needs for its index.
 	Refilled string
 	Own      []string
 }

@@ -12,21 +12,21 @@ import (
 // A Node is one life of one process. Once it is dead it never lives again.
 type Node struct {
 	ID         string
-	Version    string // of the program
+	Version    string // version of the program
 	ConfigHash string // see [cluster.NodeInfo]
-	Address    string // that it listens on
+	Address    string // listening address
 	StartedAt  time.Time
-	SeenAt     time.Time // when it last said that it lives; by the clock of the database
-	Calls      int64     // model calls under way, as it said then
-	Sessions   int64     // that it runs
+	SeenAt     time.Time // time of the newest renewal, by the clock of the database
+	Calls      int64     // model calls in progress at that time
+	Sessions   int64     // running sessions
 	// ConfigVersion is the version of the managed settings that it uses. ConfigProblem is the
-	// reason why it could not take the newest one; empty if it could.
+	// reason why it does not use the newest one; empty if it does.
 	ConfigVersion int64
 	ConfigProblem string
 }
 
-// maxNodes limits a list of nodes. Each has a pool of connections to the same
-// PostgreSQL, so there are far fewer.
+// maxNodes is the maximum length of a list of nodes. There are far fewer, because each uses a pool of
+// connections to the same PostgreSQL.
 const maxNodes = 1000
 
 // Nodes returns the living nodes, the oldest first, at most 1,000.
@@ -41,8 +41,8 @@ func (tx Operations) Nodes(ctx context.Context) ([]Node, error) {
 		FROM nodes WHERE alive = 1 ORDER BY started_at, id LIMIT $1`, maxNodes)
 }
 
-// beginAlone registers this process as the node of a SQLite file. There is one at a
-// time (the lock of the directory ensures that), so all others are dead.
+// beginAlone registers this process as the node of a SQLite file. It ends all others, because the
+// lock of the directory ensures that there is one at a time.
 func (tx Operations) beginAlone(ctx context.Context, id string, info cluster.NodeInfo) error {
 	if err := tx.EndNodes(ctx); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (tx Operations) beginAlone(ctx context.Context, id string, info cluster.Nod
 	return err
 }
 
-// EndNodes ends all nodes of a store on which no process runs. It opens no alert, because none was lost.
+// EndNodes ends all nodes of a store without a process. It opens no alert, because none was lost.
 func (tx Operations) EndNodes(ctx context.Context) error {
 	ids, err := tx.texts(ctx, `SELECT id FROM nodes WHERE alive = 1 ORDER BY id LIMIT $1`, maxNodes)
 	for _, id := range ids {
@@ -67,9 +67,9 @@ func (tx Operations) EndNodes(ctx context.Context) error {
 	return err
 }
 
-// endNode ends a node and releases its resources: the rest of its leases, the idempotency
-// keys of its unfinished requests, its claims, and its sessions, which any worker may then
-// claim. Locks are acquired in the order node, lease, account.
+// endNode ends a node and releases its resources: the rest of its leases, the idempotency keys of its
+// unfinished requests, its claims, and its sessions, which any worker may then claim. It acquires
+// locks in the order node, lease, account, to avoid deadlocks.
 func (tx Operations) endNode(ctx context.Context, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1`, id); err != nil {
 		return err
@@ -77,9 +77,9 @@ func (tx Operations) endNode(ctx context.Context, id string) error {
 	return tx.giveBack(ctx, id)
 }
 
-// endExpired is like [Operations.endNode] for a PostgreSQL node without a renewal for the given
-// time. It reports whether it ended the node, opens its alert, and waits for running
-// transactions of that node.
+// endExpired is like [Operations.endNode] for a PostgreSQL node without a renewal for the given time.
+// It reports whether it ended the node, and opens its alert. It waits for running transactions of
+// that node, so that nothing that a dead node wrote commits afterwards.
 func (tx Operations) endExpired(ctx context.Context, id string, after time.Duration) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1 AND alive = 1 AND seen_at < `+databaseClock+` - $2`, id, after.Microseconds())
 	if err != nil || n == 0 {
@@ -91,7 +91,6 @@ func (tx Operations) endExpired(ctx context.Context, id string, after time.Durat
 	return true, tx.giveBack(ctx, id)
 }
 
-// giveBack releases the resources of a dead node.
 func (tx Operations) giveBack(ctx context.Context, id string) error {
 	if err := tx.Books().CloseLeases(ctx, id); err != nil {
 		return err
@@ -125,7 +124,8 @@ func (tx Operations) NodeAlive(ctx context.Context, id string) (bool, error) {
 	return found && alive, err
 }
 
-// databaseClock is the present by the clock of PostgreSQL, in microseconds.
+// databaseClock is the present in microseconds by the clock of PostgreSQL, because the clocks of
+// nodes differ.
 const databaseClock = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint`
 
 // nodeRows implements [cluster.Rows].

@@ -9,7 +9,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// MaxStates is the maximum number of pending authorizations of an account.
+// MaxStates is the maximum number of pending authorizations of an account, because abandoned ones stay
+// until they expire.
 const MaxStates = 100
 
 // Tokens are the OAuth tokens of a connection. They are encrypted, and bound to issuer and
@@ -21,11 +22,11 @@ type Tokens struct {
 	Resource     string    `db:"resource"`
 	Sealed       string    `db:"sealed"`
 	Version      int64     `db:"version"`    // number of replacements
-	ExpiresAt    time.Time `db:"expires_at"` // of the access token; zero if unknown
+	ExpiresAt    time.Time `db:"expires_at"` // end of the access token; zero if unknown
 	RefreshedAt  time.Time `db:"refreshed_at"`
 	Lease        string    `db:"lease"` // the current refresher; may be empty
 	LeaseUntil   time.Time `db:"lease_until"`
-	Refusals     int64     `db:"refusals"` // of a refresh in a row, without a reason that can be read
+	Refusals     int64     `db:"refusals"` // number of consecutive refusals of a refresh without a readable reason
 }
 
 var (
@@ -46,8 +47,8 @@ func (tx Setup) IdleTokens(ctx context.Context, since time.Time, limit int) ([]T
 	return list(ctx, tx.Tx, tokens.scan, `SELECT `+tokens.columns+` FROM connection_tokens WHERE refreshed_at < $1 ORDER BY refreshed_at, id LIMIT $2`, db.Micros(since), limit)
 }
 
-// LeaseTokens lets one caller refresh the tokens of a version until an instant. It reports
-// whether no other caller does.
+// LeaseTokens lets one caller refresh the tokens of a version until an instant, because a server
+// may accept a refresh token only once. It reports whether no other caller does.
 func (tx Setup) LeaseTokens(ctx context.Context, t Tokens, lease string, until time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = $4, lease_until = $5 WHERE account_id = $1 AND id = $2 AND version = $3 AND lease_until < $6`,
 		t.AccountID, t.ConnectionID, t.Version, lease, db.Micros(until), db.Micros(tx.Now))
@@ -62,15 +63,14 @@ func (tx Setup) ReleaseTokens(ctx context.Context, t Tokens, lease string) error
 	return err
 }
 
-// SpoilTokens writes down that the access token of a version is not valid any more,
-// whatever its server said of its time.
+// SpoilTokens records that the access token of a version is not valid any more, although its server named
+// a later time.
 func (tx Setup) SpoilTokens(ctx context.Context, t Tokens) error {
 	_, err := tx.Exec(ctx, `UPDATE connection_tokens SET expires_at = 1 WHERE account_id = $1 AND id = $2 AND version = $3`, t.AccountID, t.ConnectionID, t.Version)
 	return err
 }
 
-// ReplaceTokens writes refreshed tokens and ends the lease. It reports whether the lease
-// was still held.
+// ReplaceTokens writes refreshed tokens and ends the lease. It reports whether the lease still existed.
 func (tx Setup) ReplaceTokens(ctx context.Context, t Tokens, lease string) (bool, error) {
 	t = t.refreshed(tx.Now)
 	n, err := tokens.change(ctx, tx.Tx, &t, `sealed version expires_at refreshed_at lease lease_until refusals`,
@@ -85,13 +85,12 @@ func (tx Setup) PutTokens(ctx context.Context, t Tokens) error {
 	return err
 }
 
-// refreshed returns new tokens without a refresher and without refusals.
 func (t Tokens) refreshed(at time.Time) Tokens {
 	t.RefreshedAt, t.Lease, t.LeaseUntil, t.Refusals = at, "", time.Time{}, 0
 	return t
 }
 
-// DropTokens removes refused tokens. It reports whether they still had that version.
+// DropTokens removes refused tokens, unless they were replaced in the meantime. It reports whether it did.
 func (tx Setup) DropTokens(ctx context.Context, t Tokens) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM connection_tokens WHERE account_id = $1 AND id = $2 AND version = $3`, t.AccountID, t.ConnectionID, t.Version)
 	return n > 0, err
@@ -210,8 +209,8 @@ func (tx Setup) InsertOAuthState(ctx context.Context, s OAuthState) error {
 	return tx.KeepOAuthAnswer(ctx, s)
 }
 
-// KeepOAuthAnswer stores an authorization again with its answer and under another hash,
-// until a person confirms it.
+// KeepOAuthAnswer stores an authorization again with its answer and under another hash, until a person
+// confirms it.
 func (tx Setup) KeepOAuthAnswer(ctx context.Context, s OAuthState) error {
 	_, err := oauthStates.insert(ctx, tx.Tx, &s, "")
 	return err
@@ -230,8 +229,8 @@ func (tx Setup) HasOAuthState(ctx context.Context, hash string) (bool, error) {
 	return tx.Get(ctx, `SELECT id FROM oauth_states WHERE id = $1`, []any{hash}, &id)
 }
 
-// TakeOAuthState returns a pending authorization and removes it, or returns nil if it does
-// not exist or has expired.
+// TakeOAuthState returns a pending authorization and removes it, so that it is used once. It returns nil
+// if none exists or it has expired.
 func (tx Setup) TakeOAuthState(ctx context.Context, hash string) (*OAuthState, error) {
 	s, err := oauthStates.find(ctx, tx.Tx, `id = $1`+tx.ForUpdate(), hash)
 	if s == nil || err != nil {

@@ -13,14 +13,14 @@ import (
 
 // A Page selects part of a list in order of creation, newest first, or by name.
 type Page struct {
-	Limit  int    // most rows; 0 means 20
+	Limit  int    // maximum number of rows; 0 means 20
 	Asc    bool   // oldest first, or by name from A to Z
-	ByName bool   // only lists that say so; texts are compared as the database does
+	ByName bool   // order by name, in the order of the database; only lists whose method says so support it
 	After  Cursor // the last row of the previous page; zero means from the start
 }
 
 // A Cursor is the position of a row in a list ordered by creation. In the order of names At is
-// zero, and ID has the name, a zero byte and the id.
+// zero, and ID contains the name, a zero byte and the id.
 type Cursor struct {
 	At time.Time
 	ID string
@@ -40,9 +40,9 @@ func (p Page) limit() int {
 	return p.Limit
 }
 
-// clause returns the condition and the order of the page over the columns created_at and
-// id, with placeholders from $n on. It selects one row more than the limit, to detect
-// another page; see [listPage].
+// clause returns the condition and the order of the page over the columns created_at and id, with
+// placeholders from $n on. It selects one row more than the limit, so that [listPage] detects another
+// page without a count.
 func (p Page) clause(n int) (where, order string, args []any) {
 	where, order, args = p.from(n)
 	args = append(args, p.limit()+1)
@@ -78,18 +78,19 @@ func (p Page) order(name string) string {
 	return fmt.Sprintf(" ORDER BY %[1]s.created_at DESC, %[1]s.id DESC", name)
 }
 
-// maxLooked is the maximum number of rows that a filtered page reads: about 5 ms.
+// maxLooked is the maximum number of rows that a filtered page reads, so that it takes about 5 ms
+// however few of them match.
 const maxLooked = 2000
 
 // A filtered list consists of the rows of a table that an index finds, in the order of a
 // page, and that further conditions then filter.
 type filtered struct {
-	from string   // FROM and the conditions that the index has
-	args []any    // of from
+	from string   // FROM and the conditions that the index serves
+	args []any    // arguments of from
 	rest []string // pairs of a column and the value that it must have; empty values do not count
 
 	tests  []test     // further conditions, which require reading the rows
-	search textSearch // a text that the rows must have
+	search textSearch // a text that the rows must contain
 }
 
 // A test is a condition with one value, whose placeholder is $%d.
@@ -155,7 +156,6 @@ func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan f
 	return rows, next, err
 }
 
-// hasTests reports whether there are further conditions.
 func (f filtered) hasTests() bool {
 	for i := 1; i < len(f.rest); i += 2 {
 		if f.rest[i] != "" {
@@ -165,8 +165,8 @@ func (f filtered) hasTests() bool {
 	return len(f.tests) > 0 || f.search.text != ""
 }
 
-// next returns the cursor of the page after these rows: their last row if the query had
-// more than the page, else the last row that was read, even if the page is empty. It
+// next returns the cursor of the page after these rows: their last row if the query found more than the
+// page, otherwise the last row that was read, so that the list continues even after an empty page. It
 // returns the zero cursor at the end of the list.
 func (f filtered) next(ctx context.Context, tx *Tx, p Page, more bool, last Cursor) (Cursor, error) {
 	if more {

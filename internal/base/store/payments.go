@@ -8,11 +8,12 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// MaxPendingPayments is the maximum number of pending payments of an account.
+// MaxPendingPayments is the maximum number of pending payments of an account, since an abandoned checkout
+// stays pending until it expires.
 const MaxPendingPayments = 20
 
-// PaymentClaim is the time for which a node claims a payment: longer than it needs to read and book it. The
-// claim of a node that has died ends with the node.
+// PaymentClaim is the time for which a node claims a payment. It is longer than the node needs to read and
+// book it, so that no other node does too. The claim of a node that has died ends with the node.
 const PaymentClaim = 2 * time.Minute
 
 var payments = newTable[stoa.Payment]("payments")
@@ -49,8 +50,8 @@ func (tx Books) Payments(ctx context.Context, accountID string, p Page) ([]stoa.
 	return payments.page(ctx, tx.Tx, p, `account_id = $1`, accountID)
 }
 
-// OpenCheckout gives a pending payment its checkout session, and reports whether the payment was pending
-// without one.
+// OpenCheckout stores the checkout session of a pending payment, and reports whether the payment was
+// pending without one.
 func (tx Books) OpenCheckout(ctx context.Context, p stoa.Payment) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE payments SET checkout_id = $3, checkout_url = $4, due_at = $5
 		WHERE account_id = $1 AND id = $2 AND state = 'pending' AND checkout_id IS NULL`, p.AccountID, p.ID, p.CheckoutID, p.CheckoutURL, db.Micros(p.DueAt))
@@ -76,8 +77,8 @@ func (tx Books) DuePayments(ctx context.Context, live bool, limit int) ([]stoa.P
 		db.Micros(tx.Now), db.Bit(live), limit)
 }
 
-// ClaimPayment claims a due payment, and returns it as it is then. Nodes that book it together would take
-// credits from each other's holds.
+// ClaimPayment claims a due payment, and returns it as it is then. The claim is needed because nodes that
+// book it together would take credits from each other's holds.
 func (tx Books) ClaimPayment(ctx context.Context, accountID, id string) (stoa.Payment, bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE payments SET claimed_until = $3, claimed_by = $5 WHERE account_id = $1 AND id = $2 AND due_at > 0 AND due_at <= $4 AND claimed_until <= $4`,
 		accountID, id, db.Micros(tx.Now.Add(PaymentClaim)), db.Micros(tx.Now), tx.s.node)
@@ -88,8 +89,9 @@ func (tx Books) ClaimPayment(ctx context.Context, accountID, id string) (stoa.Pa
 	return p, true, err
 }
 
-// BookPayment writes the state of a payment that was claimed, and ends the claim. If a notification came
-// in since, the payment is due immediately. A payment that another node has booked since is CodeConflict.
+// BookPayment writes the state of a payment that was claimed, and ends the claim. If a notification has
+// arrived since, the payment is due immediately, because the state may be outdated. A payment that another
+// node has booked since is CodeConflict.
 func (tx Books) BookPayment(ctx context.Context, p stoa.Payment) error {
 	if p.State != stoa.PaymentPending {
 		p.CheckoutURL = ""

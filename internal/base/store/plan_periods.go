@@ -8,13 +8,13 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A PlanPeriod is a month in which an account got the credits that its plan includes.
+// A PlanPeriod is a month in which an account received the credits that its plan includes.
 type PlanPeriod struct {
 	AccountID string       `db:"account_id"`
 	Month     stoa.Month   `db:"month"`
 	Plan      string       `db:"plan"`
-	Amount    stoa.Credits `db:"amount"` // of the grant, without what it repaid
-	Spent     stoa.Credits `db:"spent"`  // by the account before the grant
+	Amount    stoa.Credits `db:"amount"` // amount of the grant, without what it repaid
+	Spent     stoa.Credits `db:"spent"`  // credits that the account had spent before the grant
 	CreatedAt time.Time    `db:"created_at"`
 	ClosedAt  time.Time    `db:"closed_at"` // zero if the unspent part was not withdrawn
 	// ClaimedUntil is the time until which only the node that claimed the period closes it.
@@ -22,7 +22,8 @@ type PlanPeriod struct {
 	ClaimedBy    string    `db:"claimed_by"` // the node, with which the claim ends; empty without one
 }
 
-// planClaim is the time for which a node claims a period: longer than a withdrawal takes.
+// planClaim is the time for which a node claims a period. It is longer than a withdrawal takes, so that
+// no other node begins one.
 const planClaim = time.Minute
 
 var planPeriods = newTable[PlanPeriod]("plan_periods")
@@ -63,8 +64,9 @@ func (tx Books) Unspent(ctx context.Context, p PlanPeriod) (stoa.Credits, error)
 	return max(0, p.Amount-(f.spent()-p.Spent)), err
 }
 
-// ClaimPlanPeriod claims a period for a minute, and reports whether it is open and not claimed. Nodes
-// that close it together would take credits from each other's holds, and from the next grant.
+// ClaimPlanPeriod claims a period for a minute, and reports whether it is open and not claimed. The claim
+// is needed because nodes that close it together would take credits from each other's holds, and from the
+// next grant.
 func (tx Books) ClaimPlanPeriod(ctx context.Context, p PlanPeriod) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE plan_periods SET claimed_until = $3, claimed_by = $5 WHERE account_id = $1 AND month = $2 AND closed_at = 0 AND claimed_until <= $4`,
 		p.AccountID, string(p.Month), db.Micros(tx.Now.Add(planClaim)), db.Micros(tx.Now), tx.s.node)

@@ -19,7 +19,9 @@ type PreviewRow struct {
 type PreviewGroups struct{ Account, Model, Plan bool }
 
 // PreviewCharges returns the sums of all charges in a month and those of what price returns for them. price
-// receives the usage, the models, the amount and whether it was limited by the credits of the account. A month with purged charges is CodeInvalidValue. The transaction must be a snapshot.
+// receives the usage, the models, the amount and whether the credits of the account limited it. A month
+// with purged charges is CodeInvalidValue. The transaction must be a snapshot, because there are several
+// queries.
 func (tx Books) PreviewCharges(ctx context.Context, month stoa.Month, by PreviewGroups, price func(c stoa.Charge) stoa.Credits) ([]PreviewRow, error) {
 	var out []PreviewRow
 	rows := map[PreviewRow]int{} // indexes of out, by the group
@@ -74,7 +76,7 @@ func (tx Books) PreviewCharges(ctx context.Context, month stoa.Month, by Preview
 	}
 }
 
-// previewTogether is the number of charges that one query of a preview reads.
+// previewTogether is the number of charges that one query of a preview reads, so that memory stays bounded.
 const previewTogether = 10_000
 
 // chargesOf calls fn with the members of the charges of an account in a month that decide the amount.

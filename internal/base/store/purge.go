@@ -9,8 +9,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// OldestPurge is the shortest time for which a charge is kept, far longer than
-// any call is retried under the same id.
+// OldestPurge is the shortest time for which a charge is kept. It is far longer than any call is retried
+// under the same id, because a retry after the purge would be charged again.
 const OldestPurge = 30 * 24 * time.Hour
 
 // PurgeReceipts deletes up to limit of an account's charges made before that time and adds

@@ -8,16 +8,16 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A Quota limits the number of objects of each kind. Deleted objects do not count. Zero
-// means no limit. It is enforced where rows are added, so that no caller can bypass it.
+// A Quota limits the number of objects of each kind, except deleted ones. Zero means no limit. It is
+// enforced where rows are added, so that no caller can bypass it.
 type Quota struct {
-	Keys          int // of an account, in force
-	EndedKeys     int // of an account, revoked, rotated or expired; the oldest are removed
-	Spaces        int // of an account
-	Agents        int // of an account
-	AgentVersions int // of an agent; the oldest are dropped
-	Tasks         int // of an account
-	Embeds        int // of an agent, created within 24 hours
+	Keys          int // valid keys of an account
+	EndedKeys     int // revoked, rotated or expired keys of an account; the oldest are removed
+	Spaces        int // spaces of an account
+	Agents        int // agents of an account
+	AgentVersions int // versions of an agent; the oldest are removed
+	Tasks         int // tasks of an account
+	Embeds        int // embeds of an agent that were created within 24 hours
 }
 
 func (tx *Tx) keyQuota(ctx context.Context, accountID string) error {
@@ -30,8 +30,8 @@ func (tx *Tx) keyQuota(ctx context.Context, accountID string) error {
 }
 
 const (
-	// EndedKeyKept is the minimum time for which an ended key stays: the charges of its day
-	// count for its root, and its embeds may live for another two days.
+	// EndedKeyKept is the minimum time for which an ended key stays, because the charges of its day count
+	// for its root, and its embeds may live for another two days.
 	EndedKeyKept = 7 * 24 * time.Hour
 	endedKeys    = 100 // removed at a time
 )
@@ -67,7 +67,7 @@ func (tx *Tx) taskQuota(ctx context.Context, accountID string) error {
 		`tasks WHERE agent_id IN (SELECT id FROM agents WHERE account_id = $2 AND deleted_at = 0) AND deleted_at = 0`)
 }
 
-// embedQuota does not count the embeds of script tags, which strangers create; see
+// embedQuota does not count the embeds of script tags, because strangers create them; see
 // [Setup.BeginTagChat].
 func (tx *Tx) embedQuota(ctx context.Context, e stoa.Embed) error {
 	if e.TagID != "" {
@@ -77,7 +77,6 @@ func (tx *Tx) embedQuota(ctx context.Context, e stoa.Embed) error {
 		`embeds WHERE account_id = $3 AND agent_id = $2 AND kind IN ($4, $5) AND created_at > $6 AND tag_id = ''`, e.AccountID, stoa.EmbedURL, stoa.EmbedSession, db.Micros(tx.Now.Add(-24*time.Hour)))
 }
 
-// dropVersions removes the versions of an agent beyond the quota, oldest first.
 func (tx *Tx) dropVersions(ctx context.Context, agentID string, newest int64) error {
 	if tx.s.quota.AgentVersions <= 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 // A RequestRow is a row of the request log.
 type RequestRow struct {
 	stoa.Request
-	CreatedAt time.Time // when it was written; no two rows have the same
+	CreatedAt time.Time // time of writing, which differs for all rows, so that a cursor is exact
 }
 
 const requestColumns = `id, created_at, account_id, key_id, asked, served, provider, attempts, status, code, param,
@@ -34,7 +34,8 @@ const (
 	markRefused // see [stoa.Request.Refused]
 )
 
-// refusedShare is the divisor of the maximum of rows for that of refused ones.
+// refusedShare is the divisor of the maximum of rows for that of refused ones, so that a client that
+// repeats refused requests does not displace the others.
 const refusedShare = 10
 
 func marked(r *stoa.Request) [6]struct {
@@ -54,8 +55,8 @@ func marked(r *stoa.Request) [6]struct {
 	}
 }
 
-// appendRequest appends the arguments of a row. A text that equals that of the previous row
-// is not allocated again.
+// appendRequest appends the arguments of a row. It uses a text of the previous row again, because
+// most texts of a batch are equal and each conversion allocates.
 func appendRequest(args []any, r *stoa.Request, at int64) []any {
 	text := func(s string) {
 		if i := len(args) - requestWidth; i >= 0 && args[i] == s {
@@ -103,7 +104,6 @@ func scanRequest(rows *sql.Rows) (RequestRow, error) {
 	return r, err
 }
 
-// insertRequest are the INSERTs for as many rows as insertSizes has.
 var insertRequest = func() (texts [len(insertSizes)]string) {
 	for i, size := range insertSizes {
 		texts[i] = insertRows(`INSERT INTO requests (`+requestColumns+`)`, size, requestWidth)
@@ -122,10 +122,9 @@ func (tx Operations) requestClock(ctx context.Context, n int) (at int64, err err
 	return at, err
 }
 
-// InsertRequests writes rows of the request log and then removes the oldest of each
-// of their accounts that has more than most; 0 means no limit. At most a tenth of most are of
-// refused requests. scratch is memory for the
-// arguments that is used again.
+// InsertRequests writes rows of the request log and then removes the oldest of each of their accounts
+// beyond most; 0 means no limit. At most a tenth of most are of refused requests. scratch is memory
+// for the arguments, which the caller passes again to avoid allocations.
 func (tx Operations) InsertRequests(ctx context.Context, rows []stoa.Request, most int, scratch *[]any) error {
 	if len(rows) == 0 {
 		return nil
@@ -161,9 +160,9 @@ func (tx Operations) InsertRequests(ctx context.Context, rows []stoa.Request, mo
 	return nil
 }
 
-// boundRequests counts rows that were added to an account's and removes the oldest refused
-// ones and then the oldest beyond most: all of them, or twice as many as were added and 200
-// more.
+// boundRequests counts rows that were added to an account's and removes the oldest refused ones, then
+// the oldest beyond most. It removes at most twice as many as were added and 200 more, so that its
+// transaction stays short after the limit was lowered.
 func (tx Operations) boundRequests(ctx context.Context, accountID string, added, refused int64, most int) error {
 	var kept int64
 	if _, err := tx.Get(ctx, `INSERT INTO request_counts (account_id, kept) VALUES ($1, $2)
@@ -189,7 +188,6 @@ func (tx Operations) trimRequests(ctx context.Context, accountID string, n int64
 	return tx.removeRequests(ctx, accountID, `account_id = $1 ORDER BY created_at, id LIMIT $2`, accountID, n)
 }
 
-// removeRequests removes the rows of an account that a condition selects.
 func (tx Operations) removeRequests(ctx context.Context, accountID, where string, args ...any) (int64, error) {
 	gone, err := tx.Exec(ctx, `DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE `+where+`)`, args...)
 	if err != nil || gone == 0 {
@@ -199,15 +197,15 @@ func (tx Operations) removeRequests(ctx context.Context, accountID, where string
 	return gone, err
 }
 
-// HasRequest reports whether the request log has a row of any account with that id. It is
-// only for the log, which must check whether a batch was committed.
+// HasRequest reports whether the request log contains a row of any account with that id. It is only
+// for the log, because that must check whether a batch was committed.
 func (tx Operations) HasRequest(ctx context.Context, id string) (found bool, err error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM requests WHERE id = $1`, []any{id}, &one)
 }
 
-// Request returns an account's row with that id, or CodeNotFound. For an operator, who
-// reads the rows of all accounts, accountID is empty.
+// Request returns an account's row with that id, or CodeNotFound. accountID is empty for an operator,
+// since that reads the rows of all accounts.
 func (tx Operations) Request(ctx context.Context, accountID, id string) (RequestRow, error) {
 	r, found, err := first(ctx, tx.Tx, scanRequest, `SELECT `+requestColumns+` FROM requests WHERE id = $1 AND (account_id = $2 OR $2 = '')`, id, accountID)
 	if err == nil && !found {
@@ -216,7 +214,7 @@ func (tx Operations) Request(ctx context.Context, accountID, id string) (Request
 	return r, err
 }
 
-// A RequestFilter narrows a list of requests. Empty members do not.
+// A RequestFilter narrows a list of requests. Empty members match all.
 type RequestFilter struct {
 	KeyID, Model, Provider string // Model: requested or served
 	MinStatus, MaxStatus   int    // 0 means any
@@ -225,10 +223,9 @@ type RequestFilter struct {
 	From, To               time.Time // written at or after From, before To
 }
 
-// Requests lists an account's rows of the request log, or for an operator without an
-// account those of all, and returns the cursor of the next page, or the zero cursor. With a
-// filter other than by time a page may be short or empty although there is a next one: it
-// reads at most 2,000 rows.
+// Requests lists an account's rows of the request log, or for an operator without an account those of
+// all, and returns the cursor of the next page, or the zero cursor. With a filter other than by time
+// a page may be short or empty although there is a next one, because it reads at most 2,000 rows.
 func (tx Operations) Requests(ctx context.Context, accountID string, f RequestFilter, p Page) ([]RequestRow, Cursor, error) {
 	return filteredPage(ctx, tx.Tx, p, requestsOf(accountID, f), scanRequest, func(r RequestRow) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
 		`SELECT `+requestColumns+` FROM (`, `) r`)
@@ -284,7 +281,7 @@ type Dropped struct {
 	First, Last time.Time
 }
 
-// Add adds more of them.
+// Add adds more missing requests.
 func (d *Dropped) Add(more Dropped) {
 	if more.Count == 0 {
 		return
@@ -298,7 +295,8 @@ func (d *Dropped) Add(more Dropped) {
 	d.Count += more.Count
 }
 
-// AddDropped notes requests of an account that the log does not have.
+// AddDropped records requests of an account that are missing in the log, so that readers of the log
+// are informed.
 func (tx Operations) AddDropped(ctx context.Context, accountID string, d Dropped) error {
 	_, err := tx.Exec(ctx, `INSERT INTO request_drops (account_id, dropped, first_at, last_at) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (account_id) DO UPDATE SET dropped = request_drops.dropped + excluded.dropped, last_at = excluded.last_at`,

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A RecentCall has the columns that [Operations.RecentCalls] reads from the request log.
+// A RecentCall contains the columns that [Operations.RecentCalls] reads from the request log.
 type RecentCall struct {
 	ID, Provider, Model string // Model: the one that served, else the requested one
 	Status              int

@@ -14,8 +14,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// maxSummed is the maximum number of rows of the request log that a summary reads. It is twice
-// the default maximum of an account, and the numbers for the quantiles need 10 MB.
+// maxSummed is the maximum number of rows of the request log that a summary reads, because the numbers
+// for the quantiles need 10 MB. It is twice the default maximum of an account.
 const maxSummed = 200_000
 
 // RequestSums are the sums of some rows of the request log.

@@ -7,8 +7,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// InsertResultImages stores the images in the result of a call, and deletes those of earlier
-// turns, which no request reads any more. It returns their places.
+// InsertResultImages stores the images in the result of a call and returns their places. It deletes
+// those of earlier turns, because no request reads them any more.
 func (tx Work) InsertResultImages(ctx context.Context, c stoa.ExternalCall, images []*stoa.Media) (stored []stoa.ResultImage, err error) {
 	if len(images) == 0 {
 		return nil, nil
@@ -28,7 +28,8 @@ func (tx Work) InsertResultImages(ctx context.Context, c stoa.ExternalCall, imag
 	return stored, nil
 }
 
-// resultImages adds the images of a turn's results to its steps, without their content.
+// resultImages adds the images of a turn's results to its steps, without their content, because few
+// requests need that.
 func (tx Work) resultImages(ctx context.Context, sessionID string, turn int64, steps []stoa.Step) error {
 	return tx.Query(ctx, func(rows *sql.Rows) error {
 		var s stoa.ResultImage
@@ -44,8 +45,8 @@ func (tx Work) resultImages(ctx context.Context, sessionID string, turn int64, s
 	}, `SELECT step, place, number, mime_type, width, height, bytes FROM result_images WHERE session_id = $1 AND turn = $2 ORDER BY step, place, number LIMIT $3`, sessionID, turn, maxResultImages)
 }
 
-// maxResultImages is the maximum number of images of a turn that are listed: more than its
-// calls can have.
+// maxResultImages is the maximum number of images of a turn that are listed. It exceeds what its calls
+// can return, so that none is missing.
 const maxResultImages = 1000
 
 // ResultImage returns an image in base64; empty if it no longer exists.

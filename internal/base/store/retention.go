@@ -28,9 +28,9 @@ func (tx *Tx) EndedSessions(ctx context.Context, before time.Time, after string,
 		after, db.Micros(before), limit)
 }
 
-// PurgeEvents deletes up to limit events of a session, the oldest first, if it has stopped
-// and not changed since that time. The numbering of later events does not change. It
-// returns the number of deleted events.
+// PurgeEvents deletes up to limit events of a session and returns their number. It deletes the oldest
+// first, so that the rest is without gaps, and nothing if the session runs or has changed since that
+// time.
 func (tx *Tx) PurgeEvents(ctx context.Context, sessionID string, before time.Time, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM session_events WHERE session_id = $1 AND seq IN (SELECT seq FROM session_events WHERE session_id = $1 ORDER BY seq LIMIT $3)
 		AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND updated_at < $2 AND status NOT IN `+busyStatuses+`)`,

@@ -12,7 +12,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// list runs a query and returns its rows, each read by scan.
 func list[T any](ctx context.Context, tx *Tx, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	var all []T
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
@@ -31,9 +30,9 @@ func first[T any](ctx context.Context, tx *Tx, scan func(*sql.Rows) (T, error), 
 	return all[0], true, nil
 }
 
-// page runs a query over the columns created_at and id and returns the rows of
-// one page and whether there are more. The query ends within its WHERE; the
-// condition, order and limit of the page follow.
+// page runs a query over the columns created_at and id and returns the rows of one page and whether
+// there are more. The query must end within its WHERE, because the condition, order and limit of the
+// page follow.
 func page[T any](ctx context.Context, tx *Tx, p Page, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, bool, error) {
 	where, order, more := p.clause(len(args) + 1)
 	return listPage(ctx, tx, p, scan, query+where+order, append(args, more...)...)
@@ -43,12 +42,11 @@ func page[T any](ctx context.Context, tx *Tx, p Page, scan func(*sql.Rows) (T, e
 // instructions or messages does not need the memory of a hundred of them.
 const maxPageBytes = 8 << 20
 
-// errPageFull ends the reading of a page at the first row after it.
 var errPageFull = errors.New("store: the page is full")
 
-// listPage runs a query that is limited to one row more than the page and returns
-// the rows of the page and whether there are more. A page ends early with the row
-// that reaches [maxPageBytes]; it has at least one row if there is one.
+// listPage returns the rows of a page and whether there are more. The query must be limited to one
+// row more than the page, so that it shows whether there are more. A page ends early with the row that
+// reaches [maxPageBytes]; it contains at least one row if there is one.
 func listPage[T any](ctx context.Context, tx *Tx, p Page, scan func(*sql.Rows) (T, error), query string, args ...any) (rows []T, more bool, err error) {
 	size := 0
 	err = tx.Query(ctx, func(r *sql.Rows) error {
@@ -117,7 +115,6 @@ func scanText(rows *sql.Rows) (s string, err error) {
 	return s, err
 }
 
-// scanRef reads a row of an account and an id.
 func scanRef(rows *sql.Rows) (r Ref, err error) {
 	err = rows.Scan(&r.AccountID, &r.ID)
 	return r, err

@@ -15,9 +15,9 @@ type SealedRow struct {
 	Sealed                      string
 }
 
-// sealedTables are the tables with encrypted secrets: the query that lists their rows, with
-// the columns of [SealedRow] in its order, and the statement that writes a row if it has
-// not changed since.
+// sealedTables maps the tables with encrypted secrets to the query that lists their rows, with the
+// columns of [SealedRow] in its order, and to the statement that writes a row. The statement compares
+// the old value, so that it does not overwrite a secret that was set in the meantime.
 var sealedTables = map[string]struct{ list, update string }{
 	"secrets": {
 		list:   `SELECT account_id, id, kind, origin, version, sealed FROM secrets WHERE id > $1 AND deleted_at = 0 ORDER BY id LIMIT $2`,
@@ -61,8 +61,8 @@ func (tx *Tx) SealedRows(ctx context.Context, table, after string, limit int) ([
 	}, sealedTables[table].list, after, limit)
 }
 
-// Reseal replaces the encrypted secret of a row. It reports whether the row still was
-// as it was read.
+// Reseal replaces the encrypted secret of a row, unless that was changed since it was read. It reports
+// whether it did.
 func (tx *Tx) Reseal(ctx context.Context, table string, r SealedRow, sealed string) (bool, error) {
 	n, err := tx.Exec(ctx, sealedTables[table].update, r.AccountID, r.ID, sealed, r.Sealed)
 	return n > 0, err

@@ -17,15 +17,13 @@ import (
 )
 
 // A textSearch narrows a list to the rows with a text in one of their columns, ignoring case in every
-// script. The databases cannot compare so: SQLite changes the case of ASCII letters only, and
-// PostgreSQL that of the letters of its locale. So the columns of at most maxLooked rows are
-// compared here.
+// script. It compares the columns of at most maxLooked rows here, because the databases cannot: SQLite
+// changes the case of ASCII letters only, and PostgreSQL that of the letters of its locale.
 type textSearch struct {
 	text    string   // empty does not narrow
-	columns []string // that may contain it, and may be NULL
+	columns []string // columns to search, which may be NULL
 }
 
-// folded returns the form of a text that is compared.
 func folded(s string) string {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
@@ -35,7 +33,7 @@ func folded(s string) string {
 	return strings.ToLower(s)
 }
 
-// found returns the ids of the rows of a page that have the text, and of one row more.
+// found returns the ids of the rows of a page that contain the text, and of one row more.
 func (f filtered) found(ctx context.Context, tx *Tx, p Page) (ids []any, err error) {
 	query, args := f.looked(p, `id, COALESCE(`+strings.Join(f.search.columns, `, ''), COALESCE(`)+`, '')`)
 	text := folded(f.search.text)
@@ -70,8 +68,8 @@ func (f filtered) rowsOf(p Page, ids []any) (query string, args []any) {
 	return `SELECT * ` + f.from + ` AND id IN (` + in + `)` + order + fmt.Sprintf(` LIMIT %d`, p.limit()+1), args
 }
 
-// inList appends values to the arguments of a query, and returns their placeholders. It repeats
-// the last value up to a few sizes, so that few statements are ever prepared.
+// inList appends values to the arguments of a query, and returns their placeholders. It repeats the
+// last value up to the next of a few sizes, so that few statements are ever prepared.
 func inList(args, values []any) (placeholders string, all []any) {
 	size := len(values)
 	for _, n := range []int{1, 8, 32, 128, 512} {
@@ -92,7 +90,7 @@ func inList(args, values []any) (placeholders string, all []any) {
 }
 
 // search returns a page of a filtered list of the table, and the cursor of the next one, or the
-// zero cursor. T must have the columns created_at and id.
+// zero cursor. T must contain the columns created_at and id.
 func (t *table[T]) search(ctx context.Context, tx *Tx, p Page, f filtered) ([]T, Cursor, error) {
 	return filteredPage(ctx, tx, p, f, t.scan, func(row T) Cursor { return t.cursor(p, row) }, `SELECT `+t.columns+` FROM (`, `) x`)
 }

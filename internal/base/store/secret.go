@@ -51,7 +51,7 @@ func noSecret() error {
 	return stoa.Errorf(stoa.CodeSecretNotFound, "There is no such secret.").At("secretId")
 }
 
-// AnySecret returns an account's secret, also one that is deleted while calls name it.
+// AnySecret returns an account's secret, also a deleted one, because calls still name it.
 func (tx Setup) AnySecret(ctx context.Context, accountID, id string) (Secret, error) {
 	return tx.anySecret(ctx, accountID, id, "")
 }
@@ -82,10 +82,10 @@ func (tx Setup) SetSecret(ctx context.Context, accountID, id string, fn func(*Se
 	return s, err
 }
 
-// DeleteSecret removes a secret that no connection uses. It fails with CodeSecretNotFound
-// if neither the secret nor its remainder exists. The value is removed immediately. The
-// rest of the row stays while calls name it, see [Setup.PurgeSecrets]: a call names the secret
-// of its newest request, and its readers must be able to look it up.
+// DeleteSecret removes a secret that no connection uses. It fails with CodeSecretNotFound if neither
+// the secret nor its remainder exists. It removes the value immediately. The rest of the row stays
+// until [Setup.PurgeSecrets], because a call names the secret of its newest request, and its readers
+// must be able to look it up.
 func (tx Setup) DeleteSecret(ctx context.Context, accountID, id string) error {
 	if s, err := tx.anySecret(ctx, accountID, id, tx.ForUpdate()); err != nil || !s.DeletedAt.IsZero() {
 		return err
@@ -100,8 +100,8 @@ func (tx Setup) DeleteSecret(ctx context.Context, accountID, id string) error {
 	return tx.wipeSecrets(ctx, `id = $2`, accountID, id)
 }
 
-// wipeSecrets removes secrets of an account; of those that calls name it removes only the
-// value.
+// wipeSecrets removes secrets of an account, but only the value of those that calls name; see
+// [Setup.DeleteSecret].
 func (tx Setup) wipeSecrets(ctx context.Context, which string, args ...any) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM secrets WHERE account_id = $1 AND `+which+` AND deleted_at = 0 AND NOT EXISTS (SELECT 1 FROM tool_calls c
 		WHERE c.account_id = secrets.account_id AND c.secret_id = secrets.id AND c.secret_id <> '')`, args...); err != nil {
@@ -144,13 +144,14 @@ func (tx Setup) SecretUsers(ctx context.Context, accountID, id string, limit int
 	return all, nil
 }
 
-// usedExact is the precision of [Secret.LastUsedAt].
+// usedExact is the precision of [Secret.LastUsedAt], so that a busy connection does not cause a write
+// for each call.
 const usedExact = time.Minute
 
-// UsedLately reports whether a use at an instant is written down already.
+// UsedLately reports whether a use at an instant need not be recorded.
 func (s Secret) UsedLately(now time.Time) bool { return now.Sub(s.LastUsedAt) < usedExact }
 
-// UseSecret writes down that a secret is used now.
+// UseSecret records that a secret is used now.
 func (tx Setup) UseSecret(ctx context.Context, accountID, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE secrets SET last_used_at = $3 WHERE account_id = $1 AND id = $2 AND last_used_at < $4`,
 		accountID, id, db.Micros(tx.Now), db.Micros(tx.Now.Add(-usedExact)))

@@ -20,11 +20,11 @@ type SessionRow struct {
 	Owner    string    // the worker that has claimed it; empty unless running
 	Fence    int64     // incremented by every claim; a worker writes only under its own
 	Strikes  int       // consecutive attempts without a finished step: the third failure of the turn itself ends it, or the fifth lost worker, since a dying process also ends innocent turns
-	WakeAt   time.Time // not to be claimed before
-	DueAt    time.Time // its next deadline or expiry; may be zero
+	WakeAt   time.Time // no worker claims it before
+	DueAt    time.Time // the next deadline or expiry; may be zero
 	CancelAt time.Time // time of a cancel request; its worker, which has the text and the call, charges the output and ends the turn, or after five seconds the sweep does
 	ReplyID  string    // the message with the newest finished answer
-	Timezone string    // in which the agent is told the time
+	Timezone string    // time zone of the times that the agent receives
 	// ContextFrom is the first turn that the prompts contain, without the first ContextSteps of
 	// its steps; 0 means all. Compacted is the newest turn with a [Compaction]. [Work.SetContext]
 	// sets them.
@@ -90,8 +90,8 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 	return r, jsonx.Unmarshal([]byte(metadata), &r.Metadata)
 }
 
-// InsertSession adds a session and its first turn. Ids must be set; times and
-// revision are. CodeConflict for an external id that is taken.
+// InsertSession adds a session and its first turn. Ids must be set; it sets times and revision. An
+// external id that is in use is CodeConflict.
 func (tx Work) InsertSession(ctx context.Context, r *SessionRow) error {
 	r.CreatedAt, r.UpdatedAt, r.Revision = tx.Now, tx.Now, 1
 	metadata, err := jsonText(r.Metadata)
@@ -164,12 +164,12 @@ func (tx Work) SessionConfig(ctx context.Context, r SessionRow) (stoa.AgentSetti
 	return c, err
 }
 
-// LockSession is [Work.Session], and locks the row until the commit. Every
-// transaction that writes to a session must lock it first.
+// LockSession is [Work.Session], and locks the row until the commit. Every transaction that writes to a
+// session must lock it first, since the row is also its lease and the counter of its events.
 func (tx Work) LockSession(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
 	if lock := tx.ForUpdate(); lock != "" {
-		// A separate statement: PostgreSQL does not lock the nullable side of an outer
-		// join, and a locking join may pair a new row with an old turn.
+		// The lock is a separate statement, because PostgreSQL does not lock the nullable side of an
+		// outer join, and a locking join may pair a new row with an old turn.
 		if err := tx.Later(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`+lock, accountID, id); err != nil {
 			return SessionRow{}, err
 		}
@@ -246,17 +246,17 @@ func (tx Work) NextSeq(ctx context.Context, accountID, id, owner string, fence i
 	return seq, ok, err
 }
 
-// A SessionFilter narrows a list of sessions. Empty members do not.
+// A SessionFilter narrows a list of sessions. Empty members match all.
 type SessionFilter struct {
 	AgentID, ExternalUserID, ExternalID, TriggerType, TriggerID string
 	Status                                                      stoa.SessionStatus
 	Text                                                        string // a part of the title or of the ids, ignoring case
 }
 
-// Sessions lists an account's sessions, and returns the cursor of the next page, or the
-// zero cursor. With a text, a filter by trigger, by more than one of the others, or by user without
-// an agent, a page may be short or empty although there is a next one: it reads at most
-// 2,000 sessions.
+// Sessions lists an account's sessions, and returns the cursor of the next page, or the zero cursor.
+// With a text, a filter by trigger, by more than one of the others, or by user without an agent, a
+// page may be short or empty although there is a next one, because no index serves these and it reads
+// at most 2,000 sessions.
 func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
 	q := filtered{from: `FROM sessions s WHERE s.account_id = $1`, args: []any{accountID}}
 	add := func(column, value string) bool {
@@ -332,7 +332,7 @@ func statusList(list []stoa.SessionStatus) string {
 	return "(" + strings.Join(words, ", ") + ")"
 }
 
-// HasSession reports whether an account has a session.
+// HasSession reports whether a session of an account exists.
 func (tx Work) HasSession(ctx context.Context, accountID, id string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &one)

@@ -11,9 +11,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// InsertEvents appends to the event log of a session. The numbers must follow the
-// last one; the session is locked by this transaction, or the number was taken
-// with NextSeq.
+// InsertEvents appends to the event log of a session. The numbers must follow the last one without a gap,
+// so the transaction must have locked the session, or reserved the number with NextSeq.
 // See docs/decisions/0022-one-event-log-for-every-reader.md.
 func (tx Work) InsertEvents(ctx context.Context, sessionID string, events []stoa.SessionEvent) error {
 	for len(events) > 0 {
@@ -30,11 +29,10 @@ func (tx Work) InsertEvents(ctx context.Context, sessionID string, events []stoa
 	return nil
 }
 
-// eventWidth is the number of columns of an event.
 const eventWidth = 5
 
-// insertEvents are the INSERTs of 1, 2, … events: as many as a transition has that
-// is not a very long one.
+// insertEvents lists the INSERTs of 1, 2, … events. Few transitions emit more, so that one statement
+// usually suffices.
 var insertEvents = func() (texts [8]string) {
 	for i := range texts {
 		texts[i] = insertRows(`INSERT INTO session_events (session_id, seq, type, at, data)`, i+1, eventWidth)
@@ -119,9 +117,8 @@ func (tx Work) Sources(ctx context.Context, sessionID string, first, last int64,
 		ORDER BY turn, path, from_line, to_line, via, sha256 LIMIT $4`, sessionID, first, last, limit)
 }
 
-// NextQueuedAccount returns the first account with an id after the given one that
-// has a session to be claimed. Going round this way, no account waits for the long
-// queue of another.
+// NextQueuedAccount returns the first account after the given one with a session to be claimed. Workers
+// iterate over the accounts, so that none waits for the long queue of another.
 func (tx Work) NextQueuedAccount(ctx context.Context, afterAccount string) (accountID string, found bool, err error) {
 	found, err = tx.Get(ctx, `SELECT account_id FROM sessions WHERE status = 'queued' AND account_id > $1 AND wake_at <= $2
 		ORDER BY account_id LIMIT 1`, []any{afterAccount, db.Micros(tx.Now)}, &accountID)
@@ -130,8 +127,8 @@ func (tx Work) NextQueuedAccount(ctx context.Context, afterAccount string) (acco
 
 // An AccountQueue is the work queue of one account.
 type AccountQueue struct {
-	Plan    string          // of the account
-	Running []RunningLine   // its running sessions
+	Plan    string          // plan of the account
+	Running []RunningLine   // numbers of running sessions
 	Next    []QueuedSession // sessions that may be claimed, the longest waiting first
 }
 
@@ -152,12 +149,12 @@ type QueuedSession struct {
 // lineOf selects the line of a session, and whether visitors wait in it.
 const lineOf = `CASE WHEN line <> '' THEN line ELSE agent_id END AS line, line <> '' AS visitor`
 
-// maxQueue is the maximum number of rows that AccountQueue reads: limits.queuedSessions is
-// usually far lower.
+// maxQueue is the maximum number of rows that AccountQueue reads. It is rarely reached, because
+// limits.queuedSessions is usually far lower.
 const maxQueue = 10_000
 
-// AccountQueue returns an account's queue, at most limit sessions of each line. On PostgreSQL
-// it locks the account, so that no other worker claims its sessions until the commit.
+// AccountQueue returns an account's queue, at most limit sessions of each line. On PostgreSQL it locks the
+// account, so that no other worker claims its sessions before the commit.
 func (tx Work) AccountQueue(ctx context.Context, accountID string, limit int) (AccountQueue, error) {
 	var l AccountQueue
 	if _, err := tx.Get(ctx, `SELECT plan FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &l.Plan); err != nil {
@@ -211,7 +208,7 @@ type PendingWork struct {
 	DueAt   time.Time // the next deadline; may be zero
 }
 
-// PendingWork returns the pending work of the worker. It uses only indexes.
+// PendingWork returns the pending work of the worker. It uses only indexes, because each poll runs it.
 func (tx Work) PendingWork(ctx context.Context) (PendingWork, error) {
 	var c PendingWork
 	var wake, due int64
@@ -246,8 +243,7 @@ func (tx Work) Orphans(ctx context.Context, limit int) ([]Ref, error) {
 		AND NOT EXISTS (SELECT 1 FROM `+livingRunners+` AND r.id = s.owner) LIMIT $1`, limit)
 }
 
-// livingRunners are the workers that may run sessions: each has registered and its
-// node lives.
+// livingRunners selects the workers that may run sessions: each has registered and its node lives.
 const livingRunners = `runners r JOIN nodes n ON n.id = r.node_id AND n.alive = 1 WHERE 1 = 1`
 
 // SessionsOf returns the sessions that a worker has claimed.

@@ -12,9 +12,9 @@ import (
 // A MessageRow is a message with its position in the session and in its event log.
 type MessageRow struct {
 	stoa.SessionMessage
-	Place    int64  // from 1; set by InsertMessage
+	Place    int64  // position from 1; set by InsertMessage
 	FirstSeq int64  // number of the event that announced it
-	Note     string // what the model is told with it; set by InsertMessage and never changed
+	Note     string // text that the model receives with it; set by InsertMessage and never changed
 }
 
 const messageColumns = `id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at, note, attachments`
@@ -55,8 +55,8 @@ func (tx Work) UpdateMessage(ctx context.Context, m stoa.SessionMessage) error {
 		m.SessionID, m.ID, m.Turn, m.Kind, m.Status, m.Text)
 }
 
-// PlaceMessageLast moves a message after all others, if it was queued while earlier
-// messages were answered.
+// PlaceMessageLast moves a message after all others, because it was queued while earlier messages were
+// answered.
 func (tx Work) PlaceMessageLast(ctx context.Context, sessionID, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE messages SET place = (SELECT MAX(place) + 1 FROM messages WHERE session_id = $1) WHERE session_id = $1 AND id = $2`, sessionID, id)
 	return err
@@ -98,7 +98,6 @@ func (tx Work) QueuedMessages(ctx context.Context, sessionID string) ([]MessageR
 	return tx.messages(ctx, `session_id = $1 AND status = 'queued' ORDER BY place`, sessionID)
 }
 
-// inputScan has the scanned columns of an input; done returns the input.
 type inputScan struct {
 	v                          stoa.Input
 	options                    string

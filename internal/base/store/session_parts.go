@@ -12,7 +12,6 @@ import (
 const turnColumns = `t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at`
 
-// turnScan has the scanned columns of a turn; done returns the turn.
 type turnScan struct {
 	t                                    stoa.Turn
 	f                                    stoa.Failure
@@ -117,7 +116,7 @@ type storedSegment struct {
 	Calls  int    `json:"calls,omitzero"`
 	Tokens int64  `json:"tokens,omitzero"`
 	Data   string `json:"data,omitzero"`
-	Phase  string `json:"phase,omitzero"` // of one without data
+	Phase  string `json:"phase,omitzero"` // phase of a segment without data
 }
 
 // reasoningText returns the reasoning of a step for its row, and the state that identifies
@@ -135,8 +134,8 @@ func reasoningText(list []stoa.Segment) (text string, of stoa.State, err error) 
 	return text, of, err
 }
 
-// reasoningOf returns the reasoning in the row of a step. What an older version wrote,
-// which was in another form, is left out: a reply without it may be worse, not wrong.
+// reasoningOf returns the reasoning in the row of a step. It leaves out the other form of an older
+// version, because a reply without it may be worse but is not wrong.
 func reasoningOf(text string, of stoa.State) (list []stoa.Segment) {
 	var r storedReasoning
 	if text == "" || text[0] != '{' || jsonx.Unmarshal([]byte(text), &r) != nil {

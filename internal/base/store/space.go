@@ -66,9 +66,9 @@ func (tx Setup) Spaces(ctx context.Context, accountID, externalID, text string, 
 	return spaces.search(ctx, tx.Tx, p, filtered{from: `FROM spaces WHERE account_id = $1` + cond, args: args, search: textSearch{text, []string{"name", "description", "external_id", "id"}}})
 }
 
-// EditSpace lets fn change a space and writes the result: name, description, external id,
-// metadata. The space is locked while fn runs, so fn is the place to compare revisions. If
-// fn fails, its error is returned and nothing is written.
+// EditSpace lets fn change a space and writes name, description, external id and metadata. It locks
+// the space while fn runs, so that fn can compare revisions. If fn fails, it returns the error and
+// writes nothing.
 func (tx Setup) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa.Space) error) (stoa.Space, error) {
 	s, err := tx.space(ctx, accountID, id, tx.ForUpdate())
 	if err == nil {
@@ -110,7 +110,7 @@ func externalIDTaken(noun, id string) error {
 	return stoa.Errorf(stoa.CodeConflict, "There is a %s with the external id %q already.", noun, id).At("externalId")
 }
 
-// orNull stores an absent text as NULL, which a unique index allows repeatedly.
+// orNull stores an absent text as NULL, because a unique index allows NULL repeatedly.
 func orNull(s string) any {
 	if s == "" {
 		return nil

@@ -33,8 +33,8 @@ func (tx Books) Statement(ctx context.Context, accountID string, month stoa.Mont
 	return tx.computeStatement(ctx, accountID, month, final)
 }
 
-// computeStatement computes a statement from the ledger, and from the statements of months before
-// final, whose receipts may have been removed.
+// computeStatement computes a statement from the ledger. For the months before final it uses their
+// statements, because their receipts may have been removed.
 func (tx Books) computeStatement(ctx context.Context, accountID string, month stoa.Month, final time.Time) (stoa.Statement, error) {
 	s := stoa.Statement{AccountID: accountID, Month: month, Grants: []stoa.StatementGrants{}, Charges: []stoa.StatementCharge{}}
 	funds, err := tx.Funds(ctx, accountID)
@@ -42,7 +42,8 @@ func (tx Books) computeStatement(ctx context.Context, accountID string, month st
 		return s, err
 	}
 	start, end := db.Micros(month.Start()), db.Micros(month.End())
-	// The charges before the month are all charges without those since.
+	// The charges before the month are all charges without those since, because their receipts may
+	// have been removed.
 	var inFinal, later, granted stoa.Credits
 	if _, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(charged), 0) AS BIGINT) FROM statements WHERE account_id = $1 AND month >= $2 AND month < $3`,
 		[]any{accountID, string(month), string(stoa.MonthOf(final))}, &inFinal); err != nil {
@@ -87,7 +88,7 @@ func (tx Books) computeStatement(ctx context.Context, accountID string, month st
 	return s, err
 }
 
-// monthTogether is the number of statements of a month that are read together.
+// monthTogether is the number of statements of a month that are read together, so that memory stays bounded.
 const monthTogether = 500
 
 // ChargesOfMonth returns the charges of all accounts in a month by model: those of the statements if
@@ -202,8 +203,9 @@ func (tx Books) statementDifferences(ctx context.Context, accountID string) (all
 	return all, nil
 }
 
-// checkStatements computes the closing balances of an account's statements backwards from its
-// unspent credits. The charges of months without receipts are those of their statements.
+// checkStatements computes the closing balances of an account's statements backwards from its unspent
+// credits, because the oldest receipts may be missing. The charges of months without receipts are
+// those of their statements.
 func (tx Books) checkStatements(ctx context.Context, accountID string) (all []Difference, err error) {
 	stored, err := list(ctx, tx.Tx, statements.scan, `SELECT `+statements.columns+` FROM statements WHERE account_id = $1 ORDER BY month DESC`, accountID)
 	if err != nil || len(stored) == 0 {

@@ -1,12 +1,12 @@
-// Package store has the SQL of the core tables: one file per noun, each with methods on
+// Package store contains the SQL of the core tables: one file per noun, each with methods on
 // [Tx], and the migrations that create the tables. (An agent's files are in a separate
-// database; package drive has its SQL.)
+// database; package drive contains its SQL.)
 //
 // The SQL is written by hand, one text for SQLite and PostgreSQL: numbers are BIGINT, times
 // are microseconds, booleans 0 or 1. Differences are a suffix ([db.Tx.ForUpdate]) or hidden
-// in package db. A generator would not help with the statements that matter most: many rows
-// in one INSERT, and keyset pages. A wrong column fails when the statement runs, so tests
-// run every method on both databases.
+// in package db. No generator writes it, because none helps with the statements that matter most: many
+// rows in one INSERT, and keyset pages. Tests run every method on both databases, because a wrong
+// column fails only when the statement runs.
 //
 // The package never interprets a row for a caller: no prices, no permissions, no HTTP.
 // Every query for an object that an account owns names the account. Charges and grants are
@@ -42,8 +42,8 @@ func Migrations() fs.FS {
 	return files
 }
 
-// Config has the location and options of a store. Dir or PostgresURL is required; with
-// both, PostgresURL is used.
+// Config contains the location and options of a store. Dir or PostgresURL is required; of both,
+// PostgresURL is used.
 type Config struct {
 	Dir         string        // data directory with core.db
 	PostgresURL string        // postgres://…
@@ -54,7 +54,7 @@ type Config struct {
 	// lock, no migrations, no node; Write returns an error.
 	ReadOnly bool
 	Node     cluster.NodeInfo // the information of this process
-	Life     cluster.Times    // of this process's node, on PostgreSQL
+	Life     cluster.Times    // times of this process's node, on PostgreSQL
 	Quota    Quota            // zero means no limit
 	Trace    func(db.Trace)   // see [db.Config]; may be nil
 	Observe  func(string)     // see [db.Config]; may be nil
@@ -83,10 +83,10 @@ type Store struct {
 	log    *slog.Logger
 }
 
-// Open opens the database, migrates it, and registers a new node. On SQLite it acquires the
-// lock of the directory first, and declares every earlier node dead: their leases are
-// closed and their unfinished idempotency keys are freed. On PostgreSQL that happens to
-// nodes without a recent renewal; see [cluster.Times].
+// Open opens the database, migrates it, and registers a new node. On SQLite it acquires the lock of
+// the directory first, so that it can declare every earlier node dead: it closes their leases and
+// frees their unfinished idempotency keys. On PostgreSQL that happens to nodes without a recent
+// renewal; see [cluster.Times].
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota, outbox: make(chan struct{}, 1), server: cfg.PostgresURL, log: cfg.Logger}
 	if s.log == nil {
@@ -104,8 +104,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// open opens and migrates the database, and begins the node that owns the leases of
-// this process.
 func (s *Store) open(ctx context.Context, cfg Config) error {
 	var err error
 	if !cfg.ReadOnly {
@@ -166,17 +164,17 @@ func (s *Store) fence(cfg Config) *db.Fence {
 	return &db.Fence{Query: fenceQuery, Args: []any{s.node, strconv.FormatInt(idleTransaction.Milliseconds(), 10)}}
 }
 
-// fenceQuery keeps a node alive until the commit, and fails if it is dead. A renewal does
-// not wait for it; a declaration of death does, because alive is part of a unique index.
+// fenceQuery keeps a node alive until the commit, and fails if it is dead. It locks FOR KEY SHARE, so
+// that a renewal does not wait for it. A declaration of death does, because alive is part of a unique
+// index.
 const fenceQuery = `SELECT 1 / COALESCE((SELECT alive FROM nodes WHERE id = $1 FOR KEY SHARE), 0), set_config('idle_in_transaction_session_timeout', $2, true)`
 
-// idleTransaction is the maximum time that a transaction waits for this process before
-// PostgreSQL ends it: a process that was stopped in the middle holds its locks for that
-// time.
+// idleTransaction is the maximum time that a transaction waits for this process before PostgreSQL ends
+// it, because a process that was stopped in the middle holds its locks for that time.
 const idleTransaction = 10 * time.Second
 
-// ErrLost is the error of Write if this process's node is dead: others may have taken over
-// its resources, and the process must stop.
+// ErrLost is the error of Write if this process's node is dead. The process must stop, because others
+// may have taken over its resources.
 var ErrLost error = stoa.Errorf(stoa.CodeOverloaded, "This node of the service has ended. Try again.").After(time.Second)
 
 // Outbox returns a channel that receives a value after this process may have added
@@ -229,9 +227,9 @@ func (s *Store) Lost() <-chan struct{} {
 	return s.member.Lost()
 }
 
-// OnExpiry sets the function that is called, on a separate goroutine, when the node could
-// not renew its lease for [cluster.Times.Expiry]: running model calls must end, because
-// they cannot be charged. It is never called on SQLite.
+// OnExpiry sets the function that is called, on a separate goroutine, when the node could not renew its
+// lease for [cluster.Times.Expiry]. It must end running model calls, because they cannot be charged. It
+// is never called on SQLite.
 func (s *Store) OnExpiry(fn func()) {
 	if s.member != nil {
 		s.member.OnExpiry(fn)
@@ -270,8 +268,8 @@ func (s *Store) Read(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.db.Read(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 }
 
-// Report is like [Store.Read] for queries that read many rows, such as sums over usage: at
-// most half of the connections run them, so that short queries never wait for them.
+// Report is like [Store.Read] for queries that read many rows, such as sums over usage. At most half of
+// the connections run them, so that short queries never wait for them.
 func (s *Store) Report(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.db.Report(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 }
@@ -292,7 +290,6 @@ func (s *Store) WriteLow(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.writeBy(ctx, s.db.WriteLow, fn)
 }
 
-// writeBy runs fn in a transaction of one of the two priorities.
 func (s *Store) writeBy(ctx context.Context, write func(context.Context, func(*db.Tx) error) error, fn func(tx *Tx) error) error {
 	select {
 	case <-s.Lost():
@@ -310,13 +307,12 @@ func (s *Store) writeBy(ctx context.Context, write func(context.Context, func(*d
 	return err
 }
 
-// promptTime is the time limit of transactions under [Promptly].
+// promptTime is the time limit of transactions under [Promptly], because the caller's work has not begun.
 const promptTime = 2 * time.Second
 
-// Promptly returns a context for steps before the actual work, such as the check of a key:
-// on PostgreSQL a transaction under it takes at most 2 s, and otherwise fails with
-// CodeOverloaded. So a new call is refused quickly if the database does not answer, and no
-// queue grows.
+// Promptly returns a context for steps before the actual work, such as the check of a key. On PostgreSQL
+// a transaction under it takes at most 2 s, and otherwise fails with CodeOverloaded, so that a new call
+// is refused quickly if the database does not answer, and no queue grows.
 func Promptly(ctx context.Context) context.Context { return db.Limit(ctx, promptTime) }
 
 // WriteWait is like [Store.Write], but while the node retries its renewal it waits until

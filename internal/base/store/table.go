@@ -30,7 +30,7 @@ import (
 // written by hand around columns and scan.
 type table[T any] struct {
 	name    string
-	columns string // of a SELECT
+	columns string // columns of a SELECT
 	fields  []rowField
 }
 
@@ -41,8 +41,7 @@ type rowField struct {
 
 var timeType, durationType = reflect.TypeFor[time.Time](), reflect.TypeFor[time.Duration]()
 
-// tables has the columns of every table, for the test that compares them with the
-// migrations.
+// tables lists the columns of every table, because a test compares them with the migrations.
 var tables = map[string]string{}
 
 func newTable[T any](name string) *table[T] {
@@ -87,7 +86,7 @@ func (t *table[T]) excluded() string {
 	return strings.Join(set, ", ")
 }
 
-// rowFields returns the fields of a struct that have a column.
+// rowFields returns the fields of a struct with a column.
 func rowFields(of reflect.Type, index []int) (fields []rowField) {
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -123,14 +122,14 @@ func (t *table[T]) insert(ctx context.Context, tx *Tx, row *T, suffix string, ex
 	return tx.Exec(ctx, statement+suffix, args...)
 }
 
-// inserting returns the statement of insert, without the suffix.
 func (t *table[T]) inserting(row *T, extra ...any) (statement string, args []any, err error) {
 	columns, args, err := t.values(row, nil, extra)
 	return insertRows(`INSERT INTO `+t.name+` (`+strings.Join(columns, ", ")+`)`, 1, len(args)), args, err
 }
 
-// update writes all columns of the row that has these ids, except when it was created,
-// and counts the change; extra as in insert. The row must be locked by this transaction.
+// update writes all columns of the row with these ids, except the time of its creation, and counts the
+// change; extra as in insert. The transaction must have locked the row, since it writes columns that
+// the caller did not change.
 func (t *table[T]) update(ctx context.Context, tx *Tx, accountID, id string, row *T, extra ...any) error {
 	v := reflect.ValueOf(row).Elem()
 	var columns []string
@@ -191,8 +190,8 @@ func (t *table[T]) values(row *T, of []string, extra []any) (columns []string, v
 	return columns, values, nil
 }
 
-// appendValues appends the values of all columns of a row to those of other rows. A text that
-// equals that of the previous row is not allocated again.
+// appendValues appends the values of all columns of a row to those of other rows. It uses a text of the
+// previous row again, because each conversion allocates.
 func (t *table[T]) appendValues(values []any, row *T) ([]any, error) {
 	of := reflect.ValueOf(row).Elem()
 	for i := range t.fields {

@@ -83,7 +83,7 @@ func (tx Work) CountTasks(ctx context.Context, accountID, agentID string) (n int
 	return n, err
 }
 
-// A TaskFilter narrows a list of tasks. Empty members do not.
+// A TaskFilter narrows a list of tasks. Empty members match all.
 type TaskFilter struct {
 	AgentID, SpaceID string
 	Text             string // a part of the name, the message or the id, ignoring case; see [Setup.Agents]
@@ -101,10 +101,9 @@ func (tx Work) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page
 		`SELECT `+taskColumns+` FROM (`, `) t LEFT JOIN task_runs r ON r.id = t.last_run_id`+p.order("t"))
 }
 
-// DueTasks returns tasks whose next instant is due, the oldest first. On PostgreSQL they
-// are locked until the commit, and tasks locked by another process are skipped: two
-// processes never work on the same task. See
-// docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
+// DueTasks returns tasks whose next instant is due, the oldest first. On PostgreSQL it locks them until
+// the commit and skips those that another process has locked, so that two processes never work on the
+// same task. See docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
 func (tx Work) DueTasks(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
 	return list(ctx, tx.Tx, scanRef, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND (retry_at <= $3 OR retry_at > $4) ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
 		db.Micros(now), limit, db.Micros(tx.Now), tx.lastRetry())
@@ -146,7 +145,7 @@ type PendingTaskWork struct {
 	Deleted  bool      // deleted tasks still have rows
 }
 
-// PendingTaskWork returns the pending work of the scheduler. It uses only indexes.
+// PendingTaskWork returns the pending work of the scheduler. It uses only indexes, because each poll runs it.
 func (tx Work) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
 	var c PendingTaskWork
 	var next int64
@@ -158,7 +157,7 @@ func (tx Work) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
 	return c, err
 }
 
-// putOff is the time for which a task that failed is postponed.
+// putOff is the time for which a task that failed is postponed, so that the others proceed.
 const putOff = time.Minute
 
 // PutOffTask excludes a task from [Work.DueTasks] and the like for a minute.
@@ -167,8 +166,8 @@ func (tx Work) PutOffTask(ctx context.Context, accountID, id string) error {
 	return err
 }
 
-// lastRetry is the latest time to which the present clock can have postponed a task. A task
-// that is postponed for longer was postponed by a clock that was ahead, and is not skipped.
+// lastRetry is the latest time to which the present clock can have postponed a task. A task that is
+// postponed for longer is not skipped, because a clock that was ahead has postponed it.
 func (tx Work) lastRetry() int64 { return db.Micros(tx.Now.Add(putOff)) }
 
 // HideTask marks a task as deleted: lists and queries no longer find it, and its waiting

@@ -25,9 +25,8 @@ func (tx Work) CountTasksStuck(ctx context.Context, now time.Time, limit int) (n
 	return n, err
 }
 
-// skippedLate selects the runs that were skipped because their time had passed, or
-// while their task was paused. What was skipped at its own time, because another
-// run had not ended, say, is not among them.
+// skippedLate selects the runs that were skipped because their time had passed or their task was paused,
+// not those that were skipped at their own time, for example because another run had not ended.
 const skippedLate = `task_id = $1 AND status = 'skipped' AND trigger_kind <> 'manual'
 	AND (trigger_kind = 'catch_up' OR skip_reason IN ('missed', 'catch_up_window', 'paused'))`
 

@@ -12,22 +12,21 @@ import (
 
 var (
 	toolCalls  = newTable[stoa.ExternalCall]("tool_calls")
-	shownCalls = callsWith(`substr(result, 1, 4096)`) // the columns of a list
+	shownCalls = callsWith(`substr(result, 1, 4096)`) // the columns of a list, with the beginning of a result since those are long
 )
 
-// callsWith returns the columns of toolCalls with something else for the result.
+// callsWith returns the columns of toolCalls with another expression for the result.
 func callsWith(result string) string {
 	return strings.Replace(toolCalls.columns, " result,", " "+result+",", 1)
 }
 
-// calls returns calls with their whole results.
 func (tx Work) calls(ctx context.Context, where string, args ...any) ([]stoa.ExternalCall, error) {
 	return list(ctx, tx.Tx, toolCalls.scan, `SELECT `+toolCalls.columns+` FROM tool_calls WHERE `+where, args...)
 }
 
-// InsertToolCall adds a call to its step, before anything leaves the service; see
-// docs/decisions/0046-record-a-tool-call-before-it-runs.md. This transaction locks the
-// session.
+// InsertToolCall adds a call to its step. It must commit before anything leaves the service, because a
+// call could otherwise be repeated after a crash; see
+// docs/decisions/0046-record-a-tool-call-before-it-runs.md. The transaction must have locked the session.
 func (tx Work) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	insert, args, err := toolCalls.inserting(&c, "arguments_sha256", stoa.HashOf(c.Arguments))
 	if err != nil {
@@ -36,16 +35,16 @@ func (tx Work) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	return tx.Later(ctx, insert, args...)
 }
 
-// EndLostTrials records an unknown outcome for calls of an account without a session that
-// began before that time, because their process has ended.
+// EndLostTrials records an unknown outcome for calls of an account without a session that began before
+// that time, because their process has ended.
 func (tx Work) EndLostTrials(ctx context.Context, accountID string, before time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE tool_calls SET status = 'done', outcome = 'unknown', finished_at = $3
 		WHERE account_id = $1 AND status = 'started' AND session_id = '' AND created_at < $2`, accountID, db.Micros(before), db.Micros(tx.Now))
 	return err
 }
 
-// UpdateToolCall writes the columns of a call that its turn changes. The session is
-// locked by this transaction.
+// UpdateToolCall writes the columns of a call that its turn changes. The transaction must have locked
+// the session.
 func (tx Work) UpdateToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	c.ResultBytes = len(c.Result)
 	update, args, err := toolCalls.changing(&c, changedCall, nil, `account_id = $1 AND id = $2`, c.AccountID, c.ID)
@@ -55,7 +54,7 @@ func (tx Work) UpdateToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	return tx.Later(ctx, update, args...)
 }
 
-// changedCall has the columns of a call that its turn changes.
+// changedCall lists the columns of a call that its turn changes.
 var changedCall = strings.Fields(`status outcome input_id attempts result result_bytes error_code expires_at started_at finished_at
 	approval_input_id decision decided_by decided_at comment previous_outcome lost
 	confirm_input_id confirmed confirmed_by confirmed_at secret_id`)
@@ -67,8 +66,8 @@ func (tx Work) CalledBefore(ctx context.Context, accountID, sessionID, connectio
 		[]any{accountID, sessionID, connectionID, call}, &one)
 }
 
-// CancelToolCalls ends the calls of a turn that have no outcome. What was not known of one
-// before is not known then either.
+// CancelToolCalls ends the calls of a turn that have no outcome. An earlier unknown outcome remains,
+// because the call may have been executed.
 func (tx Work) CancelToolCalls(ctx context.Context, sessionID string, turn int64) error {
 	return tx.Later(ctx, `UPDATE tool_calls SET status = 'done', outcome = CASE WHEN previous_outcome <> '' THEN previous_outcome ELSE 'cancelled' END, finished_at = $3
 		WHERE session_id = $1 AND turn = $2 AND status <> 'done'`, sessionID, turn, db.Micros(tx.Now))
@@ -99,12 +98,13 @@ func (tx Work) TurnWaits(ctx context.Context, sessionID string, turn int64) (n i
 // A SessionRule is a tool whose calls need no more approvals in a session while its
 // definition stays the same.
 type SessionRule struct {
-	Tool, SHA256 string // as a call has them
+	Tool, SHA256 string // those of a call; a rule ends with the definition
 	MadeBy       string // the id of the key
 	CreatedAt    time.Time
 }
 
-// maxRules is far more than one session can have.
+// maxRules is the maximum number of rules that are read. It exceeds what a session can have, so that
+// none is missing.
 const maxRules = 10_000
 
 // SessionRules returns the tools of a session that need no more approvals.
@@ -117,8 +117,8 @@ func (tx Work) SessionRules(ctx context.Context, accountID, sessionID string) ([
 	}, `SELECT tool, sha256, made_by, created_at FROM session_rules WHERE account_id = $1 AND session_id = $2 ORDER BY tool, sha256 LIMIT $3`, accountID, sessionID, maxRules)
 }
 
-// InsertSessionRule adds a tool that needs no more approvals in a session. An existing one
-// stays unchanged. This transaction locks the session.
+// InsertSessionRule adds a tool that needs no more approvals in a session. An existing one stays
+// unchanged. The transaction must have locked the session.
 func (tx Work) InsertSessionRule(ctx context.Context, accountID, sessionID string, r SessionRule) error {
 	return tx.Later(ctx, `INSERT INTO session_rules (account_id, session_id, tool, sha256, made_by, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (session_id, tool, sha256) DO NOTHING`, accountID, sessionID, r.Tool, r.SHA256, r.MadeBy, db.Micros(r.CreatedAt))
@@ -140,21 +140,21 @@ func (tx Work) Actions(ctx context.Context, sessionID string, before int64, limi
 		ORDER BY turn DESC, step DESC, place DESC LIMIT $3`, sessionID, before, limit)
 }
 
-// SessionCalls lists the calls of a session; of results it has the beginning.
+// SessionCalls lists the calls of a session with the beginning of their results.
 func (tx Work) SessionCalls(ctx context.Context, sessionID string, p Page) ([]stoa.ExternalCall, bool, error) {
 	return page(ctx, tx.Tx, p, toolCalls.scan, `SELECT `+shownCalls+` FROM tool_calls WHERE session_id = $1`, sessionID)
 }
 
-// A CallFilter narrows a list of calls. Empty members do not.
+// A CallFilter narrows a list of calls. Empty members match all.
 type CallFilter struct {
 	AgentID string
 	Status  stoa.CallStatus
 	Outcome stoa.CallOutcome
 }
 
-// ToolCalls lists the calls of an account with the beginning of their results, and returns
-// the cursor of the next page, or the zero cursor. With a filter by agent, or by two
-// conditions, a page may be short although there is a next one.
+// ToolCalls lists the calls of an account with the beginning of their results, and returns the cursor of
+// the next page, or the zero cursor. With a filter by agent, or by two conditions, a page may be short
+// although there is a next one, because no index serves these.
 func (tx Work) ToolCalls(ctx context.Context, accountID string, f CallFilter, p Page) ([]stoa.ExternalCall, Cursor, error) {
 	q := filtered{from: `FROM tool_calls WHERE account_id = $1`, args: []any{accountID}, rest: []string{"agent_id", f.AgentID}}
 	switch {
@@ -181,12 +181,13 @@ func (tx Work) ResolveToolCall(ctx context.Context, c stoa.ExternalCall) error {
 		c.AccountID, c.ID, c.Resolution, c.Note, c.ResolvedBy, db.Micros(c.ResolvedAt))
 }
 
-// KeepLateOutput stores the first output that arrived after the end of a call.
+// KeepLateOutput stores the first output that arrived after the end of a call, because the call may
+// have been executed.
 func (tx Work) KeepLateOutput(ctx context.Context, accountID, id, output string) error {
 	return tx.Later(ctx, `UPDATE tool_calls SET late_output = $3 WHERE account_id = $1 AND id = $2 AND late_output IS NULL`, accountID, id, output)
 }
 
-// An InputFilter narrows a list of open inputs. Empty members do not.
+// An InputFilter narrows a list of open inputs. Empty members match all.
 type InputFilter struct {
 	Kind      string // stoa.InputToolCall, which is that of an empty one too, stoa.InputToolApproval, or AllInputs
 	AgentID   string
@@ -196,8 +197,8 @@ type InputFilter struct {
 // AllInputs is the kind of all inputs about tools.
 const AllInputs = "all"
 
-// ofAgent is the condition that the agent of an input is not deleted; its inputs are
-// removed a little later.
+// ofAgent is the condition that the agent of an input is not deleted, because its inputs are removed a
+// little later.
 const ofAgent = ` AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = inputs.account_id AND a.id = inputs.agent_id AND a.deleted_at > 0)`
 
 // openInputColumns are the columns of an open input i that is joined with openInputNames.
@@ -219,7 +220,7 @@ func scanOpenInput(rows *sql.Rows) (stoa.Input, error) {
 // approvals, each with its calls, and returns the cursor of the next page. With a filter a
 // page may be short although there is a next one.
 func (tx Work) OpenInputs(ctx context.Context, accountID string, f InputFilter, p Page) ([]stoa.Input, Cursor, error) {
-	kinds := `kind = 'tool_call'` // as the indexes have it
+	kinds := `kind = 'tool_call'` // in the words of the partial indexes, since they are not used otherwise
 	switch f.Kind {
 	case stoa.InputToolApproval:
 		kinds = `kind = 'tool_approval'`
@@ -256,7 +257,7 @@ func (tx Work) OpenInput(ctx context.Context, accountID, id string) (stoa.Input,
 	return in, err
 }
 
-// ClaimInput records the claim of an input. This transaction locks the session.
+// ClaimInput records the claim of an input. The transaction must have locked the session.
 func (tx Work) ClaimInput(ctx context.Context, in stoa.Input) error {
 	return tx.Later(ctx, `UPDATE inputs SET claim_id = $3, claimed_until = $4 WHERE account_id = $1 AND id = $2`,
 		in.AccountID, in.ID, in.ClaimID, db.Micros(in.ClaimedUntil))

@@ -17,15 +17,15 @@ type Tx struct {
 }
 
 type (
-	// Books has the statements about money: accounts, charges, leases, budgets, payments.
+	// Books contains the statements about money: accounts, charges, leases, budgets, payments.
 	Books struct{ *Tx }
-	// People has the statements about keys, members, sign-in and the audit log.
+	// People contains the statements about keys, members, sign-in and the audit log.
 	People struct{ *Tx }
-	// Setup has the statements about what owners set up: spaces, agents, connections, secrets, embeds.
+	// Setup contains the statements about spaces, agents, connections, secrets and embeds.
 	Setup struct{ *Tx }
-	// Work has the statements about what agents do: sessions, tool calls, uploads, tasks.
+	// Work contains the statements about sessions, tool calls, uploads and tasks.
 	Work struct{ *Tx }
-	// Operations has the statements about the service: nodes, settings, alerts, webhooks, the request log.
+	// Operations contains the statements about nodes, settings, alerts, webhooks and the request log.
 	Operations struct{ *Tx }
 )
 
@@ -44,12 +44,12 @@ func (tx *Tx) Work() Work { return Work{tx} }
 // Operations returns the statements about the service.
 func (tx *Tx) Operations() Operations { return Operations{tx} }
 
-// Audit appends a row to the audit log at the end of the transaction. Its number, time and
-// hashes are set then.
+// Audit appends a row to the audit log at the end of the transaction, so that no other lock is acquired
+// after that of the chain. The row receives its number, time and hashes then.
 func (tx *Tx) Audit(e audit.Entry) { tx.audit = append(tx.audit, e) }
 
 // AuditAutomatic appends a row for a change that the service made for a reason, such as the end
-// of a webhook. action has a dot, unlike those of operations.
+// of a webhook. action contains a dot, so that it differs from those of operations.
 func (tx *Tx) AuditAutomatic(accountID, action, object, reason string) {
 	after, err := jsonText(map[string]string{"id": object, "reason": reason})
 	if err != nil {
@@ -58,7 +58,8 @@ func (tx *Tx) AuditAutomatic(accountID, action, object, reason string) {
 	tx.Audit(audit.Entry{AccountID: accountID, Actor: audit.Service, Action: action, Object: object, After: after})
 }
 
-// Savepoint is [db.Tx.Savepoint]: rows of the audit log belong to the work that is rolled back.
+// Savepoint is [db.Tx.Savepoint]. It also drops the audit rows of fn if that is rolled back, because they
+// record changes that did not happen.
 func (tx *Tx) Savepoint(ctx context.Context, fn func() error) error {
 	rows := len(tx.audit)
 	err := tx.Tx.Savepoint(ctx, fn)
@@ -68,7 +69,8 @@ func (tx *Tx) Savepoint(ctx context.Context, fn func() error) error {
 	return err
 }
 
-// lockText makes other transactions that lock the same text wait until this one ends.
+// lockText makes other transactions that lock the same text wait until this one ends. On SQLite it does
+// nothing, since there is one writer.
 func (tx *Tx) lockText(ctx context.Context, text string) error {
 	if !tx.Postgres() {
 		return nil
@@ -77,9 +79,9 @@ func (tx *Tx) lockText(ctx context.Context, text string) error {
 	return err
 }
 
-// within returns CodeLimitReached if a query, which counts up to $1 rows for the owner $2,
-// finds the maximum. setting names the setting that an operator can raise, if there is one. Creations of an account are
-// serialized, so that concurrent ones cannot exceed the limit together.
+// within returns CodeLimitReached if a query, which counts up to $1 rows for the owner $2, finds the
+// maximum. setting names the setting that an operator can raise, if there is one. It serializes creations
+// of an account, so that concurrent ones cannot exceed the limit together.
 func (tx *Tx) within(ctx context.Context, limit int, setting, accountID, owner, what, query string, args ...any) error {
 	full, err := tx.full(ctx, limit, accountID, owner, query, args...)
 	if err != nil || !full {

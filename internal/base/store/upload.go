@@ -14,16 +14,16 @@ var uploads = newTable[stoa.Upload]("uploads")
 
 // A VisitorQuota limits the uploads of visitors.
 type VisitorQuota struct {
-	Files  int   // of the chat
-	Bytes  int64 // of all chats of the account
+	Files  int   // maximum of the chat
+	Bytes  int64 // maximum of all chats of the account
 	Silent bool  // the chat has no message, and strangers can begin others like it
 }
 
-// Shares of what the visitors of an account may upload together. Strangers open chats of script tags without
-// limit, so that one of them could use up everything.
+// Shares of what the visitors of an account may upload together. They exist because strangers open chats
+// of script tags without limit, and one of them could otherwise use up everything.
 const (
-	uploadTagShare     = 2  // of a script tag
-	uploadNetworkShare = 10 // of a network; of the bytes within [uploadNetworkTime]
+	uploadTagShare     = 2  // divisor for a script tag
+	uploadNetworkShare = 10 // divisor for a network; for bytes within [uploadNetworkTime]
 	uploadNetworkTime  = 24 * time.Hour
 )
 
@@ -124,15 +124,15 @@ func (tx Work) HasUpload(ctx context.Context, accountID, id string) (bool, error
 	return tx.Get(ctx, `SELECT 1 FROM uploads WHERE id = $1 AND account_id = $2 AND (session_id <> '' OR expires_at > $3)`, []any{id, accountID, db.Micros(tx.Now)}, &one)
 }
 
-// PurgeUploads deletes up to limit uploads that have expired, and returns their number. The
-// sweep of the drives deletes their files.
+// PurgeUploads deletes up to limit uploads that have expired, and returns their number. The sweep of the
+// drives deletes their files, because no transaction spans both databases.
 func (tx Work) PurgeUploads(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE session_id = '' AND expires_at <= $1 LIMIT $2)`, db.Micros(tx.Now), limit)
 }
 
 // A MessageAttachments is the files of one message.
 type MessageAttachments struct {
-	Message stoa.SessionMessage // without its text
+	Message stoa.SessionMessage // the message without its text
 	Files   []stoa.Attachment
 }
 
@@ -149,15 +149,14 @@ func (tx Work) Attachments(ctx context.Context, sessionID string) ([]MessageAtta
 	}, `SELECT id, created_at, attachments FROM messages WHERE session_id = $1 AND attachments <> '' ORDER BY place LIMIT $2`, sessionID, stoa.MaxSessionAttachments)
 }
 
-// Attached returns the form in which a model receives the files of a message; empty if it is not
-// written yet.
+// Attached returns the form in which a model receives the files of a message; empty if none is stored yet.
 func (tx Work) Attached(ctx context.Context, sessionID, messageID string) (text string, err error) {
 	_, err = tx.Get(ctx, `SELECT attached FROM messages WHERE session_id = $1 AND id = $2`, []any{sessionID, messageID}, &text)
 	return text, err
 }
 
-// SetAttached writes the form in which a model receives the files of a message, unless it is
-// written, and returns it.
+// SetAttached writes the form in which a model receives the files of a message, and returns it. A stored
+// form stays, so that later requests of the session repeat it.
 func (tx Work) SetAttached(ctx context.Context, sessionID, messageID, text string) (string, error) {
 	if _, err := tx.Exec(ctx, `UPDATE messages SET attached = $3 WHERE session_id = $1 AND id = $2 AND attached = ''`, sessionID, messageID, text); err != nil {
 		return "", err

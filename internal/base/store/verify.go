@@ -12,7 +12,7 @@ import (
 // A Difference is a row of the ledger that disagrees with the sum of the other rows.
 type Difference struct {
 	What      string // the broken rule: see [Books.Differences]
-	ID        string // of the account, lease or charge
+	ID        string // id of the account, lease or charge
 	AccountID string
 	Have      stoa.Credits // the value of the row
 	Want      stoa.Credits // the sum of the others
@@ -23,9 +23,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s of account %s says %d, the other rows add up to %d", d.What, d.ID, d.AccountID, d.Have, d.Want)
 }
 
-// differences are the rules of the ledger, each as a query for the rows that break it: id,
-// account, the stored value, the expected value. [of column] is replaced by the condition
-// that the column is the requested account, or by nothing.
+// differences lists the rules of the ledger, each as a query for the rows that break it: id, account, the
+// stored value, the expected value. [of column] becomes the condition that the column is the requested
+// account, or nothing.
 var differences = []struct{ what, query string }{
 	{
 		"granted is the sum of the grants",
@@ -94,7 +94,7 @@ var differences = []struct{ what, query string }{
 // ofAccount matches the place where a rule is limited to an account.
 var ofAccount = regexp.MustCompile(`\[of ([a-z_.]+)\]`)
 
-// priced is [stoa.Price.Cost] in SQL.
+// priced is [stoa.Price.Cost] in SQL, so that a check need not read all charges into memory.
 const priced = `((input_tokens - cached_tokens - cache_write_tokens) * price_input + cached_tokens * price_cached_input +
 	(cache_write_tokens - cache_write_long_tokens) * COALESCE(price_cache_write, price_input) + cache_write_long_tokens * COALESCE(price_cache_write_long, price_input) +
 	output_tokens * price_output + 999999) / 1000000`
@@ -110,7 +110,7 @@ func (tx Books) Differences(ctx context.Context, accountID string) ([]Difference
 	var all []Difference
 	var args []any
 	cond := "1 = 1"
-	if accountID != "" { // a separate condition, so that the indexes of an account are used
+	if accountID != "" { // another text than for all, so that the indexes of an account are used
 		args, cond = []any{accountID}, "${1} = $$1"
 	}
 	for _, rule := range differences {
@@ -136,7 +136,7 @@ func (tx Books) Differences(ctx context.Context, accountID string) ([]Difference
 	return append(all, found...), nil
 }
 
-// BooksSize has the numbers of rows in the books.
+// BooksSize contains the numbers of rows in the books.
 type BooksSize struct{ Accounts, Grants, Charges, Leases int64 }
 
 // BooksSize returns the numbers of rows in the books.

@@ -15,7 +15,7 @@ const MaxWebhooks = 20
 
 var webhooks = newTable[stoa.Webhook]("webhooks")
 
-// words returns a list as the columns events and spaces have it.
+// words returns the form of a list in the columns events and spaces.
 func words(list []string) string {
 	switch {
 	case len(list) == 0:
@@ -168,7 +168,7 @@ func (tx Operations) DisableWebhook(ctx context.Context, accountID, id, reason s
 type CreditsWatch struct {
 	WebhookID, AccountID string
 	Low                  stoa.Credits // 0 means the default
-	Unspent              stoa.Credits // of the account
+	Unspent              stoa.Credits // unspent credits of the account
 }
 
 // CreditsWatches returns enabled webhooks with the credits of their accounts, by their
