@@ -18,12 +18,12 @@ type Plan struct {
 	ID                   string
 	Name                 string
 	GatedModels          bool // may use models marked gated
-	RequestsPerMinute    int  // of a key
-	ConcurrentPerKey     int  // calls in flight
-	ConcurrentPerAccount int  // calls in flight
+	RequestsPerMinute    int  // limit of each key
+	ConcurrentPerKey     int  // maximum number of calls in flight
+	ConcurrentPerAccount int  // maximum number of calls in flight
 	ActiveSessions       int
 
-	RequestsPerMinutePerAccount int // of all its keys together
+	RequestsPerMinutePerAccount int // limit of all keys together, because an account can create more keys
 
 	Included Credits // granted for each month
 }

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// A Statement is the account of one month, of UTC: the opening balance, what the month added and
-// took, and the closing balance. A balance is the unspent credits, held ones included.
+// A Statement is the account of one UTC month. A balance is the unspent credits, held ones
+// included.
 type Statement struct {
 	AccountID string            `db:"account_id"`
 	Month     Month             `db:"month"`
 	Opening   Credits           `db:"opening"`
-	Charged   Credits           `db:"charged"` // the sum of Charges
+	Charged   Credits           `db:"charged"` // sum of Charges
 	Closing   Credits           `db:"closing"`
 	Grants    []StatementGrants `db:"grants,json"`
 	Charges   []StatementCharge `db:"charges,json"`
-	FinalAt   time.Time         `db:"final_at"` // when it was stored; zero if it was computed
-	Final     bool              // it will not change any more
+	FinalAt   time.Time         `db:"final_at"` // time of storage; zero if it was computed
+	Final     bool
 }
 
 // StatementGrants are the grants of a kind in a month; withdrawals are below zero.
@@ -27,7 +27,6 @@ type StatementGrants struct {
 	Amount Credits   `json:"amount"`
 }
 
-// A StatementCharge is the use of a model on a day.
 type StatementCharge struct {
 	Day          string  `json:"day,omitzero"` // as 2006-01-02; empty for the sum of the month
 	Model        string  `json:"model"`
