@@ -221,6 +221,7 @@ func (c *checker) words() {
 // under the same id, because a repeated call without its receipt would be charged again.
 const MinReceipts = 30 * 24 * time.Hour
 
+// MinAudit is the shortest retention of the audit log.
 const MinAudit = 90 * 24 * time.Hour
 
 // durations checks that times are plausible, so that a missing unit (nanoseconds) is noticed.

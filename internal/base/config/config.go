@@ -115,6 +115,7 @@ type SecretsKey struct {
 	key *string // key from one of the two; a pointer for the reason in Provider
 }
 
+// Value returns the text of the key.
 func (k SecretsKey) Value() string { return or(k.key) }
 
 // Contact is the contact for more credits and questions. GET /api/v1/meta publishes it.
@@ -123,6 +124,7 @@ type Contact struct {
 	Email string `yaml:"email" env:"STOA_CONTACT_EMAIL"`
 }
 
+// Log is the format and the least level of the log.
 type Log struct {
 	Format string `yaml:"format" env:"STOA_LOG_FORMAT"` // text or json
 	Level  string `yaml:"level" env:"STOA_LOG_LEVEL"`   // debug, info, warn or error
@@ -305,6 +307,7 @@ func (o Outbound) ProxyURL() (*url.URL, error) {
 	return u, nil
 }
 
+// Drive configures the storage of drives.
 type Drive struct {
 	Store DriveStore `yaml:"store"`
 }
@@ -439,6 +442,7 @@ func (c Config) AccountPlans() map[string]stoa.Plan {
 	return plans
 }
 
+// RateLimited reports whether the limits of the plans are enforced.
 func (c Config) RateLimited() bool { return c.RateLimits != "off" }
 
 // BaseURL returns the origin for callers: the public URL, or one derived from the listener's

@@ -34,23 +34,27 @@ type ExtensionOptions struct {
 	ChatCompletions ChatCompletionsOptions `yaml:"chatCompletions"`
 }
 
+// ChatCompletionsOptions are settings of the extension chatCompletions.
 type ChatCompletionsOptions struct {
 	// NoCredits is the status of a call that credits or a budget do not cover: 429, as OpenAI sends
 	// it, or 402, because some clients repeat every 429 for ever.
 	NoCredits int `yaml:"noCredits" env:"STOA_CHAT_NO_CREDITS"`
 }
 
+// ImagesOptions are settings of the extension images.
 type ImagesOptions struct {
 	// URL selects the handling of an image's address: pass (the vendor fetches it), fetch
 	// (Stoa fetches it) or refuse.
 	URL string `yaml:"url" env:"STOA_IMAGES_URL"`
 }
 
+// FilesOptions are settings of the extension files.
 type FilesOptions struct {
 	// URL is like that of [ImagesOptions].
 	URL string `yaml:"url" env:"STOA_FILES_URL"`
 }
 
+// ToolsOptions are settings of the extension tools.
 type ToolsOptions struct {
 	// Forced selects the handling of a tool_choice that forces a call, for a model that cannot be
 	// forced: refuse, or auto, which lets the model decide.
@@ -59,6 +63,7 @@ type ToolsOptions struct {
 	Foreign string `yaml:"foreign" env:"STOA_TOOLS_FOREIGN"`
 }
 
+// FormatsOptions are settings of the extension formats.
 type FormatsOptions struct {
 	// BestEffort asks a model for JSON in words if its vendor does not support the format.
 	BestEffort bool `yaml:"bestEffort" env:"STOA_FORMATS_BEST_EFFORT"`

@@ -26,6 +26,7 @@ type Flags struct {
 	LogLevel    string
 }
 
+// A Problem is one setting that is wrong.
 type Problem struct {
 	Where   string // place: "stoa.yaml:3:5", "STOA_LISTEN", "--listen"; empty if unknown
 	Path    string // "limits.body"; empty means the file itself

@@ -8,6 +8,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
+// Mail configures mail to people. Without a server no mail is sent.
 type Mail struct {
 	SMTP SMTP `yaml:"smtp"`
 	// Texts adds the beginnings of questions and replies to the mails of webhooks.
@@ -40,6 +41,7 @@ const (
 	MailPlain    = "none"
 )
 
+// Password returns the password of the user; empty for none.
 func (s SMTP) Password() string { return or(s.password) }
 
 // PortOrDefault returns the configured port, or the usual one: 465 for TLS, 587 for submission, or 25.

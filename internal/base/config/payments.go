@@ -37,6 +37,7 @@ type WebhookSecret struct {
 	secret *string
 }
 
+// A Pack is an amount of credits with a price.
 type Pack struct {
 	Name         string       `yaml:"name"`
 	Price        int64        `yaml:"price"`    // price in the smallest unit of the currency, such as cents
@@ -53,8 +54,10 @@ const (
 	maxWebhookSecrets = 2
 )
 
+// Enabled reports whether credits are sold.
 func (p Payments) Enabled() bool { return p.Stripe.KeyEnv != "" || p.Stripe.KeyFile != "" }
 
+// Key returns the secret key.
 func (s Stripe) Key() string { return or(s.key) }
 
 // Live reports whether the key moves money, unlike a key of the test mode.
@@ -63,6 +66,7 @@ func (s Stripe) Live() bool { return strings.Contains(s.Key(), "_live_") }
 // BaseURL returns the API's address without a trailing slash.
 func (s Stripe) BaseURL() string { return strings.TrimSuffix(cmp.Or(s.API, stripeAPI), "/") }
 
+// Secrets returns the signing secrets.
 func (s Stripe) Secrets() (list []string) {
 	for _, w := range s.WebhookSecrets {
 		list = append(list, or(w.secret))

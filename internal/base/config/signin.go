@@ -12,6 +12,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
+// SignIn are the settings for people who sign in to the console.
 type SignIn struct {
 	Session time.Duration `yaml:"session" env:"STOA_SIGN_IN_SESSION"` // maximum duration of a session
 	// KeysPauseAfter is the time since a member's latest sign-in after which the keys that the member created

@@ -28,6 +28,7 @@ func (s Secret) String() string {
 // GoString returns the mask, because fmt does not call String for %#v.
 func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 
+// MarshalText returns the mask.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // A Size is a count of bytes.
@@ -54,6 +55,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
+// MarshalText returns [Size.String].
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // parseSize parses a number of bytes, or a number followed by KiB, MiB or GiB.

@@ -40,6 +40,7 @@ type Usage struct {
 	ReasoningTokens      int64 `db:"reasoning_tokens"`
 }
 
+// Total is input plus output.
 func (u Usage) Total() int64 { return u.InputTokens + u.OutputTokens }
 
 // MaxTokens is the largest count of tokens accepted for one call. It is far above the window of any
@@ -132,6 +133,7 @@ func (p Price) Affords(amount Credits, inputTokens int64) int64 {
 // bytes, rounded up. A message adds [TokensPerMessage].
 func EstimateTokens(bytes int) int64 { return (int64(bytes) + 2) / 3 }
 
+// TokensPerMessage is added to an estimate for each message.
 const TokensPerMessage = 4
 
 // Balance is the state of an account's credits. Granted = Available + Held + Spent unless a write is
@@ -243,4 +245,5 @@ type Withdrawal struct {
 	CreatedAt   time.Time `db:"created_at"`
 }
 
+// Owed returns the part that could not be taken.
 func (w Withdrawal) Owed() Credits { return w.Amount - w.Taken }

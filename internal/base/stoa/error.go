@@ -135,6 +135,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", e.Code, e.Message)
 }
 
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Errorf returns an error with a code. An argument for %w becomes the cause and is part of
@@ -153,8 +154,10 @@ func Subject(path string) string {
 	return strconv.Quote(path)
 }
 
+// At sets the member of the request at fault.
 func (e *Error) At(param string) *Error { e.Param = param; return e }
 
+// After sets the time to wait before a retry.
 func (e *Error) After(d time.Duration) *Error { e.RetryAfter = d; return e }
 
 // AfterCharge marks the error of a charged call, so that clients do not repeat it.
@@ -172,6 +175,7 @@ func AsError(err error) *Error {
 	return &Error{Code: CodeInternal, Message: "Something went wrong on our side. Try again; if it persists, send the operator the request id.", Err: err}
 }
 
+// CodeOf returns the code of an error; empty for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

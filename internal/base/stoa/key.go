@@ -48,6 +48,7 @@ func (k Key) PausesAt(after time.Duration) time.Time {
 // that of the key that it was rotated from or created with, so that limits do not multiply.
 func (k Key) Root() string { return cmp.Or(k.RootID, k.ID) }
 
+// Limited reports whether the key has its own limit.
 func (k Key) Limited() bool { return k.RequestsPerMinute > 0 || k.MaxCreditsPerDay > 0 }
 
 // Limits of the lists of a key.

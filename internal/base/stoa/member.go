@@ -86,6 +86,7 @@ var roleScopes = map[string][]string{
 	OperatorSupport: {ScopeOperatorRead},
 }
 
+// ScopesOf returns the scopes of a member with these roles.
 func ScopesOf(role, operatorRole string) []string {
 	return append(slices.Clone(roleScopes[role]), roleScopes[operatorRole]...)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// MaxProxies is the maximum number of blocks of trusted proxies.
 const MaxProxies = 100
 
 // Proxies are the addresses of trusted reverse proxies, which name their client in

@@ -52,6 +52,7 @@ type AgentSettings struct {
 	Tables       bool         `db:"tables"`            // the agent can use the tools that query tables
 }
 
+// Equal reports whether all settings are equal.
 func (s AgentSettings) Equal(o AgentSettings) bool {
 	equal := slices.EqualFunc(s.Tools, o.Tools, AgentTool.Equal)
 	s.Tools, o.Tools = nil, nil
@@ -129,8 +130,10 @@ var (
 	EndedStatuses  = []SessionStatus{SessionCompleted, SessionFailed, SessionCancelled}
 )
 
+// Stopped reports whether a client's polling ends at this status.
 func (s SessionStatus) Stopped() bool { return !slices.Contains(BusyStatuses, s) }
 
+// Ended reports whether the turn has ended.
 func (s SessionStatus) Ended() bool { return slices.Contains(EndedStatuses, s) }
 
 // A SessionMode is the kind of a conversation.

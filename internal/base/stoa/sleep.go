@@ -24,6 +24,7 @@ const (
 	PollAlone  = 15 * time.Second
 )
 
+// PollEvery returns the polling interval.
 func PollEvery(shared bool) time.Duration {
 	if shared {
 		return PollShared

@@ -27,6 +27,7 @@ type StatementGrants struct {
 	Amount Credits   `json:"amount"`
 }
 
+// A StatementCharge is the use of a model on a day.
 type StatementCharge struct {
 	Day          string  `json:"day,omitzero"` // as 2006-01-02; empty for the sum of the month
 	Model        string  `json:"model"`

@@ -78,6 +78,7 @@ func (t *Tariff) factorAt(at time.Time) float64 {
 	return 1
 }
 
+// At returns the price of a call with that input whose request to the vendor began at a time.
 func (t *Tariff) At(inputTokens int64, at time.Time) Price {
 	p := t.forInput(inputTokens)
 	if h := t.hoursAt(at); h != nil {

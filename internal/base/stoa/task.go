@@ -79,6 +79,7 @@ const (
 	OverlapAllow = "allow"
 )
 
+// Finished reports whether the schedule has no instant left.
 func (t ScheduledTask) Finished() bool {
 	return t.MaxRuns > 0 && t.Counts.Scheduled >= t.MaxRuns || t.Enabled && t.NextAt.IsZero()
 }

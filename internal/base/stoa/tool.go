@@ -244,6 +244,7 @@ func (c *ExternalCall) IsConfirmed() bool {
 	return c.Confirmation == nil || c.Status == CallPlanned && c.Confirmed == DecisionApprove
 }
 
+// Asks reports whether the call needs an approval or a confirmation before it is executed.
 func (c *ExternalCall) Asks() bool { return c.Approval == ApprovalAlways || c.Confirmation != nil }
 
 // MayShare reports whether a call may run concurrently with others of its step, because it only

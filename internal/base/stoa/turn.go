@@ -134,6 +134,7 @@ func (s *Step) Message() Message {
 	return m
 }
 
+// Open returns the place of the first call without a result, and whether there is one.
 func (s *Step) Open() (place int, open bool) {
 	for i := range s.Calls {
 		if i >= len(s.Results) || s.Results[i] == nil {
