@@ -29,7 +29,7 @@ type Upload struct {
 
 // An Attachment is a file of a message.
 type Attachment struct {
-	ID       string `json:"id"`   // id of its upload
+	ID       string `json:"id"`
 	Name     string `json:"name"` // unique in the session, because tools find the file by it
 	Path     string `json:"path"` // path in the drive of its upload
 	MimeType string `json:"mimeType"`
@@ -39,9 +39,9 @@ type Attachment struct {
 
 // VisitorAttachments are the files that a visitor may attach.
 type VisitorAttachments struct {
-	MaxFiles int      `json:"maxFiles"` // limit of the chat
+	MaxFiles int      `json:"maxFiles"` // limit of the chat, not of a message
 	MaxBytes int64    `json:"maxBytes"` // limit of each file
-	Types    []string `json:"types"`    // kinds of files
+	Types    []string `json:"types"`
 }
 
 const (

@@ -42,7 +42,7 @@ type Call struct {
 	MarkedOnly bool
 
 	// The following fields are never sent to a vendor.
-	Account      string // id of the account
+	Account      string
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // no text is visible before Finished, so that the call may restart after its first text
 	KeepsParts   bool   // the caller keeps, and pays for, what arrived before it read too slowly
@@ -87,7 +87,7 @@ type RouteReason string
 
 // The reasons.
 const (
-	RouteByOrder     RouteReason = "order"     // the first configured route
+	RouteByOrder     RouteReason = "order"
 	RouteByReasoning RouteReason = "reasoning" // it created the reasoning in the input, which no other route can read
 	RouteByCache     RouteReason = "cache"     // its cache contains the conversation, so that it is cheaper than the equal routes
 	RouteByFailover  RouteReason = "failover"  // another route failed, was full or had an open circuit
@@ -95,11 +95,11 @@ const (
 
 // A Trail records the attempts of a call.
 type Trail struct {
-	Provider string      // provider of the latest attempt
-	Key      string      // id of the provider's key; empty if there is only one
-	Reason   RouteReason // reason for the latest route
-	Attempts int         // number of requests to providers
-	Sent     time.Time   // beginning of the latest request
+	Provider string // provider of the latest attempt
+	Key      string // id of the provider's key; empty if there is only one
+	Reason   RouteReason
+	Attempts int
+	Sent     time.Time
 	// Void means that the latest request failed because of its provider, so that its outcome
 	// does not count.
 	Void bool
@@ -144,7 +144,7 @@ type ChoiceMode string
 const (
 	ChoiceAuto     ChoiceMode = "" // the model decides
 	ChoiceNone     ChoiceMode = "none"
-	ChoiceRequired ChoiceMode = "required" // at least one call
+	ChoiceRequired ChoiceMode = "required"
 )
 
 // A Format is the required form of a reply's text.
@@ -153,7 +153,7 @@ type Format struct {
 	Name        string // name of a schema; may be empty
 	Description string // description of a schema; may be empty
 	Schema      string // JSON Schema, as text; only if Kind is FormatSchema
-	Strict      *bool  // nil if not set
+	Strict      *bool
 }
 
 // A FormatKind is a kind of [Format].
@@ -179,7 +179,7 @@ const (
 // A Message is one message of a call's input.
 type Message struct {
 	Role  Role
-	Parts []Part // in order
+	Parts []Part
 	// Tools are added by a system message without parts. The call's Tools include them too.
 	Tools []Tool `json:",omitzero"`
 }
@@ -252,9 +252,9 @@ const (
 	BrokeTools        Broke = "tools"
 	BrokeInstructions Broke = "instructions"
 	BrokeKnowledge    Broke = "knowledge" // the files of the drive were read again
-	BrokeCompacted    Broke = "compacted" // the beginning was summarized or omitted
-	BrokeRoute        Broke = "route"     // no part differs, and another provider or key served
-	BrokeExpired      Broke = "expired"   // no part differs, and the vendor read nothing
+	BrokeCompacted    Broke = "compacted"
+	BrokeRoute        Broke = "route"   // no part differs, and another provider or key served
+	BrokeExpired      Broke = "expired" // no part differs, and the vendor read nothing
 )
 
 // MarkedBy names the party that marked the input of a call for the vendor's cache.
@@ -348,11 +348,11 @@ type ToolForm struct {
 
 	// The following fields describe declared tools, not calls.
 
-	Description string // declared description
+	Description string
 	Format      string // JSON format of a custom tool; empty for any text
-	About       string // description of the namespace
-	Added       bool   // an item of the input declares the tool; see [Message]
-	Deferred    bool   // the model finds the tool by a search that the caller runs
+	About       string
+	Added       bool // an item of the input declares the tool; see [Message]
+	Deferred    bool // the model finds the tool by a search that the caller runs
 }
 
 // A ToolCall is a tool invocation requested by the model.
@@ -378,9 +378,9 @@ type ToolResult struct {
 
 // A ResultImage is an image in the stored result of a tool, without its content.
 type ResultImage struct {
-	Step                 int64 // number in the turn, from 1
-	Place                int   // index of the call in the step, from 0
-	Number               int   // index in the result, from 0
+	Step                 int64
+	Place                int // index of the call in the step, from 0
+	Number               int // index in the result, from 0
 	Type                 string
 	Width, Height, Bytes int64
 }

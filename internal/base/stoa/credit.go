@@ -71,8 +71,8 @@ type Price struct {
 	CacheWrite     Credits `db:"price_cache_write"`      // rate of input written to the cache
 	CacheWriteLong Credits `db:"price_cache_write_long"` // rate of input written to the cache for a long lifetime
 	Output         Credits `db:"price_output"`
-	Version        string  `db:"price_version"` // version of the price list
-	Band           string  `db:"price_band"`    // rules of the tariff that apply; empty if none does
+	Version        string  `db:"price_version"`
+	Band           string  `db:"price_band"` // rules of the tariff that apply; empty if none does
 }
 
 // Cost returns the charge of a call: rates times tokens, rounded up once. It expects
@@ -153,10 +153,10 @@ type Charge struct {
 	AccountID string `db:"account_id"`
 	KeyID     string `db:"key_id"`
 
-	Asked    string      `db:"asked"`        // requested model
-	Served   string      `db:"served"`       // identifier that served
-	Reason   string      `db:"reason"`       // reason for a difference: alias, auto, plan; empty if they are equal
-	Provider string      `db:"provider"`     // provider that served
+	Asked    string      `db:"asked"`
+	Served   string      `db:"served"`
+	Reason   string      `db:"reason"` // reason for a difference: alias, auto, plan; empty if they are equal
+	Provider string      `db:"provider"`
 	Route    RouteReason `db:"route_reason"` // reason for the provider; empty if unknown
 	RouteKey string      `db:"route_key"`    // id of the provider's key, if it has several
 
@@ -222,13 +222,13 @@ type GrantKind string
 
 // The kinds of grants.
 const (
-	GrantByOperator GrantKind = "grant"      // also the first credits of an account
-	Withdrawn       GrantKind = "withdrawal" // by an operator
-	PlanGrant       GrantKind = "plan"       // included in a plan
-	PlanEnd         GrantKind = "plan_end"   // return of a plan grant's unspent part
-	Repayment       GrantKind = "repayment"  // payment of what withdrawals could not take
-	Purchase        GrantKind = "purchase"   // pack of credits
-	Refund          GrantKind = "refund"     // refund or dispute of a purchase
+	GrantByOperator GrantKind = "grant" // also the first credits of an account
+	Withdrawn       GrantKind = "withdrawal"
+	PlanGrant       GrantKind = "plan"
+	PlanEnd         GrantKind = "plan_end"  // return of a plan grant's unspent part
+	Repayment       GrantKind = "repayment" // payment of what withdrawals could not take
+	Purchase        GrantKind = "purchase"
+	Refund          GrantKind = "refund"
 	RefundReversal  GrantKind = "refund_reversal"
 )
 

@@ -27,9 +27,9 @@ type Embed struct {
 	MessagesPerMinute int                 `db:"messages_per_minute"`
 	MaxMessages       int                 `db:"max_messages"`
 	MaxMessageChars   int                 `db:"max_message_chars"`
-	MaxCredits        Credits             `db:"max_credits"`     // 0 means only the balance limits it
-	SpentBefore       Credits             `db:"spent_before"`    // credits of the chat before the embed was created
-	TokenLife         time.Duration       `db:"token_life"`      // lifetime of each token
+	MaxCredits        Credits             `db:"max_credits"`  // 0 means only the balance limits it
+	SpentBefore       Credits             `db:"spent_before"` // credits of the chat before the embed was created
+	TokenLife         time.Duration       `db:"token_life"`
 	ChatLife          time.Duration       `db:"chat_life"`       // time from the first token to the end of all tokens
 	ExpiresAt         time.Time           `db:"expires_at"`      // last time at which the ticket of an embed URL can be exchanged
 	ChatExpiresAt     time.Time           `db:"chat_expires_at"` // zero before the exchange
@@ -37,7 +37,7 @@ type Embed struct {
 	RevokedAt         time.Time           `db:"revoked_at"`      // zero if not revoked
 	UsedAt            time.Time           `db:"used_at"`         // newest message; zero means never
 	CreatedAt         time.Time           `db:"created_at"`
-	Messages          int                 `db:"messages"`             // number of its messages
+	Messages          int                 `db:"messages"`
 	Recent            []time.Time         `db:"recent,times"`         // times of its messages in the last minute
 	Refused           int64               `db:"refused"`              // number of requests from unlisted origins
 	Attachments       *VisitorAttachments `db:"attachments,optional"` // permitted files; nil means that a visitor may attach nothing

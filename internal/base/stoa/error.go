@@ -120,8 +120,8 @@ const (
 // callers only wrap it, so that it is rendered and logged once.
 type Error struct {
 	Code       Code
-	Message    string        // problem and remedy, in one or two sentences
-	Param      string        // request member at fault, if any
+	Message    string // problem and remedy, in one or two sentences
+	Param      string
 	RetryAfter time.Duration // 0 if unknown, or if a retry does not help
 	Charged    bool          // the call was charged, so that clients must not repeat it by themselves
 	Err        error         // cause, for the log only, because it may contain internals

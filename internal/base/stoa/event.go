@@ -37,18 +37,18 @@ type EventKind uint8
 // previous ones (see [Part]). If the call has a format, Refusal replaces Delta if the
 // vendor marks a refusal.
 const (
-	Started     EventKind = iota + 1 // an upstream accepted the call
-	UsageSoFar                       // the provider reported counts before the end
-	Thinking                         // reasoning arrived
-	Delta                            // text arrived
-	Called                           // the model calls a tool; the name is empty if its vendor could not read the call
-	Finished                         // the provider reported the end of the reply
-	CallStarted                      // a tool call begins
-	CallDelta                        // a piece of its arguments arrived
-	Summary                          // a piece of a summary of the reasoning arrived
-	Reasoned                         // a segment of reasoning is complete
-	Refusal                          // a piece of a refusal arrived
-	Phased                           // the vendor states the purpose of the following texts
+	Started    EventKind = iota + 1 // an upstream accepted the call
+	UsageSoFar                      // the provider reported counts before the end
+	Thinking
+	Delta
+	Called   // the model calls a tool; the name is empty if its vendor could not read the call
+	Finished // the provider reported the end of the reply
+	CallStarted
+	CallDelta // a piece of its arguments arrived
+	Summary   // a piece of a summary of the reasoning arrived
+	Reasoned
+	Refusal
+	Phased // the vendor states the purpose of the following texts
 )
 
 // Stop is the reason for the end of a reply.
@@ -56,8 +56,8 @@ type Stop string
 
 // The reasons. An end without a reason is an error, never a Stop, because the reply may be cut.
 const (
-	StopEnd           Stop = "end"            // the model ended its reply
-	StopLength        Stop = "length"         // a token limit was reached
+	StopEnd           Stop = "end"
+	StopLength        Stop = "length"
 	StopContentFilter Stop = "content_filter" // the provider withheld the rest
 	StopToolCalls     Stop = "tool_calls"     // the model waits for tool results
 	StopCallsDropped  Stop = "calls_dropped"  // the provider withheld tool calls that it could not read or does not allow

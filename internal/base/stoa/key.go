@@ -98,8 +98,8 @@ func (k Key) NetworksWithin(by Key) bool {
 
 // Limits of the keys of package seal. The configuration contains these keys.
 const (
-	SealKeyBytes = 32 // length of each key
-	MaxSealKeys  = 8  // several are in use only while the first replaces the others
+	SealKeyBytes = 32
+	MaxSealKeys  = 8 // several are in use only while the first replaces the others
 )
 
 // Scopes are the permissions of a key, except [ScopeAll] and [ScopeOperator].

@@ -22,8 +22,8 @@ type Member struct {
 	Role         string    `db:"role"`
 	OperatorRole string    `db:"operator_role"` // empty for none
 	Source       string    `db:"source"`        // [SourceInvited] or [SourceGroup]
-	KeyID        string    `db:"key_id"`        // key through which the person acts
-	KeptSince    time.Time `db:"kept_since"`    // time since which groups no longer make this last owner one; zero if they do
+	KeyID        string    `db:"key_id"`
+	KeptSince    time.Time `db:"kept_since"` // time since which groups no longer make this last owner one; zero if they do
 	CreatedAt    time.Time `db:"created_at"`
 }
 

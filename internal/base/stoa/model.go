@@ -39,7 +39,7 @@ type ModelChange struct {
 	MaxOutput         int64    `yaml:"maxOutput,omitempty"`
 	DefaultOutput     int64    `yaml:"defaultOutput,omitempty"`
 	Price             *Tariff  `yaml:"price,omitempty"`
-	Routes            []Route  `yaml:"routes,omitempty"` // replacement of the family's routes
+	Routes            []Route  `yaml:"routes,omitempty"`
 }
 
 // An AliasRule is an operator's setting: names that match are aliases of the model.
@@ -51,7 +51,7 @@ type AliasRule struct {
 // A Route is one way to serve a model: a provider and its name for the model. Settings
 // contain the fields that have a YAML name; package catalog fills in the others.
 type Route struct {
-	Provider string `yaml:"provider"`        // a [Provider]'s Name
+	Provider string `yaml:"provider"`
 	Model    string `yaml:"model,omitempty"` // upstream name; empty in settings: the usual one
 	// Weight is the route's share of the calls among adjacent routes with a weight; 0 means that
 	// it precedes or follows them.
@@ -59,7 +59,7 @@ type Route struct {
 	Override *Traits `yaml:"traits,omitempty"` // replacement of the known traits; nil means the known ones
 	Wire     string  `yaml:"-"`                // copy of the provider's
 	Dialect  string  `yaml:"-"`                // copy of the provider's
-	Traits   Traits  `yaml:"-"`                // effective traits
+	Traits   Traits  `yaml:"-"`
 	// Fingerprint identifies the provider's address and credential, because a state belongs to one
 	// of them; see [State.Fits].
 	Fingerprint string `yaml:"-"`
@@ -170,7 +170,7 @@ type Provider struct {
 type ListedModel struct {
 	ID            string
 	ContextTokens int64 // 0 if unknown
-	Vision        bool  // it accepts images
+	Vision        bool
 }
 
 // A Discovery says whether the models that a server lists can be called by their names there.

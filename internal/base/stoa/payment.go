@@ -11,7 +11,7 @@ type Payment struct {
 	AccountID string  `db:"account_id"`
 	MadeBy    string  `db:"made_by"` // key that began it
 	Pack      string  `db:"pack"`
-	Name      string  `db:"name"`     // name of the pack
+	Name      string  `db:"name"`
 	Amount    int64   `db:"amount"`   // price in the smallest unit of the currency
 	Currency  string  `db:"currency"` // ISO code in lower case
 	Credits   Credits `db:"credits"`
@@ -21,7 +21,7 @@ type Payment struct {
 	CheckoutID    string       `db:"checkout_id,null"`
 	CheckoutURL   string       `db:"checkout_url"` // page where the person pays; empty unless the state is PaymentPending
 	PaymentIntent string       `db:"payment_intent"`
-	Refunded      int64        `db:"refunded"`  // refunded part of Amount
+	Refunded      int64        `db:"refunded"`  // in the smallest unit of the currency, like Amount
 	Disputed      bool         `db:"disputed"`  // a dispute is open or was lost
 	Withdrawn     Credits      `db:"withdrawn"` // credits that refunds and disputes take back, including those still owed
 	CreatedAt     time.Time    `db:"created_at"`
@@ -44,9 +44,9 @@ type PaymentState string
 // The states of payments.
 const (
 	PaymentPending  PaymentState = "pending"
-	PaymentPaid     PaymentState = "paid"     // final state, also after refunds
-	PaymentExpired  PaymentState = "expired"  // nobody paid in time
-	PaymentFailed   PaymentState = "failed"   // the payment did not succeed
+	PaymentPaid     PaymentState = "paid" // final state, also after refunds
+	PaymentExpired  PaymentState = "expired"
+	PaymentFailed   PaymentState = "failed"
 	PaymentRejected PaymentState = "rejected" // it succeeded with another amount, currency or mode; nothing was granted
 )
 

@@ -15,17 +15,17 @@ type Request struct {
 	KeyID     string // also set if the key was refused for a missing scope
 	Address   string // of the client; empty unless the operator enables it
 
-	Status       int    // as sent; [StatusDisconnected] if the client disconnected first
-	Code         Code   // code of the error, also of one that ended a stream
-	Param        string // the member at fault
-	Disconnected bool   // the client was gone before the reply was complete
-	Replayed     bool   // answered with the stored reply of an Idempotency-Key
+	Status       int  // as sent; [StatusDisconnected] if the client disconnected first
+	Code         Code // code of the error, also of one that ended a stream
+	Param        string
+	Disconnected bool // the client was gone before the reply was complete
+	Replayed     bool // answered with the stored reply of an Idempotency-Key
 
 	// The following fields describe a model call.
-	Asked      string // the model as requested
+	Asked      string
 	Served     string // identifier that served, or that was tried last
-	Provider   string // provider of the latest attempt
-	Attempts   int    // requests to providers
+	Provider   string
+	Attempts   int
 	Stream     bool
 	ResponseID string // resp_…; empty if no reply began
 	Charged    bool   // there is a receipt under ResponseID

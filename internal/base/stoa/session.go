@@ -14,7 +14,7 @@ type Space struct {
 	Name        string            `db:"name"`
 	Description string            `db:"description"`
 	Metadata    map[string]string `db:"metadata,json"`
-	Revision    int64             `db:"revision"` // number of changes
+	Revision    int64             `db:"revision"`
 	CreatedAt   time.Time         `db:"created_at"`
 	UpdatedAt   time.Time         `db:"updated_at"`
 }
@@ -105,7 +105,7 @@ func (v VisitorDrive) Access(agent DriveAccess) DriveAccess {
 type TurnLimits struct {
 	MaxCredits Credits       `db:"max_credits"` // limit of all its model calls; 0 means no limit besides the balance
 	Timeout    time.Duration `db:"timeout"`     // time from the first claim, without the waits for input
-	MaxSteps   int           `db:"max_steps"`   // maximum number of model calls
+	MaxSteps   int           `db:"max_steps"`
 }
 
 // SessionStatus is the status of a session: that of its newest turn.

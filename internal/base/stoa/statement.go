@@ -12,7 +12,7 @@ type Statement struct {
 	AccountID string            `db:"account_id"`
 	Month     Month             `db:"month"`
 	Opening   Credits           `db:"opening"`
-	Charged   Credits           `db:"charged"` // sum of Charges
+	Charged   Credits           `db:"charged"`
 	Closing   Credits           `db:"closing"`
 	Grants    []StatementGrants `db:"grants,json"`
 	Charges   []StatementCharge `db:"charges,json"`

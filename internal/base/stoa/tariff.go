@@ -22,7 +22,7 @@ type Tariff struct {
 	Output         Credits      `json:"output" yaml:"output"`
 	Above          *LongInput   `json:"above,omitempty" yaml:"above,omitempty"`
 	Hours          []PriceHours `json:"hours,omitempty" yaml:"hours,omitempty"`
-	Version        string       `json:"-" yaml:"-"` // version of the price list
+	Version        string       `json:"-" yaml:"-"`
 }
 
 // A LongInput multiplies the rates of a whole call whose input exceeds Tokens. Cached reads and
@@ -36,7 +36,7 @@ type LongInput struct {
 // PriceHours multiply all rates of a call whose request to the vendor begins in them. The hours
 // of a tariff use one zone and do not overlap, so that at most one entry applies.
 type PriceHours struct {
-	Zone   string   `json:"zone" yaml:"zone"`                     // an IANA name
+	Zone   string   `json:"zone" yaml:"zone"`                     // IANA name
 	Days   []string `json:"days,omitempty" yaml:"days,omitempty"` // names of [Weekdays]; none means every day
 	From   string   `json:"from" yaml:"from"`                     // "09:00"
 	To     string   `json:"to" yaml:"to"`                         // exclusive; "24:00" is the end of the day

@@ -46,7 +46,7 @@ type ScheduledTask struct {
 	PlannedAt       time.Time     `db:"planned_at"`       // time of creation, resumption or a change of its instants
 	TrimmedAt       time.Time     `db:"trimmed_at"`       // runs up to this time may have been removed
 	RecordedThrough time.Time     `db:"recorded_through"` // instants after Cursor and up to here may already have a run; see decision 0025
-	Failures        int           `db:"failures"`         // consecutive failures
+	Failures        int           `db:"failures"`
 	Counts          TaskCounts    // sums of all its runs
 	LastRun         *TaskRun      // newest run that was not skipped; nil before the first one
 	Revision        int64         `db:"revision"`
@@ -93,13 +93,13 @@ type TaskRun struct {
 	ScheduledFor time.Time     `db:"scheduled_for"`
 	Trigger      string        `db:"trigger_kind"` // schedule, catch_up or manual
 	Status       string        `db:"status"`
-	SkipReason   string        `db:"skip_reason"` // only of a skipped run
-	Waiting      TaskWait      `db:"waiting"`     // reason why it has no session yet; empty if it has one or needs none
-	Instants     int64         `db:"instants"`    // more than 1 means one row for all skipped instants up to Through, so that a long pause adds one row
-	Through      time.Time     `db:"through"`     // last of these instants
-	SessionID    string        `db:"session_id"`  // may be empty
-	Turn         int64         `db:"turn"`        // number in the session
-	Delay        time.Duration `db:"delay"`       // time from the instant to the session
+	SkipReason   string        `db:"skip_reason"`
+	Waiting      TaskWait      `db:"waiting"`    // reason why it has no session yet; empty if it has one or needs none
+	Instants     int64         `db:"instants"`   // more than 1 means one row for all skipped instants up to Through, so that a long pause adds one row
+	Through      time.Time     `db:"through"`    // last of these instants
+	SessionID    string        `db:"session_id"` // may be empty
+	Turn         int64         `db:"turn"`
+	Delay        time.Duration `db:"delay"` // time from the instant to the session
 	Revision     int64         `db:"revision"`
 	CreatedAt    time.Time     `db:"created_at"`
 	StartedAt    time.Time     `db:"started_at"` // start of the session; zero before

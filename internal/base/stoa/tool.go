@@ -10,7 +10,7 @@ import (
 // The types of the tools of an agent, by their executor.
 const (
 	ToolClient     = "client"     // programs of the account
-	ToolConnection = "connection" // the server of a connection
+	ToolConnection = "connection" // server of a connection
 	ToolDrive      = "drive"      // the service itself; its entry contains only an approval
 )
 
@@ -23,11 +23,11 @@ type AgentTool struct {
 	Type           string // ToolClient, ToolConnection or ToolDrive
 	Name           string // name of the function; this and the following fields except Approval are only for ToolClient
 	Description    string
-	Parameters     string // a JSON Schema
+	Parameters     string
 	Effects        Effects
 	TimeoutSeconds int64  // wait for the output of a call
 	OnTimeout      string // TimeoutTells or TimeoutFails
-	Visitors       bool   // visitors' chats offer it too
+	Visitors       bool   // visitors' chats offer it, too
 	Approval       string `json:",omitzero"` // ApprovalAlways or ApprovalNever; empty means never
 
 	ConnectionID string     `json:",omitzero"` // connection of its tools; this and the following fields are only for ToolConnection
@@ -74,14 +74,14 @@ type OfferedTool struct {
 
 // An Ask defines the question to visitors about the calls of a tool.
 type Ask struct {
-	Title  string // title of the action
+	Title  string
 	Public []PublicField
 }
 
 // A PublicField is an argument of a tool that a visitor may see.
 type PublicField struct {
 	Path []string // names of the members that lead to it
-	Name string   // name for people
+	Name string
 }
 
 // A Confirmation is the data shown to a visitor who has to confirm a call.
@@ -192,13 +192,13 @@ type ExternalCall struct {
 	OnTimeout           string        `db:"on_timeout"`
 	OnUnknown           string        `db:"on_unknown"` // UnknownTells or UnknownFails, only for ToolConnection; empty means UnknownTells
 	TimeoutSeconds      int64         `db:"timeout"`
-	Attempts            int           `db:"attempts"`          // number of claims
-	Result              string        `db:"result"`            // whole, or its beginning
-	ResultBytes         int           `db:"result_bytes"`      // length of the whole result
-	ErrorCode           Code          `db:"error_code"`        // code of an answer that the service itself gave
-	LateOutput          *string       `db:"late_output"`       // an output that arrived too late
-	Resolution          string        `db:"resolution"`        // person's finding: done or not_done
-	Note                string        `db:"note"`              // note about the resolution
+	Attempts            int           `db:"attempts"`
+	Result              string        `db:"result"`       // whole, or its beginning
+	ResultBytes         int           `db:"result_bytes"` // length of the whole result
+	ErrorCode           Code          `db:"error_code"`   // code of an answer that the service itself gave
+	LateOutput          *string       `db:"late_output"`  // an output that arrived too late
+	Resolution          string        `db:"resolution"`   // person's finding: done or not_done
+	Note                string        `db:"note"`
 	ResolvedBy          string        `db:"resolved_by"`       // id of the key
 	Approval            string        `db:"approval"`          // ApprovalAlways or ApprovalNever; empty means never
 	ApprovalInputID     string        `db:"approval_input_id"` // latest request for an approval
@@ -265,7 +265,7 @@ const (
 	CallPlanned CallStatus = "planned" // recorded with its step
 	CallWaiting CallStatus = "waiting"
 	CallClaimed CallStatus = "started"
-	CallDone    CallStatus = "done" // it has an outcome
+	CallDone    CallStatus = "done"
 )
 
 // CallOutcome is the outcome of a call.
@@ -275,8 +275,8 @@ type CallOutcome string
 const (
 	OutcomeOK        CallOutcome = "ok"
 	OutcomeError     CallOutcome = "error"
-	OutcomeUnknown   CallOutcome = "unknown"   // the server may have carried it out
-	OutcomeDenied    CallOutcome = "denied"    // it was not approved
-	OutcomeExpired   CallOutcome = "expired"   // no output arrived, so that it may or may not have been executed
-	OutcomeCancelled CallOutcome = "cancelled" // its turn ended first
+	OutcomeUnknown   CallOutcome = "unknown" // the server may have carried it out
+	OutcomeDenied    CallOutcome = "denied"
+	OutcomeExpired   CallOutcome = "expired" // no output arrived, so that it may or may not have been executed
+	OutcomeCancelled CallOutcome = "cancelled"
 )

@@ -15,18 +15,18 @@ type Session struct {
 	Draft                           bool   // it uses its own configuration instead of AgentVersion
 	Mode                            SessionMode
 	Status                          SessionStatus
-	Turn                            Turn   // newest turn
+	Turn                            Turn
 	Reply                           string // text of the newest finished answer
 	Pending                         *Input // input that it waits for; nil unless waiting
 	QueuedMessages                  int
 	ModelAsked, ModelServed         string // ModelServed is that of the newest step; empty before
 	Fallback                        bool   // another model serves because the plan does not include the requested one
-	Usage                           Usage  // sum of all turns
+	Usage                           Usage
 	Steps                           int
 	ToolCalls                       int        // number of calls that are executed outside of the service
 	Withheld                        []Withheld // tools of the agent that are not offered
 	Spent                           Credits
-	LastSeq                         int64 // number of its newest event
+	LastSeq                         int64
 	Trigger                         Trigger
 	ExternalID, ExternalUserID      string
 	Title                           string
@@ -51,8 +51,8 @@ type Turn struct {
 	Status        SessionStatus
 	Reason        string // the reason for this status, if it is not obvious
 	Attempt       int    // number of claims by workers
-	MessageID     string // message of the user
-	RetryOf       int64  // number of the turn that this one repeats, or 0
+	MessageID     string
+	RetryOf       int64 // number of the turn that this one repeats, or 0
 	Failure       *Failure
 	Spent         Credits
 	CreatedAt     time.Time
@@ -65,7 +65,7 @@ type Turn struct {
 type Failure struct {
 	Code      Code
 	Message   string
-	Retryable bool // a retry may succeed
+	Retryable bool
 }
 
 // NoteStart begins the note that the service appends to a message to an agent.
@@ -164,19 +164,19 @@ func StepID(session string, turn, step int64) string {
 // The kinds of a session's messages. Besides the user's messages there is at most one for each
 // step and one for each input.
 const (
-	KindMessage  = "message"  // of the user
-	KindAnswer   = "answer"   // of the user, to a question
-	KindReply    = "reply"    // of the agent: its answer
-	KindComment  = "comment"  // of the agent, next to tool calls
-	KindQuestion = "question" // of the agent
+	KindMessage  = "message"
+	KindAnswer   = "answer" // of the user, to a question
+	KindReply    = "reply"
+	KindComment  = "comment" // of the agent, next to tool calls
+	KindQuestion = "question"
 )
 
 // A SessionMessage is one message of a conversation.
 type SessionMessage struct {
 	ID, SessionID string
-	Turn, Step    int64  // turn 0 means queued; step 0 means the user's
-	Role          Role   // user or assistant
-	Kind          string // see the kinds
+	Turn, Step    int64 // turn 0 means queued; step 0 means the user's
+	Role          Role  // user or assistant
+	Kind          string
 	Status        MessageStatus
 	Text          string
 	Attachments   []Attachment // of a message of the user
@@ -202,8 +202,8 @@ type InputStatus string
 const (
 	InputPending   InputStatus = "pending"
 	InputAnswered  InputStatus = "answered"
-	InputExpired   InputStatus = "expired"   // its default, if any, became the answer
-	InputCancelled InputStatus = "cancelled" // its turn ended first
+	InputExpired   InputStatus = "expired" // its default, if any, became the answer
+	InputCancelled InputStatus = "cancelled"
 )
 
 // The kinds of an [Input].

@@ -15,10 +15,10 @@ type Webhook struct {
 	Events        []string  `db:"events,words"` // types, or only "*"
 	SpaceIDs      []string  `db:"spaces,words"` // spaces whose events it receives; empty means all
 	Description   string    `db:"description"`
-	CreditsLow    Credits   `db:"credits_low"`    // threshold of the event credits.low; 0 means the default
-	Sealed        string    `db:"sealed"`         // its secrets, encrypted
-	SecretVersion int64     `db:"secret_version"` // number of changes of the secrets
-	Disabled      string    `db:"disabled"`       // the reason why it is disabled; empty if enabled
+	CreditsLow    Credits   `db:"credits_low"` // threshold of the event credits.low; 0 means the default
+	Sealed        string    `db:"sealed"`
+	SecretVersion int64     `db:"secret_version"`
+	Disabled      string    `db:"disabled"` // the reason why it is disabled; empty if enabled
 	FailingSince  time.Time `db:"failing_since"`
 	Failed        int       `db:"failed"`          // deliveries given up since the newest success
 	LastSuccessAt time.Time `db:"last_success_at"` // zero means never
