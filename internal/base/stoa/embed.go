@@ -63,7 +63,7 @@ type EmbedLogo struct {
 	CreatedAt time.Time `db:"created_at"`
 }
 
-// An EmbedTag is a launcher for pages that have no server. Its id is public.
+// An EmbedTag is a launcher for pages without a server. Its id is public, because the pages contain it.
 type EmbedTag struct {
 	ID          string              `db:"id"`
 	AccountID   string              `db:"account_id"`

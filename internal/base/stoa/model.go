@@ -83,7 +83,7 @@ func providerRef(name, key string) string {
 	if key == "" {
 		return name
 	}
-	return name + "#" + key // names have no #
+	return name + "#" + key // unique, because names have no #
 }
 
 // Traits are the properties of an upstream model that a codec needs. The zero value is a
@@ -113,7 +113,7 @@ type Traits struct {
 	// ParallelSwitch: of the wire chat, parallel_tool_calls is passed on.
 	ParallelSwitch bool `json:"parallelSwitch,omitempty" yaml:"parallelSwitch"`
 	// CallIDs: "" accepts the ids of calls from elsewhere; "nine" means that an id has nine
-	// letters and digits, as Mistral's models require.
+	// letters and digits, because Mistral's models require it.
 	CallIDs string `json:"callIDs,omitempty" yaml:"callIDs"`
 	// StrictTools: a tool's strict is passed on where its schema fits.
 	StrictTools bool `json:"strictTools,omitempty" yaml:"strictTools"`
@@ -194,7 +194,7 @@ type Timeouts struct {
 // so that the key is never written.
 func (p Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %q", p.Name) }
 
-// LogValue implements [slog.LogValuer] and leaves the key out.
+// LogValue implements [slog.LogValuer] without the key, so that no log contains it.
 func (p Provider) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", p.Name), slog.String("wire", p.Wire), slog.String("baseURL", p.BaseURL))
 }

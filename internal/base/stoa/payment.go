@@ -60,6 +60,6 @@ func (p Payment) Due() Credits {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(p.Credits), uint64(p.Refunded))
-	share, _ := bits.Div64(hi, lo, uint64(p.Amount)) // below p.Credits
+	share, _ := bits.Div64(hi, lo, uint64(p.Amount)) // fits, because it is below p.Credits
 	return Credits(share)
 }

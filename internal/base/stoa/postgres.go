@@ -18,7 +18,7 @@ var (
 // otherwise be taken as a host, sent to the name servers and printed in errors.
 func IsUnescaped(address string) bool {
 	_, rest, _ := strings.Cut(address, "://")
-	if strings.Contains(rest, "#") || badEscape.MatchString(rest) { // these addresses have no fragment
+	if strings.Contains(rest, "#") || badEscape.MatchString(rest) { // unescaped, because these addresses have no fragment
 		return true
 	}
 	path, query, _ := strings.Cut(rest, "?")

@@ -67,7 +67,7 @@ func NetworkOf(a netip.Addr) netip.Prefix {
 	if a.Is6() {
 		bits = 64
 	}
-	p, _ := a.Prefix(bits) // both lengths are valid for their addresses
+	p, _ := a.Prefix(bits) // cannot fail, because both lengths are valid for their addresses
 	return p
 }
 

@@ -77,7 +77,7 @@ func ParseMonth(s string) (Month, bool) {
 
 // Start returns the beginning of the month.
 func (m Month) Start() time.Time {
-	at, _ := time.Parse("2006-01", string(m)) // a Month has been parsed before
+	at, _ := time.Parse("2006-01", string(m)) // cannot fail, because a Month has been parsed before
 	return at
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // the same zones on every machine, even one without a zone database
+	_ "time/tzdata" // so that every machine knows the same zones, even one without a zone database
 )
 
 // A Tariff is the price of a model in settings and in the shipped list: rates in micro-credits
