@@ -27,9 +27,9 @@ import (
 const Prefix = "/api/v1"
 
 const (
-	tries   = 3                // of one request, in total
-	maxWait = 10 * time.Second // before a retry; a longer Retry-After is not retried
-	maxBody = 64 << 20         // of a reply that is read completely
+	tries   = 3                // attempts of one request, in total
+	maxWait = 10 * time.Second // maximum pause before a retry; a longer Retry-After ends the attempts, so that no command hangs
+	maxBody = 64 << 20         // maximum reply that is read completely
 )
 
 // A Client calls one service with one key. It is safe for concurrent use.
@@ -42,9 +42,8 @@ type Client struct {
 	http *http.Client
 }
 
-// New returns a client for the service at base, an origin such as
-// https://stoa.example; a path of /api/v1 at its end is removed. An empty key
-// is not sent.
+// New returns a client for the service at base, an origin such as https://stoa.example. It accepts a trailing
+// /api/v1 as well. An empty key is not sent.
 func New(base, key string) (*Client, error) {
 	short := strings.TrimRight(strings.TrimSpace(base), "/")
 	short = strings.TrimRight(strings.TrimSuffix(short, Prefix), "/")
@@ -58,7 +57,7 @@ func New(base, key string) (*Client, error) {
 	c := &Client{UserAgent: "stoa", base: at.String(), key: key}
 	c.http = &http.Client{
 		Transport: transport,
-		// A redirect would turn a POST into a GET, or carry the key elsewhere.
+		// Redirects are not followed, because they would turn a POST into a GET, or carry the key elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
@@ -70,25 +69,23 @@ func (c *Client) BaseURL() string { return c.base }
 // A Request is one call. At most one of Body and Open is set.
 type Request struct {
 	Method string // empty means GET
-	Path   string // of the API, escaped: "/keys" and "/api/v1/keys" are the same
+	Path   string // escaped path of the API: "/keys" and "/api/v1/keys" are the same
 	Query  url.Values
 	Header http.Header
 
 	Body []byte                        // JSON, unless Header says otherwise
-	Open func() (io.ReadCloser, error) // returns a new body for each try
-	Size int64                         // of the body from Open; -1 if unknown
+	Open func() (io.ReadCloser, error) // returns a new body for each attempt, because the previous one may be consumed
+	Size int64                         // length of the body from Open; -1 if unknown
 
-	// Once keeps a POST from getting an Idempotency-Key and from being sent
-	// again after it may have arrived.
+	// Once disables the Idempotency-Key of a POST, so that it is not sent again after it may have arrived.
 	Once bool
 }
 
 // Do sends a request and returns the reply, whose body the caller closes. A status of
 // 300 or more, except 304, is an [*Error].
 //
-// A POST gets an Idempotency-Key. A request is sent up to three times in total if the
-// service requests a retry, or if it was lost on the network and repeating it is
-// harmless.
+// A POST gets an Idempotency-Key. A request is sent up to three times in total if the service requests a
+// retry, or if it was lost on the network and repeating it is harmless.
 func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 	r = c.prepare(r)
 	return retry(ctx, r, func() (*http.Response, error) { return c.send(ctx, r) })
@@ -117,8 +114,7 @@ func (c *Client) Bytes(ctx context.Context, r Request) ([]byte, http.Header, err
 	return body, header, err
 }
 
-// JSON sends body as JSON (if not nil), decodes the reply into into (if not nil) and
-// returns the reply's bytes.
+// JSON sends body as JSON (if not nil), decodes the reply into into (if not nil) and returns the reply's bytes.
 func (c *Client) JSON(ctx context.Context, method, path string, query url.Values, body, into any) (jsonx.Value, error) {
 	r := Request{Method: method, Path: path, Query: query}
 	if body != nil {
@@ -143,7 +139,7 @@ func (c *Client) JSON(ctx context.Context, method, path string, query url.Values
 	return reply, nil
 }
 
-// Me returns the account that the client's key belongs to.
+// Me returns the account of the client's key.
 func (c *Client) Me(ctx context.Context) (contract.User, error) {
 	var user contract.User
 	if _, err := c.JSON(ctx, http.MethodGet, "/users/me", nil, nil, &user); err != nil {
@@ -159,8 +155,7 @@ func (c *Client) notThisAPI(path string) error {
 	return fmt.Errorf("%s did not answer %s with the JSON of this API; check the base URL and the service's version", c.base, path)
 }
 
-// prepare fills in defaults and headers, so that every try sends the same
-// request.
+// prepare fills in defaults and headers once, so that every attempt sends the same Idempotency-Key.
 func (c *Client) prepare(r Request) Request {
 	if r.Method == "" {
 		r.Method = http.MethodGet
@@ -186,7 +181,6 @@ func (c *Client) prepare(r Request) Request {
 	return r
 }
 
-// send sends the request once.
 func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	address := c.base + r.Path
 	if len(r.Query) > 0 {
@@ -229,17 +223,15 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	return res, nil
 }
 
-// repeatable reports whether sending the request twice has the effect of
-// sending it once.
+// repeatable reports whether sending the request twice has the effect of sending it once.
 func (r Request) repeatable() bool {
 	if r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != "" && r.Method != http.MethodGet {
-		return false // the first try may have changed the state that the second is compared with
+		return false // the first attempt may have changed the state that the condition compares
 	}
 	return r.Method != http.MethodPost || r.Header.Get("Idempotency-Key") != ""
 }
 
-// retry calls try until it succeeds, fails permanently, was called tries times, or ctx
-// ends.
+// retry calls try until it succeeds, fails permanently, was called tries times, or ctx ends.
 func retry[T any](ctx context.Context, r Request, try func() (T, error)) (T, error) {
 	for n := 1; ; n++ {
 		got, err := try()

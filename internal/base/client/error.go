@@ -21,12 +21,12 @@ import (
 // An Error is an error reply of the service, or of a proxy before it.
 type Error struct {
 	Status     int           // of HTTP; 0 for an error within a stream
-	Code       string        // machine-readable; empty if something other than the service replied
-	Param      string        // the member at fault, if any
+	Code       string        // machine-readable; empty if the reply is not from the service
+	Param      string        // request member at fault, if any
 	Message    string        // one or two sentences
-	RequestID  string        // finds the request in the operator's log
+	RequestID  string        // id in the operator's log
 	Retryable  bool          // a retry can help
-	RetryAfter time.Duration // the minimum delay of a retry; 0 if not given
+	RetryAfter time.Duration // minimum delay of a retry; 0 if not given
 	Body       []byte        // unparsed
 }
 
@@ -49,7 +49,7 @@ func CodeOf(err error) string {
 
 // readError converts an error reply.
 func readError(res *http.Response) *Error {
-	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // the received text is the only information
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // an error is ignored, because the received text is the only information
 	e := &Error{Status: res.StatusCode, RequestID: res.Header.Get("X-Request-Id"), Body: body}
 	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		e.RetryAfter = time.Duration(seconds) * time.Second
@@ -82,8 +82,8 @@ type networkError struct {
 	err  error
 }
 
-// Error returns whether the connection failed or broke, without the URL, whose path is
-// meaningless to the user of a command.
+// Error says whether the connection failed or broke. It omits the URL, because its path is meaningless to the
+// user of a command.
 func (e *networkError) Error() string {
 	err := e.err
 	if u, ok := errors.AsType[*url.Error](err); ok {
@@ -94,7 +94,7 @@ func (e *networkError) Error() string {
 	}
 	if e.dialing() {
 		if cause, ok := errors.AsType[*os.SyscallError](err); ok {
-			err = cause.Err // without the operations and the address, which is that of the base URL
+			err = cause.Err // without the operations and the address, because the base URL names it
 		} else if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
 			return fmt.Sprintf("no connection to %s: the name %s does not exist", e.base, name.Name)
 		}
@@ -106,7 +106,7 @@ func (e *networkError) Error() string {
 // Unwrap returns the cause.
 func (e *networkError) Unwrap() error { return e.err }
 
-// dialing reports whether the connection failed, so that nothing was sent.
+// dialing reports whether the connection failed, so that nothing was sent and a retry is safe.
 func (e *networkError) dialing() bool {
 	op, ok := errors.AsType[*net.OpError](e.err)
 	return ok && op.Op == "dial"

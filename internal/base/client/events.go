@@ -19,7 +19,7 @@ import (
 type SessionEvent struct {
 	Seq  int64
 	Type string
-	Raw  jsonx.Value // the whole object
+	Raw  jsonx.Value // whole object
 }
 
 // SessionPath returns the path of a session below the API.
@@ -27,10 +27,9 @@ func SessionPath(agentID, sessionID string) string {
 	return "/api-agents/" + url.PathEscape(agentID) + "/sessions/" + url.PathEscape(sessionID)
 }
 
-// Events ranges over the log of a session after a sequence number (0 means from the
-// first event) until the session has stopped; with follow it continues after that. A
-// broken connection is resumed where it broke; five attempts in a row without an event
-// end the range with an error.
+// Events ranges over the log of a session after a sequence number (0 means from the first event) until the
+// session has stopped; with follow it continues after that. It resumes a broken connection where it broke. Five
+// consecutive attempts without an event end the range with an error, so that it cannot loop for ever.
 func (c *Client) Events(ctx context.Context, agentID, sessionID string, after int64, follow bool) iter.Seq2[SessionEvent, error] {
 	return func(yield func(SessionEvent, error) bool) {
 		w := &watch{c: c, path: SessionPath(agentID, sessionID), after: after, follow: follow, yield: yield}
@@ -75,18 +74,17 @@ func (c *Client) Events(ctx context.Context, agentID, sessionID string, after in
 	}
 }
 
-// A watch is one reader of a log.
 type watch struct {
 	c       *Client
 	path    string
 	after   int64
 	follow  bool
-	stopped bool // by the last known status
+	stopped bool // the last known status is final
 	yield   func(SessionEvent, error) bool
 }
 
-// connect reads one connection to its end. done reports that the consumer
-// stopped, or that no event can follow.
+// connect reads one connection to its end. done reports that the consumer stopped, or that no event can
+// follow.
 func (w *watch) connect(ctx context.Context) (done bool, err error) {
 	r := Request{
 		Path: w.path + "/events", Query: url.Values{"after": {strconv.FormatInt(w.after, 10)}},
@@ -129,8 +127,7 @@ func (w *watch) connect(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// ended reports whether the session has stopped and its log was read to the
-// end.
+// ended reports whether the session has stopped and its log was read to the end.
 func (w *watch) ended(ctx context.Context) (bool, error) {
 	var s struct {
 		Status       stoa.SessionStatus `json:"status"`

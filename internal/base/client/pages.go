@@ -13,8 +13,8 @@ import (
 // MaxPage is the largest page that the API returns.
 const MaxPage = 100
 
-// Whole ranges over the rows of a list without pages: its operation has no parameters for
-// them, and refuses unknown ones.
+// Whole ranges over the rows of a list without pages. It sends no page parameters, because such an operation refuses
+// unknown ones.
 func (c *Client) Whole(ctx context.Context, path string) iter.Seq2[jsonx.Value, error] {
 	return func(yield func(jsonx.Value, error) bool) {
 		var page struct {
@@ -32,8 +32,8 @@ func (c *Client) Whole(ctx context.Context, path string) iter.Seq2[jsonx.Value, 
 	}
 }
 
-// All ranges over the rows of a list from its first page, following the
-// cursors. It yields at most limit rows; 0 means all.
+// All ranges over the rows of a list from its first page, following the cursors. It yields at most limit
+// rows; 0 means all.
 func (c *Client) All(ctx context.Context, path string, query url.Values, limit int) iter.Seq2[jsonx.Value, error] {
 	return func(yield func(jsonx.Value, error) bool) {
 		query := maps.Clone(query)
@@ -63,7 +63,7 @@ func (c *Client) All(ctx context.Context, path string, query url.Values, limit i
 			if page.NextCursor == nil || *page.NextCursor == "" || limit > 0 && given >= limit {
 				return
 			}
-			// A page of a filtered list may be empty although more pages follow.
+			// Only a repeated cursor ends the list, because a page of a filtered list may be empty although more follow.
 			if len(page.Data) == 0 && *page.NextCursor == query.Get("cursor") {
 				return
 			}

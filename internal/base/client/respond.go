@@ -18,26 +18,25 @@ import (
 // A Call is a model call and its idempotency key.
 type Call struct {
 	contract.CreateResponse
-	// IdempotencyKey makes retries of the call safe, and the service stores the reply
-	// for a day. It may be empty.
+	// IdempotencyKey makes retries of the call safe, because the service stores the reply for a day. It may be
+	// empty.
 	IdempotencyKey string
 }
 
 // A Reply is a complete reply.
 type Reply struct {
 	contract.Response
-	Raw         jsonx.Value // unparsed
+	Raw         jsonx.Value // unparsed reply
 	RequestID   string
-	ChargeMicro int64 // the charge, in micro-credits
-	Replayed    bool  // the stored reply of an earlier call with the same key
+	ChargeMicro int64 // charge in micro-credits
+	Replayed    bool  // stored reply of an earlier call with the same key
 }
 
 // ErrCutOff is the error of a stream that ended without its last event.
 var ErrCutOff = errors.New("the stream ended before the reply was complete")
 
-// request returns the call as an HTTP request. A call without an Idempotency-Key does
-// not get one, because the service would store the reply; so it is not retried after it
-// may have arrived.
+// request returns the call as an HTTP request. It adds no Idempotency-Key, because the service would store the reply;
+// so a call without one is not retried after it may have arrived.
 func (call Call) request() (Request, error) {
 	body, err := jsonx.Marshal(call.CreateResponse)
 	if err != nil {
@@ -73,10 +72,9 @@ func (c *Client) Respond(ctx context.Context, call Call) (*Reply, error) {
 	return reply, nil
 }
 
-// Stream makes a call and ranges over the events of its reply as they arrive.
-// The last one is response.completed or response.incomplete; a failed reply
-// ends with an [*Error] after its events, a truncated one with [ErrCutOff].
-// Breaking out of the range closes the connection.
+// Stream makes a call and ranges over the events of its reply as they arrive. The last one is
+// response.completed or response.incomplete. A failed reply ends with an [*Error] after its events, a truncated
+// one with [ErrCutOff]. Breaking out of the range closes the connection.
 func (c *Client) Stream(ctx context.Context, call Call) iter.Seq2[contract.ResponseEvent, error] {
 	return func(yield func(contract.ResponseEvent, error) bool) {
 		if err := c.stream(ctx, call, yield); err != nil {

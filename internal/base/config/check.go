@@ -17,7 +17,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// checker collects problems.
 type checker struct {
 	Config
 	list []*Problem
@@ -27,8 +26,8 @@ func (c *checker) problem(path, format string, args ...any) {
 	c.list = append(c.list, &Problem{Where: c.Where(path), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// Check returns every problem of the settings, in a fixed order. Package catalog checks the
-// settings that need the list of models: models, prices, auto.
+// Check returns every problem of the settings in a fixed order. It does not check models, prices and auto,
+// because these need the list of models in package catalog.
 func (c Config) Check() []*Problem {
 	k := &checker{Config: c}
 	k.constants(reflect.ValueOf(c), reflect.ValueOf(Defaults()), "")
@@ -51,7 +50,7 @@ func (c Config) Check() []*Problem {
 	return k.list
 }
 
-// constants refuses other values of what was a setting once.
+// constants refuses other values of former settings, because they would have no effect.
 func (c *checker) constants(v, is reflect.Value, path string) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -67,14 +66,14 @@ func (c *checker) constants(v, is reflect.Value, path string) {
 	}
 }
 
-// isPostgres reports whether a text has the form of a PostgreSQL URL.
+// isPostgres reports whether a text looks like a PostgreSQL URL.
 func isPostgres(text Secret) bool {
 	u, err := url.Parse(string(text))
 	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && (u.Host != "" || u.Query().Get("host") != "")
 }
 
-// address checks the listen addresses and the locations of the data. It opens and creates
-// nothing.
+// address checks the listen addresses and the locations of the data. It opens and creates nothing, so
+// that "stoa config check" can run anywhere.
 func (c *checker) address() {
 	if !isAddress(c.Listen) {
 		c.problem("listen", "%q is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface", c.Listen)
@@ -120,17 +119,15 @@ func (c *checker) address() {
 	}
 }
 
-// isAddress reports whether text is host:port.
 func isAddress(text string) bool {
 	host, port, err := net.SplitHostPort(text)
 	n, perr := strconv.Atoi(port)
 	return err == nil && perr == nil && n >= 0 && n <= 65535 && !strings.ContainsAny(host, "/ ")
 }
 
-// MaxAccountMetrics is the maximum number of accounts with their own metrics.
+// MaxAccountMetrics is the maximum number of accounts with separate metrics, because each needs several time series.
 const MaxAccountMetrics = 1000
 
-// telemetry checks the settings of metrics, traces and profiles.
 func (c *checker) telemetry() {
 	if address, _ := c.Admin(); address != "" && !isAddress(address) {
 		c.problem("adminListen", "%q is not an address; write host:port, such as 127.0.0.1:9090, or off", c.AdminListen)
@@ -147,7 +144,6 @@ func (c *checker) telemetry() {
 	}
 }
 
-// bucket checks the settings of the bucket, if there is one.
 func (c *checker) bucket() {
 	s := c.Drive.Store.S3
 	const at = "drive.store.s3."
@@ -178,7 +174,7 @@ func (c *checker) bucket() {
 	}
 }
 
-// outbound checks where requests may go, and which proxies they may come from.
+// outbound checks the permitted destinations of requests, and the proxies.
 func (c *checker) outbound() {
 	for _, l := range []struct {
 		path string
@@ -196,7 +192,7 @@ func (c *checker) outbound() {
 	}
 }
 
-// words checks the settings that take one of a few words.
+// words checks the settings with a fixed set of values.
 func (c *checker) words() {
 	for _, w := range []struct {
 		path, word string
@@ -221,15 +217,14 @@ func (c *checker) words() {
 	}
 }
 
-// MinReceipts is the shortest retention of receipts. It is far longer than a
-// call can be repeated under the same id.
+// MinReceipts is the minimum retention of receipts. It is far longer than a call can be repeated
+// under the same id, because a repeated call without its receipt would be charged again.
 const MinReceipts = 30 * 24 * time.Hour
 
 // MinAudit is the shortest retention of the audit log.
 const MinAudit = 90 * 24 * time.Hour
 
-// durations checks that times are within sensible bounds, so that a missing
-// unit (nanoseconds) is noticed.
+// durations checks that times are plausible, so that a missing unit (nanoseconds) is noticed.
 func (c *checker) durations() {
 	for _, d := range []struct {
 		path        string
@@ -288,8 +283,7 @@ func (c *checker) sizes() {
 	}
 }
 
-// limits checks that every limit is at least one, as zero would refuse
-// everything.
+// limits checks that every limit is at least one, because zero would refuse everything.
 func (c *checker) limits() {
 	if n := c.Agents.CompactAt; n != 0 && (n < MinCompactAt || n > MaxCompactAt) {
 		c.problem("agents.compactAt", "%d is not possible; use %d to %d percent, or 0 for never", n, MinCompactAt, MaxCompactAt)
@@ -298,7 +292,7 @@ func (c *checker) limits() {
 	for i := range v.NumField() {
 		name, f := yamlName(v.Type().Field(i)), v.Field(i)
 		if name == "" {
-			continue // a constant
+			continue // a former setting
 		}
 		path := "limits." + name
 		switch n := f.Interface().(type) {
@@ -320,7 +314,7 @@ func (c *checker) limits() {
 	if c.Limits.Body > most {
 		c.problem("limits.body", "%v is more than one request can have; use up to 1GiB", c.Limits.Body)
 	}
-	// The contract has these as the greatest lengths of its texts.
+	// The contract contains these as the maximum lengths of its texts.
 	for _, text := range []struct {
 		path        string
 		value, most int
@@ -340,7 +334,6 @@ func (c *checker) limits() {
 	}
 }
 
-// plans checks the plans' names and limits.
 func (c *checker) plans() {
 	for _, id := range slices.Sorted(maps.Keys(c.Plans)) {
 		p, path := c.Plans[id], "plans."+id
@@ -376,11 +369,10 @@ func (c *checker) plans() {
 // maxIncluded is the largest grant of a plan, in micro-credits.
 const maxIncluded = 1_000_000_000_000_000
 
-// isName reports whether a word may name a provider, a plan or a family.
+// isName reports whether a word can name a provider, a plan or a family.
 func isName(s string) bool { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s) }
 
-// providers checks name, wire, dialect, URL, key and timeouts of each
-// provider. It makes no request.
+// providers checks each provider. It sends no request, so that the service starts without them.
 func (c *checker) providers() {
 	seen := map[string]bool{}
 	for i, p := range c.Providers {
@@ -480,7 +472,7 @@ func (c *checker) keys(p Provider, path string) {
 	}
 }
 
-// isKey reports whether a text has only characters that a key can have.
+// isKey reports whether a text has only characters that a key can contain.
 func isKey(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
@@ -495,8 +487,8 @@ func wireNames(is func(stoa.WireInfo) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// baseURL checks that a URL has the form that the vendor's own library accepts. A missing
-// or an extra version segment would lead to a 404 that is hard to explain.
+// baseURL checks that a URL has the form that the vendor's own library accepts, because a missing or
+// an extra version segment would lead to a 404 that is hard to explain.
 func (c *checker) baseURL(p Provider, path string) {
 	text := p.baseURL()
 	if text == "" {
@@ -529,8 +521,8 @@ func (p Provider) dialect() string {
 	return cmp.Or(p.Dialect, stoa.WireNamed(p.Wire).Dialect)
 }
 
-// baseURL returns the URL in force without a trailing slash: the configured one
-// or the vendor's. It is empty for a server without a vendor.
+// baseURL returns the effective URL without a trailing slash: the configured one or the vendor's.
+// It is empty for a server without a vendor.
 func (p Provider) baseURL() string {
 	if p.BaseURL != "" {
 		return strings.TrimRight(p.BaseURL, "/")
@@ -548,7 +540,7 @@ func (p Provider) baseURL() string {
 	return ""
 }
 
-// exampleURL returns a base URL that would be valid for the provider's wire.
+// exampleURL returns a valid base URL for the provider's wire.
 func exampleURL(p Provider) string {
 	if u := (Provider{Wire: p.Wire, Dialect: p.Dialect}).baseURL(); u != "" {
 		return u
@@ -556,7 +548,6 @@ func exampleURL(p Provider) string {
 	return "http://127.0.0.1:11434/v1"
 }
 
-// routes checks the routes of families and models.
 func (c *checker) routes() {
 	for _, name := range slices.Sorted(maps.Keys(c.Families)) {
 		path := "families." + name
@@ -586,7 +577,7 @@ func (c *checker) routes() {
 	}
 }
 
-// routeList checks one list of routes: each names a configured provider.
+// routeList checks that each route names a configured provider.
 func (c *checker) routeList(routes []stoa.Route, path string) {
 	var names []string
 	for _, p := range c.Providers {
@@ -613,7 +604,6 @@ func (c *checker) routeList(routes []stoa.Route, path string) {
 	}
 }
 
-// traits checks the words of a route's traits.
 func (c *checker) traits(t stoa.Traits, path string) {
 	if !slices.Contains([]string{"", "one", "none", "unless_thinking"}, t.Sampling) {
 		c.problem(path+".sampling", "%q is not one of one, none, unless_thinking", t.Sampling)
@@ -635,7 +625,6 @@ func (c *checker) traits(t stoa.Traits, path string) {
 	}
 }
 
-// warn collects warnings about settings that are probably not intended.
 func (c *Config) warn() {
 	used := map[string]bool{}
 	for _, routes := range c.Families {

@@ -33,43 +33,41 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// Config contains every setting. It comes from [Load] or [Defaults]; a zero value is
+// Config contains every setting. It comes from [Load] or [Defaults], because a zero value is
 // intended and never means the default.
 //
-// A field with the tag "constant" was a setting once, with that name and variable. [Config.Check] refuses another value than
-// the default, because the service would not do what the file says.
+// A field with the tag "constant" was a setting once, with that name and variable. [Config.Check] refuses any value but
+// the default, because the service would otherwise not do what the file says.
 type Config struct {
 	Listen string `yaml:"listen" env:"STOA_LISTEN"` // host:port; port 0 means any free port
-	// AdminListen is host:port of /metrics, /livez and /readyz; empty or "off": there is
-	// no such listener.
+	// AdminListen is host:port of /metrics, /livez and /readyz; empty or "off" disables the
+	// listener.
 	AdminListen string `yaml:"adminListen" env:"STOA_ADMIN_LISTEN"`
 	Data        string `yaml:"data" env:"STOA_DATA"`         // directory of the embedded store
 	Database    Secret `yaml:"database" env:"STOA_DATABASE"` // postgres:// URL; empty means SQLite in Data
-	// DatabaseListen is the address for receiving notices of other nodes: a postgres:// URL
-	// that leads to the server past a pooler; empty means Database.
+	// DatabaseListen is the address for receiving notices of other nodes: a postgres:// URL of the server
+	// itself, because some poolers do not forward notices; empty means Database.
 	DatabaseListen Secret `yaml:"databaseListen" env:"STOA_DATABASE_LISTEN"`
 
 	Durability string `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
-	// TrustedProxies are the blocks of addresses of reverse proxies; empty means every
-	// loopback, private and link-local address.
-	TrustedProxies []string      `yaml:"trustedProxies" env:"STOA_TRUSTED_PROXIES"`
-	PublicURL      string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"` // origin for callers; if empty, derived from the listen address
-	Contact        Contact       `yaml:"contact"`
-	Sandbox        string        `yaml:"sandbox" env:"STOA_SANDBOX"` // auto, always or off
-	RateLimits     string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
-	Log            Log           `yaml:"log"`
-	Drain          time.Duration `yaml:"drain" env:"STOA_DRAIN"`                   // maximum wait of a stop for running calls
-	HeaderWait     time.Duration `yaml:"-" constant:"headerWait,STOA_HEADER_WAIT"` // maximum wait of a stream for the upstream before it sends its headers
-	KeepAlive      time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`          // pause in a stream after which a comment is sent
-	FirstGrant     stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
-	Extensions     Extensions    `yaml:"extensions" env:"STOA_EXTENSIONS"`
-	// ExtensionOptions are settings of extensions.
+	// TrustedProxies are the address blocks of reverse proxies; empty means every loopback,
+	// private and link-local address.
+	TrustedProxies   []string         `yaml:"trustedProxies" env:"STOA_TRUSTED_PROXIES"`
+	PublicURL        string           `yaml:"publicUrl" env:"STOA_PUBLIC_URL"` // origin for callers; if empty, derived from the listen address
+	Contact          Contact          `yaml:"contact"`
+	Sandbox          string           `yaml:"sandbox" env:"STOA_SANDBOX"` // auto, always or off
+	RateLimits       string           `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
+	Log              Log              `yaml:"log"`
+	Drain            time.Duration    `yaml:"drain" env:"STOA_DRAIN"`                   // maximum wait of a stop for running calls
+	HeaderWait       time.Duration    `yaml:"-" constant:"headerWait,STOA_HEADER_WAIT"` // maximum wait of a stream for the upstream before it sends its headers
+	KeepAlive        time.Duration    `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`          // pause in a stream after which a comment is sent
+	FirstGrant       stoa.Credits     `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
+	Extensions       Extensions       `yaml:"extensions" env:"STOA_EXTENSIONS"`
 	ExtensionOptions ExtensionOptions `yaml:"extensionOptions"`
-	// StateKeys seal the state that callers keep between calls, newest first, separated by
-	// commas. If empty, a key in the data directory is used.
-	StateKeys Secret `yaml:"stateKeys" env:"STOA_STATE_KEYS"`
-	// Secrets are the encryption keys of stored secrets.
-	Secrets Secrets `yaml:"secrets"`
+	// StateKeys seal the state that callers keep between calls, newest first, separated by commas.
+	// All nodes need the same keys. If empty, a key in the data directory is used.
+	StateKeys Secret  `yaml:"stateKeys" env:"STOA_STATE_KEYS"`
+	Secrets   Secrets `yaml:"secrets"`
 
 	Providers []Provider                  `yaml:"providers,omitempty"`
 	Families  map[string][]stoa.Route     `yaml:"families,omitempty"`
@@ -89,41 +87,40 @@ type Config struct {
 	Mail      Mail                        `yaml:"mail"`
 	Payments  Payments                    `yaml:"payments"`
 
-	// BootstrapKey is the first key of an empty store. It is read from the
-	// environment only, so that it is not left in a file by accident.
+	// BootstrapKey is the first key of an empty store. It is read from the environment only, so
+	// that it is not left in a file by accident.
 	BootstrapKey Secret `yaml:"-" env:"STOA_BOOTSTRAP_KEY"`
 
-	// Warnings are about settings that are valid but probably not intended.
+	// Warnings describe settings that are valid but probably not intended.
 	Warnings []string `yaml:"-"`
 
-	sources   map[string]string // the source of each setting, by its path
-	managedAt map[string]string // the paths of managed list items; see [Config.ManagedPath]
-	excused   map[string]bool   // paths that were probably intended by unknown names
+	sources   map[string]string // source of each setting, by path
+	managedAt map[string]string // paths of managed list items; see [Config.ManagedPath]
+	excused   map[string]bool   // paths whose names were probably misspelt, so that the missing setting is not reported as well
 }
 
 // Secrets are the master keys of stored secrets, such as those that sign webhooks.
 type Secrets struct {
-	// Keys are the newest first: it encrypts, all decrypt. None: a key in the data
-	// directory.
+	// Keys are the newest first. The first encrypts, and all decrypt, so that a new key can replace an old
+	// one. An empty list means a key in the data directory.
 	Keys []SecretsKey `yaml:"keys,omitempty"`
 }
 
-// A SecretsKey is a named key; the name is stored with each text that it encrypts.
+// A SecretsKey is a named key. Each encrypted text stores the name, so that its key is found.
 type SecretsKey struct {
 	ID   string `yaml:"id"`
 	Env  string `yaml:"env,omitempty"`  // variable with the key; set one of these two
 	File string `yaml:"file,omitempty"` // file with the key
 
-	key *string // the key from one of the two; a pointer for the same reason as in Provider
+	key *string // key from one of the two; a pointer for the reason in Provider
 }
 
 // Value returns the text of the key.
 func (k SecretsKey) Value() string { return or(k.key) }
 
-// Contact is the contact for more credits and questions; it is published in GET
-// /api/v1/meta.
+// Contact is the contact for more credits and questions. GET /api/v1/meta publishes it.
 type Contact struct {
-	URL   string `yaml:"url" env:"STOA_CONTACT_URL"` // a page
+	URL   string `yaml:"url" env:"STOA_CONTACT_URL"`
 	Email string `yaml:"email" env:"STOA_CONTACT_EMAIL"`
 }
 
@@ -133,7 +130,7 @@ type Log struct {
 	Level  string `yaml:"level" env:"STOA_LOG_LEVEL"`   // debug, info, warn or error
 }
 
-// SlogLevel returns the level; an unknown word is slog.LevelInfo.
+// SlogLevel returns the level; for an unknown word it returns slog.LevelInfo.
 func (l Log) SlogLevel() slog.Level {
 	var level slog.Level
 	if level.UnmarshalText([]byte(l.Level)) != nil {
@@ -146,14 +143,14 @@ func (l Log) SlogLevel() slog.Level {
 type Provider struct {
 	Name       string `yaml:"name"`
 	Wire       string `yaml:"wire"`                 // messages, gemini, responses or chat
-	Dialect    string `yaml:"dialect,omitempty"`    // of chat: openai, deepseek or compatible (default)
-	BaseURL    string `yaml:"baseURL"`              // in the form of the vendor's own library; empty means the vendor's
+	Dialect    string `yaml:"dialect,omitempty"`    // variant of the wire chat: openai, deepseek or compatible (default)
+	BaseURL    string `yaml:"baseURL"`              // URL in the form of the vendor's own library, so that the same value works in both; empty means the vendor's
 	APIKey     Secret `yaml:"apiKey,omitempty"`     // at most one of these three
 	APIKeyEnv  string `yaml:"apiKeyEnv,omitempty"`  // variable with the key
 	APIKeyFile string `yaml:"apiKeyFile,omitempty"` // file with the key
 	// Keys are several keys that share the calls, instead of one of these three.
 	Keys        []ProviderKey `yaml:"keys,omitempty"`
-	MaxInFlight int           `yaml:"maxInFlight"` // concurrent calls; 0 means [DefaultInFlight]
+	MaxInFlight int           `yaml:"maxInFlight"` // maximum of concurrent calls; 0 means [DefaultInFlight]
 	// WholeReplies selects the calls that are not streamed at the vendor if the caller does
 	// not stream: auto (default), always or never.
 	WholeReplies string `yaml:"wholeReplies,omitempty"`
@@ -165,17 +162,17 @@ type Provider struct {
 	// [stoa.Discovery]. Price is their price.
 	Discover bool         `yaml:"discover,omitempty"`
 	Price    *stoa.Tariff `yaml:"price,omitempty"`
-	// Disabled means that no new call is sent to the provider; its settings stay.
+	// Disabled stops new calls to the provider without removing its settings.
 	Disabled bool `yaml:"disabled,omitempty"`
 
-	// key is the key from one of these three. It is a pointer because fmt does not call the
-	// String method of unexported fields.
+	// key is the key from one of these three. It is a pointer, because fmt would print the text of an unexported
+	// field without calling its String method.
 	key *string
 }
 
 // A ProviderKey is one of several keys of a provider.
 type ProviderKey struct {
-	ID     string `yaml:"id"`               // receipts show it
+	ID     string `yaml:"id"`               // id in receipts
 	Env    string `yaml:"env,omitempty"`    // variable with the key; one of these three
 	File   string `yaml:"file,omitempty"`   // file with the key
 	Secret Secret `yaml:"secret,omitempty"` // the key
@@ -184,13 +181,13 @@ type ProviderKey struct {
 	key *string // as in Provider
 }
 
-// A Plan limits the use of the service by its accounts. A nil field has the value of the
-// shipped plan of the same name, else false or no limit.
+// A Plan limits the use of the service by its accounts. A nil field means the value of the shipped
+// plan of the same name, otherwise false or no limit.
 type Plan struct {
 	Name                        string `yaml:"name,omitempty"`
 	GatedModels                 *bool  `yaml:"gatedModels,omitempty"`
-	RequestsPerMinute           *int   `yaml:"requestsPerMinute,omitempty"`           // of a key; 0 here and below: no limit
-	RequestsPerMinutePerAccount *int   `yaml:"requestsPerMinutePerAccount,omitempty"` // of all its keys together
+	RequestsPerMinute           *int   `yaml:"requestsPerMinute,omitempty"`           // limit of each key; 0 means no limit, as below
+	RequestsPerMinutePerAccount *int   `yaml:"requestsPerMinutePerAccount,omitempty"` // limit of all keys together, because an account can create more keys
 	ConcurrentPerKey            *int   `yaml:"concurrentPerKey,omitempty"`
 	ConcurrentPerAccount        *int   `yaml:"concurrentPerAccount,omitempty"`
 	ActiveSessions              *int   `yaml:"activeSessions,omitempty"`
@@ -198,52 +195,52 @@ type Plan struct {
 	Renewal                     string `yaml:"renewal,omitempty"`       // the period: month
 }
 
-// Limits are the maximums of a request, an agent or an account. They are published in GET
-// /api/v1/meta.
+// Limits are the maximums of a request, an agent or an account. GET /api/v1/meta publishes them, so that
+// callers can stay below them.
 type Limits struct {
-	Body                     Size          `yaml:"body" env:"STOA_LIMIT_BODY"`                                     // of a request to one of the operations that take the largest
-	BodiesInFlight           Size          `yaml:"bodiesInFlight" env:"STOA_LIMIT_BODIES_IN_FLIGHT"`               // bytes of all bodies in memory
-	Connections              int           `yaml:"connections" env:"STOA_LIMIT_CONNECTIONS"`                       // of callers, in all
-	ConnectionsPerAddress    int           `yaml:"connectionsPerAddress" env:"STOA_LIMIT_CONNECTIONS_PER_ADDRESS"` // not of loopback and private ones
+	Body                     Size          `yaml:"body" env:"STOA_LIMIT_BODY"`                                     // maximum request to the operations that accept the largest bodies
+	BodiesInFlight           Size          `yaml:"bodiesInFlight" env:"STOA_LIMIT_BODIES_IN_FLIGHT"`               // maximum memory for all bodies
+	Connections              int           `yaml:"connections" env:"STOA_LIMIT_CONNECTIONS"`                       // maximum number of callers' connections
+	ConnectionsPerAddress    int           `yaml:"connectionsPerAddress" env:"STOA_LIMIT_CONNECTIONS_PER_ADDRESS"` // does not apply to loopback and private addresses, because these may be proxies
 	NameCharacters           int           `yaml:"-" constant:"nameCharacters,STOA_LIMIT_NAME_CHARACTERS"`
 	DescriptionCharacters    int           `yaml:"-" constant:"descriptionCharacters,STOA_LIMIT_DESCRIPTION_CHARACTERS"`
-	InstructionsCharacters   int           `yaml:"instructionsCharacters" env:"STOA_LIMIT_INSTRUCTIONS_CHARACTERS"` // of an agent
-	MessageCharacters        int           `yaml:"messageCharacters" env:"STOA_LIMIT_MESSAGE_CHARACTERS"`           // to a session
+	InstructionsCharacters   int           `yaml:"instructionsCharacters" env:"STOA_LIMIT_INSTRUCTIONS_CHARACTERS"` // maximum for an agent
+	MessageCharacters        int           `yaml:"messageCharacters" env:"STOA_LIMIT_MESSAGE_CHARACTERS"`           // maximum for a message to a session
 	DrivePath                Size          `yaml:"-" constant:"drivePath,STOA_LIMIT_DRIVE_PATH"`
-	DriveSegment             Size          `yaml:"-" constant:"driveSegment,STOA_LIMIT_DRIVE_SEGMENT"` // of a path
+	DriveSegment             Size          `yaml:"-" constant:"driveSegment,STOA_LIMIT_DRIVE_SEGMENT"` // maximum for one part of a path
 	File                     Size          `yaml:"file" env:"STOA_LIMIT_FILE"`
-	Drive                    Size          `yaml:"drive" env:"STOA_LIMIT_DRIVE"` // all files of an agent
+	Drive                    Size          `yaml:"drive" env:"STOA_LIMIT_DRIVE"` // maximum for all files of an agent
 	DriveFiles               int           `yaml:"driveFiles" env:"STOA_LIMIT_DRIVE_FILES"`
-	QueuedSessions           int           `yaml:"queuedSessions" env:"STOA_LIMIT_QUEUED_SESSIONS"`        // of an account
-	QueueWait                time.Duration `yaml:"-" constant:"queueWait,STOA_LIMIT_QUEUE_WAIT"`           // of a session, then it fails
-	QueuedMessages           int           `yaml:"-" constant:"queuedMessages,STOA_LIMIT_QUEUED_MESSAGES"` // of a session
+	QueuedSessions           int           `yaml:"queuedSessions" env:"STOA_LIMIT_QUEUED_SESSIONS"`        // maximum for an account
+	QueueWait                time.Duration `yaml:"-" constant:"queueWait,STOA_LIMIT_QUEUE_WAIT"`           // maximum wait of a session, which then fails
+	QueuedMessages           int           `yaml:"-" constant:"queuedMessages,STOA_LIMIT_QUEUED_MESSAGES"` // maximum for a session
 	TurnSteps                int           `yaml:"turnSteps" env:"STOA_LIMIT_TURN_STEPS"`
 	TurnTime                 time.Duration `yaml:"turnTime" env:"STOA_LIMIT_TURN_TIME"`
-	DefaultTurnCredits       stoa.Credits  `yaml:"defaultTurnCreditsMicro" env:"STOA_LIMIT_DEFAULT_TURN_CREDITS_MICRO"` // of a turn without its own limit; 0 means no limit
-	InputWait                time.Duration `yaml:"-" constant:"inputWait,STOA_LIMIT_INPUT_WAIT"`                        // for a user's answer
+	DefaultTurnCredits       stoa.Credits  `yaml:"defaultTurnCreditsMicro" env:"STOA_LIMIT_DEFAULT_TURN_CREDITS_MICRO"` // limit of a turn without its own limit; 0 means no limit
+	InputWait                time.Duration `yaml:"-" constant:"inputWait,STOA_LIMIT_INPUT_WAIT"`                        // maximum wait for a user's answer
 	SchedulesPerAgent        int           `yaml:"-" constant:"schedulesPerAgent,STOA_LIMIT_SCHEDULES_PER_AGENT"`
-	ScheduleInterval         time.Duration `yaml:"-" constant:"scheduleInterval,STOA_LIMIT_SCHEDULE_INTERVAL"` // least, between two runs
-	EmbedURL                 time.Duration `yaml:"embedUrl" env:"STOA_LIMIT_EMBED_URL"`                        // life of a ticket
-	EmbedToken               time.Duration `yaml:"embedToken" env:"STOA_LIMIT_EMBED_TOKEN"`                    // life of a token
+	ScheduleInterval         time.Duration `yaml:"-" constant:"scheduleInterval,STOA_LIMIT_SCHEDULE_INTERVAL"` // minimum time between two runs
+	EmbedURL                 time.Duration `yaml:"embedUrl" env:"STOA_LIMIT_EMBED_URL"`                        // lifetime of a ticket
+	EmbedToken               time.Duration `yaml:"embedToken" env:"STOA_LIMIT_EMBED_TOKEN"`                    // lifetime of a token
 	EventStreamsPerKey       int           `yaml:"eventStreamsPerKey" env:"STOA_LIMIT_EVENT_STREAMS_PER_KEY"`
 	EventStreamsPerAccount   int           `yaml:"eventStreamsPerAccount" env:"STOA_LIMIT_EVENT_STREAMS_PER_ACCOUNT"`
-	VisitorStreamsPerAccount int           `yaml:"visitorStreamsPerAccount" env:"STOA_LIMIT_VISITOR_STREAMS_PER_ACCOUNT"` // of visitors of embeds
-	KeysPerAccount           int           `yaml:"keysPerAccount" env:"STOA_LIMIT_KEYS_PER_ACCOUNT"`                      // in force
-	EndedKeysPerAccount      int           `yaml:"-" constant:"endedKeysPerAccount,STOA_LIMIT_ENDED_KEYS_PER_ACCOUNT"`    // revoked, rotated or expired
+	VisitorStreamsPerAccount int           `yaml:"visitorStreamsPerAccount" env:"STOA_LIMIT_VISITOR_STREAMS_PER_ACCOUNT"` // separate maximum for visitors of embeds, so that they do not use up the account's streams
+	KeysPerAccount           int           `yaml:"keysPerAccount" env:"STOA_LIMIT_KEYS_PER_ACCOUNT"`                      // maximum number of valid keys
+	EndedKeysPerAccount      int           `yaml:"-" constant:"endedKeysPerAccount,STOA_LIMIT_ENDED_KEYS_PER_ACCOUNT"`    // maximum number of revoked, rotated or expired keys
 	SpacesPerAccount         int           `yaml:"-" constant:"spacesPerAccount,STOA_LIMIT_SPACES_PER_ACCOUNT"`
 	AgentsPerAccount         int           `yaml:"agentsPerAccount" env:"STOA_LIMIT_AGENTS_PER_ACCOUNT"`
-	AgentVersions            int           `yaml:"-" constant:"agentVersions,STOA_LIMIT_AGENT_VERSIONS"` // kept of an agent
+	AgentVersions            int           `yaml:"-" constant:"agentVersions,STOA_LIMIT_AGENT_VERSIONS"` // maximum number of stored versions of an agent
 	SchedulesPerAccount      int           `yaml:"schedulesPerAccount" env:"STOA_LIMIT_SCHEDULES_PER_ACCOUNT"`
-	EmbedsPerDay             int           `yaml:"embedsPerDay" env:"STOA_LIMIT_EMBEDS_PER_DAY"`                      // created for an agent within 24 hours
-	DrivesPerAccount         Size          `yaml:"drivesPerAccount" env:"STOA_LIMIT_DRIVES_PER_ACCOUNT"`              // bytes of all files of all agents
-	RequestsKeptPerAccount   int           `yaml:"requestsKeptPerAccount" env:"STOA_LIMIT_REQUESTS_KEPT_PER_ACCOUNT"` // in the request log
+	EmbedsPerDay             int           `yaml:"embedsPerDay" env:"STOA_LIMIT_EMBEDS_PER_DAY"`                      // maximum number of embeds of an agent in 24 hours
+	DrivesPerAccount         Size          `yaml:"drivesPerAccount" env:"STOA_LIMIT_DRIVES_PER_ACCOUNT"`              // maximum for all files of all agents
+	RequestsKeptPerAccount   int           `yaml:"requestsKeptPerAccount" env:"STOA_LIMIT_REQUESTS_KEPT_PER_ACCOUNT"` // maximum number of rows in the request log
 }
 
 // Agents configures the sessions of agents.
 type Agents struct {
-	// CompactAt is the part of a model's window, in percent, above which the beginning of a
+	// CompactAt is the share of a model's window, in percent, above which the beginning of a
 	// session is summarized: from [MinCompactAt] to [MaxCompactAt], or 0 for never. An agent can
-	// have its own.
+	// override it.
 	CompactAt int `yaml:"compactAt" env:"STOA_COMPACT_AT"`
 }
 
@@ -253,27 +250,26 @@ const (
 	MaxCompactAt = 90
 )
 
-// Retention is the time for which rows are kept that callers do not delete; 0 means
-// forever.
+// Retention contains lifetimes of rows that callers do not delete; 0 means forever.
 type Retention struct {
-	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // their sums stay in the ledger
-	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // of sessions, since the last change of the session
-	Sessions time.Duration `yaml:"sessions" env:"STOA_RETENTION_SESSIONS"` // that have ended, since their last change
-	Audit    time.Duration `yaml:"audit" env:"STOA_RETENTION_AUDIT"`       // the audit log
+	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // the ledger keeps their sums
+	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // time since the last change of the session
+	Sessions time.Duration `yaml:"sessions" env:"STOA_RETENTION_SESSIONS"` // time since the last change of an ended session
+	Audit    time.Duration `yaml:"audit" env:"STOA_RETENTION_AUDIT"`       // lifetime of audit log entries
 }
 
 // RequestLog configures the log of calls of the model endpoint.
 type RequestLog struct {
 	Keep      time.Duration `yaml:"keep" env:"STOA_REQUEST_LOG_KEEP"`           // 0 disables the log
-	Addresses bool          `yaml:"addresses" env:"STOA_REQUEST_LOG_ADDRESSES"` // also store the addresses of clients
+	Addresses bool          `yaml:"addresses" env:"STOA_REQUEST_LOG_ADDRESSES"` // stores the addresses of clients, too
 }
 
 // Telemetry configures metrics, traces and profiles.
 type Telemetry struct {
-	Profiles       bool   `yaml:"profiles" env:"STOA_PROFILES"`                  // /debug/pprof/ on adminListen
-	AccountMetrics int    `yaml:"accountMetrics" env:"STOA_ACCOUNT_METRICS"`     // accounts with their own metrics
-	Traces         string `yaml:"traces" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`      // base address of an OTLP/HTTP receiver; empty means no traces
-	TraceHeaders   Secret `yaml:"traceHeaders" env:"OTEL_EXPORTER_OTLP_HEADERS"` // for it: name=value,…
+	Profiles       bool   `yaml:"profiles" env:"STOA_PROFILES"`                  // serves /debug/pprof/ on adminListen
+	AccountMetrics int    `yaml:"accountMetrics" env:"STOA_ACCOUNT_METRICS"`     // number of accounts with separate metrics
+	Traces         string `yaml:"traces" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`      // base URL of an OTLP/HTTP receiver; empty means no traces
+	TraceHeaders   Secret `yaml:"traceHeaders" env:"OTEL_EXPORTER_OTLP_HEADERS"` // headers for the receiver: name=value,…
 }
 
 // Admin returns the address of the admin listener, and whether it was set explicitly. The
@@ -285,14 +281,15 @@ func (c Config) Admin() (address string, explicit bool) {
 	return c.AdminListen, c.Where("adminListen") != ""
 }
 
-// Outbound restricts requests to addresses that callers choose.
+// Outbound restricts requests to addresses that callers choose, since these could otherwise reach the
+// operator's network.
 type Outbound struct {
-	Allow []string `yaml:"allow" env:"STOA_OUTBOUND_ALLOW"` // allowed besides public addresses
+	Allow []string `yaml:"allow" env:"STOA_OUTBOUND_ALLOW"` // exceptions: permitted addresses that are not public
 	Deny  []string `yaml:"deny" env:"STOA_OUTBOUND_DENY"`
-	Proxy Secret   `yaml:"proxy" env:"STOA_OUTBOUND_PROXY"` // a URL, which may contain a password; empty means no proxy
+	Proxy Secret   `yaml:"proxy" env:"STOA_OUTBOUND_PROXY"` // URL, which may contain a password; empty means no proxy
 }
 
-// Proxies returns the trusted proxies; the configuration was checked.
+// Proxies returns the trusted proxies. It must be called on a checked configuration, because it ignores errors.
 func (c *Config) Proxies() stoa.Proxies {
 	p, _ := stoa.ParseProxies(c.TrustedProxies)
 	return p
@@ -305,7 +302,7 @@ func (o Outbound) ProxyURL() (*url.URL, error) {
 	}
 	u, err := url.Parse(string(o.Proxy))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("not the URL of a proxy; write one such as http://proxy.internal:3128") // without the text, which may hold a password
+		return nil, errors.New("not the URL of a proxy; write one such as http://proxy.internal:3128") // without the text, because it may contain a password
 	}
 	return u, nil
 }
@@ -315,8 +312,7 @@ type Drive struct {
 	Store DriveStore `yaml:"store"`
 }
 
-// DriveStore is the storage of large content. If it is empty, the database stores all
-// content.
+// DriveStore is the storage of large content. If it is empty, the database stores all content.
 type DriveStore struct {
 	S3 S3 `yaml:"s3"`
 }
@@ -326,10 +322,10 @@ type S3 struct {
 	Endpoint  string        `yaml:"endpoint" env:"STOA_DRIVE_S3_ENDPOINT"` // http or https, host and port; empty means no bucket
 	Bucket    string        `yaml:"bucket" env:"STOA_DRIVE_S3_BUCKET"`
 	Region    string        `yaml:"region" env:"STOA_DRIVE_S3_REGION"`
-	Prefix    string        `yaml:"prefix" env:"STOA_DRIVE_S3_PREFIX"` // of the names of all objects
+	Prefix    string        `yaml:"prefix" env:"STOA_DRIVE_S3_PREFIX"` // prefix of all object names
 	AccessKey Secret        `yaml:"accessKey" env:"STOA_DRIVE_S3_ACCESS_KEY"`
 	SecretKey Secret        `yaml:"secretKey" env:"STOA_DRIVE_S3_SECRET_KEY"`
-	Keep      time.Duration `yaml:"keep" env:"STOA_DRIVE_S3_KEEP"` // time for which unused objects are kept for backups
+	Keep      time.Duration `yaml:"keep" env:"STOA_DRIVE_S3_KEEP"` // time before unused objects are deleted, so that backups of the database can refer to them
 }
 
 // Defaults returns the settings of a service without any configuration.
@@ -398,17 +394,17 @@ func Defaults() Config {
 }
 
 // DefaultInFlight is the default maximum of concurrent calls of a provider. It is far above
-// a vendor's rate limit, because most calls of a busy service wait for a model; it limits
-// memory and sockets.
+// a vendor's rate limit, because most calls of a busy service wait for a model. It limits memory
+// and sockets.
 const DefaultInFlight = 16_384
 
-// DefaultTimeouts returns the timeouts of a provider whose settings have none.
+// DefaultTimeouts returns the timeouts of a provider without its own.
 func DefaultTimeouts() stoa.Timeouts {
 	return stoa.Timeouts{FirstByte: time.Minute, Idle: time.Minute, Whole: time.Minute, Total: 15 * time.Minute}
 }
 
-// Upstreams returns the providers with their keys, in configured order: one for each of several
-// keys.
+// Upstreams returns the providers in configured order, with one entry for each key, because limits and
+// circuits count per key.
 func (c Config) Upstreams() []stoa.Provider {
 	var list []stoa.Provider
 	for _, p := range c.Providers {
@@ -432,8 +428,8 @@ func (c Config) Upstreams() []stoa.Provider {
 	return list
 }
 
-// AccountPlans returns the plans by identifier: the shipped ones with the
-// operator's changes and additions.
+// AccountPlans returns the plans by identifier: the shipped ones with the operator's changes
+// and additions.
 func (c Config) AccountPlans() map[string]stoa.Plan {
 	plans := map[string]stoa.Plan{}
 	for id, p := range mergePlans(Defaults().Plans, c.Plans) {
@@ -449,8 +445,8 @@ func (c Config) AccountPlans() map[string]stoa.Plan {
 // RateLimited reports whether the limits of the plans are enforced.
 func (c Config) RateLimited() bool { return c.RateLimits != "off" }
 
-// BaseURL returns the origin for callers: the public URL, or one derived from the address
-// of the listener. An address for every interface becomes "localhost".
+// BaseURL returns the origin for callers: the public URL, or one derived from the listener's
+// address. It replaces an address for every interface by "localhost", because clients cannot dial it.
 func (c Config) BaseURL(address string) string {
 	if c.PublicURL != "" {
 		return c.PublicURL
@@ -471,7 +467,7 @@ func (c Config) BaseURL(address string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// mergePlans returns base with the changes applied member by member.
+// mergePlans returns base with the changes, member by member.
 func mergePlans(base, changes map[string]Plan) map[string]Plan {
 	plans := map[string]Plan{}
 	for id, p := range base {
@@ -505,7 +501,6 @@ func over[T any](to **T, was *T) {
 	}
 }
 
-// or returns *p, or zero if p is nil.
 func or[T any](p *T) T {
 	if p == nil {
 		return *new(T)

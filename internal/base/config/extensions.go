@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Extensions are optional features beyond version 1 of the API. All are off unless the
-// operator enables them; the contract marks their parts with x-extension and the name used
-// here.
+// Extensions are optional features beyond version 1 of the API. All are off by default, so that the
+// service answers exactly as version 1 says. The contract marks their parts with x-extension and these names.
 type Extensions struct {
 	Models      bool `yaml:"models"`      // GET /models, for clients that list models
 	InputTokens bool `yaml:"inputTokens"` // POST /responses/input_tokens, which counts tokens
@@ -25,8 +24,7 @@ type Extensions struct {
 	Gemini          bool `yaml:"gemini"`          // POST /models/{model}:generateContent and its siblings
 }
 
-// ExtensionOptions are settings of extensions; they have no effect while the extension is
-// off.
+// ExtensionOptions are settings of extensions. They have no effect while the extension is off.
 type ExtensionOptions struct {
 	Tools   ToolsOptions   `yaml:"tools"`
 	Formats FormatsOptions `yaml:"formats"`
@@ -38,8 +36,8 @@ type ExtensionOptions struct {
 
 // ChatCompletionsOptions are settings of the extension chatCompletions.
 type ChatCompletionsOptions struct {
-	// NoCredits is the status of a call that credits or a budget do not cover: 429, as of OpenAI, or 402, because some
-	// clients repeat every 429 for ever.
+	// NoCredits is the status of a call that credits or a budget do not cover: 429, as OpenAI sends
+	// it, or 402, because some clients repeat every 429 for ever.
 	NoCredits int `yaml:"noCredits" env:"STOA_CHAT_NO_CREDITS"`
 }
 
@@ -58,8 +56,8 @@ type FilesOptions struct {
 
 // ToolsOptions are settings of the extension tools.
 type ToolsOptions struct {
-	// Forced selects the handling of a tool_choice that forces a call, for a model that
-	// cannot be forced: refuse, or auto, which lets the model decide.
+	// Forced selects the handling of a tool_choice that forces a call, for a model that cannot be
+	// forced: refuse, or auto, which lets the model decide.
 	Forced string `yaml:"forced" env:"STOA_TOOLS_FORCED"`
 	// Foreign selects the handling of tools that the caller does not execute: ignore or refuse.
 	Foreign string `yaml:"foreign" env:"STOA_TOOLS_FOREIGN"`
@@ -67,8 +65,7 @@ type ToolsOptions struct {
 
 // FormatsOptions are settings of the extension formats.
 type FormatsOptions struct {
-	// BestEffort requests JSON from a model in words if its vendor does not support the
-	// format.
+	// BestEffort asks a model for JSON in words if its vendor does not support the format.
 	BestEffort bool `yaml:"bestEffort" env:"STOA_FORMATS_BEST_EFFORT"`
 }
 

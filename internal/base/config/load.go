@@ -28,12 +28,12 @@ type Flags struct {
 
 // A Problem is one setting that is wrong.
 type Problem struct {
-	Where   string // "stoa.yaml:3:5", "STOA_LISTEN", "--listen"; empty if unknown
+	Where   string // place: "stoa.yaml:3:5", "STOA_LISTEN", "--listen"; empty if unknown
 	Path    string // "limits.body"; empty means the file itself
-	Message string // the problem and the remedy
+	Message string // problem and remedy
 }
 
-// Error returns the place, the setting and the message; unknown parts are omitted.
+// Error returns the known parts: the place, the setting and the message.
 func (p *Problem) Error() string {
 	var parts []string
 	for _, part := range []string{p.Where, p.Path, p.Message} {
@@ -44,9 +44,9 @@ func (p *Problem) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Load reads the settings: defaults, then the file named by --config or STOA_CONFIG, then
-// the environment, then the flags. An empty variable counts as not set. Its error joins one
-// [*Problem] per invalid setting.
+// Load reads the settings: defaults, then the file named by --config or STOA_CONFIG, then the
+// environment, then the flags. An empty variable counts as not set. Its error joins one
+// [*Problem] for each invalid setting, so that all can be corrected together.
 func Load(flags Flags, getenv func(string) string, readFile func(string) ([]byte, error)) (Config, error) {
 	c, err := Examine(flags, getenv, readFile)
 	if err != nil {
@@ -55,9 +55,9 @@ func Load(flags Flags, getenv func(string) string, readFile func(string) ([]byte
 	return c, nil
 }
 
-// Examine is like [Load] but reports all problems: in addition to its error it returns the
-// settings that it could read, with defaults in place for invalid ones. The settings are
-// empty if the file is unreadable or not YAML.
+// Examine is like [Load], but also returns the readable settings with defaults instead of invalid
+// ones, so that further checks can report their problems, too. The settings are empty if the file is unreadable
+// or not YAML.
 func Examine(flags Flags, getenv func(string) string, readFile func(string) ([]byte, error)) (Config, error) {
 	c := Defaults()
 	c.sources = map[string]string{}
@@ -96,10 +96,9 @@ func Examine(flags Flags, getenv func(string) string, readFile func(string) ([]b
 	return c, err
 }
 
-// Together joins the errors of two checks that cover the same settings. It omits errors of
-// the second check about settings that the first one reported, and about their parents and
-// children. Errors are in the order of the lines of the file; errors without a line come
-// last.
+// Together joins the errors of two checks of the same settings. It omits errors of the second check
+// about settings that the first one reported, their parents and their children, because these usually follow from
+// the first. Errors are in the order of the file's lines; errors without a line come last.
 func (c Config) Together(first, second error) error {
 	all := flatten(first)
 	for _, err := range flatten(second) {
@@ -127,7 +126,7 @@ func flatten(err error) (all []error) {
 	return []error{err}
 }
 
-// pathOf returns the path of the setting that an error concerns, or "" if there is none.
+// pathOf returns the path of the setting that an error concerns, or "".
 func pathOf(err error) string {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.Path
@@ -147,8 +146,7 @@ func related(a, b string) bool {
 	return a != "" && strings.HasPrefix(b, a) && (len(a) == len(b) || b[len(a)] == '.' || b[len(a)] == '[')
 }
 
-// position returns the line and column that an error concerns. Errors without a position
-// sort after all lines.
+// position returns the line and column that an error concerns. Errors without them sort last.
 func (c Config) position(err error) []int {
 	where := c.Where(pathOf(err))
 	if p, ok := errors.AsType[*Problem](err); ok {
@@ -166,15 +164,15 @@ func (c Config) position(err error) []int {
 	return []int{line, column}
 }
 
-// implied reports whether a path is a price that the file does not contain, and that is
-// invalid only because it is derived from the invalid price of input.
+// implied reports whether a path is a price that the file does not contain. Its errors are hidden,
+// because it is derived from the price of input, whose error is reported.
 func (c Config) implied(path string) bool {
 	_, written := c.sources[path]
 	return strings.HasSuffix(path, ".price.cachedInput") && !written
 }
 
-// priceCachedInput sets the price of cached input to that of input if the file does not set
-// it.
+// priceCachedInput sets the price of cached input to that of input if the file omits it, since 0 would make it
+// free.
 func (c *Config) priceCachedInput() {
 	for id, m := range c.Models {
 		if _, set := c.sources["models."+id+".price.cachedInput"]; m.Price != nil && !set {
@@ -188,14 +186,12 @@ func (c *Config) priceCachedInput() {
 	}
 }
 
-// A variable is a setting that an environment variable may set.
 type variable struct {
 	name, path string
 	value      reflect.Value
 	constant   bool // see Config
 }
 
-// variables lists the settings in v that have an environment variable.
 func variables(v reflect.Value, path string) []variable {
 	var list []variable
 	for i := range v.NumField() {
@@ -224,7 +220,6 @@ func (c *Config) readVariables(getenv func(string) string) (errs []error) {
 	return errs
 }
 
-// readFlags applies the flags; an empty flag counts as not given.
 func (c *Config) readFlags(flags Flags) (errs []error) {
 	for _, f := range []struct {
 		flag, path, text string
@@ -252,7 +247,7 @@ func (c *Config) readFlags(flags Flags) (errs []error) {
 	return errs
 }
 
-// readKeys reads the keys that are stored in variables or files.
+// readKeys reads the keys in variables or files.
 func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]byte, error)) (errs []error) {
 	fail := func(path, format string, args ...any) {
 		errs = append(errs, &Problem{Where: c.Where(path), Path: path, Message: fmt.Sprintf(format, args...)})
@@ -266,7 +261,7 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 		}
 		return key
 	}
-	// read returns a secret: what is stored, or what the variable or the file has that its settings name.
+	// read returns a secret from its file, its variable or stored, in this order.
 	read := func(stored, path, envSetting, env, hint, fileSetting, file string) *string {
 		if env != "" {
 			if stored = getenv(env); stored == "" {
@@ -320,8 +315,9 @@ func (c Config) Where(path string) string {
 	return ""
 }
 
-// Explain adds the source of the setting at fault to an error. It recognizes such errors by
-// a method SettingPath() string, also in joined errors, and returns others unchanged.
+// Explain adds a setting's source to its error. It recognizes such errors, also joined ones, by a method
+// SettingPath() string, because other packages cannot return a [Problem] without the source. Other errors are
+// unchanged.
 func (c Config) Explain(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var errs []error
@@ -358,8 +354,8 @@ func Variables() []string {
 }
 
 // UnknownVariables returns a warning for each STOA_… variable in environ (see os.Environ)
-// that is not a setting, which is probably a misspelt one. Variables of the command line,
-// of tests, and those that Kubernetes creates for a service named "stoa" are not reported.
+// that is not a setting, because it is probably a misspelt one. It ignores variables of the command
+// line, of tests, and those that Kubernetes creates for a service named "stoa".
 //
 // They are warnings, although an unknown setting in the file is an error, because the
 // environment is shared: Kubernetes sets STOA_PORT=tcp://… and STOA_SERVICE_HOST in every

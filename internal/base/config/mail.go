@@ -11,32 +11,32 @@ import (
 // Mail configures mail to people. Without a server no mail is sent.
 type Mail struct {
 	SMTP SMTP `yaml:"smtp"`
-	// Texts puts the beginnings of questions and replies into the mails of webhooks.
+	// Texts adds the beginnings of questions and replies to the mails of webhooks.
 	Texts bool `yaml:"texts"`
-	// Addresses are those that webhooks of the operator's account may use besides the verified
-	// ones of its members, such as one of a team.
+	// Addresses are permitted for webhooks of the operator's account in addition to the verified ones of
+	// its members, such as the address of a team.
 	Addresses []string `yaml:"addresses"`
 }
 
 // SMTP is the mail server that accepts the mail of the service.
 type SMTP struct {
 	Host         string `yaml:"host"`                   // empty means no mail
-	Port         int    `yaml:"port"`                   // 0 means the usual one of TLS; see [SMTP.PortOrDefault]
+	Port         int    `yaml:"port"`                   // 0 means the usual port for TLS; see [SMTP.PortOrDefault]
 	User         string `yaml:"user"`                   // empty means no login
 	PasswordEnv  string `yaml:"passwordEnv,omitempty"`  // variable with the password; set one of these two
 	PasswordFile string `yaml:"passwordFile,omitempty"` // file with the password
-	From         string `yaml:"from"`                   // the sender, with or without a name
-	ReplyTo      string `yaml:"replyTo,omitempty"`      // the address to which people reply, with or without a name; empty means the sender
+	From         string `yaml:"from"`                   // sender, with or without a name
+	ReplyTo      string `yaml:"replyTo,omitempty"`      // address for replies, with or without a name; empty means the sender
 	TLS          string `yaml:"tls"`                    // [MailStartTLS], [MailTLS] or [MailPlain]
-	Helo         string `yaml:"helo,omitempty"`         // the name that the service calls itself; see [SMTP.HeloName]
+	Helo         string `yaml:"helo,omitempty"`         // name of the service for the server; see [SMTP.HeloName]
 
 	public   string  // host of publicUrl
-	password *string // from one of the two; a pointer for the same reason as in Provider
+	password *string // password from one of the two; a pointer for the reason in Provider
 }
 
 // The values of [SMTP.TLS].
 const (
-	MailStartTLS = "starttls" // the connection begins without TLS, and nothing is sent before it has TLS
+	MailStartTLS = "starttls" // TLS begins on a plain connection, and nothing is sent before
 	MailTLS      = "tls"
 	MailPlain    = "none"
 )
@@ -44,7 +44,7 @@ const (
 // Password returns the password of the user; empty for none.
 func (s SMTP) Password() string { return or(s.password) }
 
-// PortOrDefault returns the port of the server.
+// PortOrDefault returns the configured port, or the usual one: 465 for TLS, 587 for submission, or 25.
 func (s SMTP) PortOrDefault() int {
 	switch {
 	case s.Port != 0:
@@ -57,8 +57,8 @@ func (s SMTP) PortOrDefault() int {
 	return 587
 }
 
-// HeloName returns the name with which the service introduces itself to the mail server: many servers
-// refuse one without a domain, which the name of a container is.
+// HeloName returns the name of the service for the mail server. It contains a point, because many servers
+// refuse a name without a domain, such as a container's.
 func (s SMTP) HeloName() string {
 	from := ""
 	if a, err := mail.ParseAddress(s.From); err == nil {
@@ -72,7 +72,7 @@ func (s SMTP) HeloName() string {
 	return "localhost.localdomain" // from is invalid, or its domain is not a name
 }
 
-// isHelo reports whether a text can be the name of a server in ASCII, or an address in brackets.
+// isHelo reports whether a text is an ASCII server name or an address in brackets (RFC 5321, 4.1.3).
 func isHelo(name string) bool {
 	inner, bracketed := strings.CutPrefix(name, "[")
 	if bracketed {
@@ -84,7 +84,7 @@ func isHelo(name string) bool {
 	})
 }
 
-// mail checks the settings of the mail server. It makes no connection.
+// mail checks the mail settings. It does not connect, so that the service starts without the server.
 func (c *checker) mail() {
 	s := c.Mail.SMTP
 	for _, a := range c.Mail.Addresses {

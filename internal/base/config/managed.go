@@ -19,8 +19,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// Managed are the settings that operators change while the service runs. They have the form of
-// the file, which takes precedence over them, name by name.
+// Managed are the settings that operators change while the service runs. The file takes precedence
+// over them, name by name, so that a deployment can pin a setting.
 type Managed struct {
 	Providers []Provider                  `yaml:"providers"`
 	Families  map[string][]stoa.Route     `yaml:"families"`
@@ -29,14 +29,14 @@ type Managed struct {
 	Aliases   []stoa.AliasRule            `yaml:"aliases"`
 	Plans     map[string]Plan             `yaml:"plans"`
 
-	paths map[string]bool // of the settings that are set
+	paths map[string]bool // paths of the contained settings
 }
 
 // ManagedSource is the source of managed settings; see [Config.Where].
 const ManagedSource = "managed settings"
 
-// ParseManaged reads managed settings from JSON, with the decoder of the file. Its error joins
-// one [*Problem] for each invalid setting.
+// ParseManaged reads managed settings from JSON with the file's decoder, so that both follow the same
+// rules. Its error joins one [*Problem] for each invalid setting.
 func ParseManaged(text []byte) (Managed, error) {
 	var m Managed
 	sources := map[string]string{}
@@ -52,7 +52,7 @@ func ParseManaged(text []byte) (Managed, error) {
 	}
 	for _, err := range r.errs {
 		if p, ok := errors.AsType[*Problem](err); ok {
-			p.Where = "" // the text was written by a program: its lines mean nothing to people
+			p.Where = "" // no position, because a program wrote the text and its lines mean nothing to people
 		}
 	}
 	for i, p := range m.Providers {
@@ -80,11 +80,11 @@ func ParseManaged(text []byte) (Managed, error) {
 // same name.
 type Shadowed struct {
 	Path  string // "providers.claude", "plans.team", "auto"
-	Where string // the line of the file, or the variable
+	Where string // line of the file, or the variable
 }
 
-// InFile returns the source of a named setting in the file or the environment, or "" if
-// neither sets it. kind is a member of [Managed]; auto has no name.
+// InFile returns the source of a named setting in the file or the environment, or "". kind is a
+// member of [Managed]; auto needs no name.
 func (c Config) InFile(kind, name string) string {
 	path := kind + "." + name
 	switch kind {
@@ -101,9 +101,9 @@ func (c Config) InFile(kind, name string) string {
 	return ""
 }
 
-// With returns the settings together with managed ones, unchecked, and the managed settings
-// that the file shadows. key returns a key of a provider, from its id (empty for apiKey) and its
-// stored form; its error is a problem of the provider. The maps of the result are copies.
+// With returns the settings merged with managed ones, unchecked, and the managed settings that the file
+// shadows. key returns a provider's key from its id (empty for apiKey) and its stored form; its error becomes a
+// problem of the provider. The maps of the result are copies, so that c stays unchanged.
 func (c Config) With(m Managed, key func(p Provider, id, stored string) (string, error)) (out Config, shadowed []Shadowed, err error) {
 	out = c
 	out.sources = maps.Clone(c.sources)
@@ -111,7 +111,7 @@ func (c Config) With(m Managed, key func(p Provider, id, stored string) (string,
 		out.sources = map[string]string{}
 	}
 	var problems []error
-	at := map[string]string{} // the paths of list items in m → in out
+	at := map[string]string{} // maps paths of list items in m to those in out
 	out.managedAt = map[string]string{}
 	adds := func(kind string, from, to int) {
 		old, new := fmt.Sprintf("%s[%d]", kind, from), fmt.Sprintf("%s[%d]", kind, to)
@@ -174,10 +174,10 @@ func (c Config) With(m Managed, key func(p Provider, id, stored string) (string,
 	return out, shadowed, errors.Join(problems...)
 }
 
-// listItem matches the item of a list that has names.
+// listItem matches an item of a list whose items are named.
 var listItem = regexp.MustCompile(`^(providers|aliases)\[\d+\]`)
 
-// added returns base together with the entries of more whose names are taken.
+// added returns base together with the entries of more whose names takes accepts.
 func added[T any](base, more map[string]T, takes func(name string) bool) map[string]T {
 	if len(more) == 0 {
 		return base
@@ -194,8 +194,8 @@ func added[T any](base, more map[string]T, takes func(name string) bool) map[str
 	return out
 }
 
-// ManagedPath returns the path of a setting in the managed settings, whose lists differ from
-// those of [Config.With]; other paths are returned unchanged.
+// ManagedPath returns the path of a setting in the managed settings, because an item has another index there than
+// in the lists of [Config.With]. It returns other paths unchanged.
 func (c Config) ManagedPath(path string) string {
 	item := listItem.FindString(path)
 	if from, ok := c.managedAt[item]; ok {
@@ -204,8 +204,7 @@ func (c Config) ManagedPath(path string) string {
 	return path
 }
 
-// Confirm returns all problems of settings with managed ones: those of [Config.Check], and the
-// errors of a further check.
+// Confirm returns all problems of merged settings: those of [Config.Check] together with further.
 func (c Config) Confirm(further error) error {
 	var list []error
 	for _, p := range c.Check() {
@@ -214,7 +213,7 @@ func (c Config) Confirm(further error) error {
 	return c.Together(errors.Join(list...), further)
 }
 
-// Origin returns the scheme and the host of the provider's server; empty if its URL is invalid.
+// Origin returns the scheme and host of the provider's server; empty if its URL is invalid.
 func (p Provider) Origin() string {
 	u, err := url.Parse(p.baseURL())
 	if err != nil || u.Host == "" {
@@ -223,15 +222,15 @@ func (p Provider) Origin() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// An Item is a named setting in force.
+// An Item is an effective named setting.
 type Item struct {
-	Kind, Name string         // a member of [Managed]; auto has no name
-	Where      string         // the line of the file, the variable, [ManagedSource], or "" for the shipped value
-	Value      map[string]any // as in the file, with masked keys; a list is the member routes or models
+	Kind, Name string         // Kind is a member of [Managed]; auto has no name
+	Where      string         // line of the file, variable, [ManagedSource], or "" for the shipped value
+	Value      map[string]any // form of the file, with masked keys; a list is the member routes or models
 }
 
-// Items returns the providers, families, aliases, auto and plans in force, in this order; those
-// of maps by name.
+// Items returns the effective providers, families, aliases, auto and plans, in this order; maps are
+// sorted by name, so that the result is stable.
 func (c Config) Items() (list []Item, err error) {
 	add := func(kind, name, path string, v any) {
 		text, failed := yaml.MarshalWithOptions(v, yaml.JSON(),
@@ -262,5 +261,5 @@ func (c Config) Items() (list []Item, err error) {
 	return list, err
 }
 
-// ModelSource returns the source of a model's settings, as [Item.Where].
+// ModelSource returns the source of a model's settings in the form of Item.Where.
 func (c Config) ModelSource(id string) string { return c.sources["models."+id] }

@@ -18,7 +18,7 @@ type Payments struct {
 	Packs  map[string]Pack `yaml:"packs"`
 }
 
-// Stripe is the operator's account at Stripe, which takes the payments.
+// Stripe is the operator's account at Stripe, which processes the payments.
 type Stripe struct {
 	KeyEnv  string `yaml:"keyEnv,omitempty"`  // variable with the secret key; set one of these two
 	KeyFile string `yaml:"keyFile,omitempty"` // file with the key
@@ -26,7 +26,7 @@ type Stripe struct {
 	WebhookSecrets []WebhookSecret `yaml:"webhookSecrets,omitempty"`
 	API            string          `yaml:"api,omitempty"` // base URL; empty means https://api.stripe.com
 
-	key *string // from one of the two; a pointer for the same reason as in Provider
+	key *string // key from one of the two; a pointer for the reason in Provider
 }
 
 // A WebhookSecret signs the notifications of Stripe.
@@ -40,17 +40,16 @@ type WebhookSecret struct {
 // A Pack is an amount of credits with a price.
 type Pack struct {
 	Name         string       `yaml:"name"`
-	Price        int64        `yaml:"price"`    // in the smallest unit of the currency, such as cents
-	Currency     string       `yaml:"currency"` // ISO 4217 in small letters
+	Price        int64        `yaml:"price"`    // price in the smallest unit of the currency, such as cents
+	Currency     string       `yaml:"currency"` // ISO 4217 in lower case, as Stripe requires
 	CreditsMicro stoa.Credits `yaml:"creditsMicro"`
 }
 
-// stripeAPI is the default of [Stripe.API].
 const stripeAPI = "https://api.stripe.com"
 
 const (
 	maxPacks          = 50
-	maxPackPrice      = 99_999_999 // of Stripe
+	maxPackPrice      = 99_999_999 // maximum amount of Stripe
 	maxPackCredits    = 1_000_000 * stoa.Credit
 	maxWebhookSecrets = 2
 )
@@ -61,10 +60,10 @@ func (p Payments) Enabled() bool { return p.Stripe.KeyEnv != "" || p.Stripe.KeyF
 // Key returns the secret key.
 func (s Stripe) Key() string { return or(s.key) }
 
-// Live reports whether the key moves money, unlike one of the test mode.
+// Live reports whether the key moves money, unlike a key of the test mode.
 func (s Stripe) Live() bool { return strings.Contains(s.Key(), "_live_") }
 
-// BaseURL returns the address of the API without a final slash.
+// BaseURL returns the API's address without a trailing slash.
 func (s Stripe) BaseURL() string { return strings.TrimSuffix(cmp.Or(s.API, stripeAPI), "/") }
 
 // Secrets returns the signing secrets.
@@ -81,7 +80,7 @@ var (
 	stripeCurrency = regexp.MustCompile(`^[a-z]{3}$`)
 )
 
-// payments checks the settings of payments. It makes no request.
+// payments checks the payment settings. It sends no request, so that the service starts without Stripe.
 func (c *checker) payments() {
 	const path = "payments.stripe"
 	s := c.Payments.Stripe

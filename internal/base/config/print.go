@@ -13,8 +13,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Print writes the effective settings as YAML that [Load] can read. Secrets are masked; a
-// key in a variable or a file is printed as that place.
+// Print writes the effective settings as YAML that [Load] can read. It masks secrets and prints a
+// key's variable or file instead of the key, so that the output can be sent to others.
 func (c Config) Print(w io.Writer) error {
 	c.Providers = slices.Clone(c.Providers)
 	for i, p := range c.Providers {
@@ -29,7 +29,7 @@ func (c Config) Print(w io.Writer) error {
 		p.Timeouts.Total = cmp.Or(p.Timeouts.Total, d.Total)
 		c.Providers[i] = p
 	}
-	// A Secret is masked as a whole; of a database URL only the password is.
+	// A Secret is masked as a whole, but of a URL only the password, because operators need to see the host.
 	text, err := yaml.MarshalWithOptions(c, yaml.IndentSequence(true),
 		yaml.CustomMarshaler(func(s Secret) ([]byte, error) {
 			if s != "" && (s == c.Database || s == c.DatabaseListen || s == c.Outbound.Proxy) {
@@ -46,9 +46,9 @@ func (c Config) Print(w io.Writer) error {
 	return err
 }
 
-// Hash returns a short hash of the settings that all nodes of a database should share,
-// including secrets. It excludes the listen addresses, log, telemetry, database and the
-// first key.
+// Hash returns a short hash, including secrets, of the settings that all nodes of a database should
+// share, so that a difference is noticed. It excludes those that may differ: the listen addresses, log,
+// telemetry, database and the first key.
 func (c Config) Hash() string {
 	c.Listen, c.Data, c.Database, c.Durability, c.Log, c.BootstrapKey = "", "", "", "", Log{}, ""
 	c.AdminListen, c.Telemetry = "", Telemetry{}
@@ -56,7 +56,7 @@ func (c Config) Hash() string {
 	text, err := yaml.MarshalWithOptions(c, yaml.CustomMarshaler(func(s Secret) ([]byte, error) {
 		return yaml.Marshal(hex.EncodeToString(hashOf(string(s))))
 	}))
-	if err != nil { // see Print
+	if err != nil { // cannot happen; see Print
 		return ""
 	}
 	sum.Write(text)
@@ -85,7 +85,7 @@ func hashOf(s string) []byte {
 	return sum[:]
 }
 
-// durationText returns a duration without zero units at its end: 15m, not 15m0s.
+// durationText omits zero units at the end: 15m, not 15m0s.
 func durationText(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

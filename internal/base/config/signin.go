@@ -14,58 +14,56 @@ import (
 
 // SignIn are the settings for people who sign in to the console.
 type SignIn struct {
-	Session time.Duration `yaml:"session" env:"STOA_SIGN_IN_SESSION"` // the maximum duration of a session
-	// KeysPauseAfter is the time after the latest sign-in of a member from which the keys that the
-	// member created are refused, until the next sign-in; 0 means never.
+	Session time.Duration `yaml:"session" env:"STOA_SIGN_IN_SESSION"` // maximum duration of a session
+	// KeysPauseAfter is the time since a member's latest sign-in after which the keys that the member created
+	// are refused, because the identity provider may have removed the person; 0 means never.
 	KeysPauseAfter time.Duration `yaml:"keysPauseAfter,omitempty"`
 	OIDC           []OIDC        `yaml:"oidc,omitempty"`
 }
 
 // OIDC is an identity provider with OpenID Connect.
 type OIDC struct {
-	Name             string `yaml:"name"`                       // in the address /signin/{name}
-	Issuer           string `yaml:"issuer"`                     // as in its tokens, byte for byte
-	ClientID         string `yaml:"clientId"`                   // of this service
+	Name             string `yaml:"name"`                       // part of the address /signin/{name}
+	Issuer           string `yaml:"issuer"`                     // issuer byte for byte as in tokens, because OpenID Connect requires them to be equal
+	ClientID         string `yaml:"clientId"`                   // id of this service
 	ClientSecretEnv  string `yaml:"clientSecretEnv,omitempty"`  // variable with the secret; set one of these two, or none for a public client
 	ClientSecretFile string `yaml:"clientSecretFile,omitempty"` // file with the secret
-	// MaxAge is the maximum age of the person's sign-in at the provider; 0 means that an older
-	// one is enough.
-	MaxAge time.Duration `yaml:"maxAge,omitempty"`
-	// Scopes are requested besides openid, email and profile.
-	Scopes      []string    `yaml:"scopes,omitempty"`
-	GroupsClaim string      `yaml:"groupsClaim,omitempty"` // claim with the groups of a person; empty means groups
-	Groups      []GroupRule `yaml:"groups,omitempty"`
-	// NewAccounts gives each person who is not a member of any account one of their own. Nil
-	// refuses these people.
+	// MaxAge is the maximum age of the person's sign-in at the provider; 0 means no maximum.
+	MaxAge      time.Duration `yaml:"maxAge,omitempty"`
+	Scopes      []string      `yaml:"scopes,omitempty"`
+	GroupsClaim string        `yaml:"groupsClaim,omitempty"` // claim that contains a person's groups; empty means groups
+	Groups      []GroupRule   `yaml:"groups,omitempty"`
+	// NewAccounts creates an account for each person who is not a member of one. If nil, these people
+	// are refused, because otherwise everybody at the provider could use the service.
 	NewAccounts *NewAccounts `yaml:"newAccounts,omitempty"`
 
-	secret *string // from one of the two; a pointer for the same reason as in Provider
+	secret *string // secret from one of the two; a pointer for the reason in Provider
 }
 
-// Secret returns the client secret; empty for none.
+// Secret returns the client secret; empty for a public client.
 func (p OIDC) Secret() string { return or(p.secret) }
 
-// NewAccounts are the plan and the first credits of accounts that sign-ins create.
+// NewAccounts contains the plan and the first credits of accounts that sign-ins create.
 type NewAccounts struct {
 	Plan       string       `yaml:"plan,omitempty"` // empty means free
 	GrantMicro stoa.Credits `yaml:"grantMicro,omitempty"`
 }
 
-// A GroupRule is the membership that a group gives.
+// A GroupRule is a membership for the people in a group.
 type GroupRule struct {
 	Group    string `yaml:"group"`
 	Account  string `yaml:"account,omitempty"`  // id; empty means the operator's account
-	Role     string `yaml:"role,omitempty"`     // see [stoa.Roles]; empty means viewer, with Operator
-	Operator string `yaml:"operator,omitempty"` // see [stoa.OperatorRoles]; empty for none
+	Role     string `yaml:"role,omitempty"`     // role of [stoa.Roles]; empty means viewer, with Operator
+	Operator string `yaml:"operator,omitempty"` // role of [stoa.OperatorRoles]; empty means none
 }
 
 const (
 	maxIdentityProviders = 20
 	maxGroupRules        = 1000
-	maxScopes            = 20 // of an identity provider, besides the three that it always gets
+	maxScopes            = 20 // maximum of an identity provider, besides the three that are always requested
 )
 
-// signIn checks the identity providers. It makes no request.
+// signIn checks the identity providers. It sends no request, so that the service starts without them.
 func (c *checker) signIn() {
 	if s := c.SignIn.Session; s < 5*time.Minute || s > 30*24*time.Hour {
 		c.problem("signIn.session", "%v is out of range; use 5m to 30d", s)
@@ -127,7 +125,6 @@ func (c *checker) signIn() {
 	}
 }
 
-// groups checks the memberships that groups give.
 func (c *checker) groups(path string, rules []GroupRule) {
 	if n := len(rules); n > maxGroupRules {
 		c.problem(path, "%d are too many; use up to %d", n, maxGroupRules)
@@ -151,7 +148,7 @@ func (c *checker) groups(path string, rules []GroupRule) {
 	}
 }
 
-// issuerProblem returns what is wrong with an issuer; empty if nothing is.
+// issuerProblem returns the error of an issuer; empty if there is none.
 func issuerProblem(issuer string) string {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && !isLocalHTTP(u) {

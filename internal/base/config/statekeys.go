@@ -12,8 +12,8 @@ import (
 
 var errStateKey = errors.New("a key is 32 bytes, as 64 hexadecimal digits or in base64 (openssl rand -hex 32 makes one)")
 
-// ParseStateKeys returns keys of 32 bytes from hexadecimal digits or base64, separated by
-// line breaks or commas.
+// ParseStateKeys returns keys of 32 bytes from hexadecimal digits or base64, separated by line
+// breaks or commas.
 func ParseStateKeys(text string) ([][]byte, error) {
 	var keys [][]byte
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
@@ -22,7 +22,7 @@ func ParseStateKeys(text string) ([][]byte, error) {
 			k, err = base64.StdEncoding.DecodeString(word)
 		}
 		if err != nil || len(k) != stoa.SealKeyBytes {
-			return nil, errStateKey // without the text, which may be most of a key
+			return nil, errStateKey // without the text, because it may be most of a key
 		}
 		keys = append(keys, k)
 	}
@@ -41,7 +41,6 @@ func (c *checker) stateKeys() {
 	}
 }
 
-// secretsKeys checks the encryption keys of stored secrets.
 func (c *checker) secretsKeys() {
 	if n := len(c.Secrets.Keys); n > stoa.MaxSealKeys {
 		c.problem("secrets.keys", "there are %d keys; at most %d are read", n, stoa.MaxSealKeys)

@@ -14,7 +14,7 @@ import (
 // Masked is printed instead of a secret.
 const Masked = "********"
 
-// A Secret is text that fmt and YAML never print; string(s) returns it.
+// A Secret is text that fmt and YAML never print. string(s) returns it.
 type Secret string
 
 // String returns the mask, or "" for an empty secret.
@@ -25,7 +25,7 @@ func (s Secret) String() string {
 	return Masked
 }
 
-// GoString returns the mask, for %#v.
+// GoString returns the mask, because fmt does not call String for %#v.
 func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 
 // MarshalText returns the mask.
@@ -34,7 +34,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // A Size is a count of bytes.
 type Size int64
 
-// units are the units of sizes, largest first.
+// units are the units of sizes, largest first, because String uses the first one that fits.
 func units() []struct {
 	word string
 	size Size
@@ -87,8 +87,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// setText sets a value from its text; the file, the environment and the flags share these
-// rules. An invalid text changes nothing.
+// setText sets a value from its text. The file, the environment and the flags share it, so that each
+// accepts the same texts. An invalid text changes nothing.
 func setText(v reflect.Value, text string) error {
 	switch v.Interface().(type) {
 	case time.Duration:

@@ -7,7 +7,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A vendor is the provider and the family that a key in the environment enables.
+// A vendor is the provider and the family that a key in the environment enables, so that the
+// service runs without a file.
 type vendor struct {
 	family, provider, wire, dialect string
 	keyVariable, urlVariable        string
@@ -23,9 +24,9 @@ func vendors() []vendor {
 	}
 }
 
-// addVendors adds a provider and a family for each vendor key in the environment. A family
-// or provider of the file overrides a key; a key overrides STOA_UPSTREAM_MODEL,
-// which serves all other families.
+// addVendors adds a provider and a family for each vendor key in the environment. Families and
+// providers of the file override keys. Keys override STOA_UPSTREAM_MODEL, because that serves only the
+// families without another provider.
 func (c *Config) addVendors(getenv func(string) string) {
 	inFile := func(name string) bool {
 		return slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == name })

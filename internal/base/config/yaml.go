@@ -13,8 +13,8 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A reader applies a YAML file to settings. It walks the syntax tree itself, so
-// that every problem has its line and the line of every setting is recorded.
+// A reader applies a YAML file to settings. It walks the syntax tree itself, so that it can
+// record the line of every setting and problem.
 type reader struct {
 	file    string
 	sources map[string]string
@@ -27,8 +27,8 @@ func newReader(file string, sources map[string]string) *reader {
 	return &reader{file: file, sources: sources, excused: map[string]bool{}, anchors: map[string]ast.Node{}}
 }
 
-// readYAML applies the text of a file to c and records the position of each setting. It
-// reports whether the whole file could be read.
+// readYAML applies a file's text to c and records the position of each setting. It reports
+// whether it could read the whole file.
 func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
 	r := newReader(file, c.sources)
 	c.excused = r.excused
@@ -47,7 +47,8 @@ func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
 	return true, r.errs
 }
 
-// syntax converts an error of the parser to one line with its place.
+// syntax returns a parser error as one line with its position, because the parser's text contains an excerpt of the
+// file.
 func (r *reader) syntax(err error) error {
 	var e yaml.Error
 	if errors.As(err, &e) && e.GetToken() != nil {
@@ -71,8 +72,8 @@ func (r *reader) fail(n ast.Node, path, format string, args ...any) {
 	r.errs = append(r.errs, &Problem{Where: r.at(n), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// plain resolves anchors, aliases and tags. An alias that refers to itself stays
-// an alias.
+// plain resolves anchors, aliases and tags. It gives up after 100 steps, so that an alias that refers to
+// itself stays an alias instead of a loop.
 func (r *reader) plain(n ast.Node) ast.Node {
 	for range 100 {
 		switch t := n.(type) {
@@ -94,7 +95,7 @@ func (r *reader) plain(n ast.Node) ast.Node {
 	return &ast.AliasNode{BaseNode: &ast.BaseNode{}, Start: n.GetToken()}
 }
 
-// value sets v from a node. A null leaves v as it is.
+// value sets v from a node. A null keeps the default in v.
 func (r *reader) value(n ast.Node, v reflect.Value, path string) {
 	n = r.plain(n)
 	switch n.(type) {
@@ -140,7 +141,6 @@ func (r *reader) value(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// scalarText returns the text of a scalar without quotes.
 func scalarText(n ast.ScalarNode) string {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -151,7 +151,7 @@ func scalarText(n ast.ScalarNode) string {
 	return n.GetToken().Value
 }
 
-// pairs returns the entries of a mapping, or records a problem.
+// pairs returns the entries of a mapping, or records a problem. A mapping of one entry is a node of another type.
 func (r *reader) pairs(n ast.Node, path string) []*ast.MappingValueNode {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -163,7 +163,6 @@ func (r *reader) pairs(n ast.Node, path string) []*ast.MappingValueNode {
 	return nil
 }
 
-// key returns the name of an entry.
 func (r *reader) key(pair *ast.MappingValueNode, path string) (string, bool) {
 	if s, ok := pair.Key.(ast.ScalarNode); ok {
 		if _, merge := pair.Key.(*ast.MergeKeyNode); !merge {
@@ -174,8 +173,8 @@ func (r *reader) key(pair *ast.MappingValueNode, path string) (string, bool) {
 	return "", false
 }
 
-// fields sets a struct from a mapping. An unknown name is an error with the
-// nearest known one.
+// fields sets a struct from a mapping. An unknown name is an error, because it is probably misspelt and would
+// otherwise be ignored.
 func (r *reader) fields(n ast.Node, v reflect.Value, path string) {
 	known := map[string]int{}
 	var names []string
@@ -207,7 +206,6 @@ func (r *reader) fields(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// entries sets a map from a mapping.
 func (r *reader) entries(n ast.Node, v reflect.Value, path string) {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
@@ -225,7 +223,7 @@ func (r *reader) entries(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// yamlName returns the name of a field in the file, or "" if it is not in the file.
+// yamlName returns a field's name in the file, or "" if the file cannot contain it.
 func yamlName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	if name == "-" || !f.IsExported() {
@@ -256,7 +254,7 @@ func didYouMean(name string, names []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// nearest returns the name that is closest; empty if none is close.
+// nearest returns the closest name, or "". A third of the letters may differ, so that unrelated names are not suggested.
 func nearest(name string, names []string) string {
 	best, least := "", 1+max(2, len(name)/3)
 	for _, n := range names {

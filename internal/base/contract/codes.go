@@ -10,14 +10,13 @@ import (
 // A CodeInfo describes a published code.
 type CodeInfo struct {
 	Code       stoa.Code
-	Status     int           // of the HTTP reply
-	Type       string        // the error's group, as in the client libraries
+	Status     int           // status of the HTTP reply
+	Type       string        // group of the error, as in the client libraries
 	Retryable  bool          // sending the same request again can help
-	RetryAfter time.Duration // the default Retry-After of an error; 0 means none
+	RetryAfter time.Duration // default Retry-After; 0 means none
 	Meaning    string        // one sentence for the documentation
 }
 
-// The groups of errors.
 const (
 	TypeInvalidRequest = "invalid_request_error"
 	TypePermission     = "permission_error"
@@ -158,8 +157,8 @@ func Codes() []CodeInfo {
 	}
 }
 
-// Code returns the entry of one code. A code that is not in the table is
-// published as [stoa.CodeInternal].
+// Code returns the entry of one code. An unknown code is published as [stoa.CodeInternal], because clients
+// rely on the published list.
 func Code(code stoa.Code) CodeInfo {
 	var internal CodeInfo
 	for _, c := range Codes() {
@@ -173,15 +172,15 @@ func Code(code stoa.Code) CodeInfo {
 	return internal
 }
 
-// MayCarryRetryAfter reports whether a reply with the code may say when to try
-// again. Credits and daily caps never do: clients would wait and ask in vain.
+// MayCarryRetryAfter reports whether a reply with the code may say when to retry. Codes of credits and daily caps
+// never do, because clients would wait and retry in vain.
 func (c CodeInfo) MayCarryRetryAfter() bool {
 	return c.Type != TypeQuota && (c.Status == http.StatusConflict || c.Status == http.StatusTooManyRequests || c.Status >= 500)
 }
 
-// MessagesForm returns the HTTP status and the type of an error in the format of
-// Anthropic's Messages. Missing credits are not 429, which clients of that format retry
-// automatically, and overload is 529 instead of 503.
+// MessagesForm returns the HTTP status and the type of an error in the format of Anthropic's Messages.
+// Missing credits are not 429, because clients of that format retry it automatically, and overload is 529
+// instead of 503, because Anthropic uses it.
 func (c CodeInfo) MessagesForm() (status int, kind string) {
 	switch {
 	case c.Type == TypeQuota:
@@ -211,8 +210,8 @@ func (c CodeInfo) MessagesForm() (status int, kind string) {
 }
 
 // GeminiForm returns the HTTP status and the word of an error in the format of Google's APIs. Missing
-// credits are not 429, which clients of that format retry automatically. An unknown model is not
-// found, because it is a part of the path.
+// credits are not 429, because clients of that format retry it automatically. An unknown model is 404,
+// because it is a part of the path.
 func (c CodeInfo) GeminiForm() (status int, word string) {
 	switch {
 	case c.Type == TypeQuota:
@@ -245,5 +244,5 @@ func (c CodeInfo) GeminiForm() (status int, word string) {
 	return c.Status, word
 }
 
-// StatusOverloaded is the status of [CodeInfo.MessagesForm] for too much load.
+// StatusOverloaded is Anthropic's status for too much load; see [CodeInfo.MessagesForm].
 const StatusOverloaded = 529

@@ -32,8 +32,8 @@ import (
 //go:embed openapi.json.gz
 var packed []byte
 
-// asJSON unpacks the document as JSON. It takes some 3 ms, and nothing keeps the half
-// megabyte that the editions of a process are made from.
+// asJSON unpacks the document. It takes some 3 ms and is not cached, so that a process does not keep half a
+// megabyte that only its editions need.
 func asJSON() []byte {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err == nil {
@@ -42,26 +42,24 @@ func asJSON() []byte {
 			return text
 		}
 	}
-	panic(err) // the embedded document is tested
+	panic(err) // cannot happen, because the embedded document is tested
 }
 
-// JSON is the document with all extensions as JSON, in the order of the YAML text and
-// with a line for each operation and schema. Callers must not change it. A service
-// serves an edition of it; see [For].
+// JSON returns the document with all extensions, in the order of the YAML text and with a line for each
+// operation and schema. Callers must not change it. A service serves an edition of it; see [For].
 func JSON() []byte { return whole() }
 
-// whole is the document without what it has for editions alone.
+// whole is the document without the members that only editions use.
 var whole = sync.OnceValue(func() []byte {
 	text, err := without(asJSON(), func(string) bool { return false })
 	if err != nil {
-		panic(err) // the embedded document is tested
+		panic(err) // cannot happen, because the embedded document is tested
 	}
 	return text
 })
 
-// Load parses the document again, with its references resolved. It takes tens of
-// milliseconds and 18 MB of memory, most of it garbage; the result belongs to the
-// caller.
+// Load parses the document again, with its references resolved. Callers should keep the result, because it takes tens
+// of milliseconds and 18 MB of memory, most of it garbage.
 func Load() (*openapi3.T, error) { return load(JSON()) }
 
 func load(text []byte) (*openapi3.T, error) {

@@ -16,31 +16,30 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Extension marks a part of the document that is there only with an extension: an
-// operation, a schema or a property with this member. References to a schema that is
-// left out are left out of lists and mappings too. Its value names one extension
-// or several with spaces, of which any is enough.
+// Extension marks an operation, a schema or a property that exists only with an extension. References to a
+// removed schema are removed from lists and mappings too. Its value names one extension, or several separated by
+// spaces, any of which is enough.
 const Extension = "x-extension"
 
-// Otherwise marks content that applies without an extension. In an object with an
-// [Extension] it replaces that object. With its own Extension, its members replace the
-// members of the same names in the enclosing object. It is in no edition.
+// Otherwise marks content that applies without an extension. In an object with an [Extension] it
+// replaces that object. With its own Extension, its members replace the members of the same names in the
+// enclosing object. No edition contains it.
 const Otherwise = "x-otherwise"
 
-// An Edition is the document as a service with certain extensions serves it: what
-// belongs to another extension is left out.
+// An Edition is the document without the parts of disabled extensions, so that a service documents only what it
+// serves.
 type Edition struct {
 	text   []byte
 	etag   string
 	packed func() []byte
 
 	mu  sync.Mutex
-	doc weak.Pointer[openapi3.T] // what [Edition.Load] returned last
+	doc weak.Pointer[openapi3.T] // latest result of [Edition.Load]; weak, so that an unused document is freed
 }
 
-var editions sync.Map // of *Edition by the names of their extensions
+var editions sync.Map // *Edition values by the names of their extensions
 
-// For returns the edition with the extensions of those names.
+// For returns the edition with the named extensions.
 func For(extensions ...string) *Edition {
 	name := strings.Join(extensions, " ")
 	if e, ok := editions.Load(name); ok {
@@ -50,7 +49,7 @@ func For(extensions ...string) *Edition {
 		return !slices.ContainsFunc(strings.Fields(names), func(n string) bool { return slices.Contains(extensions, n) })
 	})
 	if err != nil {
-		panic(err) // the embedded document is tested
+		panic(err) // cannot happen, because the embedded document is tested
 	}
 	sum := sha256.Sum256(text)
 	e, _ := editions.LoadOrStore(name, &Edition{
@@ -60,28 +59,28 @@ func For(extensions ...string) *Edition {
 	return e.(*Edition)
 }
 
-// JSON is the text, in the order of [JSON]. Callers must not change it.
+// JSON returns the text in the order of [JSON]. Callers must not change it.
 func (e *Edition) JSON() []byte { return e.text }
 
-// ETag names the text, quotes included.
+// ETag returns the entity tag of the text, quotes included.
 func (e *Edition) ETag() string { return e.etag }
 
-// Packed is the text compressed with gzip. Callers must not change it.
+// Packed returns the text compressed with gzip. Callers must not change it.
 func (e *Edition) Packed() []byte { return e.packed() }
 
 func pack(text []byte) []byte {
 	var out bytes.Buffer
 	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
-		panic(err) // the level is a constant
+		panic(err) // cannot happen, because the level is a constant
 	}
-	_, _ = z.Write(text) // a buffer takes everything
+	_, _ = z.Write(text) // writes to a buffer cannot fail
 	_ = z.Close()
 	return out.Bytes()
 }
 
-// Load returns the parsed text, at the cost that [Load] states. Callers share one
-// document, which they must not change; an unreferenced document is parsed again.
+// Load returns the parsed text, at the cost that [Load] states. Callers share one document, which they
+// must not change; an unreferenced document is parsed again.
 func (e *Edition) Load() (*openapi3.T, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,9 +94,9 @@ func (e *Edition) Load() (*openapi3.T, error) {
 	return doc, err
 }
 
-// without returns a JSON document without what drop names by its [Extension]: members
-// and elements whose value is such an object, and references to such schemas. Where
-// the object has a member [Otherwise], that takes its place.
+// without returns a JSON document without the objects whose [Extension] drop selects, and without references to such
+// schemas. A member [Otherwise] replaces its object. It edits the text instead of decoding it, so that
+// the order of the members stays.
 func without(text []byte, drop func(names string) bool) ([]byte, error) {
 	var doc struct {
 		Components struct {
@@ -121,26 +120,25 @@ func without(text []byte, drop func(names string) bool) ([]byte, error) {
 	return e.edited(), nil
 }
 
-// An editor finds what of a document is cut or replaced.
+// An editor finds the parts of a document to cut or replace.
 type editor struct {
 	text    []byte
 	decoder *json.Decoder
 	drop    func(names string) bool
-	gone    map[string]bool // references to schemas that are dropped
+	gone    map[string]bool // references to removed schemas
 	edits   []edit
 }
 
-// An edit replaces a part of the text; with is empty for a cut.
+// An edit replaces a part of the text; an empty with cuts it.
 type edit struct {
 	from, to int
 	with     []byte
 }
 
-// A value describes a value that was read.
 type value struct {
-	from, to  int // of its text
+	from, to  int // positions in the text
 	dropped   bool
-	otherwise []byte // what takes its place
+	otherwise []byte // replacement, if any
 }
 
 func (e *editor) value() (value, error) {
@@ -178,10 +176,9 @@ func lastString(text []byte) []byte {
 	return text[i:]
 }
 
-// A member is a member of an object.
 type member struct {
 	name   string
-	before int // end of what stands before it
+	before int // end of the text before it
 	value  value
 }
 
@@ -208,7 +205,7 @@ func (e *editor) object(from int) (value, error) {
 			}
 		case Otherwise:
 			other = len(members)
-			e.edits = e.edits[:first] // it counts as a whole
+			e.edits = e.edits[:first] // edits inside it are dropped, because it counts as a whole
 		}
 		members = append(members, m)
 	}
@@ -267,11 +264,11 @@ func (e *editor) array(from int) (value, error) {
 	return value{from: from, to: e.at()}, err
 }
 
-// at is the end of the last token that was read.
+// at returns the end of the last token.
 func (e *editor) at() int { return int(e.decoder.InputOffset()) }
 
-// cut leaves out a member or an element, which begins after from; the first takes the
-// comma behind it along.
+// cut removes a member or an element, which begins after from. The first one is removed with the comma behind it,
+// because no comma precedes it.
 func (e *editor) cut(from, to int) {
 	if c := bytes.TrimLeft(e.text[from:], "\n"); len(c) > 0 && c[0] != ',' && e.text[to] == ',' {
 		to++
@@ -279,7 +276,7 @@ func (e *editor) cut(from, to int) {
 	e.edits = append(e.edits, edit{from: from, to: to})
 }
 
-// edited returns the text with its edits, of which the outermost count.
+// edited returns the text with the outermost edits, because these contain the others.
 func (e *editor) edited() []byte {
 	slices.SortStableFunc(e.edits, func(a, b edit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
 	var out []byte
@@ -288,7 +285,7 @@ func (e *editor) edited() []byte {
 		if c.to <= from {
 			continue
 		}
-		if c.from < from { // the cut before it took the comma between them
+		if c.from < from { // the cut before it removed the comma between them
 			c.from = from
 			if e.text[c.to] == ',' {
 				c.to++

@@ -16,12 +16,12 @@ type FormatError struct {
 	Retryable bool
 	RequestID string
 
-	// RetryAfter is the value of the header Retry-After, in seconds; empty if there is none.
+	// RetryAfter is the value of the header Retry-After in seconds, or empty.
 	RetryAfter string
 }
 
-// AppendMessagesError appends the error in the Messages format. Clients of the format show only the message, so it
-// begins with the path of the member, written as they write it.
+// AppendMessagesError appends the error in the Messages format. The message begins with the member's path, because
+// clients of the format show only the message.
 func AppendMessagesError(b []byte, e *FormatError) []byte {
 	_, kind := Code(stoa.Code(e.Code)).MessagesForm()
 	message := e.Message
@@ -40,7 +40,7 @@ func AppendMessagesError(b []byte, e *FormatError) []byte {
 	}
 	b = append(b, `,"code":`...)
 	b = jsonx.AppendString(b, e.Code)
-	if e.Param == "thread" { // Anthropic's SDK then goes on without threads
+	if e.Param == "thread" { // makes Anthropic's SDK continue without threads
 		b = append(b, `,"details":{"error_code":"thread_unsupported_request","unsupported":["thread"]}`...)
 	}
 	b = append(b, `,"retryable":`...)
@@ -50,8 +50,8 @@ func AppendMessagesError(b []byte, e *FormatError) []byte {
 	return append(b, '}')
 }
 
-// AppendGeminiError appends the error in the format of Google's APIs. It has no members for what
-// else this service says about an error, which is in its details.
+// AppendGeminiError appends the error in the format of Google's APIs. This service's further members are in its
+// details, because the format provides no others.
 func AppendGeminiError(b []byte, e *FormatError) []byte {
 	status, word := Code(stoa.Code(e.Code)).GeminiForm()
 	message := e.Message
@@ -77,7 +77,7 @@ func AppendGeminiError(b []byte, e *FormatError) []byte {
 	b = append(b, `,"retryable":"`...)
 	b = strconv.AppendBool(b, e.Retryable)
 	b = append(b, `"}}`...)
-	if e.RetryAfter != "" { // Google's clients read this and not the header
+	if e.RetryAfter != "" { // Google's clients read this instead of the header
 		b = append(b, `,{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":`...)
 		b = append(jsonx.AppendString(b, e.RetryAfter+"s"), '}')
 	}

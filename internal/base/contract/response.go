@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// The objects of POST /api/v1/responses. They are written by hand: the route is
-// excluded from generation, and its writer encodes them without reflection.
-// Tests check both against the schemas of openapi.yaml.
+// The objects of POST /api/v1/responses. They are written by hand, because the route is excluded from
+// generation and its writer encodes them without reflection. Tests check both against the
+// schemas of openapi.yaml.
 
-// A CreateResponse is a model call as a client sends it. Members that are nil or
-// empty are left out; the server treats null as absent.
+// A CreateResponse is a model call as a client sends it. Nil or empty members are omitted, since the server treats
+// null as absent.
 type CreateResponse struct {
 	Model           string            `json:"model"`
 	Input           any               `json:"input"` // a string or []InputMessage
@@ -32,7 +32,7 @@ type InputMessage struct {
 	Content string `json:"content"`
 }
 
-// A Response is a reply. Every member is always written.
+// A Response is a reply. Every member is always written, because clients of the format expect all of them.
 type Response struct {
 	ID                 string             `json:"id"`
 	Object             string             `json:"object"`
@@ -68,7 +68,7 @@ type Response struct {
 	Metadata           map[string]string  `json:"metadata"`
 }
 
-// OutputText is the text of the whole reply.
+// OutputText returns the text of the whole reply.
 func (r *Response) OutputText() string {
 	var text string
 	for _, item := range r.Output {
@@ -90,7 +90,7 @@ const (
 	ResponseFailed     ResponseStatus = "failed"
 )
 
-// A ResponseError says why a reply failed.
+// A ResponseError is the reason why a reply failed.
 type ResponseError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -117,32 +117,32 @@ type TextSettings struct {
 // A TextFormat is of type text, or with an extension json_object or json_schema.
 type TextFormat struct {
 	Type        string  `json:"type"`
-	Name        string  `json:"name,omitzero"` // of a schema, as the members below
+	Name        string  `json:"name,omitzero"` // name of a schema, which the members below describe as well
 	Description *string `json:"description,omitzero"`
 	Schema      any     `json:"schema,omitzero"`
 	Strict      bool    `json:"strict,omitzero"`
 }
 
-// An OutputItem is one item of a reply's output: a message, the only one without
-// extensions, or with them also reasoning or a function call.
+// An OutputItem is one item of a reply's output: a message, or with extensions also reasoning or a function
+// call.
 type OutputItem struct {
 	ID      string       `json:"id"`
 	Type    string       `json:"type"`
 	Status  string       `json:"status,omitzero"`
-	Role    string       `json:"role,omitzero"`    // of a message
-	Phase   string       `json:"phase,omitzero"`   // of a message, with extensions
-	Content []OutputText `json:"content,omitzero"` // of a message
+	Role    string       `json:"role,omitzero"`    // only of a message
+	Phase   string       `json:"phase,omitzero"`   // only of a message, with extensions
+	Content []OutputText `json:"content,omitzero"` // only of a message
 
-	CallID    string `json:"call_id,omitzero"` // of a call, as the members below
+	CallID    string `json:"call_id,omitzero"` // id of a call, which the members below describe
 	Namespace string `json:"namespace,omitzero"`
 	Name      string `json:"name,omitzero"`
-	Arguments string `json:"arguments,omitzero"` // of a function
-	Input     string `json:"input,omitzero"`     // of a custom tool
-	// Members, of a call of a tool that a vendor has defined, such as shell_call, are the members
-	// besides its id, type, status and call id, as a JSON object. Other items have none.
+	Arguments string `json:"arguments,omitzero"` // arguments of a function
+	Input     string `json:"input,omitzero"`     // input of a custom tool
+	// Members is a JSON object with the other members of a call of a vendor's tool, such as shell_call,
+	// besides id, type, status and call id. It is empty for other items.
 	Members string `json:"-"`
 
-	Summary          []SummaryText `json:"summary,omitzero"` // of reasoning
+	Summary          []SummaryText `json:"summary,omitzero"` // only of reasoning
 	EncryptedContent string        `json:"encrypted_content,omitzero"`
 }
 
@@ -171,7 +171,7 @@ func (it *OutputItem) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON writes what [OutputItem.UnmarshalJSON] has read.
+// MarshalJSON writes the item in the form that [OutputItem.UnmarshalJSON] reads.
 func (it OutputItem) MarshalJSON() ([]byte, error) {
 	type plain OutputItem
 	b, err := json.Marshal(plain(it))
@@ -196,7 +196,7 @@ type SummaryText struct {
 	Text string `json:"text"`
 }
 
-// A FunctionTool is a tool as a reply repeats it.
+// A FunctionTool is a tool in the form in which a reply repeats it.
 type FunctionTool struct {
 	Type        string  `json:"type"`
 	Name        string  `json:"name"`
@@ -225,7 +225,7 @@ type OutputTokensDetails struct {
 	ReasoningTokens int64 `json:"reasoning_tokens"`
 }
 
-// The types of the events of a stream, in the order in which they come.
+// The types of the events of a stream, in their order.
 const (
 	EventCreated          = "response.created"
 	EventInProgress       = "response.in_progress"
@@ -251,8 +251,8 @@ const (
 	EventError            = "error"
 )
 
-// A ResponseEvent is one event of a stream as a client reads it: the members of
-// all types together, of which each type has its own.
+// A ResponseEvent is one event of a stream as a client reads it. It contains the members of all types, because
+// the type is known only after decoding.
 type ResponseEvent struct {
 	Type           string      `json:"type"`
 	SequenceNumber int64       `json:"sequence_number"`
@@ -265,9 +265,9 @@ type ResponseEvent struct {
 	Delta          string      `json:"delta,omitzero"`
 	Text           string      `json:"text,omitzero"`
 	Refusal        string      `json:"refusal,omitzero"`
-	Name           string      `json:"name,omitzero"` // of a function, as Arguments
+	Name           string      `json:"name,omitzero"` // name of a function, whose arguments follow
 	Arguments      string      `json:"arguments,omitzero"`
-	Input          string      `json:"input,omitzero"`   // of a custom tool
+	Input          string      `json:"input,omitzero"`   // input of a custom tool
 	Code           string      `json:"code,omitzero"`    // error
 	Message        string      `json:"message,omitzero"` // error
 	Param          *string     `json:"param,omitzero"`   // error
@@ -278,7 +278,7 @@ type ErrorEnvelope struct {
 	Error ErrorBody `json:"error"`
 }
 
-// An ErrorBody says what went wrong. Every member is always written.
+// An ErrorBody describes a failure. Every member is always written.
 type ErrorBody struct {
 	Message   string  `json:"message"`
 	Type      string  `json:"type"`

@@ -5,11 +5,9 @@ import (
 	"time"
 )
 
-// timeForm is the format of every time: RFC 3339, UTC, milliseconds.
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-// A Time is an instant as the contract writes it: RFC 3339 in UTC with
-// milliseconds. It reads any RFC 3339 time.
+// A Time is an instant in the contract's form: RFC 3339 in UTC with milliseconds. It reads any RFC 3339 time.
 type Time time.Time
 
 // Time returns the instant.
@@ -31,6 +29,5 @@ func (t *Time) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// IsZero reports whether the time was never set; an optional member with such a
-// time is not written.
+// IsZero reports whether the time was never set, so that omitzero omits it.
 func (t Time) IsZero() bool { return time.Time(t).IsZero() }

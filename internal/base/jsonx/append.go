@@ -4,9 +4,9 @@ import "unicode/utf8"
 
 const hex = "0123456789abcdef"
 
-// AppendString appends s as a JSON string with its quotes. The result is one line of valid
-// UTF-8 whatever s contains: control characters are escaped, invalid bytes become U+FFFD, and
-// U+2028 and U+2029 are escaped because some readers treat them as line ends.
+// AppendString appends s as a JSON string with its quotes. The result is one line of valid UTF-8: control
+// characters are escaped, invalid bytes become U+FFFD, and U+2028 and U+2029 are escaped because some readers
+// treat them as line ends.
 func AppendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	from := 0
@@ -51,13 +51,13 @@ func AppendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	return append(dst, '"')
 }
 
-// decodeRune is utf8.DecodeRune for both kinds of text without a copy of the rest.
+// decodeRune is utf8.DecodeRune for both kinds of text. It copies one character, because converting s would copy the rest.
 func decodeRune[T ~string | ~[]byte](s T, i int) (rune, int) {
 	var b [utf8.UTFMax]byte
 	return utf8.DecodeRune(b[:copy(b[:], s[i:min(len(s), i+utf8.UTFMax)])])
 }
 
-// plain reports which bytes do not need escaping inside a JSON string.
+// plain reports which bytes need no escaping inside a JSON string.
 var plain = func() (t [256]bool) {
 	for c := 0x20; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'

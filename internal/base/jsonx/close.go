@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Close returns the beginning of a JSON text as a valid text: open texts, lists and objects
-// are closed, and a value of which only a part is there becomes null. data must not be used
-// afterwards.
+// Close returns the beginning of a JSON text as a valid text: it closes open texts, lists and objects, and
+// replaces an incomplete value by null. data must not be used afterwards, because it is changed.
 func Close(data []byte) []byte {
-	var open []byte             // the closing bytes of what is open, innermost last
+	var open []byte             // closing bytes of open values, innermost last
 	inText, key := false, false // a text is open; it is the name of a member
-	before := byte(0)           // the last byte outside of texts; for a text '"', for a name 'k'
-	value := -1                 // the beginning of an unfinished number or literal
+	before := byte(0)           // last byte outside of texts; '"' for a text, 'k' for a name
+	value := -1                 // beginning of an unfinished number or literal
 	for i := 0; i < len(data); i++ {
 		c := data[i]
 		switch {

@@ -7,13 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deeply a [Cursor] follows nested values.
+// MaxDepth is the maximum depth of nested values, because the scan recurses and a text must not exhaust the stack.
 const MaxDepth = 512
 
 // A Cursor walks once over one JSON text in place, without allocating. It is for streams of
-// providers, in which only one or two members of each event matter. It is lenient like
-// [Lenient], and also about types: a value of another type than the requested one is skipped
-// and reported as absent.
+// providers, because only one or two members of each of their events matter. It is lenient like [Lenient], and also
+// about types: it skips a value of another type than the requested one and reports it as absent.
 //
 // The pattern is
 //
@@ -30,11 +29,11 @@ const MaxDepth = 512
 //
 // After a syntax error every method reports absence and Done is false.
 //
-// Providers' replies are read in place: a delta event costs one allocation, its text. Types
-// are read leniently, since compatible servers send numbers as strings and null for anything;
-// the codec decides what a wrong type means.
+// Providers' replies are read in place, so that a delta event costs one allocation, its text. Types are read
+// leniently, because compatible servers send numbers as strings and null for anything; the codec decides what a wrong
+// type means.
 type Cursor struct {
-	Key []byte // the name of the current member, valid until the next one; its bytes are not checked
+	Key []byte // name of the current member, valid until the next one; its bytes are not checked
 
 	buf     []byte
 	pos     int
@@ -42,15 +41,14 @@ type Cursor struct {
 	fresh   bool // directly after { or [
 	pending bool // the current member or element has not been read
 	bad     bool
-	reply   bool // created by NewReplyCursor
+	reply   bool // created by [NewReplyCursor]
 }
 
-// NewCursor returns a cursor before the value of data, which it keeps and does not change.
+// NewCursor returns a cursor before the value of data. It keeps data and does not change it.
 func NewCursor(data []byte) Cursor { return Cursor{buf: data, pending: true} }
 
-// NewReplyCursor returns a cursor for the reply of a provider: in the strings that it reads,
-// U+0000 becomes U+FFFD, like bytes that are not UTF-8, because PostgreSQL cannot store
-// U+0000.
+// NewReplyCursor returns a cursor for the reply of a provider: in the strings that it reads, U+0000 becomes U+FFFD, like
+// bytes that are not UTF-8, because PostgreSQL cannot store U+0000.
 func NewReplyCursor(data []byte) Cursor { return Cursor{buf: data, pending: true, reply: true} }
 
 // unescape appends the value of a checked string with escapes.
@@ -63,8 +61,7 @@ func (c *Cursor) unescape(dst, raw []byte) []byte {
 	return dst
 }
 
-// Done reports whether the text was one JSON value and nothing else. Unread parts are skipped
-// and checked.
+// Done reports whether the text was one JSON value and nothing else. It skips and checks unread parts.
 func (c *Cursor) Done() bool {
 	if c.pending {
 		c.Skip()
@@ -72,8 +69,7 @@ func (c *Cursor) Done() bool {
 	return !c.bad && c.depth == 0 && c.peek() == 0 && c.pos == len(c.buf)
 }
 
-// Kind returns the first byte of the current value ('{', '[', '"', 't', 'f', 'n', or
-// '0' for a number), 0 if none exists.
+// Kind returns the first byte of the current value ('{', '[', '"', 't', 'f', 'n', or '0' for a number), or 0.
 func (c *Cursor) Kind() byte {
 	if c.bad || !c.pending {
 		return 0
@@ -92,8 +88,7 @@ func (c *Cursor) Object() bool { return c.enter('{') }
 // Array enters the current value if it is an array and skips any other.
 func (c *Cursor) Array() bool { return c.enter('[') }
 
-// enter enters an object or array; a value of another kind is skipped. More
-// than MaxDepth levels are an error.
+// enter enters an object or array and skips any other value. More than [MaxDepth] levels are an error.
 func (c *Cursor) enter(open byte) bool {
 	if c.Kind() != open {
 		c.Skip()
@@ -107,8 +102,8 @@ func (c *Cursor) enter(open byte) bool {
 	return true
 }
 
-// Member moves to the next member of the object entered last and sets Key. At the end of the
-// object it leaves the object and returns false.
+// Member moves to the next member of the object entered last and sets Key. At the end of the object it leaves
+// the object and returns false.
 func (c *Cursor) Member() bool {
 	if !c.next('}') {
 		return false
@@ -133,8 +128,8 @@ func (c *Cursor) Member() bool {
 	return true
 }
 
-// Element moves to the next element of the array entered last. At the end of the array it
-// leaves the array and returns false.
+// Element moves to the next element of the array entered last. At the end of the array it leaves the array and
+// returns false.
 func (c *Cursor) Element() bool {
 	if !c.next(']') {
 		return false
@@ -143,8 +138,7 @@ func (c *Cursor) Element() bool {
 	return true
 }
 
-// next moves past the separator to the next member or element, or leaves the
-// object or array at its end.
+// next moves past the separator to the next member or element, or leaves the object or array at its end.
 func (c *Cursor) next(end byte) bool {
 	if c.pending {
 		c.Skip()
@@ -189,8 +183,8 @@ func (c *Cursor) Text() (string, bool) {
 	return string(raw), true
 }
 
-// AppendPiece appends a string that may be a piece of a longer text: half of a surrogate pair
-// and invalid UTF-8 stay unchanged until [Mend] or a [Joiner] receives the other half.
+// AppendPiece appends a string that may be a piece of a longer text. Half of a surrogate pair and invalid UTF-8 stay
+// unchanged, so that [Mend] or a [Joiner] can add the other half.
 func (c *Cursor) AppendPiece(dst []byte) ([]byte, bool) {
 	raw, escaped, ok := c.stringValue()
 	if !ok {
@@ -202,14 +196,14 @@ func (c *Cursor) AppendPiece(dst []byte) ([]byte, bool) {
 	return append(dst, raw...), true
 }
 
-// Is reports whether the current value is the string s, which must not need escaping.
+// Is reports whether the current value is the string s, which must not need escaping, because escapes are not decoded.
 func (c *Cursor) Is(s string) bool {
 	raw, _, ok := c.stringValue()
 	return ok && string(raw) == s
 }
 
-// Name reads a short word such as a type or a reason. Unlike Text it returns
-// bytes of the document, valid as long as that is, with escapes as written.
+// Name reads a short word such as a type or a reason. Unlike Text it returns bytes of the document, so that it allocates
+// nothing; they are valid as long as the document, with escapes as written.
 func (c *Cursor) Name() []byte {
 	raw, _, _ := c.stringValue()
 	return raw
@@ -222,8 +216,8 @@ func (c *Cursor) Bool() (value, ok bool) {
 	return k == 't' && !c.bad, (k == 't' || k == 'f') && !c.bad
 }
 
-// Int reads an integer. A number beyond int64 becomes the nearest int64; a
-// fraction, a string or anything else is not ok.
+// Int reads an integer. A number beyond int64 becomes the nearest int64; for a fraction, a string or anything else ok is
+// false.
 func (c *Cursor) Int() (int64, bool) {
 	if c.Kind() != '0' {
 		c.Skip()
@@ -245,7 +239,7 @@ func (c *Cursor) Int() (int64, bool) {
 	return int64(f), true
 }
 
-// Raw reads any value as the bytes of the document. They are nil after a syntax error.
+// Raw reads any value as the bytes of the document; nil after a syntax error.
 func (c *Cursor) Raw() []byte {
 	c.peek()
 	from := c.pos

@@ -6,29 +6,27 @@ import (
 	"unicode/utf8"
 )
 
-// A Joiner joins a text that arrives in strings which the provider may have cut
-// inside a character or a surrogate pair. It returns whole code points, always
-// valid UTF-8. The zero value is ready to use.
+// A Joiner joins a text that arrives in strings, because providers may cut these inside a character or a
+// surrogate pair. It returns whole code points, always valid UTF-8. The zero value is ready to use.
 type Joiner struct {
-	held []byte // the beginning of an incomplete character
+	held []byte // beginning of an incomplete character
 	work []byte
-	slab strings.Builder // of short texts
+	slab strings.Builder // memory of short texts
 }
 
 const (
-	slabSize = 256 // size of the memory that short texts share, in bytes; keeping one of them keeps all
+	slabSize = 256 // size of the memory that short texts share, in bytes; small, because keeping one of them keeps all
 	short    = 64  // maximum size of a text that shares memory, in bytes
 )
 
-// Next reads the string of the cursor and returns the text that is complete so
-// far, which may be empty.
+// Next reads the string of the cursor and returns the complete text so far, which may be empty.
 func (j *Joiner) Next(c *Cursor) string {
 	raw, escaped, ok := c.stringValue()
 	if !ok {
 		return ""
 	}
 	if len(j.held) == 0 && !escaped && utf8.Valid(raw) {
-		// Short texts share memory, because providers send a few bytes at a time: an allocation for each would be a third of
+		// Short texts share memory, because providers send a few bytes at a time and an allocation for each would be a third of
 		// the allocations of a stream.
 		if len(raw) > short {
 			return string(raw)
@@ -50,7 +48,7 @@ func (j *Joiner) Next(c *Cursor) string {
 	return j.whole()
 }
 
-// Piece is [Joiner.Next] for what [Cursor.AppendPiece] returned.
+// Piece is [Joiner.Next] for the result of [Cursor.AppendPiece].
 func (j *Joiner) Piece(b []byte) string {
 	j.work = append(append(j.work[:0], j.held...), b...)
 	return j.whole()
@@ -63,16 +61,15 @@ func (j *Joiner) whole() string {
 	return string(Mend(j.work[:whole]))
 }
 
-// Rest returns U+FFFD for an incomplete character; usually it is "".
+// Rest returns U+FFFD for an incomplete character; usually it returns "".
 func (j *Joiner) Rest() string {
 	s := string(Mend(j.held))
 	j.held = j.held[:0]
 	return s
 }
 
-// unfinished returns the length of the character at b's end that could still be
-// completed: the first bytes of a longer one, or the first half of a pair with
-// what may be the beginning of its second half.
+// unfinished returns the length of the character at b's end that could still be completed: the first bytes of a
+// longer one, or the first half of a pair and what may be the beginning of its second half.
 func unfinished(b []byte) int {
 	for n := 1; n <= min(utf8.UTFMax, len(b)); n++ {
 		tail := b[len(b)-n:]
@@ -88,7 +85,7 @@ func unfinished(b []byte) int {
 			return n
 		case high && n < 3:
 			if n == 2 && tail[1] >= 0xb0 || n == 1 {
-				// The beginning of a second half belongs to the first half before it.
+				// The beginning of a second half stays with the first half before it, because only both make a character.
 				if m := len(b) - n; m >= 3 && surrogate(b[m-3:m]) != 0 && b[m-2] < 0xb0 {
 					return n + 3
 				}
@@ -102,8 +99,7 @@ func unfinished(b []byte) int {
 	return 0
 }
 
-// surrogate returns the surrogate that b begins with, encoded as if UTF-8 allowed
-// it, or 0.
+// surrogate returns the surrogate that b begins with, encoded as if UTF-8 allowed it, or 0.
 func surrogate(b []byte) rune {
 	if len(b) < 3 || b[0] != 0xed || b[1]&0xe0 != 0xa0 || b[2]&0xc0 != 0x80 {
 		return 0
@@ -111,9 +107,8 @@ func surrogate(b []byte) rune {
 	return 0xd000 | rune(b[1]&0x3f)<<6 | rune(b[2]&0x3f)
 }
 
-// Mend converts joined pieces (see [Cursor.AppendPiece]) to valid UTF-8, in place
-// if possible: halves of a surrogate pair become their character, other invalid
-// bytes become U+FFFD.
+// Mend converts joined pieces (see [Cursor.AppendPiece]) to valid UTF-8, in place if possible: halves of a
+// surrogate pair become their character, other invalid bytes become U+FFFD.
 func Mend(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b

@@ -21,17 +21,17 @@ import (
 // A Value is one raw JSON value. As a field of a struct it keeps the bytes.
 type Value = jsontext.Value
 
-// Unmarshal decodes the JSON of a caller: one value and nothing after it, no duplicate
-// names, valid UTF-8. Unknown members are ignored.
+// Unmarshal decodes the JSON of a caller: one value and nothing after it, no duplicate names, valid UTF-8. It
+// ignores unknown members.
 func Unmarshal(data []byte, into any) error { return json.Unmarshal(data, into) }
 
-// UnmarshalKnown is [Unmarshal], but also refuses members that into does not have.
+// UnmarshalKnown is [Unmarshal], but also refuses members that are not in into.
 func UnmarshalKnown(data []byte, into any) error {
 	return json.Unmarshal(data, into, json.RejectUnknownMembers(true))
 }
 
-// Lenient decodes the JSON of a provider: invalid UTF-8 becomes U+FFFD, the last of several
-// duplicate names applies, unknown members are ignored.
+// Lenient decodes the JSON of a provider: invalid UTF-8 becomes U+FFFD, the last of several duplicate names
+// applies, unknown members are ignored.
 func Lenient(data []byte, into any) error {
 	return json.Unmarshal(data, into, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
@@ -39,15 +39,14 @@ func Lenient(data []byte, into any) error {
 // Valid reports whether data is one JSON value in the strict reading.
 func Valid(data []byte) bool { return jsontext.Value(data).IsValid() }
 
-// Marshal encodes JSON. A nil slice is [] and a nil map is {}; map keys are sorted,
-// so that equal values have equal bytes. Invalid UTF-8 becomes U+FFFD.
+// Marshal encodes JSON. A nil slice is [] and a nil map is {}; map keys are sorted, so that equal values
+// have equal bytes. Invalid UTF-8 becomes U+FFFD.
 func Marshal(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// MarshalModel is [Marshal] for the generated models of the contract, whose tags are meant
-// for encoding/json: omitempty leaves out an optional member without a value, but not one
-// whose value is null.
+// MarshalModel is [Marshal] for the generated models of the contract, because their tags are meant for encoding/json:
+// omitempty omits an optional member without a value, but not one whose value is null.
 func MarshalModel(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsonv1.OmitEmptyWithLegacySemantics(true))
 }

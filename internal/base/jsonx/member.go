@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// WithMember returns a JSON object with a string member added as the last one. All existing
-// members of that name are removed; other values are copied unchanged. An empty text counts
-// as an empty object. A text that is not an object is returned unchanged.
+// WithMember returns a JSON object with a string member added as the last one. It removes all existing
+// members of that name, and copies other values unchanged. An empty text means an empty object. It returns a text that is
+// not an object unchanged.
 func WithMember(object, name, value string) string {
 	given := object
 	if strings.TrimSpace(given) == "" {
@@ -30,8 +30,8 @@ func WithMember(object, name, value string) string {
 			if i > 0 {
 				out.WriteByte(':')
 			}
-			_ = e.Encode(part)          // a text, or a value that was read, can always be encoded
-			out.Truncate(out.Len() - 1) // the end of the line
+			_ = e.Encode(part)          // never fails, because a text or a value that was read can be encoded
+			out.Truncate(out.Len() - 1) // without the line break that Encode adds
 		}
 	}
 	for d.More() {

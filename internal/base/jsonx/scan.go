@@ -18,8 +18,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// valueEnd returns the position after the value at i, which is nested in depth objects and
-// arrays; white space may precede it. More than [MaxDepth] levels are an error.
+// valueEnd returns the position after the value at i, which is nested in depth objects and arrays; white space may
+// precede it. More than [MaxDepth] levels are an error.
 func valueEnd(b []byte, i, depth int) int {
 	if i = skipSpace(b, i); i == len(b) {
 		return -1
@@ -103,14 +103,13 @@ func arrayEnd(b []byte, i, depth int) int {
 	}
 }
 
-// stringEnd returns the position of the quote that ends the string whose first byte is at i,
-// and whether it has escapes.
+// stringEnd returns the position of the quote that ends the string whose first byte is at i, and whether the string
+// contains escapes.
 func stringEnd(b []byte, i int) (end int, escaped bool) {
 	for i < len(b) {
 		if i+8 <= len(b) {
-			// Eight bytes at a time while none of them is a quote, a backslash or a
-			// control character (the classic tests for a zero byte and for one below
-			// n, which are exact for the first byte that they find).
+			// Eight bytes at a time while none of them is a quote, a backslash or a control character (the classic tests for a zero
+			// byte and for one below n, which are exact for the first byte that they find).
 			const ones, highs = 0x0101010101010101, 0x8080808080808080
 			w := binary.LittleEndian.Uint64(b[i:])
 			q, s := w^(ones*'"'), w^(ones*'\\')
@@ -184,7 +183,7 @@ func digitsEnd(b []byte, i int) int {
 	return i
 }
 
-// escapeLen returns the length of the escape at the start of b, 0 if none exists.
+// escapeLen returns the length of the escape at the start of b, or 0.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -222,8 +221,8 @@ func unit(b []byte) (rune, bool) {
 	return r, true
 }
 
-// unescape appends the value of a checked string. An unpaired surrogate is
-// written as the three bytes it would have in UTF-8 if that were allowed.
+// unescape appends the value of a checked string. It writes an unpaired surrogate as the three bytes that UTF-8 would use,
+// so that a later piece can complete it.
 func unescape(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		if raw[i] != '\\' {

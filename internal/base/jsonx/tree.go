@@ -9,13 +9,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrTooMany is the error of [Tree] for a text with too many or too deeply nested
-// values.
+// ErrTooMany is the error of [Tree] for a text with too many or too deeply nested values.
 var ErrTooMany = errors.New("jsonx: too many values, or nested too deeply")
 
-// Tree reads a caller's JSON, strictly, into maps, slices, strings, booleans, nil and
-// [json.Number]. It fails with [ErrTooMany] beyond most values or [MaxDepth] levels, so that
-// a small text cannot use much memory.
+// Tree reads a caller's JSON, strictly, into maps, slices, strings, booleans, nil and [json.Number]. It fails with
+// [ErrTooMany] beyond most values or [MaxDepth] levels, so that a small text cannot use much memory.
 func Tree(data []byte, most int) (any, error) { return TreeOf(data, &most) }
 
 // TreeOf is [Tree] for one of several texts that have at most left values together.
@@ -66,7 +64,7 @@ func tree(dec *jsontext.Decoder, left *int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		key := name.String() // before the next token overwrites it
+		key := name.String() // copied, because the next token overwrites it
 		if object[key], err = tree(dec, left); err != nil {
 			return nil, err
 		}

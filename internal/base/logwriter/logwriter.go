@@ -1,11 +1,10 @@
 // Package logwriter prevents a slow log from blocking its callers: it collects their lines in
 // memory, and one goroutine writes them.
 //
-// Without it each request writes its line under a lock, so that a pipe that is not read stops
-// the service after 64 KiB. A line is one call of Write, as the handlers of slog make it.
-// Lines keep their order. A line that does not fit into the buffer is dropped, and so are the
-// lines of a write that fails; both are counted, and a line of the log reports them. A crash
-// loses the lines that are not written yet. Start at [New].
+// Without it each request writes its line under a lock, so that an unread pipe stops the service after
+// 64 KiB. A line is one call of Write, because the handlers of slog write lines that way. Lines keep their order. A line
+// that does not fit into the buffer is dropped, and so are the lines of a failed write; both are counted, and a line of
+// the log reports them. A crash loses the unwritten lines. Start at [New].
 package logwriter
 
 import (
@@ -15,8 +14,8 @@ import (
 	"time"
 )
 
-// limit is the maximum size in bytes of the buffer that collects lines. The buffer that is
-// being written has the same bound.
+// limit is the maximum size in bytes of the buffer that collects lines, so that a blocked log cannot fill the memory.
+// The buffer that is being written has the same limit.
 const limit = 1 << 20
 
 // A Writer collects lines and writes them to another writer. It is safe for concurrent use.
@@ -32,8 +31,7 @@ type Writer struct {
 	closed    bool
 }
 
-// New returns a Writer to a writer whose Write may block and may fail. report writes one line
-// with the number of dropped lines.
+// New returns a Writer to a writer whose Write may block or fail. report writes one line with the number of dropped lines.
 func New(to io.Writer, report func(to io.Writer, lines uint64)) *Writer {
 	w := &Writer{to: to, report: report, ended: make(chan struct{})}
 	w.changed = sync.NewCond(&w.mu)
@@ -54,15 +52,14 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Dropped returns the number of lines that were dropped.
+// Dropped returns the number of dropped lines.
 func (w *Writer) Dropped() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dropped
 }
 
-// Close writes the collected lines and reports whether that completed within the timeout.
-// Later lines are dropped.
+// Close writes the collected lines and reports whether that completed within the timeout. Later lines are dropped.
 func (w *Writer) Close(timeout time.Duration) bool {
 	w.mu.Lock()
 	w.closed = true
@@ -78,8 +75,8 @@ func (w *Writer) Close(timeout time.Duration) bool {
 	}
 }
 
-// run writes until the Writer is closed. Lines are collected in one buffer while the other
-// one is written.
+// run writes until the Writer is closed. It writes one buffer while lines are collected in the other, so that no caller
+// waits.
 func (w *Writer) run() {
 	defer close(w.ended)
 	var batch []byte

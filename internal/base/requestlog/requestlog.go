@@ -1,13 +1,13 @@
 // Package requestlog stores a row for each call of the model endpoint: it collects the
 // outcomes of calls in memory and writes them in batches, off the path of the call.
 //
-// It never delays a call and never stores a text of a caller or a model. Rows that arrive
-// faster than they can be written are dropped, counted and reported. Package store contains
-// the SQL, package retention removes old rows. Start at [Log.Add] and [Log.Run].
+// It never delays a call, and never stores a text of a caller or a model. Rows that arrive faster than they can be
+// written are dropped, counted and reported. Package store contains the SQL, package retention removes old
+// rows. Start at [Log.Add] and [Log.Run].
 //
-// Rows are not written in the transaction of the charge, since refused calls have none. They
+// Rows are not written in the transaction of the charge, because refused calls have none. They
 // are collected in a ring of 4,096 slots and written in batches at low priority. An account
-// has at most as many rows in the ring as slots are free, so a flood only drops rows of its
+// has at most as many rows in the ring as slots are free, so that a flood only drops rows of its
 // own account. The list is in the order of writing: `created_at` comes from a row that a
 // batch locks until its commit, so that nothing is missed behind a cursor at the newest row.
 package requestlog
@@ -26,19 +26,18 @@ import (
 )
 
 const (
-	queued    = 4096        // rows that wait in memory, of all accounts
-	batch     = 128         // rows in one transaction
+	queued    = 4096        // maximum rows in memory, for all accounts
+	batch     = 128         // maximum rows in a transaction
 	gather    = time.Second // maximum wait for a batch to fill
 	again     = time.Second // pause after a failed transaction
 	farewell  = 5 * time.Second
 	tellEvery = time.Minute // minimum interval of log lines about dropped rows
-	maxKnown  = 10_000      // accounts whose dropped rows are counted separately while they cannot be written
+	maxKnown  = 10_000      // maximum accounts whose dropped rows are counted separately, so that the counts stay small while nothing can be written
 
-	maxName = 128 // bytes of a name that is stored
+	maxName = 128 // maximum bytes of a stored name
 )
 
-// Keeps reports whether the requests of an operation are stored: those that call a model, in
-// any format.
+// Keeps reports whether the requests of an operation are stored: those that call a model in any format.
 func Keeps(route string) bool {
 	switch route {
 	case "POST /api/v1/responses", "POST /api/v1/chat/completions", "POST /api/v1/messages", "POST /api/v1/models/{model}:generateContent", "POST /api/v1/models/{model}:streamGenerateContent":
@@ -57,25 +56,25 @@ type Log struct {
 	ring    []stoa.Request // allocated with the first row
 	first   int            // index of the oldest row
 	waiting int            // number of rows
-	by      map[string]int // number of waiting rows, by account
+	by      map[string]int // number of waiting rows by account
 	dropped map[string]store.Dropped
-	noting  map[string]store.Dropped // noted by the current transaction
-	untold  store.Dropped            // since the last log line
+	noting  map[string]store.Dropped // counts in the current transaction
+	untold  store.Dropped            // counts since the last log line
 	wake    chan struct{}            // signalled when the first row waits
 	full    chan struct{}            // signalled when a batch waits
 
-	counting sync.RWMutex // held while counts of dropped rows move from memory into the store
+	counting sync.RWMutex // held while counts of dropped rows move from memory into the store, so that no reader sees them twice
 
-	writing sync.Mutex // held while a batch is written; guards what follows
+	writing sync.Mutex // held while a batch is written; guards the fields below
 	rows    [batch]stoa.Request
-	n       int  // number of rows that were taken but not written
-	doubt   bool // their last transaction failed, or seemed to
+	n       int  // number of removed but unwritten rows
+	doubt   bool // the last transaction of these rows failed, or seemed to
 	scratch []any
 	told    time.Time
 }
 
-// New returns the log of a store. keep returns whether rows are stored and the maximum per
-// account; it is called repeatedly.
+// New returns the log of a store. keep returns whether rows are stored and the maximum of an account. It is called
+// repeatedly, because both can change.
 func New(st *store.Store, keep func() (on bool, most int), log *slog.Logger) *Log {
 	return &Log{
 		st: st, keep: keep, log: log, by: map[string]int{}, dropped: map[string]store.Dropped{},
@@ -83,12 +82,12 @@ func New(st *store.Store, keep func() (on bool, most int), log *slog.Logger) *Lo
 	}
 }
 
-// Add stores the outcome of a request if it was a call of the model endpoint with a known
-// key. It copies the data it needs.
+// Add stores the outcome of a request if it was a call of the model endpoint with a known key. It copies the data it
+// needs.
 //
-// An account may have as many waiting rows as slots are free: a single account half of the
-// queue, a second one a third and so on; so a flood only drops rows of its own account. Refused
-// requests may use half as many.
+// An account may have as many waiting rows as slots are free: a single account half of the queue, a second one a third
+// and so on, so that a flood only drops rows of its own account. Refused requests may use half as many, because they
+// are free for the caller.
 func (l *Log) Add(r *stoa.Request) {
 	if !Keeps(r.Route) || r.AccountID == "" {
 		return
@@ -103,7 +102,7 @@ func (l *Log) Add(r *stoa.Request) {
 	}
 	mine, free := l.by[r.AccountID], queued-l.waiting
 	if r.Refused() {
-		free /= 2 // others of the account still have slots
+		free /= 2 // so that the account's other requests still find slots
 	}
 	if mine >= free {
 		l.drop(r.AccountID, store.Dropped{Count: 1, First: r.StartedAt, Last: r.StartedAt})
@@ -138,8 +137,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// name returns a text if it has the form of a name of a model or a member, otherwise "": a
-// caller may send any text where a name is expected, and texts of callers are not stored.
+// name returns a text if it looks like the name of a model or a member, otherwise "", because a caller may send any
+// text as a name, and texts of callers are not stored.
 func name(s string) string {
 	if len(s) > maxName {
 		return ""
@@ -155,17 +154,16 @@ func name(s string) string {
 	return s
 }
 
-// Dropped calls read with the numbers of dropped rows of an account, or of all accounts, that
-// are not yet in the store. They do not change while read runs, so it can add the numbers in
-// the store without counting a row twice, unless it is unknown whether the last transaction
-// was committed.
+// Dropped calls read with the counts of an account's dropped rows, or of all, that are not yet in the store. They do not
+// change while read runs, so that it can add the counts in the store without counting a row twice, unless it is unknown
+// whether the last transaction was committed.
 func (l *Log) Dropped(accountID string, read func(store.Dropped) error) error {
 	l.counting.RLock()
 	defer l.counting.RUnlock()
 	return read(l.unnoted(accountID))
 }
 
-// unnoted returns the numbers of dropped rows that are only known in memory.
+// unnoted returns the counts of dropped rows that are only in memory.
 func (l *Log) unnoted(accountID string) (d store.Dropped) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +177,7 @@ func (l *Log) unnoted(accountID string) (d store.Dropped) {
 	return d
 }
 
-// Run writes the rows of [Log.Add], at most a second later, until ctx ends; then it writes
-// the rest.
+// Run writes the rows of [Log.Add], at most a second later, until ctx ends; then it writes the rest.
 func (l *Log) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
@@ -226,8 +223,8 @@ func (l *Log) Flush(ctx context.Context) error {
 	return nil
 }
 
-// next moves the next rows out of the queue, with the counts of dropped ones, unless rows of
-// a failed attempt are left. It reports whether there is something to write.
+// next moves the next rows and the counts of dropped ones out of the queue, unless rows of a failed attempt are
+// left. It reports whether there is something to write.
 func (l *Log) next() bool {
 	if l.doubt {
 		return true
@@ -240,7 +237,7 @@ func (l *Log) next() bool {
 			delete(l.by, row.AccountID)
 		}
 		l.rows[l.n] = *row
-		*row = stoa.Request{} // release its texts
+		*row = stoa.Request{} // so that the ring does not retain its texts
 		l.first = (l.first + 1) % queued
 		l.waiting--
 		l.n++
@@ -251,8 +248,8 @@ func (l *Log) next() bool {
 	return l.n > 0 || len(l.noting) > 0
 }
 
-// commit writes the rows of next and the counts of dropped ones. After a failure the rows
-// stay if a retry may succeed; otherwise they are dropped.
+// commit writes the rows of next and the counts of dropped ones. After a failure it keeps the rows if a retry may
+// succeed.
 func (l *Log) commit(ctx context.Context) error {
 	_, most := l.keep()
 	if len(l.noting) > 0 {
@@ -260,7 +257,7 @@ func (l *Log) commit(ctx context.Context) error {
 		defer l.counting.Unlock()
 	}
 	err := l.st.WriteLow(ctx, func(tx *store.Tx) error {
-		if l.doubt && l.n > 0 { // the failed transaction may have been committed
+		if l.doubt && l.n > 0 { // checked, because the failed transaction may have been committed
 			if there, err := tx.Operations().HasRequest(ctx, l.rows[0].ID); err != nil || there {
 				return err
 			}
@@ -294,7 +291,7 @@ func (l *Log) commit(ctx context.Context) error {
 	return err
 }
 
-// tell writes a log line about dropped rows, at most one a minute.
+// tell writes a log line about dropped rows, at most one a minute, so that a flood does not fill the log.
 func (l *Log) tell() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,13 +9,13 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// ClientAddress returns the address of the client that sent a request, or "" if it is
-// not known. An IPv6 address is reduced to its /64 network, which usually belongs to
-// one customer of a provider.
+// ClientAddress returns the address of the client that sent a request, or "" if it is unknown. An
+// IPv6 address is reduced to its /64 network, because that usually belongs to one customer of a
+// provider.
 //
-// A connection from a trusted proxy carries the requests of others. Then it is the last
-// address in X-Forwarded-For that no trusted proxy has: proxies append the address of their
-// peer, and a client can forge only the addresses before it.
+// A trusted proxy forwards the requests of others. For its connection the result is the last address in
+// X-Forwarded-For that is not a trusted proxy's, because proxies append the address of their peer and a client
+// can forge only the addresses before it.
 func (b *Base) ClientAddress(r *http.Request) string {
 	if a := b.clientAddr(r); a.IsValid() {
 		p := stoa.NetworkOf(a)
@@ -27,8 +27,7 @@ func (b *Base) ClientAddress(r *http.Request) string {
 	return ""
 }
 
-// clientAddr returns the whole address for [Base.ClientAddress]; it is the zero value if the
-// address is not known.
+// clientAddr returns the whole address for [Base.ClientAddress]; the zero value is unknown.
 func (b *Base) clientAddr(r *http.Request) (unknown netip.Addr) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -56,8 +55,8 @@ func (b *Base) clientAddr(r *http.Request) (unknown netip.Addr) {
 	return unknown
 }
 
-// LoggedAddress returns the address of a request's client for the logs, or "" if the
-// configuration keeps none.
+// LoggedAddress returns the address of a request's client for the logs, or "" unless the
+// configuration enables addresses.
 func (b *Base) LoggedAddress(r *http.Request) string {
 	if b.RequestLog == nil || !b.RequestLog().Addresses {
 		return ""

@@ -12,22 +12,21 @@ import (
 	"stoa/internal/base/store"
 )
 
-// An Audited says how the audit log records the changes of an operation. Without Read and Body,
-// the operation creates an object: its row has the reply.
+// An Audited says how the audit log records an operation. Without Read and Body, the operation creates an
+// object, whose row contains the reply.
 type Audited struct {
-	// Param is the parameter of the path with the id of the changed object; empty if it is
-	// created. Then Account returns the account that it belongs to, from its id; nil means
-	// the caller's.
+	// Param is the path parameter with the id of the changed object; empty if it is created. Then Account
+	// returns the object's account from its id; nil means the caller's.
 	Param   string
 	Account func(x *Exchange, id string) string
-	// Read returns the object in its form of the contract, and its account. A row is written
-	// if the object differs after the change.
+	// Read returns the object in the contract's form, and its account. A row is written only if the object
+	// differs after the change, so that repeats add nothing.
 	Read func(ctx context.Context, tx *store.Tx, x *Exchange) (accountID string, object any, err error)
-	// Body returns the part of a body that the log has instead, for a change that the object
-	// does not show; nil if the request is not recorded.
+	// Body returns the part of a body that is logged instead, for a change that the object does not show; nil
+	// if the request is not recorded.
 	Body func(body []byte) any
-	// Personal are members with the name or address of a person, which the log does not have,
-	// so that it can outlive the person's removal.
+	// Personal lists members with a person's name or address. They are not logged, so that the log can outlive
+	// the person's removal.
 	Personal []string
 }
 
@@ -38,12 +37,12 @@ type change struct {
 	name string // operationId
 	rule *Audited
 
-	account, before string // those of the running transaction
-	reply           []byte // the reply that the running transaction stores; nil if none
-	done            bool   // for Body: a transaction with the row is committed
+	account, before string // account and object of the running transaction
+	reply           []byte // reply that the running transaction stores; nil if none
+	done            bool   // only for Body: a transaction with the row is committed
 }
 
-// Before reads the object before the change. It locks it, because each row of the log must continue the one before.
+// Before reads and locks the object, because each row of the log must continue the one before.
 func (c *change) Before(ctx context.Context, tx *store.Tx) (err error) {
 	c.reply, c.before = nil, ""
 	if c.rule.Read == nil {
@@ -56,7 +55,7 @@ func (c *change) Before(ctx context.Context, tx *store.Tx) (err error) {
 	return err
 }
 
-// read returns the account of the object and its masked JSON; empty if there is no object.
+// read returns the object's account and masked JSON; empty if the object does not exist.
 func (c *change) read(ctx context.Context, tx *store.Tx) (accountID, text string, err error) {
 	accountID, object, err := c.rule.Read(ctx, tx, c.x)
 	if err != nil {
@@ -73,7 +72,7 @@ func (c *change) read(ctx context.Context, tx *store.Tx) (accountID, text string
 	return accountID, text, err
 }
 
-// After appends the row of the transaction, if it changed something.
+// After adds a row to the transaction if it changed something.
 func (c *change) After(ctx context.Context, tx *store.Tx) error {
 	e := audit.Entry{
 		AccountID: c.x.Log.Caller.Account.ID, Actor: c.x.Log.Caller.Key.ID, Action: c.name,
@@ -121,7 +120,7 @@ func (c *change) After(ctx context.Context, tx *store.Tx) error {
 			c.account = account
 		}
 		e.AccountID = c.account
-	default: // an answer was stored before, or the transaction is not the one that creates
+	default: // an answer was stored before, or another transaction creates the object
 		return nil
 	}
 	tx.Audit(e)

@@ -27,53 +27,51 @@ import (
 	"stoa/internal/base/telemetry"
 )
 
-// A Base contains the parts that every request passes through. Its fields are set
-// before [Base.Handler] is called and not changed afterwards; those without a comment
-// are required.
+// A Base contains the parts that every request passes through. Its fields must not change after
+// [Base.Handler] is called, because requests read them without a lock. Fields without a comment are required.
 type Base struct {
 	Keys  *auth.Keys
 	Store *store.Store
 
-	MaxBody    int64             // bytes of a request's body; 0: 16 MiB
+	MaxBody    int64             // maximum body in bytes; 0 means 16 MiB
 	Limits     config.Limits     // zero members mean the defaults
-	Extensions config.Extensions // offered in addition to version 1 of the API
-	Proxies    stoa.Proxies      // trusted to name their clients
+	Extensions config.Extensions // additions to version 1 of the API
+	Proxies    stoa.Proxies      // proxies that may name their clients
 
-	// ChatNoCredits is the status of chat completions that credits or a budget do not cover; 0: 429.
+	// ChatNoCredits is the status of chat completions that credits or a budget do not cover; 0 means 429.
 	ChatNoCredits int
 
-	// PublicURL is the scheme and host for links; if empty, links are paths. With https the
-	// cookie of the console is sent over TLS only, and pages of this origin are not foreign.
+	// PublicURL is the scheme and host for links; if empty, links are paths. With https the console's cookie
+	// is sent over TLS only, and pages of this origin are not foreign.
 	PublicURL string
-	// Hosts reports whether a request may have this Host; nil means every one.
+	// Hosts reports whether a request may name this host; nil accepts all.
 	Hosts  func(host string) bool
 	Logger *slog.Logger // nil means slog.Default()
 
-	// BodyIdle is the maximum pause within a request's body. 0: 30 s.
+	// BodyIdle is the maximum pause within a request's body; 0 means 30 s.
 	BodyIdle time.Duration
-	// RateLimited reports whether the limits of plans and keys are enforced; nil means
-	// true.
+	// RateLimited reports whether the limits of plans and keys are enforced; nil means true.
 	RateLimited func() bool
-	// Audited are the operations that the audit log records, by their patterns.
+	// Audited contains the operations that the audit log records, by pattern.
 	Audited map[string]*Audited
-	// RequestLog returns the settings of the request log.
+	// RequestLog returns the settings of the request log. It is a function, because they can change while the service runs.
 	RequestLog func() *config.RequestLog
-	// Ended receives each request when it has ended, on the request's goroutine: it
-	// must be quick, and must not keep the pointer. It may be nil.
+	// Ended receives each request when it has ended. It must be quick and must not keep the pointer, because it
+	// runs on the request's goroutine. It may be nil.
 	Ended func(*stoa.Request)
 	// Tracer creates a span for each request; it may be nil.
 	Tracer *telemetry.Tracer
 	// Web serves the paths outside of /api/v1, and /api/v1/doc; nil means 404.
 	Web http.Handler
 
-	rates     ratelimit.Rates // requests, by key and by account
-	running   ratelimit.Slots // requests, by account
-	wrong     ratelimit.Rates // requests with wrong keys, by slots of addresses
-	parsing   ratelimit.Turns // large bodies, by account
-	lingering ratelimit.Slots // see [bodyReader.linger], by address and ""
+	rates     ratelimit.Rates // requests by key and by account
+	running   ratelimit.Slots // requests by account
+	wrong     ratelimit.Rates // requests with wrong keys by slots of addresses
+	parsing   ratelimit.Turns // large bodies by account
+	lingering ratelimit.Slots // by address and ""; see [bodyReader.linger]
 	bodies    budget
 	origins   http.CrossOriginProtection
-	addresses maphash.Seed // the hash of the table of addresses; see [Base.WrongKey]
+	addresses maphash.Seed // hash seed of the address table; see [Base.WrongKey]
 	unread    atomic.Bool  // see [Base.UnreadForwarded]
 	activity  activity
 	once      sync.Once
@@ -81,7 +79,7 @@ type Base struct {
 	drain     context.CancelFunc
 	calls     context.Context // context of model calls
 	stopCalls context.CancelFunc
-	callsMu   sync.Mutex // guards the two above
+	callsMu   sync.Mutex // guards calls and stopCalls
 }
 
 // Prepare fills zero settings with the defaults of package config, once.
@@ -109,7 +107,7 @@ func (b *Base) Prepare() {
 	})
 }
 
-// Drain rejects new requests from now on, with 503 and Retry-After; running ones
+// Drain rejects new requests with 503 and Retry-After, so that clients try another node; running ones
 // continue. It may be called more than once.
 func (b *Base) Drain() {
 	b.Prepare()
@@ -117,8 +115,7 @@ func (b *Base) Drain() {
 	b.activity.drain()
 }
 
-// Idle returns a channel that is closed when [Base.Drain] was called and every earlier
-// request has ended.
+// Idle returns a channel that is closed when every request from before [Base.Drain] has ended.
 func (b *Base) Idle() <-chan struct{} {
 	b.Prepare()
 	return b.activity.idle
@@ -132,7 +129,6 @@ type activity struct {
 	idle     chan struct{}
 }
 
-// enter counts a request, unless the drain has begun.
 func (a *activity) enter() (leave func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,16 +162,16 @@ func (b *Base) Draining() <-chan struct{} {
 	return b.open.Done()
 }
 
-// UntilDrain returns a context that also ends when the service is about to stop, for
-// requests that only wait. The caller must call done.
+// UntilDrain returns a context that also ends at a drain, for requests that only wait and would otherwise
+// delay the stop. The caller must call done.
 func (b *Base) UntilDrain(ctx context.Context) (waiting context.Context, done func()) {
 	waiting, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(b.open, cancel)
 	return waiting, func() { stop(); cancel() }
 }
 
-// Stop ends the running model calls: each reports an error to its caller and is free.
-// It implies [Base.Drain] and does not wait.
+// Stop ends the running model calls: each reports an error to its caller and is free. It
+// implies [Base.Drain] and does not wait.
 func (b *Base) Stop() {
 	b.Drain()
 	b.callsMu.Lock()
@@ -183,14 +179,14 @@ func (b *Base) Stop() {
 	b.stopCalls()
 }
 
-// Interrupt ends the running model calls: each reports an error to its caller and is
-// free. Later ones are not affected. It does not wait.
+// Interrupt ends the running model calls: each reports an error to its caller and is free. It does
+// not wait, and does not affect later calls.
 func (b *Base) Interrupt() {
 	b.Prepare()
 	b.callsMu.Lock()
 	defer b.callsMu.Unlock()
 	b.stopCalls()
-	if !b.IsDraining() { // otherwise Stop may have been called
+	if !b.IsDraining() { // Stop may already have been called, and its context must stay ended
 		b.calls, b.stopCalls = context.WithCancel(context.Background())
 	}
 }
@@ -206,8 +202,7 @@ func (b *Base) Stopping() context.Context {
 // MaxBodiesInFlight is the maximum number of bytes of bodies in memory.
 func (b *Base) MaxBodiesInFlight() int64 { return b.bodies.most }
 
-// InFlight returns the number of running requests, and the number of bytes of bodies in
-// memory.
+// InFlight returns the number of running requests, and the bytes of bodies in memory.
 func (b *Base) InFlight() (requests, bodyBytes int64) {
 	b.activity.mu.Lock()
 	requests = int64(b.activity.requests)

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// bodyIdle is the maximum pause within a body, and the time after which the minimum rate applies.
+	// bodyIdle is the maximum pause within a body, and the time before bodyRate applies.
 	bodyIdle = 30 * time.Second
-	// bodyRate is the minimum rate of a body after that, in bytes per second.
+	// bodyRate is the minimum rate in bytes per second, so that a body that trickles in does not hold its
+	// connection for ever.
 	bodyRate = 1 << 10
 
 	// Limits of time and size for reading the unread rest of a body, so that the
@@ -30,24 +31,24 @@ const (
 	// reads, so that it receives the reply instead of a reset.
 	lingerTimeout = 5 * time.Second
 	lingerBytes   = 32 << 20
-	// The maximum numbers of connections, in total and of one address, that are read
-	// like this at the same time; others are closed immediately.
+	// The maximum numbers of connections, in total and for one address, that are read this way
+	// concurrently. Others are closed immediately, because reading for nothing must not cost much.
 	lingering           = 64
 	lingeringPerAddress = 16
 
-	// firstBuffer is the number of bytes allocated for a body before any of it has
-	// arrived.
+	// firstBuffer is the allocation for a body before any of it has arrived. It is small, because
+	// an announced length is free for the client.
 	firstBuffer = 4 << 10
 )
 
 // A bodyReader is the body of a request as it arrives: every read has a deadline that is
 // extended while bytes arrive.
 //
-// The connection is reused only if the body was read to its end before the reply began;
-// otherwise the reply announces that it will be closed. EnableFullDuplex keeps net/http
+// The connection is reused only if the body was read to its end before the reply began.
+// Otherwise the reply announces that it will be closed. EnableFullDuplex prevents net/http
 // from reading the rest itself, because it would wait for a body that never arrives; an
 // unread rest after the handler would make it read the connection twice. Closing the
-// connection after every error was rejected: a client with a wrong key would dial again
+// connection after every error was rejected, because a client with a wrong key would dial again
 // for each request.
 type bodyReader struct {
 	io.ReadCloser // net/http's body
@@ -62,7 +63,7 @@ type bodyReader struct {
 	err     error // the first error, except io.EOF
 }
 
-// Read reads with a deadline; see [bodyIdle] and [bodyRate].
+// Read extends the deadline; see [bodyIdle] and [bodyRate].
 func (b *bodyReader) Read(p []byte) (int, error) {
 	now := time.Now()
 	if b.started.IsZero() {
@@ -78,7 +79,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF:
 		b.ended = true
-		_ = b.rc.SetReadDeadline(time.Time{}) // net/http waits for the client to disconnect from here on
+		_ = b.rc.SetReadDeadline(time.Time{}) // net/http needs no deadline here, because it waits for the client to disconnect from now on
 	case err != nil:
 		b.err = err
 	}
@@ -87,8 +88,8 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 
 func (b *bodyReader) unread() bool { return b != nil && !b.ended }
 
-// settle runs before a reply begins. It reads the rest of a small unread body, or
-// reports that the connection cannot be reused.
+// settle runs before a reply begins. It reads the rest of a small unread body, or reports that
+// the connection cannot be reused.
 func (b *bodyReader) settle(status int) (closing bool) {
 	if !b.unread() {
 		return false
@@ -108,13 +109,13 @@ func (b *bodyReader) settle(status int) (closing bool) {
 	return false
 }
 
-// linger runs after the reply of a connection that will be closed: it keeps reading
-// briefly, if enter allows it.
+// linger runs after the reply of a connection that will be closed. It reads on for a short time if
+// enter allows it, because a reset could destroy the reply before the client reads it.
 func (b *bodyReader) linger(status int, enter func() (leave func(), ok bool)) {
 	if status == 0 || !b.unread() || b.expectsAnswer && b.n == 0 {
 		return
 	}
-	defer b.rc.SetReadDeadline(time.Unix(1, 0)) // keeps net/http from waiting for more
+	defer b.rc.SetReadDeadline(time.Unix(1, 0)) // so that net/http does not wait for more
 	leave, ok := enter()
 	if !ok {
 		return
@@ -142,7 +143,7 @@ func discard(r io.Reader, most int64) {
 	}
 }
 
-// ReadError returns the API error for an error of reading a body.
+// ReadError returns the API error of a failed read of a body.
 func ReadError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -153,10 +154,9 @@ func ReadError(err error) error {
 	return stoa.Errorf(stoa.CodeInvalidJSON, "The body ended early. Send the complete body. Nothing was done.").Because(err)
 }
 
-// A budget limits the bytes of all bodies in memory and distributes them among
-// accounts: an account cannot hold more than the free rest. So one account that
-// reserves its maximum leaves half, two leave a third, and so on. It is safe for
-// concurrent use.
+// A budget limits the bytes of all bodies in memory. It distributes them among accounts: an account
+// cannot hold more than the free rest, so that one account that reserves its maximum leaves half, two
+// leave a third, and so on. It is safe for concurrent use.
 type budget struct {
 	most int64
 
@@ -165,11 +165,11 @@ type budget struct {
 	by   map[string]int64 // by account; "" before authentication
 }
 
-// freeShare is the number of bytes that an account can always hold while any are free,
-// or a quarter of the budget if that is less.
+// freeShare is the number of bytes that an account can always hold while any are free, or a quarter
+// of the budget if that is less, so that small requests succeed next to large ones.
 const freeShare = 1 << 20
 
-// reserve reserves n bytes for an account. It reports false if they are too many.
+// reserve reserves n bytes for an account, and reports whether they were available.
 func (b *budget) reserve(account string, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -199,15 +199,14 @@ func (b *budget) release(account string, n int64) {
 
 const largeBody = 64 << 10
 
-// largeBodies is the maximum number of large bodies that are parsed at the same time:
-// half of the processors that the program uses, at least one. A GOMAXPROCS beyond the
-// processors of the machine does not raise it.
+// largeBodies is the maximum number of large bodies that are parsed concurrently: half of the
+// program's processors, so that small requests find a free one. A GOMAXPROCS beyond the machine's processors does not
+// raise it.
 func largeBodies() int { return max(1, min(runtime.NumCPU(), runtime.GOMAXPROCS(0))/2) }
 
-// InTurn does work on a whole body, such as parsing it. Only half as many large bodies
-// as there are processors are processed at the same time, and accounts take turns, so
-// that a small request finds a free processor and a large one waits for at most one
-// request of each other account.
+// InTurn does work on a whole body, such as parsing it. Only [largeBodies] large bodies are
+// processed concurrently, and accounts take turns, so that a small request finds a free processor
+// and a large one waits for at most one request of each other account.
 func InTurn[T any](b *Base, w http.ResponseWriter, body []byte, work func([]byte) (T, error)) (T, error) {
 	if len(body) < largeBody {
 		return work(body)
@@ -222,10 +221,10 @@ func InTurn[T any](b *Base, w http.ResponseWriter, body []byte, work func([]byte
 	return work(body)
 }
 
-// ReadBody returns the whole body of a JSON request, up to the maximum size of the
-// operation. A missing content type is read as JSON, because a body that is not JSON
-// fails anyway; a wrong content type or a compressed body is rejected before it is
-// read. Memory is allocated as bytes arrive, regardless of the announced length.
+// ReadBody returns the whole body of a JSON request, up to the maximum size of the operation.
+// It accepts a missing content type, because a body that is not JSON fails anyway. It rejects a wrong
+// content type or a compressed body before reading it. Memory is allocated as bytes arrive, because a
+// client can announce any length.
 func (b *Base) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	x := w.(*Exchange)
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
@@ -248,7 +247,7 @@ func (b *Base) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 		if len(body) == cap(body) {
 			size := max(int64(2*cap(body)), firstBuffer)
 			if r.ContentLength > 0 {
-				size = min(size, r.ContentLength+1) // one more, to detect the end
+				size = min(size, r.ContentLength+1) // one byte more, so that the read reports the end
 			}
 			size = min(size, x.maxBody+1)
 			more := size - int64(cap(body))
@@ -278,8 +277,8 @@ func (b *Base) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 	}
 }
 
-// byteOrderMark precedes the JSON of some programs, such as files of PowerShell. RFC 8259
-// lets readers ignore it.
+// byteOrderMark precedes the JSON of some programs, such as files of PowerShell. It is removed because RFC 8259
+// lets readers ignore it and Go's decoder does not.
 var byteOrderMark = []byte("\ufeff")
 
 func tooLarge(most int64) error {

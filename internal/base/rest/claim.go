@@ -47,10 +47,10 @@ func BodyHash(body []byte) string {
 type claimKey struct {
 	key      store.IdempotencyKey
 	bodyHash string // hex SHA-256
-	seal     []byte // the key of [claimKey.box]
+	seal     []byte // key of [claimKey.box]
 }
 
-// newClaimKey parses the header; nil if there is none. secret is that of the caller.
+// newClaimKey parses the header; it returns nil without one. secret is that of the caller.
 func newClaimKey(r *http.Request, secret string, body []byte, c stoa.Caller) (*claimKey, error) {
 	key, err := IdempotencyKey(r)
 	if err != nil || key == "" {
@@ -65,10 +65,9 @@ func newClaimKey(r *http.Request, secret string, body []byte, c stoa.Caller) (*c
 	}, nil
 }
 
-// Once runs work and stores its reply under the request's Idempotency-Key, all in one
-// transaction: after a crash the object exists together with its reply, or not at all.
-// A repeated request gets the stored reply. Without a key, Once only runs work in a
-// transaction. work may run more than once.
+// Once runs work and stores its reply under the request's Idempotency-Key in one transaction, so that
+// after a crash the object exists together with its reply, or not at all. A repeated request gets
+// the stored reply. Without a key, Once only runs work in a transaction. work may run more than once.
 func Once[R any](b *Base, x *Exchange, c stoa.Caller, work func(*store.Tx) (Reply[R], error)) error {
 	k, err := newClaimKey(x.HTTP, b.secretOf(x.HTTP), x.body, c)
 	if err != nil {
@@ -121,7 +120,7 @@ func Once[R any](b *Base, x *Exchange, c stoa.Caller, work func(*store.Tx) (Repl
 	return nil
 }
 
-// storedHead is the part of a stored reply next to its body.
+// storedHead is a stored reply without its body.
 type storedHead struct {
 	Header map[string]string `json:"header"`
 	Sealed bool              `json:"sealed"`
@@ -144,15 +143,15 @@ func (k *claimKey) record(out rendered, secret bool) (store.Reply, error) {
 			return store.Reply{}, err
 		}
 		nonce := make([]byte, box.NonceSize())
-		rand.Read(nonce) // never fails (crypto/rand)
+		rand.Read(nonce) // rand.Read never fails (crypto/rand)
 		body = base64.StdEncoding.EncodeToString(box.Seal(nonce, nonce, out.body, nil))
 	}
 	text, err := jsonx.Marshal(head)
 	return store.Reply{Status: out.status, Headers: string(text), Body: body}, err
 }
 
-// box encrypts with a key derived from the caller's secret and Idempotency-Key: the
-// store contains hashes of secrets, never a secret.
+// box encrypts with a key derived from the caller's secret and Idempotency-Key, because the store must not
+// contain what its hashes protect: a copy of the database reveals no secret.
 func (k *claimKey) box() (cipher.AEAD, error) {
 	block, err := aes.NewCipher(k.seal)
 	if err != nil {
@@ -186,6 +185,6 @@ func (k *claimKey) replay(w http.ResponseWriter, stored store.Reply) error {
 	}
 	h.Set(ReplayedHeader, "true")
 	w.WriteHeader(stored.Status)
-	_, _ = w.Write(body) // the caller may have disconnected
+	_, _ = w.Write(body) // an error is ignored, because the caller may have disconnected
 	return nil
 }

@@ -14,17 +14,16 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// maxRetryAfter limits the pause that clients are asked to make before a retry.
+// maxRetryAfter is the maximum Retry-After, so that a client is not idle long after a limit has ended.
 const maxRetryAfter = 60 * time.Second
 
-// fail is the only place where an error becomes a reply. After the first byte of
-// another reply, an error cannot be sent: the connection is cut, so that the client
-// does not treat the partial reply as complete.
+// fail is the only place where an error becomes a reply. After the first byte of a reply it cuts the connection
+// instead, so that the client does not treat the partial reply as complete.
 func (b *Base) fail(x *Exchange, err error) {
 	if errors.Is(err, stoa.ErrClientGone) || x.HTTP.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		x.Log.Disconnected = true
 		if x.status == 0 {
-			panic(http.ErrAbortHandler) // net/http would answer with 200
+			panic(http.ErrAbortHandler) // otherwise net/http would answer with 200
 		}
 		return
 	}
@@ -35,7 +34,6 @@ func (b *Base) fail(x *Exchange, err error) {
 	x.writeError(err)
 }
 
-// writeError sends an error in the format of the operation.
 func (x *Exchange) writeError(err error) {
 	if !x.messages && !x.gemini {
 		writeError(x, x.Log.ID, err, x.noCredits)
@@ -56,17 +54,17 @@ func (x *Exchange) writeError(err error) {
 	}
 	x.WriteHeader(status)
 	text := write(nil, form)
-	_, _ = x.Write(append(text, '\n')) // the caller may have disconnected
+	_, _ = x.Write(append(text, '\n')) // an error is ignored, because the caller may have disconnected
 }
 
-// Limits of the caller's text in an error, in bytes; names are cut to [maxShownName]
-// when they are inserted.
+// Limits of the caller's text in an error, in bytes, so that it does not return whole inputs. Names are cut to
+// [maxShownName] when they are inserted.
 const (
 	maxMessage = 4 << 10
 	maxParam   = 512
 )
 
-// cut shortens a text to a number of bytes.
+// cut shortens a text to a maximum number of bytes.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -74,7 +72,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// writeError sends the envelope of an error, with the headers that go with it. noCredits is as in [Exchange].
+// writeError sends the envelope of an error and its headers. noCredits is as in [Exchange].
 func writeError(w http.ResponseWriter, requestID string, err error, noCredits int) {
 	e := stoa.AsError(err)
 	info := contract.Code(e.Code)
@@ -95,13 +93,12 @@ func writeError(w http.ResponseWriter, requestID string, err error, noCredits in
 	prepareError(w.Header(), e, info)
 	text, err := jsonx.Marshal(contract.ErrorEnvelope{Error: body})
 	if err != nil {
-		panic(err) // five strings and a boolean always marshal
+		panic(err) // cannot happen, because five strings and a boolean always marshal
 	}
 	w.WriteHeader(info.Status)
-	_, _ = w.Write(append(text, '\n')) // the caller may have disconnected
+	_, _ = w.Write(append(text, '\n')) // an error is ignored, because the caller may have disconnected
 }
 
-// retryable reports whether sending the same request again can help.
 func retryable(e *stoa.Error, info contract.CodeInfo) bool {
 	if e.Charged {
 		return false
@@ -118,7 +115,7 @@ func prepareError(h http.Header, e *stoa.Error, info contract.CodeInfo) {
 		after = min(after, maxRetryAfter)
 		h.Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
-	// Without it some clients retry even a request with a wrong key.
+	// The header is always sent, because some clients otherwise retry even a request with a wrong key.
 	h.Set("x-should-retry", strconv.FormatBool(retryable(e, info)))
 	if info.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")

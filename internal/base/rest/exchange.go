@@ -20,34 +20,32 @@ import (
 
 const Prefix = "/api/v1"
 
-// betaPrefix is the prefix under which clients of Gemini's API also expect the models and their operations.
+// betaPrefix is a second prefix for the models and their operations, because clients of Gemini's API expect it.
 const betaPrefix = "/api/v1beta"
 
-// An Exchange is one request on its way to its reply. It is the [http.ResponseWriter]
-// of all inner handlers.
+// An Exchange is one request on its way to its reply. It is the [http.ResponseWriter] of all inner handlers.
 type Exchange struct {
 	responseRecorder
 	HTTP *http.Request
 	Log  Fields
-	body []byte // the bearer token or key, after the input is read
+	body []byte // body, once it is read
 
-	messages  bool // errors have the format of Anthropic's Messages
-	gemini    bool // errors have the format of Gemini's API
-	noCredits int  // status of errors of the type insufficient_quota; 0: that of the code
+	messages  bool // errors use the format of Anthropic's Messages
+	gemini    bool // errors use the format of Gemini's API
+	noCredits int  // status of errors of the type insufficient_quota; 0 means that of the code
 
-	change *change // for the audit log; nil if it does not record the operation
+	change *change // audit record; nil if the operation is not recorded
 
 	in      *bodyReader // nil if there is no body
 	op      *operation
 	maxBody int64 // maximum size for the operation, in bytes
-	held    int64 // bytes of the budget of bodies
-	counted bool  // by [Base.enterRequest]
+	held    int64 // reserved bytes of the budget of bodies
+	counted bool  // set by [Base.enterRequest]
 }
 
-// Context returns the context for a handler of the control plane. It does not end when
-// the client closes its side of the connection: the client may still wait for the
-// reply, and net/http cannot distinguish this from a disconnect. Handlers that wait use
-// the context of the request instead.
+// Context returns the context for a handler of the control plane. It does not end when the client closes
+// its side of the connection, because the client may still wait for the reply and net/http cannot
+// distinguish this from a disconnect. Handlers that wait must use the context of the request instead.
 func (x *Exchange) Context() context.Context {
 	ctx := context.WithoutCancel(x.HTTP.Context())
 	if x.change != nil {
@@ -56,7 +54,7 @@ func (x *Exchange) Context() context.Context {
 	return ctx
 }
 
-// WriteHeader begins the reply.
+// WriteHeader begins the reply. It settles the body first, because the connection can only be closed by a header.
 func (x *Exchange) WriteHeader(status int) {
 	if x.status == 0 && status >= 200 && x.in.settle(status) {
 		x.Header().Set("Connection", "close")
@@ -72,7 +70,7 @@ func (x *Exchange) Write(b []byte) (int, error) {
 	return x.responseRecorder.Write(b)
 }
 
-// FlushError sends what is buffered; see [http.ResponseController].
+// FlushError sends buffered data; see [http.ResponseController].
 func (x *Exchange) FlushError() error {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
@@ -80,7 +78,6 @@ func (x *Exchange) FlushError() error {
 	return x.responseRecorder.FlushError()
 }
 
-// takeBody limits the reading of a request's body, and handles a body that is not read.
 func (x *Exchange) takeBody(idle time.Duration) {
 	if x.HTTP.Body == nil || x.HTTP.Body == http.NoBody {
 		return
@@ -93,8 +90,8 @@ func (x *Exchange) takeBody(idle time.Duration) {
 	}
 	x.HTTP.Body = x.in
 	if len(x.HTTP.TransferEncoding) > 0 {
-		// net/http does not expose whether the request also had a Content-Length. A
-		// proxy may treat a request with both as two requests: RFC 9112, 6.1.
+		// net/http does not expose whether the request also contained a Content-Length. The connection is closed, because
+		// a proxy may treat a request with both as two requests: RFC 9112, 6.1.
 		x.Header().Set("Connection", "close")
 	}
 }
@@ -106,9 +103,8 @@ var (
 	contentPolicy = []string{"default-src 'none'; frame-ancestors 'none'"}
 )
 
-// Handler serves every path. What every request passes through, in order: its id and
-// log line, the check for a stopping service, the route, authentication and scope, the
-// parameters, the body.
+// Handler serves every path. Each request passes, in order: its id and log line, the check for a
+// stopping service, the route, authentication and scope, the parameters, the body.
 //
 // before receives each request before routing; it reports whether it has answered.
 func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *http.Request) (bool, error)) http.Handler {
@@ -130,9 +126,9 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 		h := w.Header()
 		h.Set("x-request-id", x.Log.ID)
 		h["X-Content-Type-Options"] = noSniff
-		// Anthropic's clients also get the error that the extension is off in their form.
+		// Anthropic's clients receive even the error about the disabled extension in their form, because they read no other.
 		if x.messages = (b.Extensions.Messages || r.Method == http.MethodPost) && Under(r.URL.Path, Prefix+"/messages"); x.messages {
-			h.Set("request-id", x.Log.ID) // for Anthropic's clients
+			h.Set("request-id", x.Log.ID) // the name that Anthropic's clients read
 		}
 		x.gemini = Under(r.URL.Path, betaPrefix) || Under(r.URL.Path, Prefix) && stoa.IsGemini(r.URL.Path)
 		if Under(r.URL.Path, Prefix+"/chat/completions") {
@@ -144,7 +140,7 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 		defer func() { x.in.linger(x.status, func() (func(), bool) { return b.enterLinger(r.RemoteAddr) }) }()
 		defer func() {
 			if v := recover(); v != nil {
-				// Once a part was sent, only a cut connection tells the caller that the reply is incomplete.
+				// Once a part was sent, the connection must be cut, because nothing else tells the caller that the reply is incomplete.
 				if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 					panic(v)
 				}
@@ -170,12 +166,11 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 			b.fail(x, err)
 		}
 		if x.status == 0 {
-			panic(http.ErrAbortHandler) // net/http would answer with 200
+			panic(http.ErrAbortHandler) // otherwise net/http would answer with 200
 		}
 	}))
 }
 
-// ended writes the request's log line and reports its outcome to [Base.Ended].
 func (b *Base) ended(x *Exchange) {
 	x.Log.end(x.status)
 	x.Log.line(x.HTTP.Context(), b.Logger, x.HTTP.Method, x.HTTP.URL.Path, x.bytes)
@@ -188,8 +183,8 @@ func (b *Base) ended(x *Exchange) {
 	}
 }
 
-// RefuseConnection returns the complete HTTP reply to a connection beyond the limit of
-// its address (429) or of the service (503).
+// RefuseConnection returns the complete HTTP reply to a connection beyond the limit of its address
+// (429) or of the service (503).
 func RefuseConnection(ofAddress bool) []byte {
 	err := stoa.Errorf(stoa.CodeOverloaded, "The service has reached its maximum number of connections. Try again in a second.").After(time.Second)
 	if ofAddress {
@@ -208,7 +203,6 @@ func RefuseConnection(ofAddress bool) []byte {
 	return text.Bytes()
 }
 
-// A bufferedReply is a reply in memory.
 type bufferedReply struct {
 	header http.Header
 	status int
@@ -219,7 +213,7 @@ func (b *bufferedReply) Header() http.Header         { return b.header }
 func (b *bufferedReply) WriteHeader(status int)      { b.status = status }
 func (b *bufferedReply) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// isForWeb reports whether the pages answer the request.
+// isForWeb reports whether the pages serve the request.
 func (b *Base) isForWeb(r *http.Request) bool {
 	if b.Web == nil {
 		return false
@@ -234,8 +228,8 @@ func Under(p, dir string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// dispatch finds the route and runs it. Paths that the mux would redirect are not
-// found: a redirect turns a POST into a GET.
+// dispatch finds the route and runs it. Paths that the mux would redirect are not found, because a
+// redirect turns a POST into a GET.
 func (b *Base) dispatch(mux *http.ServeMux, before func(http.ResponseWriter, *http.Request) (bool, error), x *Exchange) error {
 	r := x.HTTP
 	if b.IsDraining() {
@@ -254,7 +248,6 @@ func (b *Base) dispatch(mux *http.ServeMux, before func(http.ResponseWriter, *ht
 	return nil
 }
 
-// served adapts a route's handler to the mux.
 func (b *Base) served(op *operation, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		x := w.(*Exchange)
@@ -268,8 +261,8 @@ func (b *Base) served(op *operation, h handler) http.Handler {
 	})
 }
 
-// noRoute answers if no route matches: with the methods of the path if it has any,
-// instead of the plain text of the mux.
+// noRoute answers if no route matches, because the mux would answer in plain text. It lists the path's methods, if
+// there are any.
 func noRoute(mux *http.ServeMux, patterns []string, custom customMethods) handler {
 	return func(x *Exchange) error {
 		var allow []string
@@ -295,14 +288,13 @@ func noRoute(mux *http.ServeMux, patterns []string, custom customMethods) handle
 	}
 }
 
-// isWebSocket reports whether the request would open a WebSocket (RFC 6455, 4.2.1). Proxies such
-// as nginx drop the headers Upgrade and Connection, which are for one hop, but not the key.
+// isWebSocket reports whether the request would open a WebSocket (RFC 6455, 4.2.1). The key is enough, because proxies
+// such as nginx drop the headers Upgrade and Connection, which are for one hop.
 func isWebSocket(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.Header.Get("Sec-WebSocket-Key") != "" || hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], "websocket"))
 }
 
-// hasToken reports whether one of the comma-separated lists contains the token,
-// ignoring case.
+// hasToken reports whether one of the comma-separated lists contains the token, ignoring case.
 func hasToken(lists []string, token string) bool {
 	for _, list := range lists {
 		for item := range strings.SplitSeq(list, ",") {
@@ -314,10 +306,10 @@ func hasToken(lists []string, token string) bool {
 	return false
 }
 
-// formats are the extensions for paths of other vendors' formats. Clients take a 404 of these for an unknown model.
+// formats maps paths of other vendors' formats to extensions, because clients take a 404 of these for an unknown model.
 var formats = map[string]string{Prefix + "/chat/completions": "chatCompletions", Prefix + "/messages": "messages", Prefix + "/messages/count_tokens": "messages"}
 
-// notFound returns the error for a path without a route, with the most similar path of the patterns.
+// notFound returns the error for a path without a route, with the most similar pattern.
 func notFound(r *http.Request, patterns []string) error {
 	extension := formats[r.URL.Path]
 	if stoa.IsGemini(r.URL.Path) && (Under(r.URL.Path, Prefix+"/models") || Under(r.URL.Path, betaPrefix)) {
@@ -387,14 +379,12 @@ func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) 
 	return c, b.admit(r, c)
 }
 
-// takesGoogleKey reports whether an operation for clients of Gemini's API accepts the key in
-// x-goog-api-key.
+// takesGoogleKey reports whether a path accepts the key in x-goog-api-key, because clients of Gemini's API send no other.
 func (b *Base) takesGoogleKey(path string) bool {
 	return b.Extensions.Gemini && (Under(path, Prefix+"/models") || Under(path, betaPrefix))
 }
 
-// takesBareKey reports whether an operation for Anthropic's clients accepts the key in
-// x-api-key.
+// takesBareKey reports whether a path accepts the key in x-api-key, because Anthropic's clients send it there.
 func (b *Base) takesBareKey(path string) bool {
 	return b.Extensions.Models && Under(path, Prefix+"/models") || b.Extensions.Messages && Under(path, Prefix+"/messages")
 }

@@ -11,15 +11,15 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// Fields contains the data of a running request for its single log line and for
-// [Base.Ended]. It belongs to the request's goroutine. It never contains texts of
-// callers or models.
+// Fields contains the data of a running request for its only log line and for [Base.Ended]. It
+// belongs to the request's goroutine. It never contains texts of callers or models, because logs outlive
+// them.
 type Fields struct {
 	stoa.Request
 
 	Caller stoa.Caller
-	reason string // the reason why another model served
-	Unread int    // sealed states of the input that could not be used
+	reason string // reason why another model served
+	Unread int    // number of unusable sealed states in the input
 	adjust stoa.Adjustments
 	cause  error
 	stack  []byte
@@ -38,27 +38,26 @@ func (f *Fields) Failed(err error) {
 	f.Code, f.Param, f.cause = e.Code, e.Param, err
 }
 
-// end completes the fields at the end of the request.
 func (f *Fields) end(status int) {
 	f.Duration, f.Status = time.Since(f.StartedAt), status
 	if f.Disconnected && status == 0 {
 		f.Status = stoa.StatusDisconnected
 	}
 	if !f.Request.Charged && status != http.StatusOK {
-		f.ResponseID = "" // the client did not receive it
+		f.ResponseID = "" // cleared because the client did not receive it
 	}
 	f.AccountID, f.KeyID = f.Caller.Account.ID, f.Caller.Key.ID
 }
 
 const maxLogged = 1 << 10
 
-// ofToolServer reports whether the failure is that of a connection's server. The
-// account chose the server and receives the error; it is not a failure of the service.
+// ofToolServer reports whether the server of a connection failed. Such failures are not logged as errors,
+// because the account chose the server and receives the error.
 func (f *Fields) ofToolServer() bool {
 	return f.Code == stoa.CodeToolServer || f.Code == stoa.CodeToolServerTimeout
 }
 
-// attrLists pools lists of attributes for [Fields.line]. Handlers do not retain them.
+// attrLists pools lists of attributes for [Fields.line]. This is safe because handlers do not retain them.
 var attrLists = sync.Pool{New: func() any {
 	list := make([]slog.Attr, 0, 24)
 	return &list
@@ -118,10 +117,10 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 	if f.stack != nil {
 		add(slog.String("stack", string(f.stack)))
 	}
-	record := slog.NewRecord(time.Now(), level, "request", 0)    // without the source position, which log.LogAttrs computes
-	record.AddAttrs(slog.Attr{Value: slog.GroupValue(attrs...)}) // handlers write a group without a name as its attributes; a record would copy them
+	record := slog.NewRecord(time.Now(), level, "request", 0)    // without the source position, because log.LogAttrs would compute it for nothing
+	record.AddAttrs(slog.Attr{Value: slog.GroupValue(attrs...)}) // a group without a name, because handlers write it as attributes and a record would copy them
 	_ = log.Handler().Handle(ctx, record)
-	clear(attrs) // they contain texts of the request
+	clear(attrs) // so that the pool does not retain texts of the request
 	*list = attrs
 	attrLists.Put(list)
 }

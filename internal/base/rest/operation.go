@@ -20,17 +20,16 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// An operation contains the contract's rules for the requests of one route.
 type operation struct {
 	pattern string
 	id      string // operationId
 	params  []*openapi3.Parameter
-	body    *openapi3.Schema // of a JSON body; nil if there is none, or the handler reads it
+	body    *openapi3.Schema // schema of a JSON body; nil if there is none, or if the handler reads it
 	must    bool             // the body is required
-	maxBody int64            // bytes, from the extension x-max-body; 0 if the operation has no body
+	maxBody int64            // bytes, from the extension x-max-body; 0 if the operation accepts no body
 
 	strict       bool   // unknown query parameters are refused
-	otherAccount string // the operation for another account, from x-other-account; may be empty
+	otherAccount string // operation for another account, from x-other-account; may be empty
 }
 
 // NewOperation returns the operation of a pattern. It panics if the contract has none.
@@ -42,8 +41,8 @@ func NewOperation(doc *openapi3.T, pattern string) *operation {
 	}
 	of := item.GetOperation(method)
 	op := &operation{pattern: pattern, id: of.OperationID}
-	// Clients of vendors send parameters of their own (?beta=true), and an address without
-	// a key is followed from pages and mails, to which others add theirs (?utm_source=).
+	// Other operations must accept unknown parameters, because clients of vendors send some (?beta=true),
+	// and addresses without a key are followed from pages and mails, to which others add theirs (?utm_source=).
 	op.strict = of.Security == nil && of.Extensions["x-other-parameters"] != "allowed"
 	op.otherAccount, _ = of.Extensions["x-other-account"].(string)
 	for _, p := range slices.Concat(item.Parameters, of.Parameters) {
@@ -63,8 +62,8 @@ func NewOperation(doc *openapi3.T, pattern string) *operation {
 	return op
 }
 
-// newReader returns a function that reads the input of an operation: the parameters
-// first, then the body. It panics if P or B does not match the contract.
+// newReader returns a function that reads the input of an operation. It panics if P or B does not match
+// the contract, so that a mistake appears at the start.
 func newReader[P, B any](b *Base, op *operation) func(*Exchange) (Input[P, B], error) {
 	params := parametersOf(op.pattern, op.params, reflect.TypeFor[P]())
 	op.checkBodyType(reflect.TypeFor[B]())
@@ -89,7 +88,7 @@ func newReader[P, B any](b *Base, op *operation) func(*Exchange) (Input[P, B], e
 				return body, err
 			}
 			if err := jsonx.Unmarshal(text, &body); err != nil {
-				// unreachable: the check has reported all known errors
+				// unreachable, because the check has reported all known errors
 				return body, stoa.Errorf(stoa.CodeInvalidValue, "A value of the body cannot be read. Compare it with the contract.").Because(err)
 			}
 			return body, nil
@@ -121,8 +120,7 @@ func CheckBody(w http.ResponseWriter, raw []byte) ([]byte, error) {
 	return w.(*Exchange).op.CheckBody(raw)
 }
 
-// CheckBody checks a body and returns the text to decode; nil if an optional body is
-// absent.
+// CheckBody checks a body and returns the text to decode; nil if an optional body is absent.
 func (op *operation) CheckBody(raw []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		if !op.must {
@@ -154,15 +152,15 @@ func (op *operation) CheckBody(raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// maxBodyValues limits the memory for checking a body: each value takes up to 400
-// bytes, so a body takes up to 4 MB in addition to itself.
+// maxBodyValues limits the memory for checking a body, because each value takes up to 400 bytes: up to 4 MB in
+// addition to the body itself.
 const maxBodyValues = 10_000
 
 // isText reports whether every database can store a text.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// plainValues normalizes integers (1e2 and 5.0 are integers in JSON Schema, but not in
-// Go) and rejects texts with a NUL character, which not every database accepts.
+// plainValues normalizes integers, because 1e2 and 5.0 are integers in JSON Schema but not in Go. It
+// rejects texts with a NUL character, because not every database accepts them.
 func plainValues(v any, changed *bool) (any, error) {
 	var err error
 	switch v := v.(type) {
@@ -196,7 +194,7 @@ func plainValues(v any, changed *bool) (any, error) {
 	return v, nil
 }
 
-// within prefixes the path of an error's member with a step.
+// within prepends a step to the path of an error's member.
 func within(err error, step string) error {
 	e := stoa.AsError(err)
 	if e.Param != "" && e.Param[0] != '[' {
@@ -212,7 +210,7 @@ func bodyError(body any, err error) error {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The body does not match the contract.").Because(err)
 	}
 	for se.SchemaField == "oneOf" && se.Schema.Discriminator != nil {
-		// The discriminator selects one schema, whose error is the reason.
+		// The discriminator selects one schema, so that only its error is the reason.
 		if se, ok = errors.AsType[*openapi3.SchemaError](se.Origin); !ok {
 			return stoa.Errorf(stoa.CodeInvalidValue, "The body does not match the contract.").Because(err)
 		}
@@ -254,7 +252,7 @@ func bodyError(body any, err error) error {
 	return stoa.Errorf(code, "%s must %s.", name, requirement(se)).At(at)
 }
 
-// unknownMember returns the first member of the value that its schema does not have.
+// unknownMember returns the first member of the value that is not in its schema.
 func unknownMember(se *openapi3.SchemaError) string {
 	members, _ := se.Value.(map[string]any)
 	var unknown []string
@@ -269,10 +267,10 @@ func unknownMember(se *openapi3.SchemaError) string {
 	return ShortName(slices.Min(unknown))
 }
 
-// maxShownName is the maximum number of bytes of a caller's name in an error.
+// maxShownName is the maximum length of a caller's name in an error, in bytes.
 const maxShownName = 64
 
-// ShortName returns a caller's name, shortened for an error.
+// ShortName shortens a caller's name for an error.
 func ShortName(name string) string { return cut(name, maxShownName) }
 
 func memberNames(s *openapi3.Schema) func(func(string) bool) {
@@ -285,8 +283,8 @@ func memberNames(s *openapi3.Schema) func(func(string) bool) {
 	}
 }
 
-// requirement returns the requirement of a schema as text after "must", without the
-// sent value. The text for a pattern is in x-must.
+// requirement returns a schema's requirement as text after "must". It does not contain the sent value, which may be
+// secret. The text for a pattern is in x-must, because nobody reads regular expressions.
 func requirement(se *openapi3.SchemaError) string {
 	s := se.Schema
 	switch se.SchemaField {
@@ -353,7 +351,7 @@ func article(kind string) string {
 	return "a " + kind
 }
 
-// memberPath converts a pointer to the notation a.b[2].c.
+// memberPath converts a JSON pointer to the notation a.b[2].c.
 func memberPath(body any, pointer []string) string {
 	var out strings.Builder
 	for _, step := range pointer {

@@ -16,9 +16,9 @@ import (
 
 const defaultPageSize = 20
 
-// A Pager parses the cursor of one list and creates the next one. A cursor is the place
-// of the last row with a checksum over it and over the identity of the list: the same
-// cursor with another filter, order or account is rejected.
+// A Pager parses the cursor of one list and creates the next one. A cursor contains the place of the last
+// row and a checksum over it and the list's identity, so that it is rejected with another
+// filter, order or account.
 type Pager struct {
 	// Err is the error of an invalid cursor, or nil. [ReadPage] returns it.
 	Err   error
@@ -26,8 +26,8 @@ type Pager struct {
 	Page  store.Page
 }
 
-// NewPager parses a list's parameters. The last ones identify the list: its path, the
-// account, and every filter.
+// NewPager parses a list's parameters. list identifies the list: its path, the account, and every
+// filter.
 func NewPager(limit int, cursor, order string, list ...string) Pager {
 	p := Pager{
 		bound: strings.Join(append(list, order), "\x00"),
@@ -52,8 +52,7 @@ func NewPager(limit int, cursor, order string, list ...string) Pager {
 	return p
 }
 
-// NewSortedPager is [NewPager] for a list that can also be in the order of names, which is
-// ascending by default.
+// NewSortedPager is [NewPager] for a list that can also be sorted by name, which is ascending by default.
 func NewSortedPager(limit int, cursor, sort, order string, list ...string) Pager {
 	byName := sort == "name"
 	if byName && order == "" {
@@ -77,7 +76,7 @@ func (p Pager) sum(place []byte) []byte {
 	return h.Sum(nil)[:sumSize]
 }
 
-// next returns the cursor after a page's last row, or null if there are no more rows.
+// next returns the cursor after a page's last row, or null at the end.
 func (p Pager) next(more bool, at time.Time, id string) nullable.Nullable[string] {
 	if !more {
 		return noCursor()
@@ -92,8 +91,8 @@ func (p Pager) Cursor(at time.Time, id string) string {
 	return base64.RawURLEncoding.EncodeToString(append(p.sum(place), place...))
 }
 
-// noCursor is null, the cursor at the end of a list. The zero value of the type would
-// be written as an empty text.
+// noCursor is null, the cursor at the end of a list. It exists because the type's zero value would be written as
+// an empty text.
 func noCursor() nullable.Nullable[string] { return nullable.NewNullNullable[string]() }
 
 // A Page is one page of a list.
@@ -109,8 +108,7 @@ type Place struct {
 	ID string
 }
 
-// ReadPage answers with the page that rows reads. item returns a row in the form of
-// replies, and its place.
+// ReadPage answers with the page that rows reads. item converts a row for the reply; at returns its place.
 func ReadPage[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, bool, error), item func(Row) Item, at func(Row) Place) (Reply[Page[Item]], error) {
 	var out Page[Item]
 	if p.Err != nil {
@@ -124,7 +122,7 @@ func ReadPage[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows 
 	return Reply[Page[Item]]{Body: out}, err
 }
 
-// ReadPageTo is like [ReadPage], for rows that bring the cursor of the next page.
+// ReadPageTo is like [ReadPage], for rows that return the cursor of the next page.
 func ReadPageTo[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, store.Cursor, error), item func(Row) Item) (Reply[Page[Item]], error) {
 	var out Page[Item]
 	if p.Err != nil {
@@ -156,8 +154,7 @@ func Whole[Row, Item any](list []Row, item func(Row) Item) Page[Item] {
 	return NewPage(Pager{}, list, false, item, nil)
 }
 
-// NewPageTo returns the page with these rows and the cursor of the next page; the zero
-// cursor means that there is none.
+// NewPageTo returns the page with these rows; a zero next means that it is the last.
 func NewPageTo[Row, Item any](p Pager, list []Row, next store.Cursor, item func(Row) Item) Page[Item] {
 	out := Whole(list, item)
 	if next != (store.Cursor{}) {
@@ -166,11 +163,10 @@ func NewPageTo[Row, Item any](p Pager, list []Row, next store.Cursor, item func(
 	return out
 }
 
-// Numbered returns the place of a row in a list with its own numbering.
+// Numbered returns the place of a row in a list with separate numbering.
 func Numbered(n int64) Place { return Place{At: time.UnixMicro(n)} }
 
-// Number returns the number after which a page continues, in a list with its own
-// numbering.
+// Number returns the number after which a page of a numbered list continues.
 func (p Pager) Number() int64 {
 	if p.Page.After == (store.Cursor{}) {
 		return 0

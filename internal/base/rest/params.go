@@ -17,7 +17,6 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A parameter is one parameter of an operation and the field it is decoded into.
 type parameter struct {
 	name, in string
 	required bool
@@ -26,15 +25,13 @@ type parameter struct {
 	index    []int  // index of the field; nil if the parameter is only checked
 }
 
-// parameters decode a request into a struct P. The tags of its fields, including
-// embedded structs, name the parameter: path:"name" is in the path, form:"name" in the
-// query, and json:"Name" without form is a header. The generated Params types of the
-// contract have the latter two.
+// parameters decode a request into a struct P. The tags of its fields, including embedded structs,
+// name the parameter: path:"name" is in the path, form:"name" in the query, and json:"Name" without
+// form is a header, because the generated Params types of the contract use the latter two.
 type parameters []parameter
 
-// parametersOf compares the contract's parameters with the fields of t. It panics
-// unless each has a counterpart of a matching type; only the Idempotency-Key requires
-// no field, because [Once] reads it.
+// parametersOf compares the contract's parameters with the fields of t. It panics unless each has a
+// counterpart of a matching type. Only the Idempotency-Key needs no field, because [Once] reads it.
 func parametersOf(pattern string, declared []*openapi3.Parameter, t reflect.Type) parameters {
 	fields := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -67,7 +64,7 @@ func parametersOf(pattern string, declared []*openapi3.Parameter, t reflect.Type
 	return out
 }
 
-// placeOf returns the location that the tag of a field gives: "query limit".
+// placeOf returns the location from a field's tag: "query limit".
 func placeOf(f reflect.StructField) string {
 	for _, m := range [...]struct{ tag, in string }{{"path", openapi3.ParameterInPath}, {"form", openapi3.ParameterInQuery}, {"json", openapi3.ParameterInHeader}} {
 		if tag, ok := f.Tag.Lookup(m.tag); ok {
@@ -96,7 +93,6 @@ func fits(t reflect.Type, p parameter) bool {
 	return false
 }
 
-// read checks the parameters of a request and sets the fields of into, a struct.
 func (ps parameters) read(r *http.Request, into reflect.Value) error {
 	var query url.Values
 	if r.URL.RawQuery != "" {
@@ -121,8 +117,8 @@ func (ps parameters) read(r *http.Request, into reflect.Value) error {
 	return nil
 }
 
-// checkQuery refuses query parameters that a strict operation does not have: a caller who
-// sends one expects an effect. accountId would otherwise act on the caller's own account.
+// checkQuery refuses unknown query parameters of a strict operation, because a caller who sends one
+// expects an effect. accountId would otherwise act on the caller's own account.
 func (op *operation) checkQuery(raw string) error {
 	if raw == "" || !op.strict {
 		return nil
@@ -163,7 +159,7 @@ func (p *parameter) text(r *http.Request, query url.Values) (text string, found 
 		if values = r.Header[http.CanonicalHeaderKey(p.name)]; len(values) == 0 {
 			return "", false, nil
 		}
-		return strings.Join(values, ","), true, nil // RFC 9110, 5.3: a list may arrive in several lines
+		return strings.Join(values, ","), true, nil // joined, because a list may arrive in several lines: RFC 9110, 5.3
 	}
 	switch values = query[p.name]; {
 	case len(values) > 1:
@@ -176,8 +172,8 @@ func (p *parameter) text(r *http.Request, query url.Values) (text string, found 
 	return "", false, nil
 }
 
-// set checks a value against the contract and stores it. An id of the wrong format does
-// not exist, so parameters of the path are not checked.
+// set checks a value against the contract and stores it. It does not check path parameters, because an id of
+// the wrong format is an unknown id: 404 instead of 400.
 func (p *parameter) set(text string, into reflect.Value) error {
 	var field reflect.Value
 	if p.index != nil {
@@ -224,7 +220,7 @@ func (p *parameter) set(text string, into reflect.Value) error {
 	return nil
 }
 
-// value converts a text to the parameter's kind for the check against the schema.
+// value converts a text to the parameter's kind, so that the schema can check it.
 func (p *parameter) value(text string) (any, error) {
 	switch p.kind {
 	case "integer":

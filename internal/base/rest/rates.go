@@ -14,15 +14,14 @@ import (
 // Rates returns the counters of requests per minute, by key and by account.
 func (b *Base) Rates() *ratelimit.Rates { return &b.rates }
 
-// consoleReads is the maximum number of reads per minute with a session of the console, for
-// all keys of an account. They do not count against the limits of the key and its plan, since
-// a page of the console sends several.
+// consoleReads is the maximum number of reads per minute with a console session, for all keys of an
+// account. They do not count against the limits of the key and its plan, because a page of the console sends
+// several.
 const consoleReads = 1200
 
-// admit counts a request of a key against the smaller of its own and its plan's
-// requests per minute, then against those of the account. Keys that share a book are
-// counted together, so that creating keys does not raise the limit. Reads of the console
-// count separately; see [consoleReads].
+// admit counts a request against the smaller of the key's and the plan's requests per minute, then against
+// those of the account. Keys with the same [stoa.Key.Root] are counted together, so that creating
+// keys does not raise the limit. Reads of the console count separately; see [consoleReads].
 func (b *Base) admit(r *http.Request, c stoa.Caller) error {
 	if b.LimitsOff() {
 		return nil
@@ -46,8 +45,8 @@ func (b *Base) admit(r *http.Request, c stoa.Caller) error {
 	return nil
 }
 
-// enterRequest counts a request while it holds its connection: an account may have a quarter
-// of the connections of the service.
+// enterRequest counts a request while it holds its connection. An account may use a quarter of the
+// service's connections, so that it cannot lock out others.
 func (b *Base) enterRequest(x *Exchange) error {
 	if b.LimitsOff() {
 		return nil
@@ -60,20 +59,18 @@ func (b *Base) enterRequest(x *Exchange) error {
 	return nil
 }
 
-// leaveRequest ends what [Base.enterRequest] has begun.
 func (b *Base) leaveRequest(x *Exchange) {
 	if x.counted {
 		b.running.Leave(x.Log.Caller.Account.ID)
 	}
 }
 
-// wrongKeys is the maximum number of requests with a wrong key per address and minute
-// before CodeRateLimit is returned.
+// wrongKeys is the maximum number of requests with a wrong key per address and minute, so that keys
+// cannot be guessed.
 const wrongKeys = 60
 
-// WrongKey counts a request whose key, token or session is wrong against its address: it
-// returns err, or CodeRateLimit beyond [wrongKeys]. Only failures are counted, so a
-// good key always passes. Addresses share a table of fixed size.
+// WrongKey counts a request whose key, token or session is wrong against its address. It returns err, or
+// CodeRateLimit beyond [wrongKeys]. Only failures are counted, so that a valid key always passes.
 func (b *Base) WrongKey(r *http.Request, err error) error {
 	if stoa.CodeOf(err) != stoa.CodeUnauthorized || b.secretOf(r) == "" {
 		return err
@@ -81,7 +78,7 @@ func (b *Base) WrongKey(r *http.Request, err error) error {
 	return b.WrongSecret(r, err)
 }
 
-// WrongSecret is like [Base.WrongKey], for a secret that the request has in its body.
+// WrongSecret is like [Base.WrongKey], for a secret in the body.
 func (b *Base) WrongSecret(r *http.Request, err error) error {
 	if wait, ok := b.wrong.Allow(b.AddressSlot(r), wrongKeys, time.Now()); !ok && !b.LimitsOff() {
 		return tooManyWrong(wait).Because(err)
@@ -89,8 +86,8 @@ func (b *Base) WrongSecret(r *http.Request, err error) error {
 	return err
 }
 
-// CheckWrong returns CodeRateLimit if [Base.WrongSecret] refuses the address of a request. A handler
-// whose work for a secret costs something calls it before the work.
+// CheckWrong returns CodeRateLimit if [Base.WrongSecret] refuses the request's address. A handler calls it before
+// expensive work on a secret, because a refusal afterwards would save nothing.
 func (b *Base) CheckWrong(r *http.Request) error {
 	if wait, ok := b.wrong.Check(b.AddressSlot(r), wrongKeys, time.Now()); !ok && !b.LimitsOff() {
 		return tooManyWrong(wait)
@@ -102,21 +99,21 @@ func tooManyWrong(wait time.Duration) *stoa.Error {
 	return stoa.Errorf(stoa.CodeRateLimit, "Too many requests with a wrong key arrived from this address. Try again in %d seconds, or with a valid key.", wait/time.Second).After(wait)
 }
 
-// AddressSlot returns the name under which requests from an address are counted.
+// AddressSlot returns the name for counting requests from an address.
 func (b *Base) AddressSlot(r *http.Request) string {
 	address := b.ClientAddress(r)
-	if address == "" { // of a proxy that does not name its client
+	if address == "" { // the proxy does not name its client
 		address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	}
 	return strconv.FormatUint(maphash.String(b.addresses, address)%addressSlots, 10)
 }
 
-// addressSlots is the size of the table of addresses; two addresses rarely share a
-// slot.
+// addressSlots is the size of the address table. It is fixed, so that many addresses cannot fill the
+// memory; two of them rarely share a slot.
 const addressSlots = 1 << 14
 
-// enterLinger counts a connection that is read after its reply, in total and for its
-// network unless that may be a proxy; the returned function ends it.
+// enterLinger counts a connection that is read after its reply, in total and for its network unless that may
+// be a proxy, whose clients would share the limit. The returned function ends it.
 func (b *Base) enterLinger(remote string) (leave func(), ok bool) {
 	slots, most := &b.lingering, lingeringPerAddress
 	network := b.Proxies.Network(remote)
@@ -136,7 +133,7 @@ func (b *Base) enterLinger(remote string) (leave func(), ok bool) {
 
 func (b *Base) LimitsOff() bool { return b.RateLimited != nil && !b.RateLimited() }
 
-// smaller returns the smaller of two limits, where 0 means no limit.
+// smaller returns the smaller limit; 0 means no limit.
 func smaller(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -2,8 +2,8 @@ package rest
 
 import "net/http"
 
-// A responseRecorder counts the bytes sent, for the log line and to determine whether a
-// reply has begun.
+// A responseRecorder counts the sent bytes for the log line. Its status says whether a reply has begun,
+// because an error cannot be sent afterwards.
 type responseRecorder struct {
 	http.ResponseWriter
 	status int // 0 if nothing was sent
@@ -28,7 +28,7 @@ func (t *responseRecorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// FlushError sends what is buffered; see [http.ResponseController].
+// FlushError sends buffered data; see [http.ResponseController].
 func (t *responseRecorder) FlushError() error {
 	if t.status == 0 {
 		t.status = http.StatusOK

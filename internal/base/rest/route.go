@@ -14,59 +14,57 @@ import (
 	"stoa/internal/base/store"
 )
 
-// None stands for the parameters or the body of an operation without any.
+// None is the type of the parameters or the body of an operation without any.
 type None = struct{}
 
-// Input is the input of a handler: parameters and body match the contract. The handler
-// checks limits that are not in the contract.
+// Input is the input of a handler. Parameters and body match the contract, but the handler must check
+// limits that are not in the contract.
 type Input[P, B any] struct {
 	Params P             // path, query and header; see [parameters]
 	Body   B             // zero if an optional body is absent
-	HTTP   *http.Request // for everything else
-	Log    *Fields       // of the request's log line
+	HTTP   *http.Request // request, for everything else
+	Log    *Fields       // fields of the request's log line
 }
 
 // Request is one authenticated, validated request of the control plane.
 type Request[P, B any] struct {
-	Caller stoa.Caller // never empty: a route without an API key has another type
+	Caller stoa.Caller // never empty, because a route without an API key has another type
 	Input[P, B]
 }
 
-// PublicRequest is one validated request that requires no key. It has no caller.
+// PublicRequest is one validated request that needs no key, and therefore contains no caller.
 type PublicRequest[P, B any] struct {
 	Input[P, B]
 }
 
 // Reply is the answer of a handler.
 type Reply[R any] struct {
-	Status     int    // 0 means 200; a reply of 204 or 304 has no body
+	Status     int    // 0 means 200; replies with 204 or 304 have no body
 	Location   string // address of the created object; empty for no header
 	ETag       string // empty for no header
 	RetryAfter int    // seconds; 0 for no header
 	Body       R
-	Secret     bool // the body contains a secret, so its stored copy is sealed
+	Secret     bool // Body contains a secret, so that its stored copy must be sealed
 }
 
 // NoContent is 204.
 func NoContent() Reply[None] { return Reply[None]{Status: http.StatusNoContent} }
 
-// Created is 201 with the address of the created object.
+// Created returns a reply of 201 with the address of the created object.
 func Created[R any](location string, body R) Reply[R] {
 	return Reply[R]{Status: http.StatusCreated, Location: location, Body: body}
 }
 
-// A Route is a line of the table of routes. A test compares the table with the
-// contract in both directions.
+// A Route is a row of the table of routes. A test compares the table with the contract in both directions.
 // See docs/decisions/0027-typed-routes-without-a-generated-server.md.
 type Route struct {
-	Pattern string                          // method and path, as in the contract
-	Scope   string                          // the required scope; empty if any key is enough
+	Pattern string                          // method and path in the contract's form
+	Scope   string                          // required scope; empty if any key is enough
 	Keyed   bool                            // an API key is required
-	bind    func(*Base, *operation) handler // runs once, when the mux is created
+	bind    func(*Base, *operation) handler // runs once, when the mux is created, so that mistakes appear at the start
 }
 
-// A handler serves one exchange. The error that it returns becomes the reply in
-// one place, [Base.fail].
+// A handler serves one exchange. Only [Base.fail] turns its error into a reply.
 type handler func(*Exchange) error
 
 // Get returns a route that reads.
@@ -74,8 +72,8 @@ func Get[P, R any](pattern, scope string, h func(context.Context, Request[P, Non
 	return Update(pattern, scope, h)
 }
 
-// Update returns a route that changes or reads something without an idempotency key: it
-// can be repeated safely.
+// Update returns a route without an idempotency key. Its handler must be safe to repeat, because clients
+// retry it.
 func Update[P, B, R any](pattern, scope string, h func(context.Context, Request[P, B]) (Reply[R], error)) Route {
 	return keyed(pattern, scope, func(_ *Base, x *Exchange, in Request[P, B]) error {
 		reply, err := h(x.Context(), in)
@@ -83,9 +81,8 @@ func Update[P, B, R any](pattern, scope string, h func(context.Context, Request[
 	})
 }
 
-// Create returns a route whose handler runs in the transaction of the request's
-// idempotency key: the created object exists together with the stored reply, or not at
-// all. The handler may run more than once.
+// Create returns a route whose handler runs in the transaction of the request's idempotency key, so that the
+// created object exists together with the stored reply, or not at all. The handler may run more than once.
 func Create[P, B, R any](pattern, scope string, h func(context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) Route {
 	return keyed(pattern, scope, func(b *Base, x *Exchange, in Request[P, B]) error {
 		return Once(b, x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
@@ -94,8 +91,8 @@ func Create[P, B, R any](pattern, scope string, h func(context.Context, *store.T
 	})
 }
 
-// CreateAfter is like [Create], for a handler that depends on work outside of a
-// transaction. It receives the result of before.
+// CreateAfter is like [Create], for a handler that needs the result of before, whose work must not hold a
+// transaction open.
 func CreateAfter[P, B, V, R any](pattern, scope string, before func(context.Context, Request[P, B]) (V, error), h func(context.Context, *store.Tx, Request[P, B], V) (Reply[R], error)) Route {
 	return keyed(pattern, scope, func(b *Base, x *Exchange, in Request[P, B]) error {
 		v, err := before(x.Context(), in)
@@ -108,8 +105,8 @@ func CreateAfter[P, B, V, R any](pattern, scope string, before func(context.Cont
 	})
 }
 
-// Stream returns a route whose handler writes the reply itself, and reads the body
-// itself if there is one. It inlines [keyed]: another function would keep a copy of the
+// Stream returns a route whose handler writes the reply itself, and reads the body itself if
+// there is one. It inlines [keyed], because another function would keep a copy of the
 // request on the stack for the duration of the stream.
 func Stream[P any](pattern, scope string, h func(http.ResponseWriter, *Request[P, None]) error) Route {
 	rt := Route{Pattern: pattern, Scope: scope, Keyed: true, bind: func(b *Base, op *operation) handler {
@@ -128,7 +125,7 @@ func Stream[P any](pattern, scope string, h func(http.ResponseWriter, *Request[P
 	return rt.WithOwnBody()
 }
 
-// requestOf reads the input of a request, outside of the frames that stay on the stack.
+// requestOf reads the input of a request. It is a function, so that its frame leaves the stack of a stream.
 func requestOf[P any](x *Exchange, read func(*Exchange) (Input[P, None], error)) (*Request[P, None], error) {
 	in, err := read(x)
 	if err != nil {
@@ -156,7 +153,6 @@ func PublicStream[P any](pattern string, h func(http.ResponseWriter, PublicReque
 	return rt.WithOwnBody()
 }
 
-// keyed authenticates by API key, then reads the input.
 func keyed[P, B any](pattern, scope string, do func(*Base, *Exchange, Request[P, B]) error) Route {
 	return Route{Pattern: pattern, Scope: scope, Keyed: true, bind: func(b *Base, op *operation) handler {
 		read := newReader[P, B](b, op)
@@ -173,7 +169,6 @@ func keyed[P, B any](pattern, scope string, do func(*Base, *Exchange, Request[P,
 	}}
 }
 
-// takeCaller records the caller of a request.
 func (b *Base) takeCaller(x *Exchange, scope string) (err error) {
 	if x.Log.Caller, err = b.authenticate(x.HTTP, scope); err != nil {
 		return err
@@ -181,7 +176,6 @@ func (b *Base) takeCaller(x *Exchange, scope string) (err error) {
 	return b.enterRequest(x)
 }
 
-// open reads the input of a route without authentication.
 func open[P, B any](pattern string, do func(*Exchange, PublicRequest[P, B]) error) Route {
 	return Custom(pattern, func(x *Exchange, read func() (Input[P, B], error)) error {
 		in, err := read()
@@ -192,8 +186,8 @@ func open[P, B any](pattern string, do func(*Exchange, PublicRequest[P, B]) erro
 	})
 }
 
-// Custom returns a route without an API key: do authenticates the request, if required,
-// and then reads the input.
+// Custom returns a route without an API key. do must authenticate the request if required, and then reads
+// the input.
 func Custom[P, B any](pattern string, do func(x *Exchange, read func() (Input[P, B], error)) error) Route {
 	return Route{Pattern: pattern, bind: func(b *Base, op *operation) handler {
 		read := newReader[P, B](b, op)
@@ -203,7 +197,7 @@ func Custom[P, B any](pattern string, do func(x *Exchange, read func() (Input[P,
 	}}
 }
 
-// WithOwnBody leaves a body that the contract describes to the handler.
+// WithOwnBody returns the route with a body that the handler reads itself, although the contract describes it.
 func (rt Route) WithOwnBody() Route {
 	bind := rt.bind
 	rt.bind = func(b *Base, op *operation) handler {
@@ -227,15 +221,14 @@ func Answer[R any](w http.ResponseWriter, reply Reply[R], err error) error {
 	return nil
 }
 
-// A rendered reply is ready to be sent and stored.
+// A rendered reply can be sent and stored.
 type rendered struct {
 	status         int
 	location, etag string
 	retryAfter     string
-	body           []byte // JSON and a line feed; nil means none
+	body           []byte // JSON and a line feed; nil means no body
 }
 
-// render writes a reply's body as JSON.
 func render[R any](reply Reply[R]) (rendered, error) {
 	out := rendered{status: reply.Status, location: reply.Location, etag: reply.ETag}
 	if out.status == 0 {
@@ -269,19 +262,18 @@ func (out rendered) send(w http.ResponseWriter) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(out.body)))
 	w.WriteHeader(out.status)
-	_, _ = w.Write(out.body) // the operation has succeeded; a write error changes nothing
+	_, _ = w.Write(out.body) // a write error is ignored, because the operation has succeeded
 }
 
-// largestBody is the default x-max-body of the operations that limits.body configures.
+// largestBody is the x-max-body of the operations that limits.body configures.
 const largestBody = 16 << 20
 
-// NewMux builds the mux. It panics if a route does not match the contract, which a test
-// would have found.
+// NewMux builds the mux. It panics if a route does not match the contract, because a test would have found that.
 func NewMux(b *Base, doc *openapi3.T, table []Route) *http.ServeMux {
 	mux, patterns, methods := http.NewServeMux(), []string(nil), customMethods{}
 	for _, rt := range table {
 		if _, path, _ := strings.Cut(rt.Pattern, " "); doc.Paths.Value(path) == nil {
-			continue // of a disabled extension
+			continue // the operation belongs to a disabled extension
 		}
 		op := NewOperation(doc, rt.Pattern)
 		if op.maxBody == largestBody {
@@ -305,12 +297,12 @@ func NewMux(b *Base, doc *openapi3.T, table []Route) *http.ServeMux {
 	return mux
 }
 
-// customMethods are the handlers of patterns that end with a method after the last parameter, as
-// Google's APIs write it: POST /models/{model}:countTokens. The mux has no such patterns, so that
-// they share one without the method, under which this map has their handlers by method.
+// customMethods are the handlers of patterns that end with a method after the last parameter, as Google's
+// APIs write it: POST /models/{model}:countTokens. Because the mux does not support such patterns, they share one
+// without the method, which this map splits by method.
 type customMethods map[string]map[string]http.Handler
 
-// handle registers a handler; in the mux itself if its pattern has no method.
+// handle registers a handler, in the mux itself if its pattern contains no method.
 func (m customMethods) handle(mux *http.ServeMux, pattern string, h http.Handler) {
 	shared, method, ok := strings.Cut(pattern, "}:")
 	if !ok {

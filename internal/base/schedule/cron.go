@@ -14,18 +14,18 @@ import (
 // time that does not exist is due at the first instant after the gap, one that occurs twice
 // is due the first time. So instants have the order of wall times, and an expression runs at
 // most once for each wall time. The price is that "*/5 * * * *" pauses during the repeated
-// hour. The library gronx is the oracle of the tests; it does not name the invalid field, and
+// hour. The library gronx is only the oracle of the tests, because it does not name the invalid field, and
 // iterates in the zone's own time.
 type cron struct {
 	minute, hour, day, month, weekday uint64
-	either                            bool // both day fields are restricted: one of them suffices
+	either                            bool // both day fields are restricted, so that one of them is enough
 }
 
 // A field is one of the five, with its bounds.
 type field struct {
 	name     string
 	low, top int
-	names    string // three letters per value, from low on
+	names    string // three letters for each value, beginning with low
 }
 
 func fields() [5]field {
@@ -54,14 +54,12 @@ func word(text string) (expression string, found bool) {
 	return "", false
 }
 
-// expressionMember is the param of an error about an expression.
 const expressionMember = "schedule.expression"
 
 func wrong(format string, args ...any) error {
 	return stoa.Errorf(stoa.CodeInvalidCron, format, args...).At(expressionMember)
 }
 
-// parseCron parses an expression. Its errors name the field.
 func parseCron(text string) (cron, error) {
 	var c cron
 	parts := strings.Fields(text)
@@ -82,7 +80,7 @@ func parseCron(text string) (cron, error) {
 		}
 		*[5]*uint64{&c.minute, &c.hour, &c.day, &c.month, &c.weekday}[i] = set
 	}
-	if c.weekday&(1<<7) != 0 { // 7 is Sunday too
+	if c.weekday&(1<<7) != 0 { // 7 means Sunday, too
 		c.weekday = c.weekday&^(1<<7) | 1
 	}
 	c.either = parts[2][0] != '*' && parts[4][0] != '*'
@@ -92,7 +90,8 @@ func parseCron(text string) (cron, error) {
 	return c, nil
 }
 
-// hasDay reports whether any of the months can have one of the days.
+// hasDay reports whether one of the months can contain one of the days, because an expression for 31 February would
+// never be due.
 func (c cron) hasDay() bool {
 	for m := time.January; m <= time.December; m++ {
 		if c.month&(1<<m) != 0 && c.day&(1<<(longest(m)+1)-1) != 0 {
@@ -104,8 +103,7 @@ func (c cron) hasDay() bool {
 
 func longest(m time.Month) int { return time.Date(2024, m+1, 0, 0, 0, 0, 0, time.UTC).Day() }
 
-// parse parses one field: items separated by commas, each *, a value or a range,
-// with or without a step.
+// parse parses one field: items separated by commas, each *, a value or a range, with or without a step.
 func (f field) parse(text string) (uint64, error) {
 	var set uint64
 	for item := range strings.SplitSeq(text, ",") {
@@ -177,7 +175,7 @@ func (f field) wrong(text, format string, args ...any) error {
 	return wrong("The field %q (%s) is wrong: "+format+".", append([]any{f.name, text}, args...)...)
 }
 
-// number parses digits: no sign, no overflow.
+// number parses digits without a sign. It limits their number, so that they cannot overflow.
 func number(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err == nil && (len(text) > 4 || text[0] == '+') {
@@ -211,19 +209,18 @@ func civilOf(number int64) civil {
 
 const (
 	daySeconds = 24 * 60 * 60
-	maxYears   = 60 // a 29 February on a given weekday occurs within 40
+	maxYears   = 60 // maximum search, because a 29 February on a given weekday occurs within 40
 )
 
-// nextWall returns the first matching wall time at or after the given one, or false if there
-// is none within [maxYears]. Both are whole minutes, in seconds since 1970 as if the wall
-// clock were in UTC.
+// nextWall returns the first matching wall time at or after the given one, or false if there is none within
+// [maxYears]. Both are whole minutes, in seconds since 1970 as if the wall clock were in UTC.
 func (c cron) nextWall(from int64) (int64, bool) {
 	number := floorDiv(from, daySeconds)
 	minute := (from - number*daySeconds) / 60
 	d := civilOf(number)
 	for last := d.year + maxYears; d.year <= last; {
 		switch {
-		case c.month&(1<<d.month) == 0: // continue with the next month
+		case c.month&(1<<d.month) == 0: // continues with the next month, so that days of other months cost nothing
 			first := time.Date(d.year, time.Month(d.month)+1, 1, 0, 0, 0, 0, time.UTC)
 			d, minute = civilOf(first.Unix()/daySeconds), 0
 			continue

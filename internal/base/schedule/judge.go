@@ -10,7 +10,7 @@ import (
 // busy moment does not turn a run into a missed one.
 const Punctual = time.Minute
 
-// Why an instant was skipped.
+// The reasons for skipping an instant.
 const (
 	SkipMissed  = "missed"            // no scheduler was running, and the policy runs another one or none
 	SkipTooLate = "catch_up_window"   // it is older than the policy's catch-up window
@@ -23,8 +23,8 @@ const (
 
 // A Verdict is the decision about a due instant.
 type Verdict struct {
-	Trigger string // of an instant that runs: schedule or catch_up
-	Skip    string // why it does not run; empty if it does
+	Trigger string // schedule or catch_up for an instant that runs
+	Skip    string // reason why it does not run; empty if it does
 }
 
 // Judge decides about a due instant by the policy for missed ones. late is its delay; newest

@@ -6,9 +6,9 @@
 // IANA database are compiled in. Start with [New] and [Schedule.After]; [Judge] implements
 // the policies.
 //
-// Daylight saving: a wall time that does not exist is due at the first instant after the gap,
-// one that occurs twice is due the first time only. So instants are always in order, and two
-// of one schedule are never less than a minute apart.
+// Daylight saving: a wall time that does not exist is due at the first instant after the gap, one that
+// occurs twice is due the first time only, so that instants are always in order and two of one schedule are never
+// less than a minute apart. See docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
 package schedule
 
 import (
@@ -21,10 +21,10 @@ import (
 // A Window bounds the instants of a schedule.
 type Window struct {
 	From, Through time.Time // inclusive; zero means unbounded
-	Anchor        time.Time // of an interval: its first instant, independent of From
+	Anchor        time.Time // first instant of an interval, independent of From
 }
 
-// A Schedule computes instants. It is not safe for concurrent use.
+// A Schedule computes instants. It is not safe for concurrent use, because it caches a period of its zone.
 type Schedule struct {
 	Window
 	kind  string
@@ -97,10 +97,10 @@ func (s *Schedule) After(t time.Time) iter.Seq[time.Time] {
 	}
 }
 
-// lastInstant is the last instant that RFC 3339 can represent.
+// lastInstant is the last instant that RFC 3339 can represent, and so the last that the API can return.
 var lastInstant = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// Next returns the first instant after t; zero if none exists.
+// Next returns the first instant after t; zero if there is none.
 func (s *Schedule) Next(t time.Time) time.Time {
 	for at := range s.After(t) {
 		return at
@@ -108,11 +108,10 @@ func (s *Schedule) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// cronAfter ranges over the instants of the cron expression after t; the range may be
-// endless.
+// cronAfter ranges over the instants of the cron expression after t. The range may be endless.
 func (s *Schedule) cronAfter(t time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		// No earlier wall time is due after t: instants have the order of wall times.
+		// No earlier wall time is due after t, because instants have the order of wall times.
 		last := t.Unix()
 		wall := floorDiv(s.clock.wall(t), 60) * 60
 		for {
@@ -154,8 +153,8 @@ func (s *Schedule) intervalAfter(t time.Time) iter.Seq[time.Time] {
 // A Shown is an instant with its wall time.
 type Shown struct {
 	At    time.Time
-	Local time.Time // in the zone of the schedule; UTC if it does not have one
-	Shift string    // gap: the wall time does not exist that day; fold: it occurs twice; may be empty
+	Local time.Time // wall time in the schedule's zone; UTC if it has none
+	Shift string    // gap if the wall time does not exist that day; fold if it occurs twice; may be empty
 }
 
 // Show returns the wall time of an instant of the schedule.
@@ -171,7 +170,7 @@ func (s *Schedule) Show(at time.Time) Shown {
 	}
 	if m := floorDiv(wall, 60) * 60; m != wall {
 		out.Shift = shiftGap
-	} else if next, found := s.cron.nextWall(m); !found || next != m { // not a time of the expression: moved out of a gap
+	} else if next, found := s.cron.nextWall(m); !found || next != m { // not a time of the expression, because it was moved out of a gap
 		out.Shift = shiftGap
 	}
 	return out

@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// A MasterKey is a named key; the name is part of each text that it sealed.
+// A MasterKey is a named key. Each sealed text contains the name, so that its key is found after a replacement.
 type MasterKey struct {
 	ID  string // letters, digits, - and _
 	Key []byte // [KeyBytes] bytes
 }
 
-// A Ring seals stored secrets, each row under a separate key that is derived from a master
-// key. It is safe for concurrent use.
+// A Ring seals stored secrets, each row under a separate key that is derived from a master key, so that a text moved to
+// another row does not open. It is safe for concurrent use.
 type Ring struct{ keys []MasterKey }
 
 const (
@@ -28,8 +28,7 @@ const (
 	ringLabel  = "stoa.stored.2"
 )
 
-// NewRing returns a ring that seals with the first key and opens texts sealed with any of
-// them.
+// NewRing returns a ring that seals with the first key and opens texts of all, so that keys can be replaced.
 func NewRing(keys ...MasterKey) (*Ring, error) {
 	if len(keys) == 0 || len(keys) > MaxKeys {
 		return nil, fmt.Errorf("1 to %d keys are needed", MaxKeys)
@@ -49,9 +48,8 @@ func NewRing(keys ...MasterKey) (*Ring, error) {
 	return &Ring{keys: keys}, nil
 }
 
-// Seal encrypts with AES-256-GCM. The key is derived by HKDF-SHA-256 (RFC 5869) from
-// the first master key and bound, which has to be the same for [Ring.Open]. The plain
-// text has at most [MaxPlain] bytes.
+// Seal encrypts with AES-256-GCM. The key is derived by HKDF-SHA-256 (RFC 5869) from the first master key
+// and bound, which must be the same for [Ring.Open]. The plain text has at most [MaxPlain] bytes.
 func (r *Ring) Seal(plain []byte, bound ...string) (string, error) {
 	if len(plain) > MaxPlain {
 		return "", errors.New("seal: the text is too long")
@@ -63,13 +61,13 @@ func (r *Ring) Seal(plain []byte, bound ...string) (string, error) {
 	}
 	n := aead.NonceSize()
 	sealed := make([]byte, n, n+len(plain)+aead.Overhead())
-	rand.Read(sealed) // never fails (crypto/rand)
+	rand.Read(sealed) // rand.Read never fails (crypto/rand)
 	sealed = aead.Seal(sealed, sealed[:n], plain, info)
 	return ringPrefix + k.ID + "." + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// Open returns the text that [Ring.Seal] sealed with the same bound. It reports false if no
-// key opens it, or if it was changed.
+// Open returns the text that [Ring.Seal] sealed with the same bound. It reports false if no key opens it, or if it was
+// changed.
 func (r *Ring) Open(sealed string, bound ...string) ([]byte, bool) {
 	id, text, ok := parts(sealed)
 	if !ok {
@@ -99,7 +97,7 @@ func (r *Ring) Newest(sealed string) bool {
 	return ok && id == r.keys[0].ID
 }
 
-// KeyOf returns the name of the key of a sealed text; empty if it is not one.
+// KeyOf returns the name of the key of a sealed text, or "".
 func KeyOf(sealed string) string {
 	if id, _, ok := parts(sealed); ok {
 		return id
@@ -107,15 +105,14 @@ func KeyOf(sealed string) string {
 	return ""
 }
 
-// parts returns the name of the key and the rest of a sealed text.
 func parts(sealed string) (id, text string, ok bool) {
 	rest, ours := strings.CutPrefix(sealed, ringPrefix)
 	id, text, ok = strings.Cut(rest, ".")
 	return id, text, ours && ok
 }
 
-// derive returns the cipher of one row and its authenticated data: the parts of bound, each
-// preceded by its length.
+// derive returns the cipher of one row and its authenticated data: the parts of bound. Each is preceded by its
+// length, so that different parts never make the same data.
 func (k MasterKey) derive(bound []string) (cipher.AEAD, []byte, error) {
 	info := []byte(ringLabel)
 	for _, part := range bound {

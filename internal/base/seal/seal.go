@@ -1,7 +1,6 @@
-// Package seal encrypts the state that a caller keeps between calls: data of a vendor that
-// must be returned to it unchanged. Only Stoa can read a sealed state, and only for the
-// account that received it, so a caller can neither read nor forge it. The package also
-// encrypts stored secrets, see [Ring].
+// Package seal encrypts the state that a caller keeps between calls: data of a vendor that must be returned to it
+// unchanged. Only Stoa can read a sealed state, and only for the account that received it, so that a
+// caller can neither read nor forge it. The package also encrypts stored secrets, see [Ring].
 //
 // It stores nothing and never logs. Start at [New] and [NewRing].
 package seal
@@ -20,14 +19,12 @@ import (
 )
 
 const (
-	// KeyBytes is the length of a key.
 	KeyBytes = stoa.SealKeyBytes
-	// MaxKeys is the maximum number of keys in use.
-	MaxKeys = stoa.MaxSealKeys
+	MaxKeys  = stoa.MaxSealKeys
 	// MaxPlain is the maximum size of a plain text, in bytes.
 	MaxPlain = 1 << 20
 
-	idLen = 4 // bytes of the name of a key
+	idLen = 4 // length of a key's name in bytes
 	label = "stoa.reasoning.1"
 )
 
@@ -39,7 +36,7 @@ type key struct {
 	aead cipher.AEAD
 }
 
-// state is the plain text, as JSON. Its names are short because it is sent often.
+// state is the plain text, as JSON. Its names are short, because it is sent often.
 type state struct {
 	Wire     string `json:"w"`
 	Provider string `json:"p"`
@@ -48,8 +45,8 @@ type state struct {
 	Data     string `json:"d"`
 }
 
-// New returns a box that seals with the first key and opens states sealed with any of them.
-// To replace a key, put the new one first. Each has [KeyBytes] bytes.
+// New returns a box that seals with the first key and opens states of all, so that keys can be replaced: put the new one
+// first. Each has [KeyBytes] bytes.
 func New(keys ...[]byte) (*Box, error) {
 	if len(keys) == 0 || len(keys) > MaxKeys {
 		return nil, fmt.Errorf("1 to %d keys are needed", MaxKeys)
@@ -78,12 +75,11 @@ func New(keys ...[]byte) (*Box, error) {
 // NewKey returns a random key.
 func NewKey() []byte {
 	k := make([]byte, KeyBytes)
-	rand.Read(k) // never fails (crypto/rand)
+	rand.Read(k) // rand.Read never fails (crypto/rand)
 	return k
 }
 
-// Seal returns the state for a caller of the account; "" if it is larger than
-// [MaxPlain] or empty.
+// Seal returns the state for a caller of the account; "" if it is empty or larger than [MaxPlain].
 func (b *Box) Seal(account string, s stoa.State) string {
 	if s.Data == "" {
 		return ""
@@ -101,8 +97,8 @@ func (b *Box) Seal(account string, s stoa.State) string {
 	return stoa.SealedPrefix + base64.RawURLEncoding.EncodeToString(sealed)
 }
 
-// Open returns a state that [Box.Seal] sealed for the account. It reports false for a state
-// of another service, account or key, and for one that was changed.
+// Open returns a state that [Box.Seal] sealed for the account. It reports false for a state of another
+// service, account or key, and for one that was changed.
 func (b *Box) Open(account, sealed string) (stoa.State, bool) {
 	text, ours := strings.CutPrefix(sealed, stoa.SealedPrefix)
 	if !ours {
@@ -127,7 +123,7 @@ func (b *Box) Open(account, sealed string) (stoa.State, bool) {
 	return stoa.State{}, false
 }
 
-// bound returns the authenticated data of a sealed state.
+// bound returns the authenticated data of a sealed state. It contains the account, so that no other account can use it.
 func bound(id [idLen]byte, account string) []byte {
 	b := append([]byte(label), id[:]...)
 	return append(b, account...)

@@ -15,8 +15,7 @@ import (
 // DefaultMaxEvent is the default of a [Reader]'s maximum event size, in bytes.
 const DefaultMaxEvent = 8 << 20
 
-// An Event is one event. Its bytes belong to the reader and are valid until its next call. An
-// empty Type means "message".
+// An Event is one event. Its bytes are valid until the reader's next call. An empty Type means "message".
 type Event struct {
 	Type, Data []byte
 }
@@ -24,35 +23,34 @@ type Event struct {
 // A TooLargeError means that one event, including its comments, exceeds the limit in bytes.
 type TooLargeError struct{ Limit int }
 
-// Error returns the limit in bytes.
+// Error returns a text with the limit.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("server-sent event larger than %d bytes", e.Limit)
 }
 
-// A Reader reads events. It allocates when its buffer has to grow, not per event. While it
-// waits for a slow source, it keeps only smallBuffer bytes; it borrows a larger buffer from a
-// pool for bursts and long events.
+// A Reader reads events. It allocates when its buffer has to grow, not for each event. While it waits for a
+// slow source, it keeps only smallBuffer bytes; it borrows a larger buffer from a pool for bursts and long events.
 type Reader struct {
 	src     io.Reader
 	buf     []byte
-	small   *[]byte // the buffer of smallBuffer bytes; nil before the first read
+	small   *[]byte // buffer of smallBuffer bytes; nil before the first read
 	lent    *[]byte // buf, if it is not small
 	busy    bool    // the last read returned so much data that more has probably arrived
-	start   int     // of the unconsumed data
-	end     int     // of the data read
+	start   int     // start of the unconsumed data
+	end     int     // end of the read data
 	max     int
-	err     error // of src, returned when the buffer is empty
+	err     error // error of src, returned when the buffer is empty
 	event   scan
 	joined  []byte
 	begun   bool // a byte order mark was skipped, if there was one
 	crs     bool // there may be a CR between start and end
-	swallow bool // a CR ended the last line: an immediately following LF belongs to it
+	swallow bool // a CR ended the last line, so that an immediately following LF belongs to it
 	left    bool // see Leftover
 	lastID  []byte
 	retry   time.Duration
 }
 
-// NewReader reads from src events of at most limit bytes; 0 means [DefaultMaxEvent].
+// NewReader returns a reader of events of at most limit bytes; 0 means [DefaultMaxEvent].
 func NewReader(src io.Reader, limit int) *Reader {
 	if limit <= 0 {
 		limit = DefaultMaxEvent
@@ -64,16 +62,17 @@ func NewReader(src io.Reader, limit int) *Reader {
 // the buffer's content moves.
 type span struct{ from, to int }
 
-// A scan is the progress of reading the next event. Its positions are relative to start.
+// A scan is the progress of reading the next event. Its positions are relative to start, so that they stay valid when the
+// buffer's content moves.
 type scan struct {
 	at     int  // position of the next line
 	seen   int  // position up to which the line has no end
-	typ    span // the value of its event line
-	data   span // of its first data line
+	typ    span // value of its event line
+	data   span // value of its first data line
 	lines  int  // number of data lines
-	fields bool // it has a line that is not a comment
-	id     span // the value of its id line
-	named  bool // it has an id line
+	fields bool // it contains a line that is not a comment
+	id     span // value of its id line
+	named  bool // it contains an id line
 	whole  bool // its blank line has arrived
 }
 
@@ -100,12 +99,10 @@ func (r *Reader) Next() (Event, error) {
 	return ev, nil
 }
 
-// More reports whether Next would return another event without reading from the
-// source.
+// More reports whether Next would return another event without reading from the source.
 func (r *Reader) More() bool { return r.begun && r.advance() }
 
-// advance reads the available lines of the next event, each byte once. It reports whether the
-// event is complete.
+// advance reads the available lines of the next event, each byte once. It reports whether the event is complete.
 func (r *Reader) advance() bool {
 	e := &r.event
 	for !e.whole {
@@ -125,7 +122,7 @@ func (r *Reader) advance() bool {
 			}
 		case r.buf[r.start+line.from] != ':':
 			r.field(line)
-		case !e.fields: // because data before the comment need not be kept
+		case !e.fields: // dropped, because data before the comment need not be kept
 			r.drop()
 		}
 	}
@@ -155,12 +152,11 @@ func (r *Reader) field(line span) {
 	}
 }
 
-// LastID returns the id of the newest complete event that had one, even without data; empty
-// if there is none. A client that reconnects sends it.
+// LastID returns the id of the newest complete event with one, even without data; empty if there is none. A client
+// sends it when it reconnects.
 func (r *Reader) LastID() string { return string(r.lastID) }
 
-// Retry returns the time after which the source wants a client to reconnect; 0 if it has not
-// said so.
+// Retry returns the time after which the source wants a client to reconnect; 0 if it has not said so.
 func (r *Reader) Retry() time.Duration { return r.retry }
 
 // afterSpace returns the part of the line from position at on, without one leading space.
@@ -189,10 +185,9 @@ func (r *Reader) drop() {
 	r.event = scan{}
 }
 
-// Partial returns, after io.EOF, the event inside which the source ended, as if its blank
-// line had arrived; false if it has no data. Some servers omit the last blank line, so by the
-// standard the event does not count; the caller must be able to distinguish a complete event
-// from a truncated one by its data.
+// Partial returns, after io.EOF, the event inside which the source ended, as if its blank line had arrived; false if it
+// has no data. By the standard such an event does not count, but some servers omit the last blank line, so that the
+// caller must distinguish a complete event from a truncated one by its data.
 func (r *Reader) Partial() (Event, bool) {
 	if !r.left {
 		return Event{}, false
@@ -204,8 +199,7 @@ func (r *Reader) Partial() (Event, bool) {
 	return ev, err == nil
 }
 
-// Unfinished returns, after any error of Next, the data of the event that was being read, as
-// far as it has arrived.
+// Unfinished returns, after any error of Next, the received data of the current event.
 func (r *Reader) Unfinished() []byte {
 	r.left = true
 	ev, _ := r.Partial()
@@ -215,8 +209,8 @@ func (r *Reader) Unfinished() []byte {
 // Leftover reports, after io.EOF, that the source ended inside an event.
 func (r *Reader) Leftover() bool { return r.left }
 
-// First returns the first byte that is not white space without consuming it, to
-// distinguish other formats from events. It must be called before Next.
+// First returns the first byte that is not white space without consuming it, so that other formats can be distinguished
+// from events. It must be called before Next.
 func (r *Reader) First() (byte, error) {
 	if err := r.begin(); err != nil {
 		return 0, err
@@ -235,8 +229,8 @@ func (r *Reader) First() (byte, error) {
 	}
 }
 
-// Rest reads all unconsumed data, for a source that turned out to have another format. Beyond
-// limit bytes it fails with a [*TooLargeError].
+// Rest reads all unconsumed data, for a source that turned out to use another format. Beyond limit bytes it fails with a
+// [*TooLargeError].
 func (r *Reader) Rest(limit int) ([]byte, error) {
 	r.max = limit
 	for {
@@ -273,10 +267,9 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// line returns the line that begins at at; up to seen there is no line end. Positions are
-// relative to start; next is the start of the following line or, if the line is not complete,
-// of this one. A CR ends its line immediately, so that an event is complete without waiting
-// for an LF that may belong to it.
+// line returns the line that begins at at; up to seen there is no line end. Positions are relative to start; next is the
+// start of the following line or, if the line is incomplete, of this one. A CR ends its line immediately, so
+// that an event is complete without waiting for an LF that may belong to it.
 func (r *Reader) line(at, seen int) (s span, next int, ok bool) {
 	if r.swallow && r.start+at < r.end {
 		if r.swallow = false; r.buf[r.start+at] == '\n' {
@@ -346,11 +339,10 @@ func (r *Reader) fill() error {
 	return r.err
 }
 
-// Sizes in bytes.
 const (
 	smallBuffer = 4 << 10  // large enough for a short whole reply, or for events that arrive while others are written
-	bigBuffer   = 32 << 10 // minimum size that is borrowed: a burst of a hundred events needs one read
-	keepBuffer  = 64 << 10 // maximum size that is kept for another reader
+	bigBuffer   = 32 << 10 // minimum size that is borrowed, so that a burst of a hundred events needs one read
+	keepBuffer  = 64 << 10 // maximum size that is kept for another reader, so that one long event does not hold its memory for ever
 	burst       = 3 * smallBuffer / 4
 )
 
@@ -366,8 +358,8 @@ func (r *Reader) giveBack() {
 	r.lent = nil
 }
 
-// Release ends the use of the reader and returns its memory to the pools. The reader must not
-// be used afterwards, and bytes that it returned become invalid.
+// Release returns the reader's memory to the pools. The reader must not be used afterwards, because others may use the
+// bytes that it returned.
 func (r *Reader) Release() {
 	r.giveBack()
 	if r.small != nil {

@@ -6,8 +6,8 @@ import "time"
 type Account struct {
 	ID             string    `db:"id"`
 	Name           string    `db:"name"`
-	Email          string    `db:"email"` // empty when unknown
-	Plan           string    `db:"plan"`  // a [Plan]'s ID
+	Email          string    `db:"email"`
+	Plan           string    `db:"plan"` // a [Plan]'s ID
 	Suspended      bool      `db:"suspended"`
 	DefaultSpaceID string    `db:"default_space_id"` // empty until spaces exist
 	CreatedAt      time.Time `db:"created_at"`
@@ -18,14 +18,14 @@ type Plan struct {
 	ID                   string
 	Name                 string
 	GatedModels          bool // may use models marked gated
-	RequestsPerMinute    int  // of a key
-	ConcurrentPerKey     int  // calls in flight
-	ConcurrentPerAccount int  // calls in flight
+	RequestsPerMinute    int  // limit of each key
+	ConcurrentPerKey     int  // maximum number of calls in flight
+	ConcurrentPerAccount int  // maximum number of calls in flight
 	ActiveSessions       int
 
-	RequestsPerMinutePerAccount int // of all its keys together
+	RequestsPerMinutePerAccount int // limit of all keys together, because an account can create more keys
 
-	Included Credits // granted for each month
+	Included Credits
 }
 
 // Allows reports whether an account on this plan may use the model.

@@ -1,7 +1,7 @@
 package stoa
 
-// Adjustments are the changes to a call that could not be made as requested, and the
-// defects of its reply. They are stored as these bits: append new ones at the end.
+// Adjustments are the changes to a call that could not be made as requested, and the defects of
+// its reply. Append new ones at the end, because databases store these bits.
 type Adjustments uint32
 
 // The adjustments, in the order of [Adjustments.Names].
@@ -18,7 +18,7 @@ const (
 	InvalidJSON                               // JSON was requested, and the text is not JSON
 	ToolsLeftOut                              // tools that are not functions were left out
 	ReplyCut                                  // a limit of this service ended the reply, or its reader was too slow
-	ReplyBroken                               // of older receipts: the provider stalled after the first text
+	ReplyBroken                               // only in older receipts: the provider stalled after the first text
 	MediaLeftOut                              // images or files in the outputs of tools were left out, because the model does not support them
 	StopCutHere                               // the text was cut at a stop sequence by this service, and the provider ran to its end
 	CacheMarksChanged                         // a mark of the caller for the cache was dropped, moved or shortened

@@ -10,9 +10,9 @@ type Budget struct {
 	ID          string       `db:"id"`
 	AccountID   string       `db:"account_id"`
 	Scope       BudgetScope  `db:"scope"`
-	Subject     string       `db:"subject"` // the id that it limits, or [EachSubject]; empty for the scope account
+	Subject     string       `db:"subject"` // id of the limited subject, or [EachSubject]; empty for the scope account
 	Period      BudgetPeriod `db:"period"`
-	TimeZone    string       `db:"time_zone"` // IANA name of the zone whose midnights divide the periods
+	TimeZone    string       `db:"time_zone"` // IANA zone whose midnights divide the periods
 	Limit       Credits      `db:"limit_micro"`
 	AtCap       AtCap        `db:"at_cap"`
 	NotifyAt    []int        `db:"notify_at,optional"` // marks in percent of the limit, ascending
@@ -50,24 +50,24 @@ const (
 	BudgetTotal BudgetPeriod = "total"
 )
 
-// AtCap is what happens to a call for which a budget has too little left.
+// AtCap is the treatment of a call for which a budget has too little left.
 type AtCap string
 
-// The ways to treat such a call.
+// The treatments.
 const (
-	CapShortens AtCap = "shorten" // it may write less output, and is refused below a minimum
-	CapRefuses  AtCap = "refuse"  // it is refused
+	CapShortens AtCap = "shorten" // the call may write less output; below a minimum it is refused
+	CapRefuses  AtCap = "refuse"
 )
 
 // Limits of budgets.
 const (
-	MaxBudgets       = 200     // of an account
-	MaxCallBudgets   = 8       // that apply to one call: pairs of scope and period of an account
-	MaxBudgetWindows = 100_000 // of an account, that have not ended
-	MaxBudgetMarks   = 8       // of one budget
+	MaxBudgets       = 200     // for each account
+	MaxCallBudgets   = 8       // pairs of scope and period in an account, because each call updates a window for each
+	MaxBudgetWindows = 100_000 // current windows of an account
+	MaxBudgetMarks   = 8       // for each budget
 )
 
-// Spenders are the subjects of a call, for which budgets count it. Empty members do not apply.
+// Spenders are the subjects of a call. Budgets count it for each one that is not empty.
 type Spenders struct {
 	Member, Key, Agent, Embed, EndUser string
 }

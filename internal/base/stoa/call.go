@@ -10,12 +10,12 @@ import (
 
 // A Call is one model call, independent of the format of any provider.
 type Call struct {
-	Instructions    string    // system text before all messages
-	Messages        []Message // in order
+	Instructions    string // system text before all messages
+	Messages        []Message
 	Tools           []Tool
-	Choice          *Choice         // of the tools; nil means the model decides. See [Call.ToolChoice].
-	NoParallel      bool            // at most one tool call in a reply
-	Format          *Format         // of the reply's text; nil means plain text. See [Call.TextFormat].
+	Choice          *Choice         // restriction of the tools; nil means the model decides. See [Call.ToolChoice].
+	NoParallel      bool            // maximum of one tool call in a reply
+	Format          *Format         // form of the reply's text; nil means plain text. See [Call.TextFormat].
 	Summary         bool            // a summary of the reasoning is requested
 	MaxOutputTokens int64           // reasoning included; 0 means the default of the wire
 	Temperature     *float64        // 0 to 2; nil if not set
@@ -25,36 +25,35 @@ type Call struct {
 	Effort          string          // none, minimal, low, medium, high, xhigh, max; empty if not set
 	Verbosity       string          // low, medium, high; empty if not set
 	Vendor          *VendorSettings // nil: none. See [Call.VendorSettings].
-	// Stateful means that the reply is sent back in later calls, with its reasoning. Then
-	// the vendor is asked for the data that it needs to continue, and earlier messages are
-	// sent again unchanged, each separately and in its place.
+	// Stateful means that the reply is sent back in later calls, with its reasoning. So the
+	// vendor is asked for the data that it needs to continue, and earlier messages are
+	// sent unchanged, each separately and in its place.
 	Stateful bool
 
-	// CacheKey identifies the conversations that share a prefix, for the caches of vendors that
-	// take such a key. It differs between accounts; see [CacheKey].
+	// CacheKey identifies the conversations that share a prefix. It differs between accounts, so that
+	// no account profits from the cache of another; see [CacheKey].
 	CacheKey string
-	// Caching says where the service marks the input for the vendor's cache. Marks of the
-	// caller take precedence; see [Call.Marks].
+	// Caching says where the service marks the input for the vendor's cache. It has no effect on a
+	// call with marks of the caller, because those take precedence; see [Call.Marks].
 	Caching Caching
-	// Frugal means that a vendor whose cache writes cost more than input is asked not to write, on its
-	// own, input that will probably not be sent again.
-	Frugal bool
-	// MarkedOnly means that the caller asks to cache marked input only.
+	// Frugal asks the vendor not to write input to its cache that will probably not be sent again,
+	// because such writes may cost more than input.
+	Frugal     bool
 	MarkedOnly bool
 
-	// What follows is about the call and never sent to a vendor.
-	Account      string // the account's id
+	// The following fields are never sent to a vendor.
+	Account      string
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
-	Buffered     bool   // the reply is not visible before Finished, so it may restart after its first text
+	Buffered     bool   // no text is visible before Finished, so that the call may restart after its first text
 	KeepsParts   bool   // the caller keeps, and pays for, what arrived before it read too slowly
-	Whole        bool   // the reply is requested from the vendor whole instead of streamed
-	Thread       uint64 // hash of the account and the conversation: equal routes are chosen by it
+	Whole        bool   // the vendor is asked for the whole reply instead of a stream
+	Thread       uint64 // hash of the account and the conversation, so that a conversation keeps its route among equal ones
 	Prefer       *State // without its data: its route is tried first; nil means the configured order
 	Trail        *Trail // records the attempts of the call; may be nil
 }
 
-// VendorSettings are settings that only one vendor has: strings of OpenAI, and Anthropic's object
-// as JSON. They have no effect at other vendors.
+// VendorSettings are settings that only one vendor knows: strings of OpenAI, and Anthropic's object
+// as JSON. Other vendors do not receive them, because they would reject them.
 type VendorSettings struct {
 	ReasoningContext, ReasoningMode, ContextManagement string
 }
@@ -88,37 +87,34 @@ type RouteReason string
 
 // The reasons.
 const (
-	RouteByOrder     RouteReason = "order"     // it is the first one that is configured
-	RouteByReasoning RouteReason = "reasoning" // it made the reasoning in the input, which no other one can read
-	RouteByCache     RouteReason = "cache"     // of equal routes, it is the one whose cache has the conversation
-	RouteByFailover  RouteReason = "failover"  // another one failed, was full or had an open circuit
+	RouteByOrder     RouteReason = "order"
+	RouteByReasoning RouteReason = "reasoning" // it created the reasoning in the input, which no other route can read
+	RouteByCache     RouteReason = "cache"     // its cache contains the conversation, so that it is cheaper than the equal routes
+	RouteByFailover  RouteReason = "failover"  // another route failed, was full or had an open circuit
 )
 
 // A Trail records the attempts of a call.
 type Trail struct {
-	Provider string      // of the route that was taken last
-	Key      string      // the id of its key; empty if the provider has one
-	Reason   RouteReason // for that route
-	Attempts int         // requests to providers
-	Sent     time.Time   // when the last one began
-	// Void means that the latest request failed because of its provider, so its outcome
+	Provider string // provider of the latest attempt
+	Key      string // id of the provider's key; empty if there is only one
+	Reason   RouteReason
+	Attempts int
+	Sent     time.Time
+	// Void means that the latest request failed because of its provider, so that its outcome
 	// does not count.
 	Void bool
 	// Unpaid is called when a request fails free of charge after its provider received it. It
 	// reports whether another request may follow. Nil means that it always may.
 	Unpaid func() bool
-	// Cut is the reason why the part of the reply that was received is the whole reply:
-	// [ReplyCut]; 0 if its provider ended it.
-	Cut Adjustments
-	// EndUnknown means that the provider ended the reply with a reason that the service does not
-	// know.
+	// Cut is [ReplyCut] if the service ended the reply, so that the received part is the whole
+	// reply; 0 if its provider ended it.
+	Cut        Adjustments
 	EndUnknown bool
-	// LeftOut means that the provider received less reasoning than the call has, because it
+	// LeftOut means that the provider received less reasoning than the call contains, because it
 	// cannot read the reasoning of others.
 	LeftOut bool
-	// MarkedBy says who marked the input that the provider received for its cache; empty if
-	// the provider has no format. MarksChanged means that a mark of the caller was dropped,
-	// moved or shortened.
+	// MarkedBy names the party that marked the input for the cache; empty if the provider has no
+	// format. MarksChanged means that a mark of the caller was dropped, moved or shortened.
 	MarkedBy     MarkedBy
 	MarksChanged bool
 	// Described means that a part of a tool's schema was put into a description, because the
@@ -126,7 +122,7 @@ type Trail struct {
 	Described bool
 }
 
-// Forget releases the input of a call that will not be repeated: it may be megabytes, and
+// Forget releases the input of a call that will not be repeated, because it may be megabytes and
 // the reply may take minutes.
 func (c *Call) Forget() {
 	c.Instructions, c.Messages, c.Tools, c.Choice, c.Format = "", nil, nil, nil, nil
@@ -135,29 +131,29 @@ func (c *Call) Forget() {
 // A Choice restricts the tools that a model may call, and says whether it must call one.
 type Choice struct {
 	Mode ChoiceMode
-	Only []string // names of the tools that it may call; nil means all
-	// Named means that Only has one name, and that the caller requested this function
-	// instead of a set of allowed tools. Mode is then [ChoiceRequired].
+	Only []string // names of the permitted tools; nil means all
+	// Named means that the caller requested the one function in Only instead of a set of allowed
+	// tools, because vendors have separate forms for the two. Mode is then [ChoiceRequired].
 	Named bool
 }
 
-// A ChoiceMode is whether a model calls tools.
+// A ChoiceMode says whether a model calls tools.
 type ChoiceMode string
 
 // The modes.
 const (
 	ChoiceAuto     ChoiceMode = "" // the model decides
 	ChoiceNone     ChoiceMode = "none"
-	ChoiceRequired ChoiceMode = "required" // at least one call
+	ChoiceRequired ChoiceMode = "required"
 )
 
-// A Format is the form that the text of a reply has to have.
+// A Format is the required form of a reply's text.
 type Format struct {
 	Kind        FormatKind
-	Name        string // of a schema; may be empty
-	Description string // of a schema; may be empty
-	Schema      string // a JSON Schema, as text; of a schema only
-	Strict      *bool  // nil if not set
+	Name        string // name of a schema; may be empty
+	Description string // description of a schema; may be empty
+	Schema      string // JSON Schema, as text; only if Kind is FormatSchema
+	Strict      *bool
 }
 
 // A FormatKind is a kind of [Format].
@@ -166,7 +162,7 @@ type FormatKind string
 // The kinds.
 const (
 	FormatText   FormatKind = ""
-	FormatObject FormatKind = "json_object" // any JSON object
+	FormatObject FormatKind = "json_object"
 	FormatSchema FormatKind = "json_schema"
 )
 
@@ -183,8 +179,8 @@ const (
 // A Message is one message of a call's input.
 type Message struct {
 	Role  Role
-	Parts []Part // in order
-	// Tools, of a system message without parts, are added here. The call's Tools have them too.
+	Parts []Part
+	// Tools are added by a system message without parts. The call's Tools include them too.
 	Tools []Tool `json:",omitzero"`
 }
 
@@ -216,19 +212,19 @@ func (m *Message) Text() string {
 type Part struct {
 	Kind   PartKind
 	Text   string      // PartText
-	Phase  string      // PartText of an assistant: the vendor's name of the text, to be sent back; may be empty
+	Phase  string      // vendor's name of an assistant's text, which has to be sent back; may be empty
 	Media  *Media      // PartImage, PartFile
 	State  State       // PartReasoning: one segment, in its place
 	Call   *ToolCall   // PartCall
 	Result *ToolResult // PartResult
-	Mark   Mark        // the input up to here is to be cached
+	Mark   Mark        // request to cache the input up to here
 }
 
 // A Mark is a request to cache the input up to a place, because it will be sent again.
 type Mark uint8
 
-// The marks. Vendors keep the input marked with MarkLong for an hour instead of minutes, at a
-// higher rate.
+// The marks. Vendors keep the input marked with MarkLong for an hour instead of minutes, so
+// that writing it costs more.
 const (
 	MarkNone Mark = iota
 	MarkShort
@@ -242,23 +238,23 @@ type Caching int8
 const (
 	CacheOff          Caching = iota - 1 // nowhere, not even where the caller marks it
 	CacheNothing                         // the input will probably not be sent again
-	CacheInstructions                    // other calls of the account had the same tools and instructions
-	CacheConversation                    // the conversation will go on
+	CacheInstructions                    // other calls of the account contained the same tools and instructions
+	CacheConversation                    // the conversation will probably continue
 )
 
-// Broke names the first part of a session's call that differs from the call before, so that a
-// vendor cannot read what follows from its cache.
+// Broke names the first part of a session's call that differs from the call before. A vendor
+// cannot read what follows it from its cache, because caches match prefixes.
 type Broke string
 
 // The parts, in the order in which vendors read them.
 const (
-	BrokeModel        Broke = "model" // another model served, whose cache is its own
+	BrokeModel        Broke = "model" // another model served, whose cache is separate
 	BrokeTools        Broke = "tools"
 	BrokeInstructions Broke = "instructions"
 	BrokeKnowledge    Broke = "knowledge" // the files of the drive were read again
-	BrokeCompacted    Broke = "compacted" // the beginning was summarized or left out
-	BrokeRoute        Broke = "route"     // no part differs, and another provider or key served
-	BrokeExpired      Broke = "expired"   // no part differs, and the vendor read nothing
+	BrokeCompacted    Broke = "compacted"
+	BrokeRoute        Broke = "route"   // no part differs, and another provider or key served
+	BrokeExpired      Broke = "expired" // no part differs, and the vendor read nothing
 )
 
 // MarkedBy names the party that marked the input of a call for the vendor's cache.
@@ -267,7 +263,7 @@ type MarkedBy string
 // The parties.
 const (
 	MarkedByNone   MarkedBy = "none"   // the input is not marked, and the vendor caches marked input only
-	MarkedByCaller MarkedBy = "caller" // none but the caller's marks were sent
+	MarkedByCaller MarkedBy = "caller" // only the caller's marks were sent
 	MarkedByStoa   MarkedBy = "stoa"
 	MarkedByVendor MarkedBy = "vendor" // the vendor caches by itself
 )
@@ -292,8 +288,8 @@ func (c *Call) Marks() (n int, long bool) {
 	return n, long
 }
 
-// CacheKey returns the key of an account's conversations for a vendor: it is never the same
-// for two accounts, and shows neither the account nor the caller's key.
+// CacheKey returns the key of an account's conversations for a vendor. It is a hash with the
+// account, so that two accounts never share a key and the vendor learns neither of the two values.
 func CacheKey(account, key string) string {
 	sum := sha256.Sum256([]byte(account + "\x00" + key))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -315,16 +311,16 @@ const (
 )
 
 // Media is an image or a file, either in the request or at an address that the
-// vendor reads. It was checked when the request was read.
+// vendor reads. It is checked when the request is read.
 type Media struct {
 	Type   string // image/png, image/jpeg, image/webp, image/gif, application/pdf; empty for a URL
-	Base64 string // of the bytes; empty for a URL
+	Base64 string // content; empty for a URL
 	URL    string // https; empty for data
-	Name   string // of a file: one in the request ends in .pdf, from which vendors derive its type; empty for a URL without a name
-	Detail string // of an image: low, high, auto, original; empty if not set
-	Tokens int64  // estimated; 0 means the model's trait
-	Pages  int64  // of a PDF, estimated; 0 if unknown
-	Width  int64  // of an image, in pixels; 0 if unknown, as of a URL
+	Name   string // name of a file: one with content ends in .pdf, because vendors derive its type from that; empty for a URL without a name
+	Detail string // resolution of an image: low, high, auto, original; empty if not set
+	Tokens int64  // estimate; 0 means the model's trait
+	Pages  int64  // estimated pages of a PDF; 0 if unknown
+	Width  int64  // pixels of an image; 0 if unknown, as for a URL
 	Height int64
 	// UploadID is the upload of an image of a session whose bytes are not loaded yet.
 	UploadID string
@@ -335,28 +331,28 @@ type Tool struct {
 	Name        string
 	Description string
 	Parameters  string // a JSON Schema, as text
-	Strict      *bool  // the arguments have to fit the schema; nil if not set
-	Mark        Mark   // the tools up to this one are to be cached
+	Strict      *bool  // the arguments must match the schema; nil if not set
+	Mark        Mark   // request to cache the tools up to this one
 	// Form is the form of a tool that is not a function outside of namespaces; nil for others.
 	Form *ToolForm
 }
 
-// A ToolForm is a form of tools that only one vendor's format has. All other formats use the
-// function that the fields of the [Tool] or [ToolCall] describe.
+// A ToolForm is a form of tools that only one vendor's format supports. The fields of the [Tool]
+// or [ToolCall] describe an equivalent function, so that all other formats can ignore the form.
 type ToolForm struct {
 	Namespace string // may be empty
 	Name      string // in the namespace; see [FlatName]
-	Custom    bool   // the input is a text; the function has it as {"input": …}
-	Kind      string // the type of a tool that a vendor has defined and the caller runs, such as apply_patch; empty for others
-	Native    string // of a tool or a call with a Kind: the members that the vendor's format has besides its type and id, a JSON object
+	Custom    bool   // the input is a text; the function gets it as {"input": …}
+	Kind      string // type of a tool that a vendor has defined and the caller runs, such as apply_patch; empty for others
+	Native    string // JSON object of the vendor's other members of a tool or a call with a Kind
 
-	// What follows is about declared tools, not about calls.
+	// The following fields describe declared tools, not calls.
 
-	Description string // as declared
-	Format      string // of a custom tool, as JSON; empty for any text
-	About       string // the description of the namespace
-	Added       bool   // an item of the input declares the tool; see [Message]
-	Deferred    bool   // the model finds the tool by a search that the caller runs
+	Description string
+	Format      string // JSON format of a custom tool; empty for any text
+	About       string
+	Added       bool // an item of the input declares the tool; see [Message]
+	Deferred    bool // the model finds the tool by a search that the caller runs
 }
 
 // A ToolCall is a tool invocation requested by the model.
@@ -364,7 +360,7 @@ type ToolCall struct {
 	ID        string
 	Name      string
 	Arguments string    // JSON as written by the model; it may be invalid
-	Form      *ToolForm `json:",omitzero"` // in the input of a call; see [Tool]
+	Form      *ToolForm `json:",omitzero"` // form in the input of a call; see [Tool]
 }
 
 // A ToolResult answers the call with that ID.
@@ -375,16 +371,16 @@ type ToolResult struct {
 	Parts   []Part // instead of Content: texts, images and files
 	Images  []ResultImage
 	IsError bool
-	Custom  bool `json:",omitzero"` // of a custom tool; see [ToolForm]
+	Custom  bool `json:",omitzero"` // answer to a custom tool; see [ToolForm]
 	// Kind and Native are those of the call's [ToolForm], with the members of the output's item.
 	Kind, Native string `json:",omitzero"`
 }
 
 // A ResultImage is an image in the stored result of a tool, without its content.
 type ResultImage struct {
-	Step                 int64 // of the turn, from 1
-	Place                int   // of the call in the step, from 0
-	Number               int   // in the result, from 0
+	Step                 int64
+	Place                int // index of the call in the step, from 0
+	Number               int // index in the result, from 0
 	Type                 string
 	Width, Height, Bytes int64
 }
@@ -398,14 +394,14 @@ type State struct {
 	Model    string
 	Provider string // [Route.Fingerprint] of the route that created it; empty if unknown
 	Data     string
-	Tokens   int64 // that the vendor counted for it, or an estimate
+	Tokens   int64 // vendor's count, or an estimate
 }
 
 // SealedPrefix is the prefix of a state that was sealed for a caller; see package seal.
 const SealedPrefix = "stoa1."
 
-// Fits reports whether the state may be sent on a route: it was created there, with the
-// same credential.
+// Fits reports whether the state may be sent on a route. Only the model and credential that
+// created it can read it.
 func (s State) Fits(r Route) bool {
 	return s.Wire == r.Wire && s.Model == r.Model && (s.Provider == "" || s.Provider == r.Fingerprint)
 }
@@ -427,18 +423,18 @@ func (c Call) System() string {
 	return strings.Join(parts, "\n\n")
 }
 
-// Tokens of a call's parts other than their text: the overhead of vendors for tools and
-// formats, and the size of media without a trait of the model.
+// Tokens that are added to the bytes of a call, because vendors charge for their own text around
+// tools, formats and media.
 const (
-	toolsTokens  = 500 // for any tools at all
-	toolTokens   = 16  // for each
+	toolsTokens  = 500 // once, if there is any tool
+	toolTokens   = 16  // for each tool
 	formatTokens = 300
-	// ImageTokens is the estimate of an image, and PageTokens that of the text of a
-	// page of a PDF, whose picture counts as an image.
+	// ImageTokens is the estimate of an image without a trait of the model. PageTokens is that of
+	// the text of a PDF page, which is added because vendors also read the page as an image.
 	ImageTokens = 4096
 	PageTokens  = 3000
-	// MaxPages is the largest number of pages that a vendor accepts in a request (Gemini's).
-	// A PDF counts as that many if its pages are unknown.
+	// MaxPages is the largest number of pages that a vendor accepts in a request (Gemini's). A
+	// PDF with unknown pages counts as MaxPages, so that it is never held for too little.
 	MaxPages = 1_000
 )
 
@@ -491,8 +487,8 @@ func sizeOf(parts []Part) (bytes int, tokens int64) {
 	return bytes, tokens
 }
 
-// Estimate returns the maximum number of tokens of an image for a model with the traits;
-// file means that it is a file.
+// Estimate returns the maximum number of tokens of an image or, with file, of a file, for a
+// model with the traits.
 func (m *Media) Estimate(t Traits, file bool) int64 {
 	image := t.ImageTokens
 	if image == 0 {
@@ -509,7 +505,6 @@ func (m *Media) Estimate(t Traits, file bool) int64 {
 	return image
 }
 
-// tokens returns the estimate of an image or a file.
 func (m *Media) tokens() int64 {
 	switch {
 	case m.Tokens > 0:
@@ -536,7 +531,7 @@ func (c *Call) Reasoning() (n int) {
 	return n
 }
 
-// WithoutReasoning returns the messages without the reasoning of earlier replies.
+// WithoutReasoning returns copies of the messages without the reasoning of earlier replies.
 func (c *Call) WithoutReasoning() []Message {
 	list := slices.Clone(c.Messages)
 	for i := range list {
@@ -545,8 +540,7 @@ func (c *Call) WithoutReasoning() []Message {
 	return slices.DeleteFunc(list, func(m Message) bool { return len(m.Parts) == 0 })
 }
 
-// Media reports whether the call's parts have images or files, and whether they have
-// files.
+// Media reports whether the call contains images or files, and whether it contains files.
 func (c *Call) Media() (any, files bool) {
 	for i := range c.Messages {
 		images, pdfs := mediaIn(c.Messages[i].Parts)
@@ -572,7 +566,7 @@ func mediaIn(parts []Part) (any, files bool) {
 
 // An OperationFilter selects operations of an OpenAPI document.
 type OperationFilter struct {
-	Tags   []string `json:"tags,omitempty"`   // one of them
+	Tags   []string `json:"tags,omitempty"`   // the operation has one of them
 	Paths  []string `json:"paths,omitempty"`  // one of them is a prefix of the path
-	Search string   `json:"search,omitempty"` // words that all occur
+	Search string   `json:"search,omitempty"` // words that all have to occur
 }

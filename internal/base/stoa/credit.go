@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Credits are integer micro-credits, a millionth of a credit each. They are never
-// converted to a float. A call is rounded up once, in [Price.Cost], so that a reader of
+// Credits are integer micro-credits, a millionth of a credit each. They must never become a
+// float. A call is rounded up once, in [Price.Cost], so that a reader of
 // the receipt computes the same amount.
 type Credits int64
 
@@ -28,9 +28,9 @@ func (c Credits) String() string {
 	return fmt.Sprintf("%s%d.%s", sign, n/1_000_000, frac)
 }
 
-// Usage is the provider's token counts of one model call. InputTokens includes the cached
-// ones and those written to a cache; CacheWriteTokens includes those written for a long
-// lifetime; OutputTokens includes the reasoning ones.
+// Usage contains the provider's token counts of one model call. InputTokens includes the cached
+// tokens and those written to a cache; CacheWriteTokens includes those written for a long
+// lifetime; OutputTokens includes the reasoning tokens.
 type Usage struct {
 	InputTokens          int64 `db:"input_tokens"`
 	CachedTokens         int64 `db:"cached_tokens"`
@@ -43,9 +43,9 @@ type Usage struct {
 // Total is input plus output.
 func (u Usage) Total() int64 { return u.InputTokens + u.OutputTokens }
 
-// MaxTokens is the largest count of tokens accepted for one call. It is far above
-// the window of any model, so a larger count is an error of the provider, and it
-// keeps every product of [Price.Cost] inside an int64.
+// MaxTokens is the largest count of tokens accepted for one call. It is far above the window of any
+// model, so that a larger count is an error of the provider, and it keeps every product of
+// [Price.Cost] inside an int64.
 const MaxTokens = 1 << 30
 
 // Sane reports whether the counts are plausible: none is negative or above [MaxTokens], and
@@ -59,21 +59,20 @@ func (u Usage) Sane() bool {
 	return u.CachedTokens+u.CacheWriteTokens <= u.InputTokens && u.CacheWriteLongTokens <= u.CacheWriteTokens && u.ReasoningTokens <= u.OutputTokens
 }
 
-// MaxRate is the highest price of a million tokens that a setting may name: a
-// thousand credits. The rates of cache writes that package catalog derives reach
-// twice of it.
+// MaxRate is the highest price of a million tokens in settings: a thousand credits. The rates of
+// cache writes that package catalog derives reach twice of it, which [Price.Cost] allows for.
 const MaxRate = 1000 * Credit
 
-// A Price has the rates of one call, in micro-credits per million tokens: those of a [Tariff]
-// under its rules. The rates of input are ordered: CachedInput ≤ Input ≤ CacheWrite ≤ CacheWriteLong.
+// A Price contains the rates of one call, in micro-credits per million tokens, after the rules of a
+// [Tariff]. The rates of input are ordered: CachedInput ≤ Input ≤ CacheWrite ≤ CacheWriteLong.
 type Price struct {
 	Input          Credits `db:"price_input"`
-	CachedInput    Credits `db:"price_cached_input"`     // of input read from a vendor's cache
-	CacheWrite     Credits `db:"price_cache_write"`      // of input written to it
-	CacheWriteLong Credits `db:"price_cache_write_long"` // of input written to it for a long lifetime
+	CachedInput    Credits `db:"price_cached_input"`     // rate of input read from a vendor's cache
+	CacheWrite     Credits `db:"price_cache_write"`      // rate of input written to the cache
+	CacheWriteLong Credits `db:"price_cache_write_long"` // rate of input written to the cache for a long lifetime
 	Output         Credits `db:"price_output"`
-	Version        string  `db:"price_version"` // of the price list
-	Band           string  `db:"price_band"`    // the rules of the tariff that apply; empty if none does
+	Version        string  `db:"price_version"`
+	Band           string  `db:"price_band"` // rules of the tariff that apply; empty if none does
 }
 
 // Cost returns the charge of a call: rates times tokens, rounded up once. It expects
@@ -85,8 +84,8 @@ func (p Price) Cost(u Usage) Credits {
 	return Credits((sum + 999_999) / 1_000_000)
 }
 
-// Charge returns the charge of a call for which another model was requested: its cost, at most what it would cost at the
-// price of that model. capped reports whether that is less.
+// Charge returns the charge of a call that another model than the requested one served. It is at most
+// the cost at the price of requested, and capped reports whether that was lower.
 func (p Price) Charge(u Usage, requested Price) (amount Credits, capped bool) {
 	amount = p.Cost(u)
 	if most := requested.Cost(u); most < amount {
@@ -95,19 +94,19 @@ func (p Price) Charge(u Usage, requested Price) (amount Credits, capped bool) {
 	return amount, false
 }
 
-// Most returns the maximum cost of a call before the vendor has counted it: its cost
-// if the vendor writes all of the input to a cache.
+// Most returns the maximum cost of a call before the vendor has counted it: its cost if the vendor
+// writes all of the input to a cache. A hold of less would not cover such a call.
 func (p Price) Most(inputTokens, outputTokens int64) Credits {
 	p.Input = p.highestInput()
 	return p.Cost(Usage{InputTokens: inputTokens, OutputTokens: outputTokens})
 }
 
-// highestInput is the highest rate of a token of input. It excludes long writes, which Stoa
-// never requests.
+// highestInput is the highest rate of an input token. It excludes long writes, because Stoa never
+// requests them.
 func (p Price) highestInput() Credits { return max(p.Input, p.CacheWrite) }
 
-// Saved returns what the vendor's cache saved: the cost of the input at the full rate minus its
-// cost. It is negative if the writes cost more than the reads saved.
+// Saved returns the cost of the input at the full rate minus its cost. It is negative if the writes
+// to the vendor's cache cost more than the reads saved.
 func (p Price) Saved(u Usage) Credits {
 	sum := u.CachedTokens*int64(p.Input-p.CachedInput) - (u.CacheWriteTokens-u.CacheWriteLongTokens)*int64(max(p.CacheWrite, p.Input)-p.Input) -
 		u.CacheWriteLongTokens*int64(max(p.CacheWriteLong, p.Input)-p.Input)
@@ -137,60 +136,60 @@ func EstimateTokens(bytes int) int64 { return (int64(bytes) + 2) / 3 }
 // TokensPerMessage is added to an estimate for each message.
 const TokensPerMessage = 4
 
-// Balance is the state of an account's credits. Granted = Available + Held + Spent whenever
-// no write is in progress.
+// Balance is the state of an account's credits. Granted = Available + Held + Spent unless a write is
+// in progress.
 type Balance struct {
 	Available Credits
-	Held      Credits // reserved for calls in flight
-	Granted   Credits // without withdrawn credits
+	Held      Credits // reserved by calls in flight
+	Granted   Credits // sum without withdrawn credits
 	Spent     Credits
-	Owed      Credits // by withdrawals; later grants pay it first
+	Owed      Credits // rest of withdrawals that later grants pay first
 }
 
-// A Charge is the entry written when a call is settled: once per ID and immutable.
-// It is also the receipt of the call.
+// A Charge is the entry of a settled call, and its receipt. It is written once per ID and
+// immutable, so that a repeated transaction charges nothing twice.
 type Charge struct {
 	ID        string `db:"id"` // resp_…, or ses_….turn.step
 	AccountID string `db:"account_id"`
 	KeyID     string `db:"key_id"`
 
-	Asked    string      `db:"asked"`        // the model as requested
-	Served   string      `db:"served"`       // the identifier that served
-	Reason   string      `db:"reason"`       // the reason for a difference: alias, auto, plan; empty if they are equal
-	Provider string      `db:"provider"`     // that served it
-	Route    RouteReason `db:"route_reason"` // why that provider served it; empty if that is unknown
-	RouteKey string      `db:"route_key"`    // the id of the provider's key, if it has several
+	Asked    string      `db:"asked"`
+	Served   string      `db:"served"`
+	Reason   string      `db:"reason"` // reason for a difference: alias, auto, plan; empty if they are equal
+	Provider string      `db:"provider"`
+	Route    RouteReason `db:"route_reason"` // reason for the provider; empty if unknown
+	RouteKey string      `db:"route_key"`    // id of the provider's key, if it has several
 
 	Usage  Usage
-	Price  Price   // the rates the amount was computed with
+	Price  Price   // rates that Amount was computed with
 	Amount Credits `db:"amount"`
 
-	Estimated  bool    `db:"estimated"`   // usage estimated here, not counted by the provider
-	Clamped    bool    `db:"clamped"`     // the account could not cover all of it
-	Capped     bool    `db:"capped"`      // lowered to the requested model's price
-	WrittenOff Credits `db:"written_off"` // given up by clamping
+	Estimated  bool    `db:"estimated"`   // usage was estimated, because the provider did not report it
+	Clamped    bool    `db:"clamped"`     // amount was lowered to what the account could cover
+	Capped     bool    `db:"capped"`      // amount was lowered to the requested model's price
+	WrittenOff Credits `db:"written_off"` // credits that clamping gave up
 
-	Adjustments Adjustments // the changes to the call; of a table of its own
-	Broke       Broke       `db:"broke"`     // why a session's call was not read from the vendor's cache; empty if it was, or is the first
-	MarkedBy    MarkedBy    `db:"marked_by"` // who marked the input for the vendor's cache; empty if that is unknown
-	Ignored     string      `db:"ignored"`   // the paths of members of the request that had no effect, one per line
+	Adjustments Adjustments // changes to the call, from a separate table
+	Broke       Broke       `db:"broke"`     // reason why the vendor's cache did not serve a session's call; empty if it did, or if the call is the first
+	MarkedBy    MarkedBy    `db:"marked_by"` // party that marked the input for the vendor's cache; empty if unknown
+	Ignored     string      `db:"ignored"`   // paths of request members without effect, one per line
 
 	State      string        `db:"state"`    // completed, incomplete or cancelled
-	EndUser    string        `db:"end_user"` // "safety_identifier" or "user" of the call, or the session's externalUserId
-	SpaceID    string        `db:"space_id"` // of an agent's step
+	EndUser    string        `db:"end_user"` // safety_identifier or user of the call, or the session's externalUserId
+	SpaceID    string        `db:"space_id"` // only of an agent's step, like the next two fields
 	AgentID    string        `db:"agent_id"`
 	SessionID  string        `db:"session_id"`
-	MemberID   string        `db:"member_id"` // the person whose key made the call; empty if the key belongs to the account
-	EmbedID    string        `db:"embed_id"`  // the script tag, link or embed session of a visitor's chat
-	RootID     string        `db:"root_id"`   // the root of the key's family; see [Key.Root]
-	Windows    string        `db:"windows"`   // ids of the windows of budgets that counted it, with spaces between
+	MemberID   string        `db:"member_id"` // person whose key made the call; empty if the key belongs to the account
+	EmbedID    string        `db:"embed_id"`  // script tag, link or embed session of a visitor's chat
+	RootID     string        `db:"root_id"`   // root of the key's family; see [Key.Root]
+	Windows    string        `db:"windows"`   // ids of the budget windows that counted it, separated by spaces
 	StartedAt  time.Time     `db:"started_at"`
-	FirstToken time.Duration `db:"first_token"` // from start to the first text; 0 if none
+	FirstToken time.Duration `db:"first_token"` // time from start to the first text; 0 if none
 	Duration   time.Duration `db:"duration"`
 }
 
-// A VendorFailure is a request that failed free of charge after its provider had received it, and
-// that the provider may bill.
+// A VendorFailure is a request that failed free of charge after its provider had received it. It
+// is recorded because the provider may bill it.
 type VendorFailure struct {
 	ID               string    `db:"id"`
 	AccountID        string    `db:"account_id"`
@@ -201,12 +200,12 @@ type VendorFailure struct {
 	CacheWriteTokens int64     `db:"cache_write_tokens"`
 	OutputTokens     int64     `db:"output_tokens"`
 	ReasoningTokens  int64     `db:"reasoning_tokens"`
-	Estimated        bool      `db:"estimated"` // the provider reported no usage
+	Estimated        bool      `db:"estimated"` // the provider reported no usage, so that it was estimated
 	CreatedAt        time.Time `db:"created_at"`
 }
 
-// A Grant adds credits to an account. ExternalRef, if set, is unique in the
-// service, so that the grant happens once.
+// A Grant adds credits to an account. ExternalRef, if set, is unique in the service, so that the
+// grant happens once.
 type Grant struct {
 	ID          string    `db:"id"`
 	AccountID   string    `db:"account_id"`
@@ -215,7 +214,7 @@ type Grant struct {
 	ExternalRef string    `db:"external_ref,null"`
 	Kind        GrantKind `db:"kind"`
 	CreatedAt   time.Time `db:"created_at"`
-	Repaid      Credits   // what the account owed and the grant paid
+	Repaid      Credits   // debt that the grant paid
 }
 
 // A GrantKind is the origin of a grant.
@@ -223,13 +222,13 @@ type GrantKind string
 
 // The kinds of grants.
 const (
-	GrantByOperator GrantKind = "grant"      // also the first credits of an account
-	Withdrawn       GrantKind = "withdrawal" // by an operator
-	PlanGrant       GrantKind = "plan"       // included in a plan
-	PlanEnd         GrantKind = "plan_end"   // the unspent part of such a grant
-	Repayment       GrantKind = "repayment"  // of what withdrawals could not take
-	Purchase        GrantKind = "purchase"   // of a pack
-	Refund          GrantKind = "refund"     // of a purchase, or its dispute
+	GrantByOperator GrantKind = "grant" // also the first credits of an account
+	Withdrawn       GrantKind = "withdrawal"
+	PlanGrant       GrantKind = "plan"
+	PlanEnd         GrantKind = "plan_end"  // return of a plan grant's unspent part
+	Repayment       GrantKind = "repayment" // payment of what withdrawals could not take
+	Purchase        GrantKind = "purchase"
+	Refund          GrantKind = "refund"
 	RefundReversal  GrantKind = "refund_reversal"
 )
 

@@ -16,10 +16,10 @@ type Embed struct {
 	ID                string              `db:"id"`
 	AccountID         string              `db:"account_id"`
 	AgentID           string              `db:"agent_id"`
-	KeyID             string              `db:"key_id"` // that created it; the receipts of its chat name it
-	TagID             string              `db:"tag_id"` // of the script tag that created it for a visitor; empty if none did
+	KeyID             string              `db:"key_id"` // creating key, which the receipts of its chat name
+	TagID             string              `db:"tag_id"` // script tag that created it for a visitor; empty if none did
 	Kind              EmbedKind           `db:"kind"`
-	ChatID            string              `db:"chat_id"` // the session, which begins with its first message
+	ChatID            string              `db:"chat_id"` // session, which begins with its first message
 	Origins           []string            `db:"origins,json"`
 	ExternalUserID    string              `db:"external_user_id"`
 	Greeting          string              `db:"greeting"`
@@ -27,20 +27,20 @@ type Embed struct {
 	MessagesPerMinute int                 `db:"messages_per_minute"`
 	MaxMessages       int                 `db:"max_messages"`
 	MaxMessageChars   int                 `db:"max_message_chars"`
-	MaxCredits        Credits             `db:"max_credits"`     // 0 means only the balance limits it
-	SpentBefore       Credits             `db:"spent_before"`    // by the chat, before the embed was created
-	TokenLife         time.Duration       `db:"token_life"`      // of each token
-	ChatLife          time.Duration       `db:"chat_life"`       // from the first token to the end of all
-	ExpiresAt         time.Time           `db:"expires_at"`      // of an embed URL: until when its ticket can be exchanged
+	MaxCredits        Credits             `db:"max_credits"`  // 0 means only the balance limits it
+	SpentBefore       Credits             `db:"spent_before"` // credits of the chat before the embed was created
+	TokenLife         time.Duration       `db:"token_life"`
+	ChatLife          time.Duration       `db:"chat_life"`       // time from the first token to the end of all tokens
+	ExpiresAt         time.Time           `db:"expires_at"`      // last time at which the ticket of an embed URL can be exchanged
 	ChatExpiresAt     time.Time           `db:"chat_expires_at"` // zero before the exchange
-	ExchangedAt       time.Time           `db:"exchanged_at"`    // of an embed URL; zero until then
+	ExchangedAt       time.Time           `db:"exchanged_at"`    // exchange of an embed URL; zero before
 	RevokedAt         time.Time           `db:"revoked_at"`      // zero if not revoked
-	UsedAt            time.Time           `db:"used_at"`         // of its newest message; zero means never
+	UsedAt            time.Time           `db:"used_at"`         // newest message; zero means never
 	CreatedAt         time.Time           `db:"created_at"`
-	Messages          int                 `db:"messages"`             // that were sent under it
-	Recent            []time.Time         `db:"recent,times"`         // the times of those in the last minute
-	Refused           int64               `db:"refused"`              // requests of origins that are not listed
-	Attachments       *VisitorAttachments `db:"attachments,optional"` // nil means that a visitor may attach nothing
+	Messages          int                 `db:"messages"`
+	Recent            []time.Time         `db:"recent,times"`         // times of its messages in the last minute
+	Refused           int64               `db:"refused"`              // number of requests from unlisted origins
+	Attachments       *VisitorAttachments `db:"attachments,optional"` // permitted files; nil means that a visitor may attach nothing
 	EmbedLook
 }
 
@@ -51,7 +51,8 @@ type EmbedLook struct {
 	Starters []string `db:"starters,optional"` // questions that are offered before the first message
 }
 
-// An EmbedLogo is a picture for embeds. Its id is public, and its content does not change.
+// An EmbedLogo is a picture for embeds. Its id is public. Its content never changes, so that
+// browsers may cache it.
 type EmbedLogo struct {
 	ID        string    `db:"id"`
 	AccountID string    `db:"account_id"`
@@ -62,23 +63,23 @@ type EmbedLogo struct {
 	CreatedAt time.Time `db:"created_at"`
 }
 
-// An EmbedTag is a launcher for pages that have no server. Its id is public.
+// An EmbedTag is a launcher for pages without a server. Its id is public, because the pages contain it.
 type EmbedTag struct {
 	ID          string              `db:"id"`
 	AccountID   string              `db:"account_id"`
 	AgentID     string              `db:"agent_id"`
-	KeyID       string              `db:"key_id"` // that it ends with; the receipts of its chats name it
+	KeyID       string              `db:"key_id"` // key whose end disables the tag, and which the receipts of its chats name
 	Origins     []string            `db:"origins,json"`
 	Greeting    string              `db:"greeting"`
 	Theme       string              `db:"theme"`
 	Accent      string              `db:"accent"` // #rrggbb; empty means the service's own
 	Position    string              `db:"position"`
 	Language    string              `db:"language"`
-	MaxCredits  Credits             `db:"max_credits"` // of a chat
+	MaxCredits  Credits             `db:"max_credits"` // limit of one chat
 	ChatsPerDay int                 `db:"chats_per_day"`
-	Disabled    string              `db:"disabled"`             // the reason why it is not shown; empty if it is
-	Refused     int64               `db:"refused"`              // requests of origins that are not listed
-	Attachments *VisitorAttachments `db:"attachments,optional"` // of its chats; nil means none
+	Disabled    string              `db:"disabled"`             // reason why it is not shown; empty if it is shown
+	Refused     int64               `db:"refused"`              // number of requests from unlisted origins
+	Attachments *VisitorAttachments `db:"attachments,optional"` // permitted files of its chats; nil means none
 	EmbedLook
 	Revision  int64     `db:"revision"`
 	CreatedAt time.Time `db:"created_at"`

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// A Code identifies an error in replies. Package contract has the HTTP status and
-// the meaning of each.
+// A Code identifies an error in replies. Package contract contains its HTTP status and meaning.
 type Code string
 
-// The codes. No other is ever published.
+// The codes. No other code is ever published.
 const (
 	CodeInvalidJSON          Code = "invalid_json"
 	CodeMissingParameter     Code = "missing_required_parameter"
@@ -27,14 +26,14 @@ const (
 	CodeUnsupportedValue     Code = "unsupported_value"
 	CodeModelNotFound        Code = "model_not_found"
 	CodeContextLength        Code = "context_length_exceeded"
-	CodeInvalidPrompt        Code = "invalid_prompt" // the provider rejected the text of the caller
+	CodeInvalidPrompt        Code = "invalid_prompt" // the provider rejected the caller's text
 	CodeUnauthorized         Code = "Unauthorized"
 	CodeScope                Code = "insufficient_scope"
 	CodeSuspended            Code = "account_suspended"
 	CodeModelNotInPlan       Code = "model_not_in_plan"
-	CodeModelNotAllowed      Code = "model_not_allowed"   // to the key
-	CodeNetworkNotAllowed    Code = "network_not_allowed" // to the key
-	CodeKeyPaused            Code = "key_paused"          // its member has not signed in for too long
+	CodeModelNotAllowed      Code = "model_not_allowed"   // the key excludes it
+	CodeNetworkNotAllowed    Code = "network_not_allowed" // the key excludes it
+	CodeKeyPaused            Code = "key_paused"          // the key's member has not signed in for too long
 	CodeNotFound             Code = "not_found"
 	CodeFileNotFound         Code = "file_not_found"
 	CodeVersionNotFound      Code = "version_not_found"
@@ -44,7 +43,7 @@ const (
 	CodeMethodNotAllowed     Code = "method_not_allowed"
 	CodeRequestTimeout       Code = "request_timeout"
 	CodeConflict             Code = "already_exists"
-	CodeSetInFile            Code = "set_in_file" // a setting that the configuration file has
+	CodeSetInFile            Code = "set_in_file" // the configuration file sets it, so that the API must not
 	CodePathConflict         Code = "path_conflict"
 	CodeNoText               Code = "text_not_available"
 	CodePrecondition         Code = "precondition_failed"
@@ -81,8 +80,8 @@ const (
 	CodeOriginsRequired      Code = "allowed_origins_required"
 	CodeEmbedLimit           Code = "embed_limit_reached"
 	CodeTaskNotFound         Code = "scheduled_task_not_found"
-	CodeLimitReached         Code = "limit_reached"            // of objects of an account
-	CodeTooManyTasks         Code = "too_many_scheduled_tasks" // of one agent
+	CodeLimitReached         Code = "limit_reached"            // maximum of an account's objects
+	CodeTooManyTasks         Code = "too_many_scheduled_tasks" // maximum of one agent
 	CodeInvalidCron          Code = "invalid_cron"
 	CodeInvalidTimezone      Code = "invalid_timezone"
 	CodeInvalidURL           Code = "invalid_url"
@@ -117,18 +116,18 @@ const (
 	CodeTurnHadEffects       Code = "turn_had_effects"
 )
 
-// An Error is an error as reported to a caller: created where its meaning is
-// known, wrapped above, rendered once.
+// An Error is an error as reported to a caller. It is created where its meaning is known, and
+// callers only wrap it, so that it is rendered and logged once.
 type Error struct {
 	Code       Code
-	Message    string        // one or two sentences: the problem and the remedy
-	Param      string        // the member of the request at fault, if any
-	RetryAfter time.Duration // 0 if unknown, or a retry does not help
+	Message    string // problem and remedy, in one or two sentences
+	Param      string
+	RetryAfter time.Duration // 0 if unknown, or if a retry does not help
 	Charged    bool          // the call was charged, so that clients must not repeat it by themselves
-	Err        error         // the cause, for the log only
+	Err        error         // cause, for the log only, because it may contain internals
 }
 
-// Error returns code, message and cause, for logs. Callers of the API get only Message.
+// Error returns code, message and cause for logs. Replies contain only Message.
 func (e *Error) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)
@@ -146,8 +145,8 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// Subject returns the name of the request member at path for use in a message; an empty
-// path is the body.
+// Subject returns the quoted path of a request member for a message, or "The body" if path is
+// empty.
 func Subject(path string) string {
 	if path == "" {
 		return "The body"
@@ -161,7 +160,7 @@ func (e *Error) At(param string) *Error { e.Param = param; return e }
 // After sets the time to wait before a retry.
 func (e *Error) After(d time.Duration) *Error { e.RetryAfter = d; return e }
 
-// AfterCharge marks the error of a call that was charged.
+// AfterCharge marks the error of a charged call, so that clients do not repeat it.
 func (e *Error) AfterCharge() *Error { e.Charged = true; return e }
 
 // Because sets a cause that is only logged.

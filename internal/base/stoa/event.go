@@ -7,16 +7,16 @@ package stoa
 type Event struct {
 	Kind EventKind
 	// More reports whether further events are already buffered, so that a writer
-	// need not flush yet. It is exact.
+	// need not flush yet.
 	More     bool
 	Text     string   // Delta, Refusal, Summary, CallDelta: a non-empty piece, whole code points; Phased: the phase; Finished: the stop sequence that ended the text, if the provider reported one
-	Thinking int      // Thinking: bytes of reasoning received (its text is dropped)
+	Thinking int      // Thinking: bytes of reasoning received, because its text is dropped
 	Usage    Usage    // UsageSoFar, Finished and Delta with HasUsage: the counts so far (they replace earlier ones)
 	HasUsage bool     // Finished: the provider reported the usage; Delta: it reported counts with the text
 	Stop     Stop     // Finished
-	Other    string   // Finished: a kind of output, if the reply has only output that is neither text nor a call
+	Other    string   // Finished: kind of the output, if the reply has only output that is neither text nor a call
 	Call     ToolCall // Called: complete; CallStarted: its id and name
-	State    State    // Reasoned: of the segment. Phased: without data
+	State    State    // Reasoned: the segment's state. Phased: a state without data
 	Provider string   // Started
 }
 
@@ -37,27 +37,27 @@ type EventKind uint8
 // previous ones (see [Part]). If the call has a format, Refusal replaces Delta if the
 // vendor marks a refusal.
 const (
-	Started     EventKind = iota + 1 // an upstream accepted the call
-	UsageSoFar                       // the provider reported counts before the end
-	Thinking                         // reasoning arrived
-	Delta                            // text arrived
-	Called                           // the model calls a tool; without a name: its vendor could not read the call
-	Finished                         // the provider reported the end of the reply
-	CallStarted                      // a tool call begins
-	CallDelta                        // a piece of its arguments arrived
-	Summary                          // a piece of a summary of the reasoning arrived
-	Reasoned                         // a segment of reasoning is complete
-	Refusal                          // a piece of a refusal arrived
-	Phased                           // the vendor states the purpose of the following texts
+	Started    EventKind = iota + 1 // an upstream accepted the call
+	UsageSoFar                      // the provider reported counts before the end
+	Thinking
+	Delta
+	Called   // the model calls a tool; the name is empty if its vendor could not read the call
+	Finished // the provider reported the end of the reply
+	CallStarted
+	CallDelta // a piece of its arguments arrived
+	Summary   // a piece of a summary of the reasoning arrived
+	Reasoned
+	Refusal
+	Phased // the vendor states the purpose of the following texts
 )
 
 // Stop is the reason for the end of a reply.
 type Stop string
 
-// The reasons. An end without a reason is an error, never a Stop.
+// The reasons. An end without a reason is an error, never a Stop, because the reply may be cut.
 const (
-	StopEnd           Stop = "end"            // the model ended its reply
-	StopLength        Stop = "length"         // a token limit was reached
+	StopEnd           Stop = "end"
+	StopLength        Stop = "length"
 	StopContentFilter Stop = "content_filter" // the provider withheld the rest
 	StopToolCalls     Stop = "tool_calls"     // the model waits for tool results
 	StopCallsDropped  Stop = "calls_dropped"  // the provider withheld tool calls that it could not read or does not allow

@@ -17,7 +17,7 @@ var idText = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(
 // req, spc, agt, ses, trn, inp, fil, tsk, run, emu, ems, led, cal, clm, per, inv, pay.
 func NewID(prefix string) string {
 	var u [16]byte
-	rand.Read(u[6:]) // never fails (crypto/rand)
+	rand.Read(u[6:]) // rand.Read never fails (crypto/rand)
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(time.Now().UnixMilli()))
 	copy(u[:6], ms[2:])

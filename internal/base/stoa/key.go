@@ -21,22 +21,22 @@ type Key struct {
 	RevokedAt         time.Time `db:"revoked_at"`    // zero means in force
 	LastUsedAt        time.Time `db:"last_used_at"`  // zero means never; kept to the minute
 	CreatedAt         time.Time `db:"created_at"`
-	RootID            string    `db:"root_id"`         // of the key whose book it shares; empty means its own
-	MadeBy            string    `db:"made_by"`         // id of the key that created it; empty if none did or if it is unknown
-	KeepsMade         bool      `db:"keeps_made"`      // the objects that it created continue although it is revoked
+	RootID            string    `db:"root_id"`         // key whose limits it shares, so that they do not multiply; empty means its own
+	MadeBy            string    `db:"made_by"`         // id of the creating key; empty if there is none or if it is unknown
+	KeepsMade         bool      `db:"keeps_made"`      // its objects continue to work after its revocation
 	Kind              string    `db:"kind"`            // [KeyOfMember], or empty for a key with a secret
-	MemberID          string    `db:"member_id"`       // id of the person whose key it is; empty if it belongs to the account
+	MemberID          string    `db:"member_id"`       // id of its person; empty if it belongs to the account
 	SignedInAt        time.Time `db:"signed_in_at"`    // the latest sign-in of its member; zero if it belongs to the account
 	Models            []string  `db:"models,fields"`   // ids, or patterns such as alpha-*; empty means all
-	Networks          []string  `db:"networks,fields"` // CIDR blocks from which it may be used; empty means all
+	Networks          []string  `db:"networks,fields"` // permitted CIDR blocks; empty means all
 	RequireEndUser    bool      `db:"require_end_user"`
 }
 
 // KeyOfMember is the kind of a key through which a member acts in the console. It has no secret.
 const KeyOfMember = "console"
 
-// PausesAt returns the time from which a key that a member created is refused until the member signs in
-// again, where such keys pause so long after a sign-in; zero means never.
+// PausesAt returns the time from which a member's key is refused because the member has not
+// signed in for the duration after; zero means never.
 func (k Key) PausesAt(after time.Duration) time.Time {
 	if after == 0 || k.Kind == KeyOfMember || k.MemberID == "" {
 		return time.Time{}
@@ -44,9 +44,8 @@ func (k Key) PausesAt(after time.Duration) time.Time {
 	return k.SignedInAt.Add(after)
 }
 
-// Root returns the id of the key under which the key's requests, event streams
-// and credits of a day are counted: its own, or that of the key that it was
-// rotated from or created with, so that limits do not multiply.
+// Root returns the id of the key that counts requests, event streams and daily credits: its own, or
+// that of the key that it was rotated from or created with, so that limits do not multiply.
 func (k Key) Root() string { return cmp.Or(k.RootID, k.ID) }
 
 // Limited reports whether the key has its own limit.
@@ -70,7 +69,7 @@ func covers(pattern, other string) bool {
 }
 
 // AllowsAddress reports whether the key may be used from that address. The zero address is
-// unknown.
+// unknown, so that a key with networks refuses it.
 func (k Key) AllowsAddress(a netip.Addr) bool {
 	return len(k.Networks) == 0 || a.IsValid() && slices.ContainsFunc(k.Networks, func(text string) bool {
 		block, err := netip.ParsePrefix(text)
@@ -97,10 +96,10 @@ func (k Key) NetworksWithin(by Key) bool {
 	return len(by.Networks) == 0 || len(k.Networks) > 0 && !slices.ContainsFunc(k.Networks, func(text string) bool { return !inside(text) })
 }
 
-// Bounds of the keys that package seal encrypts with, which the configuration has.
+// Limits of the keys of package seal. The configuration contains these keys.
 const (
-	SealKeyBytes = 32 // of each
-	MaxSealKeys  = 8  // in use at the same time, while the first replaces the others
+	SealKeyBytes = 32
+	MaxSealKeys  = 8 // several are in use only while the first replaces the others
 )
 
 // Scopes are the permissions of a key, except [ScopeAll] and [ScopeOperator].
@@ -121,15 +120,15 @@ var Scopes = []string{
 	ScopeOperatorRead, ScopeOperatorBilling,
 }
 
-// ScopeOperator is the right to run the service itself: accounts, grants, keys of other
-// accounts. It includes [ofOperator]. ScopeAll is every scope of [Scopes] except those, which
-// keys with "*" did not have when they were created.
+// ScopeOperator permits to run the service: accounts, grants, keys of other accounts. It
+// includes [ofOperator]. ScopeAll includes every other scope of [Scopes], but not those,
+// because keys with "*" did not have them when they were created.
 const (
 	ScopeAll             = "*"
 	ScopeOperator        = "operator"
 	ScopeAccountRead     = "account:read"     // members, budgets and the audit log
 	ScopeAccountWrite    = "account:write"    // members, invitations and budgets
-	ScopeOperatorRead    = "operator:read"    // the service, and what all accounts have
+	ScopeOperatorRead    = "operator:read"    // read access to the service and to the data of all accounts
 	ScopeOperatorBilling = "operator:billing" // grants, plans, invitations to all accounts
 )
 
@@ -149,8 +148,8 @@ func (k Key) Has(scope string) bool {
 	return slices.Contains(k.Scopes, ScopeAll)
 }
 
-// MayGrant reports whether the key may give the scope to another key, which requires that
-// it has the scope itself.
+// MayGrant reports whether the key may give the scope to another key. It must have the scope
+// itself, since a caller could otherwise create a key with more rights than its own.
 func (k Key) MayGrant(scope string) bool {
 	if scope == ScopeAll {
 		return slices.Contains(k.Scopes, ScopeAll)
@@ -163,22 +162,21 @@ func OfService(scope string) bool {
 	return scope == ScopeOperator || scope == ScopeOperatorRead || scope == ScopeOperatorBilling
 }
 
-// Manages reports whether the key may see and change another key of its account: a key of a
-// member, unless it has [ScopeAccountWrite], only the keys of that member.
+// Manages reports whether the key may see and change another key of its account. A member's key
+// manages only the keys of that member, unless it has [ScopeAccountWrite].
 func (k Key) Manages(other Key) bool {
 	return k.MemberID == "" || k.MemberID == other.MemberID || k.Has(ScopeAccountWrite)
 }
 
-// A Caller is an authenticated caller: the account, its plan, and the key. It is
-// passed as an argument.
+// A Caller is an authenticated caller: the account, its plan, and the key.
 type Caller struct {
 	Account Account
 	Plan    Plan
 	Key     Key
 }
 
-// Hint returns the part of a secret that may be shown: its first and last four
-// characters.
+// Hint returns the part of a secret that may be shown: its first and last four characters. It
+// returns only asterisks for a short secret, since those eight would be most of it.
 func Hint(secret string) string {
 	if len(secret) < 12 {
 		return strings.Repeat("*", len(secret))

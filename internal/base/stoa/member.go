@@ -8,9 +8,9 @@ import (
 // A Person signs in to the console: with an identity provider, or with links.
 type Person struct {
 	ID        string    `db:"id"`
-	Issuer    string    `db:"issuer"`  // of the identity provider; empty for one who signs in with links
-	Subject   string    `db:"subject"` // at the issuer; the id for one who signs in with links
-	Email     string    `db:"email"`   // from the issuer, or the address of the invitation, to which sign-in links are sent; it does not identify the person
+	Issuer    string    `db:"issuer"`  // URL of the identity provider; empty for a person who signs in with links
+	Subject   string    `db:"subject"` // id at the issuer; own id for a person who signs in with links
+	Email     string    `db:"email"`   // address from the issuer, or of the invitation, to which sign-in links are sent; it does not identify the person, because addresses can change hands
 	Name      string    `db:"name"`    // only for display
 	CreatedAt time.Time `db:"created_at"`
 }
@@ -22,15 +22,15 @@ type Member struct {
 	Role         string    `db:"role"`
 	OperatorRole string    `db:"operator_role"` // empty for none
 	Source       string    `db:"source"`        // [SourceInvited] or [SourceGroup]
-	KeyID        string    `db:"key_id"`        // of the key through which the person acts
-	KeptSince    time.Time `db:"kept_since"`    // since when groups no longer make this last owner one; zero if they do
+	KeyID        string    `db:"key_id"`
+	KeptSince    time.Time `db:"kept_since"` // time since which groups no longer make this last owner one; zero if they do
 	CreatedAt    time.Time `db:"created_at"`
 }
 
 // The sources of a membership.
 const (
 	SourceInvited = "invited"
-	SourceGroup   = "group" // groups of an identity provider, at each sign-in
+	SourceGroup   = "group" // derived from an identity provider's groups at each sign-in
 )
 
 // An Invitation is a link that is used once: to become a member of an account, or, if PersonID
@@ -41,8 +41,8 @@ type Invitation struct {
 	PersonID     string `db:"person_id"`
 	Role         string `db:"role"`
 	OperatorRole string `db:"operator_role"`
-	Name         string `db:"name"`    // of the invited person; may be empty
-	Email        string `db:"email"`   // to which the link is sent; may be empty
+	Name         string `db:"name"`    // name of the invited person; may be empty
+	Email        string `db:"email"`   // address to which the link is sent; may be empty
 	MadeBy       string `db:"made_by"` // id of a key
 
 	// AccountName, if set, is the name of an account that is created when the invitation is accepted, on Plan
@@ -53,7 +53,7 @@ type Invitation struct {
 
 	CreatedAt time.Time `db:"created_at"`
 	ExpiresAt time.Time `db:"expires_at"`
-	UsedAt    time.Time `db:"used_at"` // zero means not yet
+	UsedAt    time.Time `db:"used_at"` // zero before its use
 }
 
 // The roles of members, and those of operators, which only members of the operator's account
@@ -68,13 +68,12 @@ const (
 	OperatorSupport = "support"
 )
 
-// Roles and OperatorRoles are the names of all roles, the highest first.
+// Roles and OperatorRoles are the names of all roles, from highest to lowest.
 var (
 	Roles         = []string{RoleOwner, RoleMember, RoleViewer}
 	OperatorRoles = []string{OperatorAdmin, OperatorBilling, OperatorSupport}
 )
 
-// roleScopes are the scopes of each role.
 var roleScopes = map[string][]string{
 	RoleOwner: {ScopeAll, ScopeAccountRead, ScopeAccountWrite},
 	RoleMember: {
@@ -92,7 +91,7 @@ func ScopesOf(role, operatorRole string) []string {
 	return append(slices.Clone(roleScopes[role]), roleScopes[operatorRole]...)
 }
 
-// Common returns the scopes that a key with the scopes a and one with the scopes b both have.
+// Common returns the scopes that keys with the scopes a and b can both grant.
 func Common(a, b []string) []string {
 	first, second := Key{Scopes: a}, Key{Scopes: b}
 	var both []string

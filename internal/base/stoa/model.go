@@ -17,33 +17,32 @@ type Model struct {
 	DeprecatedAliases []string `json:"deprecatedAliases"` // accepted, but a newer name is better
 	ContextTokens     int64    `json:"contextTokens"`     // input and output together; 0 if unknown
 	MaxOutput         int64    `json:"maxOutput"`         // upper limit of one reply in tokens; 0 if unknown
-	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0 means [DefaultOutput]. Credits may allow more
-	LimitSet          bool     `json:"-"`                 // the operator has set DefaultOutput: no call without a limit gets more
+	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0 means [DefaultOutput]. Plenty of credits raise it
+	LimitSet          bool     `json:"-"`                 // the operator has set DefaultOutput, so that credits do not raise it
 	Price             Tariff   `json:"price"`
-	PriceAssumed      bool     `json:"priceAssumed"` // the shipped price is a guess at the vendor's
+	PriceAssumed      bool     `json:"priceAssumed"` // the vendor's price is unknown, so that the shipped price is a guess
 	Traits            Traits   `json:"traits"`       // on the wire of its vendor
-	Routes            []Route  `json:"-"`            // in order of preference; empty means no provider
+	Routes            []Route  `json:"-"`            // by preference; empty means no provider
 }
 
-// DefaultOutput is the limit in output tokens of a call that sets none, if the model has no
-// default.
+// DefaultOutput is the output limit in tokens of a call that sets none, if its model has no default.
 const DefaultOutput = 8192
 
-// A ModelChange is a setting of the operator for a model: a change of a shipped one, or the
+// A ModelChange is an operator's setting for a model: a change of a shipped one, or the
 // description of a new one. Zero fields leave the model unchanged.
 type ModelChange struct {
 	Family            string   `yaml:"family,omitempty"`
 	Gated             *bool    `yaml:"gated,omitempty"`
-	Aliases           []string `yaml:"aliases,omitempty"` // added to the shipped ones, as the next
+	Aliases           []string `yaml:"aliases,omitempty"` // additional to the shipped ones, like DeprecatedAliases
 	DeprecatedAliases []string `yaml:"deprecatedAliases,omitempty"`
 	ContextTokens     int64    `yaml:"contextTokens,omitempty"`
 	MaxOutput         int64    `yaml:"maxOutput,omitempty"`
 	DefaultOutput     int64    `yaml:"defaultOutput,omitempty"`
 	Price             *Tariff  `yaml:"price,omitempty"`
-	Routes            []Route  `yaml:"routes,omitempty"` // instead of the family's
+	Routes            []Route  `yaml:"routes,omitempty"`
 }
 
-// An AliasRule is a setting of the operator: names that match are aliases of the model.
+// An AliasRule is an operator's setting: names that match are aliases of the model.
 type AliasRule struct {
 	Match string `yaml:"match" json:"match"` // a name in which each * stands for any characters, or none
 	Model string `yaml:"model" json:"model"` // an identifier, an alias or auto
@@ -52,39 +51,39 @@ type AliasRule struct {
 // A Route is one way to serve a model: a provider and its name for the model. Settings
 // contain the fields that have a YAML name; package catalog fills in the others.
 type Route struct {
-	Provider string `yaml:"provider"`        // a [Provider]'s Name
+	Provider string `yaml:"provider"`
 	Model    string `yaml:"model,omitempty"` // upstream name; empty in settings: the usual one
-	// Weight is the share of the route in the calls of its neighbours with a weight; 0 means that it
-	// comes before or after them.
+	// Weight is the route's share of the calls among adjacent routes with a weight; 0 means that
+	// it precedes or follows them.
 	Weight   int64   `yaml:"weight,omitempty"`
-	Override *Traits `yaml:"traits,omitempty"` // replaces the known traits; nil means the known ones
-	Wire     string  `yaml:"-"`                // the provider's
-	Dialect  string  `yaml:"-"`                // the provider's
-	Traits   Traits  `yaml:"-"`                // in force
-	// Fingerprint identifies the provider's address and credential. A state belongs to one
+	Override *Traits `yaml:"traits,omitempty"` // replacement of the known traits; nil means the known ones
+	Wire     string  `yaml:"-"`                // copy of the provider's
+	Dialect  string  `yaml:"-"`                // copy of the provider's
+	Traits   Traits  `yaml:"-"`
+	// Fingerprint identifies the provider's address and credential, because a state belongs to one
 	// of them; see [State.Fits].
 	Fingerprint string `yaml:"-"`
-	// Key is the id of the provider's key, if it has several. Group tells the keys of one route
-	// from the weighted routes next to it.
+	// Key is the id of the provider's key, if it has several. Group distinguishes the keys of one
+	// route from the weighted routes next to it.
 	Key   string `yaml:"-"`
 	Group int    `yaml:"-"`
-	// Handle is the provider in package upstream with the settings that the route was made
-	// with, so that a call keeps them while others are applied. Nil means the provider that has
-	// the name when the call is made.
+	// Handle is the provider in package upstream with the settings of this route, so that a call
+	// keeps them while other settings are applied. Nil means the provider that has the name when
+	// the call is made.
 	Handle any `yaml:"-"`
 }
 
 // Ref returns the name of the route's provider, with the id of the key if there are several.
 func (r *Route) Ref() string { return providerRef(r.Provider, r.Key) }
 
-// Ref is as [Route.Ref].
+// Ref returns the name of the provider as [Route.Ref] does.
 func (p *Provider) Ref() string { return providerRef(p.Name, p.Key) }
 
 func providerRef(name, key string) string {
 	if key == "" {
 		return name
 	}
-	return name + "#" + key // names have no #
+	return name + "#" + key // unique, because names have no #
 }
 
 // Traits are the properties of an upstream model that a codec needs. The zero value is a
@@ -100,12 +99,11 @@ type Traits struct {
 	// ThinkingOff is the wire's special form of the effort "none", if any: "disabled",
 	// "between_tools". If it is empty, the lowest effort is sent.
 	ThinkingOff string `json:"thinkingOff,omitempty" yaml:"thinkingOff"`
-	// NoPrefill: a conversation must end with a user turn.
+	// NoPrefill: a conversation must end with a user turn, because the model rejects others.
 	NoPrefill bool `json:"noPrefill,omitempty" yaml:"noPrefill"`
-	// Verbosity: text.verbosity is passed on.
 	Verbosity bool `json:"verbosity,omitempty" yaml:"verbosity"`
 
-	// What follows is about the extensions tools, formats, images and files.
+	// The following traits are about the extensions tools, formats, images and files.
 
 	// NoTools: the model cannot call tools.
 	NoTools bool `json:"noTools,omitempty" yaml:"noTools"`
@@ -115,7 +113,7 @@ type Traits struct {
 	// ParallelSwitch: of the wire chat, parallel_tool_calls is passed on.
 	ParallelSwitch bool `json:"parallelSwitch,omitempty" yaml:"parallelSwitch"`
 	// CallIDs: "" accepts the ids of calls from elsewhere; "nine" means that an id has nine
-	// letters and digits, as Mistral's models require.
+	// letters and digits, because Mistral's models require it.
 	CallIDs string `json:"callIDs,omitempty" yaml:"callIDs"`
 	// StrictTools: a tool's strict is passed on where its schema fits.
 	StrictTools bool `json:"strictTools,omitempty" yaml:"strictTools"`
@@ -123,8 +121,8 @@ type Traits struct {
 	// only a request for JSON, "" neither. In settings "none" means neither, and ""
 	// means native for the dialect compatible of chat.
 	Schema string `json:"schema,omitempty" yaml:"schema"`
-	// CustomTools: on the wire responses, custom tools and namespaces are passed on; others
-	// get functions.
+	// CustomTools: on the wire responses, custom tools and namespaces are passed on. Other models
+	// get functions instead.
 	CustomTools bool `json:"customTools,omitempty" yaml:"customTools"`
 	// MidSystem means that a system message may be between others.
 	MidSystem bool `json:"midSystem,omitempty" yaml:"midSystem"`
@@ -172,7 +170,7 @@ type Provider struct {
 type ListedModel struct {
 	ID            string
 	ContextTokens int64 // 0 if unknown
-	Vision        bool  // it accepts images
+	Vision        bool
 }
 
 // A Discovery says whether the models that a server lists can be called by their names there.
@@ -196,7 +194,7 @@ type Timeouts struct {
 // so that the key is never written.
 func (p Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %q", p.Name) }
 
-// LogValue implements [slog.LogValuer] and leaves the key out.
+// LogValue implements [slog.LogValuer] without the key, so that no log contains it.
 func (p Provider) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", p.Name), slog.String("wire", p.Wire), slog.String("baseURL", p.BaseURL))
 }

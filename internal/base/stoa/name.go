@@ -8,8 +8,8 @@ import (
 // MaxName is the maximum length of a tool's name, in bytes; see [IsName].
 const MaxName = 64
 
-// IsName reports whether s has 1 to [MaxName] of the characters a-z, A-Z, 0-9, _ and -,
-// which vendors and clients accept in the name of a tool and in the id of a call.
+// IsName reports whether s consists of 1 to [MaxName] of the characters a-z, A-Z, 0-9, _ and -,
+// because vendors and clients accept only these in the name of a tool and in the id of a call.
 func IsName(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -21,11 +21,11 @@ func IsName(s string) bool {
 	return 0 < len(s) && len(s) <= MaxName
 }
 
-// flatPart is the maximum length of the name in a hashed [FlatName].
+// flatPart is the maximum length of the name in a hashed [FlatName], so that an underscore and 16 digits fit.
 const flatPart = 40
 
-// FlatName returns the name of a tool of a namespace for formats without namespaces:
-// namespace__name or, if that is not a name, the beginning of the name and a hash.
+// FlatName returns the name of a namespace's tool for formats without namespaces: namespace__name or, if
+// that is not a name, the beginning of the name and a hash, so that two tools never share a name.
 func FlatName(namespace, name string) string {
 	if namespace == "" {
 		return name

@@ -13,12 +13,12 @@ var (
 	badPort   = regexp.MustCompile(`:[^0-9:,\]@][^,\]]*$|:\d+[^0-9:,\]][^,\]]*$`)
 )
 
-// IsUnescaped reports whether the URL of a PostgreSQL database seems to have a password with
-// characters that are not percent-encoded: the rest of such a password would be taken as a host,
-// and be sent to the name servers and printed in errors.
+// IsUnescaped reports whether the URL of a PostgreSQL database seems to contain a password whose
+// special characters are not percent-encoded. Such URLs must be refused, since the rest of the password would
+// otherwise be taken as a host, sent to the name servers and printed in errors.
 func IsUnescaped(address string) bool {
 	_, rest, _ := strings.Cut(address, "://")
-	if strings.Contains(rest, "#") || badEscape.MatchString(rest) { // these addresses have no fragment
+	if strings.Contains(rest, "#") || badEscape.MatchString(rest) { // unescaped, because these addresses have no fragment
 		return true
 	}
 	path, query, _ := strings.Cut(rest, "?")

@@ -36,8 +36,8 @@ func ParseProxies(list []string) (p Proxies, err error) {
 	return p, nil
 }
 
-// shared is the network between a provider and its customers (RFC 6598), which clouds also
-// use for their load balancers.
+// shared is the network between a provider and its customers (RFC 6598). It is trusted because
+// clouds use it for their load balancers.
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 // Trusts reports whether an address is that of a trusted proxy.
@@ -49,9 +49,9 @@ func (p Proxies) Trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(p.blocks, func(b netip.Prefix) bool { return b.Contains(a) })
 }
 
-// Network returns the network for which an address, with or without a port, counts: an IPv4
-// address itself, or the first 64 bits of an IPv6 address. It is the zero prefix for a trusted
-// proxy and for a text that is not an address.
+// Network returns the network that limits count an address in, with or without a port: an IPv4
+// address itself, or the first 64 bits of an IPv6 address, because one client usually controls all of
+// those. It returns the zero prefix for a trusted proxy and for a text that is not an address.
 func (p Proxies) Network(address string) netip.Prefix {
 	a, ok := ParseAddress(address)
 	if !ok || p.Trusts(a) {
@@ -67,7 +67,7 @@ func NetworkOf(a netip.Addr) netip.Prefix {
 	if a.Is6() {
 		bits = 64
 	}
-	p, _ := a.Prefix(bits) // both lengths are valid for their addresses
+	p, _ := a.Prefix(bits) // cannot fail, because both lengths are valid for their addresses
 	return p
 }
 

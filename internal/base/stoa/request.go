@@ -2,9 +2,8 @@ package stoa
 
 import "time"
 
-// A Request is the record of one HTTP request: the data that the request log stores of a
-// model call, and that metrics count of all requests. It has no text of callers or models.
-// Unknown fields are zero.
+// A Request is the record of one HTTP request. The request log stores those of model calls, and
+// metrics count all. It contains no text of callers or models. Unknown fields are zero.
 type Request struct {
 	ID         string // req_…, as in the header x-request-id
 	Route      string // method and path as in the contract; empty means no route fits
@@ -13,20 +12,20 @@ type Request struct {
 	FirstToken time.Duration // from the start to the first text; 0 if none
 
 	AccountID string
-	KeyID     string // even of a request that was refused for a missing scope
+	KeyID     string // also set if the key was refused for a missing scope
 	Address   string // of the client; empty unless the operator enables it
 
-	Status       int    // as sent; [StatusDisconnected] if the client disconnected first
-	Code         Code   // of the error, also of one that ended a stream
-	Param        string // the member at fault
-	Disconnected bool   // the client was gone before the reply was complete
-	Replayed     bool   // answered with the stored reply of an Idempotency-Key
+	Status       int  // as sent; [StatusDisconnected] if the client disconnected first
+	Code         Code // code of the error, also of one that ended a stream
+	Param        string
+	Disconnected bool // the client was gone before the reply was complete
+	Replayed     bool // answered with the stored reply of an Idempotency-Key
 
-	// Of a model call.
-	Asked      string // the model as requested
-	Served     string // the identifier that served, or was tried last
-	Provider   string // that was tried last
-	Attempts   int    // requests to providers
+	// The following fields describe a model call.
+	Asked      string
+	Served     string // identifier that served, or that was tried last
+	Provider   string
+	Attempts   int
 	Stream     bool
 	ResponseID string // resp_…; empty if no reply began
 	Charged    bool   // there is a receipt under ResponseID
@@ -40,8 +39,8 @@ type Request struct {
 // the reply began. It is never sent.
 const StatusDisconnected = 499
 
-// Refused reports whether the request cost its caller nothing and no provider received it: it
-// was refused, or answered with a stored reply. Any number of them can be sent for free.
+// Refused reports whether the request was refused, or answered with a stored reply, before a
+// provider received it. Callers must limit the stored number, because such requests are free.
 func (r *Request) Refused() bool {
 	return r.Replayed || r.Status/100 == 4 && r.Attempts == 0 && !r.Charged
 }

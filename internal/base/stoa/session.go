@@ -14,13 +14,13 @@ type Space struct {
 	Name        string            `db:"name"`
 	Description string            `db:"description"`
 	Metadata    map[string]string `db:"metadata,json"`
-	Revision    int64             `db:"revision"` // number of changes
+	Revision    int64             `db:"revision"`
 	CreatedAt   time.Time         `db:"created_at"`
 	UpdatedAt   time.Time         `db:"updated_at"`
 }
 
-// An Agent is the instructions, model and drive with which sessions run. Version counts the
-// changes of its settings, which a session pins.
+// An Agent contains the instructions, model and drive for sessions. Version counts the changes
+// of its settings, because a session pins one version.
 type Agent struct {
 	ID          string `db:"id"`
 	AccountID   string `db:"account_id"`
@@ -32,13 +32,14 @@ type Agent struct {
 	EmbedEnabled bool              `db:"embed_enabled"`
 	Metadata     map[string]string `db:"metadata,json"`
 	Version      int64             `db:"version"`
-	Revision     int64             `db:"revision"` // counts all changes
+	Revision     int64             `db:"revision"` // number of all changes
 	CreatedAt    time.Time         `db:"created_at"`
 	UpdatedAt    time.Time         `db:"updated_at"`
 }
 
-// AgentSettings are the settings of an agent that its sessions pin. A draft stores them as JSON,
-// without those that are columns of its session, and so under the names of these fields.
+// AgentSettings are the settings of an agent that its sessions pin. A draft stores them as JSON
+// under the names of these fields, so renaming a field breaks stored drafts. JSON omits those that are columns
+// of the draft's session.
 type AgentSettings struct {
 	Instructions string       `db:"instructions"`
 	Model        string       `db:"model"`
@@ -46,9 +47,9 @@ type AgentSettings struct {
 	VisitorDrive VisitorDrive `db:"visitor_drive"`
 	Tools        []AgentTool  `db:"tools,optional"`
 	Limits       TurnLimits   `json:"-"`
-	Timezone     string       `db:"timezone" json:"-"` // in which it is told the time: an IANA name
-	CompactAt    int          `db:"compact_at"`        // the part of a model's window, in percent, above which its sessions are summarized; 0 means the operator's, -1 never
-	Tables       bool         `db:"tables"`            // it has the tools that query tables
+	Timezone     string       `db:"timezone" json:"-"` // IANA name of the zone for the current time in its prompt
+	CompactAt    int          `db:"compact_at"`        // share of a model's window, in percent, above which its sessions are summarized; 0 means the operator's, -1 never
+	Tables       bool         `db:"tables"`            // the agent can use the tools that query tables
 }
 
 // Equal reports whether all settings are equal.
@@ -58,7 +59,8 @@ func (s AgentSettings) Equal(o AgentSettings) bool {
 	return equal && reflect.DeepEqual(s, o)
 }
 
-// An AgentVersion is the immutable configuration that a session pins.
+// An AgentVersion is the immutable configuration that a session pins, so that later changes of
+// the agent do not change the session.
 type AgentVersion struct {
 	AgentID string `db:"agent_id"`
 	Version int64  `db:"version"`
@@ -69,25 +71,25 @@ type AgentVersion struct {
 // DriveAccess is an agent's permission for its drive.
 type DriveAccess string
 
-// What an agent may do with its drive.
+// The permissions of an agent for its drive.
 const (
 	DriveReadOnly  DriveAccess = "read_only"
 	DriveReadWrite DriveAccess = "read_write"
-	DriveNone      DriveAccess = "none" // only of a session, see [VisitorDrive.Access]
+	DriveNone      DriveAccess = "none" // only for sessions, see [VisitorDrive.Access]
 )
 
 // VisitorDrive is an agent's permission for its drive in a session that an embed shows.
 type VisitorDrive string
 
-// What an agent may do with its drive in a session that an embed shows.
+// The permissions of an agent for its drive in a session that an embed shows.
 const (
 	VisitorDriveNone  VisitorDrive = "none"
 	VisitorDriveRead  VisitorDrive = "read"
 	VisitorDriveWrite VisitorDrive = "write"
 )
 
-// Access returns the access to the drive in a session that an embed shows, of an agent
-// with that access otherwise. An empty one, of drafts from before there was any, reads.
+// Access returns the access to the drive in a session that an embed shows; agent is the access
+// otherwise. An empty v means reading, because older drafts do not contain the setting.
 func (v VisitorDrive) Access(agent DriveAccess) DriveAccess {
 	switch v {
 	case VisitorDriveNone:
@@ -101,9 +103,9 @@ func (v VisitorDrive) Access(agent DriveAccess) DriveAccess {
 
 // TurnLimits bound one turn. Zero means the configured default.
 type TurnLimits struct {
-	MaxCredits Credits       `db:"max_credits"` // of all its model calls; 0 means no limit besides the balance
-	Timeout    time.Duration `db:"timeout"`     // from its first claim, waiting not counted
-	MaxSteps   int           `db:"max_steps"`   // model calls
+	MaxCredits Credits       `db:"max_credits"` // limit of all its model calls; 0 means no limit besides the balance
+	Timeout    time.Duration `db:"timeout"`     // time from the first claim, without the waits for input
+	MaxSteps   int           `db:"max_steps"`
 }
 
 // SessionStatus is the status of a session: that of its newest turn.
@@ -119,9 +121,9 @@ const (
 	SessionCancelled SessionStatus = "cancelled"
 )
 
-// ActiveStatuses are those of a session whose turn has not ended, EndedStatuses the
-// others. BusyStatuses are the active ones that do not need a client. All code that means a set of
-// statuses uses these lists, also in SQL; a test compares them with the tables and indexes.
+// ActiveStatuses are those of a session whose turn has not ended, EndedStatuses the others.
+// BusyStatuses are the active ones that do not need a client. All code must use these lists, also in
+// SQL, because a test compares them with the tables and indexes.
 var (
 	BusyStatuses   = []SessionStatus{SessionQueued, SessionRunning}
 	ActiveStatuses = append(slices.Clone(BusyStatuses), SessionWaiting)
@@ -152,7 +154,7 @@ func (s SessionStatus) CanBecome(next SessionStatus) bool {
 	case SessionQueued:
 		return next == SessionRunning || next == SessionCancelled || next == SessionFailed
 	case SessionRunning:
-		return next != SessionRunning // queued again when its worker is lost
+		return next != SessionRunning // it is queued again when its worker is lost
 	case SessionWaiting:
 		return next == SessionQueued || next == SessionFailed || next == SessionCancelled
 	}

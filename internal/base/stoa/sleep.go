@@ -17,8 +17,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Polling intervals of a loop over rows: while other processes write them too, and otherwise, when
-// changes wake the loop, so that this only recovers missed wakeups.
+// Polling intervals of a loop over rows. PollShared applies while other processes write rows too.
+// Otherwise changes wake the loop, so that PollAlone only has to recover missed wakeups.
 const (
 	PollShared = time.Second
 	PollAlone  = 15 * time.Second
@@ -32,8 +32,8 @@ func PollEvery(shared bool) time.Duration {
 	return PollAlone
 }
 
-// Poll calls look immediately, again whenever one of the channels has a value, and at the latest
-// after the time that look returned, until ctx ends.
+// Poll calls look immediately, when one of the channels has a value, and at the latest after the
+// time that look returned, until ctx ends.
 func Poll(ctx context.Context, wake, other <-chan struct{}, look func() time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// A Statement is the account of one month, of UTC: the opening balance, what the month added and
-// took, and the closing balance. A balance is the unspent credits, held ones included.
+// A Statement is the account of one UTC month. A balance is the unspent credits, held ones
+// included.
 type Statement struct {
 	AccountID string            `db:"account_id"`
 	Month     Month             `db:"month"`
 	Opening   Credits           `db:"opening"`
-	Charged   Credits           `db:"charged"` // the sum of Charges
+	Charged   Credits           `db:"charged"`
 	Closing   Credits           `db:"closing"`
 	Grants    []StatementGrants `db:"grants,json"`
 	Charges   []StatementCharge `db:"charges,json"`
-	FinalAt   time.Time         `db:"final_at"` // when it was stored; zero if it was computed
-	Final     bool              // it will not change any more
+	FinalAt   time.Time         `db:"final_at"` // time of storage; zero if it was computed
+	Final     bool
 }
 
 // StatementGrants are the grants of a kind in a month; withdrawals are below zero.
@@ -77,7 +77,7 @@ func ParseMonth(s string) (Month, bool) {
 
 // Start returns the beginning of the month.
 func (m Month) Start() time.Time {
-	at, _ := time.Parse("2006-01", string(m)) // a Month has been parsed before
+	at, _ := time.Parse("2006-01", string(m)) // cannot fail, because a Month has been parsed before
 	return at
 }
 

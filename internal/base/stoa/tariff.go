@@ -8,25 +8,25 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // the same zones on every machine, even one without a zone database
+	_ "time/tzdata" // so that every machine knows the same zones, even one without a zone database
 )
 
 // A Tariff is the price of a model in settings and in the shipped list: rates in micro-credits
-// per million tokens, ordered like those of a [Price], and the rules by which a vendor asks
-// more or less for a whole call. [Tariff.At] returns the price of one call.
+// per million tokens, ordered like those of a [Price]. Above and Hours exist because some vendors
+// charge more or less for long inputs and at some hours. [Tariff.At] returns the price of one call.
 type Tariff struct {
 	Input          Credits      `json:"input" yaml:"input"`
-	CachedInput    Credits      `json:"cachedInput" yaml:"cachedInput"`                           // of input read from a vendor's cache
-	CacheWrite     Credits      `json:"cacheWrite,omitempty" yaml:"cacheWrite,omitempty"`         // of input written to it; 0 in settings: as the vendor's wire has it
-	CacheWriteLong Credits      `json:"cacheWriteLong,omitempty" yaml:"cacheWriteLong,omitempty"` // of input written to it for a long lifetime; 0 likewise
+	CachedInput    Credits      `json:"cachedInput" yaml:"cachedInput"`                           // rate of input read from a vendor's cache
+	CacheWrite     Credits      `json:"cacheWrite,omitempty" yaml:"cacheWrite,omitempty"`         // rate of input written to the cache; 0 in settings means the rate of the vendor's wire
+	CacheWriteLong Credits      `json:"cacheWriteLong,omitempty" yaml:"cacheWriteLong,omitempty"` // rate of input written to the cache for a long lifetime; 0 likewise
 	Output         Credits      `json:"output" yaml:"output"`
 	Above          *LongInput   `json:"above,omitempty" yaml:"above,omitempty"`
 	Hours          []PriceHours `json:"hours,omitempty" yaml:"hours,omitempty"`
-	Version        string       `json:"-" yaml:"-"` // of the price list
+	Version        string       `json:"-" yaml:"-"`
 }
 
-// A LongInput multiplies the rates of a whole call whose input has more tokens. Cached reads and
-// writes are input.
+// A LongInput multiplies the rates of a whole call whose input exceeds Tokens. Cached reads and
+// writes count as input.
 type LongInput struct {
 	Tokens int64   `json:"tokens" yaml:"tokens"`
 	Input  float64 `json:"input" yaml:"input"`
@@ -34,10 +34,10 @@ type LongInput struct {
 }
 
 // PriceHours multiply all rates of a call whose request to the vendor begins in them. The hours
-// of a tariff are in one zone and do not overlap, so that at most one applies.
+// of a tariff use one zone and do not overlap, so that at most one entry applies.
 type PriceHours struct {
-	Zone   string   `json:"zone" yaml:"zone"`                     // an IANA name
-	Days   []string `json:"days,omitempty" yaml:"days,omitempty"` // of [Weekdays]; none means every day
+	Zone   string   `json:"zone" yaml:"zone"`                     // IANA name
+	Days   []string `json:"days,omitempty" yaml:"days,omitempty"` // names of [Weekdays]; none means every day
 	From   string   `json:"from" yaml:"from"`                     // "09:00"
 	To     string   `json:"to" yaml:"to"`                         // exclusive; "24:00" is the end of the day
 	Factor float64  `json:"factor" yaml:"factor"`
@@ -52,7 +52,7 @@ const (
 	MaxFactor     = 10
 )
 
-// forInput returns the price of a call with that input outside of all hours.
+// forInput returns the price of a call with inputTokens, without the hours.
 func (t *Tariff) forInput(tokens int64) Price {
 	p := Price{Input: t.Input, CachedInput: t.CachedInput, CacheWrite: t.CacheWrite, CacheWriteLong: t.CacheWriteLong, Output: t.Output, Version: t.Version}
 	if a := t.Above; a != nil && tokens > a.Tokens {
@@ -62,7 +62,6 @@ func (t *Tariff) forInput(tokens int64) Price {
 	return p
 }
 
-// hoursAt returns the hours that contain an instant, or nil.
 func (t *Tariff) hoursAt(at time.Time) *PriceHours {
 	for i := range t.Hours {
 		if h := &t.Hours[i]; h.contain(at) {
@@ -72,7 +71,6 @@ func (t *Tariff) hoursAt(at time.Time) *PriceHours {
 	return nil
 }
 
-// factorAt returns the factor of the hours that contain an instant; 1 outside of all.
 func (t *Tariff) factorAt(at time.Time) float64 {
 	if h := t.hoursAt(at); h != nil {
 		return h.Factor
@@ -93,14 +91,14 @@ func (t *Tariff) At(inputTokens int64, at time.Time) Price {
 	return p
 }
 
-// maxCallTime limits the time over which [Tariff.Highest] searches for dearer hours. No reply
-// takes a day.
+// maxCallTime limits the time over which [Tariff.Highest] searches for higher rates, because no
+// reply takes a day.
 const maxCallTime = 24 * time.Hour
 
 // Highest returns the highest rates that a call can reach before its vendor has counted it and
-// answered: its input is an estimate, and its request may begin at any time until its deadline.
-// A vendor's own count can be 2 % off, for what the vendor adds; an estimate of three bytes per
-// token is half too low for a text of two.
+// answered, because its input is an estimate and its request may begin at any time until its
+// deadline. A vendor's own count can be 2 % off, for the text that the vendor adds. An estimate of
+// three bytes per token is half too low for a text of two.
 func (t *Tariff) Highest(inputTokens int64, counted bool, from, deadline time.Time) Price {
 	longest := inputTokens + (inputTokens+1)/2
 	if counted {
@@ -114,14 +112,13 @@ func (t *Tariff) Highest(inputTokens int64, counted bool, from, deadline time.Ti
 		deadline = last
 	}
 	factor := t.factorAt(from)
-	// Hours begin and end at whole minutes.
+	// A step of a minute is enough, since hours begin and end at whole minutes.
 	for at := from.Truncate(time.Minute).Add(time.Minute); !at.After(deadline); at = at.Add(time.Minute) {
 		factor = max(factor, t.factorAt(at))
 	}
 	return p.times(factor, factor)
 }
 
-// highest returns the higher rates of both prices.
 func (p Price) highest(q Price) Price {
 	p.Input, p.CachedInput, p.Output = max(p.Input, q.Input), max(p.CachedInput, q.CachedInput), max(p.Output, q.Output)
 	p.CacheWrite, p.CacheWriteLong = max(p.CacheWrite, q.CacheWrite), max(p.CacheWriteLong, q.CacheWriteLong)
@@ -138,7 +135,7 @@ func (p Price) times(input, output float64) Price {
 	return p
 }
 
-// times multiplies in thousandths: a factor such as 1.1 has no exact binary form.
+// times multiplies in thousandths, because a factor such as 1.1 has no exact binary form.
 func times(rate Credits, factor float64) Credits {
 	return (rate*Credits(math.Round(factor*1000)) + 999) / 1000
 }
@@ -166,7 +163,7 @@ func minuteOf(clock string) int {
 	return (int(clock[0]-'0')*10+int(clock[1]-'0'))*60 + int(clock[3]-'0')*10 + int(clock[4]-'0')
 }
 
-// Problems calls report for each mistake in the rules of a tariff, with its path in the tariff.
+// Problems calls report for each mistake in a tariff's rules, with its path in the tariff.
 func (t *Tariff) Problems(report func(path, format string, args ...any)) {
 	long := 1.0
 	if a := t.Above; a != nil {
@@ -241,13 +238,14 @@ func checkFactor(report func(path, format string, args ...any), path string, f f
 	}
 }
 
-// zones are the loaded zones by their names; the IANA database limits their number.
+// zones caches the loaded zones by name. It cannot grow without limit, because the IANA database
+// limits their number.
 var zones sync.Map
 
 var errNoZone = errors.New("not the name of a zone")
 
-// LoadZone loads a zone of the compiled-in IANA database by a name of at most 64 characters.
-// It fails with [CodeInvalidTimezone] for other names and for those that mean this machine's zone.
+// LoadZone loads a zone of the compiled-in IANA database, so that a schedule means the same on every
+// machine. It fails with [CodeInvalidTimezone] for other names, also those that mean this machine's zone.
 func LoadZone(name string) (*time.Location, error) {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location), nil
@@ -266,7 +264,8 @@ func loadZone(name string) (*time.Location, error) {
 	case "", "Local", "localtime", "posixrules", "posix", "right", "Factory", "SystemV": // this machine's zone, or not a zone
 		return nil, errNoZone
 	}
-	// The file of a zone is found under a name with an empty part, too; the compiled-in zone is not.
+	// A zone file is found under a name with an empty part, and the compiled-in zone is not, so that
+	// such names would be valid on some machines only.
 	if len(name) > 64 || strings.Contains(name, "//") || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/_+-", r)
 	}) {

@@ -10,8 +10,8 @@ import (
 // The types of the tools of an agent, by their executor.
 const (
 	ToolClient     = "client"     // programs of the account
-	ToolConnection = "connection" // the server of a connection
-	ToolDrive      = "drive"      // the service itself; the entry only has an approval
+	ToolConnection = "connection" // server of a connection
+	ToolDrive      = "drive"      // the service itself; its entry contains only an approval
 )
 
 // DriveWrite is the name of the built-in tool that writes to an agent's drive.
@@ -21,22 +21,22 @@ const DriveWrite = "drive_write"
 // the approval that drive_write needs. It is part of the agent's version.
 type AgentTool struct {
 	Type           string // ToolClient, ToolConnection or ToolDrive
-	Name           string // not for ToolConnection; this and the following but Approval: only for ToolClient
+	Name           string // name of the function; this and the following fields except Approval are only for ToolClient
 	Description    string
-	Parameters     string // a JSON Schema
+	Parameters     string
 	Effects        Effects
-	TimeoutSeconds int64  // that a call waits for its output
+	TimeoutSeconds int64  // wait for the output of a call
 	OnTimeout      string // TimeoutTells or TimeoutFails
-	Visitors       bool   // it is offered in chats of visitors as well
+	Visitors       bool   // visitors' chats offer it, too
 	Approval       string `json:",omitzero"` // ApprovalAlways or ApprovalNever; empty means never
 
-	ConnectionID string     `json:",omitzero"` // this and the following: only for ToolConnection
-	Allow        []string   `json:",omitzero"` // names of tools, as the server has them
+	ConnectionID string     `json:",omitzero"` // connection of its tools; this and the following fields are only for ToolConnection
+	Allow        []string   `json:",omitzero"` // names of tools at the server
 	Stricter     []Stricter `json:",omitzero"`
 }
 
-// A Stricter setting of an allowed tool applies in addition to the review if it is
-// stricter. Empty fields leave the review's.
+// A Stricter setting of an allowed tool applies if it is stricter than the review, so that an
+// agent can never weaken the review. Empty fields leave the review's.
 type Stricter struct {
 	Name     string
 	Approval string  `json:",omitzero"` // ApprovalAlways or ApprovalNever
@@ -58,30 +58,30 @@ func (t AgentTool) Equal(o AgentTool) bool {
 		slices.Equal(t.Allow, o.Allow) && slices.Equal(t.Stricter, o.Stricter) && t.Approval == o.Approval
 }
 
-// An OfferedTool is a tool as one turn offers it to its model.
+// An OfferedTool is a tool in the form in which one turn offers it to its model.
 type OfferedTool struct {
-	AgentTool        // with the name, description, parameters and effects that count in the turn
-	Remote    string // its name at the server of the connection
+	AgentTool        // with the name, description, parameters and effects of this turn
+	Remote    string // name at the connection's server
 	Title     string // for people; may be empty
-	SHA256    string // of the definition; see [AgentTool.Hash] for ToolClient
-	Ask       *Ask   // a visitor has to confirm each call; nil if not
-	OnUnknown string // of ToolConnection: UnknownTells or UnknownFails
+	SHA256    string // hash of the definition; see [AgentTool.Hash] for ToolClient
+	Ask       *Ask   // question to the visitor about each call; nil if the call needs none
+	OnUnknown string // UnknownTells or UnknownFails; only for ToolConnection
 
 	// IdempotencyArgument is the argument that contains the id of a call; it may be empty.
-	// Parameters omits it, since the model does not choose it; Sent is the schema with it.
+	// Parameters omits it, because the model must not choose it; Sent is the schema with it.
 	IdempotencyArgument, Sent string
 }
 
 // An Ask defines the question to visitors about the calls of a tool.
 type Ask struct {
-	Title  string // of the action
+	Title  string
 	Public []PublicField
 }
 
 // A PublicField is an argument of a tool that a visitor may see.
 type PublicField struct {
-	Path []string // the names of the members that lead to it
-	Name string   // for people
+	Path []string // names of the members that lead to it
+	Name string
 }
 
 // A Confirmation is the data shown to a visitor who has to confirm a call.
@@ -94,16 +94,16 @@ type Confirmation struct {
 type ShownField struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	Cut   bool   `json:"cut,omitzero"` // the value is longer
+	Cut   bool   `json:"cut,omitzero"` // Value is shortened
 }
 
-// laxness orders effects: the higher, the less a repetition does.
+// laxness orders effects: a higher value means that a repetition does less.
 var laxness = map[Effects]int{EffectsOnce: 0, EffectsIdempotent: 1, EffectsRead: 2}
 
 // Laxer reports whether a claims a smaller effect of a repetition than b.
 func (a Effects) Laxer(b Effects) bool { return laxness[a] > laxness[b] }
 
-// What happens to a turn when a call has got no output in time.
+// The consequences for a turn if a call has no output in time.
 const (
 	TimeoutTells = "tell_model"
 	TimeoutFails = "fail"
@@ -115,20 +115,20 @@ const (
 	UnknownFails = "fail"
 )
 
-// Tool returns the definition that the model gets.
+// Tool returns the definition that the model receives.
 func (t AgentTool) Tool() Tool {
 	return Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters}
 }
 
-// Hash returns the SHA-256 of the definition, as hexadecimal digits.
+// Hash returns the SHA-256 of the definition in hex, so that a changed definition is noticed.
 func (t AgentTool) Hash() string {
 	return HashOf(t.Name + "\x00" + t.Description + "\x00" + t.Parameters)
 }
 
-// GuardsDrive reports whether the entry requires an approval of each call of drive_write.
+// GuardsDrive reports whether each call of drive_write needs an approval.
 func (t AgentTool) GuardsDrive() bool { return t.Type == ToolDrive && t.Approval == ApprovalAlways }
 
-// HashOf returns the SHA-256 of a text, as hexadecimal digits.
+// HashOf returns the SHA-256 of a text in hex.
 func HashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
@@ -139,33 +139,34 @@ type Effects string
 
 // The classes of effects.
 const (
-	EffectsRead       Effects = "read"       // nothing: it may be repeated
-	EffectsIdempotent Effects = "idempotent" // nothing, under the id of the call
-	EffectsOnce       Effects = "once"       // its effect again: it is never repeated
+	EffectsRead       Effects = "read"       // nothing, so that it may be repeated
+	EffectsIdempotent Effects = "idempotent" // nothing under the id of the same call
+	EffectsOnce       Effects = "once"       // another effect, so that it is never repeated
 )
 
-// A Withheld tool is one of the agent's that a session does not offer to the model.
+// A Withheld tool is a tool of the agent that a session does not offer to the model.
 type Withheld struct {
 	Tool   string `json:"tool"`
 	Reason string `json:"reason"`
 }
 
-// Why a tool is withheld.
+// The reasons why a tool is withheld.
 const (
-	WithheldOnce    = "mode_once" // it would have to wait
+	WithheldOnce    = "mode_once" // its call would have to wait, and a once session cannot
 	WithheldCaller  = "caller"    // the creator of the session requested it
-	WithheldVisitor = "visitor"   // it is not for visitors
+	WithheldVisitor = "visitor"
 
-	WithheldUnapproved   = "not_approved"        // it was not approved
+	WithheldUnapproved   = "not_approved"
 	WithheldChanged      = "changed"             // its definition differs from the approved one
-	WithheldMissing      = "missing"             // it is gone, or its connection is
+	WithheldMissing      = "missing"             // it or its connection no longer exists
 	WithheldUnauthorized = "needs_authorization" // the server refuses the secret, or the secret cannot be read
-	WithheldLimit        = "limit"               // there are too many, or their definitions are too long
+	WithheldLimit        = "limit"               // there are too many tools, or their definitions are too long
 	WithheldDisabled     = "disabled"            // its connection is switched off
 )
 
-// An ExternalCall is a call of an [AgentTool]. Its row exists before anything leaves
-// the service, and its id is the key under which it is carried out.
+// An ExternalCall is a call of an [AgentTool]. Its row exists before anything leaves the service,
+// since a process that dies after sending could not report the call otherwise. See
+// docs/decisions/0046-record-a-tool-call-before-it-runs.md.
 type ExternalCall struct {
 	ID                  string        `db:"id"`
 	AccountID           string        `db:"account_id"`
@@ -173,47 +174,47 @@ type ExternalCall struct {
 	SessionID           string        `db:"session_id"`
 	Turn                int64         `db:"turn"`
 	Step                int64         `db:"step"`
-	Place               int           `db:"place"`   // in its step, from 0
-	CallID              string        `db:"call_id"` // that the model has given it
+	Place               int           `db:"place"`   // index in its step, from 0
+	CallID              string        `db:"call_id"` // id from the model
 	Type                string        `db:"type"`
 	Tool                string        `db:"tool"`
-	ConnectionID        string        `db:"connection_id"`        // of ToolConnection
-	SecretID            string        `db:"secret_id"`            // of its newest request; may be empty
+	ConnectionID        string        `db:"connection_id"`        // only for ToolConnection
+	SecretID            string        `db:"secret_id"`            // secret of the latest request; may be empty
 	Lost                int           `db:"lost"`                 // number of processes that ended while they executed it
-	Title               string        `db:"title"`                // of the tool, for people; may be empty
+	Title               string        `db:"title"`                // tool's title for people; may be empty
 	DefinitionSHA256    string        `db:"definition_sha256"`    // see [AgentTool.Hash]
-	Arguments           string        `db:"arguments"`            // as sent: as the model wrote them, except IdempotencyArgument
+	Arguments           string        `db:"arguments"`            // arguments as sent: the model's, except IdempotencyArgument
 	IdempotencyArgument string        `db:"idempotency_argument"` // the argument that contains ID; may be empty
 	Effects             Effects       `db:"effects"`
 	Status              CallStatus    `db:"status"`
 	Outcome             CallOutcome   `db:"outcome"`  // empty until it is done
-	InputID             string        `db:"input_id"` // that it waits or has waited for
+	InputID             string        `db:"input_id"` // input that it waits or waited for
 	OnTimeout           string        `db:"on_timeout"`
-	OnUnknown           string        `db:"on_unknown"` // of ToolConnection: UnknownTells, or UnknownFails; empty means UnknownTells
+	OnUnknown           string        `db:"on_unknown"` // UnknownTells or UnknownFails, only for ToolConnection; empty means UnknownTells
 	TimeoutSeconds      int64         `db:"timeout"`
-	Attempts            int           `db:"attempts"`          // number of claims
-	Result              string        `db:"result"`            // whole, or its beginning
-	ResultBytes         int           `db:"result_bytes"`      // of the whole
-	ErrorCode           Code          `db:"error_code"`        // of one that the service itself has answered
-	LateOutput          *string       `db:"late_output"`       // an output that arrived too late
-	Resolution          string        `db:"resolution"`        // a person's finding: done or not_done
-	Note                string        `db:"note"`              // of the resolution
-	ResolvedBy          string        `db:"resolved_by"`       // the id of the key
+	Attempts            int           `db:"attempts"`
+	Result              string        `db:"result"`       // whole, or its beginning
+	ResultBytes         int           `db:"result_bytes"` // length of the whole result
+	ErrorCode           Code          `db:"error_code"`   // code of an answer that the service itself gave
+	LateOutput          *string       `db:"late_output"`  // an output that arrived too late
+	Resolution          string        `db:"resolution"`   // person's finding: done or not_done
+	Note                string        `db:"note"`
+	ResolvedBy          string        `db:"resolved_by"`       // id of the key
 	Approval            string        `db:"approval"`          // ApprovalAlways or ApprovalNever; empty means never
-	ApprovalInputID     string        `db:"approval_input_id"` // of the latest request for an approval
+	ApprovalInputID     string        `db:"approval_input_id"` // latest request for an approval
 	Decision            Decision      `db:"decision"`
-	DecidedBy           string        `db:"decided_by"` // the id of the key; empty for an expiry
+	DecidedBy           string        `db:"decided_by"` // id of the key; empty for an expiry
 	Comment             string        `db:"comment"`
 	PreviousOutcome     CallOutcome   `db:"previous_outcome"` // OutcomeUnknown: it may have been carried out once already
 	DecidedAt           time.Time     `db:"decided_at"`
-	Confirmation        *Confirmation `db:"confirmation,optional"` // that a visitor has to give; nil if not needed
-	ConfirmInputID      string        `db:"confirm_input_id"`      // of the latest question to the visitor
-	Confirmed           Decision      `db:"confirmed"`             // of the visitor, which is never remembered
-	ConfirmedBy         string        `db:"confirmed_by"`          // the id of the embed; empty for an expiry
+	Confirmation        *Confirmation `db:"confirmation,optional"` // question to a visitor; nil if not needed
+	ConfirmInputID      string        `db:"confirm_input_id"`      // latest question to the visitor
+	Confirmed           Decision      `db:"confirmed"`             // visitor's decision, which is never remembered
+	ConfirmedBy         string        `db:"confirmed_by"`          // id of the embed; empty for an expiry
 	ConfirmedAt         time.Time     `db:"confirmed_at"`
 	CreatedAt           time.Time     `db:"created_at"`
 	ExpiresAt           time.Time     `db:"expires_at"`
-	StartedAt           time.Time     `db:"started_at"` // when it was handed out first; zero means never
+	StartedAt           time.Time     `db:"started_at"` // first hand-out; zero means never
 	FinishedAt          time.Time     `db:"finished_at"`
 	ResolvedAt          time.Time     `db:"resolved_at"`
 }
@@ -225,13 +226,13 @@ type Decision string
 const (
 	DecisionApprove    Decision = "approve"
 	DecisionReject     Decision = "reject"
-	DecisionExpired    Decision = "expired"    // not decided in time, which counts as a rejection
-	DecisionRemembered Decision = "remembered" // the tool was approved for the session before
+	DecisionExpired    Decision = "expired"    // no decision in time, which counts as a rejection
+	DecisionRemembered Decision = "remembered" // an earlier approval of the tool for the session
 )
 
-// Approved reports whether the call needs no approval or has one. An approval covers one
-// call with the arguments and definition in its row, and is used up once the call is
-// [CallClaimed].
+// Approved reports whether the call needs no approval or has one. An approval covers one call
+// with the arguments and definition in its row. It is used up once the call is [CallClaimed], so
+// that no repetition runs without another approval.
 func (c *ExternalCall) Approved() bool {
 	return c.Approval != ApprovalAlways || c.Status == CallPlanned && (c.Decision == DecisionApprove || c.Decision == DecisionRemembered)
 }
@@ -246,12 +247,11 @@ func (c *ExternalCall) IsConfirmed() bool {
 // Asks reports whether the call needs an approval or a confirmation before it is executed.
 func (c *ExternalCall) Asks() bool { return c.Approval == ApprovalAlways || c.Confirmation != nil }
 
-// MayShare reports whether a call may run concurrently with others of its step: it only
-// reads, and needs neither approval nor confirmation.
+// MayShare reports whether a call may run concurrently with others of its step, because it only
+// reads and needs neither approval nor confirmation.
 func (c *ExternalCall) MayShare() bool { return c.Effects == EffectsRead && !c.Asks() }
 
-// FailsUnknown reports whether the turn fails if it is unknown whether the call was
-// executed.
+// FailsUnknown reports whether the turn fails if nobody knows whether the call was executed.
 func (c *ExternalCall) FailsUnknown() bool { return c.OnUnknown == UnknownFails }
 
 // Open reports whether a call was handed out and has no outcome yet.
@@ -263,9 +263,9 @@ type CallStatus string
 // The statuses of a call, in their order.
 const (
 	CallPlanned CallStatus = "planned" // recorded with its step
-	CallWaiting CallStatus = "waiting" // handed out but not claimed
-	CallClaimed CallStatus = "started" // claimed
-	CallDone    CallStatus = "done"    // it has an outcome
+	CallWaiting CallStatus = "waiting"
+	CallClaimed CallStatus = "started"
+	CallDone    CallStatus = "done"
 )
 
 // CallOutcome is the outcome of a call.
@@ -275,8 +275,8 @@ type CallOutcome string
 const (
 	OutcomeOK        CallOutcome = "ok"
 	OutcomeError     CallOutcome = "error"
-	OutcomeUnknown   CallOutcome = "unknown"   // the server may have carried it out
-	OutcomeDenied    CallOutcome = "denied"    // it was not approved
-	OutcomeExpired   CallOutcome = "expired"   // no output arrived; it may have been executed
-	OutcomeCancelled CallOutcome = "cancelled" // its turn ended before
+	OutcomeUnknown   CallOutcome = "unknown" // the server may have carried it out
+	OutcomeDenied    CallOutcome = "denied"
+	OutcomeExpired   CallOutcome = "expired" // no output arrived, so that it may or may not have been executed
+	OutcomeCancelled CallOutcome = "cancelled"
 )

@@ -10,29 +10,29 @@ import (
 // newest turn.
 type Session struct {
 	ID, AccountID, SpaceID, AgentID string
-	KeyID                           string // the key that started it; its receipts name it
+	KeyID                           string // key that started it, which its receipts name
 	AgentVersion                    int64  // pinned at the start
-	Draft                           bool   // runs with its own configuration instead of that version
+	Draft                           bool   // it uses its own configuration instead of AgentVersion
 	Mode                            SessionMode
 	Status                          SessionStatus
-	Turn                            Turn   // the newest
+	Turn                            Turn
 	Reply                           string // text of the newest finished answer
-	Pending                         *Input // the input that it waits for; nil unless waiting
+	Pending                         *Input // input that it waits for; nil unless waiting
 	QueuedMessages                  int
-	ModelAsked, ModelServed         string // served: of the newest step; empty before
+	ModelAsked, ModelServed         string // ModelServed is that of the newest step; empty before
 	Fallback                        bool   // another model serves because the plan does not include the requested one
-	Usage                           Usage  // of all turns
+	Usage                           Usage
 	Steps                           int
-	ToolCalls                       int        // of tools that are carried out outside of the service
-	Withheld                        []Withheld // tools of the agent that it does not offer
+	ToolCalls                       int        // number of calls that are executed outside of the service
+	Withheld                        []Withheld // tools of the agent that are not offered
 	Spent                           Credits
-	LastSeq                         int64 // of its newest event
+	LastSeq                         int64
 	Trigger                         Trigger
 	ExternalID, ExternalUserID      string
 	Title                           string
 	Metadata                        map[string]string
-	Limits                          TurnLimits // of each turn, as they are in force
-	Revision                        int64      // counts the visible changes
+	Limits                          TurnLimits // effective limits of each turn
+	Revision                        int64      // number of visible changes
 	CreatedAt, UpdatedAt            time.Time
 	StartedAt, FinishedAt           time.Time // first claim; newest stop. Zero: not yet
 }
@@ -40,7 +40,7 @@ type Session struct {
 // A Trigger is the origin of a session.
 type Trigger struct {
 	Type string // api, schedule or embed
-	ID   string // of the task run or the embed; empty for api
+	ID   string // id of the task run or the embed; empty for api
 }
 
 // A Turn is one exchange of a session: a message of the user and everything the
@@ -51,8 +51,8 @@ type Turn struct {
 	Status        SessionStatus
 	Reason        string // the reason for this status, if it is not obvious
 	Attempt       int    // number of claims by workers
-	MessageID     string // the user's
-	RetryOf       int64  // number of the turn that this one repeats, or 0
+	MessageID     string
+	RetryOf       int64 // number of the turn that this one repeats, or 0
 	Failure       *Failure
 	Spent         Credits
 	CreatedAt     time.Time
@@ -65,13 +65,14 @@ type Turn struct {
 type Failure struct {
 	Code      Code
 	Message   string
-	Retryable bool // a retry may succeed
+	Retryable bool
 }
 
-// NoteStart begins the note that the service puts after the text of a message to an agent.
+// NoteStart begins the note that the service appends to a message to an agent.
 const NoteStart = "[It is "
 
-// LastStepNote is what the model is told in the last step that a turn can take.
+// LastStepNote is the note for the last step that a turn can take, so that the model answers
+// instead of calling tools whose results it would never receive.
 const LastStepNote = "[This is the last step of the turn. Answer now with what you know; no further tool is called.]"
 
 // WithoutNotes returns the text of a message without the notes of the service at its end.
@@ -83,31 +84,31 @@ func WithoutNotes(text string) string {
 	return text
 }
 
-// A Step is one model call of a turn, with the answers of the tools it called.
-// A recorded step is never executed again.
+// A Step is one model call of a turn, with the results of the tools that it called. A recorded
+// step is never executed again, because its call was charged and its tools may have had effects.
 type Step struct {
 	SessionID    string
 	Turn, Number int64 // from 1
 	Text         string
 	Calls        []ToolCall
-	Reasoning    []Segment     // in order; of one reply, so all by one route
-	Stop         Stop          // empty means broken off by a cancel or deadline
+	Reasoning    []Segment     // segments in order; all created by one route, because they are of one reply
+	Stop         Stop          // empty means that a cancellation or deadline ended the reply
 	Results      []*ToolResult // as long as Calls; nil until they arrive
-	Prefix       string        // hashes of the parts with which the call began
+	Prefix       string        // hashes of the parts with which the call began, so that a broken prefix can be named; see [Broke]
 	CreatedAt    time.Time
 }
 
 // A Segment is a segment of a step's reasoning that its vendor requires back in its place,
 // or a change of the phase of its text; see [Part].
 type Segment struct {
-	State State  // of a phase without data
+	State State  // state; without data for a phase
 	Phase string // of the following text, if the state has no data
-	Text  int    // bytes of the step's text before it
-	Calls int    // calls of the step before it
+	Text  int    // offset in the step's text, in bytes
+	Calls int    // number of the step's calls before it
 }
 
-// Message returns the step's reply in the form that is sent back: between two segments of
-// reasoning its texts and then its calls, as described at [Part].
+// Message returns the step's reply in the form that is sent back. Texts and calls stay between the
+// same segments of reasoning, because vendors require the segments in their place.
 func (s *Step) Message() Message {
 	m := Message{Role: RoleAssistant}
 	text, calls, phase := 0, 0, ""
@@ -143,7 +144,7 @@ func (s *Step) Open() (place int, open bool) {
 	return 0, false
 }
 
-// Answers returns the results of a step whose calls all have one.
+// Answers returns the results of a step. It must not be called while a call has no result.
 func (s *Step) Answers() []ToolResult {
 	var list []ToolResult
 	for _, r := range s.Results {
@@ -152,29 +153,30 @@ func (s *Step) Answers() []ToolResult {
 	return list
 }
 
-// StepID returns the id of a step, of its charge and of its receipt.
+// StepID returns the common id of a step, its charge and its receipt, so that a repeated charge is
+// recognized.
 func StepID(session string, turn, step int64) string {
 	b := append([]byte(session), '.')
 	b = append(strconv.AppendInt(b, turn, 10), '.')
 	return string(strconv.AppendInt(b, step, 10))
 }
 
-// The kinds of a session's messages. Besides the user's own there is at most one
-// message per step and one per input.
+// The kinds of a session's messages. Besides the user's messages there is at most one for each
+// step and one for each input.
 const (
-	KindMessage  = "message"  // of the user
-	KindAnswer   = "answer"   // of the user, to a question
-	KindReply    = "reply"    // of the agent: its answer
-	KindComment  = "comment"  // of the agent, next to tool calls
-	KindQuestion = "question" // of the agent
+	KindMessage  = "message"
+	KindAnswer   = "answer" // of the user, to a question
+	KindReply    = "reply"
+	KindComment  = "comment" // of the agent, next to tool calls
+	KindQuestion = "question"
 )
 
 // A SessionMessage is one message of a conversation.
 type SessionMessage struct {
 	ID, SessionID string
-	Turn, Step    int64  // turn 0 means queued; step 0 means the user's
-	Role          Role   // user or assistant
-	Kind          string // see the kinds
+	Turn, Step    int64 // turn 0 means queued; step 0 means the user's
+	Role          Role  // user or assistant
+	Kind          string
 	Status        MessageStatus
 	Text          string
 	Attachments   []Attachment // of a message of the user
@@ -184,9 +186,9 @@ type SessionMessage struct {
 // A MessageStatus is the progress of a message.
 type MessageStatus string
 
-// The statuses of a message. One that a turn broke off has the turn's status.
+// The statuses of a message. A message that a turn broke off gets the turn's status.
 const (
-	MessageQueued     MessageStatus = "queued" // waits for the turn that runs
+	MessageQueued     MessageStatus = "queued" // it waits until the running turn ends
 	MessageInProgress MessageStatus = "in_progress"
 	MessageCompleted  MessageStatus = "completed"
 	MessageCancelled  MessageStatus = "cancelled"
@@ -200,19 +202,19 @@ type InputStatus string
 const (
 	InputPending   InputStatus = "pending"
 	InputAnswered  InputStatus = "answered"
-	InputExpired   InputStatus = "expired"   // its default, if any, was used
-	InputCancelled InputStatus = "cancelled" // its turn ended before
+	InputExpired   InputStatus = "expired" // its default, if any, became the answer
+	InputCancelled InputStatus = "cancelled"
 )
 
 // The kinds of an [Input].
 const (
-	InputQuestion = "question"  // any text answers it
-	InputChoice   = "choice"    // one of its options answers it
-	InputApproval = "approval"  // approve or reject answers it
-	InputToolCall = "tool_call" // the outputs of its calls answer it
+	InputQuestion = "question"  // answered by any text
+	InputChoice   = "choice"    // answered by one of its options
+	InputApproval = "approval"  // answered by approve or reject
+	InputToolCall = "tool_call" // answered by the outputs of its calls
 
-	InputToolApproval     = "tool_approval"     // decisions about its calls answer it
-	InputToolConfirmation = "tool_confirmation" // approve or reject of the visitor answers it
+	InputToolApproval     = "tool_approval"     // answered by decisions about its calls
+	InputToolConfirmation = "tool_confirmation" // answered by the visitor's approve or reject
 )
 
 // InputKinds returns the kinds of inputs.
@@ -220,42 +222,42 @@ func InputKinds() []string {
 	return []string{InputQuestion, InputChoice, InputApproval, InputToolCall, InputToolApproval, InputToolConfirmation}
 }
 
-// An Input is a question of an agent to its user, or calls of tools that programs of
-// the account carry out, people approve or a visitor confirms. The turn waits for it.
+// An Input is a question of an agent to its user, or a set of tool calls that the account's
+// programs execute, people approve or a visitor confirms. The turn waits for it.
 type Input struct {
 	ID, SessionID string
 	Turn, Step    int64
-	CallID        string // of the tool call that the answer is the result of
+	CallID        string // tool call whose result is the answer
 	Kind, Prompt  string
 	Options       []string
-	Default       *string // the answer when it expires; nil means the turn fails then
+	Default       *string // answer at the expiry; nil means that the turn fails instead
 	Status        InputStatus
 	Answer        string
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
 	AnsweredAt    time.Time
 
-	// Of the kinds that concern only tools.
-	AccountID, AgentID string // of the session
-	AgentName          string // only of open inputs, like the next two
+	// The following fields are for the kinds that concern only tools.
+	AccountID, AgentID string // session's owner and agent
+	AgentName          string // only of open inputs, like the next two fields
 	SessionTitle       string
 	ExternalUserID     string
 	Calls              []ExternalCall
-	ClaimID            string    // of the executor that works on it
+	ClaimID            string    // claim of the executor that works on it
 	ClaimedUntil       time.Time // zero if unclaimed
 }
 
-// OfTools reports whether an input is about calls of tools: it is not a question of the
-// agent to its user.
+// OfTools reports whether an input is about tool calls and not a question to the user.
 func (in *Input) OfTools() bool { return in.OfOwner() || in.Kind == InputToolConfirmation }
 
-// OfOwner reports whether an input is for programs or operators of the account, and not
-// for the user of the session. A nil input is for none of them.
+// OfOwner reports whether an input is for the account's programs or operators, and must not
+// be shown to the session's user. It returns false for nil.
 func (in *Input) OfOwner() bool {
 	return in != nil && (in.Kind == InputToolCall || in.Kind == InputToolApproval)
 }
 
-// A SessionEvent is one line of a session's log. Seq has no gaps.
+// A SessionEvent is one entry in a session's log. Seq has no gaps, so that a reader notices a
+// missing event.
 type SessionEvent struct {
 	Seq  int64
 	Type string
@@ -269,11 +271,11 @@ type Source struct {
 	Turn             int64
 	Path, SHA256     string
 	FromLine, ToLine int64
-	Place            string // in a document, such as "p. 12–13"; may be empty
+	Place            string // position in a document, such as "p. 12–13"; may be empty
 	Via              string // context, read or search
 }
 
-// LineRange writes a range of lines: "3", "3-5", or "" where first is 0.
+// LineRange formats a range of lines: "3", "3-5", or "" if first is 0.
 func LineRange(first, last int64) string {
 	switch {
 	case first == 0:

@@ -2,11 +2,11 @@ package stoa
 
 import "slices"
 
-// A WireInfo has the properties of a providers' format that are needed outside its codec,
-// which is in package wire.
+// A WireInfo contains the properties of a providers' format that are needed outside its codec in
+// package wire.
 type WireInfo struct {
 	Name string
-	// Dialects are the variants of the format, if it has any. Dialect is the usual one.
+	// Dialects are the variants of the format. Dialect is the default.
 	Dialects []string
 	Dialect  string
 	// Versioned means that the codec's paths contain the version of the API, so that a base
@@ -14,14 +14,13 @@ type WireInfo struct {
 	Versioned   bool
 	Unversioned []string
 	Lists       bool     // its servers list their models at the path /models, or /v1/models if Versioned
-	Endpoints   []string // last names of the paths of its endpoints, which end no base URL
-	BaseEnds    []string // redundant ends of base URLs, which are dropped: the longest first
-	StrictTools int      // largest number of tools of a call that are held to their schemas; 0 means no limit
-	// CacheWrite and CacheWriteLong are the vendor's rates for input that it writes to its
-	// cache for a short and for a long lifetime, in percent of its rate of input; 0 means
-	// that rate.
+	Endpoints   []string // last parts of its endpoints' paths; no base URL may end with them
+	BaseEnds    []string // redundant ends of base URLs, which are dropped; the longest first, because others are parts of it
+	StrictTools int      // maximum number of tools of a call whose schemas the vendor enforces; 0 means no limit
+	// CacheWrite and CacheWriteLong are the vendor's rates, in percent of its rate of input, for
+	// input that it writes to its cache for a short and for a long lifetime; 0 means 100.
 	CacheWrite, CacheWriteLong int64
-	// OtherVendor names the wire of the vendor of a dialect that has two wires.
+	// OtherVendor maps a dialect to the wire of the same vendor, because one vendor can have two wires.
 	OtherVendor map[string]string
 }
 

@@ -13,13 +13,13 @@ import (
 
 // Limits of the admin listener.
 const (
-	AdminConnections = 64 // at a time
+	AdminConnections = 64 // at the same time
 
-	scrapes    = 4 // at a time, then 503
+	scrapes    = 4 // at the same time; further ones get 503, so that slow readers cannot occupy the service
 	scrapeTime = 10 * time.Second
 	readyTime  = 3 * time.Second
-	// A profile runs for its whole duration before it is written. Package pprof does not
-	// limit the duration.
+	// profileTime is limited here, because package pprof does not limit it and a profile runs for its whole duration
+	// before it is written.
 	profileTime = 60 * time.Second
 	writeTime   = profileTime + 5*time.Second
 )
@@ -57,7 +57,7 @@ func Admin(m *Metrics, ready func(context.Context) Readiness, profiles bool) *ht
 	}
 }
 
-// shortProfile rejects profiles that would take longer than a minute.
+// shortProfile rejects profiles longer than [profileTime].
 func shortProfile(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if text := r.FormValue("seconds"); text != "" {
@@ -70,7 +70,7 @@ func shortProfile(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// limited refuses bodies and disables caching of replies.
+// limited refuses bodies, because no path reads one, and disables caching.
 func limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, 0)
@@ -87,5 +87,5 @@ func writeReadiness(w http.ResponseWriter, r Readiness) {
 	if r.Status != "ok" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(r) // the client may have disconnected
+	_ = json.NewEncoder(w).Encode(r) // an error is ignored, because the client may have disconnected
 }

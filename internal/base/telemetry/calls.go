@@ -9,18 +9,17 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A Call is the outcome of one model call that had its hold, of a caller or of a step of a
-// session.
+// A Call is the outcome of one model call that had a hold, for a caller or a session's step.
 type Call struct {
-	Model     string // that served, or was tried last: an identifier of the catalog
-	Provider  string // that accepted the call; may be empty
+	Model     string // catalog identifier that served, or that was tried last
+	Provider  string // provider that accepted the call; may be empty
 	Account   string
 	Duration  time.Duration
-	FirstText time.Duration // since its beginning; 0 if none exists
-	Code      stoa.Code     // of the failure; empty if it succeeded
-	State     string        // of its charge; empty if nothing was charged
-	Usage     stoa.Usage    // charged
-	Amount    stoa.Credits  // charged
+	FirstText time.Duration // time from the beginning; 0 if there was no text
+	Code      stoa.Code     // code of the failure; empty if it succeeded
+	State     string        // state of its charge; empty if nothing was charged
+	Usage     stoa.Usage    // charged usage
+	Amount    stoa.Credits  // charged amount
 }
 
 // A Route is a model of the catalog at a provider that may serve it.
@@ -28,19 +27,20 @@ type Route struct{ Model, Provider string }
 
 type callKey = Route
 
-// A callMeter contains the metrics of one model at one provider, bound once.
+// A callMeter contains the metrics of one model at one provider. They are bound once, so that a call needs no
+// search by labels.
 type callMeter struct {
 	key             callKey
 	duration, first prometheus.Observer
 	input, output   prometheus.Observer
-	read, written   prometheus.Counter // of the input, from and to the provider's cache
+	read, written   prometheus.Counter // input tokens from and to the provider's cache
 	charged         prometheus.Counter
 }
 
-// maxMeters is the maximum number of routes with metrics of their own.
+// maxMeters is the maximum number of routes with separate metrics, so that the time series stay bounded.
 const maxMeters = 10_000
 
-// disconnected is the error_type of a call whose caller disconnected before its end.
+// disconnected is the error_type of a call whose caller disconnected.
 const disconnected = "client_disconnected"
 
 func (m *Metrics) addCalls() {
@@ -73,12 +73,11 @@ func (m *Metrics) bind(k callKey) *callMeter {
 	}
 }
 
-// Learn registers the models and providers, at the start and when the configuration is
-// reloaded. Calls of others count as those of "other". Known ones stay registered, so that
-// their counters continue.
+// Learn registers the models and providers, at the start and after a change of the configuration. Calls of others
+// count as those of [Other]. Known ones stay registered, so that their counters continue.
 //
-// Routes after the first [maxMeters] count as [Other]: the models that servers list may change
-// without end.
+// Routes after the first [maxMeters] count as [Other], because the models that servers list may change without
+// end.
 func (m *Metrics) Learn(routes []Route) {
 	if m == nil {
 		return
@@ -101,7 +100,7 @@ func (m *Metrics) Learn(routes []Route) {
 	m.calls.Store(&next)
 }
 
-// Call counts a finished model call. It only allocates if the call failed.
+// Call counts a finished model call. It allocates only if the call failed.
 func (m *Metrics) Call(c *Call) {
 	if m == nil {
 		return
@@ -122,7 +121,7 @@ func (m *Metrics) Call(c *Call) {
 	} else {
 		kind := string(c.Code)
 		if !m.codes[c.Code] && kind != disconnected {
-			kind = "_OTHER" // as the semantic conventions require
+			kind = "_OTHER" // required by the semantic conventions for unknown values
 		}
 		m.duration.WithLabelValues(operation, of.key.Provider, of.key.Model, kind).Observe(c.Duration.Seconds())
 	}
@@ -140,10 +139,10 @@ func (m *Metrics) Call(c *Call) {
 	}
 }
 
-// Disconnected is the code of a call that ended because its caller disconnected.
+// Disconnected is the code of a call whose caller disconnected.
 const Disconnected stoa.Code = disconnected
 
-// accountMeters contains the metrics of accounts, which an operator may enable.
+// accountMeters contains the metrics of accounts. They are optional, because each account adds time series.
 type accountMeters struct {
 	calls, charged *prometheus.CounterVec
 
@@ -177,7 +176,7 @@ func (a *accountMeters) call(c *Call) {
 	of.charged.Add(float64(c.Amount))
 }
 
-// add registers separate metrics for an account while the limit allows it.
+// add registers separate metrics for an account if the limit allows it.
 func (a *accountMeters) add(id string) *accountMeter {
 	a.mu.Lock()
 	defer a.mu.Unlock()

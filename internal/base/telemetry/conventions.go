@@ -6,13 +6,13 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// conventions is the version of the semantic conventions of OpenTelemetry whose names the spans and
-// metrics have. The conventions for generative AI have since moved to a repository without a
-// release, which calls cache_creation cache_write: names change only with this version.
+// conventions is the version of OpenTelemetry's semantic conventions that spans and metrics follow. Names
+// change only with this version, because the conventions for generative AI have since moved to a repository
+// without a release, which calls cache_creation cache_write.
 const conventions = "1.41.0"
 
-// usage returns the attributes of a usage. The input includes what was read from the cache and
-// written to it, as the conventions require.
+// usage returns the attributes of a usage. The input includes cache reads and writes, because the conventions
+// require it.
 func usage(u stoa.Usage) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.Int64("gen_ai.usage.input_tokens", u.InputTokens), attribute.Int64("gen_ai.usage.output_tokens", u.OutputTokens),

@@ -18,21 +18,19 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Limits of an export. The queue in front of it is the library's: 2,048 spans, then the
-// newest are dropped.
+// Limits of an export. The library's queue before it holds 2,048 spans; then the newest are dropped.
 const (
-	exportTime   = 10 * time.Second // of one request
-	exportTotal  = 30 * time.Second // as in OpenTelemetry's own exporter
+	exportTime   = 10 * time.Second // for one request
+	exportTotal  = 30 * time.Second // for all attempts, as in OpenTelemetry's own exporter
 	exportTries  = 3                // without a Retry-After
-	exportAsked  = 10               // further ones that the receiver asks for
-	exportPause  = 5 * time.Second  // before the second attempt, doubled for the next
-	exportReply  = 64 << 10         // maximum number of bytes read of a reply
-	exportSilent = time.Minute      // minimum interval of log lines about failures
+	exportAsked  = 10               // further attempts that the receiver requests
+	exportPause  = 5 * time.Second  // before the second attempt, doubled for each further one
+	exportReply  = 64 << 10         // maximum number of bytes read from a reply
+	exportSilent = time.Minute      // minimum interval of log lines about failures, so that an unreachable receiver does not fill the log
 )
 
-// An exporter sends spans to an OTLP receiver: protobuf over HTTP, with only the standard
-// library and the encoding of otlp.go. OpenTelemetry's own exporter depends on gRPC: 7 MB for
-// 200 lines.
+// An exporter sends spans to an OTLP receiver: protobuf over HTTP, with only the standard library and
+// the encoding of otlp.go, because OpenTelemetry's own exporter depends on gRPC: 7 MB for 200 lines.
 type exporter struct {
 	url    string
 	header http.Header
@@ -40,8 +38,8 @@ type exporter struct {
 	log    *slog.Logger
 	pause  time.Duration
 
-	sent, failed atomic.Uint64 // spans
-	warned       atomic.Int64  // time of the last logged failure, in Unix ns
+	sent, failed atomic.Uint64 // number of spans
+	warned       atomic.Int64  // time of the last logged failure in Unix ns
 }
 
 func newExporter(cfg TraceConfig) (*exporter, error) {
@@ -66,16 +64,16 @@ func newExporter(cfg TraceConfig) (*exporter, error) {
 		}
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || strings.TrimSpace(name) == "" || err != nil {
-			return nil, errors.New("the headers for traces are not name=value,name=value with percent-encoded values") // the values may be secret
+			return nil, errors.New("the headers for traces are not name=value,name=value with percent-encoded values") // without the values, because they may be secret
 		}
 		e.header.Set(strings.TrimSpace(name), value)
 	}
 	return e, nil
 }
 
-// ExportSpans sends spans, in up to three attempts, and in further ones if the receiver says
-// when (Retry-After); a receiver that is short of memory refuses for seconds. A failure is
-// logged, at most once a minute, and not returned: the library would write it to standard error.
+// ExportSpans sends spans in up to three attempts, and in further ones if the receiver sends Retry-After, because a
+// receiver that is short of memory refuses for seconds. It logs a failure, at most once a minute, and returns nil,
+// because the library would write it to standard error.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithTimeout(ctx, exportTotal)
 	defer cancel()
@@ -123,9 +121,9 @@ func (e *exporter) Shutdown(context.Context) error {
 // A receipt is a receiver's answer to one request.
 type receipt struct {
 	accepted bool
-	rejected int64         // number of spans that the receiver did not accept nevertheless
+	rejected int64         // number of spans that the receiver rejected although it accepted the request
 	again    bool          // the request may be repeated
-	wait     time.Duration // before that, as the receiver asks; 0 if it does not
+	wait     time.Duration // pause that the receiver requests; 0 if none
 	err      error
 }
 
@@ -140,7 +138,7 @@ func (e *exporter) post(ctx context.Context, body []byte) receipt {
 		return receipt{again: true, err: err}
 	}
 	defer res.Body.Close()
-	reply, err := io.ReadAll(io.LimitReader(res.Body, exportReply)) // also so that the connection is reused
+	reply, err := io.ReadAll(io.LimitReader(res.Body, exportReply)) // read to the end, so that the connection is reused
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return receipt{again: true, wait: stoa.RetryAfter(res.Header.Get("Retry-After"), time.Now()), err: fmt.Errorf("the receiver of traces answered %s", res.Status)}

@@ -7,10 +7,9 @@ import (
 // A HookResult is the result of an attempt to send an event to a webhook.
 type HookResult int
 
-// The results.
 const (
 	HookDelivered HookResult = iota
-	HookFailed               // it will be sent again
+	HookFailed               // another attempt follows
 	HookGivenUp              // the last attempt of a delivery
 	hookResults
 )

@@ -6,12 +6,12 @@
 // and providers are those of the configuration, codes those of the contract. It does not read
 // a clock or a row for a metric by itself: packages report finished events ([Metrics.Call],
 // [Metrics.Request], …), and gauges are read on each scrape ([Sources]). A nil [*Metrics] and
-// a nil [*Tracer] are both valid and do nothing: that is how they are disabled.
+// a nil [*Tracer] are valid and do nothing, so that callers need no checks when they are disabled.
 //
 // Start at [NewMetrics], [NewTracer] and [Admin]; docs/metrics.md lists every metric.
 //
-// Counters are bound once and counted at the end of a call, so that nothing happens per piece
-// of text. The ids of a session's trace derive from the session's id: its turns belong
+// Counters are bound once and counted at the end of a call, so that nothing happens for each piece
+// of text. The ids of a session's trace derive from the session's id, so that its turns belong
 // together although processes die and nothing about traces is stored.
 package telemetry
 
@@ -26,7 +26,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// Other replaces unknown values of a label.
+// Other replaces unknown values of a label, so that callers cannot add time series.
 const Other = "other"
 
 // None is the provider of a call that no provider accepted, and the route of a request that
@@ -36,15 +36,15 @@ const None = "none"
 // MetricsConfig configures [NewMetrics].
 type MetricsConfig struct {
 	Version, Commit string
-	Codes           []stoa.Code // of the contract, for the label code
+	Codes           []stoa.Code // contract's codes, for the label code
 	Routes          []string    // patterns of the API, for the label route
-	// Accounts is the maximum number of accounts with separate metrics: the first ones that
-	// call; 0 disables them. The calls of further ones count as those of "other".
+	// Accounts is the maximum number of accounts with separate metrics; 0 disables them. The first ones that call
+	// get them, and the calls of others count as those of [Other].
 	Accounts int
 }
 
-// Metrics counts the activity of the service. It is safe for use by many goroutines. All its
-// methods may be called on nil, and then do nothing.
+// Metrics counts the activity of the service. It is safe for use by many goroutines. All methods of a nil
+// Metrics do nothing.
 type Metrics struct {
 	registry *prometheus.Registry
 	codes    map[stoa.Code]bool
@@ -60,15 +60,15 @@ type Metrics struct {
 	charges                      map[string]prometheus.Counter // by state
 	calls                        atomic.Pointer[map[callKey]*callMeter]
 	others                       *callMeter
-	learning                     sync.Mutex // of calls
+	learning                     sync.Mutex // guards changes of calls
 
 	accounts *accountMeters // nil if disabled
 
 	batchSize, batchTime prometheus.Observer
 
 	transitions map[stoa.SessionStatus]prometheus.Counter
-	failures    map[stoa.Code]prometheus.Counter // of turns
-	steps       [2]prometheus.Counter            // recorded, failed
+	failures    map[stoa.Code]prometheus.Counter // codes of failed turns
+	steps       [2]prometheus.Counter            // recorded and failed steps
 	tools       map[string]*[2]prometheus.Counter
 	external    map[stoa.CallOutcome]prometheus.Counter
 	serverCalls prometheus.Observer // requests to tool servers
@@ -89,7 +89,6 @@ var (
 	lagBuckets     = []float64{0.1, 1, 3, 10, 60, 600, 3600}
 )
 
-// callLabels are the labels of a model call, in the order of their values.
 var callLabels = []string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"}
 
 // operation is the value of gen_ai_operation_name of every call.
@@ -155,7 +154,7 @@ func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.Obs
 	return m.histograms(name, help, buckets).WithLabelValues()
 }
 
-// byCode returns a counter for each code, and one for all others under [Other].
+// byCode returns a counter for each code, and one under the key "" for all others.
 func byCode(v *prometheus.CounterVec, codes []stoa.Code) map[stoa.Code]prometheus.Counter {
 	out := map[stoa.Code]prometheus.Counter{"": v.WithLabelValues(Other)}
 	for _, c := range codes {

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The fields of the OTLP messages that are written:
-// https://github.com/open-telemetry/opentelemetry-proto, version 1. A test reads the result
-// with the generated types.
+// The fields of the written OTLP messages:
+// https://github.com/open-telemetry/opentelemetry-proto, version 1. A test reads the result with the
+// generated types.
 const (
 	requestResourceSpans protowire.Number = 1
 
@@ -50,8 +50,8 @@ const (
 	arrayValues      = 1
 )
 
-// encode returns an ExportTraceServiceRequest with the spans, which have one resource and one
-// scope: there is only one tracer.
+// encode returns an ExportTraceServiceRequest with the spans. It uses one resource and one scope, because there is
+// only one tracer.
 func encode(spans []sdk.ReadOnlySpan) []byte {
 	if len(spans) == 0 {
 		return nil
@@ -110,8 +110,7 @@ func keyValue(kv attribute.KeyValue) []byte {
 	return appendMessage(b, keyValueValue, anyValue(kv.Value))
 }
 
-// anyValue writes the kinds of values that occur in spans and resources; any other is written
-// as its text.
+// anyValue writes the kinds of values that occur in spans and resources, and others as their text.
 func anyValue(v attribute.Value) []byte {
 	switch v.Type() {
 	case attribute.BOOL:
@@ -149,8 +148,8 @@ func appendTime(b []byte, field protowire.Number, t time.Time) []byte {
 	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), uint64(t.UnixNano()))
 }
 
-// partialSuccess reads the reply to an export: the number of rejected spans, and why. A reply
-// that cannot be read rejects nothing.
+// partialSuccess reads the reply to an export: the number of rejected spans, and why. An unreadable reply
+// rejects nothing, because the receiver has accepted the request.
 func partialSuccess(reply []byte) (rejected int64, reason string) {
 	fields(reply, func(n protowire.Number, _ uint64, partial []byte) {
 		if n != 1 { // partial_success
@@ -168,8 +167,7 @@ func partialSuccess(reply []byte) (rejected int64, reason string) {
 	return rejected, reason
 }
 
-// fields calls do with each number and each sequence of bytes of a message, up to the first
-// invalid field.
+// fields calls do with each number and each byte sequence of a message, up to the first invalid field.
 func fields(message []byte, do func(n protowire.Number, number uint64, data []byte)) {
 	for len(message) > 0 {
 		n, kind, size := protowire.ConsumeTag(message)

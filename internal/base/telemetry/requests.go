@@ -47,7 +47,7 @@ func classOf(status int) int {
 	return class2xx
 }
 
-// Request counts a finished request. It does not allocate and does not keep r.
+// Request counts a finished request. It does not allocate or keep r, because it runs on each request.
 func (m *Metrics) Request(r *stoa.Request) {
 	if m == nil {
 		return

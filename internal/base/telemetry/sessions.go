@@ -42,8 +42,7 @@ func (m *Metrics) addSessions(cfg MetricsConfig) {
 	m.lag = m.histogram("stoa_schedule_lag_seconds", "Time from the instant of a scheduled run to the start of its session.", lagBuckets)
 }
 
-// Became counts committed changes of sessions to a status. failure is the code of a
-// turn that failed.
+// Became counts committed status changes of sessions. failure is the code of a failed turn.
 func (m *Metrics) Became(status stoa.SessionStatus, failure stoa.Code) {
 	if m == nil {
 		return

@@ -8,29 +8,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Sources are the functions that return the gauges on each scrape. A nil one is left out.
+// Sources are the functions that return the gauges on each scrape. A nil one is omitted.
 type Sources struct {
-	Requests     func() int64 // being served
+	Requests     func() int64 // requests in progress
 	Calls        func() int64 // model calls in progress
 	BodyBytes    func() int64 // size of bodies in memory
-	Followers    func() int64 // of sessions' events
-	TurnsRunning func() int64 // in this process
-	Connections  func() int64 // open
+	Followers    func() int64 // readers of sessions' events
+	TurnsRunning func() int64 // turns in this process
+	Connections  func() int64 // open connections
 	Broken       func() int64 // tool servers that are temporarily not called
 	Refused      func() (ofAddress, inAll uint64)
 	Latched      func() map[string]bool // databases that do not commit
 	Providers    func() []Provider
-	// Sessions counts the sessions that have not ended, by status. It may read rows, so it is
-	// called at most every 10 s.
+	// Sessions counts the unfinished sessions by status. It is called at most every 10 s, because it may
+	// read rows.
 	Sessions func(context.Context) (map[string]int64, error)
-	// Waiting counts the inputs that sessions wait for, by kind, with the age of the oldest
-	// of each. It is called equally rarely.
+	// Waiting counts the inputs that sessions wait for, by kind, with the age of each kind's oldest. It is called equally
+	// rarely.
 	Waiting func(context.Context) (map[string]Waiting, error)
-	Exports func() (sent, failed uint64) // spans
-	// Outbox counts the pending deliveries to webhooks of all nodes, and returns the delay of
-	// the oldest.
+	Exports func() (sent, failed uint64) // numbers of spans
+	// Outbox counts the pending webhook deliveries of all nodes, and returns the delay of the oldest.
 	Outbox       func() (pending int, lag time.Duration)
-	LinesDropped func() uint64 // of the log
+	LinesDropped func() uint64 // dropped lines of the log
 }
 
 // Waiting contains the number of pending inputs of a kind, and the age of the oldest.
@@ -47,28 +46,27 @@ type Provider struct {
 	Models   []ProviderModel
 }
 
-// A ProviderModel contains the counters of one model of a provider, by the provider's own
-// name for it, which comes from the configuration.
+// A ProviderModel contains the counters of one model of a provider, under the provider's name for it. That
+// name is bounded, because it comes from the configuration.
 type ProviderModel struct {
 	Name                                  string
 	Requests, Retries, Failures, TimedOut uint64
 	Circuit                               float64 // 0 closed, 1 half-open, 2 open
 }
 
-// Watch makes the metrics read the sources. It must be called once.
+// Watch lets the metrics read the sources. It must be called once.
 func (m *Metrics) Watch(s Sources) {
 	if m != nil {
 		m.registry.MustRegister(newCollector(s))
 	}
 }
 
-// How long counted rows stay valid, and the timeout for counting them.
+// The lifetime of counted rows, so that frequent scrapes do not load the database, and the timeout for counting.
 const (
 	countAgain = 10 * time.Second
 	countTime  = 2 * time.Second
 )
 
-// A collector reads the sources.
 type collector struct {
 	Sources
 	descs []*prometheus.Desc
@@ -193,9 +191,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// count returns the cached counts if they are less than 10 s old, otherwise counts sessions
-// and inputs. After a failure it returns nothing, so that a graph shows a gap and not an old
-// number.
+// count returns the cached counts if they are less than 10 s old, otherwise it counts sessions and inputs.
+// After a failure it returns nothing, so that a graph shows a gap and not an old number.
 func (c *collector) count() (map[string]int64, map[string]Waiting) {
 	if c.Sessions == nil {
 		return nil, nil

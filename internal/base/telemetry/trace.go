@@ -22,21 +22,20 @@ import (
 
 // TraceConfig configures [NewTracer].
 type TraceConfig struct {
-	Endpoint string // base address of an OTLP/HTTP receiver; /v1/traces is appended
-	Headers  string // for the receiver: name=value,…, values percent-encoded
-	Version  string // of the service
-	Instance string // of this process; may be empty
+	Endpoint string // base URL of an OTLP/HTTP receiver; /v1/traces is appended
+	Headers  string // receiver's headers: name=value,…, values percent-encoded
+	Version  string // version of the service
+	Instance string // id of this process; may be empty
 	Logger   *slog.Logger
 	// Sampler replaces the sampler of OTEL_TRACES_SAMPLER, for tests; may be nil.
 	Sampler sdk.Sampler
 }
 
-// A Tracer creates spans. It is safe for use by many goroutines. All its methods may be
-// called on nil, and then do nothing.
+// A Tracer creates spans. It is safe for use by many goroutines. All methods of a nil Tracer do nothing.
 //
 // Sampling, batching and the limits of spans follow the variables OTEL_TRACES_SAMPLER,
 // OTEL_BSP_… and OTEL_SPAN_…, and the resource OTEL_SERVICE_NAME and
-// OTEL_RESOURCE_ATTRIBUTES, which the OpenTelemetry library reads itself.
+// OTEL_RESOURCE_ATTRIBUTES, because the OpenTelemetry library reads them itself.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
@@ -44,8 +43,8 @@ type Tracer struct {
 	exporter *exporter
 }
 
-// NewTracer returns a tracer that sends its spans to the endpoint. It must be shut
-// down.
+// NewTracer returns a tracer that sends its spans to the endpoint. It must be shut down, because the last spans
+// are otherwise lost.
 func NewTracer(cfg TraceConfig) (*Tracer, error) {
 	exp, err := newExporter(cfg)
 	if err != nil {
@@ -68,8 +67,7 @@ func NewTracer(cfg TraceConfig) (*Tracer, error) {
 	return t, nil
 }
 
-// Shutdown sends the remaining spans, for as long as ctx allows. Spans that end later are
-// lost.
+// Shutdown sends the remaining spans until ctx ends. Spans that end later are lost.
 func (t *Tracer) Shutdown(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -85,7 +83,7 @@ func (t *Tracer) Exports() (sent, failed uint64) {
 // A Span is a span in progress. The methods of the zero Span do nothing.
 type Span struct{ of trace.Span }
 
-// End ends the span; code is the reason of a failure, empty on success.
+// End ends the span; code is the reason of a failure, or empty.
 func (s Span) End(code stoa.Code) {
 	if s.of == nil {
 		return
@@ -101,9 +99,9 @@ func (s Span) fail(code stoa.Code) {
 	}
 }
 
-// Wrap returns a handler that creates a span for each request of the API, except for health
-// checks: probes every few seconds would be most of the traces. Its parent is the caller's
-// span, if the request has a traceparent. On a nil tracer it returns h.
+// Wrap returns a handler that creates a span for each request of the API, except for health checks, because probes
+// every few seconds would be most of the traces. Its parent is the caller's span, if the request has a
+// traceparent. On a nil tracer it returns h.
 func (t *Tracer) Wrap(h http.Handler) http.Handler {
 	if t == nil {
 		return h
@@ -115,7 +113,7 @@ func (t *Tracer) Wrap(h http.Handler) http.Handler {
 		}
 		ctx := t.context.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := t.tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
-		defer span.End() // after a panic too
+		defer span.End() // deferred, so that it ends after a panic too
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
@@ -158,12 +156,11 @@ func (t *Tracer) Request(ctx context.Context, r *stoa.Request) {
 	}
 }
 
-// An Attempt is the span of one request to a provider. The methods of the zero Attempt do
-// nothing.
+// An Attempt is the span of one request to a provider. The methods of the zero Attempt do nothing.
 type Attempt struct{ Span }
 
-// Attempt begins the span of a request to a provider. model is the identifier of the catalog,
-// upstream the provider's name for it.
+// Attempt begins the span of a request to a provider. model is the catalog's identifier, upstream the
+// provider's name for it.
 func (t *Tracer) Attempt(ctx context.Context, provider, host, model, upstream string) (context.Context, Attempt) {
 	if t == nil {
 		return ctx, Attempt{}
@@ -179,8 +176,8 @@ func (t *Tracer) Attempt(ctx context.Context, provider, host, model, upstream st
 	return ctx, Attempt{Span{span}}
 }
 
-// SetParent writes the attempt into the headers of its request, so that the provider's spans,
-// if any, belong to it. Nothing else of the caller is passed on.
+// SetParent writes the attempt into the headers of its request, so that the provider's spans, if any, belong to
+// it. It passes on nothing else of the caller.
 func (a Attempt) SetParent(h http.Header) {
 	if a.of == nil {
 		return
@@ -188,8 +185,8 @@ func (a Attempt) SetParent(h http.Header) {
 	h["Traceparent"] = []string{parent(a.of.SpanContext())}
 }
 
-// Parent returns the span of ctx in the form of the header traceparent, for a request that
-// belongs to it; empty if none exists.
+// Parent returns the span of ctx in the form of the header traceparent, for a request that belongs to it;
+// empty if there is none.
 func Parent(ctx context.Context) string {
 	sc := trace.SpanContextFromContext(ctx)
 	if !sc.IsValid() {
@@ -220,19 +217,19 @@ func (a Attempt) Status(status int) {
 	}
 }
 
-// A Turn identifies the turn of a session that a span belongs to.
+// A Turn identifies the turn of a session for a span.
 type Turn struct {
 	Session, Agent string // ids
 	Created        time.Time
 	Number         int64
 	Attempt        int64
-	Model          string // according to the agent
+	Model          string // model of the agent
 	First          bool   // nothing of the session has run before
 }
 
-// Turn begins the span of a turn that runs here. All turns of a session form one trace,
-// regardless of the process that runs them: its ids derive from the session's. The span of
-// the session itself covers the time to the end of its first turn.
+// Turn begins the span of a turn that runs here. All turns of a session form one trace, whatever process runs
+// them, because its ids derive from the session's. The session's own span covers the time to the end of its first
+// turn, because a session has no end.
 func (t *Tracer) Turn(ctx context.Context, of Turn) (context.Context, func(stoa.Code)) {
 	if t == nil {
 		return ctx, func(stoa.Code) {}
@@ -246,7 +243,7 @@ func (t *Tracer) Turn(ctx context.Context, of Turn) (context.Context, func(stoa.
 	return ctx, func(code stoa.Code) {
 		Span{turn}.End(code)
 		if of.First {
-			session.End() // only finished spans are sent
+			session.End() // ended now, because only finished spans are sent
 		}
 	}
 }
@@ -260,7 +257,7 @@ func (t *Tracer) Step(ctx context.Context, number int64) (context.Context, Span)
 	return ctx, Span{span}
 }
 
-// Tool begins the span of a tool call. A tool name that does not exist is not recorded.
+// Tool begins the span of a tool call. It does not record unknown tool names, because models invent them.
 func (t *Tracer) Tool(ctx context.Context, name string) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -282,11 +279,9 @@ func known(tool string) bool {
 	return false
 }
 
-// sessionKey is the context key for the session of a trace.
 type sessionKey struct{}
 
-// An idGenerator creates random ids, except for a session's trace, whose ids derive from the
-// session's.
+// An idGenerator creates random ids, except for a session's trace, whose ids derive from the session's.
 type idGenerator struct{}
 
 // NewIDs returns the ids of a trace and of its first span.
@@ -298,7 +293,7 @@ func (g idGenerator) NewIDs(ctx context.Context) (t trace.TraceID, s trace.SpanI
 		return t, s
 	}
 	binary.BigEndian.PutUint64(t[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(t[8:], rand.Uint64()|1) // never zero
+	binary.BigEndian.PutUint64(t[8:], rand.Uint64()|1) // never zero, because such ids are invalid
 	return t, g.NewSpanID(ctx, t)
 }
 

@@ -33,27 +33,25 @@ type Options struct {
 	Version string
 	Commit  string
 	Out     io.Writer // start-up messages for the operator
-	// Terminal reports whether Out is a terminal; only there the first key is printed.
+	// Terminal reports whether Out is a terminal. The first key is printed only there, because other output is kept
+	// and read by more people.
 	Terminal bool
 	Logger   *slog.Logger // nil disables logging
-	// LinesDropped returns the number of dropped log lines. Nil means that none are dropped.
+	// LinesDropped returns the number of dropped log lines; nil means that none are dropped.
 	LinesDropped func() uint64
 
-	// Reload reads the configuration again each time that a value is received from Hangup.
-	// Nil disables that.
+	// Reload reads the configuration again for each value from Hangup; nil disables that.
 	Reload func() (config.Config, error)
 	Hangup <-chan os.Signal
 
-	// Ready is called with the address when everything is ready for requests; the first is
-	// accepted after it returns. It may be nil.
+	// Ready is called with the address when everything is ready for requests. The first request is accepted after
+	// it returns. It may be nil.
 	Ready func(baseURL string)
-	// AdminReady is called with the address of the admin listener, if there is one. It may be
-	// nil.
+	// AdminReady is called with the address of the admin listener, if there is one. It may be nil.
 	AdminReady func(baseURL string)
 }
 
-// Run serves until ctx ends, then drains for the configured time. It returns
-// nil after an orderly stop.
+// Run serves until ctx ends, then drains for the configured time. It returns nil after an orderly stop.
 func Run(ctx context.Context, opts Options) (err error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -71,7 +69,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	for _, w := range warnings(cfg, openFileLimit()) {
 		opts.Logger.Warn("the machine may not be configured correctly", "warning", w)
 	}
-	// Listening precedes the store: a port that is in use changes nothing.
+	// Listening precedes the store, so that a port in use changes nothing.
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w; choose another address with --listen", err)
@@ -80,8 +78,8 @@ func Run(ctx context.Context, opts Options) (err error) {
 	address := listener.Addr()
 	again := func() (net.Listener, error) { return listener, nil }
 	if _, port, _ := net.SplitHostPort(cfg.Listen); cfg.Database != "" && port != "0" {
-		// While a start waits for PostgreSQL, connections are refused: a load balancer in
-		// front of several nodes then tries another one immediately.
+		// While a start waits for PostgreSQL, connections are refused, so that a load balancer in front of several nodes
+		// tries another one immediately.
 		listener.Close()
 		again = func() (net.Listener, error) { return net.Listen("tcp", cfg.Listen) }
 	}
@@ -128,9 +126,9 @@ func Run(ctx context.Context, opts Options) (err error) {
 	return s.serve(ctx, opts, address.String(), again)
 }
 
-// serve runs all parts until ctx ends or one of them fails, and stops them in order:
-// requests, the scheduler, the worker, and finally the ledger that settles charges. listening
-// is called with the address when requests are about to be accepted.
+// serve runs all parts until ctx ends or one of them fails. It stops requests first, then the scheduler and the
+// worker, and the ledger last, because the others create charges that it settles. listening is called with the
+// address when requests are about to be accepted.
 func (s *Service) serve(ctx context.Context, opts Options, address string, listening func() (net.Listener, error)) error {
 	server := &http.Server{
 		Handler:           s.API.Handler(),
@@ -139,7 +137,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
-	// The settler outlives every request, so it has a separate context.
+	// The settler has a separate context, because it outlives every request.
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
 	group, working := errgroup.WithContext(settling)
@@ -150,7 +148,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 		group.Go(func() error { return s.Sales.Run(settling) })
 	}
 	group.Go(func() error { s.tryNeighbours(settling); return nil })
-	err := s.Worker.Recover(ctx) // earlier sessions are in order before requests are accepted
+	err := s.Worker.Recover(ctx) // recovered first, so that earlier sessions are in order before requests are accepted
 	if err == nil {
 		err = s.takeConfig(ctx)
 	}
@@ -188,14 +186,14 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	})
 	err = s.wait(ctx, working, opts)
 	select {
-	case <-s.Store.Lost(): // running calls can neither be charged nor recorded
+	case <-s.Store.Lost(): // stopped, because running calls can neither be charged nor recorded
 		s.API.Stop()
 		s.Worker.Interrupt()
 	default:
 	}
 	s.stop(server)
 	stopScheduler()
-	stopWorker() // its last writes use the store and the settler
+	stopWorker() // before the store and the settler, because its last writes use them
 	stopHooks()
 	stopTools()
 	settled()
@@ -205,9 +203,8 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	return err
 }
 
-// running runs a part of the service as part of the group. The returned function stops it and
-// waits for its end: the scheduler before the worker, so that nothing new is queued for a
-// worker that stops.
+// running runs a part of the service in the group. The returned function stops it and waits for its end, so that
+// the scheduler queues nothing for a worker that stops.
 func running(ctx context.Context, group *errgroup.Group, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -221,15 +218,15 @@ func running(ctx context.Context, group *errgroup.Group, run func(context.Contex
 	}
 }
 
-// wait blocks until the service has to stop, and reloads the configuration on request. It
-// fails if the service cannot continue.
+// wait blocks until the service must stop, and reloads the configuration on request. It fails if the service
+// cannot continue.
 func (s *Service) wait(ctx, working context.Context, opts Options) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-working.Done():
-			return nil // the group has the reason
+			return nil // the group returns the reason
 		case <-s.Store.Lost():
 			return store.ErrLost
 		case <-opts.Hangup:
@@ -238,9 +235,9 @@ func (s *Service) wait(ctx, working context.Context, opts Options) error {
 	}
 }
 
-// stop ends the service for its callers: running requests have the drain time to finish, then
-// their streams end as failed and free. In the meantime the port stays open: new requests get
-// 503, and health reports that the service is draining.
+// stop ends the service for its callers. Running requests have the drain time to finish; then their streams end as
+// failed and free. In the meantime the port stays open, so that new requests get 503, and health
+// reports that the service is draining.
 func (s *Service) stop(server *http.Server) {
 	drain := s.config.Drain
 	s.log.Info("stopping", "drain", drain)

@@ -15,12 +15,12 @@ import (
 	"stoa/internal/base/store"
 )
 
-// ownerKeyFile is the file in the data directory with the first key, if that is not printed.
+// ownerKeyFile is the file in the data directory with the first key, unless that is printed.
 const ownerKeyFile = "owner.key"
 
-// bootstrap creates the owner and first key of an empty store, and prints the running parts.
-// The key is printed on a terminal only: service managers and containers keep what is printed
-// elsewhere, and more people read that. Otherwise the key is in a file.
+// bootstrap creates the owner and first key of an empty store, and prints the running parts. It prints the key on a
+// terminal only and otherwise writes it to a file, because service managers and containers keep other output, and
+// more people read that.
 func (s *Service) bootstrap(ctx context.Context, opts Options, address string) error {
 	cfg := s.config
 	secret, file := string(cfg.BootstrapKey), ""
@@ -85,9 +85,9 @@ func example(base, authorization string) string {
 	return fmt.Sprintf("\nTry it:\n\n  curl %s/api/v1/responses \\\n    -H %s \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"auto\",\"input\":\"Hello\"}'\n", base, authorization)
 }
 
-// keyFile returns the first key of an empty store and the file in the data directory that has
-// it; both are empty if the store has an account. The file is written first, so that the key
-// of a committed account is never lost; a start that died in between left it behind.
+// keyFile returns the first key of an empty store and its file in the data directory; both are empty if the store
+// contains an account. The file is written first, so that the key of a committed account is never lost. A start that
+// died in between left it behind.
 func (s *Service) keyFile(ctx context.Context) (secret, path string, err error) {
 	exists := false
 	err = s.Store.Read(ctx, func(tx *store.Tx) (err error) {

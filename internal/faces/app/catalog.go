@@ -19,8 +19,8 @@ func (s *Service) planList() []stoa.Plan {
 	return out
 }
 
-// Check returns errors of a configuration that reading it does not find: models, routes and
-// prices that are inconsistent.
+// Check returns the errors of a configuration that reading it does not find, such as inconsistent models, routes and
+// prices, because only package catalog can check those.
 func Check(cfg config.Config) error {
 	_, err := managed.Catalog(cfg, nil)
 	return err

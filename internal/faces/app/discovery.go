@@ -16,23 +16,23 @@ import (
 // Times of a [Discovery].
 const (
 	listEvery = time.Minute
-	listAgain = 5 * time.Second  // after a failure
-	listPause = 10 * time.Second // between two reads for unknown names
-	listWait  = 2 * time.Second  // of a call of an unknown name
+	listAgain = 5 * time.Second  // pause after a failure
+	listPause = 10 * time.Second // minimum pause between two reads for unknown names, because callers can send any number of them
+	listWait  = 2 * time.Second  // maximum wait of a call with an unknown name
 )
 
-// A Discovery reads the models that servers list and adds them to the catalog. A list that
-// cannot be read leaves the last one in force.
+// A Discovery reads the models that servers list and adds them to the catalog. If a list cannot be read, the
+// previous one stays in effect, so that a short failure removes no model.
 type Discovery struct {
 	pool *upstream.Pool
 	log  *slog.Logger
 	use  func(*catalog.Catalog)
-	kick chan struct{} // a new configuration
+	kick chan struct{} // signals a new configuration
 
-	lock     chan struct{} // one value, for all below
+	lock     chan struct{} // mutex for the fields below; a channel, so that waiting can end with a context
 	base     *catalog.Catalog
 	listings map[string]catalog.Listing // by provider
-	problems map[string]string          // by provider; the latest result
+	problems map[string]string          // latest problem by provider
 	read     time.Time
 	findings atomic.Pointer[[]store.Finding]
 }
@@ -63,7 +63,7 @@ func (d *Discovery) Run(ctx context.Context) error {
 	}
 }
 
-// Read reads the lists and reports whether one could not be read.
+// Read reads the lists and reports whether one of them failed.
 func (d *Discovery) Read(ctx context.Context) (failed bool) {
 	d.lock <- struct{}{}
 	defer func() { <-d.lock }()
@@ -82,8 +82,8 @@ func (d *Discovery) rebase(base *catalog.Catalog) {
 	}
 }
 
-// Find reads the lists for the call of an unknown model, unless they were read within ten
-// seconds. It waits two seconds at most.
+// Find reads the lists for the call of an unknown model, unless they were read within [listPause]. It waits for at most
+// [listWait].
 func (d *Discovery) Find(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
@@ -98,7 +98,7 @@ func (d *Discovery) Find(ctx context.Context) {
 	}
 }
 
-// refresh implements Read; the lock is held.
+// refresh implements [Discovery.Read]. The caller must hold the lock.
 func (d *Discovery) refresh(ctx context.Context) (failed bool) {
 	d.read = time.Now()
 	changed, findings := false, []store.Finding{}

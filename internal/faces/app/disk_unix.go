@@ -4,8 +4,7 @@ package app
 
 import "syscall"
 
-// diskOf returns the number of bytes available to the process on the file system of a path,
-// and its size; 0 if unknown.
+// diskOf returns the bytes available to the process on the file system of a path, and its size; 0 if unknown.
 func diskOf(path string) (free, all uint64) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(path, &s) != nil {

@@ -15,10 +15,9 @@ import (
 	"stoa/internal/base/store"
 )
 
-// driveSweep is the interval of the sweeps of drives.
 const driveSweep = 10 * time.Minute
 
-// openDrives opens the agents' files, which have a separate database file.
+// openDrives opens the agents' files in their separate database file.
 func openDrives(ctx context.Context, cfg config.Config, st *store.Store, documents extract.Reader, log *slog.Logger) (*drive.Drives, error) {
 	d, err := drive.Open(ctx, db.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Fence: st.Fence(), Lineage: st.Lineage(), Logger: log,
@@ -38,18 +37,17 @@ func openDrives(ctx context.Context, cfg config.Config, st *store.Store, documen
 		return nil, errors.Join(err, d.Close())
 	}
 	d.UseBucket(bucket)
-	if err := bucket.Check(ctx); err != nil { // only large files depend on it
+	if err := bucket.Check(ctx); err != nil { // logged only, because the service works without it except for large files
 		log.Error("the bucket for large files is not available", "error", err)
 	}
 	return d, nil
 }
 
-// sweepDrives runs until ctx ends.
 func (s *Service) sweepDrives(ctx context.Context) error {
 	return s.Drives.Run(ctx, driveSweep, s.ownersExist, func(err error) { s.log.Error("the sweep of the drives failed; it is tried again later", "error", err) })
 }
 
-// ownersExist reports to the drives which agents and uploads exist.
+// ownersExist returns which agents and uploads exist, because the drives cannot see the other database.
 func (s *Service) ownersExist(ctx context.Context, owners []drive.Owner) ([]bool, error) {
 	there := make([]bool, len(owners))
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {

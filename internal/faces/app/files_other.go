@@ -2,5 +2,5 @@
 
 package app
 
-// openFileLimit returns 0: this system has no such limit.
+// openFileLimit returns 0, because this system does not limit open files.
 func openFileLimit() uint64 { return 0 }

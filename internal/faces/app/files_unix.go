@@ -4,7 +4,7 @@ package app
 
 import "syscall"
 
-// openFileLimit returns the maximum number of files that the process may open; 0 if unknown.
+// openFileLimit returns the maximum number of open files of the process; 0 if unknown.
 func openFileLimit() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

@@ -10,10 +10,10 @@ import (
 	"stoa/internal/base/outbound"
 )
 
-// knownHost returns a function that reports whether a Host header may name this service. A
-// page of another site can have its own name resolve to an address of this machine or its
-// network, and would then read replies as its own (DNS rebinding). So a name in a public
-// domain must be at the site of publicUrl; nobody else can register other names.
+// knownHost returns a function that reports whether a Host header may name this service. A page of another site can
+// let its own name resolve to an address of this machine or its network, and would then read replies as its own (DNS
+// rebinding). So a name in a public domain must be at the site of publicUrl, because nobody else can register
+// other names.
 func knownHost(cfg config.Config) func(host string) bool {
 	own := ""
 	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Hostname() != "" {
@@ -29,8 +29,8 @@ func knownHost(cfg config.Config) func(host string) bool {
 	}
 }
 
-// serviceHosts returns the check of the listener for callers; nil if it accepts every name,
-// as it does unless it listens on this machine only.
+// serviceHosts returns the check of the listener for callers, or nil to accept every name. It checks only if the
+// service listens on this machine only.
 func serviceHosts(cfg config.Config) func(host string) bool {
 	host, _, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {

@@ -14,13 +14,12 @@ import (
 	"stoa/internal/operate/managed"
 )
 
-// configEvery is the time between two looks for a newer version of the managed settings on
-// PostgreSQL, for hints that were lost.
+// configEvery is the polling interval for newer managed settings on PostgreSQL, because hints can be lost.
 const configEvery = time.Second
 
-// reload applies a configuration that was read again, with the managed settings. Parts that are
-// not created per call (address, data, database) stay unchanged; a call keeps its original
-// settings. A configuration with an error changes nothing.
+// reload applies a configuration that was read again, with the managed settings. Parts that are not created for
+// each call (address, data, database) stay unchanged, and a call keeps its original settings. A configuration with
+// an error changes nothing, so that a mistake does not stop the service.
 func (s *Service) reload(ctx context.Context, read func() (config.Config, error)) {
 	if read == nil {
 		return
@@ -35,7 +34,7 @@ func (s *Service) reload(ctx context.Context, read func() (config.Config, error)
 	}
 }
 
-// alertRefused opens the alert of a configuration that this node cannot use.
+// alertRefused opens the alert about a configuration that this node cannot use.
 func (s *Service) alertRefused(ctx context.Context, refusal error) {
 	setting, where := "", ""
 	if problem, ok := errors.AsType[*config.Problem](refusal); ok { // the first one
@@ -46,14 +45,14 @@ func (s *Service) alertRefused(ctx context.Context, refusal error) {
 	}
 }
 
-// alertAccepted closes the alert of a configuration that this node could not use.
+// alertAccepted closes the alert of [Service.alertRefused].
 func (s *Service) alertAccepted(ctx context.Context) {
 	if err := s.Alerts.Accepted(ctx); err != nil {
 		s.log.Error("the alert of a refused configuration could not be closed", "error", err)
 	}
 }
 
-// rebase puts the settings of a file in force that was read again.
+// rebase applies the settings of a file that was read again.
 func (s *Service) rebase(ctx context.Context, cfg config.Config) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -80,7 +79,7 @@ func (s *Service) rebase(ctx context.Context, cfg config.Config) error {
 	return s.reportConfig(ctx)
 }
 
-// auditReload records that a configuration is in force, in the audit log of the service.
+// auditReload records a reload of the configuration in the audit log of the service.
 func (s *Service) auditReload(hash string) {
 	err := s.Store.Write(context.Background(), func(tx *store.Tx) error {
 		tx.Audit(audit.Entry{AccountID: audit.Service, Actor: audit.Service, Action: "configuration.reloaded", Object: s.Store.Node(), After: `{"configHash":"` + hash + `"}`})
@@ -91,9 +90,9 @@ func (s *Service) auditReload(hash string) {
 	}
 }
 
-// install builds the providers and the catalog of a state, and then puts them in force: the
-// routes of a catalog lead to the providers that were built with it, so that a call has the
-// prices and the providers of one state. An invalid state changes nothing. s.applying is held.
+// install builds the providers and the catalog of a state before it applies both. The routes of a catalog lead to the
+// providers that were built with it, so that a call uses the prices and the providers of one state. An invalid
+// state changes nothing. The caller must hold s.applying.
 func (s *Service) install(state *managed.State) error {
 	set := s.pool.Prepare(state.Config.Upstreams())
 	cat, err := state.Build(set.Handle)
@@ -105,14 +104,14 @@ func (s *Service) install(state *managed.State) error {
 	s.plans.Store(new(state.Config.AccountPlans()))
 	s.limited.Store(state.Config.RateLimited())
 	s.state.Store(state)
-	s.Keys.Forget() // callers include their plan
+	s.Keys.Forget() // because callers include their plan
 	for _, shadowed := range state.Shadowed {
 		s.log.Warn("a managed setting has no effect, because the configuration file sets the same name", "setting", shadowed.Path, "source", shadowed.Where)
 	}
 	return nil
 }
 
-// applied makes all nodes take the newest version of the managed settings.
+// applied makes all nodes apply the newest version of the managed settings.
 func (s *Service) applied() {
 	s.kickConfig()
 	s.Store.Hint(cluster.HintConfig, "", "")
@@ -125,7 +124,7 @@ func (s *Service) kickConfig() {
 	}
 }
 
-// FollowConfig takes new versions of the managed settings until ctx ends.
+// FollowConfig applies new versions of the managed settings until ctx ends.
 func (s *Service) FollowConfig(ctx context.Context) error {
 	var look <-chan time.Time
 	if s.shared() {
@@ -149,9 +148,8 @@ func (s *Service) FollowConfig(ctx context.Context) error {
 	}
 }
 
-// takeConfig puts the newest version of the managed settings in force. A version that this node
-// cannot use leaves the former one in force, and the node is not ready. Its error is one of the
-// database.
+// takeConfig applies the newest version of the managed settings. If this node cannot use it, the previous version
+// stays in effect, and the node is not ready. Its error is one of the database.
 func (s *Service) takeConfig(ctx context.Context) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()

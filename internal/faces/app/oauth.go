@@ -12,7 +12,7 @@ func (s *Service) land(r *http.Request) web.LandingPage {
 	return landingPage(s.Tools.Land(r.Context(), r.URL.Query()))
 }
 
-// confirm processes a person's answer to the question of that page.
+// confirm processes a person's answer to the question on the landing page.
 func (s *Service) confirm(r *http.Request, token string, connect bool) web.LandingPage {
 	return landingPage(s.Tools.Confirm(r.Context(), token, connect))
 }

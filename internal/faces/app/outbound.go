@@ -18,8 +18,8 @@ import (
 	"stoa/internal/operate/signin"
 )
 
-// newNetwork returns the network for addresses that callers choose, which never reaches the
-// service itself. allowed are the destinations that need not be public.
+// newNetwork returns the network for addresses that callers choose, which never reaches the service itself. allowed
+// are the destinations that need not be public.
 func newNetwork(p Parts, allowed []string) (*outbound.Network, error) {
 	o := p.Config.Outbound
 	allow, err := outbound.ParseDestinations(allowed)
@@ -43,19 +43,19 @@ func newNetwork(p Parts, allowed []string) (*outbound.Network, error) {
 	return outbound.New(settings), nil
 }
 
-// identityNetwork returns the network for identity providers: the operator chooses them, so they
-// may also be in a private network.
+// identityNetwork returns the network for identity providers. These may be in a private network, because the operator
+// chooses them.
 func identityNetwork(p Parts) (*outbound.Network, error) {
 	allowed := []string{"0.0.0.0/0", "::/0"}
 	for _, idp := range p.Config.SignIn.OIDC {
 		if u, err := url.Parse(idp.Issuer); err == nil {
-			allowed = append(allowed, outbound.HostPort(u)) // a proxy resolves the name
+			allowed = append(allowed, outbound.HostPort(u)) // added by name, because a proxy resolves it
 		}
 	}
 	return newNetwork(p, allowed)
 }
 
-// newSales returns the sale of credits; nil if the configuration has none.
+// newSales returns the sale of credits; nil if the configuration sells none.
 func newSales(p Parts, s *Service) (*payment.Sales, error) {
 	settings := p.Config.Payments
 	if !settings.Enabled() {
@@ -76,17 +76,17 @@ func stripeClient(p Parts) (*outbound.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("payments.stripe.api: %w", err)
 	}
-	network, err := newNetwork(p, []string{outbound.HostPort(u)}) // the operator chooses it
+	network, err := newNetwork(p, []string{outbound.HostPort(u)}) // may be private, because the operator chooses it
 	if err != nil {
 		return nil, err
 	}
 	return network.Client(outbound.Limits{Total: payment.RequestTime, Body: payment.MaxReply}), nil
 }
 
-// CheckOnline tries everything that the service will connect to: the database; the bucket, in which it stores and
-// removes an object; the mail server up to the login; identity providers; Stripe; and the lists of models of
-// providers. It calls usable with the path of the setting for each that answers, and returns an error for each that
-// fails.
+// CheckOnline tries every connection of the service: the database; the bucket, in which it stores and removes an
+// object; the mail server up to the login; identity providers; Stripe; and the providers' lists of models. It calls
+// usable with the setting's path for each that answers, and returns an error for each that fails, so that one run
+// shows all problems.
 func CheckOnline(ctx context.Context, cfg config.Config, usable func(path string)) error {
 	var all []error
 	add := func(path string, err error) {
@@ -116,17 +116,16 @@ func CheckOnline(ctx context.Context, cfg config.Config, usable func(path string
 	return errors.Join(all...)
 }
 
-// A neighbour is a server that a service works without until it needs it.
+// A neighbour is a server that the service starts without.
 type neighbour struct {
-	path string // of its settings
+	path string // path of its settings
 	try  func(context.Context) error
 }
 
-// pathBucket is the path of the bucket's settings.
 const pathBucket = "drive.store.s3"
 
-// tryNeighbours logs which servers cannot be used. The service starts all the same, because they may come later. The
-// bucket was checked when the drives were opened.
+// tryNeighbours logs which servers cannot be used. The service starts nevertheless, because they may become available
+// later. It skips the bucket, because opening the drives checked it.
 func (s *Service) tryNeighbours(ctx context.Context) {
 	for _, c := range neighbours(s.config) {
 		if c.path == pathBucket {

@@ -52,29 +52,29 @@ import (
 
 // Parts are the inputs of [New]. Config, Catalog, Store and Drives are required.
 type Parts struct {
-	Config  config.Config // as read, with its defaults
+	Config  config.Config // complete, with its defaults
 	Catalog *catalog.Catalog
 	Store   *store.Store
 	Drives  *drive.Drives
-	Extract extract.Reader // of documents; nil disables reading them
+	Extract extract.Reader // reader of documents; nil disables it
 
-	Providers []stoa.Provider      // the providers of the catalog's routes; if empty, only the sandbox
-	Plans     map[string]stoa.Plan // nil means those of Config
-	Address   string               // of the listener, for links if Config has no public URL
+	Providers []stoa.Provider      // providers of the catalog's routes; if empty, only the sandbox
+	Plans     map[string]stoa.Plan // nil means the plans of Config
+	Address   string               // address of the listener, for links if Config contains no public URL
 	Admin     string               // address of the admin listener; may be empty
 	Version   string
 	Commit    string
 	States    *seal.Box          // seals the state that callers keep; required with the extension tools
 	Logger    *slog.Logger       // nil disables logging
-	Metrics   *telemetry.Metrics // nil disables metrics; used by one service
+	Metrics   *telemetry.Metrics // nil disables metrics; one service only, because the sources are registered once
 	Tracer    *telemetry.Tracer  // nil disables tracing
-	Vault     *vault.Vault       // of stored secrets; nil means that of Config
-	MailRoots *x509.CertPool     // authorities of the mail server's certificate; nil means those of the system
+	Vault     *vault.Vault       // vault of stored secrets; nil means that of Config
+	MailRoots *x509.CertPool     // authorities for the mail server's certificate; nil means the system's
 
-	LinesDropped func() uint64 // of the log; nil means that none are dropped
+	LinesDropped func() uint64 // dropped lines of the log; nil means that none are dropped
 
-	// Tests change these before the parts are built: Pool replaces the calls to providers,
-	// the functions change settings that Config does not have.
+	// Tests change these before the parts are built: Pool replaces the calls to providers, and the functions change
+	// settings that Config does not contain.
 	Pool      gateway.Pool
 	Sessions  func(*session.Config)
 	Worker    func(*agent.Config)
@@ -84,8 +84,8 @@ type Parts struct {
 	API       func(*api.Server)
 }
 
-// A Service contains all parts of Stoa, wired. Nothing runs yet: [Run] does that for the
-// program, and tests run the parts that they need.
+// A Service contains all parts of Stoa, wired. Nothing runs yet, so that tests can run only the parts that they need;
+// [Run] runs all.
 type Service struct {
 	Store     *store.Store
 	Drives    *drive.Drives
@@ -109,20 +109,20 @@ type Service struct {
 	Sales     *payment.Sales // nil if no credits are sold
 	Discovery *Discovery
 
-	config   config.Config // at the start
+	config   config.Config // configuration at the start
 	log      *slog.Logger
 	metrics  *telemetry.Metrics
 	admin    *admin
 	listener atomic.Pointer[listen.Listener] // nil if tests listen themselves
 	pool     *upstream.Pool
-	applying sync.Mutex                    // held while a configuration is put in force
-	state    atomic.Pointer[managed.State] // in force, with the managed settings
-	newer    chan struct{}                 // there may be a newer version of them
+	applying sync.Mutex                    // held while a configuration is applied
+	state    atomic.Pointer[managed.State] // effective state, with the managed settings
+	newer    chan struct{}                 // signals that a newer version may exist
 	network  *outbound.Network
 	mail     webhook.Mail
 	catalog  atomic.Pointer[catalog.Catalog]
 	plans    atomic.Pointer[map[string]stoa.Plan]
-	limited  atomic.Bool // the plans' limits are enforced
+	limited  atomic.Bool // enforces the plans' limits
 	keep     atomic.Pointer[config.Retention]
 	logs     atomic.Pointer[config.RequestLog]
 }
@@ -191,8 +191,7 @@ func New(p Parts) (*Service, error) {
 // shared reports whether other nodes may serve the same database.
 func (s *Service) shared() bool { return s.Store.Postgres() }
 
-// runPeers receives hints of other nodes and exchanges counts with them until ctx
-// ends.
+// runPeers receives hints of other nodes and exchanges counts with them until ctx ends.
 func (s *Service) runPeers(ctx context.Context) error {
 	if !s.shared() {
 		return nil
@@ -203,7 +202,6 @@ func (s *Service) runPeers(ctx context.Context) error {
 	return group.Wait()
 }
 
-// buildSessions creates the parts that store, run and schedule sessions.
 func (s *Service) buildSessions(p Parts) {
 	l := p.Config.Limits
 	shared := s.shared()
@@ -219,8 +217,7 @@ func (s *Service) buildSessions(p Parts) {
 	s.Scheduler = scheduler.New(tasks)
 }
 
-// buildOutbound creates the parts that store secrets and send requests to addresses of
-// callers.
+// buildOutbound creates the parts that store secrets and send requests to callers' addresses.
 func (s *Service) buildOutbound(p Parts) (err error) {
 	if s.network, err = newNetwork(p, p.Config.Outbound.Allow); err != nil {
 		return err
@@ -249,7 +246,6 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 	return nil
 }
 
-// buildAPI creates the pages and the handlers.
 func (s *Service) buildAPI(p Parts) error {
 	site, err := web.New(web.Config{
 		Version: p.Version, Origin: p.Config.BaseURL(p.Address), Contract: contract.For(p.Config.Extensions.Names()...),
@@ -344,13 +340,12 @@ func adjust[T any](change func(*T), settings *T) {
 	}
 }
 
-// renewPlans grants the credits that plans include until ctx ends.
 func (s *Service) renewPlans(ctx context.Context) error {
 	return s.Ledger.RunPlans(ctx, func() map[string]stoa.Plan { return *s.plans.Load() })
 }
 
-// plan returns the plan with the given id. An account whose plan is no longer configured has
-// no rights.
+// plan returns the plan with the given id. An account whose plan is no longer configured has no
+// rights.
 func (s *Service) plan(id string) stoa.Plan {
 	if p, ok := (*s.plans.Load())[id]; ok {
 		return p

@@ -10,8 +10,8 @@ import (
 	"stoa/internal/base/vault"
 )
 
-// KeysOf returns the names of the keys that a service with these settings has outside of its
-// databases: settings, or files in the data directory.
+// KeysOf returns the names of the keys that a service stores outside of its databases: settings, or files in the data
+// directory. A backup names them, because it does not contain them.
 func KeysOf(cfg config.Config) (names []string) {
 	file := func(name string) {
 		if _, err := os.Stat(filepath.Join(cfg.Data, name)); cfg.Database == "" && err == nil {
@@ -30,12 +30,12 @@ func KeysOf(cfg config.Config) (names []string) {
 	return names
 }
 
-// stateKeyFile contains the keys of an installation that sets none, in the data directory:
-// the newest on the first line, its predecessors below.
+// stateKeyFile is the file in the data directory with the keys of an installation that sets none: the newest on the
+// first line, its predecessors below.
 const stateKeyFile = "state.key"
 
-// newStates returns the box that seals the state that callers keep; nil without the extensions
-// that need it. It creates a key at its first use.
+// newStates returns the box that seals the state that callers keep; nil without the extensions that need it. It
+// creates a key at its first use.
 func newStates(cfg config.Config) (*seal.Box, error) {
 	if !cfg.Extensions.Tools && !cfg.Extensions.Compact {
 		return nil, nil

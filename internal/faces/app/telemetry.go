@@ -29,7 +29,7 @@ func newMetrics(cfg config.Config, version, commit string) *telemetry.Metrics {
 	})
 }
 
-// An admin is the open listener for operators. A nil one does nothing.
+// An admin is the open listener for operators. The methods of a nil admin do nothing.
 type admin struct {
 	metrics *telemetry.Metrics
 	address string
@@ -38,9 +38,8 @@ type admin struct {
 	service atomic.Pointer[Service] // nil while the service starts
 }
 
-// openAdmin opens the listener for operators, if one is configured. A configured address must
-// be free. The default one need not be: several services may run on a machine without
-// configuration of this address.
+// openAdmin opens the listener for operators, if one is configured. A configured address must be free. The
+// default one need not be, because several services may run on a machine without configuring it.
 func openAdmin(opts Options) (*admin, error) {
 	address, explicit := opts.Config.Admin()
 	if address == "" {
@@ -78,7 +77,7 @@ func openAdmin(opts Options) (*admin, error) {
 	return a, nil
 }
 
-// at returns the address of the listener; empty if none exists.
+// at returns the address of the listener; empty if there is none.
 func (a *admin) at() string {
 	if a == nil {
 		return ""
@@ -86,7 +85,7 @@ func (a *admin) at() string {
 	return a.address
 }
 
-// counts returns the metrics; nil if there is no listener to serve them.
+// counts returns the metrics; nil without a listener, because nobody could read them.
 func (a *admin) counts() *telemetry.Metrics {
 	if a == nil {
 		return nil
@@ -96,7 +95,7 @@ func (a *admin) counts() *telemetry.Metrics {
 
 func (a *admin) close() {
 	if a != nil {
-		_ = a.server.Close() // its replies can be requested again
+		_ = a.server.Close() // replies are cut, because they can be requested again
 		<-a.ended
 	}
 }
@@ -137,11 +136,10 @@ func (s *Service) Readiness(ctx context.Context) telemetry.Readiness {
 	return telemetry.Readiness{Status: "ok"}
 }
 
-// traceTime is the timeout for sending the last spans.
+// traceTime is the timeout for sending the last spans, because a stop must not wait for a receiver.
 const traceTime = 5 * time.Second
 
-// newTracer returns the tracer, nil if traces are disabled, and the function that shuts it
-// down.
+// newTracer returns the tracer, nil if traces are disabled, and the function that shuts it down.
 func newTracer(opts Options, node string) (*telemetry.Tracer, func(), error) {
 	t := opts.Config.Telemetry
 	if t.Traces == "" {

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/faces/api"
 )
 
-// leastFiles is the limit on open files below which a start warns: each caller, each call to
-// a provider over HTTP/1.1 and each event stream uses one.
+// leastFiles is the limit on open files below which a start warns, because each caller, each event stream and each
+// HTTP/1.1 call to a provider uses one.
 const leastFiles = 1024
 
 // warnings returns probable mistakes in the machine's setup or the settings: a low limit on

@@ -10,22 +10,20 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A ChatPage contains the data that the chat page of an embed URL shows before its
-// script runs.
+// A ChatPage contains the data of an embed URL's chat page that is shown before its script runs.
 type ChatPage struct {
-	Origins []string // allowed to frame it
+	Origins []string // origins that may frame it
 	Theme   string   // light, dark or auto
-	Accent  string   // a colour, #rrggbb; empty means ours
-	Logo    string   // the address of the only picture that it shows; empty if none
-	OfTag   bool     // created by a script tag: our preview page may frame it too
+	Accent  string   // colour, #rrggbb; empty means the default
+	Logo    string   // address of the only picture that it shows; empty if none
+	OfTag   bool     // created by a script tag, so that the preview page may frame it too
 }
 
-// Embeds returns the chat page of an embed URL; found is false if the embed does not
-// exist.
+// Embeds returns the chat page of an embed URL; found is false if the embed does not exist.
 type Embeds func(r *http.Request, id string) (page ChatPage, found bool, err error)
 
-// embedPolicy is the content policy of the chat page. It differs from [pagePolicy] in
-// the allowed frame ancestors, and it allows no pictures except the logo.
+// embedPolicy is the content policy of the chat page. It differs from [pagePolicy] in the frame ancestors, and
+// allows no picture except the logo.
 func embedPolicy(origins []string, logo string) string {
 	ancestors := "'none'"
 	if len(origins) > 0 {
@@ -40,9 +38,8 @@ func embedPolicy(origins []string, logo string) string {
 		"require-trusted-types-for 'script'; trusted-types dompurify"
 }
 
-// embed serves the chat page of an embed URL. The page is the same for unused, used and
-// expired links: its script determines the state, so that only origins that may frame
-// the page can see it.
+// embed serves the chat page of an embed URL. The page is the same for unused, used and expired links, because its
+// script reads the state, so that only origins that may frame the page can see it.
 func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 	if s.embeds == nil {
 		s.notFound(w, r)
@@ -82,7 +79,7 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 	}{page, id, strings.Join(page.Origins, " ")}, func() {
 		guard(w, embedPolicy(framers, page.Logo))
 		h := w.Header()
-		h.Del("X-Frame-Options") // it does not support lists; frame-ancestors does
+		h.Del("X-Frame-Options") // removed, because it does not support lists; frame-ancestors does
 		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 		h.Set("Cache-Control", "no-store")
 	})
@@ -103,7 +100,7 @@ func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, with a
 	}
 }
 
-// previewPolicy is the content policy of the preview: our launcher and our chat page.
+// previewPolicy is the content policy of the preview, which contains the launcher and the chat page.
 const previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 

@@ -20,19 +20,18 @@ var staticFiles embed.FS
 
 const fontExtension = ".woff2"
 
-const revalidate = "no-cache" // cache it, but revalidate it
+const revalidate = "no-cache" // caches keep it, but revalidate it
 
-// A file is served plain or compressed. The results of its functions are computed once,
-// on first use, and shared by all requests, because most files are rarely requested.
+// A file is served plain or compressed. The results of its functions are computed on first use, because most
+// files are rarely requested, and shared by all requests.
 type file struct {
 	kind   string        // media type
-	digest func() string // of the content, short
+	digest func() string // short digest of the content
 	plain  func() []byte
-	gzip   func() []byte // nil if the content is compressed already
+	gzip   func() []byte // nil if the content is already compressed
 }
 
-// newFile returns a file with the content that read returns. The extension of the name
-// determines the media type.
+// newFile returns a file with the content that read returns. The extension of the name determines the media type.
 func newFile(name string, read func() []byte) *file {
 	content := sync.OnceValue(read)
 	f := &file{
@@ -42,8 +41,8 @@ func newFile(name string, read func() []byte) *file {
 	if path.Ext(name) != fontExtension {
 		f.gzip = sync.OnceValue(func() []byte {
 			var packed bytes.Buffer
-			z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
-			z.Write(content())                                         // to memory: cannot fail
+			z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // cannot fail, because the level is valid
+			z.Write(content())                                         // writes to memory cannot fail
 			z.Close()
 			return packed.Bytes()
 		})
@@ -51,7 +50,7 @@ func newFile(name string, read func() []byte) *file {
 	return f
 }
 
-// kindOf returns the media type of a file by the extension of its name.
+// kindOf returns the media type for the extension of a name.
 func kindOf(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -68,7 +67,7 @@ func kindOf(name string) string {
 	return "text/plain; charset=utf-8"
 }
 
-// serve answers a GET or a HEAD. The two forms have different strong tags.
+// serve answers a GET or a HEAD. The plain and the compressed form need different tags, because strong tags name bytes.
 func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
@@ -123,10 +122,9 @@ func matches(header, etag string) bool {
 	return false
 }
 
-// assets contains the files below static/ by their names.
+// assets contains the files below static/, by name.
 type assets map[string]*file
 
-// loadAssets lists the embedded files of static.
 func loadAssets() (assets, error) {
 	entries, err := staticFiles.ReadDir("static")
 	if err != nil {
@@ -135,7 +133,7 @@ func loadAssets() (assets, error) {
 	out := assets{}
 	for _, e := range entries {
 		read := func() []byte {
-			content, _ := staticFiles.ReadFile("static/" + e.Name()) // it is listed, so it exists
+			content, _ := staticFiles.ReadFile("static/" + e.Name()) // cannot fail, because the file is listed
 			return content
 		}
 		out[e.Name()] = newFile(e.Name(), read)
@@ -143,7 +141,7 @@ func loadAssets() (assets, error) {
 	return out, nil
 }
 
-// url returns the address of an asset, with the digest of its content.
+// url returns the address of an asset. It contains the digest of the content, so that browsers can cache it for ever.
 func (a assets) url(name string) (string, error) {
 	f := a[name]
 	if f == nil {
@@ -152,7 +150,7 @@ func (a assets) url(name string) (string, error) {
 	return "/static/" + name + "?v=" + f.digest(), nil
 }
 
-// font returns the address of the font of Latin text, which every page needs.
+// font returns the address of the Latin font, because every page needs it.
 func (a assets) font() (string, error) {
 	for name := range a {
 		if strings.HasPrefix(name, "inter-latin-wght-") {

@@ -10,9 +10,9 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// pagePolicy is the content policy of our own pages: scripts, styles and calls
-// of this origin only, nothing inline, and text becomes HTML only through the
-// named Trusted Types policies ("" for none).
+// pagePolicy is the content policy of the service's own pages: scripts, styles and calls of this origin only, nothing
+// inline, and text becomes HTML only through the named Trusted Types policies ("" for none). So injected text cannot
+// run.
 func pagePolicy(types string) string {
 	if types == "" {
 		types = "'none'"
@@ -22,7 +22,6 @@ func pagePolicy(types string) string {
 		"require-trusted-types-for 'script'; trusted-types " + types
 }
 
-// guard sets the security headers of a page.
 func guard(w http.ResponseWriter, policy string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -34,7 +33,7 @@ func guard(w http.ResponseWriter, policy string) {
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 }
 
-// only rejects methods other than GET and HEAD, and those of more.
+// only rejects methods other than GET, HEAD and more.
 func (s *Site) only(next http.HandlerFunc, more ...string) http.Handler {
 	allowed := append([]string{http.MethodGet, http.MethodHead}, more...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,8 +46,7 @@ func (s *Site) only(next http.HandlerFunc, more ...string) http.Handler {
 	})
 }
 
-// notFound serves 404: a page to a browser, the error envelope to any other
-// client.
+// notFound serves 404: a page to a browser, and the error envelope to any other client, because programs parse it.
 func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if stoa.IsGemini(r.URL.Path) {
@@ -68,15 +66,15 @@ func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse writes the service's error envelope. The request id is that of the
-// x-request-id header, which the handler around this one has set.
+// refuse writes the service's error envelope. The request id is in the header x-request-id, because the
+// outer handler has set it.
 func (s *Site) refuse(w http.ResponseWriter, e *stoa.Error) {
 	info := contract.Code(e.Code)
 	guard(w, "default-src 'none'; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(info.Status)
-	_ = json.NewEncoder(w).Encode(contract.ErrorEnvelope{Error: contract.ErrorBody{ // the caller has disconnected
+	_ = json.NewEncoder(w).Encode(contract.ErrorEnvelope{Error: contract.ErrorBody{ // an error is ignored, because the caller may have disconnected
 		Message: e.Message, Type: info.Type, Code: string(info.Code),
 		RequestID: w.Header().Get("x-request-id"), Retryable: info.Retryable,
 	}})

@@ -18,8 +18,7 @@ import (
 	"stoa/docs"
 )
 
-// guideOrder contains the order of the guides, in groups. A test compares it with the
-// files of docs.
+// guideOrder contains the order of the guides, in groups. A test compares it with the files of docs.
 var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "model-servers", "clients", "migrate", "sandbox"}},
 	{Name: "Agents", names: []string{"agents", "drives", "schedules", "reports", "tools", "approvals", "connections", "http-tools", "connection-secrets", "connection-calls", "webhooks", "embeds"}},
@@ -37,7 +36,7 @@ type guideGroup struct {
 // A guide is a page of docs.
 type guide struct {
 	Name, Title string
-	Summary     string // the first paragraph, as plain text
+	Summary     string // first paragraph as plain text
 	Body        template.HTML
 	Sections    []guideSection
 	file        *file
@@ -47,26 +46,25 @@ type guide struct {
 type guideSection struct {
 	ID, Title string
 	Level     int
-	text      string // plain, for the search
+	text      string // plain text for the search
 
-	lowerTitle, lowerText string // in lower case
+	lowerTitle, lowerText string // lower case
 }
 
-// guides contains all pages of docs, rendered on first use.
+// guides contains all pages of docs. They are rendered on first use, because that takes time.
 type guides struct {
 	groups []guideGroup
 	byName map[string]*guide
 	index  *file
 }
 
-// guidePage is the data for the template of a guide.
 type guidePage struct {
 	Groups []guideGroup
-	Guide  *guide // nil for the list and for the results of a search
+	Guide  *guide // nil for the list and for search results
 	Asked  bool
 	Query  string
 	Found  []foundSection
-	Calls  []operation // that have all words of the search
+	Calls  []operation // operations that contain all words of the search
 }
 
 func (s *Site) renderGuides() (*guides, error) {
@@ -100,11 +98,11 @@ func (s *Site) renderGuides() (*guides, error) {
 	return g, err
 }
 
-// The pages' policy forbids styles on elements, so tables align by attribute.
+// Tables align by attribute, because the pages' policy forbids styles on elements.
 var guideTables = extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))
 
-// newGuide renders a page of docs. Links between the pages are kept, links to files
-// that are not served become plain text, raw HTML is dropped.
+// newGuide renders a page of docs. It keeps links between the pages, replaces links to unserved files by their text,
+// and drops raw HTML.
 func newGuide(name string, source []byte, titles map[string]string) (*guide, error) {
 	md := goldmark.New(goldmark.WithExtensions(guideTables), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 	root := md.Parser().Parse(text.NewReader(source))
@@ -140,22 +138,20 @@ func newGuide(name string, source []byte, titles map[string]string) (*guide, err
 	if err := md.Renderer().Render(&out, source, root); err != nil {
 		return nil, err
 	}
-	g.Body = template.HTML(guideMarkup.Replace(out.String())) // goldmark escaped it
+	g.Body = template.HTML(guideMarkup.Replace(out.String())) // safe, because goldmark escaped it
 	return g, nil
 }
 
-// guideMarkup adds the frames of other pages to tables and code. The empty corner of a
-// table is not a heading.
+// guideMarkup adds the frames of other pages to tables and code. The empty corner of a table is not a heading.
 var guideMarkup = strings.NewReplacer(
 	"<table>", tableBegin, "</table>", tableEnd,
-	"<code>-", `<code class="flag">-`, // it does not break at its hyphens
+	"<code>-", `<code class="flag">-`, // the class prevents a break at its hyphens
 	"<th></th>", "<td></td>",
 	"<pre>", `<div class="code" data-copy><pre tabindex="0">`, "</pre>", "</pre></div>",
 )
 
-// redirectLinks converts links between pages of docs to links between guides. A link
-// text that is a file name is replaced by the guide's title. Links to files that are
-// not served are removed.
+// redirectLinks converts links between pages of docs to links between guides. It replaces a link text that is a
+// file name by the guide's title, and removes links to files that are not served.
 func redirectLinks(root ast.Node, source []byte, titles map[string]string) error {
 	var links []*ast.Link
 	err := ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -174,7 +170,7 @@ func redirectLinks(root ast.Node, source []byte, titles map[string]string) error
 			link.Destination = []byte("/docs/" + name)
 			if fragment != "" {
 				link.Destination = []byte("/docs/" + name + "#" + fragment)
-				// A link that is all of a list item gets the section's id, so that addresses of sections that have moved
+				// A link that is all of a list item gets the section's id, so that addresses of moved sections
 				// lead to it; reference.ts follows it.
 				block := link.Parent()
 				if block.ChildCount() == 1 && block.Parent() != nil && block.Parent().Kind() == ast.KindListItem {
@@ -195,7 +191,7 @@ func redirectLinks(root ast.Node, source []byte, titles map[string]string) error
 	return err
 }
 
-// guideTitles returns the titles of all pages of docs.
+// guideTitles returns the titles of all pages of docs by name.
 func guideTitles() (map[string]string, error) {
 	titles := map[string]string{}
 	for _, group := range guideOrder {
@@ -226,7 +222,7 @@ var spaces = regexp.MustCompile(`\s+`)
 // plainText returns the words of a node without markup.
 func plainText(n ast.Node, source []byte) string {
 	var b strings.Builder
-	ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // never fails
+	ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the walk never fails
 		if !entering {
 			if n.Type() == ast.TypeBlock {
 				b.WriteByte(' ')
@@ -251,7 +247,7 @@ func plainText(n ast.Node, source []byte) string {
 	return strings.TrimSpace(spaces.ReplaceAllString(b.String(), " "))
 }
 
-// guidesPolicy allows the form of the search in addition to the policy of other pages.
+// guidesPolicy allows the search form in addition to the policy of other pages.
 var guidesPolicy = strings.Replace(pagePolicy(""), "form-action 'none'", "form-action 'self'", 1)
 
 // guideList serves the list of guides, or the results of a search for ?q=.

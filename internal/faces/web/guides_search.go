@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	maxQuery   = 200 // bytes of a search; more is cut
-	maxWords   = 16  // of a search; more are ignored
-	maxFound   = 30  // sections that a search shows
-	maxExcerpt = 240 // bytes of a section that is shown
+	maxQuery   = 200 // maximum bytes of a search, because strangers can search; the rest is ignored
+	maxWords   = 16  // maximum words of a search
+	maxFound   = 30  // maximum sections in the results
+	maxExcerpt = 240 // maximum bytes of a shown section
 )
 
 // A foundSection is a section that a search has found.
@@ -27,7 +27,7 @@ type foundSection struct {
 	score   float64
 }
 
-// An excerptPart is a piece of an excerpt; a match is shown marked.
+// An excerptPart is a piece of an excerpt. A match is highlighted.
 type excerptPart struct {
 	Text  string
 	Match bool
@@ -40,14 +40,14 @@ func guidesFailed() *stoa.Error {
 // A searchWord is a word of a search.
 type searchWord struct {
 	text   string  // lower case, without its ending
-	other  string  // what the guides say instead; "" for most words
-	weight float64 // larger for words in fewer sections
+	other  string  // synonym in the guides; "" for most words
+	weight float64 // higher for words in fewer sections, because these narrow the search more
 }
 
-// common are words that do not narrow a search.
+// common contains words that do not narrow a search.
 var common = strings.Fields("a an and are can do does for how i in is it much my of on or the to what with")
 
-// otherWords are words that people search for, by their stems, with those of the guides.
+// otherWords maps stems of words that people search for to the words of the guides.
 var otherWords = map[string]string{
 	"bubbl": "script tag", "certificat": "proxy", "cluster": "node", "colleagu": "member", "cost": "price", "email": "mail", "expensiv": "price",
 	"forgot": "lost", "forgotten": "lost", "gdpr": "retention", "hitl": "approval", "http": "proxy", "human": "approval", "knowledg": "drive", "login": "sign-in",
@@ -56,16 +56,15 @@ var otherWords = map[string]string{
 	"vision": "image", "widget": "script tag",
 }
 
-// search returns the sections that have most of a search's words, by their weights, best first:
-// words in titles count most, then the number of occurrences. A word matches the beginnings of words.
-// It reads about 500 kB.
+// search returns the sections that contain most of a search's words, by weight, best first. Words in titles
+// count most, then the number of occurrences. A word matches the beginnings of words. It reads about 500 kB.
 func (g *guides) search(query string) []foundSection {
 	words, total := g.weigh(strings.Fields(strings.ToLower(query)))
 	var found []foundSection
 	for one, section := range g.sections() {
 		score, has := section.score(one.Title, words)
 		if one.Name == "cli" || one.Name == "dependencies" {
-			score /= 2 // they have every word
+			score /= 2 // halved, because they contain every word
 		}
 		if has >= total/2 && score > 0 {
 			found = append(found, foundSection{Guide: one, Section: section, score: score})
@@ -93,8 +92,8 @@ func (g *guides) sections() iter.Seq2[*guide, guideSection] {
 	}
 }
 
-// weigh returns the words that narrow a search, and the sum of their weights: the logarithm of the part of
-// the sections that have a word. A word that no section has counts a little more than the rarest of the others.
+// weigh returns the words that narrow a search, and the sum of their weights: the logarithm of the share of
+// sections that contain a word. A word in no section weighs a little more than the rarest other word.
 func (g *guides) weigh(texts []string) (words []searchWord, total float64) {
 	var unknown, most float64
 	for _, text := range texts[:min(len(texts), maxWords)] {
@@ -122,7 +121,7 @@ func (g *guides) weigh(texts []string) (words []searchWord, total float64) {
 	return words, total + unknown*1.1*most
 }
 
-// count returns the number of sections, and of those that have a word.
+// count returns the number of sections, and the number that contain a word.
 func (g *guides) count(word searchWord) (all, with float64) {
 	for _, section := range g.sections() {
 		if all++; word.in(section.lowerTitle) || word.in(section.lowerText) {
@@ -132,8 +131,8 @@ func (g *guides) count(word searchWord) (all, with float64) {
 	return all, with
 }
 
-// similar returns a word of a title that differs from a misspelt one, of five letters or more, by one letter:
-// an omitted, an added, a wrong or a swapped one. It returns "" without such a word.
+// similar returns a title's word that differs from a misspelt one in one letter, or "". It ignores words of fewer than
+// five letters.
 func (g *guides) similar(misspelt string) string {
 	if len(misspelt) < 5 {
 		return ""
@@ -148,7 +147,7 @@ func (g *guides) similar(misspelt string) string {
 	return ""
 }
 
-// differsByOne reports whether one omitted, added, wrong or swapped letter makes b of a.
+// differsByOne reports whether one omitted, added, wrong or swapped letter turns a into b.
 func differsByOne(a, b string) bool {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {
@@ -164,7 +163,7 @@ func differsByOne(a, b string) bool {
 	return len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]
 }
 
-// stem returns a word without an ending of English, if four letters are left.
+// stem returns a word without its English ending if four letters are left.
 func stem(word string) string {
 	for _, ending := range []string{"ing", "ies", "ed", "es", "s", "e", "y"} {
 		if s, found := strings.CutSuffix(word, ending); found && len(s) >= 4 {
@@ -174,7 +173,7 @@ func stem(word string) string {
 	return word
 }
 
-// score returns the score of a section, and the weights of the words that it has.
+// score returns the score of a section, and the weight of the words that it contains.
 func (s guideSection) score(guide string, words []searchWord) (score, has float64) {
 	page := strings.ToLower(guide)
 	for _, word := range words {
@@ -195,19 +194,19 @@ func (s guideSection) score(guide string, words []searchWord) (score, has float6
 		if word.in(page) {
 			n += 30
 		}
-		score += word.weight * float64(n+20*min(n, 1)) // a further word is worth more than many of one
+		score += word.weight * float64(n+20*min(n, 1)) // because a further word is worth more than many occurrences of one
 	}
 	return score, has
 }
 
-// in reports whether a text in lower case has the word, or that of the guides.
+// in reports whether a lower-case text contains the word or its synonym.
 func (w searchWord) in(text string) bool {
 	at, _ := w.index(text)
 	return at >= 0
 }
 
-// index returns the index and the length of the first occurrence of the word in a text in lower case, or of that
-// of the guides; -1 without one.
+// index returns the index and length of the first occurrence of the word or its synonym in a lower-case
+// text, or -1.
 func (w searchWord) index(text string) (at, length int) {
 	at, length = wordIndex(text, w.text), len(w.text)
 	if w.other != "" {
@@ -218,8 +217,8 @@ func (w searchWord) index(text string) (at, length int) {
 	return at, length
 }
 
-// wordIndex returns the index of the first word of a text that begins with the given one, or, for at most three
-// letters, is the given one or its plural; -1 without one.
+// wordIndex returns the index of the first word of a text that begins with word, or -1. A word of up to three letters
+// matches only itself and its plural.
 func wordIndex(text, word string) int {
 	part := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	for from := 0; ; {
@@ -285,7 +284,8 @@ func excerpt(text string, words []searchWord) (parts []excerptPart) {
 	return parts
 }
 
-// indexFold is like index for a text in any case. It returns -1 if lower case changes the length.
+// indexFold is like index for a text in any case. It returns -1 if lower case changes the length, because the index would
+// be wrong.
 func (w searchWord) indexFold(text string) (at, length int) {
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) {

@@ -9,14 +9,12 @@ import (
 	"github.com/yuin/goldmark/extension"
 )
 
-// The frame of a table of text.
 const (
 	tableBegin = `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="words">`
 	tableEnd   = "</table></div>"
 )
 
-// prose converts the Markdown of descriptions to HTML. Raw HTML in it is
-// dropped: goldmark does so by default.
+// prose converts the Markdown of descriptions to HTML. It drops raw HTML, because goldmark does so by default.
 type prose struct{ md goldmark.Markdown }
 
 func newProse() prose {
@@ -33,5 +31,5 @@ func (p prose) html(text string) (template.HTML, error) {
 		return "", err
 	}
 	html := strings.NewReplacer("<table>", tableBegin, "</table>", tableEnd).Replace(out.String())
-	return template.HTML(html), nil // goldmark escaped it
+	return template.HTML(html), nil // safe, because goldmark escaped it
 }

@@ -15,16 +15,16 @@ type LandingPage struct {
 	Authorized bool
 	Cancelled  bool
 	Message    string
-	Said       string           // by the authorization server; may be empty
-	Console    string           // the address of the connection in the console; empty if unknown
+	Said       string           // message of the authorization server; may be empty
+	Console    string           // address of the connection in the console; empty if unknown
 	Question   *LandingQuestion // nil if the authorization has ended
 }
 
 // A LandingQuestion is the confirmation before anything is authorized.
 type LandingQuestion struct {
-	Token                      string // a one-time token, sent with the answer
+	Token                      string // one-time token, sent with the answer
 	Connection, Origin, Issuer string
-	SignIn, TokenFrom          string // origins: where the person signed in, and that issues the token
+	SignIn, TokenFrom          string // origins of the person's sign-in and of the token
 	Account, AccountID, Space  string
 	Scopes                     []string
 	ExpiresAt                  time.Time
@@ -33,11 +33,11 @@ type LandingQuestion struct {
 // maxAnswer is the maximum size of the answer to a [LandingQuestion], in bytes.
 const maxAnswer = 4 << 10
 
-// landingPolicy is the content policy of the page: it has a form.
+// landingPolicy is the content policy of the page, which contains a form.
 var landingPolicy = strings.Replace(pagePolicy(""), "form-action 'none'", "form-action 'self'", 1)
 
-// callback serves the page to which authorization servers redirect people: GET shows
-// the question, POST accepts the answer. GET consumes the code, so HEAD does nothing.
+// callback serves the page to which authorization servers redirect people: GET shows the question, POST accepts the
+// answer. HEAD does nothing, because GET consumes the code.
 func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodHead || s.land == nil || s.confirm == nil:
@@ -49,7 +49,7 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// confirmed accepts the answer to the question of that page, only from that page.
+// confirmed accepts the answer to the question only from its own page, because another site could send it.
 func (s *Site) confirmed(w http.ResponseWriter, r *http.Request) {
 	if http.NewCrossOriginProtection().Check(r) != nil {
 		s.refuse(w, stoa.Errorf(stoa.CodeOriginNotAllowed, "An authorization can only be confirmed on the page of this service that requested it."))

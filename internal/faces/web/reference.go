@@ -9,8 +9,8 @@ import (
 	"stoa/internal/base/contract"
 )
 
-// referenceRoot is the address of the reference. The pages below it are those of the tags and of their
-// operations, and the ones of [referenceTables].
+// referenceRoot is the address of the reference. Below it are the pages of tags, of their operations and of
+// [referenceTables].
 const referenceRoot = "/docs/api-openapi"
 
 // referenceTables are the pages of the reference besides those of tags.
@@ -36,14 +36,14 @@ type group struct {
 // An operation is a method of a path.
 type operation struct {
 	ID, Method, Path, Summary, Scope string
-	Tag                              string   // its page
-	Secret                           string   // the kind of its secret in words; empty if it needs none
-	Accepts                          []string // the media types among which a header chooses, if one is a stream
-	Draft                            string   // the body that its form begins with
+	Tag                              string   // page of its tag
+	Secret                           string   // kind of its secret in words; empty if it needs none
+	Accepts                          []string // media types among which a header chooses, if one is a stream
+	Draft                            string   // body that its form begins with
 	Deprecated                       bool
 	Description                      template.HTML
 	Parameters                       []parameter
-	Bodies                           []content // of the request, one per media type
+	Bodies                           []content // bodies of the request, one for each media type
 	BodyRequired                     bool
 	BodyNote                         template.HTML
 	Answers                          []answer
@@ -56,8 +56,7 @@ func (o operation) Address() string { return referenceRoot + "/" + o.Tag + "/" +
 // Place returns the address of the operation on the page of its tag.
 func (o operation) Place() string { return referenceRoot + "/" + o.Tag + "#" + o.ID }
 
-// Words returns the lower-case text that the filter of the page searches, in addition
-// to the visible text.
+// Words returns the lower-case text that the page's filter searches in addition to the visible text.
 func (o operation) Words() string {
 	return strings.ToLower(o.Method + " " + o.Path + " " + o.ID + " " + o.Summary)
 }
@@ -69,7 +68,7 @@ type parameter struct {
 	Schema   *schema
 	Note     template.HTML
 	Example  string
-	Choices  []string // the only values, if it has few
+	Choices  []string // only values, if there are few
 }
 
 // A content is a body of one media type.
@@ -78,18 +77,18 @@ type content struct {
 	Schema   *schema
 	Examples []sample
 	Stream   bool
-	Events   string // of a stream: the address of its table of events, if there is one
+	Events   string // address of a stream's table of events; may be empty
 }
 
 // An answer is a documented reply.
 type answer struct {
 	Status  string
-	Kind    string // the style of its badge: ok, info or failed
+	Kind    string // style of its badge: ok, info or failed
 	Note    template.HTML
 	Codes   []string
 	Headers []parameter
 	Bodies  []content
-	Error   bool // the body is the error envelope, which is not repeated
+	Error   bool // the body is the error envelope, which is not repeated because all errors share it
 }
 
 type sample struct{ Title, Text string }
@@ -103,7 +102,7 @@ type code struct {
 // An eventTable contains the events of one stream.
 type eventTable struct {
 	ID, Title string
-	Of        string // the operation that streams them, in words
+	Of        string // operation that streams them, in words
 	Rows      []eventRow
 }
 
@@ -125,15 +124,14 @@ func (s namedSchema) Words() string { return strings.ToLower(s.Name) }
 
 const methods = "get put post delete patch head options"
 
-// newReference lays the contract document out for pages that are readable without
-// scripts, printable and searchable by the browser. It keeps the order of the document,
-// which is chosen for readers; OpenAPI libraries for Go lose it, because they store
-// properties in maps. A named type is expanded on its own page and linked elsewhere, which
-// also ends recursion. Descriptions are Markdown with raw HTML off.
+// newReference lays the contract document out for pages that are readable without scripts, printable and
+// searchable by the browser. It reads the document itself, because OpenAPI libraries for Go store properties in maps
+// and lose the order, which is chosen for readers. A named type is expanded on its own page and linked elsewhere, which
+// also ends recursion. Descriptions are Markdown without raw HTML.
 //
-// The contract on one page was 136,000 elements, for which browsers need half a minute, so
-// each tag, operation and schema gets its own page. Redoc loads from other hosts, and pages
-// generated into the repository would drift.
+// Each tag, operation and schema gets its own page, because the contract on one page was 136,000 elements, for which
+// browsers need half a minute. Redoc was rejected because it loads from other hosts, and pages
+// generated into the repository because they would drift.
 func newReference(doc *value) (*reference, error) {
 	b := &builder{root: doc, prose: newProse()}
 	page := b.page()
@@ -143,15 +141,15 @@ func newReference(doc *value) (*reference, error) {
 	return page, nil
 }
 
-// A builder converts the document. It keeps the first error, so that the code reads as
-// a list of the page's contents.
+// A builder converts the document. It keeps the first error, so that the code reads as a list of the page's
+// contents.
 type builder struct {
 	root  *value
 	prose prose
 	err   error
 
-	summary string       // of the current operation
-	streams []eventTable // of the streams processed so far
+	summary string       // current operation
+	streams []eventTable // streams processed so far
 }
 
 func (b *builder) fail(err error) {
@@ -291,7 +289,7 @@ func (b *builder) parameter(name, in string, p *value) parameter {
 	return out
 }
 
-// contents returns the bodies of a request or a reply. Named types are expanded at depth 0.
+// contents returns the bodies of a request or a reply. It expands named types at depth 0.
 func (b *builder) contents(v *value, depth int) []content {
 	var out []content
 	for _, m := range v.all("content") {
@@ -320,8 +318,8 @@ func (b *builder) contents(v *value, depth int) []content {
 	return out
 }
 
-// formatExample formats an example: text unchanged, a stream's event with its framing,
-// and anything else as JSON.
+// formatExample formats an example: text unchanged, a stream's event with its framing, and anything else as
+// JSON.
 func formatExample(e *value, stream bool) string {
 	if s, ok := e.scalar.(string); ok && e.kind == 's' {
 		return s
@@ -349,15 +347,15 @@ func (b *builder) answer(status string, v *value) answer {
 		out.Bodies = b.contents(v, 1)
 	}
 	for _, h := range v.all("headers") {
-		if !strings.EqualFold(h.name, "x-request-id") { // on every reply: described once, at the top
+		if !strings.EqualFold(h.name, "x-request-id") { // omitted, because every reply contains it and the page describes it once
 			out.Headers = append(out.Headers, b.parameter(h.name, "header", b.follow(h.value)))
 		}
 	}
 	return out
 }
 
-// stream adds the events of a stream, once for each type, and returns the
-// address of their table; empty if the contract does not distinguish them.
+// stream adds the events of a stream, once for each type, and returns the address of their table; empty if the
+// contract does not distinguish them.
 func (b *builder) stream(ref string) string {
 	if ref == "" {
 		return ""

@@ -9,8 +9,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// A referencePage is the data for one page of the reference. Group, Operation and Schema are nil on pages
-// of other kinds.
+// A referencePage is the data for one page of the reference. Group, Operation and Schema are nil on other pages.
 type referencePage struct {
 	*reference
 	Kind      string // index, explorer, tag, operation, schema or one of referenceTables
@@ -19,17 +18,18 @@ type referencePage struct {
 	Schema    *namedSchema
 }
 
-// referencePages contains the pages of the reference by their addresses below [referenceRoot]. Each is
-// rendered when it is first requested and then served from memory, because most are rarely requested.
+// referencePages contains the pages of the reference by their addresses below [referenceRoot]. Each is rendered on its
+// first request, because most are rarely requested, and then served from memory.
 type referencePages struct {
 	*reference
 	files map[string]func() (*file, error)
 }
 
-// explorerPage is the name of the explorer among the pages of the reference, which no address has.
+// explorerPage is the name of the explorer among the pages of the reference. No address contains it.
 const explorerPage = "/explorer"
 
-// layReference lays out the reference. The parsed contract takes megabytes, which most processes never need.
+// layReference lays out the reference. It parses the contract itself and keeps nothing of it, because the parsed contract
+// takes megabytes that most processes never need.
 func (s *Site) layReference() (*referencePages, error) {
 	doc, err := parse(s.contract.JSON())
 	if err != nil {
@@ -68,7 +68,6 @@ func (s *Site) layReference() (*referencePages, error) {
 	return pages, nil
 }
 
-// referenceFile serves a page of the reference by its name in referencePages.
 func (s *Site) referenceFile(w http.ResponseWriter, r *http.Request, name string) {
 	pages, err := s.reference()
 	if err != nil {
@@ -87,13 +86,12 @@ func (s *Site) referencePage(w http.ResponseWriter, r *http.Request) {
 	s.referenceFile(w, r, r.PathValue("page"))
 }
 
-// explorer serves the explorer: the index of the reference, whose script shows an operation with its form
-// in place.
+// explorer serves the explorer: the index of the reference, whose script shows operations with their forms.
 func (s *Site) explorer(w http.ResponseWriter, r *http.Request) {
 	s.referenceFile(w, r, explorerPage)
 }
 
-// search returns the operations that have all words of a search of the guides, at most maxFound.
+// search returns up to [maxFound] operations that contain all words of a search of the guides.
 func (p *referencePages) search(query string) []operation {
 	words := strings.Fields(strings.ToLower(query))
 	var found []operation

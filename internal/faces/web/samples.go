@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// exampleBody returns the body for the samples of an operation: the first example of
-// its JSON request, or nil.
+// exampleBody returns the body for an operation's samples: the first example of its JSON request, or nil.
 func (b *builder) exampleBody(v *value) *value {
 	body := v.get("requestBody")
 	if body == nil {
@@ -27,7 +26,7 @@ func (b *builder) exampleBody(v *value) *value {
 	return nil
 }
 
-// maxSampleDepth ends the samples of recursive schemas.
+// maxSampleDepth is the maximum depth of a sample, so that recursive schemas end.
 const maxSampleDepth = 4
 
 // sampleOf returns a body with the required members of a schema.
@@ -68,8 +67,7 @@ func (b *builder) sampleOf(v *value, depth int) *value {
 	return &value{kind: 's'}
 }
 
-// commands returns the operations with a dedicated command; the others are called with
-// "stoa api".
+// commands returns the operations with their own command. The samples of others use "stoa api".
 func commands() map[string]string {
 	return map[string]string{
 		"createResponse": `stoa respond -m auto "Why is the sky blue?"`,
@@ -185,8 +183,7 @@ func samplesOf(op operation, body *value) []sample {
 	return []sample{{"curl", curl.String()}, {"stoa", cli.String()}}
 }
 
-// samplePath replaces each parameter of the path by a shell variable and adds
-// the required query parameters.
+// samplePath replaces each path parameter by a shell variable and adds the required query parameters.
 func samplePath(op operation) string {
 	path := op.Path
 	query := ""
@@ -209,8 +206,8 @@ func samplePath(op operation) string {
 	return path + query
 }
 
-// variable returns the name of a parameter's shell variable: agentId becomes
-// AGENT_ID. A parameter called path must not become PATH, which the shell uses.
+// variable returns the name of a parameter's shell variable: agentId becomes AGENT_ID. A parameter called path becomes
+// FILE, because the shell uses PATH.
 func variable(name string) string {
 	if name == "path" {
 		return "FILE"
@@ -225,7 +222,7 @@ func variable(name string) string {
 	return strings.ToUpper(out.String())
 }
 
-// quote quotes a word in double quotes, which expand variables.
+// quote quotes a word in double quotes, because these expand variables.
 func quote(s string) string { return `"` + s + `"` }
 
 // bare quotes a word only if the shell requires it.
@@ -236,5 +233,4 @@ func bare(s string) string {
 	return s
 }
 
-// single quotes a word in single quotes.
 func single(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -9,7 +9,7 @@ import (
 // A schema is one type of the contract as text, with its members below it.
 type schema struct {
 	Type     string // "string", "array of InputItem", "integer (int64)", …
-	Link     string // the page of the named type that is shown elsewhere; may be empty
+	Link     string // page of a named type that is shown elsewhere; may be empty
 	Nullable bool
 	Rules    []string // "at least 1", "one of a, b", …
 	Note     template.HTML
@@ -34,8 +34,7 @@ type schemaChoice struct {
 	Schema *schema
 }
 
-// schema converts v. A named type with parts is expanded at depth 0 and linked below it, which
-// ends recursion.
+// schema converts v. It expands a named type with parts at depth 0 and links it below, so that recursion ends.
 func (b *builder) schema(v *value, depth int) *schema {
 	if v == nil {
 		return &schema{Type: "any"}
@@ -112,7 +111,7 @@ func (b *builder) schema(v *value, depth int) *schema {
 	return s
 }
 
-// hasParts reports whether a schema has members, so that it is linked to its page.
+// hasParts reports whether a schema contains others, so that it deserves a page.
 func hasParts(v *value) bool {
 	return slices.ContainsFunc([]string{"properties", "additionalProperties", "oneOf", "anyOf", "allOf", "items"}, func(name string) bool { return v.get(name) != nil })
 }
@@ -139,7 +138,7 @@ func typeWords(v *value, named string) string {
 	case format == "binary":
 		return "bytes"
 	case kind == "integer":
-		return "integer" // the width is irrelevant to a reader
+		return "integer" // without the width, because it is irrelevant to a reader
 	case format != "":
 		return kind + " (" + format + ")"
 	}

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A value is a part of the contract document. Members keep the order of the document,
-// which is chosen for readers.
+// A value is a part of the contract document. Members keep the order of the document, because it is chosen for
+// readers.
 type value struct {
-	members []member // of an object
-	items   []*value // of an array
+	members []member // only of an object
+	items   []*value // only of an array
 	scalar  any      // string, json.Number, bool or nil
 	kind    byte     // 'o', 'a' or 's'
 }
@@ -27,7 +27,6 @@ func parse(text []byte) (*value, error) {
 	return read(dec)
 }
 
-// read reads one JSON value and keeps the order of its members.
 func read(dec *json.Decoder) (*value, error) {
 	tok, err := dec.Token()
 	if err != nil {
@@ -64,8 +63,8 @@ func read(dec *json.Decoder) (*value, error) {
 	return &value{kind: 's', scalar: tok}, nil
 }
 
-// get returns the value at a path of member names; nil if one is missing. It
-// may be called on nil.
+// get returns the value at a path of member names; nil if one is missing. It may be called on nil, so that calls can be
+// chained.
 func (v *value) get(path ...string) *value {
 	for _, name := range path {
 		if v == nil {
@@ -125,8 +124,7 @@ func (v *value) strs(path ...string) []string {
 	return out
 }
 
-// at resolves a reference within the document, such as
-// "#/components/schemas/X".
+// at resolves a reference within the document, such as "#/components/schemas/X".
 func (v *value) at(ref string) (*value, error) {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
@@ -139,22 +137,19 @@ func (v *value) at(ref string) (*value, error) {
 	return found, nil
 }
 
-// inline returns v as JSON on one line.
 func (v *value) inline() string {
 	var out strings.Builder
 	v.write(&out, "", "")
 	return out.String()
 }
 
-// pretty returns v as JSON, indented by two spaces; values of up to 72 characters stay
-// on one line.
+// pretty returns v as JSON, indented by two spaces. Values of up to 72 characters stay on one line.
 func (v *value) pretty() string {
 	var out strings.Builder
 	v.write(&out, "\n", "")
 	return out.String()
 }
 
-// write writes the value with line breaks and indentation.
 func (v *value) write(out *strings.Builder, newline, indent string) {
 	if v.kind == 's' {
 		raw, _ := encode(v.scalar)
@@ -197,8 +192,7 @@ func (v *value) write(out *strings.Builder, newline, indent string) {
 	out.WriteString(end)
 }
 
-// encode returns a scalar as JSON without HTML escapes: the templates escape
-// it.
+// encode returns a scalar as JSON without HTML escapes, because the templates escape it.
 func encode(v any) (string, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

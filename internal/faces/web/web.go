@@ -4,7 +4,7 @@
 // styles and scripts they share.
 // Everything is embedded; no page loads anything from another host.
 //
-// It never reads the database, calls a model or checks a key: the console is an
+// It never reads the database, calls a model or checks a key, because the console is an
 // ordinary client of the public API. The sources of scripts and styles are in ui/ and
 // are bundled into static/ by go generate, without Node.
 //
@@ -15,10 +15,10 @@
 //
 // The console is a client of the public API. Package console signs it in: a session in a cookie
 // that scripts cannot read replaces the key, and counts only with a header that pages of other
-// origins cannot send. An attribute of its page lists the operations of the contract, so it
+// origins cannot send. An attribute of its page lists the operations of the contract, so that it
 // shows a page only if its operation exists. Streams are read with fetch. Trusted Types are
 // required: text becomes HTML only through DOMPurify. The cost of a streamed reply is first
-// computed from the price list and then replaced by the receipt, found in the list of receipts,
+// computed from the price list and then replaced by the receipt. That is found in the list of receipts,
 // because a missing receipt is not an error there.
 package web
 
@@ -42,19 +42,18 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// Config contains the data about the service for the pages. The zero value works.
+// Config contains the data about the service for the pages. The zero value is valid.
 type Config struct {
-	Version  string                                                        // of the program, shown at the foot of pages; may be empty
-	Contract *contract.Edition                                             // as the service serves it; nil means without extensions
-	Origin   string                                                        // the public address, for the commands of the landing page
+	Version  string                                                        // version at the foot of pages; may be empty
+	Contract *contract.Edition                                             // contract that the service serves; nil means without extensions
+	Origin   string                                                        // public address for the commands of the landing page
 	Land     func(*http.Request) LandingPage                               // accepts the redirects of authorization servers; may be nil
-	Confirm  func(r *http.Request, token string, connect bool) LandingPage // accepts the answers to its question; may be nil
-	Client   func() (map[string]any, error)                                // the OAuth client document of the service; may be nil
-	Embeds   Embeds                                                        // for the chat page at /embed/{id}; nil if there is none
+	Confirm  func(r *http.Request, token string, connect bool) LandingPage // accepts the answers to the landing page's question; may be nil
+	Client   func() (map[string]any, error)                                // OAuth client document of the service; may be nil
+	Embeds   Embeds                                                        // chat page at /embed/{id}; nil if there is none
 }
 
-// A Site serves the pages. It is safe for concurrent use and never changes
-// after [New].
+// A Site serves the pages. It is safe for concurrent use, because it never changes after [New].
 type Site struct {
 	contract       *contract.Edition
 	assets         assets
@@ -67,24 +66,23 @@ type Site struct {
 	landing        *file
 	join           *file
 	missing        *file
-	reference      func() (*referencePages, error) // laid out on first use
+	reference      func() (*referencePages, error) // rendered on first use
 	console        func() (*file, error)           // rendered on first use
-	guides         func() (*guides, error)         // likewise
+	guides         func() (*guides, error)         // rendered on first use
 }
 
 // pageData is the data for the frame of every page.
 type pageData struct {
 	Title, Summary, Here string
 	Version              string
-	Full                 bool // the bar reaches from edge to edge
+	Full                 bool // the bar spans the whole width
 	Page                 any
-	Operations           string // the operations of the contract, separated by spaces
+	Operations           string // operations of the contract, separated by spaces
 	Sample               string
 }
 
-// New renders the landing page and the page for unknown paths. The others take longer
-// and are rendered on first use. It fails only if a template is broken, which a test
-// would have found.
+// New renders the landing page and the page for unknown paths. The others are rendered on first use, because they take
+// longer. It fails only if a template is broken, which a test would have found.
 func New(cfg Config) (*Site, error) {
 	if cfg.Contract == nil {
 		cfg.Contract = contract.For()
@@ -115,7 +113,6 @@ func New(cfg Config) (*Site, error) {
 	return s, nil
 }
 
-// render executes a template.
 func (s *Site) render(name string, with pageData) (*file, error) {
 	with.Version = s.common.Version
 	var out bytes.Buffer
@@ -125,15 +122,14 @@ func (s *Site) render(name string, with pageData) (*file, error) {
 	return newFile(name+".html", out.Bytes), nil
 }
 
-// renderConsole renders the page of the console. Like [Site.layReference], it parses
-// the contract itself: the parsed contract takes megabytes, which most processes never
-// need.
+// renderConsole renders the page of the console. Like [Site.layReference], it parses the contract itself, because the
+// parsed contract takes megabytes that most processes never need.
 func (s *Site) renderConsole() (*file, error) {
 	doc, err := parse(s.contract.JSON())
 	if err != nil {
 		return nil, err
 	}
-	// The console shows only features whose operations the contract of this service has.
+	// The console shows only features with operations in this service's contract, because others would fail.
 	var out []string
 	for _, path := range doc.all("paths") {
 		for _, m := range path.value.members {
@@ -145,7 +141,7 @@ func (s *Site) renderConsole() (*file, error) {
 	return s.render("console", pageData{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(out, " ")})
 }
 
-// firstCall returns a call to paste, with the key in STOA_API_KEY.
+// firstCall returns a call to paste. It reads the key from STOA_API_KEY.
 func firstCall(origin string) string {
 	return fmt.Sprintf(`curl %s/api/v1/responses \
   -H "Authorization: Bearer $STOA_API_KEY" \
@@ -153,9 +149,8 @@ func firstCall(origin string) string {
   -d '{"model": "auto", "input": "Why is the sky blue?"}'`, cmp.Or(origin, "http://127.0.0.1:8080"))
 }
 
-// Routes mounts every page, and "/" for every other path: 404 as a page in a browser
-// and as the error envelope elsewhere. The API serves /api/v1/, except the explorer at
-// GET /api/v1/doc.
+// Routes mounts every page, and "/" for every other path: 404 as a page in a browser and as the error envelope
+// elsewhere. The API serves /api/v1/, except the explorer at GET /api/v1/doc.
 func (s *Site) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/doc", s.explorer)
 	mux.Handle("/embed/{id}", s.only(s.embed))
@@ -187,8 +182,7 @@ func (s *Site) Handler() http.Handler {
 	return mux
 }
 
-// page serves a rendered page. types names the Trusted Types policies that its
-// scripts may create.
+// page serves a rendered page. types are the Trusted Types policies that its scripts may create.
 func (s *Site) page(f *file, types string) http.HandlerFunc {
 	policy := pagePolicy(types)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -209,8 +203,8 @@ func (s *Site) rendered(render func() (*file, error), types string) http.Handler
 	}
 }
 
-// asset serves a script, a style, a font or a text. An address with the digest of the
-// content can be cached forever; the names of fonts, which styles refer to, contain one.
+// asset serves a script, a style, a font or a text. An address with the digest of the content can be cached for ever; so
+// can fonts, because their names, which styles refer to, contain one.
 func (s *Site) asset(w http.ResponseWriter, r *http.Request) {
 	f := s.assets[r.PathValue("name")]
 	if f == nil {

@@ -3,10 +3,10 @@
 // refused configurations.
 //
 // An incident is a row in the table alerts while it is open. Each node that sees its cause renews
-// the row; the first node that finds a row which is not announced sends the event to the service's
-// webhooks, in the same transaction. An incident that no node has seen for a while is closed, and
-// the same cause then opens a new one. The package changes nothing else, and reacts to no event.
-// Start at [Watch.Look].
+// the row. The first node that finds an unannounced row sends the event to the service's
+// webhooks in the same transaction, so that no event is sent twice. An incident that no node has seen for
+// a while is closed, and the same cause then opens a new one. The package changes nothing else, and
+// reacts to no event. Start at [Watch.Look].
 package alert
 
 import (
@@ -24,22 +24,22 @@ import (
 	"stoa/internal/models/upstream"
 )
 
-// The rules of alerts. docs/alerts.md has them for operators.
+// The rules of alerts. docs/alerts.md explains them to operators.
 const (
-	every       = 15 * time.Second // interval of looks
-	downAfter   = time.Minute      // duration of an open circuit
+	every       = 15 * time.Second // interval of checks
+	downAfter   = time.Minute      // duration of an open circuit, so that a short failure raises no alert
 	upAfter     = 3 * time.Minute  // duration without an open circuit, on all nodes
 	errorsSlot  = 30 * time.Second
-	errorsSlots = 10              // slots of the window in which calls are counted
-	errorsShare = 20              // one call in this number has failed: 5 %
-	minErrors   = 5               // minimum in the window
-	minCalls    = 20              // minimum in the window
+	errorsSlots = 10              // slots of the window of counted calls
+	errorsShare = 20              // one failed call in this number: 5 %
+	minErrors   = 5               // minimum in the window, so that few calls raise no alert
+	minCalls    = 20              // minimum in the window, for the same reason
 	errorsOver  = 5 * time.Minute // duration below the limits, on all nodes
 	lowBelow    = webhook.DefaultCreditsLow
 	lowEvery    = time.Minute
-	lowBatch    = 20   // accounts per look
-	maxPerLook  = 20   // events
-	maxPerHour  = 100  // events about incidents that are open
+	lowBatch    = 20   // accounts for each check
+	maxPerLook  = 20   // events for each check
+	maxPerHour  = 100  // events about open incidents, so that a wave does not flood the operator
 	maxShown    = 1000 // open alerts that are read
 )
 
@@ -51,14 +51,14 @@ type Config struct {
 	Logger    *slog.Logger     // nil disables logging
 }
 
-// A Watch looks for incidents. There is one in each process.
+// A Watch finds incidents. Each process has one.
 type Watch struct {
 	cfg Config
 
 	mu      sync.Mutex
-	open    map[string]time.Time // since when a circuit of a provider is not closed
+	open    map[string]time.Time // time since which a circuit of a provider is not closed
 	calls   [errorsSlots]slot
-	lowSeen time.Time // the latest look for customers with few credits
+	lowSeen time.Time // latest check for customers with few credits
 }
 
 // A slot counts the model calls that ended in a part of the window.
@@ -78,7 +78,7 @@ func New(cfg Config) *Watch {
 	return &Watch{cfg: cfg, open: map[string]time.Time{}}
 }
 
-// Run looks for incidents until ctx ends.
+// Run checks for incidents until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	timer := time.NewTicker(every)
 	defer timer.Stop()
@@ -175,11 +175,11 @@ type incident struct {
 	data          any
 }
 
-// The data of alerts. The account is added when they are sent.
+// The data of alerts, to which the account is added when they are sent.
 type (
 	providerData struct {
 		Provider string   `json:"provider"`
-		Models   []string `json:"models"` // with an open circuit
+		Models   []string `json:"models"` // models with an open circuit
 		Code     string   `json:"code,omitempty"`
 		Since    string   `json:"since"`
 	}
@@ -202,7 +202,7 @@ type (
 	}
 )
 
-// local returns the incidents that this node sees without the database.
+// local returns the incidents that this node can see without the database.
 func (w *Watch) local() (all []incident) {
 	stats := w.cfg.Providers()
 	w.mu.Lock()
@@ -253,7 +253,7 @@ func (w *Watch) local() (all []incident) {
 	return all
 }
 
-// announce sends the events of alerts that no node has announced, up to the limits; the others wait.
+// announce sends the events of unannounced alerts up to the limits; the others wait.
 func (w *Watch) announce(ctx context.Context, tx *store.Tx, now time.Time) error {
 	all, err := tx.Operations().Alerts(ctx, maxPerLook)
 	if err != nil || len(all) == 0 || !all[0].Announced.IsZero() {
@@ -322,7 +322,7 @@ func (w *Watch) log(ctx context.Context, tx *store.Tx, what string, a store.Aler
 	})
 }
 
-// emit sends an event to the webhooks of the service, which belong to the operator's account.
+// emit sends an event to the webhooks of the operator's account, because those receive the service's alerts.
 func emit(ctx context.Context, tx *store.Tx, kind string, data json.RawMessage) error {
 	owner, err := tx.People().OwnerAccount(ctx)
 	if err != nil || owner == "" {
@@ -336,8 +336,8 @@ func emit(ctx context.Context, tx *store.Tx, kind string, data json.RawMessage) 
 	return webhook.Emit(ctx, tx, webhook.Event{AccountID: owner, Type: kind, Data: json.RawMessage(merged)})
 }
 
-// Refused opens an alert about a configuration that this node has refused: setting is the path of
-// a setting at fault, and where its place; both may be empty.
+// Refused opens an alert about a configuration that this node has refused. setting is the path of a setting
+// at fault, and where its place; both may be empty.
 func (w *Watch) Refused(ctx context.Context, setting, where string) error {
 	return w.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		return tx.Operations().RaiseAlert(ctx, webhook.ConfigRefused, w.cfg.Store.Node(), refusedData{w.cfg.Store.Node(), setting, where}, w.cfg.Now())

@@ -33,10 +33,10 @@ const (
 // A Manifest is the first file of a backup and describes the others.
 type Manifest struct {
 	Format    string    `json:"format"`
-	Version   string    `json:"version"` // the program that wrote it
+	Version   string    `json:"version"` // version of the program that wrote it
 	CreatedAt time.Time `json:"createdAt"`
 	Files     []File    `json:"files"`
-	Keys      []string  `json:"keys,omitempty"` // names of the keys of the service; no file has them
+	Keys      []string  `json:"keys,omitempty"` // names of the service's keys, which no file contains
 }
 
 // A File is one database in a backup.
@@ -46,10 +46,9 @@ type File struct {
 	SHA256 string `json:"sha256"` // hexadecimal
 }
 
-// Create copies the databases of a data directory, as they all are at one
-// moment, into one new tar file, while a server may be using them. It needs disk
-// space for two copies next to the file. keys are the names of the service's keys, which
-// are not copied.
+// Create copies the databases of a data directory at one moment into one new tar file, while a server may be
+// using them. It needs disk space for two copies next to the file. keys are the names of the service's keys, which are
+// not copied, so that the file alone opens no secret.
 func Create(ctx context.Context, dir, file, version string, keys ...string) (m Manifest, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return m, fmt.Errorf("%s exists; a backup overwrites nothing", file)
@@ -84,9 +83,9 @@ func Create(ctx context.Context, dir, file, version string, keys ...string) (m M
 	return m, db.SyncDir(filepath.Dir(file))
 }
 
-// publish renames a finished file to its name, which must be free. It links instead of
-// renaming, so that a file created in the meantime is not overwritten; if the file system
-// has no links, it checks first and renames.
+// publish renames a finished file to its name, which must be free. It links instead of renaming, so that a
+// file created in the meantime is not overwritten. If the file system does not support links, it checks first
+// and renames.
 func publish(part, file string) error {
 	err := os.Link(part, file)
 	if err == nil || errors.Is(err, fs.ErrExist) {

@@ -17,11 +17,11 @@ import (
 
 // CopyOptions are the options of [Copy].
 type CopyOptions struct {
-	From, To store.Config // of each: Dir, or PostgresURL
+	From, To store.Config // each is Dir or PostgresURL
 	Drives   store.DriveTables
 
 	// ReplaceText replaces characters that PostgreSQL cannot store in a text (NUL
-	// characters and invalid UTF-8) by U+FFFD. Without it such a row is an error.
+	// characters and invalid UTF-8) by U+FFFD. Without it such a row is an error, because the copy would differ.
 	ReplaceText bool
 	// Progress is called regularly with the number of copied rows of a table, and once more
 	// after the last one; it may be nil.
@@ -32,11 +32,11 @@ type CopyOptions struct {
 type Copied struct {
 	Tables      []CopiedTable
 	Size        store.BooksSize
-	Differences []store.Difference // differences in the ledger, the same on both sides; empty if it is correct
+	Differences []store.Difference // differences in the ledger, which are equal on both sides; empty if it is correct
 }
 
-// A CopiedTable has the number of rows of a table and a hash of all that is in them,
-// which does not depend on their order.
+// A CopiedTable contains the row counts and hashes of a table on both sides. The hash does not depend on the
+// order of the rows.
 type CopiedTable struct {
 	Name     string
 	From, To TableSum
@@ -48,24 +48,22 @@ type TableSum struct {
 	Hash string // hexadecimal
 }
 
-// String describes a table whose copy is not like it, in one line.
+// String describes in one line how a copy differs.
 func (t CopiedTable) String() string {
 	return fmt.Sprintf("%s: %d rows with the hash %s here, %d rows with %s there", t.Name, t.From.Rows, t.From.Hash, t.To.Rows, t.To.Hash)
 }
 
-// Copy copies all rows of a store: from a data directory to PostgreSQL, or back, or to
-// another store of the same kind. It acquires the locks of both, copies every table of the
-// source that this program's migrations create, and then reads the copy again: the number
-// of rows and the sum of their SHA-256 must equal those of the source. Tables and columns
-// are read from both schemas, so that a table that is added later is copied without a
-// change here. The source is not changed, not even migrated.
+// Copy copies all rows of a store: from a data directory to PostgreSQL, or back, or to another store of
+// the same kind. It acquires the locks of both, copies every table of the source that this program's
+// migrations create, and then reads the copy again: the number of rows and the sum of their SHA-256
+// must equal those of the source. It reads tables and columns from both schemas, so that a table that is added
+// later is copied without a change here. It does not change or migrate the source.
 //
-// An incomplete copy cannot be opened: the target is marked at the beginning, and the mark
-// is removed after the comparison. With the mark, a start, a migration and a verification
-// refuse the target. A target with other data is refused; an interrupted copy of the same
-// source is restarted.
+// The target is marked from the beginning to the comparison, so that an incomplete copy cannot be opened: a
+// start, a migration and a verification refuse a marked target. A target with other data is refused; an
+// interrupted copy of the same source is restarted.
 //
-// Last, the copy ends the nodes of the source, so that their leases and claims return.
+// Last, it ends the source's nodes in the copy, so that their leases and claims return.
 //
 // A ledger with differences is copied unchanged and reported, as in [Restore].
 func Copy(ctx context.Context, o CopyOptions) (done Copied, err error) {
@@ -104,7 +102,7 @@ func Copy(ctx context.Context, o CopyOptions) (done Copied, err error) {
 	if err := c.compare(ctx, pairs, &done, from, to); err != nil {
 		return done, lostOr(ctx, err)
 	}
-	// The nodes of the source are state of its processes: the copy has none that could be lost.
+	// The nodes of the source are state of its processes, and the copy has no processes that could be lost.
 	if err := to.dbs[0].Write(ctx, func(tx *db.Tx) error { return (&store.Tx{Tx: tx}).Operations().EndNodes(ctx) }); err != nil {
 		return done, fmt.Errorf("end the nodes of the copy: %w", lostOr(ctx, err))
 	}
@@ -128,7 +126,7 @@ func held(ctx context.Context, sides ...*side) (context.Context, context.CancelF
 	return ctx, func() { cancel(nil) }
 }
 
-// lostOr returns ErrLost where that ended ctx, err otherwise.
+// lostOr returns ErrLost if that ended ctx, otherwise err.
 func lostOr(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), store.ErrLost) {
 		return store.ErrLost
@@ -138,8 +136,7 @@ func lostOr(ctx context.Context, err error) error {
 
 type copier struct{ CopyOptions }
 
-// A side is one of the two stores of a copy. On PostgreSQL both databases are in
-// the same schema.
+// A side is one of the two stores of a copy. On PostgreSQL both databases use the same schema.
 type side struct {
 	lock   *db.Lock
 	dbs    []*db.DB // core, drives
@@ -163,8 +160,8 @@ func lockStore(ctx context.Context, cfg store.Config) (*db.Lock, error) {
 	return db.LockDir(cfg.Dir)
 }
 
-// openSource opens the store that is copied, without writing to it. Its tables must
-// be of this program's version.
+// openSource opens the copied store without writing to it. Its tables must be of this program's version,
+// because it is not migrated.
 func (c *copier) openSource(ctx context.Context) (_ *side, err error) {
 	if c.From.PostgresURL == "" {
 		for _, name := range store.Files() { // checked first, so that nothing is created in a wrong directory
@@ -230,9 +227,9 @@ type pair struct {
 	refilled bool
 }
 
-// pairs returns the tables to copy, each after the tables that its rows refer to. Tables
-// and columns that only one side has are an error, and so is a table of a SQLite file that
-// the migrations do not create; a PostgreSQL schema may contain other tables.
+// pairs returns the tables to copy, each after the tables that its rows refer to. Tables and columns on only
+// one side are an error, because rows would be lost, and so is a table of a SQLite file that the migrations do not
+// create. A PostgreSQL schema may contain other tables.
 func (c *copier) pairs(ctx context.Context, from, to *side) ([]pair, error) {
 	own := func(names ...string) bool { return slices.Contains(c.Drives.Own, strings.Join(names, ".")) }
 	known, err := c.reference(ctx)

@@ -10,13 +10,13 @@ import (
 // A sum counts rows and adds up their hashes, because databases return rows in different orders.
 type sum struct {
 	rows  int64
-	total [4]uint64 // the sum of the SHA-256 of the rows, as four numbers without carry
+	total [4]uint64 // sum of the rows' SHA-256, as four numbers without carry
 	hash  hash.Hash
 	buf   []byte
 }
 
-// add adds a row. Each value is hashed with its type and length, so that different rows
-// have different hashes.
+// add adds a row. It hashes each value with its type and length, so that different rows have different
+// hashes.
 func (s *sum) add(row []any) {
 	if s.hash == nil {
 		s.hash = sha256.New()

@@ -16,11 +16,11 @@ import (
 
 // Names in the target of a copy while it runs.
 const (
-	copyingName = ".copy" // a directory: the copy, before it is complete
+	copyingName = ".copy" // directory of the copy before it is complete
 )
 
-// openTarget locks and marks an empty store, or one with an interrupted copy of the
-// same source, and creates its tables.
+// openTarget locks and marks a store and creates its tables. The store must be empty, or contain an interrupted
+// copy of the same source.
 func (c *copier) openTarget(ctx context.Context, source string) (_ *side, err error) {
 	s := &side{}
 	if s.lock, err = lockStore(ctx, c.To); err != nil {
@@ -117,8 +117,8 @@ func (c *copier) ownTables(ctx context.Context, d *db.DB) (names []string, err e
 	return names, err
 }
 
-// reference returns the names of the tables that the migrations create, from a new
-// store in a temporary directory.
+// reference returns the names of the tables that the migrations create. It reads them from a new store in a
+// temporary directory, so that no list can be out of date.
 func (c *copier) reference(ctx context.Context) (names []string, err error) {
 	dir, err := os.MkdirTemp("", "stoa-copy-")
 	if err != nil {
@@ -141,8 +141,8 @@ func (c *copier) reference(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// markDir begins a copy in a directory inside of the target, whose files are moved
-// out of it when they are complete.
+// markDir begins a copy in a directory inside of the target, so that its complete files can be moved out by
+// renaming.
 func (c *copier) markDir(ctx context.Context, s *side, source string) error {
 	dir, mark := c.To.Dir, filepath.Join(c.To.Dir, store.UnfinishedCopy)
 	before, err := os.ReadFile(mark)
@@ -150,7 +150,7 @@ func (c *copier) markDir(ctx context.Context, s *side, source string) error {
 		if strings.TrimSpace(string(before)) != source {
 			return fmt.Errorf("%s contains an interrupted copy of another store; choose an empty directory", dir)
 		}
-		for _, name := range append(store.Files(), store.IdFile) { // of a copy that was interrupted when it was moved
+		for _, name := range append(store.Files(), store.IdFile) { // they are from a copy that was interrupted while it was moved
 			for _, suffix := range []string{"", "-wal", "-shm"} {
 				if err := os.Remove(filepath.Join(dir, name+suffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
 					return err
@@ -174,7 +174,7 @@ func (c *copier) markDir(ctx context.Context, s *side, source string) error {
 		return err
 	}
 	to := c.To
-	to.Dir, to.Durability = work, db.Process // synced by finish
+	to.Dir, to.Durability = work, db.Process // not synced by each commit, because finish syncs everything
 	for _, cfg := range store.Databases(to, c.Drives) {
 		d, err := db.Open(ctx, cfg)
 		if err != nil {

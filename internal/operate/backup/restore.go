@@ -22,32 +22,31 @@ import (
 
 // Names in the data directory while a restore runs.
 const (
-	restoringName = ".restore" // a directory: the copy that is being checked
+	restoringName = ".restore" // directory of the unpacked copy during its check
 )
 
 // A Restored is the result of [Restore].
 type Restored struct {
 	Manifest    Manifest
-	Differences []store.Difference // in the restored books; none when they are in order
-	Replaced    string             // the directory with the former databases; empty if there were none
+	Differences []store.Difference // differences in the restored ledger; empty if it is correct
+	Replaced    string             // directory of the former databases; empty if there were none
 }
 
-// Restore puts a backup into a data directory that no server uses. It acquires the
-// directory's lock, checks every hash, opens the copy (which migrates its tables) and
-// verifies its ledger, and only then replaces the databases of the directory. A directory
-// that is not empty is refused without force; with it, the former databases are kept in a
-// directory next to the new ones.
+// Restore puts a backup into a data directory that no server uses. It acquires the directory's lock,
+// checks every hash, opens the copy (which migrates its tables) and verifies its ledger, and only then
+// replaces the databases of the directory. It refuses a directory that is not empty unless force is set, and then
+// keeps the former databases in a directory next to the new ones.
 //
-// drives has the migrations of drive.db. A backup without accounts, or with tables,
-// triggers or views that the migrations do not create, is refused.
+// drives contains the migrations of drive.db. A backup without accounts, or with tables, triggers or views
+// that the migrations do not create, is refused, because these could change the ledger.
 //
-// After an interruption, either nothing has changed, or the store refuses to open until
-// Restore has been run again.
+// After an interruption, either nothing has changed, or the store refuses to open until Restore has been
+// run again.
 //
-// Differences in the ledger are reported in [Restored].Differences, and the backup is
-// restored all the same: a backup with a wrong row is better than none, and the operator
-// must be informed. Replacing the former files without keeping them was rejected, since a
-// mistyped file name could destroy the data; the price is disk space for two copies.
+// Differences in the ledger are reported in [Restored].Differences, and the backup is restored all
+// the same, because a backup with a wrong row is better than none. Replacing the
+// former files without keeping them was rejected, since a mistyped file name could destroy the data; the price
+// is disk space for two copies.
 func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r Restored, err error) {
 	in, err := os.Open(file)
 	if err != nil {
@@ -85,8 +84,7 @@ func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r
 	return r, err
 }
 
-// empty returns an error with advice if a directory contains more than a lock, or the last server of
-// PostgreSQL.
+// empty returns an error with advice if a directory contains more than a lock, or PostgreSQL's last server.
 func empty(dir, instead string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -162,7 +160,7 @@ func extract(r io.Reader, path string) (sum string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), out.Sync()
 }
 
-// prove opens the unpacked store as a server would, and verifies its books.
+// prove opens the unpacked store as a server would, and verifies its ledger.
 func prove(ctx context.Context, dir string, drives fs.FS) (diffs []store.Difference, err error) {
 	if err := checkSchemas(ctx, dir, map[string]fs.FS{store.CoreFile: store.Migrations(), store.DriveFile: drives}); err != nil {
 		return nil, err
@@ -182,8 +180,8 @@ func prove(ctx context.Context, dir string, drives fs.FS) (diffs []store.Differe
 	return diffs, err
 }
 
-// replace moves the databases of a directory aside and the new ones in. A marker file
-// exists in the meantime, so that a mixture of both is never opened.
+// replace moves the databases of a directory aside and the new ones in. A marker file exists in the
+// meantime, so that a mixture of both is never opened.
 func replace(dir, work string) (kept string, err error) {
 	marker := filepath.Join(dir, store.UnfinishedRestore)
 	if err := store.WriteSynced(marker, "A restore was interrupted. Run \"stoa restore\" again, with --force.\n"); err != nil {

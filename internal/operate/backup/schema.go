@@ -14,9 +14,9 @@ import (
 	"stoa/internal/base/store"
 )
 
-// checkSchemas migrates the databases in dir and compares each with an empty one
-// made by the same migrations. A trigger, a view or a column that the migrations
-// do not create could change the books while they look right.
+// checkSchemas migrates the databases in dir and compares each with an empty one from the same migrations,
+// because a trigger, a view or a column that the migrations do not create could change the ledger
+// while it looks right.
 func checkSchemas(ctx context.Context, dir string, migrationsOf map[string]fs.FS) (err error) {
 	reference := filepath.Join(dir, ".reference")
 	if err := os.Mkdir(reference, 0o700); err != nil {
@@ -48,9 +48,8 @@ func checkSchemas(ctx context.Context, dir string, migrationsOf map[string]fs.FS
 	return nil
 }
 
-// schema returns the objects of a database by type and name, with the columns of
-// a table or the SQL of a trigger or view. The SQL of a table is not compared: its
-// comments differ between versions.
+// schema returns the objects of a database by type and name, with the columns of a table or the SQL of a
+// trigger or view. It omits the SQL of a table, because its comments differ between versions.
 func schema(ctx context.Context, cfg db.Config) (objects map[string]string, err error) {
 	d, err := db.Open(ctx, cfg)
 	if err != nil {

@@ -2,7 +2,7 @@
 // secret is in a cookie that scripts cannot read, reports who is signed in, and ends sessions.
 //
 // It never stores a key. Package rest accepts the cookie on the routes of the API, package auth
-// stores and verifies sessions. Its paths are not part of the contract of the API, and change
+// stores and verifies sessions. Its paths are not part of the contract of the API, because they change
 // together with the pages. Start at [Server.Session].
 package console
 
@@ -21,13 +21,13 @@ import (
 	"stoa/internal/operate/member"
 )
 
-const maxBody = 4 << 10 // bytes
+const maxBody = 4 << 10 // maximum in bytes
 
-// A Server serves the sign-in of the console. Its fields are set before its first use.
+// A Server serves the sign-in of the console. Its fields must not change after its first use.
 type Server struct {
 	Base *rest.Base // required
-	// Failed counts a sign-in with a wrong key, and returns the error or, if there were too many
-	// from the address, CodeRateLimit. It is required.
+	// Failed counts a sign-in with a wrong key, so that keys cannot be guessed. It returns the error or, if there
+	// were too many from the address, CodeRateLimit. It is required.
 	Failed func(r *http.Request, err error) error
 	// SignIn are the identity providers that the sign-in screen offers.
 	SignIn []Provider
@@ -39,7 +39,6 @@ type Provider struct {
 	URL  string `json:"url"`
 }
 
-// A state is the reply about a session.
 type state struct {
 	SignedIn  bool           `json:"signedIn"`
 	Person    *person        `json:"person"` // null if a key is signed in
@@ -61,18 +60,18 @@ type account struct {
 	Role *string `json:"role"` // null if a key is signed in
 }
 
-// SetCookie gives the browser the secret of a session.
+// SetCookie sends the secret of a session to the browser.
 func (s *Server) SetCookie(w http.ResponseWriter, secret string) {
 	c := s.Base.SessionCookie(secret)
 	c.MaxAge = int(s.Base.Keys.SessionLife / time.Second)
 	http.SetCookie(w, c)
 }
 
-// Session returns the handler of /console/session: POST signs in with a key, GET reports who is
-// signed in, DELETE signs out.
+// Session returns the handler of /console/session: POST signs in with a key, GET reports who is signed in,
+// DELETE signs out.
 func (s *Server) Session() http.Handler {
 	return s.Base.Outside(maxBody, func(x *rest.Exchange) error {
-		// A page of another site must not sign anybody in or out.
+		// Checked first, so that a page of another site cannot sign anybody in or out.
 		if err := s.Base.SameOrigin(x.HTTP); err != nil {
 			return err
 		}
@@ -105,7 +104,7 @@ func (s *Server) show(x *rest.Exchange) error {
 	return rest.Answer(x, rest.Reply[state]{Body: shown}, err)
 }
 
-// begin exchanges a key for a session, which replaces that of the request.
+// begin exchanges a key for a session, which replaces the session of the request.
 func (s *Server) begin(x *rest.Exchange) error {
 	raw, err := s.Base.ReadBody(x, x.HTTP)
 	if err != nil {
@@ -164,8 +163,8 @@ func (s *Server) end(x *rest.Exchange) error {
 	return rest.Answer(x, rest.NoContent(), nil)
 }
 
-// stateOf returns the state of a session. The zero value is not signed in, nor is a session whose
-// key or memberships have ended.
+// stateOf returns the state of a session. The zero value is not signed in, nor is a session whose key or
+// memberships have ended.
 func (s *Server) stateOf(ctx context.Context, tx *store.Tx, session stoa.ConsoleSession) (state, error) {
 	out := state{Accounts: []account{}, SignIn: append([]Provider{}, s.SignIn...)}
 	if session.KeyID != "" {

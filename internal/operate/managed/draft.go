@@ -25,7 +25,7 @@ type Manager struct {
 	InForce func() *State
 }
 
-// Draft returns the draft. If there is none, it is the newest version, with the revision 0.
+// Draft returns the draft. Without one it returns the newest version with the revision 0.
 func (m *Manager) Draft(ctx context.Context) (d store.ConfigDraft, err error) {
 	err = m.Store.Read(ctx, func(tx *store.Tx) error {
 		d, err = draft(ctx, tx)
@@ -47,8 +47,8 @@ func draft(ctx context.Context, tx *store.Tx) (store.ConfigDraft, error) {
 	return d, err
 }
 
-// SetDraft replaces the draft. The key of a provider that is [config.Masked] is the stored one.
-// current checks the revision of the draft before; 0 if there is none. An invalid document is
+// SetDraft replaces the draft. A provider's key that equals [config.Masked] means the stored one, because keys are
+// never returned. current checks the revision of the previous draft; 0 if there is none. An invalid document is
 // CodeInvalidValue, and a change of a name that the file sets is CodeSetInFile.
 func (m *Manager) SetDraft(ctx context.Context, author string, settings []byte, current func(revision int64) error) (d store.ConfigDraft, err error) {
 	doc, err := decode(settings)
@@ -74,7 +74,7 @@ func (m *Manager) SetDraft(ctx context.Context, author string, settings []byte, 
 		if err != nil {
 			return err
 		}
-		doc, err := decode(settings) // fn may run again
+		doc, err := decode(settings) // decoded again, because sealKeys changes it and fn may run again
 		if err == nil {
 			err = m.sealKeys(ctx, tx, doc, parsed, old.Body, version.Body)
 		}
@@ -91,9 +91,9 @@ func (m *Manager) SetDraft(ctx context.Context, author string, settings []byte, 
 	return d, err
 }
 
-// sealKeys replaces the keys in a document by the ids of their encrypted forms. before are
-// documents with the keys that a mask stands for. The mask of a key that is not stored stands for
-// apiKey of the provider, which is then stored again under the id of that key.
+// sealKeys replaces the keys in a document by the ids of their encrypted forms. before are documents with the
+// keys that a mask means. The mask of an unknown key means the provider's apiKey, so that a single key can become one
+// of several; it is then stored again under the new id.
 func (m *Manager) sealKeys(ctx context.Context, tx *store.Tx, doc map[string]any, parsed config.Managed, before ...string) error {
 	for _, slot := range slots(doc) {
 		provider := parsed.Providers[slot.provider]
@@ -105,7 +105,7 @@ func (m *Manager) sealKeys(ctx context.Context, tx *store.Tx, doc map[string]any
 			single := slot
 			single.key = ""
 			moved := stoa.CodeOf(err) == stoa.CodeNotFound && slot.key != ""
-			if moved { // apiKey becomes one of several keys
+			if moved { // a single key becomes one of several
 				s, err = tx.Operations().ConfigSecret(ctx, storedKey(single, before))
 			}
 			if stoa.CodeOf(err) == stoa.CodeNotFound {
@@ -160,7 +160,7 @@ func storedKey(of slot, bodies []string) string {
 	return ""
 }
 
-// setInFile fails if a document differs from the one before in a name that the file sets.
+// setInFile fails if a document differs from the previous one in a name that the file sets.
 func (m *Manager) setInFile(before, after string) error {
 	changes, err := diff(before, after)
 	if err != nil {
@@ -175,7 +175,7 @@ func (m *Manager) setInFile(before, after string) error {
 	return nil
 }
 
-// DropDraft removes the draft, if there is one; current as in SetDraft.
+// DropDraft removes the draft, if there is one; current is as in [Manager.SetDraft].
 func (m *Manager) DropDraft(ctx context.Context, current func(revision int64) error) error {
 	return m.Store.Write(ctx, func(tx *store.Tx) error {
 		if err := tx.Operations().LockConfig(ctx); err != nil {
@@ -195,12 +195,12 @@ func (m *Manager) DropDraft(ctx context.Context, current func(revision int64) er
 // A Change is a difference between two documents.
 type Change struct {
 	Path          string          // "providers.claude", "models.local-1", "auto"
-	Before, After json.RawMessage // objects, with masked keys; nil if there is none
+	Before, After json.RawMessage // objects with masked keys; nil if there is none
 
 	kind, name string
 }
 
-// String returns the path and what happened.
+// String returns the path and the kind of change.
 func (c Change) String() string {
 	switch {
 	case c.Before == nil:
@@ -281,7 +281,7 @@ func named(body string) (map[string]value, error) {
 	return out, nil
 }
 
-// A PriceChange is a model whose price a draft changes; nil means that it is not offered.
+// A PriceChange is a changed price of a model; nil means that the model is not offered.
 type PriceChange struct {
 	Model         string
 	Before, After *stoa.Tariff
@@ -294,7 +294,7 @@ type Report struct {
 	Warnings []string
 	Changes  []Change
 	Prices   []PriceChange
-	Config   config.Config // the settings with the draft
+	Config   config.Config // settings with the draft
 
 	latest int64
 }
@@ -304,7 +304,7 @@ func (m *Manager) Check(ctx context.Context) (Report, error) {
 	return m.report(ctx, draft)
 }
 
-// CheckVersion is like [Manager.Check] for an earlier version, which is to be restored.
+// CheckVersion is like [Manager.Check] for an earlier version, so that it can be restored.
 func (m *Manager) CheckVersion(ctx context.Context, n int64) (Report, error) {
 	return m.report(ctx, func(ctx context.Context, tx *store.Tx) (store.ConfigDraft, error) {
 		v, err := tx.Operations().ConfigVersion(ctx, n)
@@ -317,7 +317,7 @@ func (m *Manager) CheckVersion(ctx context.Context, n int64) (Report, error) {
 
 func (m *Manager) report(ctx context.Context, read func(context.Context, *store.Tx) (store.ConfigDraft, error)) (r Report, err error) {
 	base := m.InForce().Base
-	var now config.Config // the settings with the newest version
+	var now config.Config // settings with the newest version
 	var invalidNow, invalidDraft error
 	var shadowed []config.Shadowed
 	err = m.Store.Read(ctx, func(tx *store.Tx) error {
@@ -360,8 +360,8 @@ func (m *Manager) report(ctx context.Context, read func(context.Context, *store.
 	return r, nil
 }
 
-// Priced returns the catalog in force with the prices of the models in settings, which have the form of managed
-// settings. It ignores everything else in them. Invalid settings are CodeInvalidValue.
+// Priced returns the current catalog with the model prices of settings, which use the form of managed settings. It
+// ignores everything else in them. Invalid settings are CodeInvalidValue.
 func (m *Manager) Priced(settings []byte) (*catalog.Catalog, error) {
 	parsed, err := config.ParseManaged(settings)
 	cfg := m.InForce().Config
@@ -381,7 +381,7 @@ func (m *Manager) Priced(settings []byte) (*catalog.Catalog, error) {
 	}
 	cfg.Models = changed
 	cat, err := build(cfg, nil)
-	if err != nil { // by a price of the request, which has no place in the file
+	if err != nil { // caused by a price of the request, which has no position in the file
 		return nil, invalid(problems(err, config.Config{}))
 	}
 	return cat, nil
@@ -426,7 +426,7 @@ func problems(err error, cfg config.Config) (list []config.Problem) {
 	return []config.Problem{{Message: stoa.AsError(err).Message}}
 }
 
-// place returns the source of a setting if it is not the document itself.
+// place returns the source of a setting, unless the document itself is the source.
 func place(where string) string {
 	if where == config.ManagedSource {
 		return ""
@@ -459,9 +459,9 @@ func (r Report) Applicable() error {
 	return nil
 }
 
-// Apply adds the settings of a report as the next version, and removes the draft. It fails with
-// CodeConflict or CodePrecondition if the newest version or the draft has changed since the
-// check.
+// Apply adds the settings of a report as the next version, and removes the draft. It fails with CodeConflict
+// or CodePrecondition if the newest version or the draft has changed since the check, because the result would be
+// unchecked.
 func (m *Manager) Apply(ctx context.Context, tx *store.Tx, r Report, author, note string) (store.ConfigVersion, error) {
 	if err := tx.Operations().LockConfig(ctx); err != nil {
 		return store.ConfigVersion{}, err

@@ -1,4 +1,4 @@
-// Package managed has the settings that operators change while the service runs: providers,
+// Package managed manages the settings that operators change while the service runs: providers,
 // families, models, auto, aliases and plans. They are stored as versions and one shared draft,
 // in the form of the configuration file, which takes precedence over them name by name.
 //
@@ -25,19 +25,18 @@ import (
 // A State is the configuration of a node: the file, the environment and the flags, with a
 // version of the managed settings.
 type State struct {
-	Version  int64 // 0: no managed settings
+	Version  int64 // 0 means no managed settings
 	Base     config.Config
-	Config   config.Config // Base with the managed settings
+	Config   config.Config // Base merged with the managed settings
 	Shadowed []config.Shadowed
 	// Invalid are the problems of the managed settings; see [State.Build].
 	Invalid error
-	// Refused is a newer version that the node could not take, and Problem the reason.
+	// Refused is a newer version that the node could not use, and Problem the reason.
 	Refused int64
 	Problem string
 }
 
-// Load reads a version and returns the state with it, which [State.Build] checks. Its error is
-// one of the database.
+// Load reads a version and returns its state, which [State.Build] checks. Its error is one of the database.
 func Load(ctx context.Context, st *store.Store, v *vault.Vault, base config.Config, n int64) (*State, error) {
 	s := &State{Version: n, Base: base, Config: base}
 	if n == 0 {
@@ -54,8 +53,8 @@ func Load(ctx context.Context, st *store.Store, v *vault.Vault, base config.Conf
 	return s, err
 }
 
-// Build checks the settings and returns their catalog; handle as in [catalog.Options]. Its error
-// joins all problems.
+// Build checks the settings and returns their catalog; handle is as in [catalog.Options]. Its error joins all
+// problems.
 func (s *State) Build(handle func(provider string) any) (*catalog.Catalog, error) {
 	cat, err := build(s.Config, handle)
 	return cat, s.Config.Together(s.Invalid, s.Config.Confirm(err))
@@ -70,8 +69,8 @@ func Latest(ctx context.Context, st *store.Store) (n int64, err error) {
 	return n, err
 }
 
-// Catalog checks a configuration and returns its catalog. Its errors name the setting and its
-// source. handle may be nil; see [catalog.Options].
+// Catalog checks a configuration and returns its catalog. Its errors name the setting and its source. handle
+// may be nil; see [catalog.Options].
 func Catalog(cfg config.Config, handle func(provider string) any) (*catalog.Catalog, error) {
 	cat, err := build(cfg, handle)
 	if err != nil {
@@ -87,8 +86,8 @@ func build(cfg config.Config, handle func(provider string) any) (*catalog.Catalo
 	})
 }
 
-// combine returns the settings of a node with a document of managed ones, and the problems of
-// the document. err is an error of the database.
+// combine merges the settings of a node with a document of managed ones, and returns the document's problems.
+// err is an error of the database.
 func combine(ctx context.Context, tx *store.Tx, v *vault.Vault, base config.Config, body string) (cfg config.Config, shadowed []config.Shadowed, invalid, err error) {
 	m, invalid := config.ParseManaged([]byte(body))
 	if invalid != nil {
@@ -115,12 +114,13 @@ func combine(ctx context.Context, tx *store.Tx, v *vault.Vault, base config.Conf
 	return cfg, shadowed, invalid, err
 }
 
-// ref is what a provider's key is bound to; key is its id, empty for apiKey.
+// ref binds a provider's key to its name and origin, so that it cannot be sent to another server. An empty key means
+// apiKey.
 func ref(id string, p config.Provider, key string) vault.Ref {
 	return vault.Ref{AccountID: "service", ID: id, Kind: "provider " + keyRef(p.Name, key), Origin: p.Origin(), Version: 1}
 }
 
-// decode reads a document, with its numbers as they are written.
+// decode reads a document. It keeps numbers as written, because a float would change large ones.
 func decode(body []byte) (map[string]any, error) {
 	var doc map[string]any
 	r := json.NewDecoder(bytes.NewReader(body))
@@ -137,7 +137,7 @@ func encode(doc any) []byte {
 	w := json.NewEncoder(&b)
 	w.SetEscapeHTML(false)
 	if err := w.Encode(doc); err != nil {
-		panic(err) // it was decoded from JSON
+		panic(err) // cannot happen, because doc was decoded from JSON
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
@@ -146,11 +146,11 @@ func keyRef(provider, key string) string {
 	return (&stoa.Provider{Name: provider, Key: key}).Ref()
 }
 
-// A slot is a place in a document for a key of a provider.
+// A slot is a position in a document for a provider's key.
 type slot struct {
-	provider     int    // place in the list
+	provider     int    // index in the list
 	name, key    string // name of the provider, and id of the key; empty for apiKey
-	path, member string // path of the document, and member of the object
+	path, member string // path in the document, and member of the object
 	in           map[string]any
 }
 
@@ -181,7 +181,7 @@ func slots(doc map[string]any) (all []slot) {
 	return all
 }
 
-// Masked returns a stored document without the ids of keys.
+// Masked returns a stored document with masks instead of the ids of keys.
 func Masked(body string) (json.RawMessage, error) {
 	doc, err := decode([]byte(body))
 	if err != nil {

@@ -10,21 +10,20 @@ import (
 	"stoa/internal/base/store"
 )
 
-// A Grant is a membership that a group of an identity provider gives. An empty AccountID means
-// the account of the service's operator.
+// A Grant is a membership from a group of an identity provider. An empty AccountID means the account of the
+// service's operator.
 type Grant struct{ AccountID, Role, OperatorRole string }
 
-// Synced is what a synchronization of memberships leaves to its caller.
+// Synced contains the results of a synchronization that the caller must process.
 type Synced struct {
-	EndedKeys []store.Ref // with their accounts; the caller ends what they created
-	Kept      []string    // accounts whose last owner the person stays against the grants; the caller logs them
+	EndedKeys []store.Ref // keys with their accounts; the caller must end their objects
+	Kept      []string    // accounts that keep the person as last owner against the grants; the caller logs them
 }
 
-// Sync changes the memberships of a person that groups decide to those of the grants, the highest
-// role of each account. Memberships by invitation stay as they are. The last owner of an account
-// stays an owner, but keeps neither an operator role nor sessions: the account needs an owner, and the
-// service has keys of an operator without the person. A grant for an account that does not exist has
-// no effect.
+// Sync changes the memberships of a person from groups to those of the grants, with the highest role in each
+// account. Memberships by invitation stay unchanged. The last owner of an account stays an owner, because the account
+// needs one, but keeps neither an operator role nor sessions, because the service has keys of an operator without
+// the person. A grant for an unknown account is ignored.
 func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants []Grant) (s Synced, err error) {
 	operators, err := tx.People().OwnerAccount(ctx)
 	if err != nil {
@@ -72,7 +71,7 @@ func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants 
 	return s, err
 }
 
-// syncOne changes or removes a membership that groups decide, and adds to s.
+// syncOne changes or removes one membership from groups, and adds to s.
 func (m *Members) syncOne(ctx context.Context, tx *store.Tx, s *Synced, of stoa.Member, g Grant, wanted bool) error {
 	if err := tx.People().LockMembers(ctx, of.AccountID); err != nil {
 		return err
@@ -113,8 +112,8 @@ func (m *Members) syncOne(ctx context.Context, tx *store.Tx, s *Synced, of stoa.
 	return m.write(ctx, tx, as)
 }
 
-// endOperator ends the sessions of a person who has lost a role by groups, and the keys that the person
-// created with rights in the service that the new roles lack.
+// endOperator ends the sessions of a person who has lost a role by groups, and the person's keys with rights in the
+// service that the new roles lack.
 func (m *Members) endOperator(ctx context.Context, tx *store.Tx, as stoa.Member) error {
 	if err := m.Keys.EndSessionsOf(ctx, tx, as.PersonID); err != nil {
 		return err
@@ -150,5 +149,5 @@ func (m *Members) joinByGroup(ctx context.Context, tx *store.Tx, p stoa.Person, 
 	return m.join(ctx, tx, p, stoa.Member{AccountID: g.AccountID, Role: g.Role, OperatorRole: g.OperatorRole, Source: stoa.SourceGroup})
 }
 
-// byGroups is the reason, in the audit log, of changes by the groups of a person.
+// byGroups is the reason in the audit log for changes by groups.
 const byGroups = "groups"

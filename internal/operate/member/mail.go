@@ -14,8 +14,8 @@ import (
 	"stoa/internal/base/vault"
 )
 
-// A Mailer sends links by mail. A mail is a row that is written together with its link ([Mailer.Queue]), so a
-// process that dies leaves it to the next, which may send it a second time. All fields except Sender and
+// A Mailer sends links by mail. A mail is a row that commits together with its link ([Mailer.Queue]), so that another
+// process sends it if this one dies; it may then arrive twice. All fields except Sender and
 // PublicURL are required.
 type Mailer struct {
 	Store     *store.Store
@@ -24,7 +24,7 @@ type Mailer struct {
 	PublicURL string
 	Logger    *slog.Logger
 
-	Wake chan struct{} // a mail was stored; of capacity 1
+	Wake chan struct{} // signals a stored mail; of capacity 1
 }
 
 // The reasons why a link is not sent.
@@ -37,19 +37,19 @@ const (
 
 const (
 	mailKind  = "link"           // kind of the tokens in the vault
-	mailPoll  = 10 * time.Second // interval of looks for mails that are due
-	mailLease = time.Minute      // time in which no other process sends a mail
-	mailTime  = 30 * time.Second // limit of an attempt
-	maxName   = 60               // characters of an account's name, because a stranger chooses it
+	mailPoll  = 10 * time.Second // interval of checks for due mails
+	mailLease = time.Minute      // time in which no other process sends the mail, so that it is not sent twice
+	mailTime  = 30 * time.Second // timeout of an attempt, shorter than the lease
+	maxName   = 60               // maximum of an account's name in characters, because a stranger chooses it
 )
 
-// mailGaps are the pauses between attempts. A mail ends earlier if its link does.
+// mailGaps are the pauses between attempts. A mail ends earlier if its link does, because it would be useless.
 var mailGaps = [...]time.Duration{
 	10 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 6 * time.Hour, 15 * time.Hour,
 }
 
 // Queue stores a mail with the token of a link, which this transaction creates for a key of the account
-// accountID. It returns the reason why the link will not be sent; empty if it will.
+// accountID. It returns the reason why the link will not be sent, or "".
 func (m *Mailer) Queue(ctx context.Context, tx *store.Tx, accountID, to, token string) (reason string, err error) {
 	switch {
 	case m.Sender == nil:
@@ -99,7 +99,7 @@ func (m *Mailer) Run(ctx context.Context) error {
 	}
 }
 
-// Send sends the mails that are due, until the mail server cannot be reached.
+// Send sends the due mails until the mail server cannot be reached.
 func (m *Mailer) Send(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if more, err := m.sendNext(ctx); err != nil || !more {
@@ -110,7 +110,7 @@ func (m *Mailer) Send(ctx context.Context) error {
 }
 
 // sendNext sends the mail that has been due the longest. It reports whether the next one can be tried
-// immediately: not if none is due, or the mail server cannot be reached.
+// immediately: not if none is due, or if the mail server cannot be reached.
 func (m *Mailer) sendNext(ctx context.Context) (more bool, err error) {
 	var row store.LinkMail
 	var message mail.Message
@@ -157,7 +157,7 @@ func (m *Mailer) sendNext(ctx context.Context) (more bool, err error) {
 func (m *Mailer) message(ctx context.Context, tx *store.Tx, row store.LinkMail) (out mail.Message, valid bool, err error) {
 	token, err := m.Vault.Open(mailRef(row), row.Sealed)
 	if err != nil {
-		return out, false, nil // its key was removed
+		return out, false, nil // its key was removed, so that the link cannot be sent
 	}
 	i, a, err := new(Members).Find(ctx, tx, string(token))
 	if err != nil {

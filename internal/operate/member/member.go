@@ -24,20 +24,20 @@ import (
 const (
 	invitationLife = 7 * 24 * time.Hour
 	linkLife       = 15 * time.Minute
-	// MaxMemberships is the maximum number of memberships of a person that are read.
+	// MaxMemberships is the maximum number of a person's memberships that are read.
 	MaxMemberships = 500
 )
 
 // Members manages members. It has no state.
 type Members struct {
 	Keys *auth.Keys
-	// Create creates an account with the plan and the credits of an invitation. Nil: no invitation
-	// creates accounts.
+	// Create creates an account with the plan and the credits of an invitation; nil means that invitations create no
+	// accounts.
 	Create func(ctx context.Context, tx *store.Tx, i stoa.Invitation) (stoa.Account, error)
 }
 
-// Grants reports whether a key may give a member these roles: it needs each of their scopes.
-// Otherwise the error is CodeScope.
+// Grants reports whether a key may give these roles. It needs each of their scopes, since it could otherwise
+// create a member with more rights than its own. The error is CodeScope.
 func Grants(by stoa.Key, role, operatorRole string) error {
 	for _, of := range []struct{ param, role string }{{"role", role}, {"operatorRole", operatorRole}} {
 		for _, scope := range stoa.ScopesOf(of.role, "") {
@@ -49,7 +49,7 @@ func Grants(by stoa.Key, role, operatorRole string) error {
 	return nil
 }
 
-// checkOperator rejects an operator role outside of the account of the service's operator.
+// checkOperator rejects an operator role outside of the operator's account.
 func checkOperator(ctx context.Context, tx *store.Tx, accountID, operatorRole string) error {
 	if operatorRole == "" {
 		return nil
@@ -61,8 +61,8 @@ func checkOperator(ctx context.Context, tx *store.Tx, accountID, operatorRole st
 	return err
 }
 
-// Invite creates an invitation for 7 days and returns it with its token. It does not check the
-// rights of the key that creates it; see [Grants].
+// Invite creates an invitation for 7 days and returns it with its token. It does not check the rights of the
+// creating key; see [Grants].
 func (m *Members) Invite(ctx context.Context, tx *store.Tx, i stoa.Invitation) (made stoa.Invitation, token string, err error) {
 	if err := checkOperator(ctx, tx, i.AccountID, i.OperatorRole); err != nil {
 		return i, "", err
@@ -73,8 +73,8 @@ func (m *Members) Invite(ctx context.Context, tx *store.Tx, i stoa.Invitation) (
 	return made, token, err
 }
 
-// Link creates a link with which a member signs in within 15 minutes, and ends earlier ones. by
-// needs the scopes of the member. A member who signs in with an identity provider is CodeConflict.
+// Link creates a link with which a member signs in within 15 minutes, and ends earlier ones. by needs the
+// member's scopes, because its holder could use the link. A member who signs in with an identity provider is CodeConflict.
 func (m *Members) Link(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string) (i stoa.Invitation, token string, err error) {
 	row, err := tx.People().Member(ctx, accountID, personID)
 	if err != nil {
@@ -94,9 +94,8 @@ func (m *Members) Link(ctx context.Context, tx *store.Tx, by stoa.Key, accountID
 	return i, token, err
 }
 
-// invitation returns an open invitation that by may change: by needs the scopes of its roles, and for
-// one that creates an account [stoa.ScopeOperatorBilling]. One that was accepted or has expired is
-// CodeInvitationEnded.
+// invitation returns an open invitation that by may change. by needs the scopes of its roles, and
+// [stoa.ScopeOperatorBilling] if it creates an account. An accepted or expired invitation is CodeInvitationEnded.
 func (m *Members) invitation(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (i stoa.Invitation, err error) {
 	if i, err = tx.People().Invitation(ctx, accountID, id); err != nil {
 		return i, err
@@ -113,8 +112,8 @@ func (m *Members) invitation(ctx context.Context, tx *store.Tx, by stoa.Key, acc
 	return i, err
 }
 
-// Renew gives an open invitation a new token, with which it is valid for 7 days; the earlier one
-// ends. by needs the rights that the invitation gives.
+// Renew replaces the token of an open invitation, so that the old link ends, and extends it to 7 days from now. by
+// needs the rights of the invitation.
 func (m *Members) Renew(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (i stoa.Invitation, token string, err error) {
 	if i, err = m.invitation(ctx, tx, by, accountID, id); err != nil {
 		return i, "", err
@@ -124,7 +123,7 @@ func (m *Members) Renew(ctx context.Context, tx *store.Tx, by stoa.Key, accountI
 	return i, token, tx.People().RenewInvitation(ctx, i, auth.Hash(token))
 }
 
-// Revoke removes an open invitation. by needs the rights that the invitation gives.
+// Revoke removes an open invitation. by needs the rights of the invitation.
 func (m *Members) Revoke(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) error {
 	if _, err := m.invitation(ctx, tx, by, accountID, id); err != nil {
 		return err
@@ -138,9 +137,8 @@ func ended() error {
 	return stoa.Errorf(stoa.CodeInvitationEnded, "This link was used, was revoked or has expired. Ask an owner of the account for a new one.")
 }
 
-// Find returns the open invitation or sign-in link with that token, and its account, which has no id if
-// the invitation creates it. Any other
-// token is CodeInvitationEnded.
+// Find returns the open invitation or sign-in link with that token, and its account. The account has no id if the
+// invitation creates it. Any other token is CodeInvitationEnded.
 func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.Invitation, a stoa.Account, err error) {
 	found := false
 	if strings.HasPrefix(token, auth.LinkPrefix) {
@@ -159,9 +157,9 @@ func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.
 	return i, a, err
 }
 
-// Accept uses the link whose token has that hash: an invitation makes p a member of its account,
-// created now if it names one; a sign-in link returns its member. A link that is no longer open,
-// also because another has replaced it, is CodeInvitationEnded.
+// Accept uses the link whose token has that hash. An invitation makes p a member of its account, which it creates
+// if it names one; a sign-in link returns its member. A link that is used, expired or replaced is
+// CodeInvitationEnded.
 func (m *Members) Accept(ctx context.Context, tx *store.Tx, hash string, p stoa.Person) (store.MemberRow, error) {
 	i, unused, err := tx.People().UseInvitation(ctx, hash)
 	if err == nil && !unused {
@@ -190,8 +188,8 @@ func (m *Members) Accept(ctx context.Context, tx *store.Tx, hash string, p stoa.
 	return tx.People().Member(ctx, i.AccountID, i.PersonID)
 }
 
-// checkInviter refuses an invitation that p has created, because nobody chooses the accounts that they
-// belong to, and one of a key that is limited to billing if the account has got an owner meanwhile.
+// checkInviter refuses an invitation that p has created, because nobody chooses the accounts that they belong to, and
+// one of a key with billing rights only, if the account has an owner by now.
 func checkInviter(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.Person) error {
 	if i.PersonID != "" || i.MadeBy == "" {
 		return nil
@@ -220,8 +218,8 @@ func checkInviter(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.P
 	return err
 }
 
-// SignUp creates an account for a person who is not a member of any, and makes the person its owner. The
-// credits are granted once for an identity, also if the person signs up again. The person must be stored.
+// SignUp creates an account for a person who is not a member of any, and makes the person its owner. It grants the
+// credits once for an identity, so that signing up again adds none. The person must be stored.
 func (m *Members) SignUp(ctx context.Context, tx *store.Tx, p stoa.Person, plan string, grant stoa.Credits) error {
 	if err := tx.People().LockMembers(ctx, p.ID); err != nil { // locked, so that two sign-ins of the person create one account
 		return err
@@ -237,7 +235,7 @@ func (m *Members) SignUp(ctx context.Context, tx *store.Tx, p stoa.Person, plan 
 		return err
 	}
 	err := tx.Savepoint(ctx, create)
-	if stoa.CodeOf(err) == stoa.CodeConflict { // the credits went to an earlier account
+	if stoa.CodeOf(err) == stoa.CodeConflict { // an earlier account of the person received the credits
 		i.Grant = 0
 		err = create()
 	}
@@ -248,8 +246,7 @@ func (m *Members) SignUp(ctx context.Context, tx *store.Tx, p stoa.Person, plan 
 	return m.join(ctx, tx, p, stoa.Member{AccountID: a.ID, Role: stoa.RoleOwner, Source: stoa.SourceInvited})
 }
 
-// join makes a person a member of an account. One who is a member already keeps each role that is
-// higher.
+// join makes a person a member of an account. An existing member keeps each higher role.
 func (m *Members) join(ctx context.Context, tx *store.Tx, p stoa.Person, as stoa.Member) error {
 	if err := tx.People().LockMembers(ctx, as.AccountID); err != nil {
 		return err
@@ -284,9 +281,8 @@ func higher(order []string, a, b string) string {
 // A Change sets a member's roles; nil keeps them.
 type Change struct{ Role, OperatorRole *string }
 
-// Change sets the roles of a member, by the holder of the key by, which needs the scopes of the
-// old and the new roles. It takes effect immediately. The last owner of an account cannot lose
-// that role: CodeLastOwner.
+// Change sets the roles of a member. The key by needs the scopes of the old and the new roles. It takes effect
+// immediately. The last owner of an account cannot lose that role: CodeLastOwner.
 func (m *Members) Change(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string, c Change) (store.MemberRow, error) {
 	if err := tx.People().LockMembers(ctx, accountID); err != nil {
 		return store.MemberRow{}, err
@@ -323,8 +319,8 @@ func (m *Members) Change(ctx context.Context, tx *store.Tx, by stoa.Key, account
 	return tx.People().Member(ctx, accountID, personID)
 }
 
-// keepsOwner returns CodeLastOwner if the account has no owner without that member. The members
-// must be locked.
+// keepsOwner returns CodeLastOwner if m is the account's only owner. The members must be locked, because
+// two owners could otherwise leave together.
 func keepsOwner(ctx context.Context, tx *store.Tx, m stoa.Member) error {
 	if m.Role != stoa.RoleOwner {
 		return nil
@@ -336,7 +332,7 @@ func keepsOwner(ctx context.Context, tx *store.Tx, m stoa.Member) error {
 	return err
 }
 
-// write stores the roles of a member, and gives the member's keys the scopes that they may have.
+// write stores the roles of a member, and limits the scopes of the member's keys.
 func (m *Members) write(ctx context.Context, tx *store.Tx, as stoa.Member) error {
 	if err := tx.People().UpdateMember(ctx, as); err != nil {
 		return err
@@ -344,8 +340,8 @@ func (m *Members) write(ctx context.Context, tx *store.Tx, as stoa.Member) error
 	return m.limitKeys(ctx, tx, as)
 }
 
-// limitKeys gives the key through which a member acts the scopes of its roles, and takes those
-// that the roles lack from the keys that the member created.
+// limitKeys gives the key through which a member acts the scopes of its roles, and removes scopes that the roles
+// lack from the keys that the member created, so that no key has more rights than its member.
 func (m *Members) limitKeys(ctx context.Context, tx *store.Tx, as stoa.Member) error {
 	keys, err := tx.People().KeysOfMember(ctx, as.AccountID, as.PersonID)
 	if err != nil {
@@ -375,10 +371,9 @@ func (m *Members) limitKeys(ctx context.Context, tx *store.Tx, as stoa.Member) e
 	return nil
 }
 
-// Remove ends a membership, by the holder of the key by, which needs the scopes of the member's
-// roles. It returns the ids of the keys that ended: the caller ends what they created. With keep,
-// the keys that the member created continue and belong to the account, and so does what they
-// created. The last owner cannot be removed: CodeLastOwner.
+// Remove ends a membership. The key by needs the scopes of the member's roles. It returns the ids of the ended keys,
+// whose objects the caller must end. With keep, the keys that the member created continue and belong to the account,
+// and so do their objects. The last owner cannot be removed: CodeLastOwner.
 func (m *Members) Remove(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string, keep bool) (endedKeys []string, err error) {
 	if err := tx.People().LockMembers(ctx, accountID); err != nil {
 		return nil, err
@@ -396,8 +391,8 @@ func (m *Members) Remove(ctx context.Context, tx *store.Tx, by stoa.Key, account
 	return endedKeys, m.forget(ctx, tx, personID)
 }
 
-// forget ends the sessions of a person who is not a member of any account, and deletes the
-// person: name and address are not kept.
+// forget ends the sessions of a person without memberships, and deletes the person, so that the name and address are
+// not kept.
 func (m *Members) forget(ctx context.Context, tx *store.Tx, personID string) error {
 	left, err := tx.People().MembershipsOf(ctx, personID, 1)
 	if err != nil || len(left) > 0 {

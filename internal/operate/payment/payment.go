@@ -1,10 +1,10 @@
-// Package payment sells packs of credits through Checkout of Stripe: it begins payments, and books what
-// Stripe has about them.
+// Package payment sells packs of credits through Checkout of Stripe: it begins payments, and books their state at
+// Stripe.
 //
 // A notification is only a hint. It is recorded, and then the session, the payment and its refunds and
-// disputes are read from Stripe, and the difference from what was booked is booked. So the order of
-// notifications and their repetition do not matter, and a lost one is made up for by [Sales.Run], which reads
-// payments again. A payment is read and booked by one node at a time, and each booking commits together with
+// disputes are read from Stripe, and the difference from the booked state is booked. So the order of
+// notifications and their repetition do not matter, and [Sales.Run] replaces a lost one by reading
+// payments again. One node at a time reads and books a payment, and each booking commits together with
 // the payment's revision, so that it happens once. Cards, taxes and invoices stay at Stripe.
 //
 // The package never grants anything because of the content of a notification, nor for a session that it did not
@@ -34,28 +34,28 @@ import (
 
 const (
 	sweepEvery    = time.Minute
-	sweepTogether = 50 // payments per query
-	// maxRounds is the maximum number of bookings of a payment in a row; the rest waits for the sweep.
+	sweepTogether = 50 // payments in a query
+	// maxRounds is the maximum number of consecutive bookings of a payment; the sweep does the rest.
 	maxRounds = 5
-	// unlinkedLife is the time after which a payment without a session ends. Nobody has its address.
+	// unlinkedLife is the time after which a payment without a session ends, because nobody has its address.
 	unlinkedLife = time.Hour
-	// A payment is read again when its age has doubled, within these limits, until it is as old as watchedFor:
-	// refunds and disputes whose notifications were lost are found.
+	// A payment is read again when its age has doubled, within these limits, until it is as old as watchedFor, so that
+	// refunds and disputes with lost notifications are found.
 	minReread        = 10 * time.Minute
 	maxRereadPending = 6 * time.Hour
 	watchedFor       = 180 * 24 * time.Hour
 )
 
-// Sales sells packs. All fields are required and not changed after the first call.
+// Sales sells packs. All fields are required and must not change after the first call.
 type Sales struct {
 	Store     *store.Store
 	Ledger    *billing.Ledger
-	Client    *outbound.Client // within [RequestTime] and [MaxReply]
+	Client    *outbound.Client // client with the limits [RequestTime] and [MaxReply]
 	Settings  config.Payments
-	PublicURL string // where people return to
+	PublicURL string // origin to which people return
 	Logger    *slog.Logger
 
-	step func(name string) error // tests end the process at a step
+	step func(name string) error // lets tests end the process at a step
 }
 
 // A Pack is a pack with its id.
@@ -75,9 +75,9 @@ func (s *Sales) Packs() (list []Pack) {
 	return list
 }
 
-// Begin stores a pending payment and creates its Checkout Session. With an idempotency key of the
-// caller, a repeated call continues the same payment. The address of the session must not be handed out before
-// [Sales.Open] is committed.
+// Begin stores a pending payment and creates its Checkout Session. With the caller's idempotency key, a repeated
+// call continues the same payment. The caller must not hand out the session's address before [Sales.Open] is
+// committed, because a payment without a session is never booked.
 func (s *Sales) Begin(ctx context.Context, c stoa.Caller, pack, idempotencyKey string) (stoa.Payment, error) {
 	of, found := s.Settings.Packs[pack]
 	if !found {
@@ -123,7 +123,7 @@ func (s *Sales) Begin(ctx context.Context, c stoa.Caller, pack, idempotencyKey s
 	return p, nil
 }
 
-// Open gives a payment of [Sales.Begin] its session, in the transaction that answers the caller.
+// Open links a payment of [Sales.Begin] to its session, in the transaction that answers the caller.
 func (s *Sales) Open(ctx context.Context, tx *store.Tx, p stoa.Payment) (stoa.Payment, error) {
 	p.DueAt = nextReading(p, tx.Now)
 	if _, err := tx.Books().OpenCheckout(ctx, p); err != nil {
@@ -144,9 +144,9 @@ func paymentID(accountID, idempotencyKey string) string {
 	return "pay_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
-// Notified processes a notification, whose signature the caller has checked. When it returns without an
-// error, the notification is recorded or does not concern a payment of this service; the payment itself may be
-// booked later.
+// Notified processes a notification, whose signature the caller has checked. When it returns without an error, the
+// notification is recorded or does not concern a payment of this service, so that Stripe need not repeat it; the
+// payment itself may be booked later.
 func (s *Sales) Notified(ctx context.Context, body []byte) error {
 	var e event
 	if err := jsonx.Unmarshal(body, &e); err != nil || e.Object != "event" || e.Live == nil {
@@ -172,8 +172,8 @@ func (s *Sales) Notified(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// Check returns an error if Stripe cannot be reached or refuses the key. It changes nothing: it reads a session
-// that does not exist.
+// Check returns an error if Stripe cannot be reached or refuses the key. It reads a session that does not exist,
+// because that changes nothing.
 func (s *Sales) Check(ctx context.Context) error {
 	_, err := s.readSession(ctx, "cs_check")
 	if errors.Is(err, errAbsent) {
@@ -185,8 +185,7 @@ func (s *Sales) Check(ctx context.Context) error {
 	return err
 }
 
-// Run reads payments that are due until ctx ends: those whose notifications could not be processed or
-// were lost.
+// Run reads due payments until ctx ends, because notifications can fail or get lost.
 func (s *Sales) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -202,7 +201,7 @@ func (s *Sales) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep reads and books the payments that are due now. Several nodes may do it at the same time.
+// Sweep reads and books the due payments. Several nodes may do so at the same time.
 func (s *Sales) Sweep(ctx context.Context) error {
 	for {
 		var due []stoa.Payment
@@ -225,7 +224,7 @@ func (s *Sales) Sweep(ctx context.Context) error {
 	}
 }
 
-// settle reads and books a payment until nothing is due. What fails is tried again by the sweep.
+// settle reads and books a payment until nothing is due. The sweep repeats failures.
 func (s *Sales) settle(ctx context.Context, p stoa.Payment) {
 	for range maxRounds {
 		claimed := false
@@ -260,8 +259,8 @@ func (s *Sales) settle(ctx context.Context, p stoa.Payment) {
 	}
 }
 
-// read reads a claimed payment from Stripe and books one difference. If there may be another one, the
-// payment is due again.
+// read reads a claimed payment from Stripe and books one difference. The payment is due again if there may be
+// another one.
 func (s *Sales) read(ctx context.Context, p stoa.Payment) error {
 	if p.CheckoutID == "" {
 		p.State, p.DueAt = stoa.PaymentFailed, time.Time{}
@@ -296,7 +295,7 @@ func (s *Sales) read(ctx context.Context, p stoa.Payment) error {
 		if err != nil || created {
 			return err
 		}
-		return s.book(ctx, p, "") // the reference was used by an operator
+		return s.book(ctx, p, "") // an operator has used the reference, so that nothing more is granted
 	case due < before:
 		return s.Store.Write(ctx, func(tx *store.Tx) error {
 			if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{
@@ -319,7 +318,7 @@ func (s *Sales) readUnpaid(ctx context.Context, p stoa.Payment, session session,
 		s.Logger.Error("a payment differs from what was requested; nothing was granted", "payment", p.ID, "account", p.AccountID, "checkout", session.ID)
 		p.State, action = stoa.PaymentRejected, "payment.rejected"
 	case session.PaymentStatus == "paid":
-		p.State, p.PaidAt, p.DueAt = stoa.PaymentPaid, now, now // refunds are booked next
+		p.State, p.PaidAt, p.DueAt = stoa.PaymentPaid, now, now // due now, because refunds are booked next
 		return s.Store.Write(ctx, func(tx *store.Tx) error {
 			if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{
 				AccountID: p.AccountID, Amount: p.Credits, Reason: "bought: " + p.Name, ExternalRef: "stripe:" + p.ID, Kind: stoa.Purchase,
@@ -338,13 +337,14 @@ func (s *Sales) readUnpaid(ctx context.Context, p stoa.Payment, session session,
 	return s.book(ctx, p, action)
 }
 
-// ours reports whether a session is the one that was created for a payment, with its amount and mode.
+// ours reports whether a session was created for a payment, with its amount and mode. Other sessions must never
+// grant credits.
 func ours(p stoa.Payment, of session) bool {
 	return of.ID == p.CheckoutID && of.Metadata["payment"] == p.ID && of.Mode == "payment" && of.Live == p.Live && of.Amount == p.Amount && of.Currency == p.Currency && of.Intent.ID != ""
 }
 
-// reversed returns the refunded amount of a payment, and whether a dispute of it is open or was lost. An
-// inquiry, which takes no money, is not a dispute.
+// reversed returns the refunded amount of a payment, and whether a dispute of it is open or was lost. An inquiry is
+// not a dispute, because it takes no money.
 func (s *Sales) reversed(ctx context.Context, p stoa.Payment) (refunded int64, disputed bool, err error) {
 	refunds, err := s.readReversals(ctx, "refunds", p.PaymentIntent)
 	if err != nil {
@@ -368,7 +368,7 @@ func (s *Sales) book(ctx context.Context, p stoa.Payment, action string) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error { return s.bookIn(ctx, tx, p, action) })
 }
 
-// bookIn writes the state of a payment, and the action to the audit log unless it is empty.
+// bookIn stores the state of a payment, and the action in the audit log unless it is empty.
 func (s *Sales) bookIn(ctx context.Context, tx *store.Tx, p stoa.Payment, action string) error {
 	if err := tx.Books().BookPayment(ctx, p); err != nil {
 		return err
@@ -379,7 +379,7 @@ func (s *Sales) bookIn(ctx context.Context, tx *store.Tx, p stoa.Payment, action
 	return s.at("booking")
 }
 
-// nextReading returns when a payment is read again without a notification; zero means never.
+// nextReading returns the time of the next reading without a notification; zero means never.
 func nextReading(p stoa.Payment, now time.Time) time.Time {
 	age := now.Sub(p.CreatedAt)
 	if age > watchedFor {

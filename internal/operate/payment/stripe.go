@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// apiVersion is the version of Stripe's API whose objects the package reads.
+	// apiVersion is the version of Stripe's API whose objects the package reads. It is sent, so that a change of the
+	// account's default does not change the replies.
 	apiVersion = "2026-02-25.clover"
 	// RequestTime is the maximum duration of a request to Stripe.
 	RequestTime = 20 * time.Second
 	MaxReply    = 1 << 20
 	MaxEvent    = 64 << 10
 
-	signatureAge  = 300 * time.Second // the tolerance of Stripe's libraries
-	maxSignatures = 16                // signatures of a notification that are compared
-	listPage      = 100               // refunds or disputes per request
+	signatureAge  = 300 * time.Second // tolerance of Stripe's libraries
+	maxSignatures = 16                // maximum number of compared signatures, because a header can repeat them
+	listPage      = 100               // refunds or disputes in a request
 	maxListPages  = 10
 )
 
@@ -45,14 +46,14 @@ type session struct {
 	Intent        intent            `json:"payment_intent"`
 }
 
-// An intent is a payment intent of Stripe. Members that contain one are expandable: they are an id, an
-// object or null, depending on the request, the version of the API and the server.
+// An intent is a payment intent of Stripe. Members that contain one are expandable, so that they are an id, an object
+// or null, depending on the request, the version of the API and the server.
 type intent struct {
-	ID     string // empty if there is none
+	ID     string // empty if there is no intent
 	Status string // empty if only the id is known
 }
 
-// UnmarshalJSON reads each form.
+// UnmarshalJSON reads each of the three forms.
 func (i *intent) UnmarshalJSON(raw []byte) error {
 	*i = intent{}
 	if bytes.HasPrefix(raw, []byte(`"`)) {
@@ -75,8 +76,8 @@ type reversal struct {
 
 var errAbsent = stoa.Errorf(stoa.CodeNotFound, "Stripe does not have this object.")
 
-// createSession creates the Checkout Session of a payment. A repeated call returns the same session
-// for 24 hours.
+// createSession creates the Checkout Session of a payment. Its idempotency key makes a repeated call return the same
+// session for 24 hours.
 func (s *Sales) createSession(ctx context.Context, p stoa.Payment) (out session, err error) {
 	back := s.PublicURL + "/console#/credits/payments"
 	form := url.Values{
@@ -94,7 +95,7 @@ func (s *Sales) createSession(ctx context.Context, p stoa.Payment) (out session,
 	return out, s.send(ctx, http.MethodPost, "/v1/checkout/sessions", form, p.ID, &out)
 }
 
-// readSession returns a Checkout Session with its payment intent, whose status is read separately if the
+// readSession returns a Checkout Session with its payment intent. It reads the intent's status separately if the
 // server has not expanded it.
 func (s *Sales) readSession(ctx context.Context, id string) (out session, err error) {
 	err = s.send(ctx, http.MethodGet, "/v1/checkout/sessions/"+url.PathEscape(id)+"?expand[]=payment_intent", nil, "", &out)
@@ -154,7 +155,7 @@ func (s *Sales) send(ctx context.Context, method, path string, form url.Values, 
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	_ = jsonx.Unmarshal(reply.Body, &failed) // ignored, because the status is known
+	_ = jsonx.Unmarshal(reply.Body, &failed) // an error is ignored, because the status is known
 	if reply.Status == http.StatusNotFound {
 		return errAbsent
 	}
@@ -162,14 +163,15 @@ func (s *Sales) send(ctx context.Context, method, path string, form url.Values, 
 	return unavailable(fmt.Errorf("status %d of Stripe (%s, request %s): %s", reply.Status, cmp.Or(e.Code, e.Type, "no code"), reply.Header.Get("Request-Id"), e.Message))
 }
 
-// unavailable is the error for callers when Stripe cannot be used; its cause is for the log.
+// unavailable returns the error for callers if Stripe cannot be used. Only the log shows the cause.
 func unavailable(cause error) error {
 	return stoa.Errorf(stoa.CodePaymentService, "The payment service does not answer as expected. Nothing was paid; try again later.").Because(cause)
 }
 
-// CheckSignature checks the header Stripe-Signature of a notification: one of its signatures of the
-// timestamp and the body must be of one of the secrets, and the timestamp must not be more than 5 minutes ago.
-// As in Stripe's libraries it may be ahead, since otherwise a slow clock of this machine refuses everything.
+// CheckSignature checks the header Stripe-Signature of a notification: one of its signatures of the timestamp and
+// the body must be of one of the secrets, and the timestamp must not be more than 5 minutes ago, so that a recorded
+// notification cannot be repeated. As in Stripe's libraries it may be ahead, since otherwise a slow clock of this
+// machine would refuse everything.
 func CheckSignature(header string, body []byte, secrets []string, now time.Time) error {
 	wrong := stoa.Errorf(stoa.CodeInvalidValue, "The signature of the notification is invalid or older than %d seconds.", signatureAge/time.Second).At("Stripe-Signature")
 	var stamp string
@@ -208,7 +210,7 @@ func CheckSignature(header string, body []byte, secrets []string, now time.Time)
 	return nil
 }
 
-// event is a notification. Only its type and the ids in it are used; the objects are read from Stripe.
+// event is a notification. Only its type and ids are used, because the objects are read from Stripe.
 type event struct {
 	Object string `json:"object"`
 	Type   string `json:"type"`
@@ -222,8 +224,7 @@ type event struct {
 	} `json:"data"`
 }
 
-// about returns the ids of the checkout session and the payment intent that an event concerns; both are
-// empty if it concerns neither.
+// about returns the ids of the checkout session and the payment intent that an event concerns, or "".
 func (e event) about() (checkout, intent string) {
 	o := e.Data.Object
 	switch o.Object {

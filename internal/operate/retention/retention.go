@@ -4,9 +4,9 @@
 // sessions.
 //
 // Before receipts are removed, the statements of their months are stored. The books balance before
-// and after: the sums of receipts are kept as totals. The data of
-// deleted objects is removed by their own package (drive for files, session for the rows of
-// an agent), which alone can tell when it is no longer used. Start at [Purger.Run].
+// and after, because the sums of receipts are kept as totals. The data of deleted objects is removed by
+// their own package (drive for files, session for the rows of an agent), because only that can determine when
+// it is no longer used. Start at [Purger.Run].
 package retention
 
 import (
@@ -22,10 +22,10 @@ import (
 
 const (
 	purgeEvery = time.Hour
-	purgeBatch = 200                   // rows per transaction, so that no charge waits long for its commit
+	purgeBatch = 200                   // rows in a transaction, so that no charge waits long for its commit
 	purgePause = 20 * time.Millisecond // between two transactions
-	purgePage  = 100                   // accounts or sessions per read
-	unsureKept = 90 * 24 * time.Hour   // minimum for tool calls of which it is unknown whether they were executed
+	purgePage  = 100                   // accounts or sessions in a read
+	unsureKept = 90 * 24 * time.Hour   // minimum for tool calls with an unknown outcome
 )
 
 // A Purger removes data past its retention, at the start and every hour.
@@ -39,9 +39,9 @@ type Purger struct {
 	pause time.Duration
 }
 
-// New returns a purger. keep and requests (the retention of the request log and its maximum
-// number of rows per account) are called before each pass; removeEnded removes the sessions
-// that have ended before a time.
+// New returns a purger. It calls keep and requests (the retention of the request log and its maximum number of
+// rows of an account) before each pass, because they can change; removeEnded removes the sessions that have
+// ended before a time.
 func New(st *store.Store, keep func() config.Retention, requests func() (time.Duration, int), removeEnded func(context.Context, time.Time) (int64, error), log *slog.Logger) *Purger {
 	return &Purger{store: st, keep: keep, logs: requests, ended: removeEnded, log: log, every: purgeEvery, pause: purgePause}
 }
@@ -189,8 +189,8 @@ func (p *Purger) sweep(ctx context.Context) error {
 	return nil
 }
 
-// receiptsBefore returns the time before which receipts may be removed: at most before, and the end
-// of the final statements.
+// receiptsBefore returns the time before which receipts may be removed: at most before, and at most the end of the
+// final statements, because those cannot be computed without receipts.
 func (p *Purger) receiptsBefore(ctx context.Context, before time.Time) (time.Time, error) {
 	err := p.store.Read(ctx, func(tx *store.Tx) error {
 		_, until, err := tx.Books().FinalStatements(ctx)
@@ -202,8 +202,8 @@ func (p *Purger) receiptsBefore(ctx context.Context, before time.Time) (time.Tim
 	return before, err
 }
 
-// requests removes rows of the request log that are too old, or too many for an account. The
-// writer of the log removes surplus rows too, but only of accounts that still get new ones.
+// requests removes rows of the request log that are too old, or too many for an account. The writer of the log
+// removes surplus rows too, but only of accounts with new ones.
 func (p *Purger) requests(ctx context.Context, now time.Time) (int64, error) {
 	kept, most := p.logs()
 	before := now.Add(-kept)

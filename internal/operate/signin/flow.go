@@ -23,30 +23,30 @@ import (
 )
 
 const (
-	// attemptLife is the time within which a person returns from an identity provider.
+	// attemptLife is the time within which a person must return from an identity provider.
 	attemptLife = 10 * time.Minute
-	// maxCallback is the maximum length of a parameter of a callback, in bytes.
+	// maxCallback is the maximum length of a callback parameter, in bytes.
 	maxCallback = 8 << 10
-	// startsPerMinute is the maximum number of sign-ins that an address begins in a minute. It is
-	// above what the people of one office need who share an address.
+	// startsPerMinute is the maximum number of sign-ins that an address begins in a minute. It is high, because the
+	// people of one office may share an address.
 	startsPerMinute = 120
 )
 
-// An attempt is the state of a sign-in while the person is at the identity provider. The
-// browser keeps it, sealed, so that any node can finish the sign-in.
+// An attempt is the state of a sign-in while the person is at the identity provider. The browser keeps it,
+// sealed, so that any node can finish the sign-in.
 type attempt struct {
 	Provider  string    `json:"provider"`
 	State     string    `json:"state"`
 	Nonce     string    `json:"nonce"`
 	Verifier  string    `json:"verifier"`
-	Link      string    `json:"link"` // hash of the token of the invitation that the person has opened; empty for none
+	Link      string    `json:"link"` // hash of the opened invitation's token; empty for none
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// attemptRef binds the state of an attempt to its use.
+// attemptRef binds the state of an attempt to its use, so that no other sealed text passes as one.
 var attemptRef = vault.Ref{AccountID: audit.Service, Kind: "sign_in"}
 
-// start serves GET /signin/{name}: it sends the person to the identity provider.
+// start serves GET /signin/{name}, which sends the person to the identity provider.
 func (s *Server) start(x *rest.Exchange) error {
 	p, err := s.provider(x.HTTP)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *Server) start(x *rest.Exchange) error {
 	return nil
 }
 
-// provider returns the identity provider of a path. It accepts no HEAD, because programs send it to inspect a link and
-// both paths have effects.
+// provider returns the identity provider of a path. It refuses HEAD, because programs send it to inspect a link
+// and both paths have effects.
 func (s *Server) provider(r *http.Request) (*provider, error) {
 	if p := s.providers[r.PathValue("name")]; p != nil && r.Method == http.MethodGet {
 		return p, nil
@@ -70,8 +70,8 @@ func (s *Server) provider(r *http.Request) (*provider, error) {
 	return nil, stoa.Errorf(stoa.CodeNotFound, "There is no identity provider with this name.")
 }
 
-// depart sets the cookie of an attempt and returns the address at the identity provider. link is the
-// hash of the token of an invitation, or empty.
+// depart sets the cookie of an attempt and returns the address at the identity provider. link is the hash of an
+// invitation's token, or empty.
 func (s *Server) depart(x *rest.Exchange, p *provider, link string) (location string, err error) {
 	if wait, ok := s.starts.Allow(s.AddressSlot(x.HTTP), startsPerMinute, time.Now()); !ok && !s.LimitsOff() {
 		return "", stoa.Errorf(stoa.CodeRateLimit, "Too many sign-ins were begun from this address. Try again in %d seconds.", wait/time.Second).After(wait)
@@ -96,8 +96,8 @@ func (s *Server) depart(x *rest.Exchange, p *provider, link string) (location st
 	return location, nil
 }
 
-// attemptCookie returns the cookie of an attempt. It is Lax, because the identity provider sends
-// the person back from its own site.
+// attemptCookie returns the cookie of an attempt. It is Lax, because the identity provider sends the person
+// back from its own site.
 func (s *Server) attemptCookie(sealed string, seconds int) *http.Cookie {
 	name := "stoa-sign-in"
 	if s.SecureCookies() {
@@ -119,7 +119,7 @@ func (s *Server) returned(r *http.Request, p *provider) (a attempt, ok bool) {
 	return a, a.Provider == p.Name && time.Now().Before(a.ExpiresAt) && subtle.ConstantTimeCompare([]byte(a.State), []byte(state)) == 1
 }
 
-// callback serves GET /signin/{name}/callback, where the identity provider sends the person back.
+// callback serves GET /signin/{name}/callback, to which the identity provider sends the person back.
 func (s *Server) callback(x *rest.Exchange) error {
 	p, err := s.provider(x.HTTP)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Server) callback(x *rest.Exchange) error {
 	a, ok := s.returned(x.HTTP, p)
 	http.SetCookie(x, s.attemptCookie("", -1))
 	if ok {
-		// The row counts, not the cookie, of which a browser can keep a copy: each state costs the identity
+		// The row counts and not the cookie, because a browser can keep a copy of that: each state costs the identity
 		// provider at most one request.
 		if err := s.Store.Write(x.Context(), func(tx *store.Tx) (err error) {
 			ok, err = tx.People().UseSignInState(x.Context(), a.State, a.ExpiresAt)
@@ -174,8 +174,8 @@ func (s *Server) callback(x *rest.Exchange) error {
 	return nil
 }
 
-// refusals are the errors of OAuth 2.0 (RFC 6749, 4.1.2.1) and OpenID Connect (Core, 3.1.2.6). Others are not logged,
-// because anybody can call the address with any text.
+// refusals are the errors of OAuth 2.0 (RFC 6749, 4.1.2.1) and OpenID Connect (Core, 3.1.2.6). Others are not
+// logged, because anybody can call the address with any text.
 var refusals = []string{
 	"access_denied", "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error", "temporarily_unavailable",
 	"interaction_required", "login_required", "account_selection_required", "consent_required", "invalid_request_uri", "invalid_request_object",
@@ -202,15 +202,15 @@ func refusalOf(code, description string) error {
 	return stoa.Errorf(stoa.CodeUnauthorized, "%s", text).Because(fmt.Errorf("the identity provider answered %s", code))
 }
 
-// refuse shows why a person is not signed in. The log has the cause.
+// refuse shows why a person is not signed in. Only the log shows the cause.
 func (s *Server) refuse(x *rest.Exchange, err error) {
 	x.Log.Failed(err)
 	e := stoa.AsError(err)
 	s.Page(x, contract.Code(e.Code).Status, "Not signed in", e.Message)
 }
 
-// admit makes the changes of a sign-in: it stores the person, changes the memberships that the
-// person's groups decide, accepts an invitation, and begins a session, whose secret it returns.
+// admit makes the changes of a sign-in: it stores the person, changes the memberships from groups, accepts an
+// invitation, and begins a session, whose secret it returns.
 func (s *Server) admit(x *rest.Exchange, p *provider, who identity, link string) (secret string, err error) {
 	ctx := x.Context()
 	var synced member.Synced

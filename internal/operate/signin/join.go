@@ -18,7 +18,7 @@ const maxJoin = 4 << 10
 type joinRequest struct {
 	Token  string `json:"token"`
 	Look   bool   `json:"look"`   // describes the link without using it
-	SignIn string `json:"signIn"` // the identity provider with which an invitation is accepted
+	SignIn string `json:"signIn"` // identity provider for accepting an invitation
 }
 
 // A link describes an invitation or a sign-in link to the person who opens it.
@@ -33,15 +33,15 @@ type link struct {
 	ExpiresAt    contract.Time `json:"expiresAt"`
 }
 
-// joined is the reply to a join: the account of the session that has begun, or the address of
-// the identity provider where it continues.
+// joined is the reply to a join: the account of the new session, or the address of the identity provider where
+// it continues.
 type joined struct {
 	AccountID *string `json:"accountId"`
 	Location  *string `json:"location"`
 }
 
-// join serves POST /console/join. The token comes from the fragment of a link; a page posts it
-// after a person has pressed a button.
+// join serves POST /console/join. The token comes from the fragment of a link, and a page posts it only after
+// a person has pressed a button, because programs that inspect links would otherwise use it up.
 func (s *Server) join(x *rest.Exchange) error {
 	if err := s.SameOrigin(x.HTTP); err != nil {
 		return err

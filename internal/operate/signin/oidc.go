@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// discoveryLife is the time for which the document of an identity provider is used.
+	// discoveryLife is the lifetime of an identity provider's document.
 	discoveryLife = time.Hour
 	RequestTime   = 10 * time.Second
-	// stepTime is the timeout of all requests for one step of a sign-in.
+	// stepTime is the timeout of all requests in one step of a sign-in, because a person waits.
 	stepTime = 20 * time.Second
 	// leeway is the tolerated difference between the clocks.
 	leeway = time.Minute
-	// MaxReply is the maximum size of a reply of an identity provider, in bytes.
+	// MaxReply is the maximum size of an identity provider's reply, in bytes.
 	MaxReply = 1 << 20
 )
 
@@ -52,14 +52,14 @@ func newProvider(p config.OIDC, publicURL string, client http.RoundTripper) *pro
 	}
 }
 
-// document returns the endpoints and keys of the provider. If a newer document cannot be read,
-// the known one is used.
+// document returns the endpoints and keys of the provider. If a newer document cannot be read, it returns the
+// known one, so that a failure of the provider does not end sign-ins.
 func (p *provider) document(ctx context.Context) (*oidc.Provider, error) {
 	known, read := p.known()
 	if known != nil && time.Since(read) < discoveryLife {
 		return known, nil
 	}
-	// One request serves all who wait, so that a provider that is down does not queue them.
+	// One request serves all waiting sign-ins, so that a provider that is down does not queue them.
 	found, err, _ := p.flight.Do("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTime)
 		defer cancel()
@@ -80,14 +80,14 @@ func (p *provider) document(ctx context.Context) (*oidc.Provider, error) {
 	return known, nil
 }
 
-// known returns the document that was read last, and the time of that; nil if there is none.
+// known returns the latest document and its time; nil if there is none.
 func (p *provider) known() (*oidc.Provider, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.doc, p.read
 }
 
-// discover reads the discovery document. Its error does not contain a reply of the provider.
+// discover reads the discovery document. Its error omits the provider's reply; see [withoutReply].
 func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	doc, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.Issuer)
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	return doc, err
 }
 
-// Check returns what is wrong with an identity provider: its issuer, according to its discovery document, or the
+// Check returns the error of an identity provider: of its issuer, according to its discovery document, or of the
 // first request of a sign-in, with the client, the scopes and the redirect address. Nobody signs in.
 func Check(ctx context.Context, p config.OIDC, publicURL string, client http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
@@ -113,11 +113,11 @@ func Check(ctx context.Context, p config.OIDC, publicURL string, client http.Rou
 	}
 	res, err := client.RoundTrip(req)
 	if err != nil {
-		return nil // only browsers must reach it
+		return nil // not an error, because only browsers must reach it
 	}
 	defer res.Body.Close()
 	location, err := res.Location()
-	if err != nil || !strings.HasPrefix(location.String(), of.redirect) { // its page for the sign-in, or for errors
+	if err != nil || !strings.HasPrefix(location.String(), of.redirect) { // the provider's page for the sign-in, or for errors
 		return nil
 	}
 	if code := location.Query().Get("error"); code != "" {
@@ -126,8 +126,8 @@ func Check(ctx context.Context, p config.OIDC, publicURL string, client http.Rou
 	return nil
 }
 
-// withoutReply returns an error without a reply of an identity provider, because it could contain tokens. Errors of the
-// connection stay.
+// withoutReply returns an error without an identity provider's reply, because that could contain tokens. Errors
+// of the connection stay.
 func withoutReply(err error) error {
 	if mismatch, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
 		found, hint := clean(mismatch.Discovered, 200), ""
@@ -153,16 +153,16 @@ func withoutReply(err error) error {
 	return errors.New("its reply is invalid")
 }
 
-// oauth returns the settings of requests to the provider. The scope groups is requested only where the
-// provider announces it, because some refuse unknown scopes. The client authenticates as the
-// document says: without that, the library tries two ways, and the first could use up the code.
+// oauth returns the settings of requests to the provider. It requests the scope groups only if the provider
+// announces it, because some refuse unknown scopes. The client authenticates as the document says, because the library
+// would otherwise try two ways, and the first could use up the code.
 func (p *provider) oauth(doc *oidc.Provider) *oauth2.Config {
 	endpoint := doc.Endpoint()
 	var d struct {
 		Methods []string `json:"token_endpoint_auth_methods_supported"`
 		Scopes  []string `json:"scopes_supported"`
 	}
-	_ = doc.Claims(&d) // ignored, because the library has read the document
+	_ = doc.Claims(&d) // an error is ignored, because the library has read the document
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.Secret() == "" || len(d.Methods) > 0 && !slices.Contains(d.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
@@ -201,10 +201,10 @@ type identity struct {
 	Groups               []string
 }
 
-// claims are the claims of a token that are used, besides those that the library checks.
+// claims are the claims of a token that the library does not check.
 type claims struct {
 	Email         string            `json:"email"`
-	EmailVerified any               `json:"email_verified"` // some providers send a text
+	EmailVerified any               `json:"email_verified"` // any, because some providers send a text
 	Name          string            `json:"name"`
 	Username      string            `json:"preferred_username"`
 	AuthTime      float64           `json:"auth_time"`
@@ -217,16 +217,17 @@ func rejected(cause string, args ...any) error {
 	return stoa.Errorf(stoa.CodeUnauthorized, "The identity provider's confirmation of the sign-in is not valid. Begin again, or ask the operator of this service.").Because(fmt.Errorf(cause, args...))
 }
 
-// verify checks a token. The provider's clock may be behind by leeway.
+// verify checks a token. The provider's clock may be behind by leeway, because a correct token would otherwise be
+// refused.
 func (p *provider) verify(ctx context.Context, doc *oidc.Provider, raw string) (*oidc.IDToken, error) {
 	return doc.Verifier(&oidc.Config{ClientID: p.ClientID, Now: func() time.Time { return time.Now().Add(-leeway) }}).Verify(ctx, raw)
 }
 
-// againAfter is the minimum time between two readings of a discovery document, because anybody can have a
-// provider's token refused.
+// againAfter is the minimum time between two readings of a discovery document, because anybody can make a
+// provider's token be refused.
 const againAfter = time.Minute
 
-// again reads the discovery document again, unless it was read within a minute; nil if it was not read.
+// again reads the discovery document again; it returns nil within [againAfter] or after an error.
 func (p *provider) again(ctx context.Context) *oidc.Provider {
 	p.mu.Lock()
 	due := time.Since(p.read) >= againAfter
@@ -244,8 +245,8 @@ func (p *provider) again(ctx context.Context) *oidc.Provider {
 	return doc
 }
 
-// identify exchanges a code for a token and returns the person that it names. The library checks
-// signature, algorithm, issuer, audience and expiry.
+// identify exchanges a code for a token and returns the person that it names. The library checks signature,
+// algorithm, issuer, audience and expiry.
 func (p *provider) identify(ctx context.Context, a attempt, code string) (identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
@@ -261,7 +262,7 @@ func (p *provider) identify(ctx context.Context, a attempt, code string) (identi
 	raw, _ := token.Extra("id_token").(string)
 	verified, err := p.verify(ctx, doc, raw)
 	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); err != nil && !expired {
-		// The provider may have another algorithm or other keys than its document said.
+		// The document may be out of date, because providers change their algorithms and keys.
 		if newer := p.again(ctx); newer != nil {
 			doc = newer
 			verified, err = p.verify(ctx, doc, raw)
@@ -303,9 +304,9 @@ func (p *provider) identify(ctx context.Context, a attempt, code string) (identi
 	return who, err
 }
 
-// complete reads the claims that the ID token lacks from userinfo: with the flow code a provider may give those
-// of the scopes profile and email, and groups, only there (OpenID Connect Core 5.4). If it fails, so does the
-// sign-in, because a person without a name, an address or groups would lose those that are stored.
+// complete reads the claims that the ID token lacks from userinfo, because with the flow code a provider may return
+// those of the scopes profile and email, and groups, only there (OpenID Connect Core 5.4). If it fails, so does the
+// sign-in, because a person without a name, an address or groups would lose the stored ones.
 func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oauth2.Token, subject string, c *claims, all map[string]json.RawMessage) error {
 	var missing []string
 	groups := p.groupsClaim()
@@ -332,7 +333,7 @@ func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oaut
 			Because(fmt.Errorf("userinfo was not read, and the ID token lacks %s: %w", strings.Join(missing, ", "), withoutReply(err)))
 	}
 	c.Name, c.Username = cmp.Or(c.Name, more.Name), cmp.Or(c.Username, more.Username)
-	if c.Email == "" { // whether it is verified belongs to the address
+	if c.Email == "" { // taken together, because the verification belongs to the address
 		c.Email, c.EmailVerified = more.Email, more.EmailVerified
 	}
 	if !isRead(claimAt(all, groups)) {
@@ -346,8 +347,8 @@ func (p *provider) complete(ctx context.Context, doc *oidc.Provider, token *oaut
 
 func (p *provider) groupsClaim() string { return cmp.Or(p.GroupsClaim, "groups") }
 
-// claimAt returns a claim by its name or, if there is none, by a path such as realm_access.roles: Keycloak nests
-// its roles. Names may contain dots themselves, as those of Auth0 do.
+// claimAt returns a claim by its name or, if there is none, by a path such as realm_access.roles, because Keycloak
+// nests its roles. The name comes first, because names may contain dots themselves, as Auth0's do.
 func claimAt(all map[string]json.RawMessage, name string) json.RawMessage {
 	if value, ok := all[name]; ok {
 		return value
@@ -360,7 +361,8 @@ func claimAt(all map[string]json.RawMessage, name string) json.RawMessage {
 	return claimAt(inner, rest)
 }
 
-// isRead reports whether a claim has a value. Some providers send null instead of omitting it.
+// isRead reports whether a claim has a value. It ignores null, because some providers send that instead of omitting a
+// claim.
 func isRead(claim json.RawMessage) bool { return len(claim) > 0 && string(claim) != "null" }
 
 // tokenFault returns why the library rejects a token, without its contents.
@@ -379,8 +381,8 @@ func tokenFault(err error) string {
 	return "it cannot be read"
 }
 
-// groups returns the groups of a person. A claim that is missing is an error: it says nothing about the
-// groups of the person, and with an empty list the person would lose the memberships that they give.
+// groups returns the groups of a person. A missing claim is an error, because it says nothing about the person's
+// groups, and with an empty list the person would lose the memberships from them.
 func (p *provider) groups(doc *oidc.Provider, c claims, all map[string]json.RawMessage) ([]string, error) {
 	name := p.groupsClaim()
 	value := claimAt(all, name)

@@ -3,8 +3,8 @@
 //
 // A person is an issuer and a subject, never an email address. The package identifies the
 // person and begins a session of the console; package member decides what the person may do. It never
-// logs or answers with what an identity provider replies. oidc.go talks to identity providers,
-// flow.go has the steps of a sign-in with one, join.go the links. Start at [Server.Routes].
+// logs or returns a reply of an identity provider, because that can contain tokens. oidc.go talks to identity
+// providers, flow.go contains the steps of a sign-in with one, join.go the links. Start at [Server.Routes].
 package signin
 
 import (
@@ -27,8 +27,7 @@ import (
 	"stoa/internal/operate/member"
 )
 
-// A Server serves the sign-in. Its fields are required and not changed after
-// [Server.Routes].
+// A Server serves the sign-in. Its fields are required and must not change after [Server.Routes].
 type Server struct {
 	*rest.Base
 	Members   *member.Members
@@ -40,12 +39,12 @@ type Server struct {
 	Page func(w http.ResponseWriter, status int, title, text string)
 	// Begin sets the cookie of a session of the console.
 	Begin func(w http.ResponseWriter, secret string)
-	// EndObjects ends what a revoked key created.
+	// EndObjects ends the objects that a revoked key created.
 	EndObjects func(ctx context.Context, accountID, keyID string) error
 
 	providers map[string]*provider
 	failures  failures
-	starts    ratelimit.Rates // of sign-ins with an identity provider, by slots of addresses
+	starts    ratelimit.Rates // begun sign-ins with an identity provider, by slots of addresses
 }
 
 // Routes mounts /console/join and the paths below /signin.
@@ -59,8 +58,8 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	mux.Handle("GET /signin/{name}/callback", s.Outside(0, s.callback))
 }
 
-// begin begins a session for a person in tx, and records the sign-in in the audit log of each
-// account. It returns the secret of the session.
+// begin begins a session for a person in tx, and records the sign-in in the audit log of each account. It
+// returns the session's secret.
 func (s *Server) begin(ctx context.Context, tx *store.Tx, r *http.Request, requestID, personID, by string) (secret string, err error) {
 	memberships, err := tx.People().MembershipsOf(ctx, personID, member.MaxMemberships)
 	if err != nil {
@@ -80,31 +79,32 @@ func (s *Server) begin(ctx context.Context, tx *store.Tx, r *http.Request, reque
 		return "", err
 	}
 	if s.Keys.PauseAfter > 0 {
-		s.Keys.ForgetAfter(tx) // keys that were paused work now
+		s.Keys.ForgetAfter(tx) // so that paused keys work immediately
 	}
 	return s.Keys.BeginSession(ctx, tx, stoa.ConsoleSession{PersonID: personID})
 }
 
 var errNotMember = stoa.Errorf(stoa.CodeScope, "You have signed in, but you are not a member of any account of this service. Ask an owner of an account to invite you.")
 
-// failures counts failed sign-ins until [Server.Run] records them.
+// failures counts failed sign-ins until [Server.Run] records them, because a row for each would let strangers
+// fill the audit log.
 type failures struct {
 	mu     sync.Mutex
 	counts map[failure]int
 }
 
-// A failure is a kind of failed sign-in from one network. The network is empty where the
-// configuration does not store addresses, but such networks are still counted separately.
+// A failure is a kind of failed sign-in from one network. address is empty unless the configuration stores
+// addresses; network still separates the counts.
 type failure struct{ network, address, reason string }
 
 // maxFailures is the maximum number of rows for one minute; further networks share one row.
 const maxFailures = 1000
 
-// Failed counts a sign-in that failed because of the person, and returns the error, or
-// CodeRateLimit if too many came from the network.
+// Failed counts a sign-in that failed because of the person. It returns the error, or CodeRateLimit if too many came
+// from the network.
 func (s *Server) Failed(r *http.Request, err error) error {
 	if contract.Code(stoa.CodeOf(err)).Status >= http.StatusInternalServerError {
-		return err // ours, or of the identity provider
+		return err // a fault of this service or of the identity provider
 	}
 	f := failure{network: s.ClientAddress(r), address: s.LoggedAddress(r), reason: string(contract.Code(stoa.CodeOf(err)).Code)}
 	s.failures.mu.Lock()
@@ -119,8 +119,8 @@ func (s *Server) Failed(r *http.Request, err error) error {
 	return s.WrongSecret(r, err)
 }
 
-// Run records failed sign-ins in the audit log every minute until ctx ends, and then once more:
-// a row with a count for each network.
+// Run records failed sign-ins in the audit log every minute until ctx ends, and then once more: a row with a
+// count for each network.
 func (s *Server) Run(ctx context.Context) error {
 	t := time.NewTicker(time.Minute)
 	defer t.Stop()
@@ -160,7 +160,7 @@ func (s *Server) Flush(ctx context.Context) error {
 	})
 }
 
-// names returns the names of the identity providers, as configured.
+// names returns the names of the identity providers in configured order.
 func (s *Server) names() []string {
 	names := make([]string, len(s.Providers))
 	for i, p := range s.Providers {
@@ -169,8 +169,8 @@ func (s *Server) names() []string {
 	return names
 }
 
-// clean returns a text of an identity provider for display: without control characters, and at
-// most limit characters.
+// clean returns a text of an identity provider for display, without control characters and shortened to limit
+// characters.
 func clean(text string, limit int) string {
 	runes := slices.DeleteFunc([]rune(strings.ToValidUTF8(text, "")), func(r rune) bool { return r < ' ' || r == 0x7f })
 	return string(runes[:min(len(runes), limit)])

@@ -1,6 +1,6 @@
-// Command tojson writes openapi.json.gz from openapi.yaml, in the directory that it
-// runs in. The service embeds it: reading the YAML takes 50 MB of garbage and 100 ms,
-// which would be paid at every start, and half a megabyte of JSON takes 80 KB so.
+// Command tojson writes openapi.json.gz from openapi.yaml in the current directory. The service embeds
+// JSON, because reading the YAML takes 50 MB of garbage and 100 ms at every start. It is compressed, because
+// half a megabyte of JSON takes 80 KB then.
 //
 // It changes nothing but the form, and keeps the order of the members. A test of
 // package contract compares the two files. Start at [lines].
@@ -45,8 +45,8 @@ func main() {
 	}
 }
 
-// depth is the number of levels of the document with a line for each member, such as
-// operations and schemas.
+// depth is the number of levels of the document that get a line for each member, such as operations and
+// schemas, so that differences are readable.
 const depth = 3
 
 // lines breaks JSON without white space into lines.

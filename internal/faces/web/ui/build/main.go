@@ -1,11 +1,10 @@
 // Command build bundles the sources below internal/faces/web/ui into internal/faces/web/static: the
-// scripts, style sheets and fonts of the pages. It uses esbuild as a library, so Node is not
-// needed, and its output is reproducible: its test compares it with the committed
-// files. Before that it generates the types of the API's bodies, [typesFile], from the
-// contract.
+// scripts, style sheets and fonts of the pages. It uses esbuild as a library, so that Node is not
+// needed. Its output is reproducible, because a test compares it with the committed files.
+// Before that it generates the types of the API's bodies, [typesFile], from the contract.
 //
 // It never downloads anything: "npm ci" in internal/faces/web/ui installs the libraries that
-// it bundles, as its lock file names them. Start reading at [bundle].
+// it bundles, in the versions of the lock file. Start reading at [bundle].
 package main
 
 import (
@@ -21,9 +20,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// entries are the bundles: the source, from ui/, and the name it is served
-// under, without its extension. Names are stable; the address of a file carries
-// a digest of its content.
+// entries are the bundles: the source, from ui/, and the served name without its extension. The names need no digest,
+// because the address of a file contains a digest of its content.
 var entries = []api.EntryPoint{
 	{InputPath: "css/stoa.css", OutputPath: "stoa"},
 	{InputPath: "src/theme.ts", OutputPath: "theme"},
@@ -35,7 +33,7 @@ var entries = []api.EntryPoint{
 	{InputPath: "src/embed/launcher.ts", OutputPath: "launcher"},
 }
 
-// typesFile is the path of the types of the API, below ui/.
+// typesFile is the path of the API's types, below ui/.
 const typesFile = "src/lib/contract.ts"
 
 // bundle builds all entries in memory. The keys of the result are file names.
@@ -47,7 +45,7 @@ func bundle(ui string) (map[string][]byte, error) {
 	result := api.Build(api.BuildOptions{
 		AbsWorkingDir:       ui,
 		EntryPointsAdvanced: entries,
-		Outdir:              filepath.Join(ui, "out"), // nothing is written there: names only
+		Outdir:              filepath.Join(ui, "out"), // nothing is written there, because only the names are used
 		Bundle:              true,
 		Format:              api.FormatIIFE,
 		Platform:            api.PlatformBrowser,
@@ -83,12 +81,12 @@ func bundle(ui string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// isFont reports whether a file is a font. The names of fonts contain a digest of their
-// content, and change with it.
+// isFont reports whether a file is a font. The names of fonts contain a digest of their content, so that styles can refer
+// to them.
 func isFont(name string) bool { return filepath.Ext(name) == ".woff2" }
 
-// licenses joins the licences of everything in the bundles. They must accompany
-// every copy, so the program serves them.
+// licenses joins the licences of everything in the bundles. The program serves them, because they must accompany
+// every copy.
 func licenses(ui string) ([]byte, error) {
 	var out bytes.Buffer
 	for _, part := range []struct{ name, file string }{
@@ -106,8 +104,7 @@ func licenses(ui string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// run generates the types, bundles and writes the files. go generate starts it in
-// internal/faces/web.
+// run generates the types, bundles and writes the files. go generate starts it in internal/faces/web.
 func run() error {
 	api, err := types()
 	if err != nil {

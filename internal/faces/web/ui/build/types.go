@@ -35,7 +35,7 @@ func types() ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
-// plainObject reports whether a schema is an object with members and no more.
+// plainObject reports whether a schema is an object with members and nothing else.
 func plainObject(s *openapi3.Schema) bool {
 	return s.Type.Is("object") && len(s.Properties) > 0 && len(s.AllOf)+len(s.OneOf)+len(s.AnyOf) == 0 && !s.Nullable
 }
@@ -47,8 +47,8 @@ func refType(r *openapi3.SchemaRef, indent string) string {
 	return typeOf(r.Value, indent)
 }
 
-// typeOf returns the type of a schema. It supports the keywords that the contract uses;
-// a schema without any of them has the type unknown.
+// typeOf returns the type of a schema. It supports only the keywords of the contract; a schema without any of them has
+// the type unknown.
 func typeOf(s *openapi3.Schema, indent string) string {
 	var t string
 	switch {
@@ -111,8 +111,7 @@ func join(parts openapi3.SchemaRefs, operator, indent string) string {
 	return strings.Join(out, operator)
 }
 
-// members returns the members of an object schema, sorted by name. One that may
-// be absent is optional.
+// members returns the members of an object schema, sorted by name. One that may be absent is optional.
 func members(s *openapi3.Schema, indent string) string {
 	var out strings.Builder
 	out.WriteString("{\n")
