@@ -176,7 +176,7 @@ type parser struct {
 	hasInput     bool
 
 	last        stoa.Mark // of the end of the input
-	hasMessages bool      // a member of chat completions, instead of the input
+	hasMessages bool      // set only by chat completions, in place of the input
 	compacts    bool      // the last item is a compaction_trigger
 	unread      bool      // the last value was refused before its end; see [parser.soft]
 }
