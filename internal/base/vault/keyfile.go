@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"stoa/internal/base/config"
+	"stoa/internal/base/db"
 	"stoa/internal/base/seal"
 )
 
@@ -35,35 +36,10 @@ func KeepKeys(path string) ([][]byte, error) {
 	if !errors.Is(err, os.ErrNotExist) {
 		return keys, err
 	}
-	if err := writeSynced(path, []byte(hex.EncodeToString(seal.NewKey())+"\n")); err != nil {
+	if err := db.ReplaceFile(path, hex.EncodeToString(seal.NewKey())+"\n"); err != nil {
 		return nil, err
 	}
 	return readKeys(path)
-}
-
-// writeSynced writes a file durably and atomically; only its owner can read it.
-func writeSynced(path string, text []byte) error {
-	part := path + ".part"
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(part, path); err != nil {
-		return err
-	}
-	dir := filepath.Dir(path)
-
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	_ = d.Sync() // ignored, because not every system can
-	return d.Close()
 }
 
 // AddKey adds a new first key to the key file of a configuration, and creates the file if
@@ -81,5 +57,5 @@ func AddKey(cfg config.Config) error {
 	for _, k := range append([][]byte{seal.NewKey()}, kept...) {
 		text += hex.EncodeToString(k) + "\n"
 	}
-	return writeSynced(path, []byte(text))
+	return db.ReplaceFile(path, text)
 }
