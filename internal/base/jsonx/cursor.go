@@ -75,7 +75,6 @@ func (c *Cursor) Kind() byte {
 		return 0
 	}
 	first := c.peek()
-
 	if first == '-' || '0' <= first && first <= '9' {
 		return '0'
 	}

@@ -47,8 +47,8 @@ func parseComplaint(data []byte) (p complaint, ok bool) {
 				p.message, _ = c.Text()
 				ok = true
 			} else if c.Kind() == '{' {
-				for ok := (&c).Object(); ok && (&c).Member(); {
-					p.member((&c))
+				for ok := c.Object(); ok && c.Member(); {
+					p.member(&c)
 				}
 				ok = true
 			}
