@@ -300,7 +300,7 @@ func (p *prompt) omission() string {
 }
 
 // acted returns the text about the actions of the turns [first, last), which the prompt does not
-// contain; empty if there are none.
+// contain. It is empty if these turns did not act.
 func (p *prompt) acted(first, last int64) string {
 	var lines []string
 	for _, c := range p.actions {

@@ -58,8 +58,8 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 }
 
 // beginCall begins the model call of a step. It is a separate function so that its stack is
-// free while the reply arrives, which is most of a step. The caller must call forget when the
-// input of the call is no longer needed; it may do so again.
+// free while the reply arrives, which is most of a step. The caller calls forget, once or
+// more often, as soon as the input of the call can be freed.
 func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, stream *gateway.Stream, forget func(), err error) {
 	forget = func() {}
 	if draft, err = w.beginStep(ctx, t); err != nil {

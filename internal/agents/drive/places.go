@@ -177,8 +177,8 @@ func heads(ctx context.Context, tx *db.Tx, drive int64, f File, p places, line i
 const maxTableRows = 500
 
 // headOf returns the first row with at least two cells, since a title may precede it, and without
-// numbers except years; also the row after it if a name is that of several columns. It returns ""
-// if there is none.
+// numbers except years. If a name stands for several columns, it also returns the next row. It returns ""
+// if no row is such a head.
 func headOf(rows []string, separator string) string {
 	for i, row := range rows {
 		cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), separator)
@@ -298,7 +298,7 @@ func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (
 		if first == 0 {
 			return nil
 		}
-		// A page without text consists of the line that names it, which is no text to read.
+		// The text of a page without text is only the line that names the page.
 		text, err := linesOf(ctx, tx, row.id, *f, first, last, 0)
 		if strings.TrimSpace(strings.TrimPrefix(text.Text, fmt.Sprintf("[page %d]", page))) == "" {
 			first, last = 0, 0

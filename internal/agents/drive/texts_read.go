@@ -91,8 +91,8 @@ func (d *Drives) readStored(ctx context.Context, who Owner, f File, b blobRow, d
 	return r, err
 }
 
-// unavailable is the error of stored content that could not be read. It is a type of its own, since
-// it must not count as a failure of the document.
+// unavailable is the error of stored content that could not be read. It has its own type, because it
+// must not count as a failure of the document.
 type unavailable struct{ error }
 
 // Text returns a file, the hash of its text and a reader of the text. A file without a text

@@ -47,7 +47,7 @@ const (
 type Error struct {
 	Message string
 	Code    string // such as invalid_grant; empty if the server sent none
-	Status  int    // HTTP status; 0 if there is no answer, or it does not matter
+	Status  int    // HTTP status of an unsuccessful answer; 0 for other errors
 	Reason  outbound.Reason
 	Err     error // for logs
 }

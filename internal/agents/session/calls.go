@@ -366,8 +366,8 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 const inputsChecked = time.Second
 
 // OpenInputs lists the inputs of an account that wait for outputs of tools or approvals; see
-// [store.Work.OpenInputs]. If there is none it waits for one until timeout has passed or ctx
-// ends.
+// [store.Work.OpenInputs]. Without one it waits until an input begins to wait, timeout has
+// passed or ctx ends.
 func (s *Sessions) OpenInputs(ctx context.Context, accountID string, f store.InputFilter, p store.Page, timeout time.Duration) (list []stoa.Input, next store.Cursor, err error) {
 	sub := s.inputs.subscribe(accountID)
 	defer sub.close()

@@ -28,7 +28,7 @@ func load(timezone string) *time.Location {
 	return time.UTC
 }
 
-// note returns what a model is told with a message: the time and, for a run of a task, its
+// note returns the text that a model receives with a message: the time and, for a run of a task, its
 // scheduled instant. It is stored with the message, so that every later call repeats it unchanged.
 func note(now time.Time, timezone string, scheduledFor time.Time) string {
 	zone := load(timezone)

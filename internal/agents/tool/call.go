@@ -327,7 +327,7 @@ type opened struct {
 	endpoint   string // a hash that includes the secret
 	server     remote.Server
 	end        func()
-	id         string  // id of the session at the server in the last call; empty if there is none
+	id         string  // id of the session that the server gave in the last call; empty without a session
 	key        keptFor // zero if the session ends with the turn
 }
 
