@@ -128,8 +128,8 @@ func New(cfg Config) *Member {
 
 // Begin registers the node and renews its life until [Member.End].
 func (m *Member) Begin(ctx context.Context) error {
-	if _, err := m.direct.Exec(ctx, `INSERT INTO nodes (id, alive, started_at, seen_at, version, config_hash, address)
-		VALUES ($1, 1, `+clock+`, `+clock+`, $2, $3, $4)`, m.id, m.info.Version, m.info.ConfigHash, m.info.Address); err != nil {
+	if _, err := m.direct.Exec(ctx, `INSERT INTO nodes (id, alive, started_at, seen_at, version, config_hash, address, sums_hours)
+		VALUES ($1, 1, `+clock+`, `+clock+`, $2, $3, $4, 1)`, m.id, m.info.Version, m.info.ConfigHash, m.info.Address); err != nil {
 		return fmt.Errorf("register the node: %w", err)
 	}
 	if err := m.checkConnections(ctx); err != nil {

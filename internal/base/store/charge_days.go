@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-
-	"stoa/internal/base/stoa"
 )
 
 // spentDays is the number of days of UTC, including today, that [AccountRow.Spent] sums. A few more
@@ -18,50 +16,7 @@ const (
 // addDays ends an INSERT of sums so that they are added to existing ones.
 const addDays = ` ON CONFLICT (account_id, day, node_id) DO UPDATE SET amount = charge_days.amount + excluded.amount`
 
-var insertDays = func() (texts [len(insertSizes)]string) {
-	for i, size := range insertSizes {
-		texts[i] = insertRows(`INSERT INTO charge_days (account_id, day, node_id, amount)`, size, 4) + addDays
-	}
-	return texts
-}()
-
-// addToDays adds the inserted charges to today's sums of their accounts. It is for SQLite: on
-// PostgreSQL the INSERT of the charges does that, to avoid a round trip.
-func (tx Books) addToDays(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
-	type sum struct {
-		account, node string
-		amount        stoa.Credits
-	}
-	var sums []sum
-	at := map[[2]string]int{}
-	for i := range receipts {
-		r := &receipts[i]
-		if r.Amount == 0 || !inserted[r.ID] {
-			continue
-		}
-		of := [2]string{r.AccountID, r.NodeID}
-		j, seen := at[of]
-		if !seen {
-			j, sums = len(sums), append(sums, sum{r.AccountID, r.NodeID, 0})
-			at[of] = j
-		}
-		sums[j].amount += r.Amount
-	}
-	day := dayOf(tx.Now)
-	args := make([]any, 0, 4*min(len(sums), insertSizes[0]))
-	for i, size := range insertSizes {
-		for ; len(sums) >= size; sums = sums[size:] {
-			args = args[:0]
-			for _, s := range sums[:size] {
-				args = append(args, s.account, day, s.node, int64(s.amount))
-			}
-			if _, err := tx.Exec(ctx, insertDays[i], args...); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+var insertDays = insertEach(`INSERT INTO charge_days (account_id, day, node_id, amount)`, 4, addDays)
 
 // SpentByDay returns the charges of each account on each of the last 30 days of UTC, the oldest day
 // first.

@@ -45,7 +45,7 @@ func receiptScan() func(*sql.Rows) (Receipt, error) {
 // are ever prepared.
 var insertSizes = [...]int{64, 32, 16, 8, 4, 2, 1}
 
-// InsertCharges writes charges, adds new ones to today's sums of their accounts, and returns the ids
+// InsertCharges writes charges, adds new ones to the sums of the day and the hour, and returns the ids
 // of the new ones, in no order: a batch may be repeated because the outcome of its commit is unknown.
 // The ids must differ. It sets CreatedAt to the time of the transaction.
 func (tx Books) InsertCharges(ctx context.Context, receipts []Receipt) (inserted map[string]bool, err error) {
@@ -78,7 +78,7 @@ func (tx Books) InsertCharges(ctx context.Context, receipts []Receipt) (inserted
 	if tx.s.Postgres() { // its statements did
 		return inserted, nil
 	}
-	return inserted, tx.addToDays(ctx, all, inserted)
+	return inserted, tx.addToSums(ctx, all, inserted)
 }
 
 func (tx Books) insertReceipts(ctx context.Context, receipts []Receipt, args []any, inserted map[string]bool) error {
@@ -108,21 +108,21 @@ func (tx Books) insertReceipts(ctx context.Context, receipts []Receipt, args []a
 func insertCharges(rows int, postgres bool) string {
 	texts := &insertTexts
 	if postgres {
-		texts = &insertTextsWithDays
+		texts = &insertTextsWithSums
 	}
 	return texts[slices.Index(insertSizes[:], rows)]
 }
 
-var insertTexts, insertTextsWithDays = func() (plain, withDays [len(insertSizes)]string) {
+var insertTexts, insertTextsWithSums = func() (plain, withSums [len(insertSizes)]string) {
 	for i, rows := range insertSizes {
 		insert := insertRows(`INSERT INTO charges (`+charges.columns+`)`, rows, len(charges.fields)) + ` ON CONFLICT (id) DO NOTHING`
 		plain[i] = insert
-		withDays[i] = `WITH made AS (` + insert + ` RETURNING id, account_id, node_id, amount, created_at), days AS (
+		withSums[i] = `WITH made AS (` + insert + ` RETURNING id, account_id, created_at, created_at / 3600000000 AS hour, served, provider, key_id, node_id, ` + ofCharge + `), days AS (
 			INSERT INTO charge_days (account_id, day, node_id, amount)
-			SELECT account_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 GROUP BY 1, 2, 3` + addDays + `)
+			SELECT account_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 GROUP BY 1, 2, 3` + addDays + `), hours AS (` + addToHours(`made`) + `)
 			SELECT id FROM made`
 	}
-	return plain, withDays
+	return plain, withSums
 }()
 
 // Receipt returns an account's charge with that id, or CodeNotFound.
@@ -160,9 +160,16 @@ func (tx Books) Receipts(ctx context.Context, accountID string, f ReceiptFilter,
 
 // SumReceipts sums the charges of [Books.Receipts].
 func (tx Books) SumReceipts(ctx context.Context, accountID string, f ReceiptFilter) (r UsageRow, err error) {
-	q := receiptsOf(accountID, f)
+	q, sums := receiptsOf(accountID, f), sumsOfCharges
+	if f.SessionID+f.EndUser+f.AgentID+f.SpaceID == "" {
+		table, args, err := tx.hours(ctx, accountID, f.From, f.To, nil)
+		if err != nil {
+			return r, err
+		}
+		q.from, q.args, sums = `FROM `+table+` WHERE 1 = 1`, args, sumsOfHours
+	}
 	cond, args := q.conditions(q.args)
-	_, err = tx.Get(ctx, `SELECT `+sumsOfCharges+` `+q.from+cond, args, r.dest()...)
+	_, err = tx.Get(ctx, `SELECT `+sums+` `+q.from+cond, args, r.dest()...)
 	return r, err
 }
 

@@ -57,6 +57,7 @@ func (tx Books) Entries(ctx context.Context, accountID string, p Page) ([]Entry,
 
 // dimensions maps the groupings of usage to their SQL; [dayOfZone] returns that of days.
 var dimensions = map[string]string{
+	ByAccount:  "account_id",
 	"day":      "",
 	"model":    "served",
 	"key":      "key_id",
@@ -68,8 +69,11 @@ var dimensions = map[string]string{
 	"provider": "provider",
 }
 
+// ofHours are the dimensions of the sums of hours.
+var ofHours = []string{"day", "model", "key", ByProvider, ByAccount}
+
 // ofFailures are the dimensions by which failed requests can be grouped too.
-var ofFailures = []string{"day", "model", ByProvider}
+var ofFailures = []string{"day", "model", ByProvider, ByAccount}
 
 // A UsageRow is the usage of one group of calls.
 type UsageRow struct {
@@ -113,6 +117,42 @@ const ByProvider = "provider"
 // UsageOfAll is [Books.Usage] for all accounts together, which can also be grouped by account.
 func (tx Books) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	place := slices.Index(by, ByAccount)
+	rows, err := []UsageRow(nil), error(nil)
+	if slices.ContainsFunc(by, func(d string) bool { return !slices.Contains(ofHours, d) }) {
+		rows, err = tx.usageOfEach(ctx, from, to, zone, by, place)
+	} else if place >= 0 || slices.Contains(by, "key") {
+		rows, err = tx.usageOf(ctx, allHours, from, to, zone, by)
+	} else {
+		rows, err = tx.usageOf(ctx, "", from, to, zone, by)
+	}
+	if err != nil || place < 0 {
+		return rows, err
+	}
+	named := map[string]string{}
+	for some := range slices.Chunk(rows, usageAccounts) {
+		ids := make([]any, len(some))
+		for i := range some {
+			ids[i] = some[i].Group[place]
+		}
+		in, args := inList(nil, ids)
+		if err := tx.Query(ctx, func(rows *sql.Rows) error {
+			var id, name string
+			err := rows.Scan(&id, &name)
+			named[id] = name
+			return err
+		}, `SELECT id, name FROM accounts WHERE id IN (`+in+`)`, args...); err != nil {
+			return nil, err
+		}
+	}
+	for i := range rows {
+		rows[i].Name = named[rows[i].Group[place]]
+	}
+	return rows, nil
+}
+
+// usageOfEach sums the usage of one account after the other, for dimensions that the sums of hours do
+// not have.
+func (tx Books) usageOfEach(ctx context.Context, from, to time.Time, zone *time.Location, by []string, place int) ([]UsageRow, error) {
 	within := slices.DeleteFunc(slices.Clone(by), func(d string) bool { return d == ByAccount })
 	if len(within) < len(by)-1 {
 		return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage is grouped by %q twice.", ByAccount).At("groupBy")
@@ -126,21 +166,13 @@ func (tx Books) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.L
 		}
 		for _, id := range accounts {
 			after = id
-			some, err := tx.Usage(ctx, id, from, to, zone, within)
+			some, err := tx.usageOf(ctx, id, from, to, zone, within)
 			if err != nil {
 				return nil, err
 			}
-			name := ""
-			if place >= 0 && len(some) > 0 {
-				a, err := tx.Account(ctx, id)
-				if err != nil {
-					return nil, err
-				}
-				name = a.Name
-			}
 			for _, r := range some {
 				if place >= 0 {
-					r.Group, r.Name = slices.Insert(r.Group, place, id), name
+					r.Group = slices.Insert(r.Group, place, id)
 				}
 				key := strings.Join(r.Group, "\x00")
 				at, seen := rows[key]
@@ -200,24 +232,51 @@ const maxUsageRows = 10_000
 // has failed requests too. An unknown or repeated dimension is CodeInvalidValue, and so is a query with
 // more than 10,000 groups.
 func (tx Books) Usage(ctx context.Context, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
-	if !slices.Contains(by, ByProvider) {
-		return tx.usage(ctx, sumsOfCharges, "charges", accountID, from, to, zone, by)
+	if slices.Contains(by, ByAccount) {
+		return nil, unknownDimension(ByAccount)
 	}
+	return tx.usageOf(ctx, accountID, from, to, zone, by)
+}
+
+// usageOf is [Books.Usage] of an account or of those of [Books.hours].
+func (tx Books) usageOf(ctx context.Context, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
+	byProvider := slices.Contains(by, ByProvider)
 	for _, d := range by {
-		if !slices.Contains(ofFailures, d) {
+		if byProvider && !slices.Contains(ofFailures, d) {
 			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage by provider can also be grouped by day, model and account, but not by %q.", d).At("groupBy")
 		}
 	}
-	rows, err := tx.usage(ctx, sumsOfCharges, "charges", accountID, from, to, zone, by)
+	sums, table, args := sumsOfCharges, "", []any{}
+	if slices.ContainsFunc(by, func(d string) bool { return !slices.Contains(ofHours, d) }) {
+		table, args = `charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`, []any{accountID, db.Micros(from), db.Micros(to)}
+	} else {
+		days, err := zone, error(nil)
+		if !slices.Contains(by, "day") {
+			days = nil
+		}
+		sums = sumsOfHours
+		if table, args, err = tx.hours(ctx, accountID, from, to, days); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := tx.usage(ctx, sums, table, args, from, to, zone, by)
+	if err != nil || !byProvider {
+		return rows, err
+	}
+	table, args = `vendor_failures WHERE created_at >= $1 AND created_at < $2`, []any{db.Micros(from), db.Micros(to)}
+	if accountID != "" && accountID != allHours {
+		table, args = table+` AND account_id = $3`, append(args, accountID)
+	}
+	failed, err := tx.usage(ctx, sumsOfFailures, table, args, from, to, zone, by)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := tx.usage(ctx, sumsOfFailures, "vendor_failures", accountID, from, to, zone, by)
-	if err != nil {
-		return nil, err
+	at := map[string]int{}
+	for i, r := range rows {
+		at[strings.Join(r.Group, "\x00")] = i
 	}
 	for _, f := range failed {
-		if i := slices.IndexFunc(rows, func(r UsageRow) bool { return slices.Equal(r.Group, f.Group) }); i >= 0 {
+		if i, found := at[strings.Join(f.Group, "\x00")]; found {
 			rows[i].add(f)
 		} else {
 			rows = append(rows, f)
@@ -225,6 +284,10 @@ func (tx Books) Usage(ctx context.Context, accountID string, from, to time.Time,
 	}
 	slices.SortFunc(rows, func(a, b UsageRow) int { return slices.Compare(a.Group, b.Group) })
 	return rows, nil
+}
+
+func unknownDimension(d string) error {
+	return stoa.Errorf(stoa.CodeInvalidValue, "Usage cannot be grouped by %q; it can by day, model, key, member, agent, space, session, endUser and provider, and by account with \"accountId=*\".", d).At("groupBy")
 }
 
 // The sums of usage, for [UsageRow.dest]: of charges and of the failed requests of vendors.
@@ -243,12 +306,14 @@ func (tx Books) accountsWithUsage(ctx context.Context, before time.Time, after s
 		OR EXISTS (SELECT 1 FROM vendor_failures f WHERE f.account_id = a.id AND f.created_at < $2)) ORDER BY id LIMIT $3`, after, db.Micros(before), limit)
 }
 
-func (tx Books) usage(ctx context.Context, sums, table, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
+// usage reads sums of a table, which is a FROM with its arguments, by groups and in their order. Groups without
+// calls are those whose charges [Books.hours] subtracted.
+func (tx Books) usage(ctx context.Context, sums, table string, args []any, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	columns, isDay := "", make([]bool, len(by))
 	for i, d := range by {
 		column, ok := dimensions[d]
 		if !ok {
-			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage cannot be grouped by %q; it can by day, model, key, member, agent, space, session, endUser and provider, and by account with \"accountId=*\".", d).At("groupBy")
+			return nil, unknownDimension(d)
 		}
 		for _, e := range by[:i] {
 			if e == d {
@@ -260,7 +325,7 @@ func (tx Books) usage(ctx context.Context, sums, table, accountID string, from, 
 		}
 		columns += column + ", "
 	}
-	query := `SELECT ` + columns + sums + ` FROM ` + table + ` WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`
+	query := `SELECT ` + columns + sums + ` FROM ` + table
 	for i := range by {
 		if i == 0 {
 			query += " GROUP BY "
@@ -268,6 +333,9 @@ func (tx Books) usage(ctx context.Context, sums, table, accountID string, from, 
 			query += ", "
 		}
 		query += string(rune('1' + i))
+	}
+	if sums == sumsOfHours && len(by) > 0 {
+		query += " HAVING SUM(calls) <> 0"
 	}
 	for i := range by {
 		if i == 0 {
@@ -302,6 +370,6 @@ func (tx Books) usage(ctx context.Context, sums, table, accountID string, from, 
 		}
 		list = append(list, r)
 		return nil
-	}, query+` LIMIT $4`, accountID, db.Micros(from), db.Micros(to), maxUsageRows+1)
+	}, query+fmt.Sprintf(` LIMIT %d`, maxUsageRows+1), args...)
 	return list, err
 }

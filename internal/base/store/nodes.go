@@ -51,7 +51,7 @@ func (tx Operations) beginAlone(ctx context.Context, id string, info cluster.Nod
 		return err
 	}
 	now := db.Micros(tx.Now)
-	_, err := tx.Exec(ctx, `INSERT INTO nodes (id, alive, started_at, seen_at, version, config_hash, address) VALUES ($1, 1, $2, $2, $3, $4, $5)`,
+	_, err := tx.Exec(ctx, `INSERT INTO nodes (id, alive, started_at, seen_at, version, config_hash, address, sums_hours) VALUES ($1, 1, $2, $2, $3, $4, $5, 1)`,
 		id, now, info.Version, info.ConfigHash, info.Address)
 	return err
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"math"
 	"time"
 
 	"stoa/internal/base/db"
@@ -38,6 +39,7 @@ func (tx *Tx) PurgeReceipts(ctx context.Context, accountID string, before time.T
 	sums := map[string]*sum{} // by lease
 	var order []string
 	var taken int64
+	oldest, newest := int64(math.MaxInt64), int64(0)
 	if _, err := tx.Exec(ctx, `DELETE FROM charge_adjustments WHERE charge_id IN (SELECT id FROM charges WHERE account_id = $1 AND created_at < $2 ORDER BY created_at, id LIMIT $3)`,
 		accountID, db.Micros(before), limit); err != nil {
 		return 0, err
@@ -56,12 +58,18 @@ func (tx *Tx) PurgeReceipts(ctx context.Context, accountID string, before time.T
 			order = append(order, lease)
 		}
 		s.charges, s.amount, s.writtenOff, s.last = s.charges+1, s.amount+amount, s.writtenOff+off, max(s.last, created)
+		oldest, newest = min(oldest, created), max(newest, created)
 		taken++
 		return nil
 	}, `DELETE FROM charges WHERE id IN (SELECT id FROM charges WHERE account_id = $1 AND created_at < $2 ORDER BY created_at, id LIMIT $3)
 		RETURNING lease_id, amount, written_off, created_at`, accountID, db.Micros(before), limit)
 	if err != nil {
 		return 0, err
+	}
+	if taken > 0 {
+		if err := tx.Books().sumHoursAgain(ctx, accountID, oldest/hourMicros, newest/hourMicros+1); err != nil {
+			return 0, err
+		}
 	}
 	for _, lease := range order {
 		s := sums[lease]

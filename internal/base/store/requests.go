@@ -104,12 +104,7 @@ func scanRequest(rows *sql.Rows) (RequestRow, error) {
 	return r, err
 }
 
-var insertRequest = func() (texts [len(insertSizes)]string) {
-	for i, size := range insertSizes {
-		texts[i] = insertRows(`INSERT INTO requests (`+requestColumns+`)`, size, requestWidth)
-	}
-	return texts
-}()
+var insertRequest = insertEach(`INSERT INTO requests (`+requestColumns+`)`, requestWidth, "")
 
 // requestClock advances the clock of the request log by n microseconds and returns its
 // time: the present, or later if earlier rows are from then. The clock is locked until the

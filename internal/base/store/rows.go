@@ -139,6 +139,14 @@ func insertRows(into string, rows, width int) string {
 	return b.String()
 }
 
+// insertEach returns an INSERT for each of insertSizes, with the end of the statement.
+func insertEach(into string, width int, end string) (texts [len(insertSizes)]string) {
+	for i, size := range insertSizes {
+		texts[i] = insertRows(into, size, width) + end
+	}
+	return texts
+}
+
 func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {
 	return list(ctx, tx, scanText, query, args...)
 }

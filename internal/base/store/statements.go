@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"stoa/internal/base/db"
@@ -49,8 +50,15 @@ func (tx Books) computeStatement(ctx context.Context, accountID string, month st
 		[]any{accountID, string(month), string(stoa.MonthOf(final))}, &inFinal); err != nil {
 		return s, err
 	}
-	if _, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM charges WHERE account_id = $1 AND created_at >= $2`,
-		[]any{accountID, max(start, db.Micros(final))}, &later); err != nil {
+	since := month.Start()
+	if final.After(since) {
+		since = final
+	}
+	charged, args, err := tx.hours(ctx, accountID, since, time.Time{}, nil)
+	if err != nil {
+		return s, err
+	}
+	if _, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM `+charged, args, &later); err != nil {
 		return s, err
 	}
 	if _, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM grants WHERE account_id = $1 AND created_at < $2`, []any{accountID, start}, &granted); err != nil {
@@ -71,6 +79,9 @@ func (tx Books) computeStatement(ctx context.Context, accountID string, month st
 	if s.Final = !month.End().After(final); s.Final { // a final month without a statement had no charges
 		return s, nil
 	}
+	if charged, args, err = tx.hours(ctx, accountID, month.Start(), month.End(), nil); err != nil {
+		return s, err
+	}
 	err = tx.Query(ctx, func(rows *sql.Rows) error {
 		var c stoa.StatementCharge
 		var day int64
@@ -82,8 +93,8 @@ func (tx Books) computeStatement(ctx context.Context, accountID string, month st
 			return tooManyRows()
 		}
 		return err
-	}, `SELECT CAST(created_at / 86400000000 AS BIGINT), served, COUNT(*), CAST(SUM(input_tokens) AS BIGINT), CAST(SUM(output_tokens) AS BIGINT), CAST(SUM(amount) AS BIGINT)
-		FROM charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 GROUP BY 1, 2 ORDER BY 1, 2 LIMIT $4`, accountID, start, end, maxUsageRows+1)
+	}, `SELECT CAST(created_at / 86400000000 AS BIGINT), served, CAST(SUM(calls) AS BIGINT), CAST(SUM(input_tokens) AS BIGINT), CAST(SUM(output_tokens) AS BIGINT), CAST(SUM(amount) AS BIGINT)
+		FROM `+charged+fmt.Sprintf(` GROUP BY 1, 2 ORDER BY 1, 2 LIMIT %d`, maxUsageRows+1), args...)
 	s.Closing -= s.Charged
 	return s, err
 }

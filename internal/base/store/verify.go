@@ -133,6 +133,10 @@ func (tx Books) Differences(ctx context.Context, accountID string) ([]Difference
 	if found, err = tx.statementDifferences(ctx, accountID); err != nil {
 		return nil, fmt.Errorf("verify the statements: %w", err)
 	}
+	all = append(all, found...)
+	if found, err = tx.hourDifferences(ctx, accountID); err != nil {
+		return nil, fmt.Errorf("verify the sums of hours: %w", err)
+	}
 	return append(all, found...), nil
 }
 

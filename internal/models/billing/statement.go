@@ -68,3 +68,25 @@ func endMonth(ctx context.Context, st *store.Store, month stoa.Month) error {
 		after = ids[len(ids)-1]
 	}
 }
+
+// fillPause lets calls commit between two transactions.
+const fillPause = 20 * time.Millisecond
+
+// FillHours sums the charges of earlier versions by hour; see [store.Books.FillHours]. Several nodes may do it at the same time.
+func FillHours(ctx context.Context, st *store.Store) error {
+	for {
+		var more bool
+		err := st.WriteLow(ctx, func(tx *store.Tx) (err error) {
+			more, err = tx.Books().FillHours(ctx)
+			return err
+		})
+		if err != nil || !more {
+			return err
+		}
+		select {
+		case <-time.After(fillPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

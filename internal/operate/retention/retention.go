@@ -63,6 +63,9 @@ func (p *Purger) Run(ctx context.Context) error {
 }
 
 func (p *Purger) sweep(ctx context.Context) error {
+	if err := billing.FillHours(ctx, p.store); err != nil {
+		return fmt.Errorf("sums of hours: %w", err)
+	}
 	keep, now := p.keep(), time.Now()
 	replies, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeReplies(ctx, purgeBatch) })
 	if err != nil {

@@ -23,17 +23,20 @@ import (
 )
 
 // few are tables with few rows, regardless of the amount of data.
-var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true, "request_clock": true, "config_draft": true, "statement_months": true, "alerts": true}
+var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true, "request_clock": true, "config_draft": true, "statement_months": true, "alerts": true, "charge_hours_fill": true}
 
 // planned are statements that read all rows of a table or sort them, by a part of
 // their text, with the reason why they may.
 var planned = map[string]string{
-	`SUM(written_off), 0) AS BIGINT)`:                    "usage: a report",
-	`FROM vendor_failures WHERE account_id = $1`:         "usage: a report",
-	`SELECT DISTINCT account_id FROM statements`:         "the check of the books: a report",
-	`SELECT CAST(created_at / 86400000000 AS BIGINT), `:  "statements and the check of the books: reports",
-	`SELECT kind, COUNT(*), CAST(SUM(amount) AS BIGINT)`: "the grants of an account in a month: a report",
-	`SELECT MAX(last_at) FROM purged_charges`:            "until the first statements are final",
+	`SUM(written_off), 0) AS BIGINT)`:                     "usage: a report",
+	`FROM vendor_failures WHERE created_at >= $1`:         "usage: a report",
+	`CROSS JOIN (SELECT 1 AS own UNION ALL SELECT 0)`:     "the charges of one commit, or of some hours of an account",
+	`SELECT '', hour, served, provider, '', node_id, CAS`: "some hours of an account",
+	`SELECT account_id, hour, CAST(SUM(CASE WHEN stored`:  "the check of the books: a report",
+	`SELECT DISTINCT account_id FROM statements`:          "the check of the books: a report",
+	`SELECT CAST(created_at / 86400000000 AS BIGINT), `:   "statements and the check of the books: reports",
+	`SELECT kind, COUNT(*), CAST(SUM(amount) AS BIGINT)`:  "the grants of an account in a month: a report",
+	`SELECT MAX(last_at) FROM purged_charges`:             "until the first statements are final",
 	` AND id IN ($`:              "the rows of one page, which a search has found: at most 101",
 	`AND 1 = 1`:                  "the check of the books: a report",
 	`WHERE 1 = 1 GROUP BY`:       "the check of the books: a report",

@@ -1,0 +1,319 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"stoa/internal/base/db"
+	"stoa/internal/base/stoa"
+)
+
+// The sums of charges by hour serve usage and statements, whose cost therefore depends on hours and
+// not on calls. They are written with the charges, and rows without an account sum those of all
+// accounts.
+
+const (
+	hourMicros = 3_600_000_000
+	allHours   = "*" // see [Books.hours]
+	eachSum    = "calls, estimated, amount, written_off, saved, input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens"
+	ofHour     = "account_id, hour, served, provider, key_id, node_id"
+)
+
+// ofCharge and lessCharge are the columns eachSum of one charge, to add and to subtract.
+var ofCharge, lessCharge = chargeSums(""), chargeSums("-")
+
+func chargeSums(sign string) string {
+	return strings.NewReplacer("calls AS", "1 AS", "saved AS", saved+" AS").Replace(sumOfEach(sign + "%s AS %s"))
+}
+
+// sumsOfHours are the sums of usage in the order of [UsageRow.dest]; failed requests are not charges.
+var sumsOfHours = strings.Replace(sumOfEach("CAST(COALESCE(SUM(%s), 0) AS BIGINT)"), ", CAST", ", 0, CAST", 1)
+
+func sumOfEach(format string) string {
+	columns := strings.Split(eachSum, ", ")
+	for i, c := range columns {
+		columns[i] = strings.ReplaceAll(format, "%s", c)
+	}
+	return strings.Join(columns, ", ")
+}
+
+// addToHours returns the statement that adds charges, which are rows of eachSum, to the sums of their
+// accounts and to those of all.
+func addToHours(from string) string {
+	return `INSERT INTO charge_hours (` + ofHour + `, ` + eachSum + `)
+		SELECT CASE own WHEN 1 THEN account_id ELSE '' END, hour, served, provider, CASE own WHEN 1 THEN key_id ELSE '' END, node_id, ` + sumOfEach("CAST(SUM(%s) AS BIGINT)") + `
+		FROM ` + from + ` CROSS JOIN (SELECT 1 AS own UNION ALL SELECT 0) both_sums GROUP BY 1, 2, 3, 4, 5, 6` + addHours
+}
+
+// addHours ends an INSERT of sums so that they are added to existing ones.
+var addHours = ` ON CONFLICT (` + ofHour + `) DO UPDATE SET ` + sumOfEach("%s = charge_hours.%s + excluded.%s")
+
+// The statements that keep the sums of an account in the hours from $2 until before $3, whose charges
+// were created from $4 until before $5.
+var (
+	takeFromTotals = `INSERT INTO charge_hours (` + ofHour + `, ` + eachSum + `)
+		SELECT '', hour, served, provider, '', node_id, ` + sumOfEach("CAST(-SUM(%s) AS BIGINT)") + ` FROM charge_hours
+		WHERE account_id = $1 AND hour >= $2 AND hour < $3 GROUP BY 2, 3, 4, 6` + addHours
+	addAgain = addToHours(`(SELECT account_id, created_at / 3600000000 AS hour, served, provider, key_id, node_id, ` + ofCharge + `
+		FROM charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3) c`)
+)
+
+var insertHours = insertEach(`INSERT INTO charge_hours (`+ofHour+`, `+eachSum+`)`, 16, addHours)
+
+// addToSums adds the inserted charges to the sums of their days and hours. It is for SQLite: on
+// PostgreSQL the INSERT of the charges does that, to avoid a round trip. SQLite would need twice the
+// time for the same statement.
+func (tx Books) addToSums(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
+	type day struct{ account, node string }
+	type hour struct{ account, served, provider, key, node string }
+	days, hours := map[day]stoa.Credits{}, map[hour]*UsageRow{}
+	for i := range receipts {
+		r := &receipts[i]
+		if !inserted[r.ID] {
+			continue
+		}
+		if r.Amount > 0 {
+			days[day{r.AccountID, r.NodeID}] += r.Amount
+		}
+		one := UsageRow{Calls: 1, Usage: r.Usage, Amount: r.Amount, WrittenOff: r.WrittenOff, Saved: r.Price.Saved(r.Usage)}
+		if r.Estimated {
+			one.Estimated = 1
+		}
+		for _, of := range [...]hour{{r.AccountID, r.Served, r.Provider, r.KeyID, r.NodeID}, {"", r.Served, r.Provider, "", r.NodeID}} {
+			if hours[of] == nil {
+				hours[of] = &UsageRow{}
+			}
+			hours[of].add(one)
+		}
+	}
+	args, now := make([]any, 0, 16*len(hours)), db.Micros(tx.Now)
+	for of, amount := range days {
+		args = append(args, of.account, now/(24*hourMicros), of.node, int64(amount))
+	}
+	if err := tx.execEach(ctx, &insertDays, 4, args); err != nil {
+		return err
+	}
+	args = args[:0]
+	for of, r := range hours {
+		args = append(args, of.account, now/hourMicros, of.served, of.provider, of.key, of.node, r.Calls, r.Estimated, int64(r.Amount), int64(r.WrittenOff), int64(r.Saved),
+			r.Usage.InputTokens, r.Usage.CachedTokens, r.Usage.CacheWriteTokens, r.Usage.OutputTokens, r.Usage.ReasoningTokens)
+	}
+	return tx.execEach(ctx, &insertHours, 16, args)
+}
+
+// execEach runs an INSERT of [insertEach] for rows of that width.
+func (tx Books) execEach(ctx context.Context, texts *[len(insertSizes)]string, width int, args []any) error {
+	for i, size := range insertSizes {
+		for ; len(args) >= size*width; args = args[size*width:] {
+			if _, err := tx.Exec(ctx, texts[i], args[:size*width]...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sumHoursAgain replaces the sums of an account in the hours from first until before end by those of
+// its charges.
+func (tx Books) sumHoursAgain(ctx context.Context, accountID string, first, end int64) error {
+	// Two that subtract the same sums from the totals would leave too little.
+	if err := tx.lockText(ctx, "charge_hours"); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, takeFromTotals, accountID, first, end); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM charge_hours WHERE account_id = $1 AND hour >= $2 AND hour < $3`, accountID, first, end); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, addAgain, accountID, first*hourMicros, end*hourMicros); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM charge_hours WHERE account_id = '' AND hour >= $1 AND hour < $2 AND calls = 0`, first, end)
+	return err
+}
+
+// Charges of a program that does not write the sums: one that runs, or ran since the sums were filled.
+// A minute is more than the difference of two clocks.
+const withoutSums = `SELECT 1 FROM nodes n WHERE n.sums_hours = 0 AND (n.alive = 1 OR n.started_at >= COALESCE((SELECT begun_at FROM charge_hours_fill), 0) - 60000000)`
+
+// hoursFilled reports whether the sums of hours are those of all charges.
+func (tx Books) hoursFilled(ctx context.Context) (filled bool, err error) {
+	_, err = tx.Get(ctx, `SELECT NOT EXISTS (SELECT 1 FROM charge_hours_fill WHERE filled_at = 0) AND NOT EXISTS (`+withoutSums+`)`, nil, &filled)
+	return filled, err
+}
+
+// fillTogether is the number of charges after which a transaction of [Books.FillHours] ends, so that no
+// call waits long for its commit.
+const fillTogether = 5000
+
+// endOfHours is after all hours; its microseconds fit into 64 bits.
+const endOfHours = math.MaxInt64 / hourMicros
+
+// FillHours sums some thousand charges that were there before the sums of hours, and reports whether
+// there are more. While a node runs that does not write sums it does nothing.
+func (tx Books) FillHours(ctx context.Context) (more bool, err error) {
+	if filled, err := tx.hoursFilled(ctx); filled || err != nil {
+		return false, err
+	}
+	if tx.Postgres() { // no charge may be added to the sums while they are replaced
+		if _, err := tx.Exec(ctx, `LOCK TABLE charge_hours IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+			return false, err
+		}
+	}
+	var old, running bool
+	if _, err := tx.Get(ctx, `SELECT EXISTS (`+withoutSums+`), EXISTS (`+withoutSums+` AND n.alive = 1)`, nil, &old, &running); err != nil || running {
+		return false, err
+	}
+	var begun, filled, hour int64
+	var account string
+	if _, err := tx.Get(ctx, `SELECT begun_at, filled_at, account_id, hour FROM charge_hours_fill`, nil, &begun, &filled, &account, &hour); err != nil || filled > 0 && !old {
+		return false, err
+	}
+	if old || begun == 0 {
+		if _, err := tx.Exec(ctx, `DELETE FROM charge_hours`); err != nil {
+			return false, err
+		}
+		begun, filled, account, hour = db.Micros(tx.Now), 0, "", 0
+	}
+	for sum := int64(0); sum < fillTogether; {
+		var next string
+		var at, end int64
+		found, err := tx.Get(ctx, `SELECT account_id, created_at FROM charges WHERE (account_id, created_at) >= ($1, $2) ORDER BY account_id, created_at LIMIT 1`,
+			[]any{account, hour * hourMicros}, &next, &at)
+		if err != nil {
+			return false, err
+		}
+		if !found {
+			filled = max(1, db.Micros(tx.Now))
+			break
+		}
+		account, hour = next, at/hourMicros
+		to := int64(endOfHours)
+		if found, err = tx.Get(ctx, `SELECT created_at FROM charges WHERE account_id = $1 AND created_at >= $2 ORDER BY created_at LIMIT 1 OFFSET $3`,
+			[]any{account, at, fillTogether}, &end); err != nil {
+			return false, err
+		}
+		if found {
+			to = end/hourMicros + 1
+		}
+		if err := tx.sumHoursAgain(ctx, account, hour, to); err != nil {
+			return false, err
+		}
+		var calls int64
+		if _, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(calls), 0) AS BIGINT) FROM charge_hours WHERE account_id = $1 AND hour >= $2 AND hour < $3`,
+			[]any{account, hour, to}, &calls); err != nil {
+			return false, err
+		}
+		sum, hour = sum+calls, to
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO charge_hours_fill (id, begun_at, filled_at, account_id, hour) VALUES (1, $1, $2, $3, $4) ON CONFLICT (id) DO UPDATE
+		SET begun_at = excluded.begun_at, filled_at = excluded.filled_at, account_id = excluded.account_id, hour = excluded.hour`, begun, filled, account, hour)
+	return filled == 0, err
+}
+
+// hours returns a table of the sums of charges created at or after from and before to, with the columns
+// created_at, account_id, served, provider, key_id and eachSum. A zero time is no limit. accountID is an
+// account, allHours for a row for each account, or empty for all accounts together without keys.
+// The parts of hours at the ends are read from the charges; with a zone so are the hours in which a
+// day of the zone begins, because its offset is not always a number of hours.
+func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time, zone *time.Location) (table string, values []any, err error) {
+	filled, err := tx.hoursFilled(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	begin, end := int64(0), int64(endOfHours*hourMicros)
+	if !from.IsZero() {
+		begin = max(0, db.Micros(from))
+	}
+	if !to.IsZero() {
+		end = max(begin, db.Micros(to))
+	}
+	of, ofEdge, args := "account_id = $1", "account_id = $1", []any{accountID}
+	if accountID == "" || accountID == allHours {
+		of, ofEdge, args = "account_id = ''", "account_id IN (SELECT account_id FROM charge_hours WHERE hour = %d AND account_id <> '')", nil
+		if accountID == allHours {
+			of = "account_id <> ''"
+		}
+		if !filled {
+			ofEdge = "1 = 1"
+		}
+	}
+	var parts []string
+	charges := func(sums string, from, to int64) {
+		cond := strings.Replace(ofEdge, "%d", fmt.Sprint(from/hourMicros), 1)
+		parts = append(parts, fmt.Sprintf(`SELECT created_at, account_id, served, provider, key_id, %s FROM charges WHERE %s AND created_at >= %d AND created_at < %d`, sums, cond, from, to))
+	}
+	first, last := (begin+hourMicros-1)/hourMicros, end/hourMicros
+	if !filled || first > last {
+		charges(ofCharge, begin, end)
+		return "(" + parts[0] + ") c", args, nil
+	}
+	if begin < first*hourMicros {
+		charges(ofCharge, begin, first*hourMicros)
+	}
+	split := func(hour int64) bool { // whether a day begins in it
+		return zone != nil && db.Time(hour*hourMicros).In(zone).Day() != db.Time((hour+1)*hourMicros-1).In(zone).Day()
+	}
+	if end > last*hourMicros {
+		if !to.Before(tx.Now) && !split(last) { // subtract what follows, because the hour so far may be long
+			charges(lessCharge, end, (last+1)*hourMicros)
+			last++
+		} else {
+			charges(ofCharge, last*hourMicros, end)
+		}
+	}
+	except := ""
+	if zone != nil && last < endOfHours {
+		for h := first; h < last; h++ {
+			if split(h) {
+				charges(ofCharge, h*hourMicros, (h+1)*hourMicros)
+				except += fmt.Sprintf(",%d", h)
+			}
+		}
+	}
+	if except != "" {
+		except = " AND hour NOT IN (" + except[1:] + ")"
+	}
+	whole := fmt.Sprintf(`SELECT hour * 3600000000 AS created_at, account_id, served, provider, key_id, %s FROM charge_hours WHERE %s AND hour >= %d AND hour < %d%s`, eachSum, of, first, last, except)
+	return "(" + strings.Join(append([]string{whole}, parts...), " UNION ALL ") + ") c", args, nil
+}
+
+// hourDifferences compares the sums of hours with the charges, of one account or, with an empty id, of
+// all.
+func (tx Books) hourDifferences(ctx context.Context, accountID string) ([]Difference, error) {
+	if filled, err := tx.hoursFilled(ctx); !filled || err != nil {
+		return nil, err
+	}
+	of, args := "1 = 1", []any(nil)
+	if accountID != "" {
+		of, args = "account_id = $1", []any{accountID}
+	}
+	differ := ` HAVING ` + strings.ReplaceAll(sumOfEach("SUM(%s) <> 0"), ", ", " OR ")
+	compare := func(what, have, want string) (all []Difference, err error) {
+		return list(ctx, tx.Tx, func(rows *sql.Rows) (d Difference, err error) {
+			var hour int64
+			var calls, missing int64
+			err = rows.Scan(&d.AccountID, &hour, &d.Have, &d.Want, &calls, &missing)
+			d.What, d.ID = what, time.Unix(hour*3600, 0).UTC().Format("2006-01-02T15Z")
+			if d.Have == d.Want {
+				d.Have, d.Want = stoa.Credits(calls), stoa.Credits(missing)
+			}
+			return d, err
+		}, `SELECT account_id, hour, CAST(SUM(CASE WHEN stored = 1 THEN amount ELSE 0 END) AS BIGINT), CAST(SUM(CASE WHEN stored = 0 THEN -amount ELSE 0 END) AS BIGINT),
+			CAST(SUM(CASE WHEN stored = 1 THEN calls + input_tokens + output_tokens ELSE 0 END) AS BIGINT), CAST(SUM(CASE WHEN stored = 0 THEN -calls - input_tokens - output_tokens ELSE 0 END) AS BIGINT)
+			FROM (SELECT 1 AS stored, `+ofHour+`, `+eachSum+` FROM charge_hours WHERE `+have+` UNION ALL SELECT 0, `+want+`) sums GROUP BY `+ofHour+differ+` LIMIT 1000`, args...)
+	}
+	all, err := compare("the sums of an hour are those of its charges", of+` AND account_id <> ''`,
+		`account_id, created_at / 3600000000, served, provider, key_id, node_id, `+lessCharge+` FROM charges WHERE `+of)
+	if err != nil || accountID != "" {
+		return all, err
+	}
+	totals, err := compare("the sums of all accounts in an hour are those of each", `account_id = ''`,
+		`'', hour, served, provider, '', node_id, `+sumOfEach("-%s")+` FROM charge_hours WHERE account_id <> ''`)
+	return append(all, totals...), err
+}
