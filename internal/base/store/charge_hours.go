@@ -141,8 +141,8 @@ func (tx Books) sumHoursAgain(ctx context.Context, accountID string, first, end 
 // A minute is more than the difference of two clocks.
 const withoutSums = `SELECT 1 FROM nodes n WHERE n.sums_hours = 0 AND (n.alive = 1 OR n.started_at >= COALESCE((SELECT begun_at FROM charge_hours_fill), 0) - 60000000)`
 
-// hoursFilled reports whether the sums of hours are those of all charges.
-func (tx Books) hoursFilled(ctx context.Context) (filled bool, err error) {
+// HoursFilled reports whether the sums of hours are those of all charges.
+func (tx Books) HoursFilled(ctx context.Context) (filled bool, err error) {
 	_, err = tx.Get(ctx, `SELECT NOT EXISTS (SELECT 1 FROM charge_hours_fill WHERE filled_at = 0) AND NOT EXISTS (`+withoutSums+`)`, nil, &filled)
 	return filled, err
 }
@@ -157,7 +157,7 @@ const endOfHours = math.MaxInt64 / hourMicros
 // FillHours sums some thousand charges that were there before the sums of hours, and reports whether
 // there are more. While a node runs that does not write sums it does nothing.
 func (tx Books) FillHours(ctx context.Context) (more bool, err error) {
-	if filled, err := tx.hoursFilled(ctx); filled || err != nil {
+	if filled, err := tx.HoursFilled(ctx); filled || err != nil {
 		return false, err
 	}
 	if tx.Postgres() { // no charge may be added to the sums while they are replaced
@@ -222,7 +222,7 @@ func (tx Books) FillHours(ctx context.Context) (more bool, err error) {
 // The parts of hours at the ends are read from the charges; with a zone so are the hours in which a
 // day of the zone begins, because its offset is not always a number of hours.
 func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time, zone *time.Location) (table string, values []any, err error) {
-	filled, err := tx.hoursFilled(ctx)
+	filled, err := tx.HoursFilled(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -280,40 +280,49 @@ func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time,
 		except = " AND hour NOT IN (" + except[1:] + ")"
 	}
 	whole := fmt.Sprintf(`SELECT hour * 3600000000 AS created_at, account_id, served, provider, key_id, %s FROM charge_hours WHERE %s AND hour >= %d AND hour < %d%s`, eachSum, of, first, last, except)
+	if accountID == allHours && zone == nil {
+		// Accounts first, because SQLite then needs no sort of all rows, and a fifth of the time.
+		whole = fmt.Sprintf(`SELECT 0 AS created_at, h.account_id, h.served, h.provider, h.key_id, %s FROM accounts a CROSS JOIN charge_hours h
+			WHERE h.account_id = a.id AND h.hour >= %d AND h.hour < %d GROUP BY h.account_id, h.served, h.provider, h.key_id`, sumOfEach("CAST(SUM(h.%s) AS BIGINT) AS %s"), first, last)
+	}
 	return "(" + strings.Join(append([]string{whole}, parts...), " UNION ALL ") + ") c", args, nil
 }
 
 // hourDifferences compares the sums of hours with the charges, of one account or, with an empty id, of
 // all.
 func (tx Books) hourDifferences(ctx context.Context, accountID string) ([]Difference, error) {
-	if filled, err := tx.hoursFilled(ctx); !filled || err != nil {
+	if filled, err := tx.HoursFilled(ctx); !filled || err != nil {
 		return nil, err
 	}
 	of, args := "1 = 1", []any(nil)
 	if accountID != "" {
 		of, args = "account_id = $1", []any{accountID}
 	}
-	differ := ` HAVING ` + strings.ReplaceAll(sumOfEach("SUM(%s) <> 0"), ", ", " OR ")
 	compare := func(what, have, want string) (all []Difference, err error) {
 		return list(ctx, tx.Tx, func(rows *sql.Rows) (d Difference, err error) {
 			var hour int64
-			var calls, missing int64
-			err = rows.Scan(&d.AccountID, &hour, &d.Have, &d.Want, &calls, &missing)
+			var rest, charged stoa.Credits
+			err = rows.Scan(&d.AccountID, &hour, &d.Have, &d.Want, &rest, &charged)
 			d.What, d.ID = what, time.Unix(hour*3600, 0).UTC().Format("2006-01-02T15Z")
 			if d.Have == d.Want {
-				d.Have, d.Want = stoa.Credits(calls), stoa.Credits(missing)
+				d.Have, d.Want = rest, charged
 			}
 			return d, err
 		}, `SELECT account_id, hour, CAST(SUM(CASE WHEN stored = 1 THEN amount ELSE 0 END) AS BIGINT), CAST(SUM(CASE WHEN stored = 0 THEN -amount ELSE 0 END) AS BIGINT),
-			CAST(SUM(CASE WHEN stored = 1 THEN calls + input_tokens + output_tokens ELSE 0 END) AS BIGINT), CAST(SUM(CASE WHEN stored = 0 THEN -calls - input_tokens - output_tokens ELSE 0 END) AS BIGINT)
-			FROM (SELECT 1 AS stored, `+ofHour+`, `+eachSum+` FROM charge_hours WHERE `+have+` UNION ALL SELECT 0, `+want+`) sums GROUP BY `+ofHour+differ+` LIMIT 1000`, args...)
+			CAST(SUM(CASE WHEN stored = 1 THEN rest ELSE 0 END) AS BIGINT), CAST(SUM(CASE WHEN stored = 0 THEN -rest ELSE 0 END) AS BIGINT)
+			FROM (SELECT 1 AS stored, `+ofHour+`, amount, `+restOfSums+` AS rest FROM charge_hours WHERE `+have+` UNION ALL SELECT 0, `+want+`) sums
+			GROUP BY `+ofHour+` HAVING SUM(amount) <> 0 OR SUM(rest) <> 0 LIMIT 1000`, args...)
 	}
 	all, err := compare("the sums of an hour are those of its charges", of+` AND account_id <> ''`,
-		`account_id, created_at / 3600000000, served, provider, key_id, node_id, `+lessCharge+` FROM charges WHERE `+of)
+		`account_id, created_at / 3600000000, served, provider, key_id, node_id, -amount, -(`+strings.NewReplacer("calls", "1", "saved", saved).Replace(restOfSums)+`) FROM charges WHERE `+of)
 	if err != nil || accountID != "" {
 		return all, err
 	}
 	totals, err := compare("the sums of all accounts in an hour are those of each", `account_id = ''`,
-		`'', hour, served, provider, '', node_id, `+sumOfEach("-%s")+` FROM charge_hours WHERE account_id <> ''`)
+		`'', hour, served, provider, '', node_id, -amount, -(`+restOfSums+`) FROM charge_hours WHERE account_id <> ''`)
 	return append(all, totals...), err
 }
+
+// restOfSums weighs all sums but the amount, so that one number shows that one of them is wrong: to
+// sort ten columns of each charge would double the time of the check.
+const restOfSums = `calls * 1000003 + estimated * 1009 + written_off * 3 + saved * 7 + input_tokens * 11 + cached_tokens * 13 + cache_write_tokens * 17 + output_tokens * 19 + reasoning_tokens * 23`

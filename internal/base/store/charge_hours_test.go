@@ -258,3 +258,64 @@ func TestTheCheckFindsWrongSums(t *testing.T) {
 		}
 	})
 }
+
+// TestACheckContinuesFromACheckpoint checks books, charges more, and changes rows since: each change is found,
+// as the whole check finds it.
+func TestACheckContinuesFromACheckpoint(t *testing.T) {
+	t.Parallel()
+	for _, forgery := range []string{
+		"",
+		`UPDATE accounts SET granted = granted + 1, balance = balance + 1`,
+		`UPDATE accounts SET granted = granted + 1`,
+		`UPDATE grants SET amount = amount + 1`,
+		`UPDATE leases SET spent = spent - 1`,
+		`UPDATE charges SET amount = amount - 1 WHERE id LIKE 'resp_new%'`,
+		`UPDATE charges SET output_tokens = output_tokens + 1 WHERE id LIKE 'resp_new%'`,
+		`UPDATE charges SET lease_id = 'none' WHERE id LIKE 'resp_new%'`,
+		`DELETE FROM charges WHERE id LIKE 'resp_new%'`,
+		`UPDATE charge_hours SET cached_tokens = cached_tokens + 1 WHERE account_id <> ''`,
+	} {
+		st := storetest.New(t).Open()
+		a, b := storetest.Account(t, st, 10_000), storetest.Account(t, st, 10_000)
+		id := 0
+		add := func(name string, at time.Time, account string) {
+			id++
+			chargeAt(t, st, at, receipt(account, fmt.Sprintf("resp_%s_%s_%d", name, a.ID, id), 30))
+		}
+		now := time.Now().UTC()
+		var c store.Checkpoint
+		check := func(at time.Time) (found []store.Difference) {
+			t.Helper()
+			read(t, st, func(tx *store.Tx) (err error) {
+				tx.Now = at
+				if c.At.IsZero() {
+					found, err = tx.Books().Differences(ctx, "")
+				} else {
+					found, err = tx.Books().DifferencesSince(ctx, c)
+				}
+				if err == nil && len(found) == 0 {
+					c, err = tx.Books().Checkpoint(ctx)
+				}
+				return err
+			})
+			return found
+		}
+		hour := now.Truncate(time.Hour)
+		add("old", hour.Add(-2*time.Hour), a.ID)
+		add("old", hour.Add(-30*time.Minute), a.ID)
+		add("old", hour.Add(-10*time.Minute), b.ID)
+		for i, at := range []time.Duration{-5 * time.Minute, time.Minute, 10 * time.Minute} { // before, in and after an hour
+			if found := check(hour.Add(at)); len(found) > 0 {
+				t.Errorf("check %d: %v", i, found)
+			}
+			add("new", hour.Add(at+time.Second), a.ID)
+			add("new", hour.Add(at+time.Second), b.ID)
+		}
+		if forgery != "" {
+			write(t, st, func(tx *store.Tx) error { _, err := tx.Exec(ctx, forgery); return err })
+		}
+		if found := check(hour.Add(20 * time.Minute)); len(found) > 0 != (forgery != "") {
+			t.Errorf("%q: found %v", forgery, found)
+		}
+	}
+}

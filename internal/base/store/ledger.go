@@ -140,7 +140,7 @@ func (tx Books) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.L
 			err := rows.Scan(&id, &name)
 			named[id] = name
 			return err
-		}, `SELECT id, name FROM accounts WHERE id IN (`+in+`)`, args...); err != nil {
+		}, `SELECT id, name FROM accounts WHERE id IN (`+in+fmt.Sprintf(`) LIMIT %d`, usageAccounts), args...); err != nil {
 			return nil, err
 		}
 	}

@@ -25,13 +25,18 @@ func (d Difference) String() string {
 
 // differences lists the rules of the ledger, each as a query for the rows that break it: id, account, the
 // stored value, the expected value. [of column] becomes the condition that the column is the requested
-// account, or nothing.
-var differences = []struct{ what, query string }{
+// account, or nothing. Rules of kind eachCharge are about single charges, and those of sumsOfAll about sums of
+// all charges.
+var differences = []struct {
+	what, query string
+	kind        ruleKind
+}{
 	{
 		"granted is the sum of the grants",
 		`SELECT a.id, a.id, a.granted, CAST(COALESCE(g.total, 0) AS BIGINT)
 		FROM accounts a LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM grants WHERE [of account_id] GROUP BY account_id) g ON g.account_id = a.id
 		WHERE [of a.id] AND a.granted <> COALESCE(g.total, 0)`,
+		otherRows,
 	},
 	{
 		"granted is balance, leases and charges together",
@@ -41,6 +46,7 @@ var differences = []struct{ what, query string }{
 		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM charges WHERE [of account_id] GROUP BY account_id) c ON c.account_id = a.id
 		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM purged_charges WHERE [of account_id] GROUP BY account_id) p ON p.account_id = a.id
 		WHERE [of a.id] AND a.granted <> a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0)`,
+		sumsOfAll,
 	},
 	{
 		"an account owes what withdrawals could not take and grants have not paid",
@@ -49,10 +55,12 @@ var differences = []struct{ what, query string }{
 		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM withdrawals WHERE [of account_id] GROUP BY account_id) w ON w.account_id = a.id
 		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM grants WHERE amount < 0 AND [of account_id] GROUP BY account_id) g ON g.account_id = a.id
 		WHERE [of a.id] AND a.owed <> COALESCE(w.total, 0) + COALESCE(g.total, 0)`,
+		otherRows,
 	},
 	{
 		"a balance is not below zero",
 		`SELECT id, id, balance, 0 FROM accounts WHERE balance < 0 AND [of id]`,
+		otherRows,
 	},
 	{
 		"a lease has spent the sum of its charges",
@@ -60,39 +68,55 @@ var differences = []struct{ what, query string }{
 		FROM leases l LEFT JOIN (SELECT lease_id, account_id, SUM(amount) AS total FROM charges WHERE [of account_id] GROUP BY lease_id, account_id) c ON c.lease_id = l.id AND c.account_id = l.account_id
 		LEFT JOIN purged_charges p ON p.lease_id = l.id AND p.account_id = l.account_id
 		WHERE [of l.account_id] AND l.spent <> COALESCE(c.total, 0) + COALESCE(p.amount, 0)`,
+		sumsOfAll,
 	},
 	{
 		"a lease has not spent more than it has",
 		`SELECT id, account_id, spent, amount FROM leases WHERE spent > amount AND [of account_id]`,
+		otherRows,
 	},
 	{
 		"an open lease belongs to a living node",
 		`SELECT l.id, l.account_id, 1, 0 FROM leases l LEFT JOIN nodes n ON n.id = l.node_id WHERE l.is_open = 1 AND COALESCE(n.alive, 0) = 0 AND [of l.account_id]`,
+		otherRows,
 	},
 	{
 		"a charge that costs something names a lease of its account",
 		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN leases l ON l.id = c.lease_id AND l.account_id = c.account_id WHERE l.id IS NULL AND c.amount > 0 AND [of c.account_id]`,
+		eachCharge,
 	},
 	{
 		"a charge belongs to an account",
 		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN accounts a ON a.id = c.account_id WHERE a.id IS NULL AND [of c.account_id]`,
+		eachCharge,
 	},
 	{
 		"a charge is its usage at its price",
 		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 0 AND amount + written_off <> ` + priced + ` AND [of account_id]`,
+		eachCharge,
 	},
 	{
 		"a capped charge is at most its usage at its price",
 		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 1 AND amount + written_off > ` + priced + ` AND [of account_id]`,
+		eachCharge,
 	},
 	{
 		"only a clamped charge writes off",
 		`SELECT id, account_id, written_off, 0 FROM charges WHERE clamped = 0 AND written_off <> 0 AND [of account_id]`,
+		eachCharge,
 	},
 }
 
+type ruleKind int
+
+const (
+	otherRows ruleKind = iota
+	eachCharge
+	sumsOfAll
+)
+
 // ofAccount matches the place where a rule is limited to an account.
-var ofAccount = regexp.MustCompile(`\[of ([a-z_.]+)\]`)
+var ofAccount = regexp.MustCompile(`\[of (([a-z]+\.)?[a-z_]+)\]`)
 
 // priced is [stoa.Price.Cost] in SQL, so that a check need not read all charges into memory.
 const priced = `((input_tokens - cached_tokens - cache_write_tokens) * price_input + cached_tokens * price_cached_input +
@@ -114,14 +138,9 @@ func (tx Books) Differences(ctx context.Context, accountID string) ([]Difference
 		args, cond = []any{accountID}, "${1} = $$1"
 	}
 	for _, rule := range differences {
-		query := ofAccount.ReplaceAllString(rule.query, cond)
-		found, err := list(ctx, tx.Tx, func(rows *sql.Rows) (Difference, error) {
-			d := Difference{What: rule.what}
-			err := rows.Scan(&d.ID, &d.AccountID, &d.Have, &d.Want)
-			return d, err
-		}, query, args...)
+		found, err := tx.differencesOf(ctx, rule.what, ofAccount.ReplaceAllString(rule.query, cond), args...)
 		if err != nil {
-			return nil, fmt.Errorf("verify %q: %w", rule.what, err)
+			return nil, err
 		}
 		all = append(all, found...)
 	}
@@ -138,6 +157,18 @@ func (tx Books) Differences(ctx context.Context, accountID string) ([]Difference
 		return nil, fmt.Errorf("verify the sums of hours: %w", err)
 	}
 	return append(all, found...), nil
+}
+
+func (tx Books) differencesOf(ctx context.Context, what, query string, args ...any) ([]Difference, error) {
+	found, err := list(ctx, tx.Tx, func(rows *sql.Rows) (Difference, error) {
+		d := Difference{What: what}
+		err := rows.Scan(&d.ID, &d.AccountID, &d.Have, &d.Want)
+		return d, err
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("verify %q: %w", what, err)
+	}
+	return found, nil
 }
 
 // BooksSize contains the numbers of rows in the books.
