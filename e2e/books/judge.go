@@ -127,6 +127,7 @@ type verdict struct {
 	Failed    int      `json:"failed"`
 	Short     int      `json:"endedShort"` // ended as if complete, with less text than the vendor's reply
 	Partial   figure   `json:"billedWithoutCompleteReply"`
+	Unended   figure   `json:"wholeTextWithoutEnd"` // all words arrived and then an error or nothing
 	Measured  string   `json:"measured"`
 	Seconds   float64  `json:"seconds"`
 	Examples  []string `json:"examples,omitempty"`
@@ -258,8 +259,12 @@ func (r *run) judge(v *verdict, customers []*customer, all []books) {
 				v.Refused++
 			default:
 				v.Failed++
-				if served, _ := r.vendor.of(call.mark); call.ended && call.got < served.output {
+				served, attempts := r.vendor.of(call.mark)
+				switch {
+				case call.ended && call.got < served.output:
 					v.Short++
+				case !call.ended && attempts > 0 && call.got >= served.output:
+					v.Unended.add(1, r.gateway.Price.of(served.input, served.output))
 				}
 			}
 		}

@@ -193,6 +193,9 @@ func test(ctx context.Context, a *adapter, o options, progress io.Writer) (rep r
 		if len(o.only) > 0 && !slices.Contains(o.only, s.name) {
 			continue
 		}
+		if ctx.Err() != nil {
+			break
+		}
 		note("%s: %s", s.name, s.about)
 		v := r.perform(ctx, s)
 		rep.Scenarios = append(rep.Scenarios, v)
@@ -248,6 +251,9 @@ func (rep report) print(out io.Writer) error {
 		}
 		if v.Partial.Calls > 0 {
 			fmt.Fprintf(out, "%s: %d calls without a complete reply were billed (%d)\n", v.Scenario, v.Partial.Calls, v.Partial.Micro)
+		}
+		if v.Unended.Calls > 0 {
+			fmt.Fprintf(out, "%s: %d replies (%d) arrived with all their text but without their end\n", v.Scenario, v.Unended.Calls, v.Unended.Micro)
 		}
 		if v.Short > 0 {
 			fmt.Fprintf(out, "%s: %d replies ended as if complete, with less text than the vendor's\n", v.Scenario, v.Short)

@@ -341,7 +341,10 @@ func (r *run) errors(customers []*customer) map[string]int {
 	for _, c := range customers {
 		for _, call := range c.calls {
 			text := strings.Join(strings.Fields(changing.ReplaceAllString(call.err, "…")), " ")
-			if text = fmt.Sprintf("%.150s", text); text != "" {
+			if text = fmt.Sprintf("%.130s", text); text != "" {
+				if call.fault != "" {
+					text = call.fault + ": " + text
+				}
 				if _, known := found[text]; !known && len(found) >= 8 {
 					text = "other errors"
 				}
