@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test check build sbom release golden bench microbench fuzz fuzz-api contract clients
+.PHONY: help dev test check build sbom release golden bench books microbench fuzz fuzz-api contract clients
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -42,6 +42,9 @@ clients: ## the official clients against a live server
 
 bench: ## the cost of a call, compared with Go's ReverseProxy; FLAGS=-help lists the flags
 	CGO_ENABLED=0 go run -C e2e/bench -trimpath . $(FLAGS)
+
+books: ## the failure test of the books, of this tree on SQLite; ADAPTER=FILE for another gateway, FLAGS=-help lists the flags
+	go run -C e2e/books . -adapter $(if $(ADAPTER),$(abspath $(ADAPTER)),adapters/stoa-sqlite.json) $(FLAGS)
 
 microbench: ## the benchmarks of the packages, with allocations
 	go test -run '^$$' -bench . -benchmem ./...

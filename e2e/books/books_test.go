@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -249,12 +250,64 @@ func TestStoaKeepsItsBooks(t *testing.T) {
 		t.Skip("STOA_TEST_BOOKS is not set")
 	}
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	var out strings.Builder
 	err := command(ctx, []string{"-adapter", "adapters/stoa-sqlite.json", "-short"}, &out, io.Discard)
 	t.Log(out.String())
 	if err != nil || !strings.Contains(out.String(), "\npassed in ") {
 		t.Error(err)
+	}
+}
+
+// TestTheRelayTakesADatabaseAway checks the proxy before a database: connections end, new ones get nothing, and later
+// ones work again.
+func TestTheRelayTakesADatabaseAway(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go io.Copy(c, c)
+		}
+	}()
+	r, err := newRelay(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.listener.Close()
+	echoes := func(c net.Conn) bool {
+		_, err := io.WriteString(c, "x")
+		if err == nil {
+			_, err = io.ReadFull(c, make([]byte, 1))
+		}
+		return err == nil
+	}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", r.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	open := dial()
+	if !echoes(open) {
+		t.Error("the relay does not pass data on")
+	}
+	r.setAway(true)
+	if echoes(open) || echoes(dial()) {
+		t.Error("the database still answers")
+	}
+	r.setAway(false)
+	if !echoes(dial()) {
+		t.Error("the database is not back")
 	}
 }
