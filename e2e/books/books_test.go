@@ -67,6 +67,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	hold := int64(len(request.Messages[0].Content)+3)/4 + 5*int64(request.MaxTokens)
 	if f.wrong != "overrun" && key.spent+key.held+hold > key.cap {
+		if f.wrong == "phantom" {
+			key.entries = append(key.entries, object{"user": request.User, "amount": 0})
+		}
 		w.WriteHeader(http.StatusTooManyRequests)
 		return
 	}
@@ -134,7 +137,7 @@ func TestEachFigureIsFound(t *testing.T) {
 	t.Parallel()
 	for _, marks := range []string{"/user", ""} {
 		for wrong, want := range map[string]string{
-			"": "", "overrun": "overrun", "lost": "lost", "doubled": "doubled overrun", "free": "free", "clamped": "free", "balance": "lost overrun",
+			"": "", "overrun": "overrun", "lost": "lost", "doubled": "doubled overrun", "phantom": "doubled", "free": "free", "clamped": "free", "balance": "lost overrun",
 		} {
 			t.Run(fmt.Sprintf("%s by %q", wrong, marks), func(t *testing.T) {
 				t.Parallel()

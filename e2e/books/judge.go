@@ -325,7 +325,12 @@ func (r *run) eachCall(v *verdict, c *customer, b books) {
 			v.Doubled.add(n-1, paid-most)
 			v.example("%s was not delivered and was billed %d times", call.mark, n)
 		case !delivered && n == 1:
-			v.Partial.add(1, paid)
+			if _, attempts := r.vendor.of(call.mark); attempts > 0 {
+				v.Partial.add(1, paid)
+				continue
+			}
+			v.Doubled.add(1, paid)
+			v.example("%s never reached the vendor and was billed %d", call.mark, paid)
 		case !delivered:
 		case n == 0:
 			v.Lost.add(1, cost)
