@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test check build sbom release golden bench growth microbench fuzz fuzz-api contract clients
+.PHONY: help dev test check build sbom release golden bench growth books microbench fuzz fuzz-api contract clients
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -45,6 +45,9 @@ bench: ## the cost of a call, compared with Go's ReverseProxy; FLAGS=-help lists
 
 growth: ## what ten times the charges, sessions and accounts cost
 	go test -run '^$$' -bench Growth -benchtime 1x -timeout 2h ./e2e
+
+books: ## the failure test of the books, of this tree on SQLite; ADAPTER=FILE for another gateway, FLAGS=-help lists the flags
+	go run -C e2e/books . -adapter $(if $(ADAPTER),$(abspath $(ADAPTER)),adapters/stoa-sqlite.json) $(FLAGS)
 
 microbench: ## the benchmarks of the packages, with allocations
 	go test -run '^$$' -bench . -benchmem ./...

@@ -68,10 +68,15 @@ func (t turn) lockWithin(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return stoa.Errorf(stoa.CodeOverloaded, "The service's database does not answer at the moment. Try again.").After(time.Second).Because(ctx.Err())
+	return noAnswer(ctx.Err())
+}
+
+// noAnswer returns the error of a wait for the database that ended with err: CodeOverloaded after its deadline.
+func noAnswer(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return stoa.Errorf(stoa.CodeOverloaded, "The service's database does not answer at the moment. Try again.").After(time.Second).Because(err)
 	}
-	return ctx.Err()
+	return err
 }
 
 func (l *Ledger) account(id string) *account {

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,10 +118,15 @@ const (
 // gather extends an account's lease until try no longer returns tooFew, and asks the other
 // nodes before that leads to a refusal. try is called with mu held; with tooFew it returns
 // the credits that it needs. wish is leased ahead, if the balance is at least three times as much.
-func (l *Ledger) gather(ctx context.Context, a *account, wish stoa.Credits, try func() (verdict, stoa.Credits)) (verdict, error) {
+func (l *Ledger) gather(ctx context.Context, a *account, wish stoa.Credits, try func() (verdict, stoa.Credits)) (v verdict, err error) {
 	ctx, cancel := context.WithTimeout(store.Promptly(ctx), gatherTime)
 	defer cancel()
-	v, err := l.extendShared(ctx, a, wish, try)
+	defer func() {
+		if _, known := errors.AsType[*stoa.Error](err); !known {
+			err = noAnswer(err) // the pool had no free connection within gatherTime
+		}
+	}()
+	v, err = l.extendShared(ctx, a, wish, try)
 	if err != nil || v != tooFew {
 		return v, err
 	}

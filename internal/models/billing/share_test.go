@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stoa/internal/base/cluster"
+	"stoa/internal/base/db"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 	"stoa/internal/models/billing"
@@ -357,4 +358,34 @@ func TestADailyLimitIsShared(t *testing.T) {
 	spend(2, "resp_4", 10)
 	left(0, 35)
 	left(1, 35)
+}
+
+// A hold that waits for a connection of the pool until its time is over can be tried again.
+func TestABusyPoolIsNoInternalError(t *testing.T) {
+	t.Parallel()
+	list, stores := nodes(t, 1, false)
+	a := storetest.Account(t, stores[0], 30)
+	if err := call(list[0], a, "resp_1", 1, 1, 1); err != nil { // the account is known, with a small lease
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	var holding, held sync.WaitGroup
+	for range db.DefaultConnections {
+		held.Add(1)
+		holding.Go(func() {
+			if err := stores[0].Read(context.Background(), func(*store.Tx) error { held.Done(); <-release; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	held.Wait()
+	_, err := list[0].Hold(context.Background(), caller(a), 25, 25)
+	close(release)
+	holding.Wait()
+	if e, ok := errors.AsType[*stoa.Error](err); !ok || e.Code != stoa.CodeOverloaded || e.RetryAfter == 0 {
+		t.Errorf("without a connection: %v", err)
+	}
+	if _, err := list[0].Hold(context.Background(), caller(a), 25, 25); err != nil {
+		t.Errorf("with one: %v", err)
+	}
 }
