@@ -160,6 +160,9 @@ func (tx Books) FillHours(ctx context.Context) (more bool, err error) {
 	if filled, err := tx.HoursFilled(ctx); filled || err != nil {
 		return false, err
 	}
+	if err := tx.lockText(ctx, "charge_hours"); err != nil { // before the table, as in sumHoursAgain: a purge waits here, and not for the table
+		return false, err
+	}
 	if tx.Postgres() { // no charge may be added to the sums while they are replaced
 		if _, err := tx.Exec(ctx, `LOCK TABLE charge_hours IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 			return false, err
