@@ -252,7 +252,7 @@ func (h *server) multiply(b *testing.B, a *account, n int) {
 				values[i] = "t." + c
 			}
 		}
-		exec(fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT %d UNION ALL SELECT i + %d FROM n WHERE i + %d <= %d)
+		exec(fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT CAST(%d AS BIGINT) UNION ALL SELECT i + %d FROM n WHERE i + %d <= %d)
 			INSERT INTO %s (%s) SELECT %s FROM n, (SELECT * FROM %s WHERE %s LIMIT 1) t`, first, step, step, n, table, strings.Join(columns, ", "), strings.Join(values, ", "), table, where))
 	}
 	copies("accounts", "id = '"+a.id+"'", 0, accounts, 1, map[string]string{"id": `'acc_g' || i`, "granted": "0", "balance": "0", "name": `'customer ' || i`, "created_at": fmt.Sprintf("%d + i", now-40*24*time.Hour.Microseconds())})

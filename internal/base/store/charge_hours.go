@@ -49,18 +49,51 @@ func addToHours(from string) string {
 		FROM ` + from + ` CROSS JOIN (SELECT 1 AS own UNION ALL SELECT 0) both_sums GROUP BY 1, 2, 3, 4, 5, 6` + addHours
 }
 
+// totalsOf returns the statement that adds sums of accounts to those of all.
+func totalsOf(sum, where string) string {
+	return `INSERT INTO charge_hours (` + ofHour + `, ` + eachSum + `)
+		SELECT '', hour, served, provider, '', node_id, ` + sumOfEach("CAST("+sum+"(%s) AS BIGINT)") + ` FROM charge_hours WHERE ` + where + ` GROUP BY 2, 3, 4, 6` + addHours
+}
+
 // addHours ends an INSERT of sums so that they are added to existing ones.
 var addHours = ` ON CONFLICT (` + ofHour + `) DO UPDATE SET ` + sumOfEach("%s = charge_hours.%s + excluded.%s")
 
-// The statements that keep the sums of an account in the hours from $2 until before $3, whose charges
-// were created from $4 until before $5.
+// The statements that replace the sums of an account in the hours from $2 until before $3.
 var (
-	takeFromTotals = `INSERT INTO charge_hours (` + ofHour + `, ` + eachSum + `)
-		SELECT '', hour, served, provider, '', node_id, ` + sumOfEach("CAST(-SUM(%s) AS BIGINT)") + ` FROM charge_hours
-		WHERE account_id = $1 AND hour >= $2 AND hour < $3 GROUP BY 2, 3, 4, 6` + addHours
-	addAgain = addToHours(`(SELECT account_id, created_at / 3600000000 AS hour, served, provider, key_id, node_id, ` + ofCharge + `
-		FROM charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3) c`)
+	takeFromTotals = totalsOf("-SUM", `account_id = $1 AND hour >= $2 AND hour < $3`)
+	addToTotals    = totalsOf("SUM", `account_id = $1 AND hour >= $2 AND hour < $3`)
+	addOwn         = `INSERT INTO charge_hours (` + ofHour + `, ` + eachSum + `) SELECT ` + ofHour + `, ` + sumOfEach("CAST(SUM(%s) AS BIGINT)") + `
+		FROM (SELECT account_id, created_at / 3600000000 AS hour, served, provider, key_id, node_id, ` + ofCharge + `
+		FROM charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3) c GROUP BY ` + ofHour
 )
+
+// sumHoursAgain replaces the sums of an account in the hours from first until before end by those of
+// its charges.
+func (tx Books) sumHoursAgain(ctx context.Context, accountID string, first, end int64) error {
+	// Two that subtract the same sums from the totals would leave too little.
+	if err := tx.lockText(ctx, "charge_hours"); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, takeFromTotals, accountID, first, end); err != nil {
+		return err
+	}
+	if err := tx.sumOwnHours(ctx, accountID, first, end); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, addToTotals, accountID, first, end); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM charge_hours WHERE account_id = '' AND hour >= $1 AND hour < $2 AND calls = 0`, first, end)
+	return err
+}
+
+func (tx Books) sumOwnHours(ctx context.Context, accountID string, first, end int64) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM charge_hours WHERE account_id = $1 AND hour >= $2 AND hour < $3`, accountID, first, end); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, addOwn, accountID, first*hourMicros, end*hourMicros)
+	return err
+}
 
 var insertHours = insertEach(`INSERT INTO charge_hours (`+ofHour+`, `+eachSum+`)`, 16, addHours)
 
@@ -117,26 +150,6 @@ func (tx Books) execEach(ctx context.Context, texts *[len(insertSizes)]string, w
 	return nil
 }
 
-// sumHoursAgain replaces the sums of an account in the hours from first until before end by those of
-// its charges.
-func (tx Books) sumHoursAgain(ctx context.Context, accountID string, first, end int64) error {
-	// Two that subtract the same sums from the totals would leave too little.
-	if err := tx.lockText(ctx, "charge_hours"); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, takeFromTotals, accountID, first, end); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, `DELETE FROM charge_hours WHERE account_id = $1 AND hour >= $2 AND hour < $3`, accountID, first, end); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, addAgain, accountID, first*hourMicros, end*hourMicros); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, `DELETE FROM charge_hours WHERE account_id = '' AND hour >= $1 AND hour < $2 AND calls = 0`, first, end)
-	return err
-}
-
 // Charges of a program that does not write the sums: one that runs, or ran since the sums were filled.
 // A minute is more than the difference of two clocks.
 const withoutSums = `SELECT 1 FROM nodes n WHERE n.sums_hours = 0 AND (n.alive = 1 OR n.started_at >= COALESCE((SELECT begun_at FROM charge_hours_fill), 0) - 60000000)`
@@ -154,8 +167,12 @@ const fillTogether = 5000
 // endOfHours is after all hours; its microseconds fit into 64 bits.
 const endOfHours = math.MaxInt64 / hourMicros
 
-// FillHours sums some thousand charges that were there before the sums of hours, and reports whether
-// there are more. While a node runs that does not write sums it does nothing.
+// afterAccounts is after the ids of all accounts.
+const afterAccounts = "~"
+
+// FillHours sums some thousand charges that were there before the sums of hours, account by account and
+// then those of all, and reports whether there are more. While a node runs that does not write sums it does
+// nothing.
 func (tx Books) FillHours(ctx context.Context) (more bool, err error) {
 	if filled, err := tx.HoursFilled(ctx); filled || err != nil {
 		return false, err
@@ -183,40 +200,72 @@ func (tx Books) FillHours(ctx context.Context) (more bool, err error) {
 		}
 		begun, filled, account, hour = db.Micros(tx.Now), 0, "", 0
 	}
-	for sum := int64(0); sum < fillTogether; {
-		var next string
-		var at, end int64
-		found, err := tx.Get(ctx, `SELECT account_id, created_at FROM charges WHERE (account_id, created_at) >= ($1, $2) ORDER BY account_id, created_at LIMIT 1`,
-			[]any{account, hour * hourMicros}, &next, &at)
-		if err != nil {
-			return false, err
-		}
-		if !found {
-			filled = max(1, db.Micros(tx.Now))
-			break
-		}
-		account, hour = next, at/hourMicros
-		to := int64(endOfHours)
-		if found, err = tx.Get(ctx, `SELECT created_at FROM charges WHERE account_id = $1 AND created_at >= $2 ORDER BY created_at LIMIT 1 OFFSET $3`,
-			[]any{account, at, fillTogether}, &end); err != nil {
-			return false, err
-		}
-		if found {
-			to = end/hourMicros + 1
-		}
-		if err := tx.sumHoursAgain(ctx, account, hour, to); err != nil {
-			return false, err
-		}
-		var calls int64
-		if _, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(calls), 0) AS BIGINT) FROM charge_hours WHERE account_id = $1 AND hour >= $2 AND hour < $3`,
-			[]any{account, hour, to}, &calls); err != nil {
-			return false, err
-		}
-		sum, hour = sum+calls, to
+	if account == afterAccounts {
+		hour, err = tx.fillTotals(ctx, hour)
+	} else {
+		account, hour, err = tx.fillAccounts(ctx, account, hour)
+	}
+	if err != nil {
+		return false, err
+	}
+	if account == afterAccounts && hour == endOfHours {
+		filled = db.Micros(tx.Now)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO charge_hours_fill (id, begun_at, filled_at, account_id, hour) VALUES (1, $1, $2, $3, $4) ON CONFLICT (id) DO UPDATE
 		SET begun_at = excluded.begun_at, filled_at = excluded.filled_at, account_id = excluded.account_id, hour = excluded.hour`, begun, filled, account, hour)
 	return filled == 0, err
+}
+
+// fillAccounts sums the charges of accounts from an account and hour on, and returns where it ended.
+func (tx Books) fillAccounts(ctx context.Context, account string, hour int64) (string, int64, error) {
+	for sum := int64(0); sum < fillTogether; {
+		var at, end, calls int64
+		found, err := tx.Get(ctx, `SELECT account_id, created_at FROM charges WHERE (account_id, created_at) >= ($1, $2) ORDER BY account_id, created_at LIMIT 1`,
+			[]any{account, hour * hourMicros}, &account, &at)
+		if err != nil {
+			return "", 0, err
+		}
+		if !found {
+			return afterAccounts, 0, nil
+		}
+		first := at / hourMicros
+		hour = endOfHours
+		if found, err = tx.Get(ctx, `SELECT created_at FROM charges WHERE account_id = $1 AND created_at >= $2 ORDER BY created_at LIMIT 1 OFFSET $3`,
+			[]any{account, at, fillTogether}, &end); err != nil {
+			return "", 0, err
+		}
+		if found {
+			hour = end/hourMicros + 1
+		}
+		if err := tx.sumOwnHours(ctx, account, first, hour); err != nil {
+			return "", 0, err
+		}
+		if _, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(calls), 0) AS BIGINT) FROM charge_hours WHERE account_id = $1 AND hour >= $2 AND hour < $3`,
+			[]any{account, first, hour}, &calls); err != nil {
+			return "", 0, err
+		}
+		sum += calls
+	}
+	return account, hour, nil
+}
+
+var addAllTotals = totalsOf("SUM", `hour >= $1 AND hour < $2 AND account_id <> ''`)
+
+// fillTotals sums the hours of all accounts from an hour on, and returns the next one.
+func (tx Books) fillTotals(ctx context.Context, hour int64) (next int64, err error) {
+	found, err := tx.Get(ctx, `SELECT hour FROM charge_hours WHERE hour >= $1 ORDER BY hour LIMIT 1 OFFSET $2`, []any{hour, fillTogether}, &next)
+	if err != nil {
+		return 0, err
+	}
+	next++ // at least one hour
+	if !found {
+		next = endOfHours
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM charge_hours WHERE account_id = '' AND hour >= $1 AND hour < $2`, hour, next); err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, addAllTotals, hour, next)
+	return next, err
 }
 
 // hours returns a table of the sums of charges created at or after from and before to, with the columns

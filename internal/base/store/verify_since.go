@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,14 +33,34 @@ type someCharges struct {
 	accounts                 map[string][2]int64 // by account: amount and restOfSums
 }
 
-// sinceOf is a condition for the charges since $1, by an index: only accounts with sums in an hour $2 or later
-// have some.
-const sinceOf = `account_id IN (SELECT account_id FROM charge_hours WHERE hour >= $2 AND account_id <> '') AND created_at >= $1`
+// accountsTogether is the number of accounts in a condition of [Books.eachSince].
+const accountsTogether = 500
+
+// eachSince calls fn with a condition for the charges since a time of some accounts after the others, and its
+// arguments. Only accounts with sums in the hour of that time or later have any; PostgreSQL would read all
+// charges if a subquery named them.
+func (tx Books) eachSince(ctx context.Context, at time.Time, fn func(cond string, args []any) error) error {
+	sums, err := tx.hoursSince(ctx, db.Micros(at)/hourMicros, endOfHours)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(sums)), accountsTogether) {
+		ids := make([]any, len(some))
+		for i, id := range some {
+			ids[i] = id
+		}
+		in, args := inList([]any{db.Micros(at)}, ids)
+		if err := fn(`${1} IN (`+strings.ReplaceAll(in, "$", "$$")+`) AND ${2}created_at >= $$1`, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (tx Books) chargesSince(ctx context.Context, at time.Time) (s someCharges, err error) {
 	s = someCharges{map[string]stoa.Credits{}, map[string]stoa.Credits{}, map[string]stoa.Credits{}, map[string][2]int64{}, map[string][2]int64{}}
 	hour := db.Micros(at) / hourMicros
-	err = tx.Query(ctx, func(rows *sql.Rows) error {
+	note := func(rows *sql.Rows) error {
 		var account, lease, windows string
 		var created, amount, rest int64
 		err := rows.Scan(&account, &lease, &windows, &created, &amount, &rest)
@@ -52,8 +74,11 @@ func (tx Books) chargesSince(ctx context.Context, at time.Time) (s someCharges, 
 			add(s.hours)
 		}
 		return err
-	}, `SELECT account_id, lease_id, windows, created_at, amount, `+strings.NewReplacer("calls", "1", "saved", saved).Replace(restOfSums)+` FROM charges WHERE `+sinceOf, db.Micros(at), hour)
-	return s, err
+	}
+	query := `SELECT account_id, lease_id, windows, created_at, amount, ` + strings.NewReplacer("calls", "1", "saved", saved).Replace(restOfSums) + ` FROM charges WHERE [of account_id]`
+	return s, tx.eachSince(ctx, at, func(cond string, args []any) error {
+		return tx.Query(ctx, note, ofAccount.ReplaceAllString(query, cond), args...)
+	})
 }
 
 // hoursSince returns the sums of hours from one on, until before another, by account: amount and restOfSums.
@@ -127,20 +152,22 @@ func (tx Books) Checkpoint(ctx context.Context) (c Checkpoint, err error) {
 // leases of all accounts, and the charges since then. It does not read older charges, or statements.
 // Its cost depends on the number of accounts and of new charges.
 func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Difference, err error) {
-	at, hour := db.Micros(c.At), db.Micros(c.At)/hourMicros
+	check := func(what, query, cond string, args ...any) error {
+		found, err := tx.differencesOf(ctx, what, ofAccount.ReplaceAllString(query, cond), args...)
+		all = append(all, found...)
+		return err
+	}
 	for _, rule := range differences {
-		cond, args := "1 = 1", []any(nil)
 		switch rule.kind {
+		case otherRows:
+			err = check(rule.what, rule.query, "1 = 1")
 		case eachCharge:
-			cond, args = `${1} IN (SELECT account_id FROM charge_hours WHERE hour >= $$2 AND account_id <> '') AND ${2}created_at >= $$1`, []any{at, hour}
-		case sumsOfAll:
-			continue // below, from the checkpoint
+			err = tx.eachSince(ctx, c.At, func(cond string, args []any) error { return check(rule.what, rule.query, cond, args...) })
+		case sumsOfAll: // below, from the checkpoint
 		}
-		found, err := tx.differencesOf(ctx, rule.what, ofAccount.ReplaceAllString(rule.query, cond), args...)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
 	}
 	since, err := tx.chargesSince(ctx, c.At)
 	if err != nil {
@@ -185,7 +212,7 @@ func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Diffe
 	for id, spent := range windows {
 		compare("a window of a budget has spent the sum of its charges", id, "", spent, c.Windows[id]+since.windows[id])
 	}
-	sums, err := tx.hoursSince(ctx, hour, endOfHours)
+	sums, err := tx.hoursSince(ctx, db.Micros(c.At)/hourMicros, endOfHours)
 	if err != nil {
 		return nil, err
 	}
