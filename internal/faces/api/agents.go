@@ -123,27 +123,17 @@ func (s *Agents) agentPage(ctx context.Context, p rest.Pager, accountID string, 
 	})
 }
 
-type getAgentParams struct {
-	byID
-	contract.GetAgentParams
-}
-
-func (s *Agents) getAgent(ctx context.Context, in rest.Request[getAgentParams, rest.None]) (rest.Reply[contract.Agent], error) {
+func (s *Agents) getAgent(ctx context.Context, in rest.Request[idAnd[contract.GetAgentParams], rest.None]) (rest.Reply[contract.Agent], error) {
 	agent, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(agent.Revision), contractAgent(agent)), err
+	return unlessCurrent(in.Params.Query.IfNoneMatch, revisionTag(agent.Revision), contractAgent(agent)), err
 }
 
-type updateAgentParams struct {
-	byID
-	contract.UpdateAgentParams
-}
-
-func (s *Agents) updateAgent(ctx context.Context, in rest.Request[updateAgentParams, contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
+func (s *Agents) updateAgent(ctx context.Context, in rest.Request[idAnd[contract.UpdateAgentParams], contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
 	agent, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.Setup().EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
-			if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
+			if err := ifCurrent(in.Params.Query.IfMatch, a.Revision); err != nil {
 				return err
 			}
 			if err := s.patchAgent(a, &in.Body); err != nil {
@@ -198,19 +188,14 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	return s.checkAgent(*a)
 }
 
-type deleteAgentParams struct {
-	byID
-	contract.DeleteAgentParams
-}
-
 // deleteAgent serves DELETE /api/v1/api-agents/{id}. The agent's data is removed in the background.
-func (s *Agents) deleteAgent(ctx context.Context, in rest.Request[deleteAgentParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteAgent(ctx context.Context, in rest.Request[idAnd[contract.DeleteAgentParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		if in.Params.IfMatch != "" {
+		if in.Params.Query.IfMatch != "" {
 			agent, err := tx.Setup().Agent(ctx, accountID, id)
 			if err == nil {
-				err = ifCurrent(in.Params.IfMatch, agent.Revision)
+				err = ifCurrent(in.Params.Query.IfMatch, agent.Revision)
 			}
 			if err != nil {
 				return err
@@ -221,16 +206,11 @@ func (s *Agents) deleteAgent(ctx context.Context, in rest.Request[deleteAgentPar
 	return rest.NoContent(), err
 }
 
-type listAgentVersionsParams struct {
-	byID
-	contract.ListAgentVersionsParams
-}
-
-func (s *Agents) listAgentVersions(ctx context.Context, in rest.Request[listAgentVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
+func (s *Agents) listAgentVersions(ctx context.Context, in rest.Request[idAnd[contract.ListAgentVersionsParams], rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, in.Params.ID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
-		return tx.Setup().AgentVersions(ctx, accountID, q.ID, p.Number(), p.Page.Limit, p.Page.Asc)
+		return tx.Setup().AgentVersions(ctx, accountID, in.Params.ID, p.Number(), p.Page.Limit, p.Page.Asc)
 	}, contractVersion, func(v stoa.AgentVersion) rest.Place { return rest.Numbered(v.Version) })
 }
 
@@ -254,15 +234,10 @@ func (s *Agents) getAgentVersion(ctx context.Context, in rest.Request[getAgentVe
 	return rest.Reply[contract.AgentVersion]{Body: contractVersion(v)}, err
 }
 
-type rollbackAgentParams struct {
-	byID
-	contract.RollbackAgentParams
-}
-
-func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[rollbackAgentParams, contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
+func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.RollbackAgentParams], contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	agent, err := tx.Setup().EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
-		if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
+		if err := ifCurrent(in.Params.Query.IfMatch, a.Revision); err != nil {
 			return err
 		}
 		v, err := tx.Setup().AgentVersion(ctx, accountID, id, in.Body.Version)

@@ -173,22 +173,17 @@ func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.Non
 	return rest.NoContent(), nil
 }
 
-type listBudgetWindowsParams struct {
-	byID
-	contract.ListBudgetWindowsParams
-}
-
-func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[listBudgetWindowsParams, rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, q.ID)
+func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[idAnd[contract.ListBudgetWindowsParams], rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, in.Params.ID)
 	n, kind := namesOf(accountID), ""
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]shownWindow, bool, error) {
-		b, err := tx.Books().Budget(ctx, accountID, q.ID)
+		b, err := tx.Books().Budget(ctx, accountID, in.Params.ID)
 		if err != nil {
 			return nil, false, err
 		}
 		kind = namedSubjects[b.Scope]
-		all, more, err := tx.Books().BudgetWindows(ctx, accountID, q.ID, tx.Now, p.Page)
+		all, more, err := tx.Books().BudgetWindows(ctx, accountID, in.Params.ID, tx.Now, p.Page)
 		shown := make([]shownWindow, len(all))
 		for i, w := range all {
 			if err != nil {

@@ -183,28 +183,18 @@ func (s *Agents) listConnections(ctx context.Context, in rest.Request[contract.L
 	})
 }
 
-type getConnectionParams struct {
-	byID
-	contract.GetConnectionParams
-}
-
-func (s *Agents) getConnection(ctx context.Context, in rest.Request[getConnectionParams, rest.None]) (rest.Reply[contract.Connection], error) {
+func (s *Agents) getConnection(ctx context.Context, in rest.Request[idAnd[contract.GetConnectionParams], rest.None]) (rest.Reply[contract.Connection], error) {
 	out, err := read(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
 		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(out.revision), out.Connection), err
+	return unlessCurrent(in.Params.Query.IfNoneMatch, revisionTag(out.revision), out.Connection), err
 }
 
-type updateConnectionParams struct {
-	byID
-	contract.UpdateConnectionParams
-}
-
-func (s *Agents) updateConnection(ctx context.Context, in rest.Request[updateConnectionParams, contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
+func (s *Agents) updateConnection(ctx context.Context, in rest.Request[idAnd[contract.UpdateConnectionParams], contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
 	accountID, b := in.Caller.Account.ID, in.Body
 	out, err := write(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
 		_, err := tx.Setup().EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
-			if err := ifCurrent(in.Params.IfMatch, c.Revision); err != nil {
+			if err := ifCurrent(in.Params.Query.IfMatch, c.Revision); err != nil {
 				return err
 			}
 			return editConnection(ctx, tx, c, b)
@@ -277,19 +267,14 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 	return tx.Setup().SetConnectionSource(ctx, c.AccountID, c.ID, *source)
 }
 
-type deleteConnectionParams struct {
-	byID
-	contract.DeleteConnectionParams
-}
-
-func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[deleteConnectionParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[idAnd[contract.DeleteConnectionParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		c, err := tx.Setup().Connection(ctx, accountID, id)
 		if err == nil {
-			err = ifCurrent(in.Params.IfMatch, c.Revision)
+			err = ifCurrent(in.Params.Query.IfMatch, c.Revision)
 		}
-		if err == nil && !in.Params.Force {
+		if err == nil && !in.Params.Query.Force {
 			err = checkUnused(ctx, tx, c)
 		}
 		if err != nil {

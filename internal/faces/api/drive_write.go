@@ -28,12 +28,7 @@ func (s *Drive) readOps(w http.ResponseWriter, r *http.Request, verb drive.Verb)
 	return body, ops, err
 }
 
-type putDriveFileParams struct {
-	byID
-	contract.PutDriveFileParams
-}
-
-func (s *Drive) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFileParams, rest.None]) error {
+func (s *Drive) putDriveFile(w http.ResponseWriter, in *rest.Request[idAnd[contract.PutDriveFileParams], rest.None]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
@@ -43,26 +38,21 @@ func (s *Drive) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFil
 	if err != nil {
 		return err
 	}
-	ops[0].If = writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch)
+	ops[0].If = writeCondition(in.Params.Query.IfMatch, in.Params.Query.IfNoneMatch)
 	return s.putFile(w, in.HTTP, who, ops[0])
 }
 
-type putDriveFileContentParams struct {
-	byID
-	contract.PutDriveFileContentParams
-}
-
-func (s *Drive) putDriveFileContent(w http.ResponseWriter, in *rest.Request[putDriveFileContentParams, rest.None]) error {
+func (s *Drive) putDriveFileContent(w http.ResponseWriter, in *rest.Request[idAnd[contract.PutDriveFileContentParams], rest.None]) error {
 	r := in.HTTP
-	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
+	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Query.Path)
 	if err != nil {
 		return err
 	}
-	mimeType, err := uploadType(in.Params.MimeType, r.Header.Get("Content-Type"))
+	mimeType, err := uploadType(in.Params.Query.MimeType, r.Header.Get("Content-Type"))
 	if err != nil {
 		return err
 	}
-	encoding, err := textEncoding(in.Params.TextEncoding)
+	encoding, err := textEncoding(in.Params.Query.TextEncoding)
 	if err != nil {
 		return err
 	}
@@ -73,7 +63,7 @@ func (s *Drive) putDriveFileContent(w http.ResponseWriter, in *rest.Request[putD
 	defer content.Close()
 	return s.putFile(w, r, who, drive.Op{
 		Verb: drive.VerbPut, Path: path, Content: content, MimeType: mimeType, Encoding: encoding,
-		If: writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch),
+		If: writeCondition(in.Params.Query.IfMatch, in.Params.Query.IfNoneMatch),
 	})
 }
 

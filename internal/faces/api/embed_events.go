@@ -19,13 +19,8 @@ const (
 	tagStreams   = 3                      // maximum for one embed of a script tag; one before its first message
 )
 
-type listEmbedEventsParams struct {
-	byChatID
-	contract.ListEmbedEventsParams
-}
-
-func (s *Embeds) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEmbedEventsParams, rest.None]) error {
-	ctx, e, q := in.HTTP.Context(), in.Visitor.Embed, in.Params
+func (s *Embeds) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[chatAnd[contract.ListEmbedEventsParams], rest.None]) error {
+	ctx, e, q := in.HTTP.Context(), in.Visitor.Embed, in.Params.Query
 	begun, last, err := s.embeds.Begun(ctx, e)
 	if err != nil {
 		return err

@@ -31,18 +31,13 @@ func (s *Embeds) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Reque
 	return reply, err
 }
 
-type listEmbedTagsParams struct {
-	byID
-	contract.ListEmbedTagsParams
-}
-
-func (s *Embeds) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTagsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
-	q, accountID := in.Params, in.Caller.Account.ID
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID, q.Q)
+func (s *Embeds) listEmbedTags(ctx context.Context, in rest.Request[idAnd[contract.ListEmbedTagsParams], rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
+	q, accountID := in.Params.Query, in.Caller.Account.ID
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, in.Params.ID, q.Q)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.EmbedTag]]{}, p.Err
 	}
-	list, next, err := s.embeds.Tags(ctx, accountID, q.ID, q.Q, p.Page)
+	list, next, err := s.embeds.Tags(ctx, accountID, in.Params.ID, q.Q, p.Page)
 	return rest.Reply[rest.Page[contract.EmbedTag]]{Body: rest.NewPageTo(p, list, next, s.contractTag)}, err
 }
 
@@ -56,16 +51,11 @@ func (s *Embeds) getEmbedTag(ctx context.Context, in rest.Request[byTagID, rest.
 	return rest.Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: out}, err
 }
 
-type updateEmbedTagParams struct {
-	byTagID
-	contract.UpdateEmbedTagParams
-}
-
-func (s *Embeds) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbedTagParams, contract.UpdateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
+func (s *Embeds) updateEmbedTag(ctx context.Context, in rest.Request[tagAnd[contract.UpdateEmbedTagParams], contract.UpdateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
 	b := in.Body
 	t, err := write(ctx, s.Store, func(tx *store.Tx) (embed.StoredTag, error) {
 		return s.embeds.EditTag(ctx, tx, in.Caller, in.Params.ID, in.Params.TagID, func(t *stoa.EmbedTag, r *embed.TagRequest, enabled *bool) error {
-			if err := ifCurrent(in.Params.IfMatch, t.Revision); err != nil {
+			if err := ifCurrent(in.Params.Query.IfMatch, t.Revision); err != nil {
 				return err
 			}
 			patch(&r.Origins, b.AllowedOrigins, same)
@@ -92,16 +82,11 @@ func (s *Embeds) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbed
 	return rest.Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: s.contractTag(t)}, err
 }
 
-type deleteEmbedTagParams struct {
-	byTagID
-	contract.DeleteEmbedTagParams
-}
-
-func (s *Embeds) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbedTagParams, rest.None]) (rest.Reply[rest.None], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
+func (s *Embeds) deleteEmbedTag(ctx context.Context, in rest.Request[tagAnd[contract.DeleteEmbedTagParams], rest.None]) (rest.Reply[rest.None], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
-			t, err := tx.Setup().EmbedTag(ctx, accountID, q.ID, q.TagID)
+			t, err := tx.Setup().EmbedTag(ctx, accountID, in.Params.ID, in.Params.TagID)
 			if err == nil {
 				err = ifCurrent(q.IfMatch, t.Revision)
 			}
@@ -109,7 +94,7 @@ func (s *Embeds) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbed
 				return err
 			}
 		}
-		return tx.Setup().DeleteEmbedTag(ctx, accountID, q.ID, q.TagID)
+		return tx.Setup().DeleteEmbedTag(ctx, accountID, in.Params.ID, in.Params.TagID)
 	})
 }
 

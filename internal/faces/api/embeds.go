@@ -61,24 +61,14 @@ func (s *Embeds) refreshEmbedSession(ctx context.Context, tx *store.Tx, in rest.
 	return rest.Reply[contract.EmbedSessionWithToken]{Body: withToken(contractEmbedSession(e, tx.Now), token), Secret: true}, err
 }
 
-type listEmbedURLsParams struct {
-	byID
-	contract.ListEmbedURLsParams
+func (s *Embeds) listEmbedURLs(ctx context.Context, in rest.Request[idAnd[contract.ListEmbedURLsParams], rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
+	q := in.Params.Query
+	return listEmbeds(ctx, s, in.Caller, in.Params.ID, stoa.EmbedURL, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedURL)
 }
 
-func (s *Embeds) listEmbedURLs(ctx context.Context, in rest.Request[listEmbedURLsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
-	q := in.Params
-	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedURL, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedURL)
-}
-
-type listEmbedSessionsParams struct {
-	byID
-	contract.ListEmbedSessionsParams
-}
-
-func (s *Embeds) listEmbedSessions(ctx context.Context, in rest.Request[listEmbedSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
-	q := in.Params
-	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedSession, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedSession)
+func (s *Embeds) listEmbedSessions(ctx context.Context, in rest.Request[idAnd[contract.ListEmbedSessionsParams], rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
+	q := in.Params.Query
+	return listEmbeds(ctx, s, in.Caller, in.Params.ID, stoa.EmbedSession, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedSession)
 }
 
 func listEmbeds[Item any](ctx context.Context, s *Embeds, c stoa.Caller, agentID string, kind stoa.EmbedKind, text string, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (rest.Reply[rest.Page[Item]], error) {

@@ -151,8 +151,8 @@ func (s *People) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 // revokeKey serves DELETE /api/v1/keys/{id}. A key can revoke itself, and keys of its
 // account without further permissions; an operator's key can also revoke keys of other
 // accounts.
-func (s *People) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
-	which := store.KeyObjects{Made: in.Params.RevokeMade != "false", Changed: in.Params.PauseChanged, Keys: in.Params.RevokeMade == "all"}
+func (s *People) revokeKey(ctx context.Context, in rest.Request[idAnd[contract.RevokeKeyParams], rest.None]) (rest.Reply[rest.None], error) {
+	which := store.KeyObjects{Made: in.Params.Query.RevokeMade != "false", Changed: in.Params.Query.PauseChanged, Keys: in.Params.Query.RevokeMade == "all"}
 	accountID, err := write(ctx, s.Store, func(tx *store.Tx) (string, error) {
 		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 		if err == nil {
@@ -170,11 +170,6 @@ func (s *People) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams,
 		err = s.EndObjects(ctx, accountID, in.Params.ID)
 	}
 	return rest.NoContent(), err
-}
-
-type revokeKeyParams struct {
-	byID
-	contract.RevokeKeyParams
 }
 
 // endBatch limits the objects that one transaction ends, so that other writes do not wait long for it.

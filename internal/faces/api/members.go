@@ -123,15 +123,10 @@ func (s *People) updateMember(ctx context.Context, in rest.Request[byID, contrac
 	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
 }
 
-type removeMemberParams struct {
-	byID
-	contract.RemoveMemberParams
-}
-
-func (s *People) removeMember(ctx context.Context, in rest.Request[removeMemberParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *People) removeMember(ctx context.Context, in rest.Request[idAnd[contract.RemoveMemberParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID := in.Caller.Account.ID
 	keys, err := write(ctx, s.Store, func(tx *store.Tx) ([]string, error) {
-		return s.members.Remove(ctx, tx, in.Caller.Key, accountID, in.Params.ID, in.Params.Keys == "keep")
+		return s.members.Remove(ctx, tx, in.Caller.Key, accountID, in.Params.ID, in.Params.Query.Keys == "keep")
 	})
 	for _, id := range keys {
 		if err == nil {

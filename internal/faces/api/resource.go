@@ -80,6 +80,30 @@ type (
 	}
 )
 
+// Parameters in the path with those of the contract's type Query: in the query and in headers.
+type (
+	idAnd[Query any] struct {
+		byID
+		Query Query
+	}
+	sessionAnd[Query any] struct {
+		bySessionID
+		Query Query
+	}
+	taskAnd[Query any] struct {
+		byTaskID
+		Query Query
+	}
+	tagAnd[Query any] struct {
+		byTagID
+		Query Query
+	}
+	chatAnd[Query any] struct {
+		byChatID
+		Query Query
+	}
+)
+
 func ifCurrent(header string, revision int64) error {
 	want := matching(header)
 	if want == nil || slices.Contains(want, "*") || slices.Contains(want, revisionTag(revision)) {

@@ -83,15 +83,10 @@ func acceptedSession(session stoa.Session) rest.Reply[contract.Session] {
 	return rest.Reply[contract.Session]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractSession(session)}
 }
 
-type listSessionsParams struct {
-	byID
-	contract.ListSessionsParams
-}
-
-func (s *Sessions) listSessions(ctx context.Context, in rest.Request[listSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
-	q := in.Params
+func (s *Sessions) listSessions(ctx context.Context, in rest.Request[idAnd[contract.ListSessionsParams], rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
+	q := in.Params.Query
 	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
-		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
+		AgentID: in.Params.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
 	}, q.Limit, q.Cursor, q.Order)
 }
 
@@ -126,13 +121,8 @@ func (s *Sessions) findSession(ctx context.Context, in rest.Request[byID, rest.N
 	return rest.Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
 }
 
-type getSessionParams struct {
-	bySessionID
-	contract.GetSessionParams
-}
-
-func (s *Sessions) getSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (rest.Reply[contract.Session], error) {
-	q := in.Params
+func (s *Sessions) getSession(ctx context.Context, in rest.Request[sessionAnd[contract.GetSessionParams], rest.None]) (rest.Reply[contract.Session], error) {
+	q := in.Params.Query
 	session, err := s.waitForSession(ctx, in)
 	if err != nil {
 		return rest.Reply[contract.Session]{}, err
@@ -143,10 +133,10 @@ func (s *Sessions) getSession(ctx context.Context, in rest.Request[getSessionPar
 }
 
 // waitForSession returns a session; a caller can wait for its end.
-func (s *Sessions) waitForSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (stoa.Session, error) {
-	accountID, q := in.Caller.Account.ID, in.Params
+func (s *Sessions) waitForSession(ctx context.Context, in rest.Request[sessionAnd[contract.GetSessionParams], rest.None]) (stoa.Session, error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
 	if q.WaitSeconds <= 0 {
-		return s.Sessions.Get(ctx, accountID, q.ID, q.SessionID)
+		return s.Sessions.Get(ctx, accountID, in.Params.ID, in.Params.SessionID)
 	}
 	leave, err := s.enterStream(in.Caller.Key.Root(), s.Limits.EventStreamsPerKey, accountID, s.Limits.EventStreamsPerAccount)
 	if err != nil {
@@ -155,17 +145,12 @@ func (s *Sessions) waitForSession(ctx context.Context, in rest.Request[getSessio
 	defer leave()
 	waiting, done := s.UntilDrain(in.HTTP.Context())
 	defer done()
-	return s.Sessions.Wait(waiting, accountID, q.ID, q.SessionID, time.Duration(q.WaitSeconds)*time.Second)
+	return s.Sessions.Wait(waiting, accountID, in.Params.ID, in.Params.SessionID, time.Duration(q.WaitSeconds)*time.Second)
 }
 
-type updateSessionParams struct {
-	bySessionID
-	contract.UpdateSessionParams
-}
-
-func (s *Sessions) updateSession(ctx context.Context, in rest.Request[updateSessionParams, contract.UpdateSession]) (rest.Reply[contract.Session], error) {
+func (s *Sessions) updateSession(ctx context.Context, in rest.Request[sessionAnd[contract.UpdateSessionParams], contract.UpdateSession]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Edit(ctx, in.Caller, in.Params.ID, in.Params.SessionID, func(session *stoa.Session) error {
-		if err := ifCurrent(in.Params.IfMatch, session.Revision); err != nil {
+		if err := ifCurrent(in.Params.Query.IfMatch, session.Revision); err != nil {
 			return err
 		}
 		patch(&session.Title, in.Body.Title, same)

@@ -113,35 +113,25 @@ func (s *Sessions) previewSchedule(ctx context.Context, in rest.Request[byID, co
 	return rest.Reply[contract.SchedulePreview]{Body: out}, err
 }
 
-type listScheduledTasksParams struct {
-	byID
-	contract.ListScheduledTasksParams
-}
-
-func (s *Sessions) listScheduledTasks(ctx context.Context, in rest.Request[listScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID, q.Q)
+func (s *Sessions) listScheduledTasks(ctx context.Context, in rest.Request[idAnd[contract.ListScheduledTasksParams], rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, in.Params.ID, q.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
-		if _, err := tx.Setup().Agent(ctx, accountID, q.ID); err != nil {
+		if _, err := tx.Setup().Agent(ctx, accountID, in.Params.ID); err != nil {
 			return nil, store.Cursor{}, err
 		}
-		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID, Text: q.Q}, p.Page)
+		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{AgentID: in.Params.ID, Text: q.Q}, p.Page)
 	}, s.contractTask)
 }
 
-type listSpaceScheduledTasksParams struct {
-	byID
-	contract.ListSpaceScheduledTasksParams
-}
-
-func (s *Sessions) listSpaceScheduledTasks(ctx context.Context, in rest.Request[listSpaceScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID, q.Q)
+func (s *Sessions) listSpaceScheduledTasks(ctx context.Context, in rest.Request[idAnd[contract.ListSpaceScheduledTasksParams], rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, in.Params.ID, q.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
-		if _, err := tx.Setup().Space(ctx, accountID, q.ID); err != nil {
+		if _, err := tx.Setup().Space(ctx, accountID, in.Params.ID); err != nil {
 			return nil, store.Cursor{}, err
 		}
-		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID, Text: q.Q}, p.Page)
+		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{SpaceID: in.Params.ID, Text: q.Q}, p.Page)
 	}, s.contractTask)
 }
 
@@ -152,12 +142,7 @@ func task(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (sto
 	return tx.Work().Task(ctx, accountID, agentID, id)
 }
 
-type getScheduledTaskParams struct {
-	byTaskID
-	contract.GetScheduledTaskParams
-}
-
-func (s *Sessions) getScheduledTask(ctx context.Context, in rest.Request[getScheduledTaskParams, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+func (s *Sessions) getScheduledTask(ctx context.Context, in rest.Request[taskAnd[contract.GetScheduledTaskParams], rest.None]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
@@ -166,7 +151,7 @@ func (s *Sessions) getScheduledTask(ctx context.Context, in rest.Request[getSche
 	}
 	out := s.contractTask(t)
 	out.Credentials, err = s.ownCredentials(ctx, in.Caller, t.ID)
-	return unlessCurrent(in.Params.IfNoneMatch, taskTag(t), out), err
+	return unlessCurrent(in.Params.Query.IfNoneMatch, taskTag(t), out), err
 }
 
 // taskTag identifies the state of a task, including its last run.
@@ -188,15 +173,10 @@ func ifCurrentTask(header string, t stoa.ScheduledTask) error {
 	return stoa.Errorf(stoa.CodePrecondition, "It has changed since: its ETag is now %s. Read it again before you change it.", taskETag(t)).At("If-Match")
 }
 
-type updateScheduledTaskParams struct {
-	byTaskID
-	contract.UpdateScheduledTaskParams
-}
-
-func (s *Sessions) updateScheduledTask(ctx context.Context, in rest.Request[updateScheduledTaskParams, contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
+func (s *Sessions) updateScheduledTask(ctx context.Context, in rest.Request[taskAnd[contract.UpdateScheduledTaskParams], contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
-			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.IfMatch, t) },
+			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.Query.IfMatch, t) },
 			func(t *stoa.ScheduledTask) error {
 				if err := s.patchTask(t, &in.Body); err != nil {
 					return err
@@ -240,16 +220,11 @@ func set[T, U any](into *U, n nullable.Nullable[T], value U) {
 	}
 }
 
-type deleteScheduledTaskParams struct {
-	byTaskID
-	contract.DeleteScheduledTaskParams
-}
-
-func (s *Sessions) deleteScheduledTask(ctx context.Context, in rest.Request[deleteScheduledTaskParams, rest.None]) (rest.Reply[rest.None], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
+func (s *Sessions) deleteScheduledTask(ctx context.Context, in rest.Request[taskAnd[contract.DeleteScheduledTaskParams], rest.None]) (rest.Reply[rest.None], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
-			t, err := tx.Work().LockTask(ctx, accountID, q.ID, q.TaskID)
+			t, err := tx.Work().LockTask(ctx, accountID, in.Params.ID, in.Params.TaskID)
 			if err == nil {
 				err = ifCurrentTask(q.IfMatch, t)
 			}
@@ -257,7 +232,7 @@ func (s *Sessions) deleteScheduledTask(ctx context.Context, in rest.Request[dele
 				return err
 			}
 		}
-		return s.Scheduler.Delete(ctx, tx, accountID, q.ID, q.TaskID)
+		return s.Scheduler.Delete(ctx, tx, accountID, in.Params.ID, in.Params.TaskID)
 	})
 	return rest.NoContent(), err
 }
@@ -297,18 +272,13 @@ func (s *Sessions) runScheduledTask(ctx context.Context, tx *store.Tx, in rest.R
 	}, err
 }
 
-type listTaskRunsParams struct {
-	byTaskID
-	contract.ListTaskRunsParams
-}
-
-func (s *Sessions) listTaskRuns(ctx context.Context, in rest.Request[listTaskRunsParams, rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)
+func (s *Sessions) listTaskRuns(ctx context.Context, in rest.Request[taskAnd[contract.ListTaskRunsParams], rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, in.Params.ID, in.Params.TaskID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.TaskRun, bool, error) {
-		if _, err := task(ctx, tx, accountID, q.ID, q.TaskID); err != nil {
+		if _, err := task(ctx, tx, accountID, in.Params.ID, in.Params.TaskID); err != nil {
 			return nil, false, err
 		}
-		return tx.Work().TaskRuns(ctx, accountID, q.TaskID, p.Page)
+		return tx.Work().TaskRuns(ctx, accountID, in.Params.TaskID, p.Page)
 	}, listedRun, func(r stoa.TaskRun) rest.Place { return rest.Place{At: r.ScheduledFor, ID: r.ID} })
 }

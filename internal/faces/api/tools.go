@@ -304,18 +304,13 @@ func contractApproval(c stoa.ExternalCall) nullable.Nullable[contract.ToolCallAp
 
 func placeOfCall(c stoa.ExternalCall) rest.Place { return rest.Place{At: c.CreatedAt, ID: c.ID} }
 
-type listSessionToolCallsParams struct {
-	bySessionID
-	contract.ListSessionToolCallsParams
-}
-
-func (s *Sessions) listSessionToolCalls(ctx context.Context, in rest.Request[listSessionToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
+func (s *Sessions) listSessionToolCalls(ctx context.Context, in rest.Request[sessionAnd[contract.ListSessionToolCallsParams], rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, in.Params.ID, in.Params.SessionID)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, p.Err
 	}
-	list, more, err := s.Sessions.SessionCalls(ctx, accountID, q.ID, q.SessionID, p.Page)
+	list, more, err := s.Sessions.SessionCalls(ctx, accountID, in.Params.ID, in.Params.SessionID, p.Page)
 	return rest.Reply[rest.Page[contract.AgentToolCall]]{Body: rest.NewPage(p, list, more, contractCall, placeOfCall)}, err
 }
 

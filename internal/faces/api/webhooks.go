@@ -163,12 +163,7 @@ func (s *Webhooks) getWebhook(ctx context.Context, in rest.Request[byID, rest.No
 	return s.webhookReply(w), err
 }
 
-type updateWebhookParams struct {
-	byID
-	contract.UpdateWebhookParams
-}
-
-func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebhookParams, contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
+func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[idAnd[contract.UpdateWebhookParams], contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
 	b := in.Body
 	if err := s.checkHook(ctx, in.Caller.Account.ID, b.URL); err != nil {
 		return rest.Reply[contract.Webhook]{}, err
@@ -181,7 +176,7 @@ func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebh
 			return w, err
 		}
 		return tx.Operations().EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
-			if err := ifCurrent(in.Params.IfMatch, w.Revision); err != nil {
+			if err := ifCurrent(in.Params.Query.IfMatch, w.Revision); err != nil {
 				return err
 			}
 			patch(&w.URL, b.URL, same)
@@ -202,22 +197,17 @@ func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebh
 	return s.webhookReply(w), err
 }
 
-type deleteWebhookParams struct {
-	byID
-	contract.DeleteWebhookParams
-}
-
-func (s *Webhooks) deleteWebhook(ctx context.Context, in rest.Request[deleteWebhookParams, rest.None]) (rest.Reply[rest.None], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
+func (s *Webhooks) deleteWebhook(ctx context.Context, in rest.Request[idAnd[contract.DeleteWebhookParams], rest.None]) (rest.Reply[rest.None], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
-		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperator)
+		w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 		if err == nil {
 			err = ifCurrent(q.IfMatch, w.Revision)
 		}
 		if err != nil {
 			return err
 		}
-		return s.Hooks.Delete(ctx, tx, accountID, q.ID)
+		return s.Hooks.Delete(ctx, tx, accountID, in.Params.ID)
 	})
 }
 
@@ -277,24 +267,19 @@ func (s *Webhooks) recoverWebhook(ctx context.Context, in rest.Request[byID, con
 	return rest.Reply[contract.WebhookRecovery]{Body: contract.WebhookRecovery{Object: "webhook.recovery", Recovered: int64(n)}}, err
 }
 
-type listDeliveriesParams struct {
-	byID
-	contract.ListDeliveriesParams
-}
-
-func (s *Webhooks) listDeliveries(ctx context.Context, in rest.Request[listDeliveriesParams, rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
-	q, accountID := in.Params, in.Caller.Account.ID
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, q.ID, q.Status, q.Type)
+func (s *Webhooks) listDeliveries(ctx context.Context, in rest.Request[idAnd[contract.ListDeliveriesParams], rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
+	q, accountID := in.Params.Query, in.Caller.Account.ID
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, in.Params.ID, q.Status, q.Type)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, p.Err
 	}
 	return read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
-		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
+		w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
 		if err != nil {
 			return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
 		}
 		filter := store.DeliveryFilter{Status: store.DeliveryStatus(q.Status), Type: q.Type}
-		list, next, err := tx.Operations().Deliveries(ctx, accountID, q.ID, filter, p.Page)
+		list, next, err := tx.Operations().Deliveries(ctx, accountID, in.Params.ID, filter, p.Page)
 		readable := s.Hooks.Readable(w)
 		return rest.Reply[rest.Page[contract.DeliverySummary]]{Body: rest.NewPageTo(p, list, next, func(d store.Delivery) contract.DeliverySummary {
 			return contractSummary(d, readable)
