@@ -12,54 +12,46 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewCredits() view {
-	return view{"Credits", []column{
-		{"Available", "availableMicro", credits},
-		{"Held", "heldMicro", credits},
-		{"Granted", "grantedMicro", credits},
-		{"Spent", "spentMicro", credits},
-		{"Owed", "owedMicro", credits},
-	}}
-}
+var viewCredits = view{"Credits", []column{
+	{"Available", "availableMicro", credits},
+	{"Held", "heldMicro", credits},
+	{"Granted", "grantedMicro", credits},
+	{"Spent", "spentMicro", credits},
+	{"Owed", "owedMicro", credits},
+}}
 
-func viewLedger() view {
-	return view{"LedgerEntry", []column{
-		{"Time", "createdAt", when},
-		{"Type", "type", plain},
-		{"Credits", "amountMicro", exact},
-		{"Reference", "ref", ident},
-		{"Reason", "reason", flexible},
-	}}
-}
+var viewLedger = view{"LedgerEntry", []column{
+	{"Time", "createdAt", when},
+	{"Type", "type", plain},
+	{"Credits", "amountMicro", exact},
+	{"Reference", "ref", ident},
+	{"Reason", "reason", flexible},
+}}
 
-func viewReconciliation() view {
-	return view{"Reconciliation", []column{
-		{"Balanced", "balanced", plain},
-		{"Granted", "grantedMicro", exact},
-		{"Available", "availableMicro", exact},
-		{"Held", "heldMicro", exact},
-		{"Charged", "chargesMicro", exact},
-		{"Receipts", "receiptsMicro", exact},
-		{"Charges", "charges", count},
-		{"Checked", "checkedAt", when},
-	}}
-}
+var viewReconciliation = view{"Reconciliation", []column{
+	{"Balanced", "balanced", plain},
+	{"Granted", "grantedMicro", exact},
+	{"Available", "availableMicro", exact},
+	{"Held", "heldMicro", exact},
+	{"Charged", "chargesMicro", exact},
+	{"Receipts", "receiptsMicro", exact},
+	{"Charges", "charges", count},
+	{"Checked", "checkedAt", when},
+}}
 
-func viewDifferences() view {
-	return view{"Difference", []column{
-		{"Line", "id", ident},
-		{"Expected", "expectedMicro", exact},
-		{"Actual", "actualMicro", exact},
-		{"Rule", "what", flexible},
-	}}
-}
+var viewDifferences = view{"Difference", []column{
+	{"Line", "id", ident},
+	{"Expected", "expectedMicro", exact},
+	{"Actual", "actualMicro", exact},
+	{"Rule", "what", flexible},
+}}
 
 func (e *env) credits() *cobra.Command {
 	c := e.verb(verb{
 		use: "credits", short: "Show the credits of the account",
 		long:    "Show the credits of the account. Granted credits equal the sum of available, held and spent credits.",
 		example: "  stoa credits\n  stoa credits --jq .availableMicro",
-		op:      "GET /credits", show: viewCredits(),
+		op:      "GET /credits", show: viewCredits,
 	})
 	c.Args = cobra.ArbitraryArgs
 	show := c.RunE
@@ -74,7 +66,7 @@ func (e *env) credits() *cobra.Command {
 			use: "ledger", short: "List the ledger",
 			long:    "List every change of the balance, newest first: grants, charges and corrections.",
 			example: "  stoa credits ledger\n  stoa credits ledger --limit 0 --jq '.[] | select(.type==\"grant\")'",
-			op:      "GET /credits/ledger", rows: viewLedger(), none: "The ledger is empty.",
+			op:      "GET /credits/ledger", rows: viewLedger, none: "The ledger is empty.",
 		},
 		verb{
 			use: "reconcile", short: "Reconcile the account's books",
@@ -95,65 +87,61 @@ func (e *env) printReconciliation(o *output, raw jsonx.Value) error {
 	if err := jsonx.Unmarshal(raw, &found); err != nil {
 		return err
 	}
-	if err := o.object(viewReconciliation(), raw); err != nil || found.Balanced {
+	if err := o.object(viewReconciliation, raw); err != nil || found.Balanced {
 		return err
 	}
 	if !o.raw() {
 		fmt.Fprintln(e.out)
-		if err := o.list(viewDifferences(), sequence(found.Differences), 0, ""); err != nil {
+		if err := o.list(viewDifferences, sequence(found.Differences), 0, ""); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%d lines of the books are inconsistent; report this to the operator", len(found.Differences))
 }
 
-func viewReceipts() view {
-	return view{"Receipt", []column{
-		{"Receipt", "id", ident},
-		{"Time", "createdAt", when},
-		{"Model", "model.served", label},
-		{"In", "usage.inputTokens", count},
-		{"Out", "usage.outputTokens", count},
-		{"Credits", "creditsMicro", credits},
-		{"Status", "status", state},
-	}}
-}
+var viewReceipts = view{"Receipt", []column{
+	{"Receipt", "id", ident},
+	{"Time", "createdAt", when},
+	{"Model", "model.served", label},
+	{"In", "usage.inputTokens", count},
+	{"Out", "usage.outputTokens", count},
+	{"Credits", "creditsMicro", credits},
+	{"Status", "status", state},
+}}
 
-func viewReceipt() view {
-	return view{"Receipt", []column{
-		{"Receipt", "id", ident},
-		{"Status", "status", state},
-		{"Time", "createdAt", when},
-		{"Model requested", "model.requested", plain},
-		{"Model served", "model.served", plain},
-		{"Provider", "route.provider", plain},
-		{"Provider chosen by", "route.reason", plain},
-		{"Input tokens", "usage.inputTokens", count},
-		{"of which cached", "usage.cachedInputTokens", count},
-		{"written to cache", "usage.cacheWriteTokens", count},
-		{"Output tokens", "usage.outputTokens", count},
-		{"of which reasoning", "usage.reasoningTokens", count},
-		{"Credits", "creditsMicro", exact},
-		{"Cache marked by", "cache.marks", plain},
-		{"Cache not read because of", "cache.broke", plain},
-		{"Saved by the cache", "cache.savedMicro", exact},
-		{"In / million", "price.inputMicroPerMillion", credits},
-		{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},
-		{"Out / million", "price.outputMicroPerMillion", credits},
-		{"Price band", "price.band", plain},
-		{"Estimated", "estimated", plain},
-		{"Adjustments", "adjustments", plain},
-		{"Ignored", "ignored", plain},
-		{"Key", "keyId", ident},
-		{"Key name", "keyName", flexible},
-		{"End user", "endUser", plain},
-		{"Agent", "agentId", ident},
-		{"Agent name", "agentName", flexible},
-		{"Session", "sessionId", ident},
-		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
-		{"Duration (ms)", "durationMilliseconds", count},
-	}}
-}
+var viewReceipt = view{"Receipt", []column{
+	{"Receipt", "id", ident},
+	{"Status", "status", state},
+	{"Time", "createdAt", when},
+	{"Model requested", "model.requested", plain},
+	{"Model served", "model.served", plain},
+	{"Provider", "route.provider", plain},
+	{"Provider chosen by", "route.reason", plain},
+	{"Input tokens", "usage.inputTokens", count},
+	{"of which cached", "usage.cachedInputTokens", count},
+	{"written to cache", "usage.cacheWriteTokens", count},
+	{"Output tokens", "usage.outputTokens", count},
+	{"of which reasoning", "usage.reasoningTokens", count},
+	{"Credits", "creditsMicro", exact},
+	{"Cache marked by", "cache.marks", plain},
+	{"Cache not read because of", "cache.broke", plain},
+	{"Saved by the cache", "cache.savedMicro", exact},
+	{"In / million", "price.inputMicroPerMillion", credits},
+	{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},
+	{"Out / million", "price.outputMicroPerMillion", credits},
+	{"Price band", "price.band", plain},
+	{"Estimated", "estimated", plain},
+	{"Adjustments", "adjustments", plain},
+	{"Ignored", "ignored", plain},
+	{"Key", "keyId", ident},
+	{"Key name", "keyName", flexible},
+	{"End user", "endUser", plain},
+	{"Agent", "agentId", ident},
+	{"Agent name", "agentName", flexible},
+	{"Session", "sessionId", ident},
+	{"First token (ms)", "timeToFirstTokenMilliseconds", count},
+	{"Duration (ms)", "durationMilliseconds", count},
+}}
 
 func periodFields() []field {
 	return []field{
@@ -168,7 +156,7 @@ func (e *env) receipts() *cobra.Command {
 		verb{
 			use: "list", short: "List receipts",
 			long: "List the receipts of the account, newest first: one for each charged call or agent step.", example: "  stoa receipts list --from 1d\n  stoa receipts list --model alpha-sonnet-5-5 --limit 0 --json",
-			op: "GET /receipts", rows: viewReceipts(), none: "There are no receipts.",
+			op: "GET /receipts", rows: viewReceipts, none: "There are no receipts.",
 			fields: append(periodFields(),
 				field{"model", "model", asText, "only calls that this `model` served"},
 				field{"key", "keyId", asKey, "only calls of this `key`, by id or name"},
@@ -180,7 +168,7 @@ func (e *env) receipts() *cobra.Command {
 		verb{
 			use: "get RECEIPT", short: "Show a receipt",
 			long: "Show a receipt by the id of its reply (resp_…) or of an agent's step.", example: "  stoa receipts get resp_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /receipts/{RECEIPT}", show: viewReceipt(),
+			op: "GET /receipts/{RECEIPT}", show: viewReceipt,
 		},
 	)...)
 	return c

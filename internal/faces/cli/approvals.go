@@ -21,9 +21,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-func viewApprovals() view {
-	return viewCall().only("id", "tool", "arguments", "effects", "sessionId", "expiresAt")
-}
+var viewApprovals = viewCall.only("id", "tool", "arguments", "effects", "sessionId", "expiresAt")
 
 const (
 	approvalWait  = 30              // seconds: the maximum waitSeconds of /inputs
@@ -43,7 +41,7 @@ func (e *env) toolsApprovals() *cobra.Command {
 		if *watch {
 			return e.watchApprovals(ctx, call, o)
 		}
-		return o.list(viewApprovals(), unapproved(call.All(ctx, "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "No calls wait for an approval.")
+		return o.list(viewApprovals, unapproved(call.All(ctx, "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "No calls wait for an approval.")
 	})
 }
 
@@ -112,7 +110,7 @@ func (e *env) printApproval(ctx context.Context, call *client.Client, o *output,
 	if err != nil {
 		return err
 	}
-	return o.object(viewCall(), raw)
+	return o.object(viewCall, raw)
 }
 
 func argumentsText(c contract.PendingToolCall) string {

@@ -16,16 +16,14 @@ import (
 	"stoa/internal/base/client"
 )
 
-func viewAudit() view {
-	return view{"Change", []column{
-		{"Time", "at", when},
-		{"Action", "action", flexible},
-		{"Object", "object", ident},
-		{"Actor", "actor", ident},
-		{"Number", "seq", plain},
-		{"Request", "requestId", ident},
-	}}
-}
+var viewAudit = view{"Change", []column{
+	{"Time", "at", when},
+	{"Action", "action", flexible},
+	{"Object", "object", ident},
+	{"Actor", "actor", ident},
+	{"Number", "seq", plain},
+	{"Request", "requestId", ident},
+}}
 
 func (e *env) audit() *cobra.Command {
 	c := group("audit", "Read and verify the audit log", "Read and verify the audit log: every change of the account and its objects.\nRequires a key with the scope account:read or operator.")
@@ -33,7 +31,7 @@ func (e *env) audit() *cobra.Command {
 		use: "list", short: "List changes",
 		long:    "List changes, newest first. --json shows the objects before and after each change.",
 		example: "  stoa audit list --actor key_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa audit list --object whk_01k9zqd3m8w5x7y2c4b6n8p0ra --json",
-		op:      "GET /audit", rows: viewAudit(), names: map[string]string{"actor": "actorName"}, none: "There are no changes.",
+		op:      "GET /audit", rows: viewAudit, names: map[string]string{"actor": "actorName"}, none: "There are no changes.",
 		fields: append(periodFields(),
 			field{"actor", "actor", asText, "only changes by the key with this `id`"},
 			field{"action", "action", asText, "only changes by this `operation`, such as updateWebhook"},

@@ -26,15 +26,13 @@ const (
 	applyPause  = 200 * time.Millisecond
 )
 
-func viewConfigVersions() view {
-	return view{"ConfigVersion", []column{
-		{"Version", "version", count},
-		{"Applied", "createdAt", when},
-		{"By", "author", plain},
-		{"Changes", "changes", flexible},
-		{"Note", "note", flexible},
-	}}
-}
+var viewConfigVersions = view{"ConfigVersion", []column{
+	{"Version", "version", count},
+	{"Applied", "createdAt", when},
+	{"By", "author", plain},
+	{"Changes", "changes", flexible},
+	{"Note", "note", flexible},
+}}
 
 func (e *env) configLive() []*cobra.Command {
 	list := e.verb(verb{
@@ -56,7 +54,7 @@ Requires a key with the scope operator:read.`,
 		use: "history", short: "List the versions of the managed settings",
 		long:    "List the applied versions of the managed settings, newest first, and what each changed.",
 		example: "  stoa config history --limit 5",
-		op:      "GET /config/versions", rows: viewConfigVersions(), none: "No managed settings were applied.",
+		op:      "GET /config/versions", rows: viewConfigVersions, none: "No managed settings were applied.",
 	})
 	return []*cobra.Command{list, e.configDraft(), history, e.configRestore()}
 }
@@ -309,7 +307,7 @@ func printTest(o *output, raw jsonx.Value) error {
 	var test contract.ProviderTest
 	err := jsonx.Unmarshal(raw, &test)
 	if err == nil {
-		err = o.object(viewProviderTest(), raw)
+		err = o.object(viewProviderTest, raw)
 	}
 	if err != nil || test.Ok {
 		return err

@@ -17,65 +17,57 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-func connectionCollection() collection {
-	return collection{"/connections", "con_", "connection", "connections", false}
-}
+var connectionCollection = collection{"/connections", "con_", "connection", "connections", false}
 
-func viewConnections() view {
-	return view{"Connection", []column{
-		{"Id", "id", ident},
-		{"Name", "name", objectName},
-		{"Status", "status", state},
-		{"Approved", "toolCounts.approved", count},
-		{"To review", "toolCounts.new", count},
-		{"URL", "url", flexible},
-	}}
-}
+var viewConnections = view{"Connection", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Status", "status", state},
+	{"Approved", "toolCounts.approved", count},
+	{"To review", "toolCounts.new", count},
+	{"URL", "url", flexible},
+}}
 
-func viewConnection() view {
-	return view{"Connection", []column{
-		{"Id", "id", ident},
-		{"Space", "spaceId", ident},
-		{"Name", "name", plain},
-		{"Kind", "kind", plain},
-		{"URL", "url", plain},
-		{"Document", "documentUrl", plain},
-		{"Tags", "filter.tags", plain},
-		{"Paths", "filter.paths", plain},
-		{"Search", "filter.search", plain},
-		{"Sessions", "sessions", plain},
-		{"On change", "onChange", plain},
-		{"Authorized by", "auth.type", plain},
-		{"Secret", "auth.secretId", ident},
-		{"Headers", "headers", plain},
-		{"Status", "status", state},
-		{"Error", "lastError.message", plain},
-		{"Protocol", "protocol.version", plain},
-		{"Server", "protocol.serverName", plain},
-		{"Server version", "protocol.serverVersion", plain},
-		{"Approved tools", "toolCounts.approved", count},
-		{"New tools", "toolCounts.new", count},
-		{"Changed tools", "toolCounts.changed", count},
-		{"Missing tools", "toolCounts.missing", count},
-		{"Rejected tools", "toolCounts.rejected", count},
-		{"Unusable tools", "toolCounts.invalid", count},
-		{"Checked", "lastCheckedAt", when},
-		{"Created", "createdAt", when},
-	}}
-}
+var viewConnection = view{"Connection", []column{
+	{"Id", "id", ident},
+	{"Space", "spaceId", ident},
+	{"Name", "name", plain},
+	{"Kind", "kind", plain},
+	{"URL", "url", plain},
+	{"Document", "documentUrl", plain},
+	{"Tags", "filter.tags", plain},
+	{"Paths", "filter.paths", plain},
+	{"Search", "filter.search", plain},
+	{"Sessions", "sessions", plain},
+	{"On change", "onChange", plain},
+	{"Authorized by", "auth.type", plain},
+	{"Secret", "auth.secretId", ident},
+	{"Headers", "headers", plain},
+	{"Status", "status", state},
+	{"Error", "lastError.message", plain},
+	{"Protocol", "protocol.version", plain},
+	{"Server", "protocol.serverName", plain},
+	{"Server version", "protocol.serverVersion", plain},
+	{"Approved tools", "toolCounts.approved", count},
+	{"New tools", "toolCounts.new", count},
+	{"Changed tools", "toolCounts.changed", count},
+	{"Missing tools", "toolCounts.missing", count},
+	{"Rejected tools", "toolCounts.rejected", count},
+	{"Unusable tools", "toolCounts.invalid", count},
+	{"Checked", "lastCheckedAt", when},
+	{"Created", "createdAt", when},
+}}
 
-func viewTools() view {
-	return view{"ConnectionTool", []column{
-		{"Tool", "name", plain},
-		{"State", "state", state},
-		{"Approval", "approval", plain},
-		{"Effects", "effects", plain},
-		{"If unknown", "onUnknown", plain},
-		{"Id in", "idempotencyArgument", plain},
-		{"Hash", "sha256", plain},
-		{"Description", "description", flexible},
-	}}
-}
+var viewTools = view{"ConnectionTool", []column{
+	{"Tool", "name", plain},
+	{"State", "state", state},
+	{"Approval", "approval", plain},
+	{"Effects", "effects", plain},
+	{"If unknown", "onUnknown", plain},
+	{"Id in", "idempotencyArgument", plain},
+	{"Hash", "sha256", plain},
+	{"Description", "description", flexible},
+}}
 
 func (e *env) connections() *cobra.Command {
 	c := group("connections", "Manage connections to servers with tools", `Connect servers that provide tools (with the Model Context Protocol or an HTTP API), review their tools, and
@@ -90,24 +82,24 @@ test them. CONNECTION is an id, or a unique name.`)
 		e.verb(verb{
 			use: "list", short: "List the connections",
 			long: "List the connections of the account, newest first.", example: "  stoa connections list",
-			op: "GET /connections", rows: viewConnections(), none: "There are no connections.",
+			op: "GET /connections", rows: viewConnections, none: "There are no connections.",
 			fields: []field{searchField("name, address or id")},
 		}),
 		e.verb(verb{
 			use: "get CONNECTION", short: "Show a connection",
 			long: "Show a connection, its server, and why the last refresh failed.", example: "  stoa connections get notes",
-			op: "GET /connections/{CONNECTION}", show: viewConnection(),
+			op: "GET /connections/{CONNECTION}", show: viewConnection,
 		}),
 		e.verb(verb{
 			use: "update CONNECTION", short: "Change a connection",
 			long: "Change the given settings. Changing the address or the secret revokes the review of every tool.", example: "  stoa connections update notes --url https://notes.example.com/v2/mcp",
-			op: "PATCH /connections/{CONNECTION}", show: viewConnection(), missing: nothingChanges,
+			op: "PATCH /connections/{CONNECTION}", show: viewConnection, missing: nothingChanges,
 			fields: append(connectionFields(), field{"url", "url", asText, "the `address` of the server"}), extra: []adder{e.connectionFlags},
 		}),
 		e.verb(verb{
 			use: "deauthorize CONNECTION", short: "Delete the tokens of a connection",
 			long: "Delete the tokens of a connection. Its tools are withheld until it is authorized again.", example: "  stoa connections deauthorize github",
-			op: "POST /connections/{CONNECTION}/deauthorize", show: viewConnection(),
+			op: "POST /connections/{CONNECTION}/deauthorize", show: viewConnection,
 		}),
 		e.verb(verb{
 			use: "delete CONNECTION", short: "Delete a connection",
@@ -118,11 +110,11 @@ test them. CONNECTION is an id, or a unique name.`)
 		e.connectionsSwitch("enable", "Switch a connection on", `Switch a connection on again. The review of its tools applies immediately.`, true),
 		e.connectionsSwitch("disable", "Switch a connection off", `Switch a connection off: its tools are withheld, planned calls are not made, and no requests are sent to its
 server. The review of its tools is kept. The agents that use its tools are listed.`, false),
-		e.onObject(connectionCollection(), refresh, e.refreshConnection),
+		e.onObject(connectionCollection, refresh, e.refreshConnection),
 		e.verb(verb{
 			use: "tools CONNECTION", short: "List the tools of a connection",
 			long: "List the tools of a connection with their review.", example: "  stoa connections tools notes",
-			op: "GET /connections/{CONNECTION}/tools", rows: viewTools(), whole: true, none: "The server has no tools, or was not refreshed yet.",
+			op: "GET /connections/{CONNECTION}/tools", rows: viewTools, whole: true, none: "The server has no tools, or was not refreshed yet.",
 		}),
 		e.connectionsAuthorize(),
 		e.connectionsReview(),
@@ -207,7 +199,7 @@ func withSecret(auth map[string]any, member, name string) lookup {
 		if name == "" {
 			return auth, nil
 		}
-		id, err := secretCollection().find(ctx, call, name)
+		id, err := secretCollection.find(ctx, call, name)
 		auth[member] = id
 		return auth, err
 	}
@@ -284,7 +276,7 @@ URL, it also gives the address of the server.`,
 		}
 		if made.Status == "needs_authorization" {
 			e.hint("Authorize it, and then read its tools: stoa connections authorize %s; stoa connections refresh %[1]s", args[0])
-			return o.object(viewConnection(), raw)
+			return o.object(viewConnection, raw)
 		}
 		return e.refreshConnection(ctx, call, o, "/connections/"+made.ID, nil)
 	})
@@ -316,7 +308,7 @@ func (e *env) refreshConnection(ctx context.Context, call *client.Client, o *out
 	if len(d.Added)+len(d.Changed)+len(d.Missing) == 0 {
 		e.say("No changes; %s.", some(d.Unchanged, "tool", "tools"))
 	}
-	return o.object(viewConnection(), d.Connection)
+	return o.object(viewConnection, d.Connection)
 }
 
 type reviewedTool struct {
@@ -382,7 +374,7 @@ used. Omitted flags have their defaults, even for a tool that was approved with 
 	f.Lookup("visitors").NoOptDefVal = "yes"
 	title := f.String("visitor-title", "", "with --visitors=confirm, the `text` that visitors confirm, such as \"Cancel an order\"")
 	public := f.StringArray("public", nil, "with --visitors=confirm, an `argument` that visitors see, as a JSON Pointer such as /order_id; repeatable")
-	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		all, err := catalog(ctx, call, path)
 		if err != nil {
 			return err
@@ -466,7 +458,7 @@ func (e *env) showReview(o *output, all []reviewedTool) error {
 		}
 	}
 	if o.raw() {
-		return o.list(viewTools(), func(yield func(jsonx.Value, error) bool) {
+		return o.list(viewTools, func(yield func(jsonx.Value, error) bool) {
 			for _, t := range open {
 				if !yield(t.raw, nil) {
 					return
@@ -514,7 +506,7 @@ func (e *env) connectionsTest() *cobra.Command {
 		Example: "  stoa connections test notes search_notes '{\"word\": \"welcome\"}'",
 	}
 	confirm := c.Flags().Bool("confirm", false, "confirm the call of a tool with effects")
-	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		body := map[string]any{"name": args[0], "confirm": *confirm}
 		if len(args) > 1 {
 			body["arguments"] = jsonx.Value(args[1])

@@ -43,7 +43,7 @@ address only to the person whose access the connection will use.`,
 		Example: "  stoa connections authorize github\n  stoa connections authorize github --wait 0",
 	}
 	wait := c.Flags().Duration("wait", 10*time.Minute, "the maximum `duration` to wait for the person; 0 does not wait")
-	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		var begun contract.AuthorizationStart
 		raw, err := call.JSON(ctx, http.MethodPost, path+"/authorize", nil, nil, &begun)
 		if err != nil {

@@ -19,7 +19,7 @@ func (e *env) connectionsSwitch(verb, short, long string, on bool) *cobra.Comman
 		Use: verb + " CONNECTION", Short: short, Args: takes("CONNECTION"),
 		Long: long, Example: "  stoa connections " + verb + " github",
 	}
-	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		var now contract.Connection
 		raw, err := call.JSON(ctx, http.MethodPatch, path, nil, map[string]any{"enabled": on}, &now)
 		if err != nil {
@@ -30,7 +30,7 @@ func (e *env) connectionsSwitch(verb, short, long string, on bool) *cobra.Comman
 				e.hint("The agents that use its tools could not be determined: %v", err)
 			}
 		}
-		return o.object(viewConnection(), raw)
+		return o.object(viewConnection, raw)
 	})
 }
 

@@ -21,39 +21,33 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewFiles() view {
-	return view{"DriveFile", []column{
-		{"Path", "path", flexible},
-		{"Size", "size", size},
-		{"Type", "mimeType", flexible},
-		{"Changed", "updatedAt", when},
-		{"Text", "textStatus", plain},
-	}}
-}
+var viewFiles = view{"DriveFile", []column{
+	{"Path", "path", flexible},
+	{"Size", "size", size},
+	{"Type", "mimeType", flexible},
+	{"Changed", "updatedAt", when},
+	{"Text", "textStatus", plain},
+}}
 
-func viewHits() view {
-	return view{"DriveHit", []column{
-		{"Path", "path", plain},
-		{"Line", "startLine", count},
-		{"To", "endLine", count},
-		{"Passage", "snippet", flexible},
-		{"Place", "place", plain},
-	}}
-}
+var viewHits = view{"DriveHit", []column{
+	{"Path", "path", plain},
+	{"Line", "startLine", count},
+	{"To", "endLine", count},
+	{"Passage", "snippet", flexible},
+	{"Place", "place", plain},
+}}
 
-func viewDrive() view {
-	return view{"Drive", []column{
-		{"Files", "files", count},
-		{"Size", "bytes", size},
-		{"Earlier versions", "historyFiles", count},
-		{"Size of versions", "historyBytes", size},
-		{"Maximum files", "maxFiles", count},
-		{"Maximum drive size", "maxBytes", size},
-		{"Maximum file size", "maxFileBytes", size},
-		{"Revision", "revision", count},
-		{"Changed", "updatedAt", when},
-	}}
-}
+var viewDrive = view{"Drive", []column{
+	{"Files", "files", count},
+	{"Size", "bytes", size},
+	{"Earlier versions", "historyFiles", count},
+	{"Size of versions", "historyBytes", size},
+	{"Maximum files", "maxFiles", count},
+	{"Maximum drive size", "maxBytes", size},
+	{"Maximum file size", "maxFileBytes", size},
+	{"Revision", "revision", count},
+	{"Changed", "updatedAt", when},
+}}
 
 func (e *env) drive() *cobra.Command {
 	c := group("drive", "Manage the files of an agent", `Manage the files of an agent, which are its knowledge. AGENT is an id, an external id, or a unique name. Paths
@@ -113,7 +107,7 @@ func (e *env) onDrive(c *cobra.Command, do func(ctx context.Context, r remote, o
 
 func (e *env) withDrive(c *cobra.Command, o *output, do func(ctx context.Context, r remote, o *output, args []string) error) *cobra.Command {
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
-		id, err := agentCollection().find(ctx, call, args[0])
+		id, err := agentCollection.find(ctx, call, args[0])
 		if err != nil {
 			return err
 		}
@@ -147,14 +141,14 @@ read a file: "ready" or "partial" if so, "none" for a file without a text such a
 			query = url.Values{}
 		}
 		if *deep {
-			return o.list(viewFiles(), r.call.All(ctx, r.path+"/files", query, 0), 0, "No files.")
+			return o.list(viewFiles, r.call.All(ctx, r.path+"/files", query, 0), 0, "No files.")
 		}
 		query.Set("delimiter", "/")
 		folders, rows, err := r.folder(ctx, query)
 		if err != nil {
 			return err
 		}
-		return o.list(viewFiles(), sequence(append(folders, rows...)), 0, "No files.")
+		return o.list(viewFiles, sequence(append(folders, rows...)), 0, "No files.")
 	})
 }
 
@@ -364,20 +358,18 @@ func (e *env) driveSearch() *cobra.Command {
 			e.say("The search timed out. There may be better passages: use rarer or more words.")
 			none = "It had no results yet."
 		}
-		return o.list(viewHits(), sequence(found.Data), 0, none)
+		return o.list(viewHits, sequence(found.Data), 0, none)
 	})
 }
 
-func viewFileVersions() view {
-	return view{"DriveVersion", []column{
-		{"Version", "version", count},
-		{"Size", "size", size},
-		{"Current", "current", plain},
-		{"Written", "createdAt", when},
-		{"Replaced", "retiredAt", when},
-		{"Type", "mimeType", flexible},
-	}}
-}
+var viewFileVersions = view{"DriveVersion", []column{
+	{"Version", "version", count},
+	{"Size", "size", size},
+	{"Current", "current", plain},
+	{"Written", "createdAt", when},
+	{"Replaced", "retiredAt", when},
+	{"Type", "mimeType", flexible},
+}}
 
 func (e *env) driveVersions() *cobra.Command {
 	return e.verb(verb{
@@ -392,16 +384,14 @@ func (e *env) driveVersions() *cobra.Command {
 			if err := jsonx.Unmarshal(raw, &list); err != nil {
 				return err
 			}
-			return o.list(viewFileVersions(), sequence(list.Data), 0, "No versions.")
+			return o.list(viewFileVersions, sequence(list.Data), 0, "No versions.")
 		},
 	})
 }
 
-func viewWritten() view {
-	return view{"WrittenDriveFile", []column{
-		{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Changed", "updatedAt", when}, {"Text", "textStatus", plain},
-	}}
-}
+var viewWritten = view{"WrittenDriveFile", []column{
+	{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Changed", "updatedAt", when}, {"Text", "textStatus", plain},
+}}
 
 func (e *env) driveRestore() *cobra.Command {
 	return e.onDrive(&cobra.Command{
@@ -441,14 +431,14 @@ current: this restores a deleted file, or the previous content of a replaced one
 		if err != nil {
 			return err
 		}
-		return o.object(viewWritten(), raw)
+		return o.object(viewWritten, raw)
 	})
 }
 
 func (e *env) driveInfo() *cobra.Command {
 	return e.verb(verb{
 		use: "info AGENT", short: "Show the usage of a drive", long: "Show the number and size of the files of a drive, and its limits.", example: "  stoa drive info support",
-		op: "GET /api-agents/{AGENT}/drive", show: viewDrive(),
+		op: "GET /api-agents/{AGENT}/drive", show: viewDrive,
 	})
 }
 

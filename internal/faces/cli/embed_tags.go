@@ -14,41 +14,37 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewTags() view {
-	return view{"EmbedTag", []column{
-		{"Id", "id", ident},
-		{"Enabled", "enabled", plain},
-		{"Origins", "allowedOrigins", flexible},
-		{"Refused", "refusedRequests", count},
-		{"Created", "createdAt", when},
-	}}
-}
+var viewTags = view{"EmbedTag", []column{
+	{"Id", "id", ident},
+	{"Enabled", "enabled", plain},
+	{"Origins", "allowedOrigins", flexible},
+	{"Refused", "refusedRequests", count},
+	{"Created", "createdAt", when},
+}}
 
-func viewTag() view {
-	return view{"EmbedTag", []column{
-		{"Id", "id", ident},
-		{"Agent", "agentId", ident},
-		{"Enabled", "enabled", plain},
-		{"Disabled by", "disabledReason", plain},
-		{"Origins", "allowedOrigins", plain},
-		{"Greeting", "greeting", plain},
-		{"Title", "title", plain},
-		{"Logo", "logo", plain},
-		{"Starters", "starters", plain},
-		{"Theme", "theme", plain},
-		{"Accent", "accentColor", plain},
-		{"Position", "position", plain},
-		{"Language", "language", plain},
-		{"Maximum credits", "maxCreditsMicro", credits},
-		{"Chats per day", "chatsPerDay", count},
-		{"Attachments", "attachments.types", plain},
-		{"Rejected requests", "refusedRequests", count},
-		{"Credentials", "credentials", plain},
-		{"Preview", "previewUrl", plain},
-		{"Snippet", "snippet", plain},
-		{"Created", "createdAt", when},
-	}}
-}
+var viewTag = view{"EmbedTag", []column{
+	{"Id", "id", ident},
+	{"Agent", "agentId", ident},
+	{"Enabled", "enabled", plain},
+	{"Disabled by", "disabledReason", plain},
+	{"Origins", "allowedOrigins", plain},
+	{"Greeting", "greeting", plain},
+	{"Title", "title", plain},
+	{"Logo", "logo", plain},
+	{"Starters", "starters", plain},
+	{"Theme", "theme", plain},
+	{"Accent", "accentColor", plain},
+	{"Position", "position", plain},
+	{"Language", "language", plain},
+	{"Maximum credits", "maxCreditsMicro", credits},
+	{"Chats per day", "chatsPerDay", count},
+	{"Attachments", "attachments.types", plain},
+	{"Rejected requests", "refusedRequests", count},
+	{"Credentials", "credentials", plain},
+	{"Preview", "previewUrl", plain},
+	{"Snippet", "snippet", plain},
+	{"Created", "createdAt", when},
+}}
 
 func (e *env) embedTags() *cobra.Command {
 	c := group("tags", "Manage chat buttons for sites without a server", `Manage chat buttons for sites without a server. A script tag (pub_…) is one line of HTML that stays valid: it adds a
@@ -77,12 +73,12 @@ on all pages of its --origin.`,
 		verb{
 			use: "list AGENT", short: "List the script tags of an agent",
 			long: "List the script tags of an agent, newest first.", example: "  stoa embeds tags list support",
-			op: "GET /api-agents/{AGENT}/embed-tags", rows: viewTags(), fields: []field{searchField("origins, greeting or id")}, none: "There are no script tags.",
+			op: "GET /api-agents/{AGENT}/embed-tags", rows: viewTags, fields: []field{searchField("origins, greeting or id")}, none: "There are no script tags.",
 		},
 		verb{
 			use: "get AGENT TAG", short: "Show a script tag",
 			long: "Show a script tag, with the number of rejected requests of other origins.", example: "  stoa embeds tags get support pub_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /api-agents/{AGENT}/embed-tags/{TAG}", show: viewTag(),
+			op: "GET /api-agents/{AGENT}/embed-tags/{TAG}", show: viewTag,
 		},
 		verb{
 			use: "update AGENT TAG", short: "Change, disable or enable a script tag",
@@ -122,7 +118,7 @@ func (e *env) tagsDelete() *cobra.Command {
 		Long: "Delete a script tag: pages no longer show it, and its chats end immediately. The conversations are kept.", Example: "  stoa embeds tags delete support pub_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 	}
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, _ *output, path string, args []string) error {
+	return e.onObject(agentCollection, c, func(ctx context.Context, call *client.Client, _ *output, path string, args []string) error {
 		if !strings.HasPrefix(args[0], "pub_") {
 			return usagef("%q is not the id of a script tag; ids begin with pub_", args[0])
 		}

@@ -15,9 +15,7 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewEmbeds() view {
-	return viewEmbed("EmbedURL").only("id", "status", "externalUserId", "allowedOrigins", "messagesSent", "createdAt")
-}
+var viewEmbeds = viewEmbed("EmbedURL").only("id", "status", "externalUserId", "allowedOrigins", "messagesSent", "createdAt")
 
 func viewEmbed(schema string) view {
 	return view{schema, []column{
@@ -72,7 +70,7 @@ frame, or one token (ems_…) for a chat page of your own. A site without a serv
 	sessions := list.Flags().Bool("sessions", false, "list embed sessions instead of links")
 	search := list.Flags().String("search", "", searchField("origins, end user or ids").help)
 	sends(list, "search", "q")
-	e.onObject(agentCollection(), list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	e.onObject(agentCollection, list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		kind, query := embedURLs, url.Values{}
 		if *sessions {
 			kind = embedSessions
@@ -80,14 +78,14 @@ frame, or one token (ems_…) for a chat page of your own. A site without a serv
 		if *search != "" {
 			query.Set("q", *search)
 		}
-		return o.list(viewEmbeds(), call.All(ctx, path+kind, query, rowsToFetch(*n)), *n, "There are no embeds.")
+		return o.list(viewEmbeds, call.All(ctx, path+kind, query, rowsToFetch(*n)), *n, "There are no embeds.")
 	})
 	get := &cobra.Command{
 		Use: "get AGENT EMBED", Short: "Show an embed", Args: takes("AGENT", "EMBED"),
 		Long: "Show an embed, with its number of messages and of requests that were rejected because of their origin.", Example: "  stoa embeds get support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	c.AddCommand(e.embedsCreate(), list,
-		e.onObject(agentCollection(), get, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+		e.onObject(agentCollection, get, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 			kind, err := embedKind(args[0])
 			if err != nil {
 				return err
@@ -136,7 +134,7 @@ script tag. --token prints a token for your own page instead.`,
 		{"max-messages", "maxMessages", asNumber, "the maximum `number` of messages from the visitor (default 50)"},
 	}, append(lookFields(), attachmentFields()...)...)...)
 	own := credentialFlag("for the chat")(c)
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(agentCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body := map[string]any{}
 		if err := errors.Join(settings(body), own(body)); err != nil {
 			return err
@@ -206,13 +204,13 @@ func (e *env) embedsRevoke() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		agent, err := agentCollection().find(c.Context(), call, args[0])
+		agent, err := agentCollection.find(c.Context(), call, args[0])
 		if err != nil {
 			return err
 		}
 		paths := make([]string, len(kinds)-1)
 		for i, id := range args[1:] {
-			paths[i] = agentCollection().path + "/" + url.PathEscape(agent) + kinds[i] + "/" + url.PathEscape(id)
+			paths[i] = agentCollection.path + "/" + url.PathEscape(agent) + kinds[i] + "/" + url.PathEscape(id)
 			if *yes {
 				continue
 			}

@@ -178,23 +178,21 @@ func (e *env) logout() *cobra.Command {
 	}
 }
 
-func viewUser() view {
-	return view{"User", []column{
-		{"Account", "name", plain},
-		{"Id", "id", ident},
-		{"Email", "email", plain},
-		{"Plan", "plan.name", plain},
-		{"Gated models", "plan.gatedModels", plain},
-		{"Available credits", "credits.availableMicro", credits},
-		{"Held credits", "credits.heldMicro", credits},
-		{"Default space", "defaultSpaceId", ident},
-		{"Key", "key.name", plain},
-		{"Key id", "key.id", plain},
-		{"Key hint", "key.hint", plain},
-		{"Scopes", "key.scopes", plain},
-		{"Key expires", "key.expiresAt", when},
-	}}
-}
+var viewUser = view{"User", []column{
+	{"Account", "name", plain},
+	{"Id", "id", ident},
+	{"Email", "email", plain},
+	{"Plan", "plan.name", plain},
+	{"Gated models", "plan.gatedModels", plain},
+	{"Available credits", "credits.availableMicro", credits},
+	{"Held credits", "credits.heldMicro", credits},
+	{"Default space", "defaultSpaceId", ident},
+	{"Key", "key.name", plain},
+	{"Key id", "key.id", plain},
+	{"Key hint", "key.hint", plain},
+	{"Scopes", "key.scopes", plain},
+	{"Key expires", "key.expiresAt", when},
+}}
 
 func (e *env) whoami() *cobra.Command {
 	c := &cobra.Command{
@@ -215,7 +213,7 @@ func (e *env) whoami() *cobra.Command {
 			}
 			e.hint("%s", strings.TrimSpace(call.BaseURL()+" "+name))
 		}
-		return o.object(viewUser(), raw)
+		return o.object(viewUser, raw)
 	})
 }
 
@@ -266,17 +264,15 @@ func rulesText(price any) string {
 	return clean(strings.Join(list, "; "))
 }
 
-func viewModels() view {
-	return view{"Model", []column{
-		{"Model", "id", objectName},
-		{"Aliases", "aliases", flexible},
-		{"In / million", "price.inputMicroPerMillion", credits},
-		{"Out / million", "price.outputMicroPerMillion", credits},
-		{"Gated", "gated", plain},
-		{"Available", "available", plain},
-		{"Rules", "price", priceRules},
-	}}
-}
+var viewModels = view{"Model", []column{
+	{"Model", "id", objectName},
+	{"Aliases", "aliases", flexible},
+	{"In / million", "price.inputMicroPerMillion", credits},
+	{"Out / million", "price.outputMicroPerMillion", credits},
+	{"Gated", "gated", plain},
+	{"Available", "available", plain},
+	{"Rules", "price", priceRules},
+}}
 
 func (e *env) models() *cobra.Command {
 	c := &cobra.Command{
@@ -285,21 +281,19 @@ func (e *env) models() *cobra.Command {
 them, and their prices in credits per million tokens. Requires no key.`,
 		Example: "  stoa models\n  stoa models --jq '.[] | select(.available) | .id'",
 	}
-	return e.metaCommand(c, viewModels(), "models", "The service has no models.")
+	return e.metaCommand(c, viewModels, "models", "The service has no models.")
 }
 
-func viewPlans() view {
-	return view{"PlanDetails", []column{
-		{"Plan", "id", objectName},
-		{"Name", "name", label},
-		{"Gated models", "gatedModels", plain},
-		{"Requests / min / key", "requestsPerMinute", count},
-		{"/ account", "requestsPerMinutePerAccount", count},
-		{"Concurrent / key", "concurrentPerKey", count},
-		{"/ account", "concurrentPerAccount", count},
-		{"Sessions", "activeSessions", count},
-	}}
-}
+var viewPlans = view{"PlanDetails", []column{
+	{"Plan", "id", objectName},
+	{"Name", "name", label},
+	{"Gated models", "gatedModels", plain},
+	{"Requests / min / key", "requestsPerMinute", count},
+	{"/ account", "requestsPerMinutePerAccount", count},
+	{"Concurrent / key", "concurrentPerKey", count},
+	{"/ account", "concurrentPerAccount", count},
+	{"Sessions", "activeSessions", count},
+}}
 
 func (e *env) plans() *cobra.Command {
 	c := &cobra.Command{
@@ -309,7 +303,7 @@ concurrent calls of a key and an account, and on running sessions. An empty cell
 Requires no key.`,
 		Example: "  stoa plans\n  stoa plans --jq '.[].id'",
 	}
-	return e.metaCommand(c, viewPlans(), "plans", "The service has no plans.")
+	return e.metaCommand(c, viewPlans, "plans", "The service has no plans.")
 }
 
 func (e *env) metaCommand(c *cobra.Command, v view, member, none string) *cobra.Command {

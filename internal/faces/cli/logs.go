@@ -15,49 +15,45 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-func viewRequests() view {
-	return view{"Request", []column{
-		{"Request", "id", ident},
-		{"Time", "startedAt", when},
-		{"Status", "status", plain},
-		{"Error", "errorCode", flexible},
-		{"Model", "model.requested", label},
-		{"In", "inputTokens", count},
-		{"Out", "outputTokens", count},
-		{"Credits", "creditsMicro", credits},
-		{"ms", "durationMilliseconds", count},
-	}}
-}
+var viewRequests = view{"Request", []column{
+	{"Request", "id", ident},
+	{"Time", "startedAt", when},
+	{"Status", "status", plain},
+	{"Error", "errorCode", flexible},
+	{"Model", "model.requested", label},
+	{"In", "inputTokens", count},
+	{"Out", "outputTokens", count},
+	{"Credits", "creditsMicro", credits},
+	{"ms", "durationMilliseconds", count},
+}}
 
-func viewRequest() view {
-	return view{"Request", []column{
-		{"Request", "id", ident},
-		{"Time", "startedAt", when},
-		{"Status", "status", plain},
-		{"Error", "errorCode", plain},
-		{"Parameter", "errorParam", plain},
-		{"Account", "accountId", ident},
-		{"Key", "keyId", ident},
-		{"Model requested", "model.requested", plain},
-		{"Model served", "model.served", plain},
-		{"Provider", "provider", plain},
-		{"Attempts", "attempts", count},
-		{"Input tokens", "inputTokens", count},
-		{"of which cached", "cachedInputTokens", count},
-		{"Output tokens", "outputTokens", count},
-		{"Credits", "creditsMicro", credits},
-		{"Reply", "responseId", ident},
-		{"Receipt", "receiptId", ident},
-		{"Stream", "stream", plain},
-		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
-		{"Duration (ms)", "durationMilliseconds", count},
-		{"Estimated", "estimated", plain},
-		{"Clamped", "clamped", plain},
-		{"Disconnected", "disconnected", plain},
-		{"Replayed", "replayed", plain},
-		{"Client address", "clientAddress", plain},
-	}}
-}
+var viewRequest = view{"Request", []column{
+	{"Request", "id", ident},
+	{"Time", "startedAt", when},
+	{"Status", "status", plain},
+	{"Error", "errorCode", plain},
+	{"Parameter", "errorParam", plain},
+	{"Account", "accountId", ident},
+	{"Key", "keyId", ident},
+	{"Model requested", "model.requested", plain},
+	{"Model served", "model.served", plain},
+	{"Provider", "provider", plain},
+	{"Attempts", "attempts", count},
+	{"Input tokens", "inputTokens", count},
+	{"of which cached", "cachedInputTokens", count},
+	{"Output tokens", "outputTokens", count},
+	{"Credits", "creditsMicro", credits},
+	{"Reply", "responseId", ident},
+	{"Receipt", "receiptId", ident},
+	{"Stream", "stream", plain},
+	{"First token (ms)", "timeToFirstTokenMilliseconds", count},
+	{"Duration (ms)", "durationMilliseconds", count},
+	{"Estimated", "estimated", plain},
+	{"Clamped", "clamped", plain},
+	{"Disconnected", "disconnected", plain},
+	{"Replayed", "replayed", plain},
+	{"Client address", "clientAddress", plain},
+}}
 
 const followPause = time.Second
 
@@ -110,11 +106,11 @@ Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
 			if err != nil {
 				return err
 			}
-			return o.object(viewRequest(), raw)
+			return o.object(viewRequest, raw)
 		case *follow:
 			return l.follow(c.Context(), *n)
 		}
-		if err := o.list(viewRequests(), call.All(c.Context(), "/requests", query, rowsToFetch(*n)), *n, "There are no requests."); err != nil {
+		if err := o.list(viewRequests, call.All(c.Context(), "/requests", query, rowsToFetch(*n)), *n, "There are no requests."); err != nil {
 			return err
 		}
 		page, err := l.page(c.Context(), 1, "", "")
@@ -182,7 +178,7 @@ func (l requestLog) follow(ctx context.Context, latest int) error {
 	dropped := p.Dropped
 	for {
 		if len(p.Data) > 0 {
-			if err := l.o.list(viewRequests(), sequence(p.Data), 0, ""); err != nil {
+			if err := l.o.list(viewRequests, sequence(p.Data), 0, ""); err != nil {
 				return err
 			}
 		}

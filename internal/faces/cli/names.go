@@ -198,13 +198,13 @@ func (e *env) storedNames(ctx context.Context, word string, args []string, typed
 		if len(args) == 0 {
 			return nil, nil
 		}
-		id, err := agentCollection().find(ctx, call, args[0])
+		id, err := agentCollection.find(ctx, call, args[0])
 		if err != nil {
 			return nil, err
 		}
-		path = agentCollection().path + "/" + url.PathEscape(id) + "/sessions"
+		path = agentCollection.path + "/" + url.PathEscape(id) + "/sessions"
 		if word == "DRIVE" {
-			path = agentCollection().path + "/" + url.PathEscape(id) + "/drive/files"
+			path = agentCollection.path + "/" + url.PathEscape(id) + "/drive/files"
 			query = url.Values{"prefix": {typed}}
 		}
 	}

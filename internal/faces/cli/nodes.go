@@ -8,20 +8,18 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewNodes() view {
-	return view{"Node", []column{
-		{"Node", "id", ident},
-		{"Address", "address", plain},
-		{"Version", "version", plain},
-		{"Since", "startedAt", when},
-		{"Seen", "seenAt", when},
-		{"Calls", "calls", count},
-		{"Sessions", "sessions", count},
-		{"Settings", "configHash", plain},
-		{"Managed settings", "configVersion", count},
-		{"Self", "self", plain},
-	}}
-}
+var viewNodes = view{"Node", []column{
+	{"Node", "id", ident},
+	{"Address", "address", plain},
+	{"Version", "version", plain},
+	{"Since", "startedAt", when},
+	{"Seen", "seenAt", when},
+	{"Calls", "calls", count},
+	{"Sessions", "sessions", count},
+	{"Settings", "configHash", plain},
+	{"Managed settings", "configVersion", count},
+	{"Self", "self", plain},
+}}
 
 func (e *env) nodes() *cobra.Command {
 	return e.verb(verb{
@@ -57,5 +55,5 @@ func printNodes(o *output, raw jsonx.Value) error {
 			fmt.Fprintf(o.e.err, "The node at %s is not ready. %s\n", clean(node.Address), clean(*node.Problem))
 		}
 	}
-	return o.list(viewNodes(), sequence(list.Data), 0, "There are no nodes.")
+	return o.list(viewNodes, sequence(list.Data), 0, "There are no nodes.")
 }

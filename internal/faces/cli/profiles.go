@@ -21,16 +21,14 @@ func (e *env) profileNames(typed string) (names []string) {
 	return names
 }
 
-func viewProfiles() view {
-	return view{columns: []column{
-		{"Profile", "name", plain},
-		{"Current", "inUse", plain},
-		{"Service", "baseURL", flexible},
-		{"Account", "accountName", flexible},
-		{"Key", "keyHint", plain},
-		{"Stored in", "store", plain},
-	}}
-}
+var viewProfiles = view{columns: []column{
+	{"Profile", "name", plain},
+	{"Current", "inUse", plain},
+	{"Service", "baseURL", flexible},
+	{"Account", "accountName", flexible},
+	{"Key", "keyHint", plain},
+	{"Stored in", "store", plain},
+}}
 
 func (e *env) profileCommands() *cobra.Command {
 	c := group("profiles", "Manage several services and keys", `Manage the stored services and keys. "stoa login --profile NAME" stores one under a name; --profile NAME or
@@ -65,7 +63,7 @@ over the current profile.`)
 				return err
 			}
 		}
-		return o.list(viewProfiles(), sequence(rows), 0, "You are not logged in.")
+		return o.list(viewProfiles, sequence(rows), 0, "You are not logged in.")
 	}
 	use := &cobra.Command{
 		Use: "use PROFILE", Short: "Set the current profile", Args: takes("PROFILE"),

@@ -15,21 +15,17 @@ import (
 	"stoa/internal/base/vault"
 )
 
-func secretCollection() collection {
-	return collection{"/secrets", "sec_", "secret", "secrets", false}
-}
+var secretCollection = collection{"/secrets", "sec_", "secret", "secrets", false}
 
-func viewSecrets() view {
-	return view{"Secret", []column{
-		{"Id", "id", ident},
-		{"Name", "name", objectName},
-		{"Kind", "kind", plain},
-		{"Origin", "origin", flexible},
-		{"Ends with", "hint", plain},
-		{"Unreadable", "unreadable", plain},
-		{"Set", "updatedAt", when},
-	}}
-}
+var viewSecrets = view{"Secret", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Kind", "kind", plain},
+	{"Origin", "origin", flexible},
+	{"Ends with", "hint", plain},
+	{"Unreadable", "unreadable", plain},
+	{"Set", "updatedAt", when},
+}}
 
 const maxSecret = 8192 // bytes of a value
 
@@ -99,7 +95,7 @@ place that it is ever sent to.`,
 		if err != nil {
 			return err
 		}
-		return o.object(viewSecrets(), raw)
+		return o.object(viewSecrets, raw)
 	}
 	return c
 }
@@ -173,13 +169,13 @@ Secrets that cannot be decrypted are unchanged, and the exit code is then 1.`,
 		e.verb(verb{
 			use: "list", short: "List the secrets of connections",
 			long: "List the secrets that connections of the account can use, newest first, without their values.", example: "  stoa secrets list",
-			op: "GET /secrets", rows: viewSecrets(), none: "There are no secrets.",
+			op: "GET /secrets", rows: viewSecrets, none: "There are no secrets.",
 			fields: []field{searchField("name, origin or id")},
 		}),
 		e.verb(verb{
 			use: "get SECRET", short: "Show a secret",
 			long: "Show a secret without its value.", example: "  stoa secrets get notes-token",
-			op: "GET /secrets/{SECRET}", show: viewSecrets(),
+			op: "GET /secrets/{SECRET}", show: viewSecrets,
 		}),
 		e.verb(verb{
 			use: "delete SECRET", short: "Delete a secret",

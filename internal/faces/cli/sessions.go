@@ -27,57 +27,51 @@ type endedError struct{ error }
 
 func (x endedError) Unwrap() error { return x.error }
 
-func viewSessions() view {
-	return view{"Session", []column{
-		{"Id", "id", ident},
-		{"Status", "status", state},
-		{"Title", "title", objectTitle},
-		{"Agent", "agentId", label},
-		{"Reply", "reply", flexible},
-		{"Why", "error.code", plain},
-		{"Credits", "usage.creditsMicro", credits},
-		{"Changed", "updatedAt", when},
-	}}
-}
+var viewSessions = view{"Session", []column{
+	{"Id", "id", ident},
+	{"Status", "status", state},
+	{"Title", "title", objectTitle},
+	{"Agent", "agentId", label},
+	{"Reply", "reply", flexible},
+	{"Why", "error.code", plain},
+	{"Credits", "usage.creditsMicro", credits},
+	{"Changed", "updatedAt", when},
+}}
 
-func viewSession() view {
-	return view{"Session", []column{
-		{"Id", "id", ident},
-		{"Agent", "agentId", ident},
-		{"Agent version", "agentVersion", count},
-		{"Title", "title", plain},
-		{"Mode", "mode", plain},
-		{"Status", "status", state},
-		{"Reason", "statusReason", plain},
-		{"Error", "error.message", plain},
-		{"Question", "pendingInput.prompt", plain},
-		{"Choices", "pendingInput.options", plain},
-		{"Reply", "reply", plain},
-		{"Turn", "turn.number", count},
-		{"Messages queued", "queuedMessages", count},
-		{"Model", "model.served", plain},
-		{"Steps", "usage.steps", count},
-		{"Tokens", "usage.totalTokens", count},
-		{"Credits", "usage.creditsMicro", credits},
-		{"Started by", "trigger.type", plain},
-		{"End user", "externalUserId", ident},
-		{"External id", "externalId", ident},
-		{"Credentials", "credentials", plain},
-		{"Metadata", "metadata", plain},
-		{"Created", "createdAt", when},
-		{"Finished", "finishedAt", when},
-	}}
-}
+var viewSession = view{"Session", []column{
+	{"Id", "id", ident},
+	{"Agent", "agentId", ident},
+	{"Agent version", "agentVersion", count},
+	{"Title", "title", plain},
+	{"Mode", "mode", plain},
+	{"Status", "status", state},
+	{"Reason", "statusReason", plain},
+	{"Error", "error.message", plain},
+	{"Question", "pendingInput.prompt", plain},
+	{"Choices", "pendingInput.options", plain},
+	{"Reply", "reply", plain},
+	{"Turn", "turn.number", count},
+	{"Messages queued", "queuedMessages", count},
+	{"Model", "model.served", plain},
+	{"Steps", "usage.steps", count},
+	{"Tokens", "usage.totalTokens", count},
+	{"Credits", "usage.creditsMicro", credits},
+	{"Started by", "trigger.type", plain},
+	{"End user", "externalUserId", ident},
+	{"External id", "externalId", ident},
+	{"Credentials", "credentials", plain},
+	{"Metadata", "metadata", plain},
+	{"Created", "createdAt", when},
+	{"Finished", "finishedAt", when},
+}}
 
-func viewMessages() view {
-	return view{"Message", []column{
-		{"Turn", "turn", count},
-		{"Who", "role", plain},
-		{"Kind", "kind", plain},
-		{"Status", "status", state},
-		{"Text", "text", flexible},
-	}}
-}
+var viewMessages = view{"Message", []column{
+	{"Turn", "turn", count},
+	{"Who", "role", plain},
+	{"Kind", "kind", plain},
+	{"Status", "status", state},
+	{"Text", "text", flexible},
+}}
 
 type session struct {
 	ID           string                   `json:"id"`
@@ -127,7 +121,7 @@ for the first two and with 5 for the others.`)
 		e.verb(verb{
 			use: "list [AGENT]", short: "List sessions",
 			long: "List the sessions of all agents, or of one, newest first.", example: "  stoa sessions list --status waiting_for_input\n  stoa sessions list support",
-			op: "GET /sessions", rows: viewSessions(), names: map[string]string{"agentId": "agentName"}, none: "There are no sessions.",
+			op: "GET /sessions", rows: viewSessions, names: map[string]string{"agentId": "agentName"}, none: "There are no sessions.",
 			fields: []field{
 				{"AGENT", "agentId", asAgent, ""},
 				{"status", "status", asText, "only sessions with this `status`: queued, running, waiting_for_input, completed, failed or cancelled"},
@@ -148,7 +142,7 @@ for the first two and with 5 for the others.`)
 			Use: "messages [AGENT] SESSION", Short: "List the messages of a session", Args: takes("[AGENT]", "SESSION"),
 			Long: "List the messages of a session, in order.", Example: "  stoa sessions messages ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
 		}, func(ctx context.Context, x sessionContext, _ []string) error {
-			return x.o.list(viewMessages(), x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "There are no messages.")
+			return x.o.list(viewMessages, x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "There are no messages.")
 		}),
 		e.sessionsReply(),
 		e.sessionAction("cancel", "Stop the agent", "Stop the agent, within five seconds. Text written so far is kept."),
@@ -189,7 +183,7 @@ func ofSession(ctx context.Context, call *client.Client, use string, args []stri
 		if needed := strings.Count(use, " "); len(args) < needed {
 			return "", "", nil, usagef("%q is not the id of a session; the form is %q", args[0], "stoa sessions "+use)
 		}
-		agent, err = agentCollection().find(ctx, call, args[0])
+		agent, err = agentCollection.find(ctx, call, args[0])
 		return args[0], agent, args[1:], err
 	}
 	var found struct {
@@ -199,7 +193,7 @@ func ofSession(ctx context.Context, call *client.Client, use string, args []stri
 	return found.AgentID, found.AgentID, args, err
 }
 
-func viewStarted() view { return viewSession().only("id", "status") }
+var viewStarted = viewSession.only("id", "status")
 
 // followFlags adds --wait, --watch and --no-watch to c and returns a function that
 // applies them: by default it watches on a terminal, and elsewhere prints the session
@@ -220,9 +214,9 @@ func (e *env) followFlags(c *cobra.Command) func(ctx context.Context, x sessionC
 		case *watch, isTerminal(x.e.out) && !*detach && !x.o.raw():
 			return x.watch(ctx, after, false)
 		case x.o.raw():
-			return x.o.object(viewSession(), raw)
+			return x.o.object(viewSession, raw)
 		}
-		err := x.o.object(viewStarted(), raw)
+		err := x.o.object(viewStarted, raw)
 		if err == nil {
 			x.e.next("Watch it with:", fmt.Sprintf("stoa sessions watch %s %s", shellWord(x.named), x.id))
 		}
@@ -310,11 +304,11 @@ func credentials(ctx context.Context, call *client.Client, pairs []string) (any,
 		if !ok {
 			return nil, usagef("--credential requires CONNECTION=SECRET, not %q", pair)
 		}
-		connection, err := connectionCollection().find(ctx, call, connection)
+		connection, err := connectionCollection.find(ctx, call, connection)
 		if err != nil {
 			return nil, err
 		}
-		if all[connection], err = secretCollection().find(ctx, call, secret); err != nil {
+		if all[connection], err = secretCollection.find(ctx, call, secret); err != nil {
 			return nil, err
 		}
 	}
@@ -355,7 +349,7 @@ for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 		if err != nil {
 			return err
 		}
-		agent, err := agentCollection().find(c.Context(), call, args[0])
+		agent, err := agentCollection.find(c.Context(), call, args[0])
 		if err != nil {
 			return err
 		}
@@ -388,7 +382,7 @@ func (e *env) sessionsGet() *cobra.Command {
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		path := "/sessions/" + url.PathEscape(args[0])
 		if len(args) == 2 {
-			agent, err := agentCollection().find(ctx, call, args[0])
+			agent, err := agentCollection.find(ctx, call, args[0])
 			if err != nil {
 				return err
 			}
@@ -398,7 +392,7 @@ func (e *env) sessionsGet() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return o.object(viewSession(), raw)
+		return o.object(viewSession, raw)
 	})
 }
 
@@ -614,7 +608,7 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 		if follow != nil {
 			return follow(ctx, x, raw, before.LastEventSeq)
 		}
-		return x.o.object(viewSession(), raw)
+		return x.o.object(viewSession, raw)
 	})
 }
 

@@ -2,19 +2,17 @@ package cli
 
 import "github.com/spf13/cobra"
 
-func viewSpaces() view { return viewSpace().only("id", "name", "description", "updatedAt") }
+var viewSpaces = viewSpace.only("id", "name", "description", "updatedAt")
 
-func viewSpace() view {
-	return view{"Space", []column{
-		{"Id", "id", ident},
-		{"Name", "name", objectName},
-		{"Description", "description", flexible},
-		{"External id", "externalId", ident},
-		{"Metadata", "metadata", plain},
-		{"Created", "createdAt", when},
-		{"Changed", "updatedAt", when},
-	}}
-}
+var viewSpace = view{"Space", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Description", "description", flexible},
+	{"External id", "externalId", ident},
+	{"Metadata", "metadata", plain},
+	{"Created", "createdAt", when},
+	{"Changed", "updatedAt", when},
+}}
 
 func (e *env) spaces() *cobra.Command {
 	c := group("spaces", "Group agents", "Group agents into spaces. Every account has a default space. SPACE is an id, an external id, or a unique name.")
@@ -22,23 +20,23 @@ func (e *env) spaces() *cobra.Command {
 		verb{
 			use: "create", short: "Create a space",
 			long: "Create a space.", example: "  stoa spaces create --name support",
-			op: "POST /spaces", fields: describeFields(), show: viewSpace(),
+			op: "POST /spaces", fields: describeFields(), show: viewSpace,
 			needs: []string{"name"}, missing: "a space requires a --name",
 		},
 		verb{
 			use: "list", short: "List the spaces",
 			long: "List the spaces of the account, newest first.", example: "  stoa spaces list",
-			op: "GET /spaces", rows: viewSpaces(), none: "There are no spaces.",
+			op: "GET /spaces", rows: viewSpaces, none: "There are no spaces.",
 			fields: []field{searchField("name, description or ids")},
 		},
 		verb{
 			use: "get SPACE", short: "Show a space", long: "Show a space.", example: "  stoa spaces get support",
-			op: "GET /spaces/{SPACE}", show: viewSpace(),
+			op: "GET /spaces/{SPACE}", show: viewSpace,
 		},
 		verb{
 			use: "update SPACE", short: "Change a space",
 			long: "Change the given settings. An empty text clears.", example: "  stoa spaces update support --description \"Agents that customers see\"",
-			op: "PATCH /spaces/{SPACE}", fields: describeFields(), show: viewSpace(), missing: nothingChanges,
+			op: "PATCH /spaces/{SPACE}", fields: describeFields(), show: viewSpace, missing: nothingChanges,
 		},
 		verb{
 			use: "delete SPACE", short: "Delete a space",

@@ -18,17 +18,15 @@ import (
 // everyAccount selects the statements of all accounts.
 const everyAccount = "*"
 
-func viewStatements() view {
-	return view{"Statement", []column{
-		{"Account", "accountName", objectName},
-		{"Opening", "openingMicro", exact},
-		{"Granted", "grantedMicro", exact},
-		{"Withdrawn", "withdrawnMicro", exact},
-		{"Charged", "chargedMicro", exact},
-		{"Closing", "closingMicro", exact},
-		{"Final", "final", plain},
-	}}
-}
+var viewStatements = view{"Statement", []column{
+	{"Account", "accountName", objectName},
+	{"Opening", "openingMicro", exact},
+	{"Granted", "grantedMicro", exact},
+	{"Withdrawn", "withdrawnMicro", exact},
+	{"Charged", "chargedMicro", exact},
+	{"Closing", "closingMicro", exact},
+	{"Final", "final", plain},
+}}
 
 func (e *env) statement() *cobra.Command {
 	c := &cobra.Command{
@@ -57,7 +55,7 @@ up to its closing balance, which must be the opening balance of the next month, 
 		}
 		ctx, query := c.Context(), url.Values{}
 		if *account != "" && *account != everyAccount {
-			if *account, err = accountCollection().find(ctx, call, *account); err != nil {
+			if *account, err = accountCollection.find(ctx, call, *account); err != nil {
 				return err
 			}
 		}
@@ -80,7 +78,7 @@ up to its closing balance, which must be the opening balance of the next month, 
 		case *format != "table" && *format != "json":
 			return usagef("--format accepts table, csv, json and html, not %q", *format)
 		}
-		return o.list(viewStatements(), call.All(ctx, path, query, 0), 0, "There are no statements.")
+		return o.list(viewStatements, call.All(ctx, path, query, 0), 0, "There are no statements.")
 	}
 	return c
 }

@@ -20,47 +20,41 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-func viewCalls() view {
-	return viewCall().only("id", "tool", "status", "outcome", "sessionId", "createdAt")
-}
+var viewCalls = viewCall.only("id", "tool", "status", "outcome", "sessionId", "createdAt")
 
-func viewCall() view {
-	return view{"AgentToolCall", []column{
-		{"Call", "id", ident},
-		{"Tool", "tool", plain},
-		{"Arguments", "arguments", flexible},
-		{"Effects", "effects", plain},
-		{"Status", "status", state},
-		{"Outcome", "outcome", state},
-		{"Result", "resultText", plain},
-		{"Late output", "lateOutput", plain},
-		{"Attempts", "attempts", count},
-		{"Decision", "approval.decision", plain},
-		{"Decided by", "approval.by", plain},
-		{"Comment", "approval.comment", plain},
-		{"Resolved as", "resolution.outcome", plain},
-		{"Note", "resolution.note", plain},
-		{"Agent", "agentId", ident},
-		{"Session", "sessionId", ident},
-		{"Turn", "turn", count},
-		{"Input", "inputId", ident},
-		{"Created", "createdAt", when},
-		{"Handed out", "startedAt", when},
-		{"Finished", "finishedAt", when},
-		{"Expires", "expiresAt", when},
-	}}
-}
+var viewCall = view{"AgentToolCall", []column{
+	{"Call", "id", ident},
+	{"Tool", "tool", plain},
+	{"Arguments", "arguments", flexible},
+	{"Effects", "effects", plain},
+	{"Status", "status", state},
+	{"Outcome", "outcome", state},
+	{"Result", "resultText", plain},
+	{"Late output", "lateOutput", plain},
+	{"Attempts", "attempts", count},
+	{"Decision", "approval.decision", plain},
+	{"Decided by", "approval.by", plain},
+	{"Comment", "approval.comment", plain},
+	{"Resolved as", "resolution.outcome", plain},
+	{"Note", "resolution.note", plain},
+	{"Agent", "agentId", ident},
+	{"Session", "sessionId", ident},
+	{"Turn", "turn", count},
+	{"Input", "inputId", ident},
+	{"Created", "createdAt", when},
+	{"Handed out", "startedAt", when},
+	{"Finished", "finishedAt", when},
+	{"Expires", "expiresAt", when},
+}}
 
-func viewInputs() view {
-	return view{"OpenInput", []column{
-		{"Input", "id", ident},
-		{"Agent", "agentId", ident},
-		{"Session", "sessionId", ident},
-		{"For", "prompt", flexible},
-		{"Claimed until", "claimedUntil", when},
-		{"Expires", "expiresAt", when},
-	}}
-}
+var viewInputs = view{"OpenInput", []column{
+	{"Input", "id", ident},
+	{"Agent", "agentId", ident},
+	{"Session", "sessionId", ident},
+	{"For", "prompt", flexible},
+	{"Claimed until", "claimedUntil", when},
+	{"Expires", "expiresAt", when},
+}}
 
 func (e *env) tools() *cobra.Command {
 	c := group("tools", "Execute or approve tool calls of agents", `Execute the tool calls that agents send to your programs, approve calls that require it, and inspect the
@@ -69,13 +63,13 @@ results. CALL is the id of a call.`)
 		verb{
 			use: "inputs", short: "List the calls that wait for programs",
 			long: "List the sessions that wait for outputs of tools, oldest first.", example: "  stoa tools inputs\n  stoa tools inputs --unclaimed --jq '.[].calls[].tool'",
-			op: "GET /inputs", rows: viewInputs(), none: "No calls wait for a program.",
+			op: "GET /inputs", rows: viewInputs, none: "No calls wait for a program.",
 			fields: []field{{"unclaimed", "unclaimed", asBool, "only unclaimed ones"}},
 		},
 		verb{
 			use: "calls", short: "List tool calls",
 			long: "List the tool calls of all sessions, newest first. Expired calls may have been executed.", example: "  stoa tools calls\n  stoa tools calls --outcome expired",
-			op: "GET /tool-calls", rows: viewCalls(), none: "There are no tool calls.",
+			op: "GET /tool-calls", rows: viewCalls, none: "There are no tool calls.",
 			fields: []field{
 				{"status", "status", asText, "only in this `status`: planned, waiting, started or done"},
 				{"outcome", "outcome", asText, "only with this `outcome`: ok, error, denied, unknown, expired or cancelled"},
@@ -84,7 +78,7 @@ results. CALL is the id of a call.`)
 		verb{
 			use: "get CALL", short: "Show a call with its result",
 			long: "Show a call of a tool with its arguments and its whole result.", example: "  stoa tools get cal_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /tool-calls/{CALL}", show: viewCall(),
+			op: "GET /tool-calls/{CALL}", show: viewCall,
 		},
 	)...)
 	c.AddCommand(e.toolsRun(), e.toolsApprovals(), e.decideCommand(&cobra.Command{
@@ -140,7 +134,7 @@ func (e *env) toolsResolve() *cobra.Command {
 		use: "resolve CALL done|not_done", short: "Resolve a call",
 		long:    "Record whether a call without an output was executed, such as an expired one. Later turns of its session receive this.",
 		example: "  stoa tools resolve cal_01k9zqd3m8w5x7y2c4b6n8p0ra done --note \"Seen in the order system.\"",
-		op:      "POST /tool-calls/{CALL}/resolve", show: viewCall(),
+		op:      "POST /tool-calls/{CALL}/resolve", show: viewCall,
 		fields: []field{
 			{"done|not_done", "outcome", asText, ""},
 			{"note", "note", asText, "a note about the evidence"},
@@ -176,7 +170,7 @@ failure: the model receives the standard error. Several of these can run at the 
 		if err != nil {
 			return err
 		}
-		id, err := agentCollection().find(c.Context(), call, *agent)
+		id, err := agentCollection.find(c.Context(), call, *agent)
 		if err != nil {
 			return err
 		}
