@@ -85,12 +85,8 @@ func (s *Embeds) Begun(ctx context.Context, e stoa.Embed) (has bool, lastSeq int
 }
 
 // Chat returns a visitor's chat.
-func (s *Embeds) Chat(ctx context.Context, who Visitor) (chat Chat, err error) {
-	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		chat, err = view(ctx, tx, who)
-		return err
-	})
-	return chat, err
+func (s *Embeds) Chat(ctx context.Context, who Visitor) (Chat, error) {
+	return store.Read(ctx, s.cfg.Store, func(tx *store.Tx) (Chat, error) { return view(ctx, tx, who) })
 }
 
 // view returns the visitor's view. A message that is still being written has no text, because its

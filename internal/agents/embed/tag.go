@@ -279,11 +279,7 @@ func (s *Embeds) Open(ctx context.Context, id, visitorToken string, page Page) (
 	if err != nil {
 		return out, err
 	}
-	err = s.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		out, err = s.open(ctx, tx, t, visitorToken, page.Address)
-		return err
-	})
-	return out, err
+	return store.Write(ctx, s.cfg.Store, func(tx *store.Tx) (Ticket, error) { return s.open(ctx, tx, t, visitorToken, page.Address) })
 }
 
 func (s *Embeds) open(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken, address string) (out Ticket, err error) {

@@ -42,19 +42,16 @@ func (s *Sessions) Get(ctx context.Context, accountID, agentID, id string) (stoa
 // Find reads a session of any agent of the account. It fails with [stoa.CodeSessionNotFound],
 // also if the agent is deleted.
 func (s *Sessions) Find(ctx context.Context, accountID, id string) (stoa.Session, error) {
-	var out stoa.Session
-	err := s.store.Read(ctx, func(tx *store.Tx) error {
+	return store.Read(ctx, s.store, func(tx *store.Tx) (stoa.Session, error) {
 		row, err := tx.Work().Session(ctx, accountID, "", id)
 		if err != nil {
-			return err
+			return row.Session, err
 		}
-		out = row.Session
 		if _, err = tx.Setup().Agent(ctx, accountID, row.AgentID); stoa.CodeOf(err) == stoa.CodeAgentNotFound {
-			return stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
+			err = stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
 		}
-		return err
+		return row.Session, err
 	})
-	return out, err
 }
 
 // Wait returns a session as soon as it has stopped, or as it is when timeout has passed or

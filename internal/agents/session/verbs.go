@@ -391,10 +391,8 @@ const cancelWait = 2 * time.Second
 // worker reacts, within five seconds. Partial text is kept; queued messages are dropped. A
 // cancellation is durable, and does nothing to a stopped session.
 func (s *Sessions) Cancel(ctx context.Context, c stoa.Caller, agentID, id string) (stoa.Session, error) {
-	var out stoa.Session
-	err := s.store.Write(ctx, func(tx *store.Tx) (err error) {
-		out, err = s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) { return t.cancel(""), nil })
-		return err
+	out, err := store.Write(ctx, s.store, func(tx *store.Tx) (stoa.Session, error) {
+		return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) { return t.cancel(""), nil })
 	})
 	if err != nil || out.Status.Stopped() {
 		return out, err
@@ -493,9 +491,8 @@ func (s *Sessions) Upgrade(ctx context.Context, tx *store.Tx, c stoa.Caller, age
 // Edit lets fn change a session's title and metadata. Revisions must be compared in fn, since only
 // its row is locked.
 func (s *Sessions) Edit(ctx context.Context, c stoa.Caller, agentID, id string, fn func(*stoa.Session) error) (stoa.Session, error) {
-	var out stoa.Session
-	err := s.store.Write(ctx, func(tx *store.Tx) (err error) {
-		out, err = s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
+	return store.Write(ctx, s.store, func(tx *store.Tx) (stoa.Session, error) {
+		return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
 			row := t.Row.Session
 			if err := fn(&row); err != nil {
 				return false, err
@@ -503,7 +500,5 @@ func (s *Sessions) Edit(ctx context.Context, c stoa.Caller, agentID, id string, 
 			t.Row.Title, t.Row.Metadata = row.Title, row.Metadata
 			return true, nil
 		})
-		return err
 	})
-	return out, err
 }

@@ -166,11 +166,7 @@ type Difference struct {
 
 // Refresh requests the catalog of a connection's server and stores it. It approves nothing.
 func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference, err error) {
-	var c store.Connection
-	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Setup().Connection(ctx, accountID, id)
-		return err
-	})
+	c, err := store.Read(ctx, t.Store, func(tx *store.Tx) (store.Connection, error) { return tx.Setup().Connection(ctx, accountID, id) })
 	if err != nil {
 		return d, err
 	}
@@ -271,11 +267,7 @@ func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, e
 // described returns a server with the document that describes its requests. The secret of the
 // connection is sent to fetch the document if that has the same origin.
 func (t *Tools) described(ctx context.Context, c store.Connection, h httptool.Server) (remote.Server, error) {
-	var source string
-	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		source, err = tx.Setup().ConnectionSource(ctx, c.AccountID, c.ID)
-		return err
-	})
+	source, err := store.Read(ctx, t.Store, func(tx *store.Tx) (string, error) { return tx.Setup().ConnectionSource(ctx, c.AccountID, c.ID) })
 	if err != nil {
 		return nil, err
 	}
