@@ -123,27 +123,23 @@ func (s *Agents) agentPage(ctx context.Context, p rest.Pager, accountID string, 
 	})
 }
 
-func (s *Agents) getAgent(ctx context.Context, in rest.Request[idAnd[contract.GetAgentParams], rest.None]) (rest.Reply[contract.Agent], error) {
-	agent, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
-		return tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID)
-	})
+func (s *Agents) getAgent(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.GetAgentParams], rest.None]) (rest.Reply[contract.Agent], error) {
+	agent, err := tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID)
 	return unlessCurrent(in.Params.Query.IfNoneMatch, revisionTag(agent.Revision), contractAgent(agent)), err
 }
 
-func (s *Agents) updateAgent(ctx context.Context, in rest.Request[idAnd[contract.UpdateAgentParams], contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
-	agent, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
-		return tx.Setup().EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
-			if err := ifCurrent(in.Params.Query.IfMatch, a.Revision); err != nil {
-				return err
-			}
-			if err := s.patchAgent(a, &in.Body); err != nil {
-				return err
-			}
-			if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // because the checked settings are unchanged
-				return nil
-			}
-			return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
-		})
+func (s *Agents) updateAgent(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.UpdateAgentParams], contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
+	agent, err := tx.Setup().EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
+		if err := ifCurrent(in.Params.Query.IfMatch, a.Revision); err != nil {
+			return err
+		}
+		if err := s.patchAgent(a, &in.Body); err != nil {
+			return err
+		}
+		if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // because the checked settings are unchanged
+			return nil
+		}
+		return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
@@ -189,21 +185,18 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 }
 
 // deleteAgent serves DELETE /api/v1/api-agents/{id}. The agent's data is removed in the background.
-func (s *Agents) deleteAgent(ctx context.Context, in rest.Request[idAnd[contract.DeleteAgentParams], rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteAgent(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.DeleteAgentParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		if in.Params.Query.IfMatch != "" {
-			agent, err := tx.Setup().Agent(ctx, accountID, id)
-			if err == nil {
-				err = ifCurrent(in.Params.Query.IfMatch, agent.Revision)
-			}
-			if err != nil {
-				return err
-			}
+	if in.Params.Query.IfMatch != "" {
+		agent, err := tx.Setup().Agent(ctx, accountID, id)
+		if err == nil {
+			err = ifCurrent(in.Params.Query.IfMatch, agent.Revision)
 		}
-		return s.Sessions.DeleteAgent(ctx, tx, accountID, id)
-	})
-	return rest.NoContent(), err
+		if err != nil {
+			return rest.NoContent(), err
+		}
+	}
+	return rest.NoContent(), s.Sessions.DeleteAgent(ctx, tx, accountID, id)
 }
 
 func (s *Agents) listAgentVersions(ctx context.Context, in rest.Request[idAnd[contract.ListAgentVersionsParams], rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
@@ -211,7 +204,7 @@ func (s *Agents) listAgentVersions(ctx context.Context, in rest.Request[idAnd[co
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, in.Params.ID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
 		return tx.Setup().AgentVersions(ctx, accountID, in.Params.ID, p.Number(), p.Page.Limit, p.Page.Asc)
-	}, contractVersion, func(v stoa.AgentVersion) rest.Place { return rest.Numbered(v.Version) })
+	}, contractVersion, func(v stoa.AgentVersion) store.Cursor { return rest.Numbered(v.Version) })
 }
 
 type getAgentVersionParams struct {
@@ -219,18 +212,16 @@ type getAgentVersionParams struct {
 	Version string `path:"version"`
 }
 
-func (s *Agents) getAgentVersion(ctx context.Context, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
+func (s *Agents) getAgentVersion(ctx context.Context, tx *store.Tx, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
 	number, err := strconv.ParseInt(in.Params.Version, 10, 64)
 	if err != nil {
 		number = 0 // not a valid version number
 	}
 	accountID := in.Caller.Account.ID
-	v, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.AgentVersion, error) {
-		if _, err := tx.Setup().Agent(ctx, accountID, in.Params.ID); err != nil {
-			return stoa.AgentVersion{}, err
-		}
-		return tx.Setup().AgentVersion(ctx, accountID, in.Params.ID, number)
-	})
+	if _, err := tx.Setup().Agent(ctx, accountID, in.Params.ID); err != nil {
+		return rest.Reply[contract.AgentVersion]{}, err
+	}
+	v, err := tx.Setup().AgentVersion(ctx, accountID, in.Params.ID, number)
 	return rest.Reply[contract.AgentVersion]{Body: contractVersion(v)}, err
 }
 

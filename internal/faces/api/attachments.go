@@ -125,7 +125,7 @@ func (s *Drive) storeUpload(ctx context.Context, up stoa.Upload, content *drive.
 		up.MimeType = http.DetectContentType(head)
 	}
 	up.ID, up.Size = stoa.NewID("upl"), content.Size()
-	if up, err = write(ctx, s.Store, func(tx *store.Tx) (stoa.Upload, error) { return record(ctx, tx, up) }); err != nil {
+	if up, err = store.Write(ctx, s.Store, func(tx *store.Tx) (stoa.Upload, error) { return record(ctx, tx, up) }); err != nil {
 		return up, "", err
 	}
 	who := drive.Owner{AccountID: up.AccountID, AgentID: up.ID}

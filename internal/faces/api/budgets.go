@@ -125,32 +125,28 @@ type shownBudget struct {
 	shown contract.Budget
 }
 
-func (s *Books) getBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
-	b, err := read(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
-		b, err := tx.Books().Budget(ctx, in.Caller.Account.ID, in.Params.ID)
-		if err != nil {
-			return contract.Budget{}, err
-		}
-		return s.showBudget(ctx, tx, b)
-	})
-	return rest.Reply[contract.Budget]{Body: b}, err
+func (s *Books) getBudget(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
+	b, err := tx.Books().Budget(ctx, in.Caller.Account.ID, in.Params.ID)
+	if err != nil {
+		return rest.Reply[contract.Budget]{}, err
+	}
+	shown, err := s.showBudget(ctx, tx, b)
+	return rest.Reply[contract.Budget]{Body: shown}, err
 }
 
-func (s *Books) updateBudget(ctx context.Context, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
-	b, err := write(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
-		b, err := tx.Books().EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
-			if in.Body.LimitMicro > 0 {
-				b.Limit = stoa.Credits(in.Body.LimitMicro)
-			}
-			setBudget(b, in.Body.AtCap, in.Body.NotifyAt)
-			return nil
-		})
-		if err != nil {
-			return contract.Budget{}, err
+func (s *Books) updateBudget(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
+	b, err := tx.Books().EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
+		if in.Body.LimitMicro > 0 {
+			b.Limit = stoa.Credits(in.Body.LimitMicro)
 		}
-		return s.showBudget(ctx, tx, b)
+		setBudget(b, in.Body.AtCap, in.Body.NotifyAt)
+		return nil
 	})
-	return rest.Reply[contract.Budget]{Body: b}, err
+	if err != nil {
+		return rest.Reply[contract.Budget]{}, err
+	}
+	shown, err := s.showBudget(ctx, tx, b)
+	return rest.Reply[contract.Budget]{Body: shown}, err
 }
 
 // windowBatch limits the windows that one transaction removes, so that others do not wait long for it.
@@ -162,11 +158,8 @@ func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.Non
 		return rest.NoContent(), err
 	}
 	for n := int64(windowBatch); n == windowBatch; {
-		err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-			n, err = tx.Books().PurgeDeletedBudgets(ctx, accountID, windowBatch)
-			return err
-		})
-		if err != nil {
+		var err error
+		if n, err = store.Write(ctx, s.Store, func(tx *store.Tx) (int64, error) { return tx.Books().PurgeDeletedBudgets(ctx, accountID, windowBatch) }); err != nil {
 			return rest.NoContent(), err
 		}
 	}
@@ -201,7 +194,7 @@ func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[idAnd[con
 	}, func(w shownWindow) contract.BudgetWindow {
 		w.shown.SubjectName = n.of(kind, w.row.Subject)
 		return w.shown
-	}, func(w shownWindow) rest.Place { return rest.Place{At: w.row.CreatedAt, ID: w.row.ID} })
+	}, func(w shownWindow) store.Cursor { return store.Cursor{At: w.row.CreatedAt, ID: w.row.ID} })
 }
 
 type shownWindow struct {

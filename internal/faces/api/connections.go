@@ -183,27 +183,23 @@ func (s *Agents) listConnections(ctx context.Context, in rest.Request[contract.L
 	})
 }
 
-func (s *Agents) getConnection(ctx context.Context, in rest.Request[idAnd[contract.GetConnectionParams], rest.None]) (rest.Reply[contract.Connection], error) {
-	out, err := read(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
-		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
-	})
+func (s *Agents) getConnection(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.GetConnectionParams], rest.None]) (rest.Reply[contract.Connection], error) {
+	out, err := showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	return unlessCurrent(in.Params.Query.IfNoneMatch, revisionTag(out.revision), out.Connection), err
 }
 
-func (s *Agents) updateConnection(ctx context.Context, in rest.Request[idAnd[contract.UpdateConnectionParams], contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
+func (s *Agents) updateConnection(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.UpdateConnectionParams], contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
 	accountID, b := in.Caller.Account.ID, in.Body
-	out, err := write(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
-		_, err := tx.Setup().EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
-			if err := ifCurrent(in.Params.Query.IfMatch, c.Revision); err != nil {
-				return err
-			}
-			return editConnection(ctx, tx, c, b)
-		})
-		if err != nil {
-			return shownConnection{}, err
+	_, err := tx.Setup().EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
+		if err := ifCurrent(in.Params.Query.IfMatch, c.Revision); err != nil {
+			return err
 		}
-		return showConnection(ctx, tx, accountID, in.Params.ID)
+		return editConnection(ctx, tx, c, b)
 	})
+	if err != nil {
+		return rest.Reply[contract.Connection]{}, err
+	}
+	out, err := showConnection(ctx, tx, accountID, in.Params.ID)
 	return rest.Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err
 }
 
@@ -267,21 +263,18 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 	return tx.Setup().SetConnectionSource(ctx, c.AccountID, c.ID, *source)
 }
 
-func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[idAnd[contract.DeleteConnectionParams], rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteConnection(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.DeleteConnectionParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		c, err := tx.Setup().Connection(ctx, accountID, id)
-		if err == nil {
-			err = ifCurrent(in.Params.Query.IfMatch, c.Revision)
-		}
-		if err == nil && !in.Params.Query.Force {
-			err = checkUnused(ctx, tx, c)
-		}
-		if err != nil {
-			return err
-		}
-		return tx.Setup().DeleteConnection(ctx, accountID, id)
-	})
+	c, err := tx.Setup().Connection(ctx, accountID, id)
+	if err == nil {
+		err = ifCurrent(in.Params.Query.IfMatch, c.Revision)
+	}
+	if err == nil && !in.Params.Query.Force {
+		err = checkUnused(ctx, tx, c)
+	}
+	if err == nil {
+		err = tx.Setup().DeleteConnection(ctx, accountID, id)
+	}
 	return rest.NoContent(), err
 }
 
@@ -313,10 +306,8 @@ func (s *Agents) refreshConnection(ctx context.Context, in rest.Request[byID, re
 	}}, nil
 }
 
-func (s *Agents) listConnectionTools(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.ConnectionToolList], error) {
-	list, err := read(ctx, s.Store, func(tx *store.Tx) (contract.ConnectionToolList, error) {
-		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
-	})
+func (s *Agents) listConnectionTools(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.ConnectionToolList], error) {
+	list, err := catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
@@ -333,7 +324,7 @@ func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) (contrac
 	return list, err
 }
 
-func (s *Agents) reviewConnectionTools(ctx context.Context, in rest.Request[byID, contract.ReviewConnectionTools]) (rest.Reply[contract.ConnectionToolList], error) {
+func (s *Agents) reviewConnectionTools(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.ReviewConnectionTools]) (rest.Reply[contract.ConnectionToolList], error) {
 	var decisions []tool.Decision
 	for i, t := range in.Body.Tools {
 		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects), Visitors: orZero(t.Visitors), VisitorTitle: orZero(t.VisitorTitle), PublicFields: orZero(t.PublicFields)}
@@ -347,12 +338,10 @@ func (s *Agents) reviewConnectionTools(ctx context.Context, in rest.Request[byID
 		}
 		decisions = append(decisions, d)
 	}
-	list, err := write(ctx, s.Store, func(tx *store.Tx) (contract.ConnectionToolList, error) {
-		if err := tool.Review(ctx, tx, in.Caller.Account.ID, in.Params.ID, decisions); err != nil {
-			return contract.ConnectionToolList{}, err
-		}
-		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
-	})
+	if err := tool.Review(ctx, tx, in.Caller.Account.ID, in.Params.ID, decisions); err != nil {
+		return rest.Reply[contract.ConnectionToolList]{}, err
+	}
+	list, err := catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
@@ -511,4 +500,19 @@ func orNull(members map[string]any) nullable.Nullable[map[string]any] {
 		return nullable.NewNullNullable[map[string]any]()
 	}
 	return nullable.NewNullableWithValue(members)
+}
+
+func (s *Agents) authorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AuthorizationStart], error) {
+	a, err := s.Tools.Authorize(ctx, in.Caller.Account.ID, in.Params.ID)
+	return rest.Reply[contract.AuthorizationStart]{Body: contract.AuthorizationStart{ID: a.ID, AuthorizeURL: a.URL, Issuer: a.Issuer, SignInOrigin: a.SignIn, TokenOrigin: a.TokenFrom, ExpiresAt: contract.Time(a.ExpiresAt)}}, err
+}
+
+func (s *Agents) deauthorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Connection], error) {
+	if _, err := s.Tools.Deauthorize(ctx, in.Caller.Account.ID, in.Params.ID); err != nil {
+		return rest.Reply[contract.Connection]{}, err
+	}
+	out, err := store.Read(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
+		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return rest.Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err
 }

@@ -35,7 +35,7 @@ func (s *Books) listRequests(ctx context.Context, in rest.Request[contract.ListR
 	n := requestNames(in.Caller, accountID)
 	var reply rest.Reply[contract.RequestList]
 	err = s.Requests.Dropped(accountID, func(dropped store.Dropped) error {
-		reply, err = read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.RequestList], error) {
+		reply, err = store.Read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.RequestList], error) {
 			list, next, err := tx.Operations().Requests(ctx, accountID, filter, p.Page)
 			for _, r := range list {
 				n.addOfRequest(r)
@@ -170,17 +170,15 @@ func statuses(word string) (least, most int) {
 	return least, most
 }
 
-func (s *Books) getRequest(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
+func (s *Books) getRequest(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
 	accountID := in.Caller.Account.ID
 	if in.Caller.Key.Has(stoa.ScopeOperatorRead) {
 		accountID = "" // any account that reports it
 	}
 	n := requestNames(in.Caller, accountID)
-	r, err := read(ctx, s.Store, func(tx *store.Tx) (store.RequestRow, error) {
-		r, err := tx.Operations().Request(ctx, accountID, in.Params.ID)
-		n.addOfRequest(r)
-		return r, n.read(ctx, tx, err)
-	})
+	r, err := tx.Operations().Request(ctx, accountID, in.Params.ID)
+	n.addOfRequest(r)
+	err = n.read(ctx, tx, err)
 	return rest.Reply[contract.Request]{Body: n.request(r)}, err
 }
 

@@ -17,11 +17,8 @@ import (
 func (s *Sessions) listTurns(ctx context.Context, in rest.Request[sessionAnd[contract.ListTurnsParams], rest.None]) (rest.Reply[rest.Page[contract.Turn]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params.Query
 	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, in.Params.ID, in.Params.SessionID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Turn]]{}, p.Err
-	}
 	list, more, err := s.Sessions.Turns(ctx, accountID, in.Params.ID, in.Params.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
-	return rest.Reply[rest.Page[contract.Turn]]{Body: rest.NewPage(p, list, more, contractTurn, func(t stoa.Turn) rest.Place { return rest.Numbered(t.Number) })}, err
+	return rest.PageOf(p, list, more, err, contractTurn, func(t stoa.Turn) store.Cursor { return rest.Numbered(t.Number) })
 }
 
 func contractTurn(t stoa.Turn) contract.Turn {
@@ -35,9 +32,6 @@ func contractTurn(t stoa.Turn) contract.Turn {
 func (s *Sessions) listMessages(ctx context.Context, in rest.Request[sessionAnd[contract.ListMessagesParams], rest.None]) (rest.Reply[rest.Page[contract.Message]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params.Query
 	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, in.Params.ID, in.Params.SessionID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Message]]{}, p.Err
-	}
 	list, more, err := s.Sessions.Messages(ctx, accountID, in.Params.ID, in.Params.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Message]]{}, err
@@ -50,7 +44,7 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[sessionAnd[
 			byTurn[src.Turn] = append(byTurn[src.Turn], contractSource(src))
 		}
 	}
-	item := func(m store.MessageRow) contract.Message {
+	return rest.PageOf(p, list, more, err, func(m store.MessageRow) contract.Message {
 		message := contract.Message{
 			ID: m.ID, Turn: nullIfZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
 			Sources: []contract.Source{}, Attachments: contractAttachments(m.Attachments), CreatedAt: contract.Time(m.CreatedAt),
@@ -59,8 +53,7 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[sessionAnd[
 			message.Sources = append(message.Sources, byTurn[m.Turn]...)
 		}
 		return message
-	}
-	return rest.Reply[rest.Page[contract.Message]]{Body: rest.NewPage(p, list, more, item, func(m store.MessageRow) rest.Place { return rest.Numbered(m.Place) })}, err
+	}, func(m store.MessageRow) store.Cursor { return rest.Numbered(m.Place) })
 }
 
 // turnsOf returns the first and the last turn of the replies in a list; 0 without replies.
@@ -119,16 +112,12 @@ func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, r
 func (s *Sessions) listSessionReceipts(ctx context.Context, in rest.Request[sessionAnd[contract.ListSessionReceiptsParams], rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params.Query
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, in.Params.ID, in.Params.SessionID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Receipt]]{}, p.Err
-	}
 	n := namesOf(accountID)
 	list, more, err := s.Sessions.Receipts(ctx, accountID, in.Params.ID, in.Params.SessionID, p.Page)
 	for _, r := range list {
 		n.addOfReceipt(r)
 	}
-	err = n.load(ctx, s.Store, err)
-	return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPage(p, list, more, n.receipt, placeOfReceipt)}, err
+	return rest.PageOf(p, list, more, n.load(ctx, s.Store, err), n.receipt, func(r store.Receipt) store.Cursor { return store.Cursor{At: r.CreatedAt, ID: r.ID} })
 }
 
 // maxSources limits the sources in a list and in a page of messages, because every list of a reply needs a maximum.

@@ -100,20 +100,16 @@ func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract
 // sessionPage returns a page of sessions; list names the list that a cursor belongs to.
 func (s *Sessions) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
 	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Session]]{}, p.Err
-	}
 	n := namesOf(accountID)
 	rows, next, err := s.Sessions.List(ctx, accountID, f, p.Page)
 	for _, r := range rows {
 		n.add(store.NamedAgents, r.AgentID)
 	}
-	err = n.load(ctx, s.Store, err)
-	return rest.Reply[rest.Page[contract.Session]]{Body: rest.NewPageTo(p, rows, next, func(session stoa.Session) contract.Session {
+	return rest.PageTo(p, rows, next, n.load(ctx, s.Store, err), func(session stoa.Session) contract.Session {
 		out := contractSession(session)
 		out.AgentName = n.of(store.NamedAgents, session.AgentID)
 		return out
-	})}, err
+	})
 }
 
 func (s *Sessions) findSession(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Session], error) {
@@ -207,12 +203,8 @@ func (s *Sessions) cancelSession(ctx context.Context, in rest.Request[bySessionI
 	return acceptedSession(session), err
 }
 
-func (s *Sessions) upgradeSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
-	var session stoa.Session
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		session, err = s.Sessions.Upgrade(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID)
-		return err
-	})
+func (s *Sessions) upgradeSession(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
+	session, err := s.Sessions.Upgrade(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID)
 	return rest.Reply[contract.Session]{Body: contractSession(session)}, err
 }
 

@@ -94,7 +94,7 @@ func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.Is
 
 func (s *Sessions) previewSchedule(ctx context.Context, in rest.Request[byID, contract.PreviewSchedule]) (rest.Reply[contract.SchedulePreview], error) {
 	b := in.Body
-	if _, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
+	if _, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID)
 	}); err != nil {
 		return rest.Reply[contract.SchedulePreview]{}, err
@@ -143,7 +143,7 @@ func task(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (sto
 }
 
 func (s *Sessions) getScheduledTask(ctx context.Context, in rest.Request[taskAnd[contract.GetScheduledTaskParams], rest.None]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+	t, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	if err != nil {
@@ -173,17 +173,15 @@ func ifCurrentTask(header string, t stoa.ScheduledTask) error {
 	return stoa.Errorf(stoa.CodePrecondition, "It has changed since: its ETag is now %s. Read it again before you change it.", taskETag(t)).At("If-Match")
 }
 
-func (s *Sessions) updateScheduledTask(ctx context.Context, in rest.Request[taskAnd[contract.UpdateScheduledTaskParams], contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
-		return s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
-			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.Query.IfMatch, t) },
-			func(t *stoa.ScheduledTask) error {
-				if err := s.patchTask(t, &in.Body); err != nil {
-					return err
-				}
-				return keepCredentials(ctx, tx, in.Caller, t.ID, "", in.Body.Credentials)
-			})
-	})
+func (s *Sessions) updateScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[taskAnd[contract.UpdateScheduledTaskParams], contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
+		func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.Query.IfMatch, t) },
+		func(t *stoa.ScheduledTask) error {
+			if err := s.patchTask(t, &in.Body); err != nil {
+				return err
+			}
+			return keepCredentials(ctx, tx, in.Caller, t.ID, "", in.Body.Credentials)
+		})
 	return s.taskReply(t), err
 }
 
@@ -220,40 +218,33 @@ func set[T, U any](into *U, n nullable.Nullable[T], value U) {
 	}
 }
 
-func (s *Sessions) deleteScheduledTask(ctx context.Context, in rest.Request[taskAnd[contract.DeleteScheduledTaskParams], rest.None]) (rest.Reply[rest.None], error) {
+func (s *Sessions) deleteScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[taskAnd[contract.DeleteScheduledTaskParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params.Query
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		if q.IfMatch != "" {
-			t, err := tx.Work().LockTask(ctx, accountID, in.Params.ID, in.Params.TaskID)
-			if err == nil {
-				err = ifCurrentTask(q.IfMatch, t)
-			}
-			if err != nil {
-				return err
-			}
+	if q.IfMatch != "" {
+		t, err := tx.Work().LockTask(ctx, accountID, in.Params.ID, in.Params.TaskID)
+		if err == nil {
+			err = ifCurrentTask(q.IfMatch, t)
 		}
-		return s.Scheduler.Delete(ctx, tx, accountID, in.Params.ID, in.Params.TaskID)
-	})
-	return rest.NoContent(), err
+		if err != nil {
+			return rest.NoContent(), err
+		}
+	}
+	return rest.NoContent(), s.Scheduler.Delete(ctx, tx, accountID, in.Params.ID, in.Params.TaskID)
 }
 
-func (s *Sessions) pauseScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
-		return s.Scheduler.Pause(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
-	})
+func (s *Sessions) pauseScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := s.Scheduler.Pause(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	return s.taskReply(t), err
 }
 
-func (s *Sessions) resumeScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
-		return s.Scheduler.Resume(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
-	})
+func (s *Sessions) resumeScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := s.Scheduler.Resume(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	return s.taskReply(t), err
 }
 
 // beforeRun checks the credits for a run before the transaction; see beforeSession.
 func (s *Sessions) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest.None]) (credits, err error) {
-	t, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+	t, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	if err != nil {
@@ -280,5 +271,69 @@ func (s *Sessions) listTaskRuns(ctx context.Context, in rest.Request[taskAnd[con
 			return nil, false, err
 		}
 		return tx.Work().TaskRuns(ctx, accountID, in.Params.TaskID, p.Page)
-	}, listedRun, func(r stoa.TaskRun) rest.Place { return rest.Place{At: r.ScheduledFor, ID: r.ID} })
+	}, listedRun, func(r stoa.TaskRun) store.Cursor { return store.Cursor{At: r.ScheduledFor, ID: r.ID} })
+}
+
+func (s *Sessions) contractTask(t stoa.ScheduledTask) contract.ScheduledTask {
+	out := contract.ScheduledTask{
+		ID: t.ID, Object: "scheduled_task", AgentID: t.AgentID, Name: t.Name, Message: t.Message, Mode: string(t.Mode), Schedule: contractSchedule(t.Schedule),
+		StartAt: nullIfNever(t.StartAt), EndAt: nullIfNever(t.EndAt), MaxRuns: nullIfZero(t.MaxRuns), Enabled: t.Enabled, Status: "active",
+		PauseReason: nullIfZero(t.PauseReason), SessionPolicy: t.SessionPolicy, MissedRunPolicy: t.MissedPolicy,
+		CatchUpWindowSeconds: int64(t.CatchUpWindow / time.Second), OverlapPolicy: t.OverlapPolicy, PauseAfterFailures: t.PauseAfter,
+		MaxCreditsMicroPerRun: nullIfZero(int64(t.MaxCredits)), SessionID: nullIfZero(t.SessionID),
+		NextRunAt: nullIfNever(t.NextAt), UpcomingRunsAt: []contract.Time{}, LastRun: nullable.NewNullNullable[contract.TaskRun](),
+		Counters: contract.TaskCounters{
+			Started: t.Counts.Started, Completed: t.Counts.Completed, Failed: t.Counts.Failed, Cancelled: t.Counts.Cancelled,
+			Skipped: t.Counts.Skipped, ConsecutiveFailures: t.Failures,
+		},
+		CreatedAt: contract.Time(t.CreatedAt), UpdatedAt: contract.Time(t.UpdatedAt),
+	}
+	switch {
+	case t.Finished():
+		out.Status = "finished"
+	case !t.Enabled:
+		out.Status = "paused"
+	}
+	for _, at := range s.Scheduler.Upcoming(t, upcomingRuns) {
+		out.UpcomingRunsAt = append(out.UpcomingRunsAt, contract.Time(at))
+	}
+	if t.LastRun != nil {
+		out.LastRun = nullable.NewNullableWithValue(contractRun(*t.LastRun))
+	}
+	return out
+}
+
+func contractSchedule(s stoa.Schedule) contract.Schedule {
+	out := contract.Schedule{Type: s.Type}
+	switch s.Type {
+	case stoa.ScheduleCron:
+		out.Expression, out.Timezone = nullable.NewNullableWithValue(s.Expression), nullable.NewNullableWithValue(s.Timezone)
+	case stoa.ScheduleInterval:
+		out.EverySeconds = nullable.NewNullableWithValue(int64(s.Every / time.Second))
+	default:
+		out.RunAt = nullable.NewNullableWithValue(contract.Time(s.RunAt))
+	}
+	return out
+}
+
+func contractRun(r stoa.TaskRun) contract.TaskRun {
+	out := contract.TaskRun{
+		ID: r.ID, Object: "task_run", TaskID: r.TaskID, ScheduledFor: contract.Time(r.ScheduledFor), Trigger: r.Trigger, Status: r.Status,
+		SkipReason: nullIfZero(r.SkipReason), WaitingFor: nullIfZero(string(r.Waiting)), Instants: r.Instants, ThroughScheduledFor: nullIfNever(r.Through),
+		SessionID: nullIfZero(r.SessionID), Turn: nullIfZero(r.Turn), DelaySeconds: nullable.NewNullNullable[int64](),
+		CreatedAt: contract.Time(r.CreatedAt), StartedAt: nullIfNever(r.StartedAt), FinishedAt: nullIfNever(r.FinishedAt),
+	}
+	if r.SessionID != "" {
+		out.DelaySeconds = nullable.NewNullableWithValue(int64(r.Delay / time.Second))
+	}
+	return out
+}
+
+func listedRun(r stoa.TaskRun) contract.TaskRun {
+	out := contractRun(r)
+	out.Error, out.CreditsMicro = contractFailure(r.Failure), nullable.NewNullNullable[int64]()
+	if r.SessionID != "" {
+		out.CreditsMicro = nullable.NewNullableWithValue(int64(r.Spent))
+	}
+	return out
 }

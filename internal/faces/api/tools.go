@@ -302,16 +302,11 @@ func contractApproval(c stoa.ExternalCall) nullable.Nullable[contract.ToolCallAp
 	return nullable.NewNullableWithValue(contract.ToolCallApproval{Decision: string(c.Decision), By: nullIfZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: nullIfZero(c.Comment)})
 }
 
-func placeOfCall(c stoa.ExternalCall) rest.Place { return rest.Place{At: c.CreatedAt, ID: c.ID} }
-
 func (s *Sessions) listSessionToolCalls(ctx context.Context, in rest.Request[sessionAnd[contract.ListSessionToolCallsParams], rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params.Query
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, in.Params.ID, in.Params.SessionID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, p.Err
-	}
 	list, more, err := s.Sessions.SessionCalls(ctx, accountID, in.Params.ID, in.Params.SessionID, p.Page)
-	return rest.Reply[rest.Page[contract.AgentToolCall]]{Body: rest.NewPage(p, list, more, contractCall, placeOfCall)}, err
+	return rest.PageOf(p, list, more, err, contractCall, func(c stoa.ExternalCall) store.Cursor { return store.Cursor{At: c.CreatedAt, ID: c.ID} })
 }
 
 func (s *Sessions) listToolCalls(ctx context.Context, in rest.Request[contract.ListToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
@@ -332,17 +327,13 @@ func (s *Sessions) listToolCalls(ctx context.Context, in rest.Request[contract.L
 	})
 }
 
-func (s *Sessions) getToolCall(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
-	call, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ExternalCall, error) {
-		return tx.Work().ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
-	})
+func (s *Sessions) getToolCall(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
+	call, err := tx.Work().ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
-func (s *Sessions) resolveToolCall(ctx context.Context, in rest.Request[byID, contract.ResolveToolCall]) (rest.Reply[contract.AgentToolCall], error) {
-	call, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ExternalCall, error) {
-		return s.Sessions.ResolveCall(ctx, tx, in.Caller, in.Params.ID, in.Body.Outcome, orZero(in.Body.Note))
-	})
+func (s *Sessions) resolveToolCall(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.ResolveToolCall]) (rest.Reply[contract.AgentToolCall], error) {
+	call, err := s.Sessions.ResolveCall(ctx, tx, in.Caller, in.Params.ID, in.Body.Outcome, orZero(in.Body.Note))
 	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
@@ -362,17 +353,15 @@ func (s *Sessions) listInputs(_ context.Context, in rest.Request[contract.ListIn
 	waiting, done := s.UntilDrain(in.HTTP.Context())
 	defer done()
 	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.Page, time.Duration(q.WaitSeconds)*time.Second)
-	return rest.Reply[rest.Page[contract.OpenInput]]{Body: rest.NewPageTo(p, list, next, func(in stoa.Input) contract.OpenInput {
+	return rest.PageTo(p, list, next, err, func(in stoa.Input) contract.OpenInput {
 		in.ClaimID = "" // only the claimer receives it, because it proves the claim
 		return contractOpenInput(in)
-	})}, err
+	})
 }
 
-func (s *Sessions) claimInput(ctx context.Context, in rest.Request[byID, contract.ClaimInput]) (rest.Reply[contract.OpenInput], error) {
-	input, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Input, error) {
-		return s.Sessions.ClaimInput(ctx, tx, in.Caller, session.ClaimRequest{
-			InputID: in.Params.ID, Lease: time.Duration(in.Body.LeaseSeconds) * time.Second, ClaimID: orZero(in.Body.ClaimID),
-		})
+func (s *Sessions) claimInput(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.ClaimInput]) (rest.Reply[contract.OpenInput], error) {
+	input, err := s.Sessions.ClaimInput(ctx, tx, in.Caller, session.ClaimRequest{
+		InputID: in.Params.ID, Lease: time.Duration(in.Body.LeaseSeconds) * time.Second, ClaimID: orZero(in.Body.ClaimID),
 	})
 	return rest.Reply[contract.OpenInput]{Body: contractOpenInput(input)}, err
 }

@@ -156,10 +156,8 @@ func (s *Webhooks) webhookReply(w stoa.Webhook) rest.Reply[contract.Webhook] {
 	return rest.Reply[contract.Webhook]{ETag: revisionETag(w.Revision), Body: s.contractWebhook(w)}
 }
 
-func (s *Webhooks) getWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
-	w, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
-		return hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
-	})
+func (s *Webhooks) getWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
+	w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
 	return s.webhookReply(w), err
 }
 
@@ -171,7 +169,7 @@ func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[idAnd[cont
 	if b.Events.IsNull() {
 		return rest.Reply[contract.Webhook]{}, stoa.Errorf(stoa.CodeInvalidValue, `A webhook requires events: list them, or send ["*"].`).At("events")
 	}
-	w, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
+	w, err := store.Write(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
 		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 			return w, err
 		}
@@ -197,18 +195,15 @@ func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[idAnd[cont
 	return s.webhookReply(w), err
 }
 
-func (s *Webhooks) deleteWebhook(ctx context.Context, in rest.Request[idAnd[contract.DeleteWebhookParams], rest.None]) (rest.Reply[rest.None], error) {
-	accountID, q := in.Caller.Account.ID, in.Params.Query
-	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
-		w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
-		if err == nil {
-			err = ifCurrent(q.IfMatch, w.Revision)
-		}
-		if err != nil {
-			return err
-		}
-		return s.Hooks.Delete(ctx, tx, accountID, in.Params.ID)
-	})
+func (s *Webhooks) deleteWebhook(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.DeleteWebhookParams], rest.None]) (rest.Reply[rest.None], error) {
+	w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
+	if err == nil {
+		err = ifCurrent(in.Params.Query.IfMatch, w.Revision)
+	}
+	if err == nil {
+		err = s.Hooks.Delete(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+	}
+	return rest.NoContent(), err
 }
 
 func (s *Webhooks) testWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Delivery], error) {
@@ -236,15 +231,13 @@ func (s *Webhooks) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in res
 	return s.withSecret(w, secret, until), err
 }
 
-func (s *Webhooks) enableWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
-	w, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
-		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
-			return w, err
-		}
-		return tx.Operations().EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
-			webhook.Enable(w, in.Caller.Key, tx.Now)
-			return nil
-		})
+func (s *Webhooks) enableWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
+	if _, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
+		return rest.Reply[contract.Webhook]{}, err
+	}
+	w, err := tx.Operations().EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
+		webhook.Enable(w, in.Caller.Key, tx.Now)
+		return nil
 	})
 	return s.webhookReply(w), err
 }
@@ -257,9 +250,8 @@ func (s *Webhooks) recoverWebhook(ctx context.Context, in rest.Request[byID, con
 	if !since.Before(until) {
 		return rest.Reply[contract.WebhookRecovery]{}, stoa.Errorf(stoa.CodeInvalidValue, `"since" must be before "until".`).At("since")
 	}
-	if err := s.Store.Read(ctx, func(tx *store.Tx) error {
-		_, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
-		return err
+	if _, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
+		return hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 	}); err != nil {
 		return rest.Reply[contract.WebhookRecovery]{}, err
 	}
@@ -267,36 +259,27 @@ func (s *Webhooks) recoverWebhook(ctx context.Context, in rest.Request[byID, con
 	return rest.Reply[contract.WebhookRecovery]{Body: contract.WebhookRecovery{Object: "webhook.recovery", Recovered: int64(n)}}, err
 }
 
-func (s *Webhooks) listDeliveries(ctx context.Context, in rest.Request[idAnd[contract.ListDeliveriesParams], rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
+func (s *Webhooks) listDeliveries(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.ListDeliveriesParams], rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
 	q, accountID := in.Params.Query, in.Caller.Account.ID
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, in.Params.ID, q.Status, q.Type)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, p.Err
+	w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
 	}
-	return read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
-		w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
-		if err != nil {
-			return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
-		}
-		filter := store.DeliveryFilter{Status: store.DeliveryStatus(q.Status), Type: q.Type}
-		list, next, err := tx.Operations().Deliveries(ctx, accountID, in.Params.ID, filter, p.Page)
-		readable := s.Hooks.Readable(w)
-		return rest.Reply[rest.Page[contract.DeliverySummary]]{Body: rest.NewPageTo(p, list, next, func(d store.Delivery) contract.DeliverySummary {
-			return contractSummary(d, readable)
-		})}, err
-	})
+	filter := store.DeliveryFilter{Status: store.DeliveryStatus(q.Status), Type: q.Type}
+	list, next, err := tx.Operations().Deliveries(ctx, accountID, in.Params.ID, filter, p.Page)
+	readable := s.Hooks.Readable(w)
+	return rest.PageTo(p, list, next, err, func(d store.Delivery) contract.DeliverySummary { return contractSummary(d, readable) })
 }
 
-func (s *Webhooks) getDelivery(ctx context.Context, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
+func (s *Webhooks) getDelivery(ctx context.Context, tx *store.Tx, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	return read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.Delivery], error) {
-		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
-		if err != nil {
-			return rest.Reply[contract.Delivery]{}, err
-		}
-		d, err := tx.Operations().Delivery(ctx, accountID, q.ID, q.DeliveryID)
-		return rest.Reply[contract.Delivery]{Body: contractDelivery(d, s.Hooks.Readable(w))}, err
-	})
+	w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
+	if err != nil {
+		return rest.Reply[contract.Delivery]{}, err
+	}
+	d, err := tx.Operations().Delivery(ctx, accountID, q.ID, q.DeliveryID)
+	return rest.Reply[contract.Delivery]{Body: contractDelivery(d, s.Hooks.Readable(w))}, err
 }
 
 func (s *Webhooks) redeliver(ctx context.Context, tx *store.Tx, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
