@@ -53,11 +53,7 @@ func (e *env) verify(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	var size store.BooksSize
-	err = st.Read(ctx, func(tx *store.Tx) (err error) {
-		size, err = tx.Books().BooksSize(ctx)
-		return err
-	})
+	size, err := store.Read(ctx, st, func(tx *store.Tx) (store.BooksSize, error) { return tx.Books().BooksSize(ctx) })
 	if err != nil {
 		return err
 	}
