@@ -143,11 +143,9 @@ var viewReceipt = view{"Receipt", []column{
 	{"Duration (ms)", "durationMilliseconds", count},
 }}
 
-func periodFields() []field {
-	return []field{
-		{"from", "from", asPast, "the start `time`: 2026-11-20, or a time ago such as 7d"},
-		{"to", "to", asPast, "the end `time`, exclusive (default now)"},
-	}
+var periodFields = []field{
+	{"from", "from", asPast, "the start `time`: 2026-11-20, or a time ago such as 7d"},
+	{"to", "to", asPast, "the end `time`, exclusive (default now)"},
 }
 
 func (e *env) receipts() *cobra.Command {
@@ -157,7 +155,7 @@ func (e *env) receipts() *cobra.Command {
 			use: "list", short: "List receipts",
 			long: "List the receipts of the account, newest first: one for each charged call or agent step.", example: "  stoa receipts list --from 1d\n  stoa receipts list --model alpha-sonnet-5-5 --limit 0 --json",
 			op: "GET /receipts", rows: viewReceipts, none: "There are no receipts.",
-			fields: append(periodFields(),
+			fields: append(periodFields,
 				field{"model", "model", asText, "only calls that this `model` served"},
 				field{"key", "keyId", asKey, "only calls of this `key`, by id or name"},
 				field{"agent", "agentId", asAgent, "only steps of this `agent`, by id or name"},
@@ -175,18 +173,16 @@ func (e *env) receipts() *cobra.Command {
 }
 
 // groupings returns the columns that usage can be grouped by, under their names for --by.
-func groupings() map[string]column {
-	return map[string]column{
-		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", ident}, "member": {"Member", "memberId", flexible},
-		"agent": {"Agent", "agentId", ident}, "space": {"Space", "spaceId", ident},
-		"session": {"Session", "sessionId", ident}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
-	}
+var groupings = map[string]column{
+	"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", ident}, "member": {"Member", "memberId", flexible},
+	"agent": {"Agent", "agentId", ident}, "space": {"Space", "spaceId", ident},
+	"session": {"Session", "sessionId", ident}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
 }
 
 func viewUsage(by []string) view {
 	v := view{schema: "UsageRow"}
 	for _, word := range by {
-		v.columns = append(v.columns, groupings()[word])
+		v.columns = append(v.columns, groupings[word])
 	}
 	if slices.Contains(by, "provider") {
 		v.columns = append(v.columns, column{"Failed", "failedCalls", count}, column{"Estimated", "estimatedCalls", count})
@@ -203,7 +199,7 @@ func withNames(by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
 	members := map[string]string{}
 	for _, word := range by {
 		if name := map[string]string{"key": "keyName", "agent": "agentName", "space": "spaceName", "member": "memberName"}[word]; name != "" {
-			members[groupings()[word].path] = name
+			members[groupings[word].path] = name
 		}
 	}
 	ids := map[string]map[string]bool{} // by name
@@ -240,29 +236,27 @@ func withNames(by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
 }
 
 func (e *env) usage() *cobra.Command {
-	c := &cobra.Command{
-		Use: "usage", Short: "Show usage: calls, tokens and credits", Args: noArgs,
-		Long: `Show the calls, tokens and credits of a time range in groups. --by accepts day, model, agent, space, key, member,
+	c := command("usage", "Show usage: calls, tokens and credits",
+		`Show the calls, tokens and credits of a time range in groups. --by accepts day, model, agent, space, key, member,
 session and endUser, and several of them. An operator's key also accepts account and provider, which cover all
 accounts; by provider, failed requests that vendors can bill are included.
 
 Days, and the dates of --from and --to, are in the time zone of --timezone. Keys, agents, spaces and members are
 shown by name, and by id if several share a name or if they were deleted. JSON contains ids and names, CSV only ids.`,
-		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv",
-	}
+		"  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv")
 	o := e.output(c)
 	by := c.Flags().StringSlice("by", []string{"day"}, "the `groups`, in order, separated by commas")
 	sends(c, "by", "groupBy")
 	csv := c.Flags().Bool("csv", false, "print CSV with a header line")
 	timezone := c.Flags().String("timezone", "UTC", "the time `zone` of days, such as Europe/Berlin")
-	period := e.flags(c, periodFields()...)
+	period := e.flags(c, periodFields...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		words := make([]string, len(*by))
 		for i, word := range *by {
 			if words[i] = strings.TrimSpace(word); words[i] == "end-user" {
 				words[i] = "endUser"
 			}
-			if _, ok := groupings()[words[i]]; !ok {
+			if _, ok := groupings[words[i]]; !ok {
 				return usagef("--by accepts day, model, agent, space, key, member, session, endUser, account and provider, not %q", word)
 			}
 		}

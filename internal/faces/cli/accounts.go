@@ -135,7 +135,7 @@ nothing and shows the first one.`,
 			use: "invite ACCOUNT", short: "Invite a person to an account",
 			long:    "Invite a person to a customer's account, such as its first owner or an owner who has lost access. Standard output contains only the link.",
 			example: "  stoa accounts invite acme --role owner --name Ada",
-			op:      "POST /accounts/{ACCOUNT}/members", fields: inviteFields(), needs: []string{"role"}, missing: noRole, print: e.joinLink,
+			op:      "POST /accounts/{ACCOUNT}/members", fields: inviteFields, needs: []string{"role"}, missing: noRole, print: e.joinLink,
 		},
 		verb{
 			use: "invite-new", short: "Invite a customer who has no account yet",
@@ -155,7 +155,7 @@ credits. Standard output contains only the link.`,
 			use: "keys ACCOUNT", short: "Create a key for an account",
 			long:    "Create a key for a customer, for example to replace a lost one. Its secret is shown only now: standard output contains nothing else.",
 			example: "  stoa accounts keys acme --name replacement",
-			op:      "POST /accounts/{ACCOUNT}/keys", fields: keyFields(), needs: []string{"name"}, missing: noKeyName, print: e.secret,
+			op:      "POST /accounts/{ACCOUNT}/keys", fields: keyFields, needs: []string{"name"}, missing: noKeyName, print: e.secret,
 		},
 	)...)
 	return c

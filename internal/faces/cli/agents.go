@@ -153,18 +153,16 @@ func (e *env) onObject(p collection, c *cobra.Command, do func(ctx context.Conte
 	})
 }
 
-func describeFields() []field {
-	return []field{
-		{"name", "name", asText, "the name"},
-		{"description", "description", asText, "the purpose"},
-		{"external-id", "externalId", asText, "your own `id`, unique in the account"},
-		{"metadata", "metadata", asPairs, "a `name=value` pair of metadata; repeatable"},
-	}
+var describeFields = []field{
+	{"name", "name", asText, "the name"},
+	{"description", "description", asText, "the purpose"},
+	{"external-id", "externalId", asText, "your own `id`, unique in the account"},
+	{"metadata", "metadata", asPairs, "a `name=value` pair of metadata; repeatable"},
 }
 
 // agentFields returns the settings of an agent; [env.toolFlags] has the others.
 func agentFields() []field {
-	return append(describeFields(),
+	return append(describeFields,
 		field{"space", "spaceId", asSpace, "the `space` of the agent (default: the account's default space)"},
 		field{"instructions,i", "instructions", asFile, "the system prompt, as `text`; @FILE reads a file"},
 		field{"model,m", "model", asText, "the `model` (default auto)"},
@@ -275,10 +273,9 @@ access creates a new version. Existing sessions keep their version.`,
 			},
 		},
 	)...)
-	c.AddCommand(e.onObject(agentCollection, &cobra.Command{
-		Use: "rollback AGENT VERSION", Short: "Restore an earlier version", Args: takes("AGENT", "VERSION"),
-		Long: "Restore an earlier version of an agent, as a new version.", Example: "  stoa agents rollback support 3",
-	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+	c.AddCommand(e.onObject(agentCollection, command("rollback AGENT VERSION", "Restore an earlier version",
+		"Restore an earlier version of an agent, as a new version.",
+		"  stoa agents rollback support 3"), func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		n, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || n < 1 {
 			return usagef("%q is not a version; \"stoa agents versions\" lists them", args[0])
@@ -322,7 +319,7 @@ func (e *env) spaces() *cobra.Command {
 		verb{
 			use: "create", short: "Create a space",
 			long: "Create a space.", example: "  stoa spaces create --name support",
-			op: "POST /spaces", fields: describeFields(), show: viewSpace,
+			op: "POST /spaces", fields: describeFields, show: viewSpace,
 			needs: []string{"name"}, missing: "a space requires a --name",
 		},
 		verb{
@@ -338,7 +335,7 @@ func (e *env) spaces() *cobra.Command {
 		verb{
 			use: "update SPACE", short: "Change a space",
 			long: "Change the given settings. An empty text clears.", example: "  stoa spaces update support --description \"Agents that customers see\"",
-			op: "PATCH /spaces/{SPACE}", fields: describeFields(), show: viewSpace, missing: nothingChanges,
+			op: "PATCH /spaces/{SPACE}", fields: describeFields, show: viewSpace, missing: nothingChanges,
 		},
 		verb{
 			use: "delete SPACE", short: "Delete a space",

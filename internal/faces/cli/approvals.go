@@ -29,11 +29,9 @@ const (
 )
 
 func (e *env) toolsApprovals() *cobra.Command {
-	c := &cobra.Command{
-		Use: "approvals", Short: "List the calls that wait for an approval", Args: noArgs,
-		Long:    "List the calls that a person must approve before they are executed. With --watch, new ones are printed as they arrive.",
-		Example: "  stoa tools approvals\n  stoa tools approvals --watch --jq '[.id, .tool] | @tsv'",
-	}
+	c := command("approvals", "List the calls that wait for an approval",
+		"List the calls that a person must approve before they are executed. With --watch, new ones are printed as they arrive.",
+		"  stoa tools approvals\n  stoa tools approvals --watch --jq '[.id, .tool] | @tsv'")
 	o := e.output(c)
 	n := limit(c)
 	watch := c.Flags().Bool("watch", false, "print new calls until Ctrl-C")

@@ -167,16 +167,14 @@ func oneArg(name string) cobra.PositionalArgs {
 }
 
 func (e *env) migrate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "migrate", Short: "Migrate the tables to this program's version, without serving", Args: noArgs,
-		Long: `Migrate the tables as a start does, and exit: create missing tables and upgrade those of an earlier version. A
+	c := command("migrate", "Migrate the tables to this program's version, without serving",
+		`Migrate the tables as a start does, and exit: create missing tables and upgrade those of an earlier version. A
 server on a data directory must be stopped; nodes on PostgreSQL can keep running. Tables of a newer program
 are rejected.
 
 With --check nothing is changed: it prints the pending migrations, and the exit code is 1 if there are any.
 This is allowed while the server runs.`,
-		Example: "  stoa migrate --data /var/lib/stoa\n  stoa migrate --check --config /etc/stoa/stoa.yaml",
-	}
+		"  stoa migrate --data /var/lib/stoa\n  stoa migrate --check --config /etc/stoa/stoa.yaml")
 	load := e.storeSettings(c)
 	check := c.Flags().Bool("check", false, "change nothing; exit with 1 if there are pending migrations")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -84,12 +84,10 @@ func notifyAt(c *cobra.Command) setter {
 }
 
 func (e *env) budgetsSet() *cobra.Command {
-	c := &cobra.Command{
-		Use: "create", Short: "Create or change a budget", Args: noArgs,
-		Long: `Create a budget, or change the one with the same scope, subject and period. The time zone of a budget cannot be
+	c := command("create", "Create or change a budget",
+		`Create a budget, or change the one with the same scope, subject and period. The time zone of a budget cannot be
 changed; delete it and create another one. --scope, --period and --limit are required.`,
-		Example: "  stoa budgets create --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets create --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100",
-	}
+		"  stoa budgets create --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets create --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100")
 	settings := e.flags(c,
 		field{"scope", "scope", asChoice, "the `kind` of subject: account, member, key, agent, embed or end_user"},
 		field{"subject", "subject", asText, "the `id` of the member, key, agent or embed, or the end user; '*' limits each one separately"},

@@ -470,7 +470,7 @@ func TestOneWordForOneAct(t *testing.T) {
 			}
 		}
 	})
-	for path, words := range formerVerbs() {
+	for path, words := range formerVerbs {
 		now, _, err := (&env{}).root().Find(strings.Fields(path))
 		if err != nil {
 			t.Error(err)

@@ -90,13 +90,11 @@ Keys of providers are printed as a mask, which keeps them.`,
 			return err
 		},
 	})
-	set := &cobra.Command{
-		Use: "update FILE", Short: "Replace the draft", Args: takes("FILE"),
-		Long: `Replace the draft with a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
+	set := command("update FILE", "Replace the draft",
+		`Replace the draft with a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
 "-" is standard input. The key of a provider is the member apiKey: it is stored encrypted. Nothing is in force before
 "stoa config draft apply".`,
-		Example: "  stoa config draft update draft.yaml",
-	}
+		"  stoa config draft update draft.yaml")
 	set.RunE = func(c *cobra.Command, args []string) error {
 		text, err := e.fileText(args[0], args[0], maxSettings)
 		if err != nil {
@@ -139,12 +137,10 @@ You pay the vendor. The exit code is 1 if the provider did not answer.`,
 }
 
 func (e *env) configApply() *cobra.Command {
-	c := &cobra.Command{
-		Use: "apply", Short: "Put the draft in force", Args: noArgs,
-		Long: `Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep
+	c := command("apply", "Put the draft in force",
+		`Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep
 their settings. The models and agents that it stops are listed first; it has to be confirmed if "auto" would have no model.`,
-		Example: "  stoa config draft apply --note 'Second vendor'",
-	}
+		"  stoa config draft apply --note 'Second vendor'")
 	note := c.Flags().String("note", "", "a note for the list of versions")
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	sends(c, "note", "note")
@@ -186,11 +182,9 @@ func (e *env) configDrop() *cobra.Command {
 }
 
 func (e *env) configRestore() *cobra.Command {
-	c := &cobra.Command{
-		Use: "restore VERSION", Short: "Restore an earlier version of the managed settings", Args: takes("VERSION"),
-		Long:    "Make the settings of an earlier version the next version, and wait until all nodes use it. The draft is discarded.",
-		Example: "  stoa config restore 6 --yes",
-	}
+	c := command("restore VERSION", "Restore an earlier version of the managed settings",
+		"Make the settings of an earlier version the next version, and wait until all nodes use it. The draft is discarded.",
+		"  stoa config restore 6 --yes")
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	note := c.Flags().String("note", "", "a note for the list of versions")
 	sends(c, "note", "note")

@@ -74,11 +74,9 @@ var viewTools = view{"ConnectionTool", []column{
 func (e *env) connections() *cobra.Command {
 	c := group("connections", "Manage connections to servers with tools", `Connect servers that provide tools (with the Model Context Protocol or an HTTP API), review their tools, and
 test them. CONNECTION is an id, or a unique name.`)
-	refresh := &cobra.Command{
-		Use: "refresh CONNECTION", Short: "Refresh the tools of a connection", Args: takes("CONNECTION"),
-		Long:    "Read the tools of the server, and show the differences. This approves no tools.",
-		Example: "  stoa connections refresh notes",
-	}
+	refresh := command("refresh CONNECTION", "Refresh the tools of a connection",
+		"Read the tools of the server, and show the differences. This approves no tools.",
+		"  stoa connections refresh notes")
 	c.AddCommand(
 		e.connectionsCreate(),
 		e.verb(verb{
@@ -96,7 +94,7 @@ test them. CONNECTION is an id, or a unique name.`)
 			use: "update CONNECTION", short: "Change a connection",
 			long: "Change the given settings. Changing the address or the secret revokes the review of every tool.", example: "  stoa connections update notes --url https://notes.example.com/v2/mcp",
 			op: "PATCH /connections/{CONNECTION}", show: viewConnection, missing: nothingChanges,
-			fields: append(connectionFields(), field{"url", "url", asText, "the `address` of the server"}), extra: []adder{e.connectionFlags},
+			fields: append(connectionFields, field{"url", "url", asText, "the `address` of the server"}), extra: []adder{e.connectionFlags},
 		}),
 		e.verb(verb{
 			use: "deauthorize CONNECTION", short: "Delete the tokens of a connection",
@@ -126,16 +124,14 @@ server. The review of its tools is kept. The agents that use its tools are liste
 }
 
 // connectionFields returns settings of a connection. [env.connectionFlags] adds those that a field cannot describe.
-func connectionFields() []field {
-	return []field{
-		{"on-change", "onChange", asText, "the `handling` of an approved tool whose definition has changed: block or keep (default block)"},
-		{"credentials-per-session", "credentialsPerSession", asText, "whether sessions can supply their own secrets: off, optional or required (default off)"},
-		{"sessions", "sessions", asText, "the `lifetime` of a session at a stateful server: turn or session (default turn)"},
-		{"timeout-seconds", "limits.timeoutSeconds", asNumber, "the timeout of a call, in `seconds`"},
-		{"max-result-bytes", "limits.maxResultBytes", asNumber, "the maximum size of a result, in `bytes`"},
-		{"max-concurrent", "limits.maxConcurrent", asNumber, "the maximum number of concurrent `calls`"},
-		{"calls-per-minute", "limits.callsPerMinute", asNumber, "the maximum number of `calls` per minute"},
-	}
+var connectionFields = []field{
+	{"on-change", "onChange", asText, "the `handling` of an approved tool whose definition has changed: block or keep (default block)"},
+	{"credentials-per-session", "credentialsPerSession", asText, "whether sessions can supply their own secrets: off, optional or required (default off)"},
+	{"sessions", "sessions", asText, "the `lifetime` of a session at a stateful server: turn or session (default turn)"},
+	{"timeout-seconds", "limits.timeoutSeconds", asNumber, "the timeout of a call, in `seconds`"},
+	{"max-result-bytes", "limits.maxResultBytes", asNumber, "the maximum size of a result, in `bytes`"},
+	{"max-concurrent", "limits.maxConcurrent", asNumber, "the maximum number of concurrent `calls`"},
+	{"calls-per-minute", "limits.callsPerMinute", asNumber, "the maximum number of `calls` per minute"},
 }
 
 func (e *env) connectionFlags(c *cobra.Command) setter {
@@ -256,7 +252,7 @@ URL, it also gives the address of the server.`,
   stoa connections create forge --kind openapi --document https://forge.example.com/swagger.json --tag issue`,
 	}
 	kind := c.Flags().String("kind", "mcp", "the `kind` of server: mcp, http or openapi")
-	settings := e.flags(c, append(connectionFields(), field{"space", "spaceId", asSpace, "the `space` of the connection (default: the default space)"})...)
+	settings := e.flags(c, append(connectionFields, field{"space", "spaceId", asSpace, "the `space` of the connection (default: the default space)"})...)
 	more, o := e.connectionFlags(c), e.output(c)
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		body := map[string]any{"kind": *kind, "name": args[0]}
@@ -357,16 +353,14 @@ func catalog(ctx context.Context, call *client.Client, path string) ([]reviewedT
 const hashShown = 12
 
 func (e *env) connectionsReview() *cobra.Command {
-	c := &cobra.Command{
-		Use: "review CONNECTION", Short: "Review the tools of a server", Args: takes("CONNECTION"),
-		Long: `Without flags, show the tools that are not reviewed yet: their definitions, and the differences from the
+	c := command("review CONNECTION", "Review the tools of a server",
+		`Without flags, show the tools that are not reviewed yet: their definitions, and the differences from the
 approved ones. The texts come from the server: read them before you approve.
 
 Decide with --approve and --reject and the name and hash that are shown: notes@1f2e3d4c5b6a. If the definition
 has changed since, no decision is stored. Without --approval and --effects, the suggestions of the review are
 used. Omitted flags have their defaults, even for a tool that was approved with other values before.`,
-		Example: "  stoa connections review notes\n  stoa connections review notes --approve search_notes@1f2e3d4c5b6a --approval never --effects read\n  stoa connections review shop --approve cancel_order@2b3c4d5e6f70 --approval never --effects once --visitors=confirm --visitor-title 'Cancel an order' --public /order_id",
-	}
+		"  stoa connections review notes\n  stoa connections review notes --approve search_notes@1f2e3d4c5b6a --approval never --effects read\n  stoa connections review shop --approve cancel_order@2b3c4d5e6f70 --approval never --effects once --visitors=confirm --visitor-title 'Cancel an order' --public /order_id")
 	f := c.Flags()
 	approve, reject := f.StringSlice("approve", nil, "a `tool` with its hash; repeatable"), f.StringSlice("reject", nil, "a `tool` with its hash; repeatable")
 	approval, effects := f.String("approval", "", "whether a person approves each call: always or never"), f.String("effects", "", "the `effect` of a call: read (none), idempotent (can be repeated) or once (must not be repeated)")
@@ -541,10 +535,7 @@ func (e *env) connectionsTest() *cobra.Command {
 }
 
 func (e *env) connectionsSwitch(verb, short, long string, on bool) *cobra.Command {
-	c := &cobra.Command{
-		Use: verb + " CONNECTION", Short: short, Args: takes("CONNECTION"),
-		Long: long, Example: "  stoa connections " + verb + " github",
-	}
+	c := command(verb+" CONNECTION", short, long, "  stoa connections "+verb+" github")
 	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		var now contract.Connection
 		raw, err := call.JSON(ctx, http.MethodPatch, path, nil, map[string]any{"enabled": on}, &now)
@@ -616,15 +607,13 @@ func authorizationEnded(c contract.Connection, id string) (bool, error) {
 }
 
 func (e *env) connectionsAuthorize() *cobra.Command {
-	c := &cobra.Command{
-		Use: "authorize CONNECTION", Short: "Authorize a connection in a browser", Args: takes("CONNECTION"),
-		Long: `Print the address where a person authorizes the connection, and wait for the result. No browser is started:
+	c := command("authorize CONNECTION", "Authorize a connection in a browser",
+		`Print the address where a person authorizes the connection, and wait for the result. No browser is started:
 check the address, and open it yourself. The authorization server redirects to the service, which must be
 reachable from that browser at its public address; there it asks which account can use your access before it
 connects. If the sign-in fails or is cancelled, the command prints the reason and the exit code is 1. Send the
 address only to the person whose access the connection will use.`,
-		Example: "  stoa connections authorize github\n  stoa connections authorize github --wait 0",
-	}
+		"  stoa connections authorize github\n  stoa connections authorize github --wait 0")
 	wait := c.Flags().Duration("wait", 10*time.Minute, "the maximum `duration` to wait for the person; 0 does not wait")
 	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		var begun contract.AuthorizationStart

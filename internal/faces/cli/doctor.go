@@ -78,14 +78,12 @@ func diagnosisText(d contract.Diagnosis) string {
 const healthWait = 5 * time.Second
 
 func (e *env) health() *cobra.Command {
-	c := &cobra.Command{
-		Use: "health [URL]", Short: "Check the health of a service", Args: takes("[URL]"),
-		Long: `Check whether a service accepts requests, and print its status: ok, draining or unavailable. The exit code is
+	c := command("health [URL]", "Check the health of a service",
+		`Check whether a service accepts requests, and print its status: ok, draining or unavailable. The exit code is
 0 for ok and 1 for everything else, including an unreachable service and no answer within 5 s, so that a
 container or a supervisor can use it as a health check. Requires no key. The default address is that of the
 login.`,
-		Example: "  stoa health\n  stoa health http://127.0.0.1:8080",
-	}
+		"  stoa health\n  stoa health http://127.0.0.1:8080")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.publicClient()
 		if len(args) > 0 {

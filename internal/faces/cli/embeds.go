@@ -62,11 +62,9 @@ func (e *env) embeds() *cobra.Command {
 	c := group("embeds", "Embed an agent in a web page", `Embed an agent in a web page. Your server creates one link (emu_…) per visitor, which shows the chat page in a
 frame, or one token (ems_…) for a chat page of your own. A site without a server uses a script tag (pub_…); see
 "stoa embeds tags". AGENT is an id, an external id, or a unique name.`)
-	list := &cobra.Command{
-		Use: "list AGENT", Short: "List the embeds of an agent", Args: takes("AGENT"),
-		Long:    "List the links of an agent, newest first, or with --sessions its embed sessions.",
-		Example: "  stoa embeds list support\n  stoa embeds list support --sessions",
-	}
+	list := command("list AGENT", "List the embeds of an agent",
+		"List the links of an agent, newest first, or with --sessions its embed sessions.",
+		"  stoa embeds list support\n  stoa embeds list support --sessions")
 	n := limit(list)
 	sessions := list.Flags().Bool("sessions", false, "list embed sessions instead of links")
 	search := list.Flags().String("search", "", searchField("origins, end user or ids").help)
@@ -81,10 +79,9 @@ frame, or one token (ems_…) for a chat page of your own. A site without a serv
 		}
 		return o.list(viewEmbeds, call.All(ctx, path+kind, query, rowsToFetch(*n)), *n, "There are no embeds.")
 	})
-	get := &cobra.Command{
-		Use: "get AGENT EMBED", Short: "Show an embed", Args: takes("AGENT", "EMBED"),
-		Long: "Show an embed, with its number of messages and of requests that were rejected because of their origin.", Example: "  stoa embeds get support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
+	get := command("get AGENT EMBED", "Show an embed",
+		"Show an embed, with its number of messages and of requests that were rejected because of their origin.",
+		"  stoa embeds get support ems_01k9zqd3m8w5x7y2c4b6n8p0ra")
 	c.AddCommand(e.embedsCreate(), list,
 		e.onObject(agentCollection, get, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 			kind, err := embedKind(args[0])
@@ -113,15 +110,13 @@ frame, or one token (ems_…) for a chat page of your own. A site without a serv
 }
 
 func (e *env) embedsCreate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "create AGENT", Short: "Create a link or a token for one visitor", Args: takes("AGENT"),
-		Long: `Create a link to the chat page for one visitor. Standard output contains only the link. It can be used once, and
+	c := command("create AGENT", "Create a link or a token for one visitor",
+		`Create a link to the chat page for one visitor. Standard output contains only the link. It can be used once, and
 expires after --expires.
 
 --snippet prints the HTML of a frame instead, for a quick test: a permanent page requires a link per visit, or a
 script tag. --token prints a token for your own page instead.`,
-		Example: "  stoa embeds create support --origin https://www.example.com --user user-1042\n  stoa embeds create support --origin http://localhost:3000 --snippet > frame.html",
-	}
+		"  stoa embeds create support --origin https://www.example.com --user user-1042\n  stoa embeds create support --origin http://localhost:3000 --snippet > frame.html")
 	token, snippet := c.Flags().Bool("token", false, "create an embed session and print its token"), c.Flags().Bool("snippet", false, "print the HTML of a frame")
 	settings := e.flags(c, append([]field{
 		{"origin", "allowedOrigins", asWords, "an `origin` that can show it, such as https://www.example.com; repeatable"},
@@ -133,7 +128,7 @@ script tag. --token prints a token for your own page instead.`,
 		{"chat-expires", "chatExpiresInSeconds", asSeconds, "the maximum `duration` of the chat (default 1h)"},
 		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of the chat, in `credits`"},
 		{"max-messages", "maxMessages", asNumber, "the maximum `number` of messages from the visitor (default 50)"},
-	}, append(lookFields(), attachmentFields()...)...)...)
+	}, append(lookFields, attachmentFields...)...)...)
 	own := credentialFlag("for the chat")(c)
 	return e.onObject(agentCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body := map[string]any{}
@@ -187,10 +182,9 @@ func (e *env) embedSecret(o *output, raw jsonx.Value, snippet bool) error {
 }
 
 func (e *env) embedsRevoke() *cobra.Command {
-	c := &cobra.Command{
-		Use: "revoke AGENT EMBED...", Short: "Revoke embeds", Args: takes("AGENT", "EMBED..."),
-		Long: "Revoke embeds: their links and tokens stop working immediately. The conversations are kept.", Example: "  stoa embeds revoke support emu_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
-	}
+	c := command("revoke AGENT EMBED...", "Revoke embeds",
+		"Revoke embeds: their links and tokens stop working immediately. The conversations are kept.",
+		"  stoa embeds revoke support emu_01k9zqd3m8w5x7y2c4b6n8p0ra --yes")
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		kinds := make([]string, len(args))
@@ -234,12 +228,10 @@ func (e *env) embedsRevoke() *cobra.Command {
 	return c
 }
 
-func lookFields() []field {
-	return []field{
-		{"title", "title", asText, "the `text` above the chat (default: the agent's name)"},
-		{"logo", "logo", asText, "`id` of a logo, see \"stoa embeds logos\""},
-		{"starter", "starters", asTexts, "a `question` to offer before the first message; repeatable"},
-	}
+var lookFields = []field{
+	{"title", "title", asText, "the `text` above the chat (default: the agent's name)"},
+	{"logo", "logo", asText, "`id` of a logo, see \"stoa embeds logos\""},
+	{"starter", "starters", asTexts, "a `question` to offer before the first message; repeatable"},
 }
 
 func (e *env) embedLogos() *cobra.Command {
@@ -270,12 +262,10 @@ func (e *env) embedLogos() *cobra.Command {
 	return c
 }
 
-func attachmentFields() []field {
-	return []field{
-		{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},
-		{"attachment-type", "attachments.types", asWords, "a `kind` of file, with --attachments: image, pdf, text or document; repeatable"},
-		{"attachment-files", "attachments.maxFiles", asNumber, "the maximum number of files of a chat, with --attachments"},
-	}
+var attachmentFields = []field{
+	{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},
+	{"attachment-type", "attachments.types", asWords, "a `kind` of file, with --attachments: image, pdf, text or document; repeatable"},
+	{"attachment-files", "attachments.maxFiles", asNumber, "the maximum number of files of a chat, with --attachments"},
 }
 
 var viewTags = view{"EmbedTag", []column{
@@ -323,7 +313,7 @@ id, or a unique name.`)
 		{"language", "language", asText, "the `language`: auto (that of the page), en, de, fr or es (default auto)"},
 		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of a chat, in `credits`"},
 		{"chats-per-day", "chatsPerDay", asNumber, "the maximum `number` of new chats in 24 hours (default 200)"},
-	}, append(lookFields(), attachmentFields()...)...)
+	}, append(lookFields, attachmentFields...)...)
 	own := []adder{credentialFlag("for each of its chats")}
 	c.AddCommand(e.verbs(
 		verb{
@@ -377,10 +367,9 @@ func (e *env) printTag(did string) func(o *output, raw jsonx.Value) error {
 }
 
 func (e *env) tagsDelete() *cobra.Command {
-	c := &cobra.Command{
-		Use: "delete AGENT TAG", Short: "Delete a script tag", Args: takes("AGENT", "TAG"),
-		Long: "Delete a script tag: pages no longer show it, and its chats end immediately. The conversations are kept.", Example: "  stoa embeds tags delete support pub_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
-	}
+	c := command("delete AGENT TAG", "Delete a script tag",
+		"Delete a script tag: pages no longer show it, and its chats end immediately. The conversations are kept.",
+		"  stoa embeds tags delete support pub_01k9zqd3m8w5x7y2c4b6n8p0ra --yes")
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	return e.onObject(agentCollection, c, func(ctx context.Context, call *client.Client, _ *output, path string, args []string) error {
 		if !strings.HasPrefix(args[0], "pub_") {

@@ -16,15 +16,13 @@ import (
 
 func (e *env) ledger() *cobra.Command {
 	c := group("ledger", "Verify the books of all accounts", "Verify the books of all accounts.")
-	verify := &cobra.Command{
-		Use: "verify", Short: "Verify the books of all accounts", Args: noArgs,
-		Long: `Verify the books of all accounts. Grants must equal balance, leases and charges together; each lease must have
+	verify := command("verify", "Verify the books of all accounts",
+		`Verify the books of all accounts. Grants must equal balance, leases and charges together; each lease must have
 spent the sum of its charges; each charge must be its usage times its price; no balance can be negative.
 
 The command reads a snapshot of the store, so the server can keep running. If rows are inconsistent, they are
 printed as a table, and the exit code is 1. "stoa credits reconcile" checks one account over the API.`,
-		Example: "  stoa ledger verify --data ./data",
-	}
+		"  stoa ledger verify --data ./data")
 	load := e.storeSettings(verify)
 	verify.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()

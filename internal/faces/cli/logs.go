@@ -58,19 +58,17 @@ var viewRequest = view{"Request", []column{
 const followPause = time.Second
 
 func (e *env) logs() *cobra.Command {
-	c := &cobra.Command{
-		Use: "logs [REQUEST]", Short: "Show the request log", Args: takes("[REQUEST]"),
-		Long: `Show the request log, newest first: one row for each call of the model endpoint, including rejected and failed
+	c := command("logs [REQUEST]", "Show the request log",
+		`Show the request log, newest first: one row for each call of the model endpoint, including rejected and failed
 ones. Prompts and replies are not stored. With the id of a request (req_…), which the header x-request-id and
 every error contain, show its details.
 
 --follow shows the latest rows, oldest first, and then each new one about a second after its call has ended, until
 Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
-		Example: "  stoa logs --status 4xx --from 1h\n  stoa logs --key website --min-duration 20s\n  stoa logs req_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa logs --account '*' --follow",
-	}
+		"  stoa logs --status 4xx --from 1h\n  stoa logs --key website --min-duration 20s\n  stoa logs req_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa logs --account '*' --follow")
 	o := e.output(c)
 	n := limit(c)
-	filter := e.flags(c, append(periodFields(),
+	filter := e.flags(c, append(periodFields,
 		field{"account", "accountId", asText, "for operators: rows of the account with this `id`; '*' for all accounts"},
 		field{"key", "keyId", asKey, "only calls of this `key`, by id or name"},
 		field{"model", "model", asText, "only calls that requested this `model`, or that it served"},

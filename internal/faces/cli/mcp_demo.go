@@ -16,14 +16,12 @@ import (
 )
 
 func (e *env) mcpDemo() *cobra.Command {
-	c := &cobra.Command{
-		Use: "mcp-demo", Short: "Run a demo server with tools for connections", Args: noArgs,
-		Long: `Run a small server of the Model Context Protocol until SIGINT or SIGTERM: notes in memory, with a tool that
+	c := command("mcp-demo", "Run a demo server with tools for connections",
+		`Run a small server of the Model Context Protocol until SIGINT or SIGTERM: notes in memory, with a tool that
 reads, a tool that can be repeated, and a tool that cannot. It also serves other notes below /v1/notes over
 plain HTTP, and their OpenAPI document at /openapi.yaml. It uses no network. The service that connects to it
 must allow its address: STOA_OUTBOUND_ALLOW=127.0.0.1:8099.`,
-		Example: "  stoa mcp-demo\n  stoa connections create notes http://127.0.0.1:8099",
-	}
+		"  stoa mcp-demo\n  stoa connections create notes http://127.0.0.1:8099")
 	address := c.Flags().String("listen", "127.0.0.1:8099", "`address` to listen on")
 	legacy := c.Flags().Bool("legacy", false, "use the protocol version from before 2026-07-28")
 	authorized := c.Flags().Bool("oauth", false, "require OAuth tokens, from an authorization server that accepts every user")

@@ -32,13 +32,11 @@ var viewInvitations = view{"Invitation", []column{
 	{"Expires", "expiresAt", when},
 }}
 
-func inviteFields() []field {
-	return []field{
-		{"role", "role", asText, "the `role`: owner, member or viewer"},
-		{"operator", "operatorRole", asText, "also this operator `role`: admin, billing or support (only in the operator's account)"},
-		{"name", "name", asText, "the name of the person"},
-		emailField,
-	}
+var inviteFields = []field{
+	{"role", "role", asText, "the `role`: owner, member or viewer"},
+	{"operator", "operatorRole", asText, "also this operator `role`: admin, billing or support (only in the operator's account)"},
+	{"name", "name", asText, "the name of the person"},
+	emailField,
 }
 
 var emailField = field{"email", "email", asText, "also send the link to this `address`, if the service sends mail"}
@@ -65,7 +63,7 @@ func (e *env) members() *cobra.Command {
 			long: `Invite a person. Standard output contains only the link. It works once, within 7 days, for anyone who has it: send
 it only to that person. With --email the service sends it, if it sends mail.`,
 			example: "  stoa members invite --role member --name Ada\n  stoa members invite --role member --email ada@example.com\n  stoa members invite --role viewer --operator support",
-			op:      "POST /members", fields: inviteFields(), needs: []string{"role"}, missing: noRole, print: e.joinLink,
+			op:      "POST /members", fields: inviteFields, needs: []string{"role"}, missing: noRole, print: e.joinLink,
 		},
 		verb{
 			use: "link PERSON", short: "Create a sign-in link and print it",

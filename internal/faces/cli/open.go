@@ -9,12 +9,10 @@ import (
 )
 
 func (e *env) open() *cobra.Command {
-	c := &cobra.Command{
-		Use: "open", Short: "Open the console in the browser", Args: noArgs,
-		Long: `Print the address of the service's console and open it in the browser. The key is not passed on: sign in with
+	c := command("open", "Open the console in the browser",
+		`Print the address of the service's console and open it in the browser. The key is not passed on: sign in with
 it there. BROWSER names a program to use instead of the system's default.`,
-		Example: "  stoa open\n  stoa open --print",
-	}
+		"  stoa open\n  stoa open --print")
 	only := c.Flags().Bool("print", false, "print the address and open nothing")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		call, err := e.publicClient()

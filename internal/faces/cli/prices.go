@@ -33,13 +33,11 @@ func (e *env) prices() *cobra.Command {
 }
 
 func (e *env) pricesPreview() *cobra.Command {
-	c := &cobra.Command{
-		Use: "preview FILE", Short: "Compute a month at other prices", Args: takes("FILE"),
-		Long: `Compute the receipts of all accounts in a month of UTC, of calls and of agents, at the prices of the models in a
+	c := command("preview FILE", "Compute a month at other prices",
+		`Compute the receipts of all accounts in a month of UTC, of calls and of agents, at the prices of the models in a
 file, and compare the sums with what was charged. The file has the form of the configuration file; only the prices
 in its member models are used, and other models have their current prices. "-" is standard input. Nothing changes.`,
-		Example: "  stoa prices preview new.yaml --month 2026-10\n  stoa prices preview new.yaml --month 2026-10 --by account,plan --format csv > effect.csv",
-	}
+		"  stoa prices preview new.yaml --month 2026-10\n  stoa prices preview new.yaml --month 2026-10 --by account,plan --format csv > effect.csv")
 	month := c.Flags().String("month", "", "the `month`, such as 2026-10")
 	by := c.Flags().StringSlice("by", []string{"model"}, "the `groups`, in order, separated by commas: account, model and plan")
 	sends(c, "by", "groupBy")

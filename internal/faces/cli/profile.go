@@ -374,11 +374,9 @@ func (e *env) profileCommands() *cobra.Command {
 STOA_PROFILE selects it for one command, and "stoa profiles use" for all following ones. A login without a
 name is called default. --profile takes precedence over STOA_BASE_URL and STOA_API_KEY, which take precedence
 over the current profile.`)
-	list := &cobra.Command{
-		Use: "list", Short: "List the profiles", Args: noArgs,
-		Long:    "List the stored logins. Keys are never shown.",
-		Example: "  stoa profiles list\n  stoa profiles list --jq '.[] | select(.inUse) | .name'",
-	}
+	list := command("list", "List the profiles",
+		"List the stored logins. Keys are never shown.",
+		"  stoa profiles list\n  stoa profiles list --jq '.[] | select(.inUse) | .name'")
 	o := e.output(list)
 	list.RunE = func(*cobra.Command, []string) error {
 		if err := o.check(); err != nil {

@@ -56,16 +56,14 @@ func (e *env) storeSettings(c *cobra.Command) func() (config.Config, error) {
 }
 
 func (e *env) serve() *cobra.Command {
-	c := &cobra.Command{
-		Use: "serve", Short: "Run the service", Args: noArgs,
-		Long: `Run the service until SIGINT or SIGTERM.
+	c := command("serve", "Run the service",
+		`Run the service until SIGINT or SIGTERM.
 
 The first start creates the data directory and an owner account with credits and a key. It prints that key once
 if standard output is a terminal, and otherwise writes it to owner.key in the data directory. If no vendor is
 configured, the built-in sandbox model answers. SIGHUP reloads the configuration; a stop lets running replies
 finish (30 s by default).`,
-		Example: "  stoa serve\n  ANTHROPIC_API_KEY=… stoa serve --listen 127.0.0.1:9000 --data /var/lib/stoa\n  STOA_UPSTREAM=http://127.0.0.1:11434/v1 STOA_UPSTREAM_MODEL=llama3.2 stoa serve",
-	}
+		"  stoa serve\n  ANTHROPIC_API_KEY=… stoa serve --listen 127.0.0.1:9000 --data /var/lib/stoa\n  STOA_UPSTREAM=http://127.0.0.1:11434/v1 STOA_UPSTREAM_MODEL=llama3.2 stoa serve")
 	load := e.settings(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		// SIGPIPE is ignored, so that writes fail and are counted after the reader of the log has exited, instead of ending the
@@ -92,11 +90,9 @@ finish (30 s by default).`,
 
 func (e *env) config() *cobra.Command {
 	c := group("config", "Inspect and change the configuration", "Inspect the configuration that \"stoa serve\" would use with the same flags and environment (check, print), and read and change\nthe settings of a running service (list, draft, history, restore).")
-	check := &cobra.Command{
-		Use: "check", Short: "Check the configuration", Args: noArgs,
-		Long:    "Read the configuration and check it as a start would, without starting. Every error is printed with its location, one per line, and the exit code is then 1.",
-		Example: "  stoa config check --config stoa.yaml\n  stoa config check --online",
-	}
+	check := command("check", "Check the configuration",
+		"Read the configuration and check it as a start would, without starting. Every error is printed with its location, one per line, and the exit code is then 1.",
+		"  stoa config check --config stoa.yaml\n  stoa config check --online")
 	examine := e.settingsBy(check, config.Examine)
 	online := check.Flags().Bool("online", false, "also try what the service connects to: the database, the bucket (an object is stored and removed), the mail server (up to the login), identity providers, Stripe and the lists of models")
 	check.RunE = func(c *cobra.Command, _ []string) error {
@@ -115,11 +111,9 @@ func (e *env) config() *cobra.Command {
 		_, err = fmt.Fprintln(e.out, "The configuration is valid.")
 		return err
 	}
-	print := &cobra.Command{
-		Use: "print", Short: "Print the effective configuration", Args: noArgs,
-		Long:    "Print every setting with its value, as YAML that can be read back. Secrets are masked.",
-		Example: "  stoa config print --config stoa.yaml",
-	}
+	print := command("print", "Print the effective configuration",
+		"Print every setting with its value, as YAML that can be read back. Secrets are masked.",
+		"  stoa config print --config stoa.yaml")
 	loadToPrint := e.settings(print)
 	print.RunE = func(*cobra.Command, []string) error {
 		cfg, err := loadToPrint()

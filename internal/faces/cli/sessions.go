@@ -82,8 +82,11 @@ type session struct {
 	Error        *contract.SessionFailure `json:"error"`
 }
 
-func readSession(raw jsonx.Value) (session, error) {
-	var s session
+// readSession decodes the reply of a request; err is the request's error.
+func readSession(raw jsonx.Value, err error) (s session, _ error) {
+	if err != nil {
+		return s, err
+	}
 	if err := jsonx.Unmarshal(raw, &s); err != nil {
 		return s, fmt.Errorf("the reply does not match the contract: %w", err)
 	}
@@ -110,11 +113,9 @@ it is enough where AGENT is optional.
 
 A session stops as completed, waiting_for_input, failed or cancelled. Commands that wait for it exit with 0
 for the first two and with 5 for the others.`)
-	wait := &cobra.Command{
-		Use: "wait [AGENT] SESSION", Short: "Wait until a session stops", Args: takes("[AGENT]", "SESSION"),
-		Long:    "Wait until a session stops, then print its reply or its question.",
-		Example: "  stoa sessions wait ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
+	wait := command("wait [AGENT] SESSION", "Wait until a session stops",
+		"Wait until a session stops, then print its reply or its question.",
+		"  stoa sessions wait ses_01k9zqd3m8w5x7y2c4b6n8p0ra")
 	e.rawFlag(wait)
 	c.AddCommand(
 		e.sessionsStart(), e.sessionsGet(),
@@ -138,10 +139,9 @@ for the first two and with 5 for the others.`)
 		}),
 		e.onSession(wait, func(ctx context.Context, x sessionContext, _ []string) error { return x.wait(ctx) }),
 		e.sessionsWatch(),
-		e.onSession(&cobra.Command{
-			Use: "messages [AGENT] SESSION", Short: "List the messages of a session", Args: takes("[AGENT]", "SESSION"),
-			Long: "List the messages of a session, in order.", Example: "  stoa sessions messages ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
-		}, func(ctx context.Context, x sessionContext, _ []string) error {
+		e.onSession(command("messages [AGENT] SESSION", "List the messages of a session",
+			"List the messages of a session, in order.",
+			"  stoa sessions messages ses_01k9zqd3m8w5x7y2c4b6n8p0ra"), func(ctx context.Context, x sessionContext, _ []string) error {
 			return x.o.list(viewMessages, x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "There are no messages.")
 		}),
 		e.sessionsReply(),
@@ -316,13 +316,11 @@ func credentials(ctx context.Context, call *client.Client, pairs []string) (any,
 }
 
 func (e *env) sessionsStart() *cobra.Command {
-	c := &cobra.Command{
-		Use: "start AGENT MESSAGE...", Short: "Start a session", Args: takes("AGENT", "MESSAGE..."),
-		Long: `Start a session with a message to an agent. On a terminal, events are shown until the session stops, and questions of the
+	c := command("start AGENT MESSAGE...", "Start a session",
+		`Start a session with a message to an agent. On a terminal, events are shown until the session stops, and questions of the
 agent are asked. Elsewhere, and with --no-watch, its id and status are printed without waiting; --wait waits
 for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
-		Example: "  stoa sessions start support \"What about refunds?\" --wait\n  stoa sessions start support \"What does it cost?\" --attach offer.pdf --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)",
-	}
+		"  stoa sessions start support \"What about refunds?\" --wait\n  stoa sessions start support \"What does it cost?\" --attach offer.pdf --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)")
 	o := e.output(c)
 	settings := e.flags(c,
 		field{"mode", "mode", asText, "the `mode`: chat, or once for a session that never waits for input (default chat)"},
@@ -360,10 +358,7 @@ for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 			return err
 		}
 		raw, err := call.JSON(c.Context(), http.MethodPost, "/api-agents/"+url.PathEscape(agent)+"/sessions", nil, body, nil)
-		if err != nil {
-			return err
-		}
-		s, err := readSession(raw)
+		s, err := readSession(raw, err)
 		if err != nil {
 			return err
 		}
@@ -373,11 +368,9 @@ for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 }
 
 func (e *env) sessionsGet() *cobra.Command {
-	c := &cobra.Command{
-		Use: "get [AGENT] SESSION", Short: "Show a session", Args: takes("[AGENT]", "SESSION"),
-		Long:    "Show the current state of a session. Its id is enough; an AGENT before it must be the session's agent.",
-		Example: "  stoa sessions get ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status",
-	}
+	c := command("get [AGENT] SESSION", "Show a session",
+		"Show the current state of a session. Its id is enough; an AGENT before it must be the session's agent.",
+		"  stoa sessions get ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status")
 	o := e.output(c)
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		path := "/sessions/" + url.PathEscape(args[0])
@@ -401,10 +394,7 @@ func (x sessionContext) wait(ctx context.Context) error {
 	defer p.done()
 	for {
 		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), url.Values{"waitSeconds": {"30"}}, nil, nil)
-		if err != nil {
-			return err
-		}
-		s, err := readSession(raw)
+		s, err := readSession(raw, err)
 		if err != nil {
 			return err
 		}
@@ -455,12 +445,10 @@ func choices(options []string) string {
 }
 
 func (e *env) sessionsWatch() *cobra.Command {
-	c := &cobra.Command{
-		Use: "watch [AGENT] SESSION", Short: "Print the events of a session", Args: takes("[AGENT]", "SESSION"),
-		Long: `Print the past and new events of a session until it stops: its steps, tools and text. A broken connection is
+	c := command("watch [AGENT] SESSION", "Print the events of a session",
+		`Print the past and new events of a session until it stops: its steps, tools and text. A broken connection is
 resumed where it ended. --json prints the events, one per line.`,
-		Example: "  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra --after 12 --follow",
-	}
+		"  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra --after 12 --follow")
 	after := c.Flags().Int64("after", 0, "start after the event with this `number`")
 	e.rawFlag(c)
 	follow := c.Flags().Bool("follow", false, "continue after it has stopped, for further events")
@@ -497,21 +485,15 @@ func (x sessionContext) watchTurn(ctx context.Context, after int64, follow bool)
 	if err := t.endLine(); err != nil {
 		return session{}, err
 	}
-	raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
-	if err != nil {
-		return session{}, err
-	}
-	return readSession(raw)
+	return readSession(x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil))
 }
 
 func (e *env) sessionsReply() *cobra.Command {
-	c := &cobra.Command{
-		Use: "reply [AGENT] SESSION MESSAGE...", Short: "Send an answer or a message", Args: takes("[AGENT]", "SESSION", "MESSAGE..."),
-		Long: `Send a message to a session. If the agent waits for an answer, the message is the answer. If the session has
+	c := command("reply [AGENT] SESSION MESSAGE...", "Send an answer or a message",
+		`Send a message to a session. If the agent waits for an answer, the message is the answer. If the session has
 stopped, the message starts a new turn. If the agent works, the message is queued, or rejected with --reject. A
 MESSAGE of - is standard input. Events are shown as by "stoa sessions start".`,
-		Example: "  stoa sessions reply ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
-	}
+		"  stoa sessions reply ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait")
 	reject := c.Flags().Bool("reject", false, "fail instead of queueing while the agent works")
 	attached, follow := attachFlag(c), e.followFlags(c)
 	return e.onSession(c, func(ctx context.Context, x sessionContext, args []string) error {
@@ -519,11 +501,7 @@ MESSAGE of - is standard input. Events are shown as by "stoa sessions start".`,
 		if err != nil {
 			return err
 		}
-		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		before, err := readSession(raw)
+		before, err := readSession(x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil))
 		if err != nil {
 			return err
 		}
@@ -534,7 +512,7 @@ MESSAGE of - is standard input. Events are shown as by "stoa sessions start".`,
 		if err := attached(ctx, x.call, x.agent, body); err != nil {
 			return err
 		}
-		raw, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/messages", nil, body, nil)
+		raw, err := x.call.JSON(ctx, http.MethodPost, x.path()+"/messages", nil, body, nil)
 		if err != nil {
 			return err
 		}
@@ -579,10 +557,7 @@ func attachFlag(c *cobra.Command) func(ctx context.Context, call *client.Client,
 }
 
 func (e *env) sessionAction(verb, short, long string) *cobra.Command {
-	c := &cobra.Command{
-		Use: verb + " [AGENT] SESSION", Short: short, Long: long, Args: takes("[AGENT]", "SESSION"),
-		Example: "  stoa sessions " + verb + " ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
+	c := command(verb+" [AGENT] SESSION", short, long, "  stoa sessions "+verb+" ses_01k9zqd3m8w5x7y2c4b6n8p0ra")
 	var follow func(context.Context, sessionContext, jsonx.Value, int64) error
 	acknowledged := new(bool)
 	if verb == "retry" {
@@ -590,11 +565,7 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 		acknowledged = c.Flags().Bool("acknowledge-effects", false, "retry even if tools of the turn can have had effects")
 	}
 	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error {
-		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		before, err := readSession(raw)
+		before, err := readSession(x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil))
 		if err != nil {
 			return err
 		}
@@ -602,7 +573,8 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 		if *acknowledged {
 			body = map[string]any{"acknowledgeEffects": true}
 		}
-		if raw, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/"+verb, nil, body, nil); err != nil {
+		raw, err := x.call.JSON(ctx, http.MethodPost, x.path()+"/"+verb, nil, body, nil)
+		if err != nil {
 			return err
 		}
 		if follow != nil {
@@ -613,11 +585,9 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 }
 
 func (e *env) sessionsExport() *cobra.Command {
-	c := &cobra.Command{
-		Use: "export [AGENT] SESSION", Short: "Print a session as a document", Args: takes("[AGENT]", "SESSION"),
-		Long:    "Print a session as Markdown to read, or as JSON Lines for programs: messages, tool calls, sources and receipts.",
-		Example: "  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra > session.md\n  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra --format jsonl",
-	}
+	c := command("export [AGENT] SESSION", "Print a session as a document",
+		"Print a session as Markdown to read, or as JSON Lines for programs: messages, tool calls, sources and receipts.",
+		"  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra > session.md\n  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra --format jsonl")
 	format := c.Flags().String("format", "markdown", "the `format`: markdown or jsonl")
 	return e.calling(c, nil, func(ctx context.Context, call *client.Client, args []string) error {
 		_, agent, args, err := ofSession(ctx, call, c.Use, args)

@@ -91,21 +91,19 @@ func scheduleFlags(c *cobra.Command) setter {
 	}
 }
 
-func taskFields() []field {
-	return []field{
-		{"name", "name", asText, "the name"},
-		{"message", "message", asFile, "the message to the agent; @FILE reads a file"},
-		{"mode", "mode", asText, "the `mode`: once, or chat, where the agent can ask questions (default once)"},
-		{"session", "sessionPolicy", asText, "the `policy`: new (a session for every run) or reuse (every run is a turn of one chat) (default new)"},
-		{"missed", "missedRunPolicy", asChoice, "the `handling` of missed runs: run_latest, run_all or skip (default run_latest)"},
-		{"overlap", "overlapPolicy", asText, "the `handling` of a run while an earlier one is active: skip, queue or allow (default skip)"},
-		{"start", "startAt", asTime, "the earliest `time` of a run"},
-		{"end", "endAt", asTime, "the latest `time` of a run"},
-		{"max-credits", "maxCreditsMicroPerRun", asCredits, "the maximum cost of a run, in `credits`"},
-		{"max-runs", "maxRuns", asNumber, "the `number` of runs after which it finishes (default: no limit)"},
-		{"pause-after-failures=5", "pauseAfterFailures", asNumber, "the `number` of consecutive failed runs after which it pauses; 0 means never"},
-		{"paused", "enabled", asNot, "create it paused"},
-	}
+var taskFields = []field{
+	{"name", "name", asText, "the name"},
+	{"message", "message", asFile, "the message to the agent; @FILE reads a file"},
+	{"mode", "mode", asText, "the `mode`: once, or chat, where the agent can ask questions (default once)"},
+	{"session", "sessionPolicy", asText, "the `policy`: new (a session for every run) or reuse (every run is a turn of one chat) (default new)"},
+	{"missed", "missedRunPolicy", asChoice, "the `handling` of missed runs: run_latest, run_all or skip (default run_latest)"},
+	{"overlap", "overlapPolicy", asText, "the `handling` of a run while an earlier one is active: skip, queue or allow (default skip)"},
+	{"start", "startAt", asTime, "the earliest `time` of a run"},
+	{"end", "endAt", asTime, "the latest `time` of a run"},
+	{"max-credits", "maxCreditsMicroPerRun", asCredits, "the maximum cost of a run, in `credits`"},
+	{"max-runs", "maxRuns", asNumber, "the `number` of runs after which it finishes (default: no limit)"},
+	{"pause-after-failures=5", "pauseAfterFailures", asNumber, "the `number` of consecutive failed runs after which it pauses; 0 means never"},
+	{"paused", "enabled", asNot, "create it paused"},
 }
 
 func (e *env) tasks() *cobra.Command {
@@ -116,7 +114,7 @@ func (e *env) tasks() *cobra.Command {
 			use: "create AGENT", short: "Create a task",
 			long:    "Create a scheduled task: a message to the agent, sent according to --cron, --every or --at.",
 			example: "  stoa tasks create support --name digest --message \"Sum up yesterday\" --cron \"0 9 * * MON-FRI\" --timezone Europe/Berlin\n  stoa tasks create support --name tidy --message @tidy.md --every 6h --max-credits 0.2",
-			op:      "POST /api-agents/{AGENT}/scheduled-tasks", fields: taskFields(), extra: extra, show: viewTask,
+			op:      "POST /api-agents/{AGENT}/scheduled-tasks", fields: taskFields, extra: extra, show: viewTask,
 			needs: []string{"name", "message", "schedule"}, missing: "a task requires a --name, a --message, and one of --cron, --every and --at",
 		},
 		verb{
@@ -132,7 +130,7 @@ func (e *env) tasks() *cobra.Command {
 		verb{
 			use: "update AGENT TASK", short: "Change a task",
 			long: "Change the given settings; an empty text clears.", example: "  stoa tasks update support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --every 1h",
-			op: "PATCH /api-agents/{AGENT}/scheduled-tasks/{TASK}", fields: taskFields(), extra: extra, show: viewTask, missing: nothingChanges,
+			op: "PATCH /api-agents/{AGENT}/scheduled-tasks/{TASK}", fields: taskFields, extra: extra, show: viewTask, missing: nothingChanges,
 		},
 		verb{
 			use: "disable AGENT TASK", short: "Pause a task",

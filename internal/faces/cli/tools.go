@@ -81,25 +81,19 @@ results. CALL is the id of a call.`)
 			op: "GET /tool-calls/{CALL}", show: viewCall,
 		},
 	)...)
-	c.AddCommand(e.toolsRun(), e.toolsApprovals(), e.decideCommand(&cobra.Command{
-		Use: "approve CALL...", Short: "Approve calls", Args: takes("CALL..."),
-		Long: `Approve calls, so that they are executed. Repeating a decision is allowed; a different decision after the
+	c.AddCommand(e.toolsRun(), e.toolsApprovals(), e.decideCommand(command("approve CALL...", "Approve calls",
+		`Approve calls, so that they are executed. Repeating a decision is allowed; a different decision after the
 first one is rejected.`,
-		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
-	}, stoa.DecisionApprove, "Approved"), e.decideCommand(&cobra.Command{
-		Use: "reject CALL...", Short: "Reject calls", Args: takes("CALL..."),
-		Long:    "Reject calls that wait for an approval. They are not executed, and the model receives the comment.",
-		Example: "  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\"",
-	}, stoa.DecisionReject, "Rejected"), e.toolsOutput(), e.toolsResolve())
+		"  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session"), stoa.DecisionApprove, "Approved"), e.decideCommand(command("reject CALL...", "Reject calls",
+		"Reject calls that wait for an approval. They are not executed, and the model receives the comment.",
+		"  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\""), stoa.DecisionReject, "Rejected"), e.toolsOutput(), e.toolsResolve())
 	return c
 }
 
 func (e *env) toolsOutput() *cobra.Command {
-	c := &cobra.Command{
-		Use: "output CALL TEXT...", Short: "Send the output of a call manually", Args: takes("CALL", "TEXT..."),
-		Long:    "Send the output of a call manually. A TEXT of - is standard input. Sending the same output again is allowed.",
-		Example: "  stoa tools output cal_01k9zqd3m8w5x7y2c4b6n8p0ra \"It was shipped on Monday.\"",
-	}
+	c := command("output CALL TEXT...", "Send the output of a call manually",
+		"Send the output of a call manually. A TEXT of - is standard input. Sending the same output again is allowed.",
+		"  stoa tools output cal_01k9zqd3m8w5x7y2c4b6n8p0ra \"It was shipped on Monday.\"")
 	failed := c.Flags().Bool("error", false, "report to the model that the call failed")
 	calls := collection{"/tool-calls", "", "call", "calls", false} // every input is an id, because calls have no names
 	return e.onObject(calls, c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {

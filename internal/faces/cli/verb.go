@@ -82,13 +82,8 @@ func (e *env) verbs(table ...verb) []*cobra.Command {
 
 func (e *env) verb(v verb) *cobra.Command {
 	words := strings.Fields(v.use)[1:]
-	c := &cobra.Command{
-		Use: v.use, Short: v.short, Long: v.long, Example: v.example, SuggestFor: v.suggest, Args: noArgs,
-		Annotations: map[string]string{opNote: v.op},
-	}
-	if len(words) > 0 {
-		c.Args = takes(words...)
-	}
+	c := command(v.use, v.short, v.long, v.example)
+	c.SuggestFor, c.Annotations = v.suggest, map[string]string{opNote: v.op}
 	o, most, yes := &output{e: e}, new(int), new(bool)
 	if v.ask != nil {
 		yes = c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")

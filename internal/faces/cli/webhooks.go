@@ -49,18 +49,16 @@ const hooksPath = "/webhooks"
 
 func hookPath(id string) string { return hooksPath + "/" + url.PathEscape(id) }
 
-func hookFields() []field {
-	return []field{
-		{"event", "events", asWords, "a type of `event`, such as session.completed; repeatable; '*' is all"},
-		{"space", "spaceIds", asWords, "only events of the space with this `id`; repeatable (default: all)"},
-		{"description", "description", asText, "a description, as `text`"},
-		{"credits-low", "creditsLowMicro", asCredits, "the balance, in `credits`, below which credits.low is sent"},
-	}
+var hookFields = []field{
+	{"event", "events", asWords, "a type of `event`, such as session.completed; repeatable; '*' is all"},
+	{"space", "spaceIds", asWords, "only events of the space with this `id`; repeatable (default: all)"},
+	{"description", "description", asText, "a description, as `text`"},
+	{"credits-low", "creditsLowMicro", asCredits, "the balance, in `credits`, below which credits.low is sent"},
 }
 
 func (e *env) webhooks() *cobra.Command {
 	c := group("webhooks", "Manage webhooks", "Send events of the account to an address, such as completed sessions, skipped runs and low credits. WEBHOOK is an id (whk_…).")
-	settings := hookFields()
+	settings := hookFields
 	c.AddCommand(e.verbs(
 		verb{
 			use: "create URL", short: "Create a webhook", suggest: []string{"create", "new"},
