@@ -82,13 +82,6 @@ func compactAt(n nullable.Nullable[int]) int {
 	return valueOr(n, 0)
 }
 
-func contractCompactAt(n int) nullable.Nullable[int] {
-	if n == 0 {
-		return nullable.NewNullNullable[int]()
-	}
-	return nullable.NewNullableWithValue(max(n, 0))
-}
-
 func (s *Agents) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "agents", accountID, q.SpaceID, q.ExternalID, q.Q)
@@ -253,7 +246,7 @@ func (s *Agents) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Reque
 func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: contractCompactAt(a.CompactAt), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: nullUnless(a.CompactAt != 0, max(a.CompactAt, 0)), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
 		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }

@@ -265,10 +265,9 @@ func visitorAttachments(n nullable.Nullable[contract.EmbedAttachments]) *stoa.Vi
 }
 
 func contractVisitorAttachments(a *stoa.VisitorAttachments) nullable.Nullable[contract.VisitorAttachments] {
-	if a == nil {
-		return nullable.NewNullNullable[contract.VisitorAttachments]()
-	}
-	return nullable.NewNullableWithValue(contract.VisitorAttachments{MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Types: a.Types, Accept: fileTypes(a.Types)})
+	return nullIfNil(a, func(a stoa.VisitorAttachments) contract.VisitorAttachments {
+		return contract.VisitorAttachments{MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Types: a.Types, Accept: fileTypes(a.Types)}
+	})
 }
 
 func fileTypes(kinds []string) string {

@@ -82,10 +82,7 @@ func (s *Books) showBudget(ctx context.Context, tx *store.Tx, b stoa.Budget) (co
 
 func contractBudget(b stoa.Budget, use billing.BudgetUse) contract.Budget {
 	micro := func(c stoa.Credits) nullable.Nullable[int64] {
-		if b.Subject == stoa.EachSubject {
-			return nullable.NewNullNullable[int64]()
-		}
-		return nullable.NewNullableWithValue(int64(c))
+		return nullUnless(b.Subject != stoa.EachSubject, int64(c))
 	}
 	return contract.Budget{
 		ID: b.ID, Scope: string(b.Scope), Subject: nullIfZero(b.Subject), Period: string(b.Period), TimeZone: b.TimeZone,

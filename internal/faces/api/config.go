@@ -72,12 +72,11 @@ func sourceOf(where string) string {
 }
 
 func contractRates(p *stoa.Tariff) nullable.Nullable[contract.ConfigPrice] {
-	if p == nil {
-		return nullable.NewNullNullable[contract.ConfigPrice]()
-	}
-	return nullable.NewNullableWithValue(contract.ConfigPrice{
-		Input: int64(p.Input), CachedInput: int64(p.CachedInput), CacheWrite: int64(p.CacheWrite), CacheWriteLong: int64(p.CacheWriteLong), Output: int64(p.Output),
-		Above: contractLongInput(p.Above), Hours: contractHours(p.Hours),
+	return nullIfNil(p, func(p stoa.Tariff) contract.ConfigPrice {
+		return contract.ConfigPrice{
+			Input: int64(p.Input), CachedInput: int64(p.CachedInput), CacheWrite: int64(p.CacheWrite), CacheWriteLong: int64(p.CacheWriteLong), Output: int64(p.Output),
+			Above: contractLongInput(p.Above), Hours: contractHours(p.Hours),
+		}
 	})
 }
 
@@ -118,12 +117,7 @@ func (s *Providers) checkConfigDraft(ctx context.Context, in rest.Request[rest.N
 	if out.Effects, err = s.effects(ctx, in.Caller.Account.ID, r); err != nil {
 		return rest.Reply[contract.ConfigCheck]{}, err
 	}
-	shown := func(v contract.ConfigValue) nullable.Nullable[contract.ConfigValue] {
-		if v == nil {
-			return nullable.NewNullNullable[contract.ConfigValue]()
-		}
-		return nullable.NewNullableWithValue(v)
-	}
+	shown := func(v contract.ConfigValue) nullable.Nullable[contract.ConfigValue] { return nullUnless(v != nil, v) }
 	for _, c := range r.Changes {
 		out.Changes = append(out.Changes, contract.ConfigChange{Path: c.Path, Before: shown(c.Before), After: shown(c.After)})
 	}

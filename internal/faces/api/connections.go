@@ -378,7 +378,8 @@ func contractConnection(c store.Connection) contract.Connection {
 			TimeoutSeconds: c.Limits.TimeoutSeconds, MaxResultBytes: c.Limits.MaxResultBytes, MaxConcurrent: c.Limits.MaxConcurrent, CallsPerMinute: c.Limits.CallsPerMinute,
 		},
 		Headers: c.Headers, Enabled: !c.Disabled, Status: connectionStatus(c), Instructions: nullIfZero(c.Instructions), LastCheckedAt: nullIfNever(c.CheckedAt),
-		Protocol: nullable.NewNullNullable[contract.ConnectionProtocol](), LastError: nullable.NewNullNullable[contract.ConnectionError](),
+		Protocol:          nullUnless(c.Protocol != "", contract.ConnectionProtocol{Era: tool.Era(c.Protocol), Version: c.Protocol, ServerName: c.ServerName, ServerVersion: c.ServerVersion}),
+		LastError:         nullUnless(c.ErrorCode != "", contract.ConnectionError{Code: c.ErrorCode, Message: c.ErrorMessage}),
 		LastAuthorization: nullable.NewNullNullable[contract.ConnectionAuthorization](),
 		Metadata:          contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
 	}
@@ -390,11 +391,8 @@ func contractConnection(c store.Connection) contract.Connection {
 		out.Auth.Type = "secret"
 	case c.OAuth != nil:
 		out.Auth = contract.ConnectionAuth{
-			Type: "oauth", Grant: nullIfZero(c.OAuth.Grant), Scopes: nullable.NewNullNullable[[]string](),
+			Type: "oauth", Grant: nullIfZero(c.OAuth.Grant), Scopes: nullIfEmpty(c.OAuth.Scopes),
 			ClientID: nullIfZero(c.OAuth.ClientID), ClientSecretID: nullIfZero(c.ClientSecretID),
-		}
-		if len(c.OAuth.Scopes) > 0 {
-			out.Auth.Scopes = nullable.NewNullableWithValue(c.OAuth.Scopes)
 		}
 	}
 	if out.Headers == nil {
@@ -404,12 +402,6 @@ func contractConnection(c store.Connection) contract.Connection {
 	out.ToolCounts = contract.ConnectionToolCounts{
 		Approved: n(store.ToolApproved), New: n(store.ToolNew), Changed: n(store.ToolChanged), Missing: n(store.ToolMissing),
 		Rejected: n(store.ToolRejected), Invalid: n(store.ToolInvalid),
-	}
-	if c.Protocol != "" {
-		out.Protocol = nullable.NewNullableWithValue(contract.ConnectionProtocol{Era: tool.Era(c.Protocol), Version: c.Protocol, ServerName: c.ServerName, ServerVersion: c.ServerVersion})
-	}
-	if c.ErrorCode != "" {
-		out.LastError = nullable.NewNullableWithValue(contract.ConnectionError{Code: c.ErrorCode, Message: c.ErrorMessage})
 	}
 	if a := c.Authorization; a != nil {
 		out.LastAuthorization = nullable.NewNullableWithValue(contract.ConnectionAuthorization{
@@ -445,12 +437,9 @@ func contractCatalogTool(c store.Connection, row store.ConnectionTool) contract.
 		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)), Request: orNull(visible(d.Request)),
 		Visitors: orElse(row.Visitors, store.VisitorsNo), VisitorTitle: row.VisitorTitle, PublicFields: row.PublicFields, TimeoutSeconds: c.Limits.TimeoutSeconds, DefinitionTokens: tool.DefinitionTokens(row),
 		Sha256: row.SHA256, State: string(row.State), ApprovedSha256: nullIfZero(row.ApprovedSHA256), Approval: nullIfZero(row.Approval), Effects: nullIfZero(row.Effects),
-		OnUnknown: nullable.NewNullNullable[string](), IdempotencyArgument: nullIfZero(row.IdempotencyArgument),
+		OnUnknown: nullUnless(row.ApprovedSHA256 != "", cmp.Or(row.OnUnknown, stoa.UnknownTells)), IdempotencyArgument: nullIfZero(row.IdempotencyArgument),
 		Suggested: contract.ConnectionToolPolicy{Approval: approval, Effects: effects}, Warnings: remote.Warnings(d),
 		Previous: nullable.NewNullNullable[contract.ConnectionToolPrevious](),
-	}
-	if row.ApprovedSHA256 != "" {
-		out.OnUnknown = nullable.NewNullableWithValue(cmp.Or(row.OnUnknown, stoa.UnknownTells))
 	}
 	if row.Problem != "" {
 		out.Warnings = append(out.Warnings, row.Problem)
@@ -496,10 +485,7 @@ func showAll(v any) any {
 }
 
 func orNull(members map[string]any) nullable.Nullable[map[string]any] {
-	if members == nil {
-		return nullable.NewNullNullable[map[string]any]()
-	}
-	return nullable.NewNullableWithValue(members)
+	return nullUnless(members != nil, members)
 }
 
 func (s *Agents) authorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AuthorizationStart], error) {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oapi-codegen/nullable"
-
 	"stoa/internal/agents/drive"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
@@ -150,12 +148,8 @@ func (s *Drive) searchDrive(ctx context.Context, in rest.Request[idAnd[contract.
 }
 
 func contractFile(who drive.Owner, f drive.File) contract.DriveFile {
-	lines := nullable.NewNullNullable[int64]()
-	if f.Text {
-		lines = nullable.NewNullableWithValue(f.Lines)
-	}
 	return contract.DriveFile{
-		ID: f.ID, AgentID: who.AgentID, Path: f.Path, Size: f.Size, MimeType: f.MimeType, Sha256: f.SHA256, Text: f.Text, Lines: lines,
+		ID: f.ID, AgentID: who.AgentID, Path: f.Path, Size: f.Size, MimeType: f.MimeType, Sha256: f.SHA256, Text: f.Text, Lines: nullUnless(f.Text, f.Lines),
 		TextStatus: string(f.TextStatus), TextNote: nullIfZero(f.TextNote), TextEncoding: nullIfZero(f.TextEncoding), Pages: nullIfZero(f.Pages),
 		Version: f.Version, CreatedAt: contract.Time(f.CreatedAt), UpdatedAt: contract.Time(f.UpdatedAt),
 	}

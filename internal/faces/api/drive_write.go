@@ -6,8 +6,6 @@ import (
 	"mime"
 	"net/http"
 
-	"github.com/oapi-codegen/nullable"
-
 	"stoa/internal/agents/drive"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
@@ -136,10 +134,7 @@ func (s *Drive) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.No
 	}
 	out := contract.DriveBatchResult{Revision: result.Revision, Results: []contract.DriveOutcome{}}
 	for _, c := range result.Changes {
-		file := nullable.NewNullNullable[contract.DriveFile]()
-		if c.File != nil {
-			file = nullable.NewNullableWithValue(contractFile(who, *c.File))
-		}
+		file := nullIfNil(c.File, func(f drive.File) contract.DriveFile { return contractFile(who, f) })
 		out.Results = append(out.Results, contract.DriveOutcome{Outcome: string(c.Outcome), Path: c.Path, File: file})
 	}
 	replayed(w, in.Log, result)

@@ -52,13 +52,10 @@ func (s *Embeds) contractChat(c embed.Chat) contract.EmbedChat {
 	e := c.Embed
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
-		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullable.NewNullNullable[string](), Error: nullable.NewNullNullable[contract.EmbedError](),
+		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullUnless(c.Operator, "operator"), Error: nullable.NewNullNullable[contract.EmbedError](),
 		Greeting: nullIfZero(e.Greeting), Title: nullIfZero(e.Title), LogoURL: nullIfZero(s.logoLink(e.Logo)), Starters: e.Starters, Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
 		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
 		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
-	}
-	if c.Operator {
-		out.WaitingFor = nullable.NewNullableWithValue("operator")
 	}
 	if c.Problem != nil {
 		out.Error = nullable.NewNullableWithValue(contract.EmbedError{Message: c.Problem.Message, Retryable: c.Problem.Retryable})

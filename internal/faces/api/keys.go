@@ -319,10 +319,7 @@ func (s *People) contractKey(k stoa.Key) contract.Key {
 }
 
 func nullIfEmpty(list []string) nullable.Nullable[[]string] {
-	if len(list) == 0 {
-		return nullable.NewNullNullable[[]string]()
-	}
-	return nullable.NewNullableWithValue(list)
+	return nullUnless(len(list) > 0, list)
 }
 
 func (s *People) keyWithSecret(k stoa.Key, secret string) contract.KeyWithSecret {

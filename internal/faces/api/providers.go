@@ -76,10 +76,7 @@ func contractProvider(p upstream.ProviderStats, models []string) contract.Provid
 // lastFailure returns the code and the status of a failure. It omits the vendor's message, because that
 // may contain secrets.
 func lastFailure(r upstream.RouteStats) nullable.Nullable[contract.ProviderFailure] {
-	if r.LastFailureAt.IsZero() {
-		return nullable.NewNullNullable[contract.ProviderFailure]()
-	}
-	return nullable.NewNullableWithValue(contract.ProviderFailure{
+	return nullUnless(!r.LastFailureAt.IsZero(), contract.ProviderFailure{
 		At: contract.Time(r.LastFailureAt), Code: string(r.LastFailureCode), Text: cmp.Or(r.LastFailureText, meaning(r.LastFailureCode)), Status: nullIfZero(r.LastFailureStatus),
 	})
 }

@@ -229,17 +229,25 @@ func (s *core) defaultSpace(ctx context.Context, log *rest.Fields, accountID str
 // nullIfZero returns null for zero, because that means "none" or "unknown" in the packages below.
 func nullIfZero[T comparable](v T) nullable.Nullable[T] {
 	var zero T
-	if v == zero {
+	return nullUnless(v != zero, v)
+}
+
+func nullUnless[T any](known bool, v T) nullable.Nullable[T] {
+	if !known {
 		return nullable.NewNullNullable[T]()
 	}
 	return nullable.NewNullableWithValue(v)
 }
 
-func nullIfNever(t time.Time) nullable.Nullable[contract.Time] {
-	if t.IsZero() {
-		return nullable.NewNullNullable[contract.Time]()
+func nullIfNil[T, U any](v *T, convert func(T) U) nullable.Nullable[U] {
+	if v == nil {
+		return nullable.NewNullNullable[U]()
 	}
-	return nullable.NewNullableWithValue(contract.Time(t))
+	return nullable.NewNullableWithValue(convert(*v))
+}
+
+func nullIfNever(t time.Time) nullable.Nullable[contract.Time] {
+	return nullUnless(!t.IsZero(), contract.Time(t))
 }
 
 func orZero[T any](n nullable.Nullable[T]) T {

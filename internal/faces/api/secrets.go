@@ -119,18 +119,14 @@ func (s *Agents) setSecretValue(ctx context.Context, tx *store.Tx, in rest.Reque
 
 func (s *Agents) contractSecret(secret store.Secret, users []store.SecretUser) contract.Secret {
 	out := contract.Secret{
-		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, HeaderName: nullable.NewNullNullable[string](), ParameterName: nullable.NewNullNullable[string](), Origin: secret.Origin,
+		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, Origin: secret.Origin,
+		HeaderName: nullUnless(secret.Kind != store.SecretQuery && secret.HeaderName != "", secret.HeaderName), ParameterName: nullUnless(secret.Kind == store.SecretQuery && secret.HeaderName != "", secret.HeaderName),
 		SpaceID: nullIfZero(secret.SpaceID), ExternalUserID: nullIfZero(secret.ExternalUserID), Hint: nullIfZero(secret.Hint), Version: secret.Version,
 		ConnectionIds: []string{}, UsedBy: []contract.SecretUser{}, LastUsedAt: nullIfNever(secret.LastUsedAt), ExpiresAt: nullIfNever(secret.ExpiresAt),
 		Unreadable: secret.DeletedAt.IsZero() && s.Tools.Unreadable(secret), CreatedAt: contract.Time(secret.CreatedAt), UpdatedAt: contract.Time(secret.UpdatedAt),
 	}
 	if !secret.DeletedAt.IsZero() {
 		out.DeletedAt = nullIfNever(secret.DeletedAt)
-	}
-	if secret.Kind == store.SecretQuery {
-		out.ParameterName = nullIfZero(secret.HeaderName)
-	} else {
-		out.HeaderName = nullIfZero(secret.HeaderName)
 	}
 	for _, u := range users {
 		use := "requests"

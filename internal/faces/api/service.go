@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oapi-codegen/nullable"
-
 	"stoa/internal/agents/embed"
 	"stoa/internal/agents/httptool"
 	"stoa/internal/agents/remote"
@@ -195,15 +193,8 @@ func (s *Status) getMe(ctx context.Context, in rest.Request[rest.None, rest.None
 		DefaultSpaceID: nullIfZero(space),
 		Key: contract.KeyOfCaller{
 			ID: c.Key.ID, Name: c.Key.Name, Hint: c.Key.Hint, Scopes: append([]string{}, c.Key.Scopes...), ExpiresAt: nullIfNever(c.Key.ExpiresAt),
-			MaxCreditsMicroPerDay: nullIfZero(int64(c.Key.MaxCreditsPerDay)), SpentTodayMicro: ifCapped(c.Key, int64(spent)),
+			MaxCreditsMicroPerDay: nullIfZero(int64(c.Key.MaxCreditsPerDay)), SpentTodayMicro: nullUnless(c.Key.MaxCreditsPerDay != 0, int64(spent)),
 		},
 		CreatedAt: contract.Time(c.Account.CreatedAt),
 	}}, err
-}
-
-func ifCapped(k stoa.Key, n int64) nullable.Nullable[int64] {
-	if k.MaxCreditsPerDay == 0 {
-		return nullable.NewNullNullable[int64]()
-	}
-	return nullable.NewNullableWithValue(n)
 }

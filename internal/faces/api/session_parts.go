@@ -5,8 +5,6 @@ import (
 	"math"
 	"net/http"
 
-	"github.com/oapi-codegen/nullable"
-
 	"stoa/internal/agents/session"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
@@ -86,7 +84,7 @@ func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, r
 	}
 	out := contract.SessionStep{
 		ID: q.StepID, Turn: st.Turn, Step: st.Number, Text: st.Text, ReasoningSegments: len(st.Reasoning), Stop: nullIfZero(string(st.Stop)),
-		CreatedAt: contract.Time(st.CreatedAt), Input: []contract.StepInput{}, Calls: []contract.StepCall{}, Receipt: nullable.NewNullNullable[contract.Receipt](),
+		CreatedAt: contract.Time(st.CreatedAt), Input: []contract.StepInput{}, Calls: []contract.StepCall{}, Receipt: nullIfNil(st.Receipt, contractReceipt),
 	}
 	add := func(role, text string, r stoa.ToolResult) {
 		cut := session.Cut(text, maxStepInput)
@@ -102,9 +100,6 @@ func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, r
 	}
 	for _, c := range st.Calls {
 		out.Calls = append(out.Calls, contract.StepCall{CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
-	}
-	if st.Receipt != nil {
-		out.Receipt = nullable.NewNullableWithValue(contractReceipt(*st.Receipt))
 	}
 	return rest.Reply[contract.SessionStep]{Body: out}, nil
 }

@@ -247,10 +247,7 @@ func contractInput(in *stoa.Input) nullable.Nullable[contract.PendingInput] {
 	}
 	out := contract.PendingInput{
 		ID: in.ID, Kind: in.Kind, Prompt: in.Prompt, Options: append([]string{}, in.Options...),
-		DefaultValue: nullable.NewNullNullable[string](), ExpiresAt: contract.Time(in.ExpiresAt),
-	}
-	if in.Default != nil {
-		out.DefaultValue = nullable.NewNullableWithValue(*in.Default)
+		DefaultValue: nullIfNil(in.Default, same), ExpiresAt: contract.Time(in.ExpiresAt),
 	}
 	if in.OfTools() {
 		out.Calls, out.ClaimedUntil = pendingCalls(*in), contract.Time(in.ClaimedUntil)
@@ -260,8 +257,7 @@ func contractInput(in *stoa.Input) nullable.Nullable[contract.PendingInput] {
 }
 
 func contractFailure(f *stoa.Failure) nullable.Nullable[contract.SessionFailure] {
-	if f == nil {
-		return nullable.NewNullNullable[contract.SessionFailure]()
-	}
-	return nullable.NewNullableWithValue(contract.SessionFailure{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable})
+	return nullIfNil(f, func(f stoa.Failure) contract.SessionFailure {
+		return contract.SessionFailure{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable}
+	})
 }

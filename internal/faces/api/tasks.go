@@ -45,15 +45,13 @@ func (s *Sessions) createScheduledTask(ctx context.Context, tx *store.Tx, in res
 		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
 	}
 	reply = s.taskReply(made)
-	reply.Status, reply.Location = http.StatusCreated, taskPath(in.Params.ID, made.ID)
+	reply.Status, reply.Location = http.StatusCreated, agentPath(in.Params.ID)+"/scheduled-tasks/"+made.ID
 	return reply, err
 }
 
 func (s *Sessions) taskReply(t stoa.ScheduledTask) rest.Reply[contract.ScheduledTask] {
 	return rest.Reply[contract.ScheduledTask]{ETag: taskETag(t), Body: s.contractTask(t)}
 }
-
-func taskPath(agentID, id string) string { return agentPath(agentID) + "/scheduled-tasks/" + id }
 
 func (s *Sessions) checkTask(t stoa.ScheduledTask) error {
 	return checkLengths(
@@ -281,7 +279,7 @@ func (s *Sessions) contractTask(t stoa.ScheduledTask) contract.ScheduledTask {
 		PauseReason: nullIfZero(t.PauseReason), SessionPolicy: t.SessionPolicy, MissedRunPolicy: t.MissedPolicy,
 		CatchUpWindowSeconds: int64(t.CatchUpWindow / time.Second), OverlapPolicy: t.OverlapPolicy, PauseAfterFailures: t.PauseAfter,
 		MaxCreditsMicroPerRun: nullIfZero(int64(t.MaxCredits)), SessionID: nullIfZero(t.SessionID),
-		NextRunAt: nullIfNever(t.NextAt), UpcomingRunsAt: []contract.Time{}, LastRun: nullable.NewNullNullable[contract.TaskRun](),
+		NextRunAt: nullIfNever(t.NextAt), UpcomingRunsAt: []contract.Time{}, LastRun: nullIfNil(t.LastRun, contractRun),
 		Counters: contract.TaskCounters{
 			Started: t.Counts.Started, Completed: t.Counts.Completed, Failed: t.Counts.Failed, Cancelled: t.Counts.Cancelled,
 			Skipped: t.Counts.Skipped, ConsecutiveFailures: t.Failures,
@@ -296,9 +294,6 @@ func (s *Sessions) contractTask(t stoa.ScheduledTask) contract.ScheduledTask {
 	}
 	for _, at := range s.Scheduler.Upcoming(t, upcomingRuns) {
 		out.UpcomingRunsAt = append(out.UpcomingRunsAt, contract.Time(at))
-	}
-	if t.LastRun != nil {
-		out.LastRun = nullable.NewNullableWithValue(contractRun(*t.LastRun))
 	}
 	return out
 }
@@ -317,23 +312,16 @@ func contractSchedule(s stoa.Schedule) contract.Schedule {
 }
 
 func contractRun(r stoa.TaskRun) contract.TaskRun {
-	out := contract.TaskRun{
+	return contract.TaskRun{
 		ID: r.ID, Object: "task_run", TaskID: r.TaskID, ScheduledFor: contract.Time(r.ScheduledFor), Trigger: r.Trigger, Status: r.Status,
 		SkipReason: nullIfZero(r.SkipReason), WaitingFor: nullIfZero(string(r.Waiting)), Instants: r.Instants, ThroughScheduledFor: nullIfNever(r.Through),
-		SessionID: nullIfZero(r.SessionID), Turn: nullIfZero(r.Turn), DelaySeconds: nullable.NewNullNullable[int64](),
+		SessionID: nullIfZero(r.SessionID), Turn: nullIfZero(r.Turn), DelaySeconds: nullUnless(r.SessionID != "", int64(r.Delay/time.Second)),
 		CreatedAt: contract.Time(r.CreatedAt), StartedAt: nullIfNever(r.StartedAt), FinishedAt: nullIfNever(r.FinishedAt),
 	}
-	if r.SessionID != "" {
-		out.DelaySeconds = nullable.NewNullableWithValue(int64(r.Delay / time.Second))
-	}
-	return out
 }
 
 func listedRun(r stoa.TaskRun) contract.TaskRun {
 	out := contractRun(r)
-	out.Error, out.CreditsMicro = contractFailure(r.Failure), nullable.NewNullNullable[int64]()
-	if r.SessionID != "" {
-		out.CreditsMicro = nullable.NewNullableWithValue(int64(r.Spent))
-	}
+	out.Error, out.CreditsMicro = contractFailure(r.Failure), nullUnless(r.SessionID != "", int64(r.Spent))
 	return out
 }

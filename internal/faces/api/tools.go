@@ -268,11 +268,13 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 	out := contract.AgentToolCall{
 		ID: c.ID, Object: "tool_call", ConnectionID: nullIfZero(c.ConnectionID), SecretID: nullIfZero(c.SecretID), AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Title: nullIfZero(c.Title), Type: c.Type,
 		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: nullIfZero(string(c.Outcome)), Effects: string(c.Effects),
-		InputID: nullIfZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
-		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: nullIfZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),
-		NeedsConfirmation: c.Confirmation != nil, NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: nullIfZero(c.ApprovalInputID), PreviousOutcome: nullIfZero(string(c.PreviousOutcome)), Approval: contractApproval(c),
-		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: nullIfNever(c.StartedAt),
-		FinishedAt: nullIfNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: nullIfNever(c.ExpiresAt),
+		InputID: nullIfZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullUnless(c.Status == stoa.CallDone, c.Result), ResultBytes: c.ResultBytes,
+		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: nullIfZero(string(c.ErrorCode)), LateOutput: nullIfNil(c.LateOutput, same),
+		NeedsConfirmation: c.Confirmation != nil, NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: nullIfZero(c.ApprovalInputID), PreviousOutcome: nullIfZero(string(c.PreviousOutcome)),
+		Approval:   nullUnless(c.Decision != "", contract.ToolCallApproval{Decision: string(c.Decision), By: nullIfZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: nullIfZero(c.Comment)}),
+		Resolution: nullUnless(c.Resolution != "", contract.ToolCallResolution{Outcome: c.Resolution, Note: nullIfZero(c.Note), By: c.ResolvedBy, At: contract.Time(c.ResolvedAt)}),
+		CreatedAt:  contract.Time(c.CreatedAt), StartedAt: nullIfNever(c.StartedAt),
+		FinishedAt: nullIfNever(c.FinishedAt), DurationMs: nullUnless(c.Status == stoa.CallDone && !c.StartedAt.IsZero(), max(c.FinishedAt.Sub(c.StartedAt).Milliseconds(), 0)), ExpiresAt: nullIfNever(c.ExpiresAt),
 	}
 	if c.Confirmed != "" {
 		out.Confirmation = contract.ToolCallConfirmation{Decision: string(c.Confirmed), EmbedID: nullIfZero(c.ConfirmedBy), At: contract.Time(c.ConfirmedAt)}
@@ -280,26 +282,7 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 	if c.SessionID == "" { // because the position of the row is unique
 		out.Turn, out.Step, out.Place = 0, 0, 0
 	}
-	if c.Status == stoa.CallDone {
-		out.ResultText = nullable.NewNullableWithValue(c.Result)
-		if !c.StartedAt.IsZero() {
-			out.DurationMs = nullable.NewNullableWithValue(max(c.FinishedAt.Sub(c.StartedAt).Milliseconds(), 0))
-		}
-	}
-	if c.LateOutput != nil {
-		out.LateOutput = nullable.NewNullableWithValue(*c.LateOutput)
-	}
-	if c.Resolution != "" {
-		out.Resolution = nullable.NewNullableWithValue(contract.ToolCallResolution{Outcome: c.Resolution, Note: nullIfZero(c.Note), By: c.ResolvedBy, At: contract.Time(c.ResolvedAt)})
-	}
 	return out
-}
-
-func contractApproval(c stoa.ExternalCall) nullable.Nullable[contract.ToolCallApproval] {
-	if c.Decision == "" {
-		return nullable.NewNullNullable[contract.ToolCallApproval]()
-	}
-	return nullable.NewNullableWithValue(contract.ToolCallApproval{Decision: string(c.Decision), By: nullIfZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: nullIfZero(c.Comment)})
 }
 
 func (s *Sessions) listSessionToolCalls(ctx context.Context, in rest.Request[sessionAnd[contract.ListSessionToolCallsParams], rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {

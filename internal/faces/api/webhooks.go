@@ -22,8 +22,6 @@ const defaultSecretOverlap = 24 * time.Hour
 
 func webhookPath(id string) string { return rest.Prefix + "/webhooks/" + id }
 
-func deliveryPath(webhookID, id string) string { return webhookPath(webhookID) + "/deliveries/" + id }
-
 // checkHook rejects an address that nothing would be sent to. It may wait for name resolution.
 func (s *Webhooks) checkHook(ctx context.Context, accountID string, address nullable.Nullable[string]) error {
 	text := orZero(address)
@@ -216,7 +214,7 @@ func (s *Webhooks) testWebhook(ctx context.Context, tx *store.Tx, in rest.Reques
 }
 
 func accepted(d store.Delivery) rest.Reply[contract.Delivery] {
-	return rest.Reply[contract.Delivery]{Status: http.StatusAccepted, Location: deliveryPath(d.WebhookID, d.ID), Body: contractDelivery(d, true)}
+	return rest.Reply[contract.Delivery]{Status: http.StatusAccepted, Location: webhookPath(d.WebhookID) + "/deliveries/" + d.ID, Body: contractDelivery(d, true)}
 }
 
 func (s *Webhooks) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateWebhookSecret]) (rest.Reply[contract.WebhookWithSecret], error) {
