@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"stoa/internal/agents/remote"
 	"stoa/internal/models/schema"
@@ -100,8 +101,8 @@ func (o Operation) tool() (t remote.Tool, member string, err error) {
 	if err := pathProblem(o.Path); err != nil {
 		return t, "path", err
 	}
-	if err := pointerProblem(o.Result.Pointer); err != nil {
-		return t, "result.pointer", err
+	if p := o.Result.Pointer; p != "" && !strings.HasPrefix(p, "/") || strings.Count(p, "/") > maxPointer || len(p) > 512 {
+		return t, "result.pointer", fmt.Errorf("the pointer must have the form /data/items, with at most %d steps", maxPointer)
 	}
 	if o.Effects != "" {
 		effects = o.Effects

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
@@ -67,15 +66,6 @@ func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *Start
 	own, err := ownCredentials(ctx, tx, a.AccountID, req.CredentialsOf)
 	maps.Copy(own, req.Credentials)
 	req.Credentials = own
-	return err
-}
-
-// inDraft converts an error about a field of an agent into one about the same field of its
-// draft.
-func inDraft(err error) error {
-	if e, ok := errors.AsType[*stoa.Error](err); ok && e.Param != "" {
-		return e.At("draft." + e.Param)
-	}
 	return err
 }
 

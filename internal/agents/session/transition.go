@@ -379,12 +379,6 @@ func (t *Transition) closeMessages(status stoa.SessionStatus) {
 	}
 }
 
-func (t *Transition) ask(in stoa.Input) {
-	t.newInput(&in)
-	t.message(stoa.SessionMessage{Turn: in.Turn, Step: in.Step, Role: stoa.RoleAssistant, Kind: stoa.KindQuestion, Status: stoa.MessageCompleted, Text: in.Prompt}, "")
-	t.wait(in, "")
-}
-
 func (t *Transition) newInput(in *stoa.Input) {
 	in.ID, in.SessionID, in.Turn, in.Status = stoa.NewID("inp"), t.Row.ID, t.Row.Turn.Number, stoa.InputPending
 	in.CreatedAt, in.ExpiresAt = t.tx.Now, t.tx.Now.Add(t.s.limits.InputTime)

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +75,10 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 			return stoa.Session{}, err
 		}
 		if err := tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools); err != nil {
-			return stoa.Session{}, inDraft(err)
+			if e, ok := errors.AsType[*stoa.Error](err); ok && e.Param != "" {
+				err = e.At("draft." + e.Param)
+			}
+			return stoa.Session{}, err
 		}
 	}
 	if err := takeCredentials(ctx, tx, agent, &req); err != nil {

@@ -90,8 +90,11 @@ func Run(ctx context.Context, opts Options) (err error) {
 	defer adm.close()
 	st, err := store.Open(ctx, store.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database),
-		Node:       cluster.NodeInfo{Version: opts.Version, Address: address.String(), ConfigHash: cfg.Hash()},
-		Quota:      quota(cfg.Limits),
+		Node: cluster.NodeInfo{Version: opts.Version, Address: address.String(), ConfigHash: cfg.Hash()},
+		Quota: store.Quota{
+			Keys: cfg.Limits.KeysPerAccount, EndedKeys: cfg.Limits.EndedKeysPerAccount, Spaces: cfg.Limits.SpacesPerAccount, Agents: cfg.Limits.AgentsPerAccount,
+			AgentVersions: cfg.Limits.AgentVersions, Tasks: cfg.Limits.SchedulesPerAccount, Embeds: cfg.Limits.EmbedsPerDay,
+		},
 		Durability: db.Durability(cfg.Durability), Logger: opts.Logger,
 	})
 	if err != nil {

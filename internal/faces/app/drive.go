@@ -72,13 +72,6 @@ func (s *Service) ownersExist(ctx context.Context, owners []drive.Owner) ([]bool
 	return there, err
 }
 
-func quota(l config.Limits) store.Quota {
-	return store.Quota{
-		Keys: l.KeysPerAccount, EndedKeys: l.EndedKeysPerAccount, Spaces: l.SpacesPerAccount, Agents: l.AgentsPerAccount, AgentVersions: l.AgentVersions,
-		Tasks: l.SchedulesPerAccount, Embeds: l.EmbedsPerDay,
-	}
-}
-
 // newExtract returns the reader of documents. It stores the compiled PDF reader in the user's cache directory, so that
 // other services of the user share it, or otherwise in the data directory.
 func newExtract(cfg config.Config, log *slog.Logger) *extract.Service {

@@ -53,7 +53,10 @@ func (e *env) drive() *cobra.Command {
 	c := group("drive", "Manage the files of an agent", `Manage the files of an agent, which are its knowledge. AGENT is an id, an external id, or a unique name. Paths
 are relative, with / between folders.`)
 	c.AddCommand(e.driveLs(), e.driveCat(), e.driveText(), e.driveReread(), e.drivePush(), e.drivePull(), e.driveSync(), e.driveRm(), e.driveMv(),
-		e.driveSearch(), e.driveInfo(), e.driveExport(), e.driveVersions(), e.driveRestore())
+		e.driveSearch(), e.verb(verb{
+			use: "info AGENT", short: "Show the usage of a drive", long: "Show the number and size of the files of a drive, and its limits.", example: "  stoa drive info support",
+			op: "GET /api-agents/{AGENT}/drive", show: viewDrive,
+		}), e.driveExport(), e.driveVersions(), e.driveRestore())
 	return c
 }
 
@@ -418,13 +421,6 @@ current: this restores a deleted file, or the previous content of a replaced one
 			return err
 		}
 		return o.object(viewWritten, raw)
-	})
-}
-
-func (e *env) driveInfo() *cobra.Command {
-	return e.verb(verb{
-		use: "info AGENT", short: "Show the usage of a drive", long: "Show the number and size of the files of a drive, and its limits.", example: "  stoa drive info support",
-		op: "GET /api-agents/{AGENT}/drive", show: viewDrive,
 	})
 }
 

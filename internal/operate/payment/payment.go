@@ -240,7 +240,7 @@ func (s *Sales) settle(ctx context.Context, p stoa.Payment) {
 			continue
 		}
 		s.Logger.Warn("a payment could not be booked; it is tried again", "payment", p.ID, "account", p.AccountID, "error", err)
-		if killed(err) {
+		if errors.Is(err, errKilled) {
 			return
 		}
 		err = s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -396,5 +396,3 @@ func (s *Sales) at(name string) error {
 	}
 	return s.step(name)
 }
-
-func killed(err error) bool { return errors.Is(err, errKilled) }
