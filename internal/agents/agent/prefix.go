@@ -53,10 +53,3 @@ func broke(before, now string) stoa.Broke {
 	}
 	return ""
 }
-
-func (p *prompt) lastPrefix() string {
-	if n := len(p.steps); n > 0 {
-		return p.steps[n-1].Prefix
-	}
-	return p.pastPrefix
-}

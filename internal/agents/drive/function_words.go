@@ -112,7 +112,7 @@ func isFunctionWord(query string) func(word string) bool {
 		return true
 	})
 	return func(word string) bool {
-		if most == 0 || most == all || strings.TrimFunc(word, isLatin) == "" && (most == 1 || 4*most < all) {
+		if most == 0 || most == all || strings.TrimFunc(word, func(r rune) bool { return r < 0x250 }) == "" && (most == 1 || 4*most < all) {
 			return false
 		}
 		for i, n := range counts {
@@ -123,5 +123,3 @@ func isFunctionWord(query string) func(word string) bool {
 		return true
 	}
 }
-
-func isLatin(r rune) bool { return r < 0x250 }

@@ -152,7 +152,9 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 				return n, err
 			}},
 			{todo.Capacity, func() (int, error) { return s.startWaiting(ctx, pass) }},
-			{todo.Deleted, func() (int, error) { return s.sweep(ctx) }},
+			{todo.Deleted, func() (int, error) {
+				return store.Write(ctx, s.store, func(tx *store.Tx) (int, error) { return tx.Work().RemoveHiddenTasks(ctx, sweepRuns) })
+			}},
 		} {
 			if job.needed && err == nil {
 				var n int
@@ -291,12 +293,7 @@ func (s *Scheduler) startWaiting(ctx context.Context, now time.Time) (int, error
 	return total, nil
 }
 
-// sweep removes rows of deleted tasks, a bounded number at a time, so that other writers do not
-// wait long.
-func (s *Scheduler) sweep(ctx context.Context) (int, error) {
-	return store.Write(ctx, s.store, func(tx *store.Tx) (int, error) { return tx.Work().RemoveHiddenTasks(ctx, sweepRuns) })
-}
-
+// sweepRuns limits the rows of deleted tasks that one transaction removes, so that other writers do not wait long.
 const sweepRuns = 500
 
 // capacity returns the number of sessions that the scheduler may still queue for an account. It
