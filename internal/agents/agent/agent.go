@@ -8,7 +8,7 @@
 //
 // Start at [Worker.Run]. claim.go claims and sweeps; turn.go runs one turn; step.go makes one
 // model call; delta.go writes its text while it arrives; prompt.go builds the prompt,
-// knowledge.go its files, compact.go its summary, prefix.go compares its beginnings;
+// and compares its beginnings, knowledge.go its files, compact.go its summary;
 // executor.go executes the tool calls of a step; connection.go handles calls to servers,
 // result.go the excerpts of their results; tools.go implements the built-in tools, image.go
 // their image output.

@@ -59,10 +59,7 @@ func (w *Worker) attach(ctx context.Context, t *turn, m store.MessageRow, stored
 		if err != nil {
 			return err
 		}
-		err = w.store.Write(ctx, func(tx *store.Tx) (err error) {
-			stored, err = tx.Work().SetAttached(ctx, t.row.ID, m.ID, string(text))
-			return err
-		})
+		stored, err = store.Write(ctx, w.store, func(tx *store.Tx) (string, error) { return tx.Work().SetAttached(ctx, t.row.ID, m.ID, string(text)) })
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func (w *Worker) useOwn(ctx context.Context, t *turn, place int) (session.ToolEf
 	step := t.last()
 	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.readsResults() {
 		return w.readResult(ctx, t, call)
-	} else if ofDrive(call) || ofTables(call) {
+	} else if ofDrive(call) || call.Name == toolTableList || call.Name == toolTableQuery {
 		if err := w.limitDrive(ctx, t); err != nil {
 			return session.ToolEffect{}, err
 		}

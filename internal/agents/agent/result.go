@@ -83,10 +83,8 @@ func (w *Worker) readResult(ctx context.Context, t *turn, call stoa.ToolCall) (s
 		out.Result.Content = bad
 		return out, nil
 	}
-	var c stoa.ExternalCall
-	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Work().ToolCall(ctx, t.row.AccountID, in.CallID)
-		return err
+	c, err := store.Read(ctx, w.store, func(tx *store.Tx) (stoa.ExternalCall, error) {
+		return tx.Work().ToolCall(ctx, t.row.AccountID, in.CallID)
 	})
 	if err != nil && stoa.CodeOf(err) != stoa.CodeToolCallNotFound {
 		return out, err

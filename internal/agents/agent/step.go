@@ -280,7 +280,10 @@ func (w *Worker) request(t *turn) (gateway.Request, error) {
 		return req, err
 	}
 	req.Call = w.call(t.prompt, t.caller.Plan)
-	last := t.prompt.lastPrefix()
+	last := t.prompt.pastPrefix
+	if n := len(t.prompt.steps); n > 0 {
+		last = t.prompt.steps[n-1].Prefix
+	}
 	t.prompt.prefix = t.prompt.fingerprint(&req.Call)
 	req.Broke, req.Continues = broke(last, t.prompt.prefix), last != ""
 	req.Before = place(last)

@@ -42,11 +42,7 @@ func all(ctx context.Context, sweep func(context.Context) (int, error)) error {
 
 // pendingWork does all pending work except claiming, and returns what it found.
 func (w *Worker) pendingWork(ctx context.Context) (store.PendingWork, error) {
-	var p store.PendingWork
-	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
-		p, err = tx.Work().PendingWork(ctx)
-		return err
-	})
+	p, err := store.Read(ctx, w.store, func(tx *store.Tx) (store.PendingWork, error) { return tx.Work().PendingWork(ctx) })
 	if err != nil {
 		return p, err
 	}
@@ -106,11 +102,8 @@ func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 // run, because the end of a turn could not be written, or a claim was committed although its
 // commit seemed to fail. Only the claiming loop may call it, so that no claim is in progress.
 func (w *Worker) sweepStrays(ctx context.Context) error {
-	var owned, strays []store.Ref
-	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
-		owned, err = tx.Work().SessionsOf(ctx, w.id)
-		return err
-	})
+	owned, err := store.Read(ctx, w.store, func(tx *store.Tx) ([]store.Ref, error) { return tx.Work().SessionsOf(ctx, w.id) })
+	var strays []store.Ref
 	w.mu.Lock()
 	for _, ref := range owned {
 		if w.runs[ref.ID] == nil {

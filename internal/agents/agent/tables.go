@@ -39,8 +39,6 @@ var tableTools = []stoa.Tool{
 	},
 }
 
-func ofTables(c stoa.ToolCall) bool { return c.Name == toolTableList || c.Name == toolTableQuery }
-
 type tableFile struct {
 	base     string // beginning of the names of its tables
 	name     string

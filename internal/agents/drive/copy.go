@@ -28,7 +28,7 @@ const passagesPerRead = 500
 func copyPassages(ctx context.Context, from, to *db.DB, progress func(rows int64)) error {
 	r := &passageReader{from: from}
 	if to.Postgres() {
-		_, err := to.Load(ctx, "drive_passages", append(passageColumns(), "words"), func(yield func([]any, error) bool) {
+		_, err := to.Load(ctx, "drive_passages", []string{"id", "drive_id", "file_rid", "first_line", "last_line", "first_byte", "end_byte", "words"}, func(yield func([]any, error) bool) {
 			for {
 				some, err := r.next(ctx)
 				if err != nil {
@@ -69,10 +69,6 @@ func copyPassages(ctx context.Context, from, to *db.DB, progress func(rows int64
 		}
 		progress(r.rows)
 	}
-}
-
-func passageColumns() []string {
-	return []string{"id", "drive_id", "file_rid", "first_line", "last_line", "first_byte", "end_byte"}
 }
 
 // A storedPassage is a row of drive_passages with the text and path that contain its words.

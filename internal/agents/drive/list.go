@@ -62,7 +62,7 @@ func (d *Drives) List(ctx context.Context, who Owner, q Listing) (Listed, error)
 		return err
 	})
 	if err == nil && out.Next != "" {
-		out.Next = q.cursor(who, out.Next)
+		out.Next = base64.RawURLEncoding.EncodeToString(append(q.seal(who, out.Next), out.Next...))
 	}
 	return out, err
 }
@@ -182,12 +182,6 @@ func (l *lister) query(query string, args []any) (out []File, err error) {
 		return err
 	}, query, args...)
 	return out, err
-}
-
-// cursor encodes the last entry of a page with a hash of the request, so that another request
-// rejects it.
-func (q Listing) cursor(who Owner, last string) string {
-	return base64.RawURLEncoding.EncodeToString(append(q.seal(who, last), last...))
 }
 
 const sealLength = 8

@@ -59,13 +59,6 @@ func (r TagRequest) apply(t *stoa.EmbedTag) (err error) {
 	return err
 }
 
-func settings(t stoa.EmbedTag) TagRequest {
-	return TagRequest{
-		Origins: t.Origins, Attachments: t.Attachments, Greeting: t.Greeting, Theme: t.Theme, Accent: t.Accent, Position: t.Position, Language: t.Language,
-		MaxCredits: t.MaxCredits, ChatsPerDay: t.ChatsPerDay, Look: t.EmbedLook,
-	}
-}
-
 // A StoredTag is a script tag in its owner's view.
 type StoredTag struct {
 	stoa.EmbedTag
@@ -98,7 +91,10 @@ func (s *Embeds) EditTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 		return out, err
 	}
 	out.EmbedTag, err = tx.Setup().EditEmbedTag(ctx, c.Account.ID, agentID, id, func(t *stoa.EmbedTag) error {
-		r, was := settings(*t), t.Disabled == ""
+		r, was := TagRequest{
+			Origins: t.Origins, Attachments: t.Attachments, Greeting: t.Greeting, Theme: t.Theme, Accent: t.Accent, Position: t.Position, Language: t.Language,
+			MaxCredits: t.MaxCredits, ChatsPerDay: t.ChatsPerDay, Look: t.EmbedLook,
+		}, t.Disabled == ""
 		enabled := was
 		if err := change(t, &r, &enabled); err != nil {
 			return err
@@ -279,11 +275,7 @@ func (s *Embeds) Open(ctx context.Context, id, visitorToken string, page Page) (
 	if err != nil {
 		return out, err
 	}
-	err = s.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		out, err = s.open(ctx, tx, t, visitorToken, page.Address)
-		return err
-	})
-	return out, err
+	return store.Write(ctx, s.cfg.Store, func(tx *store.Tx) (Ticket, error) { return s.open(ctx, tx, t, visitorToken, page.Address) })
 }
 
 func (s *Embeds) open(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken, address string) (out Ticket, err error) {

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"stoa/internal/agents/remote"
 	"stoa/internal/models/schema"
@@ -100,8 +102,8 @@ func (o Operation) tool() (t remote.Tool, member string, err error) {
 	if err := pathProblem(o.Path); err != nil {
 		return t, "path", err
 	}
-	if err := pointerProblem(o.Result.Pointer); err != nil {
-		return t, "result.pointer", err
+	if p := o.Result.Pointer; p != "" && !strings.HasPrefix(p, "/") || strings.Count(p, "/") > maxPointer || len(p) > 512 {
+		return t, "result.pointer", fmt.Errorf("the pointer must have the form /data/items, with at most %d steps", maxPointer)
 	}
 	if o.Effects != "" {
 		effects = o.Effects
@@ -209,4 +211,91 @@ func (p *plan) tool(name, title, description string, parameters map[string]any) 
 		d["title"] = title
 	}
 	return remote.New(name, d, problem)
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// Encodings of a member of a form whose value is a list. Without one each entry is a member
+// of the same name.
+const (
+	deepList   = "deep"   // a[0]=x, as in the style deepObject
+	joinedList = "joined" // a=x,y
+)
+
+// encodeForm writes an object as a form. Members of objects are in brackets: a[b]=c.
+func encodeForm(object json.RawMessage, lists map[string]string) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, err
+	}
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		more, err := formPairs(name, members[name], lists[name])
+		if err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, more...)
+	}
+	return []byte(strings.Join(pairs, "&")), nil
+}
+
+// formPairs returns the pairs of a value; none for null.
+func formPairs(name string, raw json.RawMessage, list string) (pairs []string, err error) {
+	raw = bytes.TrimSpace(raw)
+	var entries []json.RawMessage
+	switch {
+	case len(raw) > 0 && raw[0] == '{':
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return nil, err
+		}
+		for _, member := range slices.Sorted(maps.Keys(members)) {
+			more, err := formPairs(name+"["+member+"]", members[member], list)
+			if err != nil {
+				return nil, err
+			}
+			pairs = append(pairs, more...)
+		}
+		return pairs, nil
+	case len(raw) > 0 && raw[0] == '[' && list != joinedList:
+		if err := json.Unmarshal(raw, &entries); err != nil {
+			return nil, err
+		}
+		for i, entry := range entries {
+			of := name
+			if entry = bytes.TrimSpace(entry); list == deepList || len(entry) > 0 && (entry[0] == '{' || entry[0] == '[') {
+				of += "[" + strconv.Itoa(i) + "]"
+			}
+			more, err := formPairs(of, entry, list)
+			if err != nil {
+				return nil, err
+			}
+			pairs = append(pairs, more...)
+		}
+		return pairs, nil
+	}
+	values, err := plainValues(raw)
+	if err != nil || values == nil {
+		return nil, err
+	}
+	return []string{escape(name) + "=" + escape(strings.Join(values, ","))}, nil
+}
+
+// formLists returns the encodings of the lists in a form, from its description.
+func formLists(media map[string]any) map[string]string {
+	lists := map[string]string{}
+	for name, v := range object(media["encoding"]) {
+		e := object(v)
+		explode, stated := e["explode"].(bool)
+		switch {
+		case texts(e["style"]) == "deepObject":
+			lists[name] = deepList
+		case stated && !explode:
+			lists[name] = joinedList
+		}
+	}
+	if len(lists) == 0 {
+		return nil
+	}
+	return lists
 }

@@ -140,11 +140,3 @@ func at(text json.RawMessage, pointer string) (json.RawMessage, bool) {
 	}
 	return text, true
 }
-
-// pointerProblem returns why a text is not a usable pointer; nil if it is one.
-func pointerProblem(pointer string) error {
-	if pointer != "" && !strings.HasPrefix(pointer, "/") || strings.Count(pointer, "/") > maxPointer || len(pointer) > 512 {
-		return fmt.Errorf("the pointer must have the form /data/items, with at most %d steps", maxPointer)
-	}
-	return nil
-}

@@ -40,13 +40,6 @@ type slot struct {
 
 type slotKey struct{}
 
-func (w *wire) slotOf(ctx context.Context) *slot {
-	if s, ok := ctx.Value(slotKey{}).(*slot); ok {
-		return s
-	}
-	return &w.asked
-}
-
 // An exchange is the outcome of one request.
 type exchange struct {
 	status  int // 0 if there was no reply
@@ -122,7 +115,10 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer cancel()
 		out = out.WithContext(ctx)
 	}
-	into := w.slotOf(req.Context())
+	into, ok := req.Context().Value(slotKey{}).(*slot)
+	if !ok {
+		into = &w.asked
+	}
 	if asked.Method == methodCall && out.Header.Get(methodHeader) != "" {
 		maps.Copy(out.Header, into.headers)
 	}

@@ -79,11 +79,7 @@ func (s *Scheduler) correct(ctx context.Context) error {
 	if total > 0 {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "the clock was set back; scheduled tasks follow it again", slog.Time("since", since))
 	}
-	stuck := 0
-	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
-		stuck, err = tx.Work().CountTasksStuck(ctx, now, maxStuck)
-		return err
-	})
+	stuck, err := store.Read(ctx, s.store, func(tx *store.Tx) (int, error) { return tx.Work().CountTasksStuck(ctx, now, maxStuck) })
 	if err == nil && stuck > 0 && s.clock.warn() {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "scheduled tasks wait until the clock reaches the time at which they were changed; if the clock is right now, pause and resume them",
 			slog.Int("tasks", stuck))

@@ -134,11 +134,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 		if err := s.correct(ctx); err != nil {
 			return time.Time{}, false, err
 		}
-		var todo store.PendingTaskWork
-		err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
-			todo, err = tx.Work().PendingTaskWork(ctx)
-			return err
-		})
+		todo, err := store.Read(ctx, s.store, func(tx *store.Tx) (store.PendingTaskWork, error) { return tx.Work().PendingTaskWork(ctx) })
 		due := !todo.NextAt.IsZero() && !todo.NextAt.After(pass)
 		done := 0
 		for _, job := range []struct {
@@ -156,7 +152,9 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 				return n, err
 			}},
 			{todo.Capacity, func() (int, error) { return s.startWaiting(ctx, pass) }},
-			{todo.Deleted, func() (int, error) { return s.sweep(ctx) }},
+			{todo.Deleted, func() (int, error) {
+				return store.Write(ctx, s.store, func(tx *store.Tx) (int, error) { return tx.Work().RemoveHiddenTasks(ctx, sweepRuns) })
+			}},
 		} {
 			if job.needed && err == nil {
 				var n int
@@ -273,11 +271,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 // was a separate limit, since two queues of one account starve each other. Reconsider this if
 // delaySeconds grows from day to day.
 func (s *Scheduler) startWaiting(ctx context.Context, now time.Time) (int, error) {
-	var accounts []string
-	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
-		accounts, err = tx.Work().AccountsWaitingForCapacity(ctx)
-		return err
-	})
+	accounts, err := store.Read(ctx, s.store, func(tx *store.Tx) ([]string, error) { return tx.Work().AccountsWaitingForCapacity(ctx) })
 	if err != nil {
 		return 0, err
 	}
@@ -299,16 +293,7 @@ func (s *Scheduler) startWaiting(ctx context.Context, now time.Time) (int, error
 	return total, nil
 }
 
-// sweep removes rows of deleted tasks, a bounded number at a time, so that other writers do not
-// wait long.
-func (s *Scheduler) sweep(ctx context.Context) (n int, err error) {
-	err = s.store.Write(ctx, func(tx *store.Tx) error {
-		n, err = tx.Work().RemoveHiddenTasks(ctx, sweepRuns)
-		return err
-	})
-	return n, err
-}
-
+// sweepRuns limits the rows of deleted tasks that one transaction removes, so that other writers do not wait long.
 const sweepRuns = 500
 
 // capacity returns the number of sessions that the scheduler may still queue for an account. It

@@ -189,7 +189,7 @@ func (s *Scheduler) Edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 		}
 		enable := t.Enabled
 		t.Enabled = before.Enabled
-		if !sameWhen(*t, before) {
+		if t.Schedule != before.Schedule || !t.StartAt.Equal(before.StartAt) || !t.EndAt.Equal(before.EndAt) {
 			if err := c.reschedule(before); err != nil {
 				return err
 			}
@@ -228,10 +228,6 @@ func (c *transition) reschedule(before stoa.ScheduledTask) (err error) {
 		return err
 	}
 	return c.plan()
-}
-
-func sameWhen(a, b stoa.ScheduledTask) bool {
-	return a.Schedule == b.Schedule && a.StartAt.Equal(b.StartAt) && a.EndAt.Equal(b.EndAt)
 }
 
 // Pause stops a task until it is resumed. Current runs continue; waiting ones are skipped. A

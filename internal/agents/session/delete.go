@@ -58,11 +58,8 @@ func (s *Sessions) RemoveEnded(ctx context.Context, before time.Time) (n int64, 
 		return row.Status.Ended() && row.UpdatedAt.Before(before)
 	}
 	for after, more := "", true; more; {
-		var refs []store.Ref
-		if err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
-			refs, err = tx.EndedSessions(ctx, before, after, endedPage)
-			return err
-		}); err != nil {
+		refs, err := store.Read(ctx, s.store, func(tx *store.Tx) ([]store.Ref, error) { return tx.EndedSessions(ctx, before, after, endedPage) })
+		if err != nil {
 			return n, err
 		}
 		more = len(refs) == endedPage

@@ -90,11 +90,7 @@ func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error
 		}
 		for _, t := range turns {
 			after, e.turns = t.Number, t.Number
-			var steps []stoa.Step
-			err := e.all.store.Read(ctx, func(tx *store.Tx) (err error) {
-				steps, err = tx.Work().Steps(ctx, e.s.ID, t.Number)
-				return err
-			})
+			steps, err := store.Read(ctx, e.all.store, func(tx *store.Tx) ([]stoa.Step, error) { return tx.Work().Steps(ctx, e.s.ID, t.Number) })
 			for _, st := range steps {
 				if err == nil {
 					err = fn(st)
@@ -110,15 +106,13 @@ func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error
 	}
 }
 
-func (e *exporter) calls(ctx context.Context, st stoa.Step) (list []stoa.ExternalCall, err error) {
+func (e *exporter) calls(ctx context.Context, st stoa.Step) ([]stoa.ExternalCall, error) {
 	if e.s.ToolCalls == 0 || len(st.Calls) == 0 {
 		return nil, nil
 	}
-	err = e.all.store.Read(ctx, func(tx *store.Tx) (err error) {
-		list, err = tx.Work().StepCalls(ctx, e.s.ID, st.Turn, st.Number)
-		return err
+	return store.Read(ctx, e.all.store, func(tx *store.Tx) ([]stoa.ExternalCall, error) {
+		return tx.Work().StepCalls(ctx, e.s.ID, st.Turn, st.Number)
 	})
-	return list, err
 }
 
 // exportSession is the first line of an export. The types of the lines are part of the

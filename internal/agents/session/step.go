@@ -248,7 +248,9 @@ func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
 		}
 		in := *out.Input
 		in.Step = step.Number
-		t.ask(in)
+		t.newInput(&in)
+		t.message(stoa.SessionMessage{Turn: in.Turn, Step: in.Step, Role: stoa.RoleAssistant, Kind: stoa.KindQuestion, Status: stoa.MessageCompleted, Text: in.Prompt}, "")
+		t.wait(in, "")
 		return
 	}
 	t.do(func() error {

@@ -50,11 +50,7 @@ func (t *Tools) credential(ctx context.Context, c store.Connection, own Credenti
 	default:
 		return none, nil
 	}
-	var s store.Secret
-	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		s, err = tx.Setup().Secret(ctx, c.AccountID, id)
-		return err
-	})
+	s, err := store.Read(ctx, t.Store, func(tx *store.Tx) (store.Secret, error) { return tx.Setup().Secret(ctx, c.AccountID, id) })
 	if err != nil {
 		return none, err
 	}

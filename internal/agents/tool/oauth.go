@@ -125,12 +125,8 @@ func refusedBy(err error) error {
 	return stoa.Errorf(code, "%s", e.Message).Because(e.Err)
 }
 
-func (t *Tools) connection(ctx context.Context, accountID, id string) (c store.Connection, err error) {
-	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Setup().Connection(ctx, accountID, id)
-		return err
-	})
-	return c, err
+func (t *Tools) connection(ctx context.Context, accountID, id string) (store.Connection, error) {
+	return store.Read(ctx, t.Store, func(tx *store.Tx) (store.Connection, error) { return tx.Setup().Connection(ctx, accountID, id) })
 }
 
 // Authorize begins the authorization of a connection by a person, who must open the returned
@@ -279,10 +275,8 @@ func (t *Tools) client(ctx context.Context, caller *oauth.Client, c store.Connec
 	if s.TakesDocument && strings.HasPrefix(redirect, "https://") {
 		return oauth.ClientID{ID: strings.TrimSuffix(redirect, CallbackPath) + DocumentPath}, nil
 	}
-	var kept *store.OAuthClient
-	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		kept, err = tx.Setup().OAuthClient(ctx, c.AccountID, s.Issuer, redirect)
-		return err
+	kept, err := store.Read(ctx, t.Store, func(tx *store.Tx) (*store.OAuthClient, error) {
+		return tx.Setup().OAuthClient(ctx, c.AccountID, s.Issuer, redirect)
 	})
 	if err != nil {
 		return id, err
@@ -314,11 +308,7 @@ func (t *Tools) clientSecret(ctx context.Context, accountID, id, endpoint string
 	if id == "" {
 		return "", nil
 	}
-	var s store.Secret
-	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		s, err = tx.Setup().Secret(ctx, accountID, id)
-		return err
-	})
+	s, err := store.Read(ctx, t.Store, func(tx *store.Tx) (store.Secret, error) { return tx.Setup().Secret(ctx, accountID, id) })
 	if err != nil {
 		return "", err
 	}
@@ -392,10 +382,8 @@ func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, 
 }
 
 // Deauthorize deletes the tokens of a connection, and its pending authorizations.
-func (t *Tools) Deauthorize(ctx context.Context, accountID, id string) (c store.Connection, err error) {
-	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Setup().EditConnection(ctx, accountID, id, func(*store.Connection) error { return tx.Setup().ForgetTokens(ctx, accountID, id) })
-		return err
+func (t *Tools) Deauthorize(ctx context.Context, accountID, id string) (store.Connection, error) {
+	return store.Write(ctx, t.Store, func(tx *store.Tx) (store.Connection, error) {
+		return tx.Setup().EditConnection(ctx, accountID, id, func(*store.Connection) error { return tx.Setup().ForgetTokens(ctx, accountID, id) })
 	})
-	return c, err
 }

@@ -81,32 +81,28 @@ func (t *Tools) doubt(ctx context.Context, c store.Connection, spoken string, fa
 // Sweep refreshes the connections that are due, as [Tools.Run] does each minute. The failure
 // of a server is stored with its connection.
 func (t *Tools) Sweep(ctx context.Context) error {
-	var due []store.Connection
-	err := t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		due, err = tx.Setup().ClaimRefreshes(ctx, refreshPage, func() time.Time {
+	due, err := store.Write(ctx, t.Store, func(tx *store.Tx) ([]store.Connection, error) {
+		return tx.Setup().ClaimRefreshes(ctx, refreshPage, func() time.Time {
 			return tx.Now.Add(refreshEvery - refreshJitter + rand.N(2*refreshJitter))
 		})
-		return err
 	})
 	if err != nil {
 		return err
 	}
-	var wanted []store.Connection
-	err = t.Store.Read(ctx, func(tx *store.Tx) error {
-		wanted = nil
+	wanted, err := store.Read(ctx, t.Store, func(tx *store.Tx) (wanted []store.Connection, err error) {
 		for _, c := range due {
 			if tx.Now.Sub(c.CheckedAt) < refreshAgain {
 				continue // because another refresh has just begun
 			}
 			agents, err := tx.Setup().AgentsUsing(ctx, c, 1)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if len(agents) > 0 {
 				wanted = append(wanted, c)
 			}
 		}
-		return nil
+		return wanted, nil
 	})
 	if err != nil {
 		return err

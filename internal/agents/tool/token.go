@@ -57,11 +57,7 @@ func (t *Tools) token(ctx context.Context, c store.Connection, refused string) (
 // idle forces a refresh.
 func (t *Tools) access(ctx context.Context, c store.Connection, refused string, idle bool) (string, error) {
 	for {
-		var row *store.Tokens
-		err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			row, err = tx.Setup().Tokens(ctx, c.AccountID, c.ID)
-			return err
-		})
+		row, err := store.Read(ctx, t.Store, func(tx *store.Tx) (*store.Tokens, error) { return tx.Setup().Tokens(ctx, c.AccountID, c.ID) })
 		if err != nil {
 			return "", err
 		}
@@ -95,10 +91,9 @@ func (t *Tools) access(ctx context.Context, c store.Connection, refused string, 
 			}
 			return "", t.lose(ctx, c, *row, nil)
 		}
-		lease, ours := random(), false
-		err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-			ours, err = tx.Setup().LeaseTokens(ctx, *row, lease, tx.Now.Add(refreshLease))
-			return err
+		lease := random()
+		ours, err := store.Write(ctx, t.Store, func(tx *store.Tx) (bool, error) {
+			return tx.Setup().LeaseTokens(ctx, *row, lease, tx.Now.Add(refreshLease))
 		})
 		if err != nil {
 			return "", err
@@ -158,11 +153,7 @@ func (t *Tools) refresh(ctx context.Context, c store.Connection, row store.Token
 	if next.Sealed, err = t.sealJSON(tokensRef(next), h); err != nil {
 		return "", true, err
 	}
-	kept := false
-	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		kept, err = tx.Setup().ReplaceTokens(ctx, next, lease)
-		return err
-	})
+	kept, err := store.Write(ctx, t.Store, func(tx *store.Tx) (bool, error) { return tx.Setup().ReplaceTokens(ctx, next, lease) })
 	return h.Access, kept, err
 }
 
@@ -355,10 +346,8 @@ func (t *Tools) refreshIdle(ctx context.Context) {
 	if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().SweepOAuthStates(ctx) }); err != nil && ctx.Err() == nil {
 		t.Logger.WarnContext(ctx, "expired authorizations could not be removed", "error", err)
 	}
-	var rows []store.Tokens
-	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		rows, err = tx.Setup().IdleTokens(ctx, time.Now().Add(-idleTime), idleBatch)
-		return err
+	rows, err := store.Read(ctx, t.Store, func(tx *store.Tx) ([]store.Tokens, error) {
+		return tx.Setup().IdleTokens(ctx, time.Now().Add(-idleTime), idleBatch)
 	})
 	for _, row := range rows {
 		if ctx.Err() != nil {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ import (
 	"stoa/internal/agents/httptool"
 	"stoa/internal/agents/mcp"
 	"stoa/internal/agents/remote"
+	"stoa/internal/base/jsonx"
 	"stoa/internal/base/outbound"
 	"stoa/internal/base/ratelimit"
 	"stoa/internal/base/stoa"
@@ -166,11 +168,7 @@ type Difference struct {
 
 // Refresh requests the catalog of a connection's server and stores it. It approves nothing.
 func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference, err error) {
-	var c store.Connection
-	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Setup().Connection(ctx, accountID, id)
-		return err
-	})
+	c, err := store.Read(ctx, t.Store, func(tx *store.Tx) (store.Connection, error) { return tx.Setup().Connection(ctx, accountID, id) })
 	if err != nil {
 		return d, err
 	}
@@ -271,11 +269,7 @@ func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, e
 // described returns a server with the document that describes its requests. The secret of the
 // connection is sent to fetch the document if that has the same origin.
 func (t *Tools) described(ctx context.Context, c store.Connection, h httptool.Server) (remote.Server, error) {
-	var source string
-	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		source, err = tx.Setup().ConnectionSource(ctx, c.AccountID, c.ID)
-		return err
-	})
+	source, err := store.Read(ctx, t.Store, func(tx *store.Tx) (string, error) { return tx.Setup().ConnectionSource(ctx, c.AccountID, c.ID) })
 	if err != nil {
 		return nil, err
 	}
@@ -606,4 +600,54 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	}
 	t.Logger.InfoContext(ctx, "a tool was called for a trial", "account", accountID, "connection", id, "tool", trial.Tool, "call", out.CallID, "outcome", out.Outcome, "era", Era(c.Protocol), "duration", out.Duration, "error", err)
 	return out, nil
+}
+
+// trialLost is the age after which the process of an unfinished trial call is considered
+// lost; no call takes half as long.
+const trialLost = 15 * time.Minute
+
+// beginTrial records a call without a session before it is sent, because this process may die
+// during the call.
+func (t *Tools) beginTrial(ctx context.Context, c store.Connection, row store.ConnectionTool, trial Trial) (call stoa.ExternalCall, err error) {
+	err = t.Store.Write(ctx, func(tx *store.Tx) error {
+		call = stoa.ExternalCall{
+			ID: stoa.NewID("cal"), AccountID: c.AccountID, Step: tx.Now.UnixMicro(), Place: int(rand.Int32()), // because without a session nothing else is unique
+			Type: stoa.ToolConnection, Tool: row.ModelName, Title: remote.Parse(row.ApprovedDefinition).Title, ConnectionID: c.ID, DefinitionSHA256: row.ApprovedSHA256,
+			Arguments: cmp.Or(string(trial.Arguments), "{}"), IdempotencyArgument: row.IdempotencyArgument, OnUnknown: row.OnUnknown, Effects: stoa.Effects(row.Effects), Status: stoa.CallClaimed, Attempts: 1, CreatedAt: tx.Now, StartedAt: tx.Now,
+			TimeoutSeconds: c.Limits.TimeoutSeconds, SecretID: secretOf(c, nil),
+		}
+		call.Title = cut(call.Title, 200)
+		if call.IdempotencyArgument != "" {
+			call.Arguments = jsonx.WithMember(call.Arguments, call.IdempotencyArgument, call.ID)
+		}
+		if err := tx.Work().EndLostTrials(ctx, c.AccountID, tx.Now.Add(-trialLost)); err != nil {
+			return err
+		}
+		if err := tx.Work().InsertToolCall(ctx, call); err != nil {
+			return err
+		}
+		return tx.Work().UpdateToolCall(ctx, call)
+	})
+	return call, err
+}
+
+// endTrial records the outcome, even if the caller has disconnected.
+func (t *Tools) endTrial(ctx context.Context, call stoa.ExternalCall, out Outcome) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	call.Status, call.Outcome = stoa.CallDone, stoa.OutcomeError
+	switch out.Outcome {
+	case "ok":
+		call.Outcome = stoa.OutcomeOK
+	case string(remote.Unknown):
+		call.Outcome = stoa.OutcomeUnknown
+	}
+	call.Result = out.Message
+	if out.Result != nil {
+		call.Result = strings.ReplaceAll(strings.ToValidUTF8(out.Result.Text, "\ufffd"), "\x00", "\ufffd")
+	}
+	return t.Store.Write(ctx, func(tx *store.Tx) error {
+		call.FinishedAt = tx.Now
+		return tx.Work().UpdateToolCall(ctx, call)
+	})
 }

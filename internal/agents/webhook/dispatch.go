@@ -181,11 +181,7 @@ func (d *Dispatcher) begin(ctx context.Context) error {
 // Look claims due deliveries, up to the limits, and begins to send them. It returns the time
 // until more work is due, unless something is committed or a request ends.
 func (d *Dispatcher) Look(ctx context.Context) (time.Duration, error) {
-	var due []store.DueWebhook
-	err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-		due, err = tx.Operations().DueWebhooks(ctx)
-		return err
-	})
+	due, err := store.Read(ctx, d.store, func(tx *store.Tx) ([]store.DueWebhook, error) { return tx.Operations().DueWebhooks(ctx) })
 	if err != nil {
 		return 0, err
 	}

@@ -84,10 +84,8 @@ type creditsData struct {
 func (d *Dispatcher) credits(ctx context.Context) error {
 	after := ""
 	for {
-		var list []store.CreditsWatch
-		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-			list, err = tx.Operations().CreditsWatches(ctx, after, sweepPage)
-			return err
+		list, err := store.Read(ctx, d.store, func(tx *store.Tx) ([]store.CreditsWatch, error) {
+			return tx.Operations().CreditsWatches(ctx, after, sweepPage)
 		})
 		if err != nil {
 			return err
@@ -115,11 +113,8 @@ func (d *Dispatcher) credits(ctx context.Context) error {
 // notification, so that a top-up is followed by another one.
 func (d *Dispatcher) crossing(ctx context.Context, c store.CreditsWatch, kind string, threshold stoa.Credits) error {
 	below, name := c.Unspent < threshold, notice(kind, c.WebhookID)
-	var told bool
-	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-		told, err = tx.Operations().Noticed(ctx, c.AccountID, name)
-		return err
-	}); err != nil || told == below {
+	told, err := store.Read(ctx, d.store, func(tx *store.Tx) (bool, error) { return tx.Operations().Noticed(ctx, c.AccountID, name) })
+	if err != nil || told == below {
 		return err
 	}
 	return d.store.Write(ctx, func(tx *store.Tx) error {
@@ -147,10 +142,8 @@ type failingData struct {
 func (d *Dispatcher) failing(ctx context.Context) error {
 	after := [2]string{}
 	for {
-		var list []stoa.Webhook
-		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-			list, err = tx.Operations().WebhooksFailing(ctx, d.now().Add(-FailingAfter), after, sweepPage)
-			return err
+		list, err := store.Read(ctx, d.store, func(tx *store.Tx) ([]stoa.Webhook, error) {
+			return tx.Operations().WebhooksFailing(ctx, d.now().Add(-FailingAfter), after, sweepPage)
 		})
 		if err != nil {
 			return err
@@ -173,11 +166,8 @@ func (d *Dispatcher) failing(ctx context.Context) error {
 }
 
 func (d *Dispatcher) once(ctx context.Context, name string, e Event) error {
-	var told bool
-	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-		told, err = tx.Operations().Noticed(ctx, e.AccountID, name)
-		return err
-	}); err != nil || told {
+	told, err := store.Read(ctx, d.store, func(tx *store.Tx) (bool, error) { return tx.Operations().Noticed(ctx, e.AccountID, name) })
+	if err != nil || told {
 		return err
 	}
 	return d.store.Write(ctx, func(tx *store.Tx) error {
@@ -220,10 +210,8 @@ func (d *Dispatcher) endings(ctx context.Context, offset time.Duration, list fun
 	now := d.now()
 	after := store.Cursor{At: now.Add(-offset)}
 	for range maxExpiring / sweepPage {
-		var keys []stoa.Key
-		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-			keys, err = list(tx.Operations(), ctx, after, now.Add(warnings[0]-offset), sweepPage)
-			return err
+		keys, err := store.Read(ctx, d.store, func(tx *store.Tx) ([]stoa.Key, error) {
+			return list(tx.Operations(), ctx, after, now.Add(warnings[0]-offset), sweepPage)
 		})
 		if err != nil {
 			return err
@@ -272,11 +260,7 @@ type anchorData struct {
 func (d *Dispatcher) anchors(ctx context.Context) error {
 	now, after := d.now(), ""
 	for {
-		var list []string
-		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-			list, err = tx.People().AuditsToAnchor(ctx, now, after, sweepPage)
-			return err
-		})
+		list, err := store.Read(ctx, d.store, func(tx *store.Tx) ([]string, error) { return tx.People().AuditsToAnchor(ctx, now, after, sweepPage) })
 		if err != nil {
 			return err
 		}

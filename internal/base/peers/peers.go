@@ -101,11 +101,8 @@ func (p *Peers) Exchange(ctx context.Context) error {
 		}
 		p.last = text
 	}
-	var others map[string]string
-	if err := p.st.Read(ctx, func(tx *store.Tx) (err error) {
-		others, err = tx.Operations().PeerCounts(ctx, p.st.Node())
-		return err
-	}); err != nil {
+	others, err := store.Read(ctx, p.st, func(tx *store.Tx) (map[string]string, error) { return tx.Operations().PeerCounts(ctx, p.st.Node()) })
+	if err != nil {
 		return err
 	}
 	p.st.SetAlone(len(others) == 0)

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -76,24 +77,12 @@ func (p Pager) sum(place []byte) []byte {
 	return h.Sum(nil)[:sumSize]
 }
 
-// next returns the cursor after a page's last row, or null at the end.
-func (p Pager) next(more bool, at time.Time, id string) nullable.Nullable[string] {
-	if !more {
-		return noCursor()
-	}
-	return nullable.NewNullableWithValue(p.Cursor(at, id))
-}
-
 // Cursor returns the cursor of the rows after a place.
 func (p Pager) Cursor(at time.Time, id string) string {
 	place := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro()))
 	place = append(place, id...)
 	return base64.RawURLEncoding.EncodeToString(append(p.sum(place), place...))
 }
-
-// noCursor is null, the cursor at the end of a list. It exists because the type's zero value would be written as
-// an empty text.
-func noCursor() nullable.Nullable[string] { return nullable.NewNullNullable[string]() }
 
 // A Page is one page of a list.
 type Page[T any] struct {
@@ -102,69 +91,67 @@ type Page[T any] struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// A Place is the position of a row in its list; see [store.Cursor].
-type Place struct {
-	At time.Time
-	ID string
-}
-
 // ReadPage answers with the page that rows reads. item converts a row for the reply; at returns its place.
-func ReadPage[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, bool, error), item func(Row) Item, at func(Row) Place) (Reply[Page[Item]], error) {
-	var out Page[Item]
-	if p.Err != nil {
-		return Reply[Page[Item]]{}, p.Err
-	}
-	err := s.Read(ctx, func(tx *store.Tx) error {
+func ReadPage[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, bool, error), item func(Row) Item, at func(Row) store.Cursor) (Reply[Page[Item]], error) {
+	return ReadPageTo(ctx, s, p, func(tx *store.Tx) ([]Row, store.Cursor, error) {
 		list, more, err := rows(tx)
-		out = NewPage(p, list, more, item, at)
-		return err
-	})
-	return Reply[Page[Item]]{Body: out}, err
+		return list, lastOf(list, more, at), err
+	}, item)
 }
 
 // ReadPageTo is like [ReadPage], for rows that return the cursor of the next page.
 func ReadPageTo[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, store.Cursor, error), item func(Row) Item) (Reply[Page[Item]], error) {
-	var out Page[Item]
+	var out Reply[Page[Item]]
 	if p.Err != nil {
-		return Reply[Page[Item]]{}, p.Err
+		return out, p.Err
 	}
-	err := s.Read(ctx, func(tx *store.Tx) error {
+	err := s.Read(ctx, func(tx *store.Tx) (err error) {
 		list, next, err := rows(tx)
-		out = NewPageTo(p, list, next, item)
+		out, err = PageTo(p, list, next, err, item)
 		return err
 	})
-	return Reply[Page[Item]]{Body: out}, err
+	return out, err
 }
 
-// NewPage returns the page with these rows.
-func NewPage[Row, Item any](p Pager, list []Row, more bool, item func(Row) Item, at func(Row) Place) Page[Item] {
-	out := Page[Item]{Data: make([]Item, 0, len(list)), HasMore: more, NextCursor: noCursor()}
-	for _, row := range list {
-		out.Data = append(out.Data, item(row))
-	}
+// PageOf answers with the page of these rows, or with the error of the cursor or of the query.
+func PageOf[Row, Item any](p Pager, list []Row, more bool, err error, item func(Row) Item, at func(Row) store.Cursor) (Reply[Page[Item]], error) {
+	return PageTo(p, list, lastOf(list, more, at), err, item)
+}
+
+// PageTo is like [PageOf], for a query that returned the cursor of the next page.
+func PageTo[Row, Item any](p Pager, list []Row, next store.Cursor, err error, item func(Row) Item) (Reply[Page[Item]], error) {
+	return Reply[Page[Item]]{Body: NewPageTo(p, list, next, item)}, cmp.Or(p.Err, err)
+}
+
+// lastOf returns the place of a page's last row if more rows follow.
+func lastOf[Row any](list []Row, more bool, at func(Row) store.Cursor) (last store.Cursor) {
 	if more && len(list) > 0 {
-		last := at(list[len(list)-1])
-		out.NextCursor = p.next(more, last.At, last.ID)
+		last = at(list[len(list)-1])
 	}
-	return out
-}
-
-// Whole returns a list that is not divided into pages.
-func Whole[Row, Item any](list []Row, item func(Row) Item) Page[Item] {
-	return NewPage(Pager{}, list, false, item, nil)
+	return last
 }
 
 // NewPageTo returns the page with these rows; a zero next means that it is the last.
 func NewPageTo[Row, Item any](p Pager, list []Row, next store.Cursor, item func(Row) Item) Page[Item] {
 	out := Whole(list, item)
 	if next != (store.Cursor{}) {
-		out.HasMore, out.NextCursor = true, p.next(true, next.At, next.ID)
+		out.HasMore, out.NextCursor = true, nullable.NewNullableWithValue(p.Cursor(next.At, next.ID))
+	}
+	return out
+}
+
+// Whole returns a list that is not divided into pages.
+func Whole[Row, Item any](list []Row, item func(Row) Item) Page[Item] {
+	// The cursor is null, because the zero value of its type would be written as an empty text.
+	out := Page[Item]{Data: make([]Item, 0, len(list)), NextCursor: nullable.NewNullNullable[string]()}
+	for _, row := range list {
+		out.Data = append(out.Data, item(row))
 	}
 	return out
 }
 
 // Numbered returns the place of a row in a list with separate numbering.
-func Numbered(n int64) Place { return Place{At: time.UnixMicro(n)} }
+func Numbered(n int64) store.Cursor { return store.Cursor{At: time.UnixMicro(n)} }
 
 // Number returns the number after which a page of a numbered list continues.
 func (p Pager) Number() int64 {

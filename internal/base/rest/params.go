@@ -25,8 +25,8 @@ type parameter struct {
 	index    []int  // index of the field; nil if the parameter is only checked
 }
 
-// parameters decode a request into a struct P. The tags of its fields, including embedded structs,
-// name the parameter: path:"name" is in the path, form:"name" in the query, and json:"Name" without
+// parameters decode a request into a struct P. The tags of its fields, including those of embedded structs
+// and of the struct in a field Query, name the parameter: path:"name" is in the path, form:"name" in the query, and json:"Name" without
 // form is a header, because the generated Params types of the contract use the latter two.
 type parameters []parameter
 
@@ -35,7 +35,13 @@ type parameters []parameter
 func parametersOf(pattern string, declared []*openapi3.Parameter, t reflect.Type) parameters {
 	fields := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {
-		if !f.Anonymous {
+		switch {
+		case f.Name == "Query":
+			for _, sub := range reflect.VisibleFields(f.Type) {
+				sub.Index = append(slices.Clone(f.Index), sub.Index...)
+				fields[placeOf(sub)] = sub
+			}
+		case !f.Anonymous:
 			fields[placeOf(f)] = f
 		}
 	}

@@ -81,6 +81,27 @@ func Update[P, B, R any](pattern, scope string, h func(context.Context, Request[
 	})
 }
 
+// Read is like [Get], for a handler that runs in a transaction.
+func Read[P, R any](pattern, scope string, h func(context.Context, *store.Tx, Request[P, None]) (Reply[R], error)) Route {
+	return inTransaction(pattern, scope, (*store.Store).Read, h)
+}
+
+// Write is like [Update], for a handler that runs in a transaction. It may run more than once.
+func Write[P, B, R any](pattern, scope string, h func(context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) Route {
+	return inTransaction(pattern, scope, (*store.Store).Write, h)
+}
+
+func inTransaction[P, B, R any](pattern, scope string, run func(*store.Store, context.Context, func(*store.Tx) error) error, h func(context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) Route {
+	return keyed(pattern, scope, func(b *Base, x *Exchange, in Request[P, B]) error {
+		var reply Reply[R]
+		err := run(b.Store, x.Context(), func(tx *store.Tx) (err error) {
+			reply, err = h(x.Context(), tx, in)
+			return err
+		})
+		return Answer(x, reply, err)
+	})
+}
+
 // Create returns a route whose handler runs in the transaction of the request's idempotency key, so that the
 // created object exists together with the stored reply, or not at all. The handler may run more than once.
 func Create[P, B, R any](pattern, scope string, h func(context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) Route {

@@ -235,11 +235,7 @@ func (v *Vault) Unreadable(ctx context.Context, st *store.Store, most int) (foun
 	for _, table := range store.SealedTables() {
 		after := ""
 		for n := 0; n < most; {
-			var rows []store.SealedRow
-			err := st.Read(ctx, func(tx *store.Tx) (err error) {
-				rows, err = tx.SealedRows(ctx, table, after, rekeyBatch)
-				return err
-			})
+			rows, err := store.Read(ctx, st, func(tx *store.Tx) ([]store.SealedRow, error) { return tx.SealedRows(ctx, table, after, rekeyBatch) })
 			if err != nil {
 				return nil, 0, err
 			}

@@ -112,7 +112,7 @@ func (s *core) requestedAccount(ctx context.Context, c stoa.Caller, asked string
 	case !c.Key.Has(stoa.ScopeOperatorRead):
 		return "", stoa.Errorf(stoa.CodeScope, "Reading other accounts requires a key with the scope %q. Omit \"accountId\" for your own account.", stoa.ScopeOperatorRead).At("accountId")
 	}
-	_, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) { return tx.Books().Account(ctx, asked) })
+	_, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) { return tx.Books().Account(ctx, asked) })
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
 		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id from GET /api/v1/accounts.", rest.ShortName(asked)).At("accountId")
 	}
@@ -136,7 +136,7 @@ func (s *People) updateAccount(ctx context.Context, in rest.Request[byID, contra
 	if b.Suspended != nil && *b.Suspended && in.Params.ID == in.Caller.Account.ID {
 		return rest.Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; a suspended account could not resume itself.").At("suspended")
 	}
-	_, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) {
+	_, err := store.Write(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) {
 		a, err := tx.Books().Account(ctx, in.Params.ID)
 		if err != nil {
 			return a, err
@@ -233,7 +233,7 @@ func (s *People) accountWithCredits(ctx context.Context, id string) (rest.Reply[
 	if err != nil {
 		return rest.Reply[contract.AccountWithCredits]{}, err
 	}
-	a, err := read(ctx, s.Store, func(tx *store.Tx) (store.AccountRow, error) { return tx.Books().AccountRow(ctx, id) })
+	a, err := store.Read(ctx, s.Store, func(tx *store.Tx) (store.AccountRow, error) { return tx.Books().AccountRow(ctx, id) })
 	return rest.Reply[contract.AccountWithCredits]{Body: extend[contract.AccountWithCredits](contractAccount(a, balance))}, err
 }
 

@@ -82,13 +82,6 @@ func compactAt(n nullable.Nullable[int]) int {
 	return valueOr(n, 0)
 }
 
-func contractCompactAt(n int) nullable.Nullable[int] {
-	if n == 0 {
-		return nullable.NewNullNullable[int]()
-	}
-	return nullable.NewNullableWithValue(max(n, 0))
-}
-
 func (s *Agents) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "agents", accountID, q.SpaceID, q.ExternalID, q.Q)
@@ -123,37 +116,23 @@ func (s *Agents) agentPage(ctx context.Context, p rest.Pager, accountID string, 
 	})
 }
 
-type getAgentParams struct {
-	byID
-	contract.GetAgentParams
+func (s *Agents) getAgent(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.GetAgentParams], rest.None]) (rest.Reply[contract.Agent], error) {
+	agent, err := tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID)
+	return unlessCurrent(in.Params.Query.IfNoneMatch, revisionTag(agent.Revision), contractAgent(agent)), err
 }
 
-func (s *Agents) getAgent(ctx context.Context, in rest.Request[getAgentParams, rest.None]) (rest.Reply[contract.Agent], error) {
-	agent, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
-		return tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID)
-	})
-	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(agent.Revision), contractAgent(agent)), err
-}
-
-type updateAgentParams struct {
-	byID
-	contract.UpdateAgentParams
-}
-
-func (s *Agents) updateAgent(ctx context.Context, in rest.Request[updateAgentParams, contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
-	agent, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
-		return tx.Setup().EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
-			if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
-				return err
-			}
-			if err := s.patchAgent(a, &in.Body); err != nil {
-				return err
-			}
-			if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // because the checked settings are unchanged
-				return nil
-			}
-			return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
-		})
+func (s *Agents) updateAgent(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.UpdateAgentParams], contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
+	agent, err := tx.Setup().EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
+		if err := ifCurrent(in.Params.Query.IfMatch, a.Revision); err != nil {
+			return err
+		}
+		if err := s.patchAgent(a, &in.Body); err != nil {
+			return err
+		}
+		if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // because the checked settings are unchanged
+			return nil
+		}
+		return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
@@ -198,40 +177,27 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	return s.checkAgent(*a)
 }
 
-type deleteAgentParams struct {
-	byID
-	contract.DeleteAgentParams
-}
-
 // deleteAgent serves DELETE /api/v1/api-agents/{id}. The agent's data is removed in the background.
-func (s *Agents) deleteAgent(ctx context.Context, in rest.Request[deleteAgentParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteAgent(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.DeleteAgentParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		if in.Params.IfMatch != "" {
-			agent, err := tx.Setup().Agent(ctx, accountID, id)
-			if err == nil {
-				err = ifCurrent(in.Params.IfMatch, agent.Revision)
-			}
-			if err != nil {
-				return err
-			}
+	if in.Params.Query.IfMatch != "" {
+		agent, err := tx.Setup().Agent(ctx, accountID, id)
+		if err == nil {
+			err = ifCurrent(in.Params.Query.IfMatch, agent.Revision)
 		}
-		return s.Sessions.DeleteAgent(ctx, tx, accountID, id)
-	})
-	return rest.NoContent(), err
+		if err != nil {
+			return rest.NoContent(), err
+		}
+	}
+	return rest.NoContent(), s.Sessions.DeleteAgent(ctx, tx, accountID, id)
 }
 
-type listAgentVersionsParams struct {
-	byID
-	contract.ListAgentVersionsParams
-}
-
-func (s *Agents) listAgentVersions(ctx context.Context, in rest.Request[listAgentVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
+func (s *Agents) listAgentVersions(ctx context.Context, in rest.Request[idAnd[contract.ListAgentVersionsParams], rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, in.Params.ID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
-		return tx.Setup().AgentVersions(ctx, accountID, q.ID, p.Number(), p.Page.Limit, p.Page.Asc)
-	}, contractVersion, func(v stoa.AgentVersion) rest.Place { return rest.Numbered(v.Version) })
+		return tx.Setup().AgentVersions(ctx, accountID, in.Params.ID, p.Number(), p.Page.Limit, p.Page.Asc)
+	}, contractVersion, func(v stoa.AgentVersion) store.Cursor { return rest.Numbered(v.Version) })
 }
 
 type getAgentVersionParams struct {
@@ -239,30 +205,23 @@ type getAgentVersionParams struct {
 	Version string `path:"version"`
 }
 
-func (s *Agents) getAgentVersion(ctx context.Context, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
+func (s *Agents) getAgentVersion(ctx context.Context, tx *store.Tx, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
 	number, err := strconv.ParseInt(in.Params.Version, 10, 64)
 	if err != nil {
 		number = 0 // not a valid version number
 	}
 	accountID := in.Caller.Account.ID
-	v, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.AgentVersion, error) {
-		if _, err := tx.Setup().Agent(ctx, accountID, in.Params.ID); err != nil {
-			return stoa.AgentVersion{}, err
-		}
-		return tx.Setup().AgentVersion(ctx, accountID, in.Params.ID, number)
-	})
+	if _, err := tx.Setup().Agent(ctx, accountID, in.Params.ID); err != nil {
+		return rest.Reply[contract.AgentVersion]{}, err
+	}
+	v, err := tx.Setup().AgentVersion(ctx, accountID, in.Params.ID, number)
 	return rest.Reply[contract.AgentVersion]{Body: contractVersion(v)}, err
 }
 
-type rollbackAgentParams struct {
-	byID
-	contract.RollbackAgentParams
-}
-
-func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[rollbackAgentParams, contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
+func (s *Agents) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.RollbackAgentParams], contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	agent, err := tx.Setup().EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
-		if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
+		if err := ifCurrent(in.Params.Query.IfMatch, a.Revision); err != nil {
 			return err
 		}
 		v, err := tx.Setup().AgentVersion(ctx, accountID, id, in.Body.Version)
@@ -287,7 +246,7 @@ func (s *Agents) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Reque
 func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: contractCompactAt(a.CompactAt), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: nullUnless(a.CompactAt != 0, max(a.CompactAt, 0)), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
 		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }

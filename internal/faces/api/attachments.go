@@ -23,18 +23,13 @@ import (
 	"stoa/internal/base/store"
 )
 
-type createUploadParams struct {
-	byID
-	contract.CreateUploadParams
-}
-
-func (s *Drive) createUpload(w http.ResponseWriter, in *rest.Request[createUploadParams, rest.None]) error {
+func (s *Drive) createUpload(w http.ResponseWriter, in *rest.Request[idAnd[contract.CreateUploadParams], rest.None]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return err
 	}
-	mimeType, err := uploadType(in.Params.MimeType, in.HTTP.Header.Get("Content-Type"))
+	mimeType, err := uploadType(in.Params.Query.MimeType, in.HTTP.Header.Get("Content-Type"))
 	if err != nil {
 		return err
 	}
@@ -43,16 +38,11 @@ func (s *Drive) createUpload(w http.ResponseWriter, in *rest.Request[createUploa
 		return err
 	}
 	defer content.Close()
-	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: who.AccountID, AgentID: who.AgentID, Name: in.Params.Name, MimeType: mimeType}, content, recordUpload, nil)
+	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: who.AccountID, AgentID: who.AgentID, Name: in.Params.Query.Name, MimeType: mimeType}, content, recordUpload, nil)
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
 
-type createEmbedUploadParams struct {
-	byChatID
-	contract.CreateEmbedUploadParams
-}
-
-func (s *Drive) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[createEmbedUploadParams, rest.None]) error {
+func (s *Drive) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[chatAnd[contract.CreateEmbedUploadParams], rest.None]) error {
 	ctx, e := in.HTTP.Context(), in.Visitor.Embed
 	if e.Attachments == nil {
 		return stoa.Errorf(stoa.CodeAttachmentType, "This chat accepts no files.")
@@ -62,10 +52,10 @@ func (s *Drive) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[creat
 		return err
 	}
 	defer content.Close()
-	if kind := kindOf(in.Params.Name, content.Head()); !slices.Contains(e.Attachments.Types, kind) {
+	if kind := kindOf(in.Params.Query.Name, content.Head()); !slices.Contains(e.Attachments.Types, kind) {
 		return stoa.Errorf(stoa.CodeAttachmentType, "This chat does not accept this kind of file, only: %s.", strings.Join(e.Attachments.Types, ", "))
 	}
-	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: e.AccountID, AgentID: e.AgentID, ChatID: e.ChatID, Name: in.Params.Name}, content,
+	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: e.AccountID, AgentID: e.AgentID, ChatID: e.ChatID, Name: in.Params.Query.Name}, content,
 		func(ctx context.Context, tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
 			return s.embeds.Upload(ctx, tx, in.Visitor, up, s.Drives.Limits().MaxAccountBytes/visitorsShare)
 		}, func(ctx context.Context, tx *store.Tx, up stoa.Upload) error {
@@ -135,7 +125,7 @@ func (s *Drive) storeUpload(ctx context.Context, up stoa.Upload, content *drive.
 		up.MimeType = http.DetectContentType(head)
 	}
 	up.ID, up.Size = stoa.NewID("upl"), content.Size()
-	if up, err = write(ctx, s.Store, func(tx *store.Tx) (stoa.Upload, error) { return record(ctx, tx, up) }); err != nil {
+	if up, err = store.Write(ctx, s.Store, func(tx *store.Tx) (stoa.Upload, error) { return record(ctx, tx, up) }); err != nil {
 		return up, "", err
 	}
 	who := drive.Owner{AccountID: up.AccountID, AgentID: up.ID}
@@ -275,10 +265,9 @@ func visitorAttachments(n nullable.Nullable[contract.EmbedAttachments]) *stoa.Vi
 }
 
 func contractVisitorAttachments(a *stoa.VisitorAttachments) nullable.Nullable[contract.VisitorAttachments] {
-	if a == nil {
-		return nullable.NewNullNullable[contract.VisitorAttachments]()
-	}
-	return nullable.NewNullableWithValue(contract.VisitorAttachments{MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Types: a.Types, Accept: fileTypes(a.Types)})
+	return nullIfNil(a, func(a stoa.VisitorAttachments) contract.VisitorAttachments {
+		return contract.VisitorAttachments{MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Types: a.Types, Accept: fileTypes(a.Types)}
+	})
 }
 
 func fileTypes(kinds []string) string {

@@ -55,7 +55,7 @@ func (s *Books) listAuditActions(ctx context.Context, in rest.Request[contract.L
 	if err != nil {
 		return rest.Reply[rest.Page[contract.AuditAction]]{}, err
 	}
-	actions, err := read(ctx, s.Store, func(tx *store.Tx) ([]string, error) {
+	actions, err := store.Read(ctx, s.Store, func(tx *store.Tx) ([]string, error) {
 		return tx.People().AuditActions(ctx, accountID)
 	})
 	page := rest.Whole(actions, func(action string) contract.AuditAction { return contract.AuditAction{Action: action} })

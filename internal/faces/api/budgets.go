@@ -82,10 +82,7 @@ func (s *Books) showBudget(ctx context.Context, tx *store.Tx, b stoa.Budget) (co
 
 func contractBudget(b stoa.Budget, use billing.BudgetUse) contract.Budget {
 	micro := func(c stoa.Credits) nullable.Nullable[int64] {
-		if b.Subject == stoa.EachSubject {
-			return nullable.NewNullNullable[int64]()
-		}
-		return nullable.NewNullableWithValue(int64(c))
+		return nullUnless(b.Subject != stoa.EachSubject, int64(c))
 	}
 	return contract.Budget{
 		ID: b.ID, Scope: string(b.Scope), Subject: nullIfZero(b.Subject), Period: string(b.Period), TimeZone: b.TimeZone,
@@ -125,32 +122,28 @@ type shownBudget struct {
 	shown contract.Budget
 }
 
-func (s *Books) getBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
-	b, err := read(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
-		b, err := tx.Books().Budget(ctx, in.Caller.Account.ID, in.Params.ID)
-		if err != nil {
-			return contract.Budget{}, err
-		}
-		return s.showBudget(ctx, tx, b)
-	})
-	return rest.Reply[contract.Budget]{Body: b}, err
+func (s *Books) getBudget(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
+	b, err := tx.Books().Budget(ctx, in.Caller.Account.ID, in.Params.ID)
+	if err != nil {
+		return rest.Reply[contract.Budget]{}, err
+	}
+	shown, err := s.showBudget(ctx, tx, b)
+	return rest.Reply[contract.Budget]{Body: shown}, err
 }
 
-func (s *Books) updateBudget(ctx context.Context, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
-	b, err := write(ctx, s.Store, func(tx *store.Tx) (contract.Budget, error) {
-		b, err := tx.Books().EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
-			if in.Body.LimitMicro > 0 {
-				b.Limit = stoa.Credits(in.Body.LimitMicro)
-			}
-			setBudget(b, in.Body.AtCap, in.Body.NotifyAt)
-			return nil
-		})
-		if err != nil {
-			return contract.Budget{}, err
+func (s *Books) updateBudget(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
+	b, err := tx.Books().EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
+		if in.Body.LimitMicro > 0 {
+			b.Limit = stoa.Credits(in.Body.LimitMicro)
 		}
-		return s.showBudget(ctx, tx, b)
+		setBudget(b, in.Body.AtCap, in.Body.NotifyAt)
+		return nil
 	})
-	return rest.Reply[contract.Budget]{Body: b}, err
+	if err != nil {
+		return rest.Reply[contract.Budget]{}, err
+	}
+	shown, err := s.showBudget(ctx, tx, b)
+	return rest.Reply[contract.Budget]{Body: shown}, err
 }
 
 // windowBatch limits the windows that one transaction removes, so that others do not wait long for it.
@@ -162,33 +155,25 @@ func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.Non
 		return rest.NoContent(), err
 	}
 	for n := int64(windowBatch); n == windowBatch; {
-		err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-			n, err = tx.Books().PurgeDeletedBudgets(ctx, accountID, windowBatch)
-			return err
-		})
-		if err != nil {
+		var err error
+		if n, err = store.Write(ctx, s.Store, func(tx *store.Tx) (int64, error) { return tx.Books().PurgeDeletedBudgets(ctx, accountID, windowBatch) }); err != nil {
 			return rest.NoContent(), err
 		}
 	}
 	return rest.NoContent(), nil
 }
 
-type listBudgetWindowsParams struct {
-	byID
-	contract.ListBudgetWindowsParams
-}
-
-func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[listBudgetWindowsParams, rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, q.ID)
+func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[idAnd[contract.ListBudgetWindowsParams], rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, in.Params.ID)
 	n, kind := namesOf(accountID), ""
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]shownWindow, bool, error) {
-		b, err := tx.Books().Budget(ctx, accountID, q.ID)
+		b, err := tx.Books().Budget(ctx, accountID, in.Params.ID)
 		if err != nil {
 			return nil, false, err
 		}
 		kind = namedSubjects[b.Scope]
-		all, more, err := tx.Books().BudgetWindows(ctx, accountID, q.ID, tx.Now, p.Page)
+		all, more, err := tx.Books().BudgetWindows(ctx, accountID, in.Params.ID, tx.Now, p.Page)
 		shown := make([]shownWindow, len(all))
 		for i, w := range all {
 			if err != nil {
@@ -206,7 +191,7 @@ func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[listBudge
 	}, func(w shownWindow) contract.BudgetWindow {
 		w.shown.SubjectName = n.of(kind, w.row.Subject)
 		return w.shown
-	}, func(w shownWindow) rest.Place { return rest.Place{At: w.row.CreatedAt, ID: w.row.ID} })
+	}, func(w shownWindow) store.Cursor { return store.Cursor{At: w.row.CreatedAt, ID: w.row.ID} })
 }
 
 type shownWindow struct {

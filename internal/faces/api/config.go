@@ -1,19 +1,24 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/nullable"
+	"golang.org/x/sync/errgroup"
 
 	"stoa/internal/base/config"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
+	"stoa/internal/models/catalog"
 	"stoa/internal/operate/managed"
 )
 
@@ -68,12 +73,11 @@ func sourceOf(where string) string {
 }
 
 func contractRates(p *stoa.Tariff) nullable.Nullable[contract.ConfigPrice] {
-	if p == nil {
-		return nullable.NewNullNullable[contract.ConfigPrice]()
-	}
-	return nullable.NewNullableWithValue(contract.ConfigPrice{
-		Input: int64(p.Input), CachedInput: int64(p.CachedInput), CacheWrite: int64(p.CacheWrite), CacheWriteLong: int64(p.CacheWriteLong), Output: int64(p.Output),
-		Above: contractLongInput(p.Above), Hours: contractHours(p.Hours),
+	return nullIfNil(p, func(p stoa.Tariff) contract.ConfigPrice {
+		return contract.ConfigPrice{
+			Input: int64(p.Input), CachedInput: int64(p.CachedInput), CacheWrite: int64(p.CacheWrite), CacheWriteLong: int64(p.CacheWriteLong), Output: int64(p.Output),
+			Above: contractLongInput(p.Above), Hours: contractHours(p.Hours),
+		}
 	})
 }
 
@@ -114,12 +118,7 @@ func (s *Providers) checkConfigDraft(ctx context.Context, in rest.Request[rest.N
 	if out.Effects, err = s.effects(ctx, in.Caller.Account.ID, r); err != nil {
 		return rest.Reply[contract.ConfigCheck]{}, err
 	}
-	shown := func(v contract.ConfigValue) nullable.Nullable[contract.ConfigValue] {
-		if v == nil {
-			return nullable.NewNullNullable[contract.ConfigValue]()
-		}
-		return nullable.NewNullableWithValue(v)
-	}
+	shown := func(v contract.ConfigValue) nullable.Nullable[contract.ConfigValue] { return nullUnless(v != nil, v) }
 	for _, c := range r.Changes {
 		out.Changes = append(out.Changes, contract.ConfigChange{Path: c.Path, Before: shown(c.Before), After: shown(c.After)})
 	}
@@ -225,15 +224,13 @@ func (s *Providers) listConfigVersions(ctx context.Context, in rest.Request[cont
 		out := contractConfigVersion(v)
 		out.AuthorName = n.of(store.NamedKeys, v.Author)
 		return out
-	}, func(v store.ConfigVersion) rest.Place {
-		return rest.Place{At: v.CreatedAt, ID: strconv.FormatInt(v.N, 10)}
+	}, func(v store.ConfigVersion) store.Cursor {
+		return store.Cursor{At: v.CreatedAt, ID: strconv.FormatInt(v.N, 10)}
 	})
 }
 
-func (s *Providers) getConfigVersion(ctx context.Context, in rest.Request[byVersion, rest.None]) (rest.Reply[contract.ConfigVersionDetail], error) {
-	v, err := read(ctx, s.Store, func(tx *store.Tx) (store.ConfigVersion, error) {
-		return tx.Operations().ConfigVersion(ctx, in.Params.number())
-	})
+func (s *Providers) getConfigVersion(ctx context.Context, tx *store.Tx, in rest.Request[byVersion, rest.None]) (rest.Reply[contract.ConfigVersionDetail], error) {
+	v, err := tx.Operations().ConfigVersion(ctx, in.Params.number())
 	if err != nil {
 		return rest.Reply[contract.ConfigVersionDetail]{}, err
 	}
@@ -242,4 +239,185 @@ func (s *Providers) getConfigVersion(ctx context.Context, in rest.Request[byVers
 	return rest.Reply[contract.ConfigVersionDetail]{Body: contract.ConfigVersionDetail{
 		ID: c.ID, Version: c.Version, Author: c.Author, Note: c.Note, Changes: c.Changes, CreatedAt: c.CreatedAt, Settings: settings,
 	}}, err
+}
+
+const (
+	effectListTime = 3 * time.Second // maximum for the lists of all servers together
+	maxEffectLists = 20              // servers whose lists are read
+	maxEffectNames = 8               // models that a text names
+)
+
+// effects returns what a draft ends for callers and agents. It reads the lists of models of the draft's servers, because
+// the settings do not contain them.
+func (s *Providers) effects(ctx context.Context, accountID string, r managed.Report) ([]contract.ConfigEffect, error) {
+	out := []contract.ConfigEffect{}
+	add := func(e contract.ConfigEffect) {
+		e.Models = append([]string{}, e.Models...)
+		out = append(out, e)
+	}
+	if len(r.Problems) > 0 || len(r.Changes) == 0 {
+		return out, nil
+	}
+	before := s.Catalog.Load()
+	after, err := managed.Catalog(r.Config, s.Prepare(r.Config.Upstreams()).Handle)
+	if err != nil {
+		return out, err
+	}
+	after, unread := s.withLists(ctx, after)
+
+	var ends []string
+	fromSandbox := false
+	for _, m := range before.Models() {
+		if len(m.Routes) > 0 && !serves(after, m.ID) {
+			ends = append(ends, m.ID)
+			fromSandbox = fromSandbox || m.Routes[0].Provider == catalog.SandboxProvider
+		}
+	}
+	if len(ends) > 0 {
+		now, names := "", strings.Join(ends[:min(len(ends), maxEffectNames)], ", ")
+		if fromSandbox {
+			now = ", which the sandbox answers now"
+		}
+		if len(ends) > maxEffectNames {
+			names += ", …"
+		}
+		add(contract.ConfigEffect{Kind: "models_stop", Models: ends, Text: fmt.Sprintf("%s%s: the draft has no provider for %s", counted(len(ends), "model stops", "models stop"), now, names)})
+	}
+	was, is := before.DefaultModel(stoa.Plan{}), after.DefaultModel(stoa.Plan{})
+	switch {
+	case is == "":
+		add(contract.ConfigEffect{Kind: "auto_stops", Confirm: true, Text: "`auto` will have no model: calls and agents that use it are answered 503. Set auto to models that are served, or give a family a provider."})
+	case was == "":
+		add(contract.ConfigEffect{Kind: "auto_changes", Text: fmt.Sprintf("`auto` will be %s.", is)})
+	case was != is:
+		add(contract.ConfigEffect{Kind: "auto_changes", Text: fmt.Sprintf("`auto` will be %s instead of %s.", is, was)})
+	}
+	for _, problem := range unread {
+		add(contract.ConfigEffect{Kind: "list_unread", Text: problem})
+	}
+	agents, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) (n int64, err error) {
+		byModel, err := tx.Setup().AgentsByModel(ctx)
+		for model, count := range byModel {
+			if serves(before, model) && !serves(after, model) {
+				n += count
+			}
+		}
+		return n, err
+	})
+	if agents > 0 {
+		add(contract.ConfigEffect{Kind: "agents_stop", Agents: agents, Text: counted(int(agents), "agent stops", "agents stop") + ": the draft has no provider for their model."})
+	}
+	return out, err
+}
+
+func serves(cat *catalog.Catalog, name string) bool {
+	if name == catalog.Auto {
+		return cat.DefaultModel(stoa.Plan{}) != ""
+	}
+	m, found := cat.Model(cat.Identifier(name))
+	return found && len(m.Routes) > 0
+}
+
+func (s *Providers) withLists(ctx context.Context, cat *catalog.Catalog) (*catalog.Catalog, []string) {
+	of := cat.Discovering()
+	if of = of[:min(len(of), maxEffectLists)]; len(of) == 0 || s.ListModels == nil {
+		return cat, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, effectListTime)
+	defer cancel()
+	lists, problems := make([]catalog.Listing, len(of)), make([]string, len(of))
+	var reads errgroup.Group
+	for i, p := range of {
+		reads.Go(func() error {
+			l := catalog.Listing{Of: p}
+			var err error
+			switch l.Models, l.Local, err = s.ListModels(ctx, p); {
+			case err != nil:
+				problems[i] = fmt.Sprintf("The list of models of %s could not be read: %v. Its models can be called once it can be read.", p.Name, err)
+				return nil
+			case l.Unpriced():
+				problems[i] = fmt.Sprintf("The %d models of %s cannot be called: its address is not a private one, and it has no price.", len(l.Models), p.Name)
+			}
+			lists[i] = l
+			return nil
+		})
+	}
+	_ = reads.Wait() // ignored, because no read returns an error
+	found := map[string]catalog.Listing{}
+	for _, l := range lists {
+		if l.Of.Name != "" {
+			found[l.Of.Name] = l
+		}
+	}
+	return cat.WithListings(found), slices.DeleteFunc(problems, func(p string) bool { return p == "" })
+}
+
+func (s *Providers) previewPrices(ctx context.Context, in rest.Request[rest.None, contract.PreviewPrices]) (rest.Reply[contract.PricesPreview], error) {
+	var reply rest.Reply[contract.PricesPreview]
+	month, ok := stoa.ParseMonth(in.Body.Month)
+	if !ok || month > stoa.MonthOf(time.Now()) {
+		return reply, stoa.Errorf(stoa.CodeInvalidValue, "Use a month such as %s that is not in the future.", stoa.MonthOf(time.Now())).At("month")
+	}
+	settings := in.Body.Settings
+	if len(settings) == 0 {
+		settings = []byte("{}")
+	}
+	cat, err := s.Managed.Priced(settings)
+	if err != nil {
+		return reply, err
+	}
+	by := orZero(in.Body.GroupBy)
+	if len(by) == 0 {
+		by = []string{"model"}
+	}
+	groups := store.PreviewGroups{Account: slices.Contains(by, "account"), Model: slices.Contains(by, "model"), Plan: slices.Contains(by, "plan")}
+	price := pricing(cat, s.Catalog.Load())
+	rows, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]store.PreviewRow, error) {
+		return tx.Books().PreviewCharges(ctx, month, groups, price)
+	})
+	if err != nil {
+		return reply, err
+	}
+	slices.SortFunc(rows, func(a, b store.PreviewRow) int {
+		return cmp.Or(cmp.Compare(a.AccountName, b.AccountName), cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.Plan, b.Plan), cmp.Compare(a.Model, b.Model))
+	})
+	out := contract.PricesPreview{Month: string(month), GroupBy: by, Data: []contract.PricesPreviewRow{}}
+	for _, r := range rows {
+		row := contract.PricesPreviewRow{
+			AccountID: r.AccountID, AccountName: r.AccountName, Plan: r.Plan, Model: r.Model,
+			Calls: r.Calls, ChargedMicro: int64(r.Charged), NewMicro: int64(r.New), DifferenceMicro: int64(r.New - r.Charged),
+		}
+		out.Data = append(out.Data, row)
+		t := &out.Totals
+		t.Calls, t.ChargedMicro, t.NewMicro, t.DifferenceMicro = t.Calls+row.Calls, t.ChargedMicro+row.ChargedMicro, t.NewMicro+row.NewMicro, t.DifferenceMicro+row.DifferenceMicro
+	}
+	reply.Body = out
+	return reply, nil
+}
+
+// pricing returns the function that computes what a call costs with the prices of a catalog, or of present if it
+// has no such model. A call of a model that neither has costs what was charged.
+func pricing(cat, present *catalog.Catalog) func(stoa.Charge) stoa.Credits {
+	model := func(id string) (stoa.Model, bool) {
+		if m, ok := cat.Model(id); ok {
+			return m, true
+		}
+		return present.Model(id)
+	}
+	return func(c stoa.Charge) stoa.Credits {
+		served, ok := model(c.Served)
+		if !ok {
+			return c.Amount
+		}
+		// The request to the vendor began at most seconds after the call.
+		price := served.Price.At(c.Usage.InputTokens, c.StartedAt)
+		amount := price.Cost(c.Usage)
+		if asked, ok := model(cat.Identifier(c.Asked)); ok && asked.ID != served.ID {
+			amount, _ = price.Charge(c.Usage, asked.Price.At(c.Usage.InputTokens, c.StartedAt))
+		}
+		if c.Clamped {
+			amount = min(amount, c.Amount)
+		}
+		return amount
+	}
 }

@@ -132,14 +132,10 @@ func showConnection(ctx context.Context, tx *store.Tx, accountID, id string) (ou
 	}
 	shown := []contract.ConnectionOperation{}
 	for _, o := range list {
-		one := contract.ConnectionOperation{
+		shown = append(shown, contract.ConnectionOperation{
 			Name: o.Name, Description: nullIfZero(o.Description), Method: o.Method, Path: o.Path, Parameters: orNull(o.Parameters), Effects: nullIfZero(o.Effects),
-			Result: nullable.NewNullNullable[contract.ConnectionOperationResult](),
-		}
-		if o.Result.Pointer != "" || o.Result.MaxItems != 0 {
-			one.Result = nullable.NewNullableWithValue(contract.ConnectionOperationResult{Pointer: nullIfZero(o.Result.Pointer), MaxItems: nullIfZero(o.Result.MaxItems)})
-		}
-		shown = append(shown, one)
+			Result: nullUnless(o.Result.Pointer != "" || o.Result.MaxItems != 0, contract.ConnectionOperationResult{Pointer: nullIfZero(o.Result.Pointer), MaxItems: nullIfZero(o.Result.MaxItems)}),
+		})
 	}
 	out.Operations = nullable.NewNullableWithValue(shown)
 	return out, nil

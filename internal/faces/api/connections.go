@@ -183,37 +183,23 @@ func (s *Agents) listConnections(ctx context.Context, in rest.Request[contract.L
 	})
 }
 
-type getConnectionParams struct {
-	byID
-	contract.GetConnectionParams
+func (s *Agents) getConnection(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.GetConnectionParams], rest.None]) (rest.Reply[contract.Connection], error) {
+	out, err := showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+	return unlessCurrent(in.Params.Query.IfNoneMatch, revisionTag(out.revision), out.Connection), err
 }
 
-func (s *Agents) getConnection(ctx context.Context, in rest.Request[getConnectionParams, rest.None]) (rest.Reply[contract.Connection], error) {
-	out, err := read(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
-		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
-	})
-	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(out.revision), out.Connection), err
-}
-
-type updateConnectionParams struct {
-	byID
-	contract.UpdateConnectionParams
-}
-
-func (s *Agents) updateConnection(ctx context.Context, in rest.Request[updateConnectionParams, contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
+func (s *Agents) updateConnection(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.UpdateConnectionParams], contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
 	accountID, b := in.Caller.Account.ID, in.Body
-	out, err := write(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
-		_, err := tx.Setup().EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
-			if err := ifCurrent(in.Params.IfMatch, c.Revision); err != nil {
-				return err
-			}
-			return editConnection(ctx, tx, c, b)
-		})
-		if err != nil {
-			return shownConnection{}, err
+	_, err := tx.Setup().EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
+		if err := ifCurrent(in.Params.Query.IfMatch, c.Revision); err != nil {
+			return err
 		}
-		return showConnection(ctx, tx, accountID, in.Params.ID)
+		return editConnection(ctx, tx, c, b)
 	})
+	if err != nil {
+		return rest.Reply[contract.Connection]{}, err
+	}
+	out, err := showConnection(ctx, tx, accountID, in.Params.ID)
 	return rest.Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err
 }
 
@@ -277,26 +263,18 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 	return tx.Setup().SetConnectionSource(ctx, c.AccountID, c.ID, *source)
 }
 
-type deleteConnectionParams struct {
-	byID
-	contract.DeleteConnectionParams
-}
-
-func (s *Agents) deleteConnection(ctx context.Context, in rest.Request[deleteConnectionParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteConnection(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.DeleteConnectionParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		c, err := tx.Setup().Connection(ctx, accountID, id)
-		if err == nil {
-			err = ifCurrent(in.Params.IfMatch, c.Revision)
-		}
-		if err == nil && !in.Params.Force {
-			err = checkUnused(ctx, tx, c)
-		}
-		if err != nil {
-			return err
-		}
-		return tx.Setup().DeleteConnection(ctx, accountID, id)
-	})
+	c, err := tx.Setup().Connection(ctx, accountID, id)
+	if err == nil {
+		err = ifCurrent(in.Params.Query.IfMatch, c.Revision)
+	}
+	if err == nil && !in.Params.Query.Force {
+		err = checkUnused(ctx, tx, c)
+	}
+	if err == nil {
+		err = tx.Setup().DeleteConnection(ctx, accountID, id)
+	}
 	return rest.NoContent(), err
 }
 
@@ -328,10 +306,8 @@ func (s *Agents) refreshConnection(ctx context.Context, in rest.Request[byID, re
 	}}, nil
 }
 
-func (s *Agents) listConnectionTools(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.ConnectionToolList], error) {
-	list, err := read(ctx, s.Store, func(tx *store.Tx) (contract.ConnectionToolList, error) {
-		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
-	})
+func (s *Agents) listConnectionTools(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.ConnectionToolList], error) {
+	list, err := catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
@@ -348,7 +324,7 @@ func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) (contrac
 	return list, err
 }
 
-func (s *Agents) reviewConnectionTools(ctx context.Context, in rest.Request[byID, contract.ReviewConnectionTools]) (rest.Reply[contract.ConnectionToolList], error) {
+func (s *Agents) reviewConnectionTools(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.ReviewConnectionTools]) (rest.Reply[contract.ConnectionToolList], error) {
 	var decisions []tool.Decision
 	for i, t := range in.Body.Tools {
 		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects), Visitors: orZero(t.Visitors), VisitorTitle: orZero(t.VisitorTitle), PublicFields: orZero(t.PublicFields)}
@@ -362,12 +338,10 @@ func (s *Agents) reviewConnectionTools(ctx context.Context, in rest.Request[byID
 		}
 		decisions = append(decisions, d)
 	}
-	list, err := write(ctx, s.Store, func(tx *store.Tx) (contract.ConnectionToolList, error) {
-		if err := tool.Review(ctx, tx, in.Caller.Account.ID, in.Params.ID, decisions); err != nil {
-			return contract.ConnectionToolList{}, err
-		}
-		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
-	})
+	if err := tool.Review(ctx, tx, in.Caller.Account.ID, in.Params.ID, decisions); err != nil {
+		return rest.Reply[contract.ConnectionToolList]{}, err
+	}
+	list, err := catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
@@ -404,7 +378,8 @@ func contractConnection(c store.Connection) contract.Connection {
 			TimeoutSeconds: c.Limits.TimeoutSeconds, MaxResultBytes: c.Limits.MaxResultBytes, MaxConcurrent: c.Limits.MaxConcurrent, CallsPerMinute: c.Limits.CallsPerMinute,
 		},
 		Headers: c.Headers, Enabled: !c.Disabled, Status: connectionStatus(c), Instructions: nullIfZero(c.Instructions), LastCheckedAt: nullIfNever(c.CheckedAt),
-		Protocol: nullable.NewNullNullable[contract.ConnectionProtocol](), LastError: nullable.NewNullNullable[contract.ConnectionError](),
+		Protocol:          nullUnless(c.Protocol != "", contract.ConnectionProtocol{Era: tool.Era(c.Protocol), Version: c.Protocol, ServerName: c.ServerName, ServerVersion: c.ServerVersion}),
+		LastError:         nullUnless(c.ErrorCode != "", contract.ConnectionError{Code: c.ErrorCode, Message: c.ErrorMessage}),
 		LastAuthorization: nullable.NewNullNullable[contract.ConnectionAuthorization](),
 		Metadata:          contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
 	}
@@ -416,11 +391,8 @@ func contractConnection(c store.Connection) contract.Connection {
 		out.Auth.Type = "secret"
 	case c.OAuth != nil:
 		out.Auth = contract.ConnectionAuth{
-			Type: "oauth", Grant: nullIfZero(c.OAuth.Grant), Scopes: nullable.NewNullNullable[[]string](),
+			Type: "oauth", Grant: nullIfZero(c.OAuth.Grant), Scopes: nullIfEmpty(c.OAuth.Scopes),
 			ClientID: nullIfZero(c.OAuth.ClientID), ClientSecretID: nullIfZero(c.ClientSecretID),
-		}
-		if len(c.OAuth.Scopes) > 0 {
-			out.Auth.Scopes = nullable.NewNullableWithValue(c.OAuth.Scopes)
 		}
 	}
 	if out.Headers == nil {
@@ -430,12 +402,6 @@ func contractConnection(c store.Connection) contract.Connection {
 	out.ToolCounts = contract.ConnectionToolCounts{
 		Approved: n(store.ToolApproved), New: n(store.ToolNew), Changed: n(store.ToolChanged), Missing: n(store.ToolMissing),
 		Rejected: n(store.ToolRejected), Invalid: n(store.ToolInvalid),
-	}
-	if c.Protocol != "" {
-		out.Protocol = nullable.NewNullableWithValue(contract.ConnectionProtocol{Era: tool.Era(c.Protocol), Version: c.Protocol, ServerName: c.ServerName, ServerVersion: c.ServerVersion})
-	}
-	if c.ErrorCode != "" {
-		out.LastError = nullable.NewNullableWithValue(contract.ConnectionError{Code: c.ErrorCode, Message: c.ErrorMessage})
 	}
 	if a := c.Authorization; a != nil {
 		out.LastAuthorization = nullable.NewNullableWithValue(contract.ConnectionAuthorization{
@@ -471,12 +437,9 @@ func contractCatalogTool(c store.Connection, row store.ConnectionTool) contract.
 		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)), Request: orNull(visible(d.Request)),
 		Visitors: orElse(row.Visitors, store.VisitorsNo), VisitorTitle: row.VisitorTitle, PublicFields: row.PublicFields, TimeoutSeconds: c.Limits.TimeoutSeconds, DefinitionTokens: tool.DefinitionTokens(row),
 		Sha256: row.SHA256, State: string(row.State), ApprovedSha256: nullIfZero(row.ApprovedSHA256), Approval: nullIfZero(row.Approval), Effects: nullIfZero(row.Effects),
-		OnUnknown: nullable.NewNullNullable[string](), IdempotencyArgument: nullIfZero(row.IdempotencyArgument),
+		OnUnknown: nullUnless(row.ApprovedSHA256 != "", cmp.Or(row.OnUnknown, stoa.UnknownTells)), IdempotencyArgument: nullIfZero(row.IdempotencyArgument),
 		Suggested: contract.ConnectionToolPolicy{Approval: approval, Effects: effects}, Warnings: remote.Warnings(d),
 		Previous: nullable.NewNullNullable[contract.ConnectionToolPrevious](),
-	}
-	if row.ApprovedSHA256 != "" {
-		out.OnUnknown = nullable.NewNullableWithValue(cmp.Or(row.OnUnknown, stoa.UnknownTells))
 	}
 	if row.Problem != "" {
 		out.Warnings = append(out.Warnings, row.Problem)
@@ -522,8 +485,20 @@ func showAll(v any) any {
 }
 
 func orNull(members map[string]any) nullable.Nullable[map[string]any] {
-	if members == nil {
-		return nullable.NewNullNullable[map[string]any]()
+	return nullUnless(members != nil, members)
+}
+
+func (s *Agents) authorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AuthorizationStart], error) {
+	a, err := s.Tools.Authorize(ctx, in.Caller.Account.ID, in.Params.ID)
+	return rest.Reply[contract.AuthorizationStart]{Body: contract.AuthorizationStart{ID: a.ID, AuthorizeURL: a.URL, Issuer: a.Issuer, SignInOrigin: a.SignIn, TokenOrigin: a.TokenFrom, ExpiresAt: contract.Time(a.ExpiresAt)}}, err
+}
+
+func (s *Agents) deauthorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Connection], error) {
+	if _, err := s.Tools.Deauthorize(ctx, in.Caller.Account.ID, in.Params.ID); err != nil {
+		return rest.Reply[contract.Connection]{}, err
 	}
-	return nullable.NewNullableWithValue(members)
+	out, err := store.Read(ctx, s.Store, func(tx *store.Tx) (shownConnection, error) {
+		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return rest.Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err
 }

@@ -31,7 +31,7 @@ func (s *Books) listLedger(ctx context.Context, in rest.Request[contract.ListLed
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "ledger", accountID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Entry, bool, error) {
 		return tx.Books().Entries(ctx, accountID, p.Page)
-	}, contractEntry, func(e store.Entry) rest.Place { return rest.Place{At: e.CreatedAt, ID: e.ID} })
+	}, contractEntry, func(e store.Entry) store.Cursor { return store.Cursor{At: e.CreatedAt, ID: e.ID} })
 }
 
 func contractEntry(e store.Entry) contract.LedgerEntry {
@@ -63,8 +63,6 @@ func receiptFilter(q contract.ListReceiptsParams) store.ReceiptFilter {
 	}
 }
 
-func placeOfReceipt(r store.Receipt) rest.Place { return rest.Place{At: r.CreatedAt, ID: r.ID} }
-
 func (n *names) addOfReceipt(r store.Receipt) {
 	n.add(store.NamedKeys, r.KeyID)
 	n.add(store.NamedAgents, r.AgentID)
@@ -84,13 +82,11 @@ func (s *Books) getReceiptSummary(ctx context.Context, in rest.Request[contract.
 	return rest.Reply[contract.UsageSums]{Body: usageSums(u)}, err
 }
 
-func (s *Books) getReceipt(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Receipt], error) {
+func (s *Books) getReceipt(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Receipt], error) {
 	n := namesOf(in.Caller.Account.ID)
-	r, err := read(ctx, s.Store, func(tx *store.Tx) (store.Receipt, error) {
-		r, err := tx.Books().Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
-		n.addOfReceipt(r)
-		return r, n.read(ctx, tx, err)
-	})
+	r, err := tx.Books().Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
+	n.addOfReceipt(r)
+	err = n.read(ctx, tx, err)
 	return rest.Reply[contract.Receipt]{Body: n.receipt(r)}, err
 }
 

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oapi-codegen/nullable"
-
 	"stoa/internal/agents/drive"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
@@ -50,20 +48,15 @@ func (s *Drive) getDrive(ctx context.Context, in rest.Request[byID, rest.None]) 
 	return reply, err
 }
 
-type listDriveFilesParams struct {
-	byID
-	contract.ListDriveFilesParams
-}
-
-func (s *Drive) listDriveFiles(ctx context.Context, in rest.Request[listDriveFilesParams, rest.None]) (rest.Reply[contract.DriveFileList], error) {
+func (s *Drive) listDriveFiles(ctx context.Context, in rest.Request[idAnd[contract.ListDriveFilesParams], rest.None]) (rest.Reply[contract.DriveFileList], error) {
 	var reply rest.Reply[contract.DriveFileList]
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return reply, err
 	}
 	list, err := s.Drives.List(ctx, who, drive.Listing{
-		Prefix: in.Params.Prefix, Delimiter: in.Params.Delimiter, Desc: in.Params.Order == "desc",
-		Limit: in.Params.Limit, Cursor: in.Params.Cursor,
+		Prefix: in.Params.Query.Prefix, Delimiter: in.Params.Query.Delimiter, Desc: in.Params.Query.Order == "desc",
+		Limit: in.Params.Query.Limit, Cursor: in.Params.Query.Cursor,
 	})
 	reply.Body = contract.DriveFileList{
 		Data: []contract.DriveFile{}, CommonPrefixes: append([]string{}, list.Prefixes...),
@@ -75,31 +68,21 @@ func (s *Drive) listDriveFiles(ctx context.Context, in rest.Request[listDriveFil
 	return reply, err
 }
 
-type getDriveFileMetadataParams struct {
-	byID
-	contract.GetDriveFileMetadataParams
-}
-
-func (s *Drive) getDriveFileMetadata(ctx context.Context, in rest.Request[getDriveFileMetadataParams, rest.None]) (rest.Reply[contract.DriveFile], error) {
-	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Path)
+func (s *Drive) getDriveFileMetadata(ctx context.Context, in rest.Request[idAnd[contract.GetDriveFileMetadataParams], rest.None]) (rest.Reply[contract.DriveFile], error) {
+	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Query.Path)
 	if err != nil {
 		return rest.Reply[contract.DriveFile]{}, err
 	}
 	f, err := s.Drives.Get(ctx, who, path)
-	return unlessCurrent(in.Params.IfNoneMatch, f.SHA256, contractFile(who, f)), err
+	return unlessCurrent(in.Params.Query.IfNoneMatch, f.SHA256, contractFile(who, f)), err
 }
 
-type deleteDriveFilesParams struct {
-	byID
-	contract.DeleteDriveFilesParams
-}
-
-func (s *Drive) deleteDriveFiles(ctx context.Context, in rest.Request[deleteDriveFilesParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Drive) deleteDriveFiles(ctx context.Context, in rest.Request[idAnd[contract.DeleteDriveFilesParams], rest.None]) (rest.Reply[rest.None], error) {
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return rest.NoContent(), err
 	}
-	p := in.Params
+	p := in.Params.Query
 	switch {
 	case p.Path != "" && p.Prefix != "":
 		return rest.NoContent(), stoa.Errorf(stoa.CodeInvalidValue, "Send either path, for one file, or prefix, for a folder.").At("prefix")
@@ -131,14 +114,9 @@ func (s *Drive) deleteDriveFiles(ctx context.Context, in rest.Request[deleteDriv
 	return rest.NoContent(), stoa.Errorf(stoa.CodeMissingParameter, "Select what to delete: path for one file, or prefix and recursive=true for a folder.").At("path")
 }
 
-type listDriveFileVersionsParams struct {
-	byID
-	contract.ListDriveFileVersionsParams
-}
-
-func (s *Drive) listDriveFileVersions(ctx context.Context, in rest.Request[listDriveFileVersionsParams, rest.None]) (rest.Reply[contract.DriveVersionList], error) {
+func (s *Drive) listDriveFileVersions(ctx context.Context, in rest.Request[idAnd[contract.ListDriveFileVersionsParams], rest.None]) (rest.Reply[contract.DriveVersionList], error) {
 	reply := rest.Reply[contract.DriveVersionList]{Body: contract.DriveVersionList{Data: []contract.DriveVersion{}}}
-	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Path)
+	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Query.Path)
 	if err != nil {
 		return reply, err
 	}
@@ -152,18 +130,13 @@ func (s *Drive) listDriveFileVersions(ctx context.Context, in rest.Request[listD
 	return reply, err
 }
 
-type searchDriveParams struct {
-	byID
-	contract.SearchDriveParams
-}
-
-func (s *Drive) searchDrive(ctx context.Context, in rest.Request[searchDriveParams, rest.None]) (rest.Reply[contract.DriveSearchResult], error) {
+func (s *Drive) searchDrive(ctx context.Context, in rest.Request[idAnd[contract.SearchDriveParams], rest.None]) (rest.Reply[contract.DriveSearchResult], error) {
 	reply := rest.Reply[contract.DriveSearchResult]{Body: contract.DriveSearchResult{Data: []contract.DriveHit{}}}
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return reply, err
 	}
-	found, err := s.Drives.Search(ctx, who, in.Params.Q, in.Params.Prefix, in.Params.Limit)
+	found, err := s.Drives.Search(ctx, who, in.Params.Query.Q, in.Params.Query.Prefix, in.Params.Query.Limit)
 	reply.Body.Cut = found.Cut
 	for _, h := range found.Hits {
 		reply.Body.Data = append(reply.Body.Data, contract.DriveHit{
@@ -175,12 +148,8 @@ func (s *Drive) searchDrive(ctx context.Context, in rest.Request[searchDrivePara
 }
 
 func contractFile(who drive.Owner, f drive.File) contract.DriveFile {
-	lines := nullable.NewNullNullable[int64]()
-	if f.Text {
-		lines = nullable.NewNullableWithValue(f.Lines)
-	}
 	return contract.DriveFile{
-		ID: f.ID, AgentID: who.AgentID, Path: f.Path, Size: f.Size, MimeType: f.MimeType, Sha256: f.SHA256, Text: f.Text, Lines: lines,
+		ID: f.ID, AgentID: who.AgentID, Path: f.Path, Size: f.Size, MimeType: f.MimeType, Sha256: f.SHA256, Text: f.Text, Lines: nullUnless(f.Text, f.Lines),
 		TextStatus: string(f.TextStatus), TextNote: nullIfZero(f.TextNote), TextEncoding: nullIfZero(f.TextEncoding), Pages: nullIfZero(f.Pages),
 		Version: f.Version, CreatedAt: contract.Time(f.CreatedAt), UpdatedAt: contract.Time(f.UpdatedAt),
 	}

@@ -14,14 +14,9 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-type getDriveFileContentParams struct {
-	byID
-	contract.GetDriveFileContentParams
-}
-
-func (s *Drive) getDriveFileContent(w http.ResponseWriter, in *rest.Request[getDriveFileContentParams, rest.None]) error {
+func (s *Drive) getDriveFileContent(w http.ResponseWriter, in *rest.Request[idAnd[contract.GetDriveFileContentParams], rest.None]) error {
 	r := in.HTTP
-	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
+	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Query.Path)
 	if err != nil {
 		return err
 	}
@@ -29,7 +24,7 @@ func (s *Drive) getDriveFileContent(w http.ResponseWriter, in *rest.Request[getD
 	if err != nil {
 		return err
 	}
-	return sendFile(w, r, f, path.Base(), content, in.Params.IfNoneMatch)
+	return sendFile(w, r, f, path.Base(), content, in.Params.Query.IfNoneMatch)
 }
 
 func sendFile(w http.ResponseWriter, r *http.Request, f drive.File, name string, content io.ReadSeeker, ifNoneMatch string) error {
@@ -74,14 +69,9 @@ func sendFile(w http.ResponseWriter, r *http.Request, f drive.File, name string,
 	return send(w, r, io.LimitReader(content, length))
 }
 
-type getDriveFileTextParams struct {
-	byID
-	contract.GetDriveFileTextParams
-}
-
-func (s *Drive) getDriveFileText(w http.ResponseWriter, in *rest.Request[getDriveFileTextParams, rest.None]) error {
+func (s *Drive) getDriveFileText(w http.ResponseWriter, in *rest.Request[idAnd[contract.GetDriveFileTextParams], rest.None]) error {
 	r := in.HTTP
-	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
+	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Query.Path)
 	if err != nil {
 		return err
 	}
@@ -92,7 +82,7 @@ func (s *Drive) getDriveFileText(w http.ResponseWriter, in *rest.Request[getDriv
 	h := w.Header()
 	h.Set("ETag", `"`+sha256+`"`)
 	h.Set("Cache-Control", "private, no-cache")
-	if hasTag(in.Params.IfNoneMatch, sha256) {
+	if hasTag(in.Params.Query.IfNoneMatch, sha256) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/oapi-codegen/nullable"
 
@@ -10,6 +12,7 @@ import (
 	"stoa/internal/agents/session"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 )
 
@@ -18,7 +21,7 @@ func (s *Embeds) exchangeEmbedURL(ctx context.Context, in rest.PublicRequest[res
 	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, s.pageFrom(in.HTTP)); err != nil {
 		return rest.Reply[contract.EmbedToken]{}, err
 	}
-	out, err := write(ctx, s.Store, func(tx *store.Tx) (contract.EmbedToken, error) {
+	out, err := store.Write(ctx, s.Store, func(tx *store.Tx) (contract.EmbedToken, error) {
 		who, token, err := s.embeds.Exchange(ctx, tx, b.EmbedURLID, b.Ticket)
 		return contractToken(who, token), err
 	})
@@ -33,7 +36,7 @@ func contractToken(who embed.Visitor, t embed.Token) contract.EmbedToken {
 }
 
 func (s *Embeds) refreshEmbedToken(ctx context.Context, in VisitorRequest[rest.None, rest.None]) (rest.Reply[contract.EmbedToken], error) {
-	out, err := write(ctx, s.Store, func(tx *store.Tx) (contract.EmbedToken, error) {
+	out, err := store.Write(ctx, s.Store, func(tx *store.Tx) (contract.EmbedToken, error) {
 		token, err := s.embeds.Renew(ctx, tx, in.Visitor)
 		return contractToken(in.Visitor, token), err
 	})
@@ -49,13 +52,10 @@ func (s *Embeds) contractChat(c embed.Chat) contract.EmbedChat {
 	e := c.Embed
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
-		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullable.NewNullNullable[string](), Error: nullable.NewNullNullable[contract.EmbedError](),
+		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullUnless(c.Operator, "operator"), Error: nullable.NewNullNullable[contract.EmbedError](),
 		Greeting: nullIfZero(e.Greeting), Title: nullIfZero(e.Title), LogoURL: nullIfZero(s.logoLink(e.Logo)), Starters: e.Starters, Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
 		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
 		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
-	}
-	if c.Operator {
-		out.WaitingFor = nullable.NewNullableWithValue("operator")
 	}
 	if c.Problem != nil {
 		out.Error = nullable.NewNullableWithValue(contract.EmbedError{Message: c.Problem.Message, Retryable: c.Problem.Retryable})
@@ -117,4 +117,92 @@ func (s *Embeds) cancelEmbedChat(ctx context.Context, in VisitorRequest[byChatID
 		return rest.Reply[contract.EmbedChat]{Body: s.contractChat(chat)}, err
 	}
 	return s.acceptedChat(chat), err
+}
+
+const (
+	embedWatch   = 700 * time.Millisecond // interval of the checks of a stream's token
+	embedStreams = 10                     // concurrent streams of one embed
+	tagStreams   = 3                      // maximum for one embed of a script tag; one before its first message
+)
+
+func (s *Embeds) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[chatAnd[contract.ListEmbedEventsParams], rest.None]) error {
+	ctx, e, q := in.HTTP.Context(), in.Visitor.Embed, in.Params.Query
+	begun, last, err := s.embeds.Begun(ctx, e)
+	if err != nil {
+		return err
+	}
+	if in.HTTP.Method != http.MethodGet || !wantsStream(in.HTTP.Header.Values("Accept")) {
+		var list []stoa.SessionEvent
+		var more bool
+		if begun {
+			if list, more, err = s.sessions.Sessions.Log(ctx, e.AccountID, e.AgentID, e.ChatID, q.After, cmp.Or(q.Limit, defaultEventPage)); err != nil {
+				return err
+			}
+		}
+		sendEvents(w, list, q.After, more, embed.Visible)
+		return nil
+	}
+	after := q.After
+	if q.LastEventID != nil {
+		after = *q.LastEventID
+	}
+	if begun {
+		after = min(after, last)
+	} else {
+		after = 0
+	}
+	stream := &sessionStream{
+		ctx: ctx, s: s.sessions, slot: e.ID, most: embedStreams,
+		account: "visitors " + e.AccountID, mostOfAccount: s.Limits.VisitorStreamsPerAccount, only: embed.Visible,
+		req: session.EventsRequest{AccountID: e.AccountID, AgentID: e.AgentID, SessionID: e.ChatID, After: after, Follow: q.Follow, ThroughTools: true, Heartbeat: watchEvery},
+	}
+	authorization := in.HTTP.Header.Get("Authorization")
+	checked := time.Now()
+	stream.mayWatch = func() bool {
+		if time.Since(checked) < embedWatch {
+			return true
+		}
+		checked = time.Now()
+		return s.embeds.StillValid(ctx, authorization, e.ID)
+	}
+	begins := func() {}
+	if e.TagID != "" {
+		if stream.most = tagStreams; !begun {
+			stream.most = 1
+		}
+		var leave func()
+		if begins, leave, err = s.enterTagStream(e, !begun); err != nil {
+			return err
+		}
+		defer leave()
+	}
+	if !begun {
+		stream.first = func() bool {
+			defer begins()
+			return q.Follow && s.awaitChat(ctx, stream, e)
+		}
+	}
+	return stream.serve(w)
+}
+
+func (s *Embeds) awaitChat(ctx context.Context, stream *sessionStream, e stoa.Embed) bool {
+	t := time.NewTicker(watchEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+		}
+		begun, _, err := s.embeds.Begun(ctx, e)
+		if begun || err != nil {
+			return begun
+		}
+		if time.Since(stream.wrote) >= cmp.Or(s.sessions.Heartbeat, heartbeat) && stream.beat() != nil {
+			return false
+		}
+		if !stream.mayGoOn() {
+			return false
+		}
+	}
 }

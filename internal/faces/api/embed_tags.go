@@ -31,19 +31,11 @@ func (s *Embeds) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Reque
 	return reply, err
 }
 
-type listEmbedTagsParams struct {
-	byID
-	contract.ListEmbedTagsParams
-}
-
-func (s *Embeds) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTagsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
-	q, accountID := in.Params, in.Caller.Account.ID
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID, q.Q)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.EmbedTag]]{}, p.Err
-	}
-	list, next, err := s.embeds.Tags(ctx, accountID, q.ID, q.Q, p.Page)
-	return rest.Reply[rest.Page[contract.EmbedTag]]{Body: rest.NewPageTo(p, list, next, s.contractTag)}, err
+func (s *Embeds) listEmbedTags(ctx context.Context, in rest.Request[idAnd[contract.ListEmbedTagsParams], rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
+	q, accountID := in.Params.Query, in.Caller.Account.ID
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, in.Params.ID, q.Q)
+	list, next, err := s.embeds.Tags(ctx, accountID, in.Params.ID, q.Q, p.Page)
+	return rest.PageTo(p, list, next, err, s.contractTag)
 }
 
 func (s *Embeds) getEmbedTag(ctx context.Context, in rest.Request[byTagID, rest.None]) (rest.Reply[contract.EmbedTag], error) {
@@ -56,61 +48,47 @@ func (s *Embeds) getEmbedTag(ctx context.Context, in rest.Request[byTagID, rest.
 	return rest.Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: out}, err
 }
 
-type updateEmbedTagParams struct {
-	byTagID
-	contract.UpdateEmbedTagParams
-}
-
-func (s *Embeds) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbedTagParams, contract.UpdateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
+func (s *Embeds) updateEmbedTag(ctx context.Context, tx *store.Tx, in rest.Request[tagAnd[contract.UpdateEmbedTagParams], contract.UpdateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
 	b := in.Body
-	t, err := write(ctx, s.Store, func(tx *store.Tx) (embed.StoredTag, error) {
-		return s.embeds.EditTag(ctx, tx, in.Caller, in.Params.ID, in.Params.TagID, func(t *stoa.EmbedTag, r *embed.TagRequest, enabled *bool) error {
-			if err := ifCurrent(in.Params.IfMatch, t.Revision); err != nil {
-				return err
-			}
-			patch(&r.Origins, b.AllowedOrigins, same)
-			patch(&r.Greeting, b.Greeting, same)
-			patch(&r.Look.Title, b.Title, same)
-			patch(&r.Look.Logo, b.Logo, same)
-			patch(&r.Look.Starters, b.Starters, same)
-			patch(&r.Theme, b.Theme, same)
-			patch(&r.Accent, b.AccentColor, same)
-			patch(&r.Position, b.Position, same)
-			patch(&r.Language, b.Language, same)
-			patch(&r.MaxCredits, b.MaxCreditsMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
-			patch(&r.ChatsPerDay, b.ChatsPerDay, same)
-			if b.Attachments.IsSpecified() {
-				r.Attachments = visitorAttachments(b.Attachments)
-			}
-			if b.Enabled.IsSpecified() {
-				v, err := b.Enabled.Get()
-				*enabled = v || err != nil // because null means the default
-			}
-			return keepCredentials(ctx, tx, in.Caller, t.ID, "", b.Credentials)
-		})
+	t, err := s.embeds.EditTag(ctx, tx, in.Caller, in.Params.ID, in.Params.TagID, func(t *stoa.EmbedTag, r *embed.TagRequest, enabled *bool) error {
+		if err := ifCurrent(in.Params.Query.IfMatch, t.Revision); err != nil {
+			return err
+		}
+		patch(&r.Origins, b.AllowedOrigins, same)
+		patch(&r.Greeting, b.Greeting, same)
+		patch(&r.Look.Title, b.Title, same)
+		patch(&r.Look.Logo, b.Logo, same)
+		patch(&r.Look.Starters, b.Starters, same)
+		patch(&r.Theme, b.Theme, same)
+		patch(&r.Accent, b.AccentColor, same)
+		patch(&r.Position, b.Position, same)
+		patch(&r.Language, b.Language, same)
+		patch(&r.MaxCredits, b.MaxCreditsMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
+		patch(&r.ChatsPerDay, b.ChatsPerDay, same)
+		if b.Attachments.IsSpecified() {
+			r.Attachments = visitorAttachments(b.Attachments)
+		}
+		if b.Enabled.IsSpecified() {
+			v, err := b.Enabled.Get()
+			*enabled = v || err != nil // because null means the default
+		}
+		return keepCredentials(ctx, tx, in.Caller, t.ID, "", b.Credentials)
 	})
 	return rest.Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: s.contractTag(t)}, err
 }
 
-type deleteEmbedTagParams struct {
-	byTagID
-	contract.DeleteEmbedTagParams
-}
-
-func (s *Embeds) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbedTagParams, rest.None]) (rest.Reply[rest.None], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
-		if q.IfMatch != "" {
-			t, err := tx.Setup().EmbedTag(ctx, accountID, q.ID, q.TagID)
-			if err == nil {
-				err = ifCurrent(q.IfMatch, t.Revision)
-			}
-			if err != nil {
-				return err
-			}
+func (s *Embeds) deleteEmbedTag(ctx context.Context, tx *store.Tx, in rest.Request[tagAnd[contract.DeleteEmbedTagParams], rest.None]) (rest.Reply[rest.None], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	if q.IfMatch != "" {
+		t, err := tx.Setup().EmbedTag(ctx, accountID, in.Params.ID, in.Params.TagID)
+		if err == nil {
+			err = ifCurrent(q.IfMatch, t.Revision)
 		}
-		return tx.Setup().DeleteEmbedTag(ctx, accountID, q.ID, q.TagID)
-	})
+		if err != nil {
+			return rest.NoContent(), err
+		}
+	}
+	return rest.NoContent(), tx.Setup().DeleteEmbedTag(ctx, accountID, in.Params.ID, in.Params.TagID)
 }
 
 func (s *Embeds) contractTag(t embed.StoredTag) contract.EmbedTag {

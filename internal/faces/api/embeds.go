@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"stoa/internal/agents/embed"
@@ -61,34 +62,21 @@ func (s *Embeds) refreshEmbedSession(ctx context.Context, tx *store.Tx, in rest.
 	return rest.Reply[contract.EmbedSessionWithToken]{Body: withToken(contractEmbedSession(e, tx.Now), token), Secret: true}, err
 }
 
-type listEmbedURLsParams struct {
-	byID
-	contract.ListEmbedURLsParams
+func (s *Embeds) listEmbedURLs(ctx context.Context, in rest.Request[idAnd[contract.ListEmbedURLsParams], rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
+	q := in.Params.Query
+	return listEmbeds(ctx, s, in.Caller, in.Params.ID, stoa.EmbedURL, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedURL)
 }
 
-func (s *Embeds) listEmbedURLs(ctx context.Context, in rest.Request[listEmbedURLsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
-	q := in.Params
-	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedURL, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedURL)
-}
-
-type listEmbedSessionsParams struct {
-	byID
-	contract.ListEmbedSessionsParams
-}
-
-func (s *Embeds) listEmbedSessions(ctx context.Context, in rest.Request[listEmbedSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
-	q := in.Params
-	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedSession, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedSession)
+func (s *Embeds) listEmbedSessions(ctx context.Context, in rest.Request[idAnd[contract.ListEmbedSessionsParams], rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
+	q := in.Params.Query
+	return listEmbeds(ctx, s, in.Caller, in.Params.ID, stoa.EmbedSession, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedSession)
 }
 
 func listEmbeds[Item any](ctx context.Context, s *Embeds, c stoa.Caller, agentID string, kind stoa.EmbedKind, text string, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (rest.Reply[rest.Page[Item]], error) {
 	p := rest.NewPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind), text)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[Item]]{}, p.Err
-	}
 	now := time.Now()
 	list, next, err := s.embeds.List(ctx, c.Account.ID, agentID, kind, text, p.Page)
-	return rest.Reply[rest.Page[Item]]{Body: rest.NewPageTo(p, list, next, func(e embed.Stored) Item { return item(e, now) })}, err
+	return rest.PageTo(p, list, next, err, func(e embed.Stored) Item { return item(e, now) })
 }
 
 func (s *Embeds) getEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedURL], error) {
@@ -156,4 +144,62 @@ func (s *Embeds) EmbedPage(r *http.Request, id string) (v embed.PageView, found 
 	v, found, err = s.embeds.Page(r.Context(), id)
 	v.Logo = s.logoLink(v.Logo)
 	return v, found, err
+}
+
+func (s *Embeds) logoLink(id string) string {
+	if id == "" {
+		return ""
+	}
+	return s.link(embedPrefix + "/logos/" + id)
+}
+
+func (s *Embeds) contractLogo(l stoa.EmbedLogo) contract.EmbedLogo {
+	return contract.EmbedLogo{
+		ID: l.ID, Object: "embed_logo", MimeType: l.MimeType, Size: int(l.Bytes), Width: int(l.Width), Height: int(l.Height),
+		URL: s.logoLink(l.ID), CreatedAt: contract.Time(l.CreatedAt),
+	}
+}
+
+func (s *Embeds) createEmbedLogo(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateEmbedLogo]) (rest.Reply[contract.EmbedLogo], error) {
+	l, err := s.embeds.CreateLogo(ctx, tx, in.Caller.Account.ID, in.Body.Content)
+	return rest.Created("/api/v1/embed-logos/"+l.ID, s.contractLogo(l)), err
+}
+
+func (s *Embeds) listEmbedLogos(ctx context.Context, in rest.Request[contract.ListEmbedLogosParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedLogo]], error) {
+	q, accountID := in.Params, in.Caller.Account.ID
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed logos", accountID)
+	list, more, err := s.embeds.Logos(ctx, accountID, p.Page)
+	return rest.PageOf(p, list, more, err, s.contractLogo, func(l stoa.EmbedLogo) store.Cursor { return store.Cursor{At: l.CreatedAt, ID: l.ID} })
+}
+
+func (s *Embeds) deleteEmbedLogo(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), tx.Setup().DeleteEmbedLogo(ctx, in.Caller.Account.ID, in.Params.ID)
+}
+
+type byLogoID struct {
+	LogoID string `path:"logoId"`
+}
+
+// getEmbedLogo serves GET /api/v1/embed/logos/{logoId}. Pages of any site may show it, but only as a picture.
+func (s *Embeds) getEmbedLogo(x *rest.Exchange, read func() (rest.Input[byLogoID, rest.None], error)) error {
+	in, err := read()
+	if err != nil {
+		return err
+	}
+	mimeType, data, err := s.embeds.Logo(x.Context(), in.Params.LogoID, s.ClientAddress(x.HTTP))
+	if err != nil {
+		return err
+	}
+	h := x.Header()
+	h.Set("Content-Type", mimeType)
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	x.WriteHeader(http.StatusOK)
+	if x.HTTP.Method != http.MethodHead {
+		_, err = x.Write(data)
+	}
+	return err
 }

@@ -87,14 +87,12 @@ func (s *People) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 	}, s.contractKey)
 }
 
-func (s *People) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Key], error) {
-	k, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Key, error) {
-		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
-		if err != nil {
-			return k, err
-		}
-		return s.Keys.Get(ctx, tx, k.AccountID, k.ID)
-	})
+func (s *People) getKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Key], error) {
+	k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
+	if err != nil {
+		return rest.Reply[contract.Key]{}, err
+	}
+	k, err = s.Keys.Get(ctx, tx, k.AccountID, k.ID)
 	return rest.Reply[contract.Key]{Body: s.contractKey(k)}, err
 }
 
@@ -115,7 +113,7 @@ func keyOf(ctx context.Context, tx *store.Tx, c stoa.Caller, id, foreign string)
 	return k, err
 }
 
-func (s *People) updateKey(ctx context.Context, in rest.Request[byID, contract.UpdateKey]) (rest.Reply[contract.Key], error) {
+func (s *People) updateKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.UpdateKey]) (rest.Reply[contract.Key], error) {
 	p := auth.Patch{Scopes: in.Body.Scopes}
 	if in.Body.Name != "" {
 		p.Name = &in.Body.Name
@@ -138,22 +136,20 @@ func (s *People) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 	if n := in.Body.ExpiresAt; n.IsSpecified() {
 		p.ExpiresAt = new(orZero(n).Time())
 	}
-	k, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Key, error) {
-		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
-		if err != nil {
-			return k, err
-		}
-		return s.Keys.Patch(ctx, tx, in.Caller.Key, k.AccountID, k.ID, p)
-	})
+	k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
+	if err != nil {
+		return rest.Reply[contract.Key]{}, err
+	}
+	k, err = s.Keys.Patch(ctx, tx, in.Caller.Key, k.AccountID, k.ID, p)
 	return rest.Reply[contract.Key]{Body: s.contractKey(k)}, err
 }
 
 // revokeKey serves DELETE /api/v1/keys/{id}. A key can revoke itself, and keys of its
 // account without further permissions; an operator's key can also revoke keys of other
 // accounts.
-func (s *People) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
-	which := store.KeyObjects{Made: in.Params.RevokeMade != "false", Changed: in.Params.PauseChanged, Keys: in.Params.RevokeMade == "all"}
-	accountID, err := write(ctx, s.Store, func(tx *store.Tx) (string, error) {
+func (s *People) revokeKey(ctx context.Context, in rest.Request[idAnd[contract.RevokeKeyParams], rest.None]) (rest.Reply[rest.None], error) {
+	which := store.KeyObjects{Made: in.Params.Query.RevokeMade != "false", Changed: in.Params.Query.PauseChanged, Keys: in.Params.Query.RevokeMade == "all"}
+	accountID, err := store.Write(ctx, s.Store, func(tx *store.Tx) (string, error) {
 		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 		if err == nil {
 			_, err = s.Keys.Revoke(ctx, tx, in.Caller.Key, k.AccountID, k.ID)
@@ -172,11 +168,6 @@ func (s *People) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams,
 	return rest.NoContent(), err
 }
 
-type revokeKeyParams struct {
-	byID
-	contract.RevokeKeyParams
-}
-
 // endBatch limits the objects that one transaction ends, so that other writes do not wait long for it.
 const endBatch = 100
 
@@ -188,7 +179,7 @@ func (s *People) EndObjects(ctx context.Context, accountID, keyID string) error 
 	for ids := []string{keyID}; len(ids) > 0; ids = ids[1:] {
 		var which store.KeyObjects
 		for n := endBatch; n == endBatch; {
-			made, err := write(ctx, s.Store, func(tx *store.Tx) (made []string, err error) {
+			made, err := store.Write(ctx, s.Store, func(tx *store.Tx) (made []string, err error) {
 				if which, err = tx.People().Ending(ctx, accountID, ids[0]); err == nil {
 					n, made, err = s.endSome(ctx, tx, accountID, ids[0], which)
 				}
@@ -234,11 +225,7 @@ func (s *People) RunEnds(ctx context.Context) error {
 func (s *People) EndRest(ctx context.Context) error {
 	var failed error
 	for after, n := "", endBatch; n == endBatch; {
-		var keys []store.Ref
-		err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			keys, err = tx.People().KeysEnding(ctx, after, endBatch)
-			return err
-		})
+		keys, err := store.Read(ctx, s.Store, func(tx *store.Tx) ([]store.Ref, error) { return tx.People().KeysEnding(ctx, after, endBatch) })
 		if err != nil {
 			return err
 		}
@@ -332,10 +319,7 @@ func (s *People) contractKey(k stoa.Key) contract.Key {
 }
 
 func nullIfEmpty(list []string) nullable.Nullable[[]string] {
-	if len(list) == 0 {
-		return nullable.NewNullNullable[[]string]()
-	}
-	return nullable.NewNullableWithValue(list)
+	return nullUnless(len(list) > 0, list)
 }
 
 func (s *People) keyWithSecret(k stoa.Key, secret string) contract.KeyWithSecret {

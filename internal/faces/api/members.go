@@ -102,14 +102,12 @@ func (s *People) listMembers(ctx context.Context, in rest.Request[contract.ListM
 	}, contractMember)
 }
 
-func (s *People) getMember(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Member], error) {
-	m, err := read(ctx, s.Store, func(tx *store.Tx) (store.MemberRow, error) {
-		return tx.People().Member(ctx, in.Caller.Account.ID, in.Params.ID)
-	})
+func (s *People) getMember(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Member], error) {
+	m, err := tx.People().Member(ctx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
 }
 
-func (s *People) updateMember(ctx context.Context, in rest.Request[byID, contract.UpdateMember]) (rest.Reply[contract.Member], error) {
+func (s *People) updateMember(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.UpdateMember]) (rest.Reply[contract.Member], error) {
 	var c member.Change
 	if in.Body.Role != "" {
 		c.Role = &in.Body.Role
@@ -117,21 +115,14 @@ func (s *People) updateMember(ctx context.Context, in rest.Request[byID, contrac
 	if in.Body.OperatorRole.IsSpecified() {
 		c.OperatorRole = new(orZero(in.Body.OperatorRole))
 	}
-	m, err := write(ctx, s.Store, func(tx *store.Tx) (store.MemberRow, error) {
-		return s.members.Change(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID, c)
-	})
+	m, err := s.members.Change(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID, c)
 	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
 }
 
-type removeMemberParams struct {
-	byID
-	contract.RemoveMemberParams
-}
-
-func (s *People) removeMember(ctx context.Context, in rest.Request[removeMemberParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *People) removeMember(ctx context.Context, in rest.Request[idAnd[contract.RemoveMemberParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID := in.Caller.Account.ID
-	keys, err := write(ctx, s.Store, func(tx *store.Tx) ([]string, error) {
-		return s.members.Remove(ctx, tx, in.Caller.Key, accountID, in.Params.ID, in.Params.Keys == "keep")
+	keys, err := store.Write(ctx, s.Store, func(tx *store.Tx) ([]string, error) {
+		return s.members.Remove(ctx, tx, in.Caller.Key, accountID, in.Params.ID, in.Params.Query.Keys == "keep")
 	})
 	for _, id := range keys {
 		if err == nil {
@@ -179,10 +170,8 @@ func (s *People) renewInvitation(ctx context.Context, tx *store.Tx, in rest.Requ
 	return s.withLink(ctx, tx, in.Caller, i, token, err)
 }
 
-func (s *People) revokeInvitation(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
-	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
-		return s.members.Revoke(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
-	})
+func (s *People) revokeInvitation(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.members.Revoke(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
 }
 
 func contractMember(m store.MemberRow) contract.Member {

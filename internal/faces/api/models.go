@@ -53,7 +53,7 @@ func offered(cat *catalog.Catalog, c stoa.Caller, names []string) []string {
 	})
 }
 
-func (s *Calls) getModel(_ context.Context, in rest.Request[getModelParams, rest.None]) (rest.Reply[any], error) {
+func (s *Calls) getModel(_ context.Context, in rest.Request[idAnd[contract.GetModelParams], rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	id := cat.Identifier(in.Params.ID)
 	switch {
@@ -63,15 +63,10 @@ func (s *Calls) getModel(_ context.Context, in rest.Request[getModelParams, rest
 		return rest.Reply[any]{Body: geminiModel(cat, id)}, nil
 	case !s.Extensions.Models:
 		return rest.Reply[any]{}, noModels()
-	case in.Params.AnthropicVersion == "":
+	case in.Params.Query.AnthropicVersion == "":
 		return rest.Reply[any]{Body: s.modelObject(cat, id)}, nil
 	}
 	return rest.Reply[any]{Body: modelInfo(cat, id)}, nil
-}
-
-type getModelParams struct {
-	byID
-	contract.GetModelParams
 }
 
 // modelObject returns a model as OpenAI lists it, with the members that OpenRouter adds.

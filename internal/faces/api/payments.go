@@ -48,16 +48,14 @@ func (s *Books) listPayments(ctx context.Context, in rest.Request[contract.ListP
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "payments", accountID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Payment, bool, error) {
 		return tx.Books().Payments(ctx, accountID, p.Page)
-	}, contractPayment, func(p stoa.Payment) rest.Place { return rest.Place{At: p.CreatedAt, ID: p.ID} })
+	}, contractPayment, func(p stoa.Payment) store.Cursor { return store.Cursor{At: p.CreatedAt, ID: p.ID} })
 }
 
-func (s *Books) getPayment(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Payment], error) {
+func (s *Books) getPayment(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Payment], error) {
 	if _, err := s.sales(); err != nil {
 		return rest.Reply[contract.Payment]{}, err
 	}
-	p, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Payment, error) {
-		return tx.Books().Payment(ctx, in.Caller.Account.ID, in.Params.ID)
-	})
+	p, err := tx.Books().Payment(ctx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.Payment]{Body: contractPayment(p)}, err
 }
 

@@ -35,7 +35,7 @@ func (s *Books) listRequests(ctx context.Context, in rest.Request[contract.ListR
 	n := requestNames(in.Caller, accountID)
 	var reply rest.Reply[contract.RequestList]
 	err = s.Requests.Dropped(accountID, func(dropped store.Dropped) error {
-		reply, err = read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.RequestList], error) {
+		reply, err = store.Read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.RequestList], error) {
 			list, next, err := tx.Operations().Requests(ctx, accountID, filter, p.Page)
 			for _, r := range list {
 				n.addOfRequest(r)
@@ -55,7 +55,8 @@ func (s *Books) listRequests(ctx context.Context, in rest.Request[contract.ListR
 			rows := rest.NewPageTo(p, list, next, n.request)
 			return rest.Reply[contract.RequestList]{Body: contract.RequestList{
 				Data: rows.Data, HasMore: rows.HasMore, NextCursor: rows.NextCursor,
-				FollowCursor: follow.Cursor(newest.At, newest.ID), Dropped: contractDropped(noted),
+				FollowCursor: follow.Cursor(newest.At, newest.ID),
+				Dropped:      nullUnless(noted.Count != 0, contract.DroppedRequests{Count: noted.Count, Since: contract.Time(noted.First), Until: contract.Time(noted.Last)}),
 			}}, nil
 		})
 		return err
@@ -117,9 +118,7 @@ func (s *Books) getRequestSummary(ctx context.Context, in rest.Request[contract.
 		out := contract.RequestSummary{Totals: requestSums(&all), Data: []contract.RequestGroup{}, Complete: complete}
 		for _, g := range groups {
 			row := extend[contract.RequestGroup](requestSums(g))
-			if row.From = nullable.NewNullNullable[contract.Time](); interval != nil {
-				row.From = nullable.NewNullableWithValue(contract.Time(g.From))
-			}
+			row.From = nullUnless(interval != nil, contract.Time(g.From))
 			switch q.GroupBy {
 			case "model":
 				row.Model = nullIfZero(g.Group)
@@ -138,12 +137,7 @@ func (s *Books) getRequestSummary(ctx context.Context, in rest.Request[contract.
 }
 
 func requestSums(s *store.RequestSums) contract.RequestSums {
-	orNull := func(d time.Duration, there bool) nullable.Nullable[int64] {
-		if !there {
-			return nullable.NewNullNullable[int64]()
-		}
-		return nullable.NewNullableWithValue(milliseconds(d))
-	}
+	orNull := func(d time.Duration, there bool) nullable.Nullable[int64] { return nullUnless(there, milliseconds(d)) }
 	return contract.RequestSums{
 		Requests: s.Requests, Errors: s.Errors, InputTokens: s.InputTokens, OutputTokens: s.OutputTokens, CreditsMicro: int64(s.Amount),
 		MedianDurationMilliseconds: orNull(s.Duration(0.5)), P95DurationMilliseconds: orNull(s.Duration(0.95)),
@@ -170,17 +164,15 @@ func statuses(word string) (least, most int) {
 	return least, most
 }
 
-func (s *Books) getRequest(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
+func (s *Books) getRequest(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
 	accountID := in.Caller.Account.ID
 	if in.Caller.Key.Has(stoa.ScopeOperatorRead) {
 		accountID = "" // any account that reports it
 	}
 	n := requestNames(in.Caller, accountID)
-	r, err := read(ctx, s.Store, func(tx *store.Tx) (store.RequestRow, error) {
-		r, err := tx.Operations().Request(ctx, accountID, in.Params.ID)
-		n.addOfRequest(r)
-		return r, n.read(ctx, tx, err)
-	})
+	r, err := tx.Operations().Request(ctx, accountID, in.Params.ID)
+	n.addOfRequest(r)
+	err = n.read(ctx, tx, err)
 	return rest.Reply[contract.Request]{Body: n.request(r)}, err
 }
 
@@ -221,11 +213,4 @@ func contractRequest(r store.RequestRow) contract.Request {
 		Estimated: r.Estimated, Clamped: r.Clamped, Disconnected: r.Disconnected, Replayed: r.Replayed,
 		ClientAddress: nullIfZero(r.Address), StartedAt: contract.Time(r.StartedAt), CreatedAt: contract.Time(r.CreatedAt),
 	}
-}
-
-func contractDropped(d store.Dropped) nullable.Nullable[contract.DroppedRequests] {
-	if d.Count == 0 {
-		return nullable.NewNullNullable[contract.DroppedRequests]()
-	}
-	return nullable.NewNullableWithValue(contract.DroppedRequests{Count: d.Count, Since: contract.Time(d.First), Until: contract.Time(d.Last)})
 }

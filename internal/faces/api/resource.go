@@ -32,25 +32,6 @@ func unlessCurrent[R any](ifNoneMatch, tag string, body R) rest.Reply[R] {
 	return reply
 }
 
-func read[T any](ctx context.Context, s *store.Store, fn func(*store.Tx) (T, error)) (T, error) {
-	var out T
-	err := s.Read(ctx, func(tx *store.Tx) (err error) {
-		out, err = fn(tx)
-		return err
-	})
-	return out, err
-}
-
-// write runs fn in a transaction and returns its result after the commit. fn may run more than once.
-func write[T any](ctx context.Context, s *store.Store, fn func(*store.Tx) (T, error)) (T, error) {
-	var out T
-	err := s.Write(ctx, func(tx *store.Tx) (err error) {
-		out, err = fn(tx)
-		return err
-	})
-	return out, err
-}
-
 type (
 	byID struct {
 		ID string `path:"id"`
@@ -77,6 +58,30 @@ type (
 	}
 	byChatID struct {
 		ChatID string `path:"chatId"`
+	}
+)
+
+// Parameters in the path with those of the contract's type Query: in the query and in headers.
+type (
+	idAnd[Query any] struct {
+		byID
+		Query Query
+	}
+	sessionAnd[Query any] struct {
+		bySessionID
+		Query Query
+	}
+	taskAnd[Query any] struct {
+		byTaskID
+		Query Query
+	}
+	tagAnd[Query any] struct {
+		byTagID
+		Query Query
+	}
+	chatAnd[Query any] struct {
+		byChatID
+		Query Query
 	}
 )
 
@@ -220,3 +225,104 @@ func (s *core) defaultSpace(ctx context.Context, log *rest.Fields, accountID str
 	}
 	return id, err
 }
+
+// nullIfZero returns null for zero, because that means "none" or "unknown" in the packages below.
+func nullIfZero[T comparable](v T) nullable.Nullable[T] {
+	var zero T
+	return nullUnless(v != zero, v)
+}
+
+func nullUnless[T any](known bool, v T) nullable.Nullable[T] {
+	if !known {
+		return nullable.NewNullNullable[T]()
+	}
+	return nullable.NewNullableWithValue(v)
+}
+
+func nullIfNil[T, U any](v *T, convert func(T) U) nullable.Nullable[U] {
+	if v == nil {
+		return nullable.NewNullNullable[U]()
+	}
+	return nullable.NewNullableWithValue(convert(*v))
+}
+
+func nullIfNever(t time.Time) nullable.Nullable[contract.Time] {
+	return nullUnless(!t.IsZero(), contract.Time(t))
+}
+
+func orZero[T any](n nullable.Nullable[T]) T {
+	v, err := n.Get()
+	if err != nil {
+		var zero T
+		return zero
+	}
+	return v
+}
+
+// patch applies a member of a PATCH: a value sets it, null clears it, an absent member
+// does not change it.
+func patch[T, U any](into *U, n nullable.Nullable[T], convert func(T) U) {
+	var zero U
+	patchOr(into, n, zero, convert)
+}
+
+// patchOr is like patch for a member of which null means another value than zero.
+func patchOr[T, U any](into *U, n nullable.Nullable[T], other U, convert func(T) U) {
+	if !n.IsSpecified() {
+		return
+	}
+	*into = other
+	if v, err := n.Get(); err == nil {
+		*into = convert(v)
+	}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// names finds the names of the objects whose ids a reply contains. It collects them first, so that one query reads each
+// kind of object.
+type names struct {
+	accountID string              // whose objects they are; empty means of any, for operators
+	operator  bool                // the caller is an operator
+	ids       map[string][]string // by kind; see [store.NamedAgents]
+	found     map[string]map[string]string
+}
+
+func namesOf(accountID string) *names { return &names{accountID: accountID} }
+
+// add adds an id. Without an id, or a kind that has names, it does nothing.
+func (n *names) add(kind, id string) {
+	if kind == "" || id == "" {
+		return
+	}
+	if n.ids == nil {
+		n.ids = map[string][]string{}
+	}
+	n.ids[kind] = append(n.ids[kind], id)
+}
+
+// read finds the names of the ids that were added. It does nothing after an error of the
+// transaction, which it returns.
+func (n *names) read(ctx context.Context, tx *store.Tx, err error) error {
+	n.found = map[string]map[string]string{}
+	for kind, ids := range n.ids {
+		if err == nil {
+			n.found[kind], err = tx.Work().Names(ctx, n.accountID, kind, ids)
+		}
+	}
+	return err
+}
+
+func (n *names) load(ctx context.Context, st *store.Store, err error) error {
+	if err != nil {
+		return err
+	}
+	return st.Read(ctx, func(tx *store.Tx) error { return n.read(ctx, tx, nil) })
+}
+
+func (n *names) of(kind, id string) string { return n.found[kind][id] }

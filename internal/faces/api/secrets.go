@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -90,60 +89,44 @@ func (s *Agents) listSecrets(ctx context.Context, in rest.Request[contract.ListS
 
 const maxSecretUsers = 100
 
-func (s *Agents) getSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Secret], error) {
-	var users []store.SecretUser
-	secret, err := read(ctx, s.Store, func(tx *store.Tx) (secret store.Secret, err error) {
-		if secret, err = tx.Setup().AnySecret(ctx, in.Caller.Account.ID, in.Params.ID); err == nil {
-			users, err = tx.Setup().SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
+func (s *Agents) getSecret(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Secret], error) {
+	secret, err := tx.Setup().AnySecret(ctx, in.Caller.Account.ID, in.Params.ID)
+	if err != nil {
+		return rest.Reply[contract.Secret]{}, err
+	}
+	users, err := tx.Setup().SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
+	return rest.Reply[contract.Secret]{Body: s.contractSecret(secret, users)}, err
+}
+
+func (s *Agents) deleteSecret(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), tx.Setup().DeleteSecret(ctx, in.Caller.Account.ID, in.Params.ID)
+}
+
+func (s *Agents) setSecretValue(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.SetSecretValue]) (rest.Reply[contract.Secret], error) {
+	secret, err := tx.Setup().SetSecret(ctx, in.Caller.Account.ID, in.Params.ID, func(secret *store.Secret) error {
+		if err := checkSecretValue(secret.Kind, in.Body.Value); err != nil {
+			return err
 		}
-		return secret, err
+		secret.ExpiresAt = time.Time(orZero(in.Body.ExpiresAt))
+		return s.Tools.Seal(secret, in.Body.Value)
 	})
 	if err != nil {
 		return rest.Reply[contract.Secret]{}, err
 	}
-	return rest.Reply[contract.Secret]{Body: s.contractSecret(secret, users)}, nil
-}
-
-func (s *Agents) deleteSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
-	err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Setup().DeleteSecret(ctx, in.Caller.Account.ID, in.Params.ID) })
-	return rest.NoContent(), err
-}
-
-func (s *Agents) setSecretValue(ctx context.Context, in rest.Request[byID, contract.SetSecretValue]) (rest.Reply[contract.Secret], error) {
-	var users []store.SecretUser
-	secret, err := write(ctx, s.Store, func(tx *store.Tx) (store.Secret, error) {
-		secret, err := tx.Setup().SetSecret(ctx, in.Caller.Account.ID, in.Params.ID, func(secret *store.Secret) error {
-			if err := checkSecretValue(secret.Kind, in.Body.Value); err != nil {
-				return err
-			}
-			secret.ExpiresAt = time.Time(orZero(in.Body.ExpiresAt))
-			return s.Tools.Seal(secret, in.Body.Value)
-		})
-		if err == nil {
-			users, err = tx.Setup().SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
-		}
-		return secret, err
-	})
-	if err != nil {
-		return rest.Reply[contract.Secret]{}, err
-	}
-	return rest.Reply[contract.Secret]{Status: http.StatusOK, Body: s.contractSecret(secret, users)}, nil
+	users, err := tx.Setup().SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
+	return rest.Reply[contract.Secret]{Body: s.contractSecret(secret, users)}, err
 }
 
 func (s *Agents) contractSecret(secret store.Secret, users []store.SecretUser) contract.Secret {
 	out := contract.Secret{
-		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, HeaderName: nullable.NewNullNullable[string](), ParameterName: nullable.NewNullNullable[string](), Origin: secret.Origin,
+		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, Origin: secret.Origin,
+		HeaderName: nullUnless(secret.Kind != store.SecretQuery && secret.HeaderName != "", secret.HeaderName), ParameterName: nullUnless(secret.Kind == store.SecretQuery && secret.HeaderName != "", secret.HeaderName),
 		SpaceID: nullIfZero(secret.SpaceID), ExternalUserID: nullIfZero(secret.ExternalUserID), Hint: nullIfZero(secret.Hint), Version: secret.Version,
 		ConnectionIds: []string{}, UsedBy: []contract.SecretUser{}, LastUsedAt: nullIfNever(secret.LastUsedAt), ExpiresAt: nullIfNever(secret.ExpiresAt),
 		Unreadable: secret.DeletedAt.IsZero() && s.Tools.Unreadable(secret), CreatedAt: contract.Time(secret.CreatedAt), UpdatedAt: contract.Time(secret.UpdatedAt),
 	}
 	if !secret.DeletedAt.IsZero() {
 		out.DeletedAt = nullIfNever(secret.DeletedAt)
-	}
-	if secret.Kind == store.SecretQuery {
-		out.ParameterName = nullIfZero(secret.HeaderName)
-	} else {
-		out.HeaderName = nullIfZero(secret.HeaderName)
 	}
 	for _, u := range users {
 		use := "requests"
@@ -156,4 +139,39 @@ func (s *Agents) contractSecret(secret store.Secret, users []store.SecretUser) c
 		}
 	}
 	return out
+}
+
+// checkCredentialScope checks that a key can give sessions their own secrets, because otherwise a key
+// that can start sessions could use any secret of the account.
+func checkCredentialScope(c stoa.Caller, given nullable.Nullable[map[string]string]) error {
+	if len(orZero(given)) > 0 && !c.Key.Has("secrets:write") {
+		return stoa.Errorf(stoa.CodeScope, "\"credentials\" also requires the scope \"secrets:write\". Omit \"credentials\", or use another key.").At("credentials")
+	}
+	return nil
+}
+
+// keepCredentials checks and stores the sessions' own secrets of a task, a script tag
+// or a link. If none are sent, it keeps the earlier ones.
+func keepCredentials(ctx context.Context, tx *store.Tx, c stoa.Caller, ownerID, externalUserID string, given nullable.Nullable[map[string]string]) error {
+	if !given.IsSpecified() {
+		return nil
+	}
+	if err := checkCredentialScope(c, given); err != nil {
+		return err
+	}
+	own := orZero(given)
+	if err := tool.CheckCredentials(ctx, tx, c.Account.ID, externalUserID, own); err != nil {
+		return err
+	}
+	return tx.Setup().SetOwnCredentials(ctx, c.Account.ID, ownerID, own)
+}
+
+func (s *core) ownCredentials(ctx context.Context, c stoa.Caller, ownerID string) (nullable.Nullable[map[string]string], error) {
+	own, err := store.Read(ctx, s.Store, func(tx *store.Tx) (map[string]string, error) {
+		return tx.Setup().OwnCredentials(ctx, c.Account.ID, ownerID)
+	})
+	if own == nil {
+		own = map[string]string{}
+	}
+	return nullable.NewNullableWithValue(own), err
 }

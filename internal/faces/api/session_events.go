@@ -29,15 +29,10 @@ const (
 	watchEvery = 250 * time.Millisecond
 )
 
-type listSessionEventsParams struct {
-	bySessionID
-	contract.ListSessionEventsParams
-}
-
-func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[listSessionEventsParams, rest.None]) error {
-	ctx, q, c := in.HTTP.Context(), in.Params, in.Caller
+func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[sessionAnd[contract.ListSessionEventsParams], rest.None]) error {
+	ctx, q, c := in.HTTP.Context(), in.Params.Query, in.Caller
 	if in.HTTP.Method != http.MethodGet || !wantsStream(in.HTTP.Header.Values("Accept")) {
-		list, more, err := s.Sessions.Log(ctx, c.Account.ID, q.ID, q.SessionID, q.After, cmp.Or(q.Limit, defaultEventPage))
+		list, more, err := s.Sessions.Log(ctx, c.Account.ID, in.Params.ID, in.Params.SessionID, q.After, cmp.Or(q.Limit, defaultEventPage))
 		if err != nil {
 			return err
 		}
@@ -45,7 +40,7 @@ func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[lis
 		return nil
 	}
 	// A missing session must be reported before the stream begins, because the status cannot change afterwards.
-	row, err := s.Sessions.Get(ctx, c.Account.ID, q.ID, q.SessionID)
+	row, err := s.Sessions.Get(ctx, c.Account.ID, in.Params.ID, in.Params.SessionID)
 	if err != nil {
 		return err
 	}
@@ -59,7 +54,7 @@ func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[lis
 		account: c.Account.ID, mostOfAccount: s.Limits.EventStreamsPerAccount,
 		mayWatch: func() bool { return s.mayWatch(r) },
 		req: session.EventsRequest{
-			AccountID: c.Account.ID, AgentID: q.ID, SessionID: q.SessionID,
+			AccountID: c.Account.ID, AgentID: in.Params.ID, SessionID: in.Params.SessionID,
 			After: min(after, row.LastSeq), Follow: q.Follow, Heartbeat: watchEvery,
 		},
 	}

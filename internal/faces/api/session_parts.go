@@ -5,8 +5,6 @@ import (
 	"math"
 	"net/http"
 
-	"github.com/oapi-codegen/nullable"
-
 	"stoa/internal/agents/session"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
@@ -14,19 +12,11 @@ import (
 	"stoa/internal/base/store"
 )
 
-type listTurnsParams struct {
-	bySessionID
-	contract.ListTurnsParams
-}
-
-func (s *Sessions) listTurns(ctx context.Context, in rest.Request[listTurnsParams, rest.None]) (rest.Reply[rest.Page[contract.Turn]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, q.ID, q.SessionID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Turn]]{}, p.Err
-	}
-	list, more, err := s.Sessions.Turns(ctx, accountID, q.ID, q.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
-	return rest.Reply[rest.Page[contract.Turn]]{Body: rest.NewPage(p, list, more, contractTurn, func(t stoa.Turn) rest.Place { return rest.Numbered(t.Number) })}, err
+func (s *Sessions) listTurns(ctx context.Context, in rest.Request[sessionAnd[contract.ListTurnsParams], rest.None]) (rest.Reply[rest.Page[contract.Turn]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, in.Params.ID, in.Params.SessionID)
+	list, more, err := s.Sessions.Turns(ctx, accountID, in.Params.ID, in.Params.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
+	return rest.PageOf(p, list, more, err, contractTurn, func(t stoa.Turn) store.Cursor { return rest.Numbered(t.Number) })
 }
 
 func contractTurn(t stoa.Turn) contract.Turn {
@@ -37,30 +27,22 @@ func contractTurn(t stoa.Turn) contract.Turn {
 	}
 }
 
-type listMessagesParams struct {
-	bySessionID
-	contract.ListMessagesParams
-}
-
-func (s *Sessions) listMessages(ctx context.Context, in rest.Request[listMessagesParams, rest.None]) (rest.Reply[rest.Page[contract.Message]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, q.ID, q.SessionID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Message]]{}, p.Err
-	}
-	list, more, err := s.Sessions.Messages(ctx, accountID, q.ID, q.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
+func (s *Sessions) listMessages(ctx context.Context, in rest.Request[sessionAnd[contract.ListMessagesParams], rest.None]) (rest.Reply[rest.Page[contract.Message]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, in.Params.ID, in.Params.SessionID)
+	list, more, err := s.Sessions.Messages(ctx, accountID, in.Params.ID, in.Params.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Message]]{}, err
 	}
 	byTurn := map[int64][]contract.Source{}
 	if first, last := turnsOf(list); last > 0 {
 		var sources []stoa.Source
-		sources, err = s.Sessions.Sources(ctx, accountID, q.ID, q.SessionID, first, last, maxSources)
+		sources, err = s.Sessions.Sources(ctx, accountID, in.Params.ID, in.Params.SessionID, first, last, maxSources)
 		for _, src := range sources {
 			byTurn[src.Turn] = append(byTurn[src.Turn], contractSource(src))
 		}
 	}
-	item := func(m store.MessageRow) contract.Message {
+	return rest.PageOf(p, list, more, err, func(m store.MessageRow) contract.Message {
 		message := contract.Message{
 			ID: m.ID, Turn: nullIfZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
 			Sources: []contract.Source{}, Attachments: contractAttachments(m.Attachments), CreatedAt: contract.Time(m.CreatedAt),
@@ -69,8 +51,7 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[listMessage
 			message.Sources = append(message.Sources, byTurn[m.Turn]...)
 		}
 		return message
-	}
-	return rest.Reply[rest.Page[contract.Message]]{Body: rest.NewPage(p, list, more, item, func(m store.MessageRow) rest.Place { return rest.Numbered(m.Place) })}, err
+	}, func(m store.MessageRow) store.Cursor { return rest.Numbered(m.Place) })
 }
 
 // turnsOf returns the first and the last turn of the replies in a list; 0 without replies.
@@ -103,7 +84,7 @@ func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, r
 	}
 	out := contract.SessionStep{
 		ID: q.StepID, Turn: st.Turn, Step: st.Number, Text: st.Text, ReasoningSegments: len(st.Reasoning), Stop: nullIfZero(string(st.Stop)),
-		CreatedAt: contract.Time(st.CreatedAt), Input: []contract.StepInput{}, Calls: []contract.StepCall{}, Receipt: nullable.NewNullNullable[contract.Receipt](),
+		CreatedAt: contract.Time(st.CreatedAt), Input: []contract.StepInput{}, Calls: []contract.StepCall{}, Receipt: nullIfNil(st.Receipt, contractReceipt),
 	}
 	add := func(role, text string, r stoa.ToolResult) {
 		cut := session.Cut(text, maxStepInput)
@@ -120,43 +101,26 @@ func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, r
 	for _, c := range st.Calls {
 		out.Calls = append(out.Calls, contract.StepCall{CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
-	if st.Receipt != nil {
-		out.Receipt = nullable.NewNullableWithValue(contractReceipt(*st.Receipt))
-	}
 	return rest.Reply[contract.SessionStep]{Body: out}, nil
 }
 
-type listSessionReceiptsParams struct {
-	bySessionID
-	contract.ListSessionReceiptsParams
-}
-
-func (s *Sessions) listSessionReceipts(ctx context.Context, in rest.Request[listSessionReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, q.ID, q.SessionID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Receipt]]{}, p.Err
-	}
+func (s *Sessions) listSessionReceipts(ctx context.Context, in rest.Request[sessionAnd[contract.ListSessionReceiptsParams], rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, in.Params.ID, in.Params.SessionID)
 	n := namesOf(accountID)
-	list, more, err := s.Sessions.Receipts(ctx, accountID, q.ID, q.SessionID, p.Page)
+	list, more, err := s.Sessions.Receipts(ctx, accountID, in.Params.ID, in.Params.SessionID, p.Page)
 	for _, r := range list {
 		n.addOfReceipt(r)
 	}
-	err = n.load(ctx, s.Store, err)
-	return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPage(p, list, more, n.receipt, placeOfReceipt)}, err
-}
-
-type listSessionSourcesParams struct {
-	bySessionID
-	contract.ListSessionSourcesParams
+	return rest.PageOf(p, list, more, n.load(ctx, s.Store, err), n.receipt, func(r store.Receipt) store.Cursor { return store.Cursor{At: r.CreatedAt, ID: r.ID} })
 }
 
 // maxSources limits the sources in a list and in a page of messages, because every list of a reply needs a maximum.
 const maxSources = 10_000
 
-func (s *Sessions) listSessionSources(ctx context.Context, in rest.Request[listSessionSourcesParams, rest.None]) (rest.Reply[contract.SourceList], error) {
-	first, last := in.Params.Turn, in.Params.Turn
-	if in.Params.Turn == 0 {
+func (s *Sessions) listSessionSources(ctx context.Context, in rest.Request[sessionAnd[contract.ListSessionSourcesParams], rest.None]) (rest.Reply[contract.SourceList], error) {
+	first, last := in.Params.Query.Turn, in.Params.Query.Turn
+	if in.Params.Query.Turn == 0 {
 		last = math.MaxInt64
 	}
 	list, err := s.Sessions.Sources(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID, first, last, maxSources)
@@ -174,15 +138,10 @@ func contractSource(s stoa.Source) contract.Source {
 	}
 }
 
-type exportSessionParams struct {
-	bySessionID
-	contract.ExportSessionParams
-}
-
-func (s *Sessions) exportSession(w http.ResponseWriter, in *rest.Request[exportSessionParams, rest.None]) error {
-	ctx, q := in.HTTP.Context(), in.Params
+func (s *Sessions) exportSession(w http.ResponseWriter, in *rest.Request[sessionAnd[contract.ExportSessionParams], rest.None]) error {
+	ctx, q := in.HTTP.Context(), in.Params.Query
 	// A missing session must be reported before the reply begins, because the status cannot change afterwards.
-	row, err := s.Sessions.Get(ctx, in.Caller.Account.ID, q.ID, q.SessionID)
+	row, err := s.Sessions.Get(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID)
 	if err != nil {
 		return err
 	}

@@ -83,15 +83,10 @@ func acceptedSession(session stoa.Session) rest.Reply[contract.Session] {
 	return rest.Reply[contract.Session]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractSession(session)}
 }
 
-type listSessionsParams struct {
-	byID
-	contract.ListSessionsParams
-}
-
-func (s *Sessions) listSessions(ctx context.Context, in rest.Request[listSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
-	q := in.Params
+func (s *Sessions) listSessions(ctx context.Context, in rest.Request[idAnd[contract.ListSessionsParams], rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
+	q := in.Params.Query
 	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
-		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
+		AgentID: in.Params.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
 	}, q.Limit, q.Cursor, q.Order)
 }
 
@@ -105,20 +100,16 @@ func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract
 // sessionPage returns a page of sessions; list names the list that a cursor belongs to.
 func (s *Sessions) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
 	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Session]]{}, p.Err
-	}
 	n := namesOf(accountID)
 	rows, next, err := s.Sessions.List(ctx, accountID, f, p.Page)
 	for _, r := range rows {
 		n.add(store.NamedAgents, r.AgentID)
 	}
-	err = n.load(ctx, s.Store, err)
-	return rest.Reply[rest.Page[contract.Session]]{Body: rest.NewPageTo(p, rows, next, func(session stoa.Session) contract.Session {
+	return rest.PageTo(p, rows, next, n.load(ctx, s.Store, err), func(session stoa.Session) contract.Session {
 		out := contractSession(session)
 		out.AgentName = n.of(store.NamedAgents, session.AgentID)
 		return out
-	})}, err
+	})
 }
 
 func (s *Sessions) findSession(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Session], error) {
@@ -126,13 +117,8 @@ func (s *Sessions) findSession(ctx context.Context, in rest.Request[byID, rest.N
 	return rest.Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
 }
 
-type getSessionParams struct {
-	bySessionID
-	contract.GetSessionParams
-}
-
-func (s *Sessions) getSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (rest.Reply[contract.Session], error) {
-	q := in.Params
+func (s *Sessions) getSession(ctx context.Context, in rest.Request[sessionAnd[contract.GetSessionParams], rest.None]) (rest.Reply[contract.Session], error) {
+	q := in.Params.Query
 	session, err := s.waitForSession(ctx, in)
 	if err != nil {
 		return rest.Reply[contract.Session]{}, err
@@ -143,10 +129,10 @@ func (s *Sessions) getSession(ctx context.Context, in rest.Request[getSessionPar
 }
 
 // waitForSession returns a session; a caller can wait for its end.
-func (s *Sessions) waitForSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (stoa.Session, error) {
-	accountID, q := in.Caller.Account.ID, in.Params
+func (s *Sessions) waitForSession(ctx context.Context, in rest.Request[sessionAnd[contract.GetSessionParams], rest.None]) (stoa.Session, error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
 	if q.WaitSeconds <= 0 {
-		return s.Sessions.Get(ctx, accountID, q.ID, q.SessionID)
+		return s.Sessions.Get(ctx, accountID, in.Params.ID, in.Params.SessionID)
 	}
 	leave, err := s.enterStream(in.Caller.Key.Root(), s.Limits.EventStreamsPerKey, accountID, s.Limits.EventStreamsPerAccount)
 	if err != nil {
@@ -155,17 +141,12 @@ func (s *Sessions) waitForSession(ctx context.Context, in rest.Request[getSessio
 	defer leave()
 	waiting, done := s.UntilDrain(in.HTTP.Context())
 	defer done()
-	return s.Sessions.Wait(waiting, accountID, q.ID, q.SessionID, time.Duration(q.WaitSeconds)*time.Second)
+	return s.Sessions.Wait(waiting, accountID, in.Params.ID, in.Params.SessionID, time.Duration(q.WaitSeconds)*time.Second)
 }
 
-type updateSessionParams struct {
-	bySessionID
-	contract.UpdateSessionParams
-}
-
-func (s *Sessions) updateSession(ctx context.Context, in rest.Request[updateSessionParams, contract.UpdateSession]) (rest.Reply[contract.Session], error) {
+func (s *Sessions) updateSession(ctx context.Context, in rest.Request[sessionAnd[contract.UpdateSessionParams], contract.UpdateSession]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Edit(ctx, in.Caller, in.Params.ID, in.Params.SessionID, func(session *stoa.Session) error {
-		if err := ifCurrent(in.Params.IfMatch, session.Revision); err != nil {
+		if err := ifCurrent(in.Params.Query.IfMatch, session.Revision); err != nil {
 			return err
 		}
 		patch(&session.Title, in.Body.Title, same)
@@ -222,12 +203,8 @@ func (s *Sessions) cancelSession(ctx context.Context, in rest.Request[bySessionI
 	return acceptedSession(session), err
 }
 
-func (s *Sessions) upgradeSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
-	var session stoa.Session
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		session, err = s.Sessions.Upgrade(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID)
-		return err
-	})
+func (s *Sessions) upgradeSession(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
+	session, err := s.Sessions.Upgrade(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID)
 	return rest.Reply[contract.Session]{Body: contractSession(session)}, err
 }
 
@@ -270,10 +247,7 @@ func contractInput(in *stoa.Input) nullable.Nullable[contract.PendingInput] {
 	}
 	out := contract.PendingInput{
 		ID: in.ID, Kind: in.Kind, Prompt: in.Prompt, Options: append([]string{}, in.Options...),
-		DefaultValue: nullable.NewNullNullable[string](), ExpiresAt: contract.Time(in.ExpiresAt),
-	}
-	if in.Default != nil {
-		out.DefaultValue = nullable.NewNullableWithValue(*in.Default)
+		DefaultValue: nullIfNil(in.Default, same), ExpiresAt: contract.Time(in.ExpiresAt),
 	}
 	if in.OfTools() {
 		out.Calls, out.ClaimedUntil = pendingCalls(*in), contract.Time(in.ClaimedUntil)
@@ -283,8 +257,7 @@ func contractInput(in *stoa.Input) nullable.Nullable[contract.PendingInput] {
 }
 
 func contractFailure(f *stoa.Failure) nullable.Nullable[contract.SessionFailure] {
-	if f == nil {
-		return nullable.NewNullNullable[contract.SessionFailure]()
-	}
-	return nullable.NewNullableWithValue(contract.SessionFailure{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable})
+	return nullIfNil(f, func(f stoa.Failure) contract.SessionFailure {
+		return contract.SessionFailure{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable}
+	})
 }

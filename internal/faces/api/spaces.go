@@ -48,77 +48,50 @@ func (s *Agents) listSpaces(ctx context.Context, in rest.Request[contract.ListSp
 	}, contractSpace)
 }
 
-type getSpaceParams struct {
-	byID
-	contract.GetSpaceParams
+func (s *Agents) getSpace(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.GetSpaceParams], rest.None]) (rest.Reply[contract.Space], error) {
+	space, err := tx.Setup().Space(ctx, in.Caller.Account.ID, in.Params.ID)
+	return unlessCurrent(in.Params.Query.IfNoneMatch, revisionTag(space.Revision), contractSpace(space)), err
 }
 
-func (s *Agents) getSpace(ctx context.Context, in rest.Request[getSpaceParams, rest.None]) (rest.Reply[contract.Space], error) {
-	space, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Space, error) {
-		return tx.Setup().Space(ctx, in.Caller.Account.ID, in.Params.ID)
-	})
-	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(space.Revision), contractSpace(space)), err
-}
-
-type updateSpaceParams struct {
-	byID
-	contract.UpdateSpaceParams
-}
-
-func (s *Agents) updateSpace(ctx context.Context, in rest.Request[updateSpaceParams, contract.UpdateSpace]) (rest.Reply[contract.Space], error) {
-	space, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Space, error) {
-		return tx.Setup().EditSpace(ctx, in.Caller.Account.ID, in.Params.ID, func(space *stoa.Space) error {
-			if err := ifCurrent(in.Params.IfMatch, space.Revision); err != nil {
-				return err
-			}
-			if in.Body.Name != "" {
-				space.Name = in.Body.Name
-			}
-			patch(&space.Description, in.Body.Description, same)
-			patch(&space.ExternalID, in.Body.ExternalID, same)
-			if err := mergeMetadata(&space.Metadata, in.Body.Metadata); err != nil {
-				return err
-			}
-			return s.checkSpace(*space)
-		})
+func (s *Agents) updateSpace(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.UpdateSpaceParams], contract.UpdateSpace]) (rest.Reply[contract.Space], error) {
+	space, err := tx.Setup().EditSpace(ctx, in.Caller.Account.ID, in.Params.ID, func(space *stoa.Space) error {
+		if err := ifCurrent(in.Params.Query.IfMatch, space.Revision); err != nil {
+			return err
+		}
+		if in.Body.Name != "" {
+			space.Name = in.Body.Name
+		}
+		patch(&space.Description, in.Body.Description, same)
+		patch(&space.ExternalID, in.Body.ExternalID, same)
+		if err := mergeMetadata(&space.Metadata, in.Body.Metadata); err != nil {
+			return err
+		}
+		return s.checkSpace(*space)
 	})
 	return rest.Reply[contract.Space]{ETag: revisionETag(space.Revision), Body: contractSpace(space)}, err
 }
 
 func same[T any](v T) T { return v }
 
-type deleteSpaceParams struct {
-	byID
-	contract.DeleteSpaceParams
-}
-
-func (s *Agents) deleteSpace(ctx context.Context, in rest.Request[deleteSpaceParams, rest.None]) (rest.Reply[rest.None], error) {
+func (s *Agents) deleteSpace(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.DeleteSpaceParams], rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		if in.Params.IfMatch != "" {
-			space, err := tx.Setup().Space(ctx, accountID, id)
-			if err == nil {
-				err = ifCurrent(in.Params.IfMatch, space.Revision)
-			}
-			if err != nil {
-				return err
-			}
+	if in.Params.Query.IfMatch != "" {
+		space, err := tx.Setup().Space(ctx, accountID, id)
+		if err == nil {
+			err = ifCurrent(in.Params.Query.IfMatch, space.Revision)
 		}
-		return s.Sessions.DeleteSpace(ctx, tx, accountID, id, in.Params.Force)
-	})
-	return rest.NoContent(), err
+		if err != nil {
+			return rest.NoContent(), err
+		}
+	}
+	return rest.NoContent(), s.Sessions.DeleteSpace(ctx, tx, accountID, id, in.Params.Query.Force)
 }
 
-type listSpaceAgentsParams struct {
-	byID
-	contract.ListSpaceAgentsParams
-}
-
-func (s *Agents) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
-	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID}, func(tx *store.Tx) error {
-		_, err := tx.Setup().Space(ctx, accountID, q.ID)
+func (s *Agents) listSpaceAgents(ctx context.Context, in rest.Request[idAnd[contract.ListSpaceAgentsParams], rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, in.Params.ID, q.ExternalID)
+	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: in.Params.ID, ExternalID: q.ExternalID}, func(tx *store.Tx) error {
+		_, err := tx.Setup().Space(ctx, accountID, in.Params.ID)
 		return err
 	})
 }

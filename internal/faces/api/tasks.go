@@ -45,15 +45,13 @@ func (s *Sessions) createScheduledTask(ctx context.Context, tx *store.Tx, in res
 		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
 	}
 	reply = s.taskReply(made)
-	reply.Status, reply.Location = http.StatusCreated, taskPath(in.Params.ID, made.ID)
+	reply.Status, reply.Location = http.StatusCreated, agentPath(in.Params.ID)+"/scheduled-tasks/"+made.ID
 	return reply, err
 }
 
 func (s *Sessions) taskReply(t stoa.ScheduledTask) rest.Reply[contract.ScheduledTask] {
 	return rest.Reply[contract.ScheduledTask]{ETag: taskETag(t), Body: s.contractTask(t)}
 }
-
-func taskPath(agentID, id string) string { return agentPath(agentID) + "/scheduled-tasks/" + id }
 
 func (s *Sessions) checkTask(t stoa.ScheduledTask) error {
 	return checkLengths(
@@ -94,7 +92,7 @@ func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.Is
 
 func (s *Sessions) previewSchedule(ctx context.Context, in rest.Request[byID, contract.PreviewSchedule]) (rest.Reply[contract.SchedulePreview], error) {
 	b := in.Body
-	if _, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
+	if _, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.Setup().Agent(ctx, in.Caller.Account.ID, in.Params.ID)
 	}); err != nil {
 		return rest.Reply[contract.SchedulePreview]{}, err
@@ -113,35 +111,25 @@ func (s *Sessions) previewSchedule(ctx context.Context, in rest.Request[byID, co
 	return rest.Reply[contract.SchedulePreview]{Body: out}, err
 }
 
-type listScheduledTasksParams struct {
-	byID
-	contract.ListScheduledTasksParams
-}
-
-func (s *Sessions) listScheduledTasks(ctx context.Context, in rest.Request[listScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID, q.Q)
+func (s *Sessions) listScheduledTasks(ctx context.Context, in rest.Request[idAnd[contract.ListScheduledTasksParams], rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, in.Params.ID, q.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
-		if _, err := tx.Setup().Agent(ctx, accountID, q.ID); err != nil {
+		if _, err := tx.Setup().Agent(ctx, accountID, in.Params.ID); err != nil {
 			return nil, store.Cursor{}, err
 		}
-		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID, Text: q.Q}, p.Page)
+		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{AgentID: in.Params.ID, Text: q.Q}, p.Page)
 	}, s.contractTask)
 }
 
-type listSpaceScheduledTasksParams struct {
-	byID
-	contract.ListSpaceScheduledTasksParams
-}
-
-func (s *Sessions) listSpaceScheduledTasks(ctx context.Context, in rest.Request[listSpaceScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID, q.Q)
+func (s *Sessions) listSpaceScheduledTasks(ctx context.Context, in rest.Request[idAnd[contract.ListSpaceScheduledTasksParams], rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, in.Params.ID, q.Q)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
-		if _, err := tx.Setup().Space(ctx, accountID, q.ID); err != nil {
+		if _, err := tx.Setup().Space(ctx, accountID, in.Params.ID); err != nil {
 			return nil, store.Cursor{}, err
 		}
-		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID, Text: q.Q}, p.Page)
+		return tx.Work().Tasks(ctx, accountID, store.TaskFilter{SpaceID: in.Params.ID, Text: q.Q}, p.Page)
 	}, s.contractTask)
 }
 
@@ -152,13 +140,8 @@ func task(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (sto
 	return tx.Work().Task(ctx, accountID, agentID, id)
 }
 
-type getScheduledTaskParams struct {
-	byTaskID
-	contract.GetScheduledTaskParams
-}
-
-func (s *Sessions) getScheduledTask(ctx context.Context, in rest.Request[getScheduledTaskParams, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+func (s *Sessions) getScheduledTask(ctx context.Context, in rest.Request[taskAnd[contract.GetScheduledTaskParams], rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	if err != nil {
@@ -166,7 +149,7 @@ func (s *Sessions) getScheduledTask(ctx context.Context, in rest.Request[getSche
 	}
 	out := s.contractTask(t)
 	out.Credentials, err = s.ownCredentials(ctx, in.Caller, t.ID)
-	return unlessCurrent(in.Params.IfNoneMatch, taskTag(t), out), err
+	return unlessCurrent(in.Params.Query.IfNoneMatch, taskTag(t), out), err
 }
 
 // taskTag identifies the state of a task, including its last run.
@@ -188,22 +171,15 @@ func ifCurrentTask(header string, t stoa.ScheduledTask) error {
 	return stoa.Errorf(stoa.CodePrecondition, "It has changed since: its ETag is now %s. Read it again before you change it.", taskETag(t)).At("If-Match")
 }
 
-type updateScheduledTaskParams struct {
-	byTaskID
-	contract.UpdateScheduledTaskParams
-}
-
-func (s *Sessions) updateScheduledTask(ctx context.Context, in rest.Request[updateScheduledTaskParams, contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
-		return s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
-			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.IfMatch, t) },
-			func(t *stoa.ScheduledTask) error {
-				if err := s.patchTask(t, &in.Body); err != nil {
-					return err
-				}
-				return keepCredentials(ctx, tx, in.Caller, t.ID, "", in.Body.Credentials)
-			})
-	})
+func (s *Sessions) updateScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[taskAnd[contract.UpdateScheduledTaskParams], contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
+		func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.Query.IfMatch, t) },
+		func(t *stoa.ScheduledTask) error {
+			if err := s.patchTask(t, &in.Body); err != nil {
+				return err
+			}
+			return keepCredentials(ctx, tx, in.Caller, t.ID, "", in.Body.Credentials)
+		})
 	return s.taskReply(t), err
 }
 
@@ -240,45 +216,33 @@ func set[T, U any](into *U, n nullable.Nullable[T], value U) {
 	}
 }
 
-type deleteScheduledTaskParams struct {
-	byTaskID
-	contract.DeleteScheduledTaskParams
-}
-
-func (s *Sessions) deleteScheduledTask(ctx context.Context, in rest.Request[deleteScheduledTaskParams, rest.None]) (rest.Reply[rest.None], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		if q.IfMatch != "" {
-			t, err := tx.Work().LockTask(ctx, accountID, q.ID, q.TaskID)
-			if err == nil {
-				err = ifCurrentTask(q.IfMatch, t)
-			}
-			if err != nil {
-				return err
-			}
+func (s *Sessions) deleteScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[taskAnd[contract.DeleteScheduledTaskParams], rest.None]) (rest.Reply[rest.None], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	if q.IfMatch != "" {
+		t, err := tx.Work().LockTask(ctx, accountID, in.Params.ID, in.Params.TaskID)
+		if err == nil {
+			err = ifCurrentTask(q.IfMatch, t)
 		}
-		return s.Scheduler.Delete(ctx, tx, accountID, q.ID, q.TaskID)
-	})
-	return rest.NoContent(), err
+		if err != nil {
+			return rest.NoContent(), err
+		}
+	}
+	return rest.NoContent(), s.Scheduler.Delete(ctx, tx, accountID, in.Params.ID, in.Params.TaskID)
 }
 
-func (s *Sessions) pauseScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
-		return s.Scheduler.Pause(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
-	})
+func (s *Sessions) pauseScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := s.Scheduler.Pause(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	return s.taskReply(t), err
 }
 
-func (s *Sessions) resumeScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
-	t, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
-		return s.Scheduler.Resume(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
-	})
+func (s *Sessions) resumeScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
+	t, err := s.Scheduler.Resume(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	return s.taskReply(t), err
 }
 
 // beforeRun checks the credits for a run before the transaction; see beforeSession.
 func (s *Sessions) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest.None]) (credits, err error) {
-	t, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+	t, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	if err != nil {
@@ -297,18 +261,67 @@ func (s *Sessions) runScheduledTask(ctx context.Context, tx *store.Tx, in rest.R
 	}, err
 }
 
-type listTaskRunsParams struct {
-	byTaskID
-	contract.ListTaskRunsParams
-}
-
-func (s *Sessions) listTaskRuns(ctx context.Context, in rest.Request[listTaskRunsParams, rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)
+func (s *Sessions) listTaskRuns(ctx context.Context, in rest.Request[taskAnd[contract.ListTaskRunsParams], rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, in.Params.ID, in.Params.TaskID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.TaskRun, bool, error) {
-		if _, err := task(ctx, tx, accountID, q.ID, q.TaskID); err != nil {
+		if _, err := task(ctx, tx, accountID, in.Params.ID, in.Params.TaskID); err != nil {
 			return nil, false, err
 		}
-		return tx.Work().TaskRuns(ctx, accountID, q.TaskID, p.Page)
-	}, listedRun, func(r stoa.TaskRun) rest.Place { return rest.Place{At: r.ScheduledFor, ID: r.ID} })
+		return tx.Work().TaskRuns(ctx, accountID, in.Params.TaskID, p.Page)
+	}, listedRun, func(r stoa.TaskRun) store.Cursor { return store.Cursor{At: r.ScheduledFor, ID: r.ID} })
+}
+
+func (s *Sessions) contractTask(t stoa.ScheduledTask) contract.ScheduledTask {
+	out := contract.ScheduledTask{
+		ID: t.ID, Object: "scheduled_task", AgentID: t.AgentID, Name: t.Name, Message: t.Message, Mode: string(t.Mode), Schedule: contractSchedule(t.Schedule),
+		StartAt: nullIfNever(t.StartAt), EndAt: nullIfNever(t.EndAt), MaxRuns: nullIfZero(t.MaxRuns), Enabled: t.Enabled, Status: "active",
+		PauseReason: nullIfZero(t.PauseReason), SessionPolicy: t.SessionPolicy, MissedRunPolicy: t.MissedPolicy,
+		CatchUpWindowSeconds: int64(t.CatchUpWindow / time.Second), OverlapPolicy: t.OverlapPolicy, PauseAfterFailures: t.PauseAfter,
+		MaxCreditsMicroPerRun: nullIfZero(int64(t.MaxCredits)), SessionID: nullIfZero(t.SessionID),
+		NextRunAt: nullIfNever(t.NextAt), UpcomingRunsAt: []contract.Time{}, LastRun: nullIfNil(t.LastRun, contractRun),
+		Counters: contract.TaskCounters{
+			Started: t.Counts.Started, Completed: t.Counts.Completed, Failed: t.Counts.Failed, Cancelled: t.Counts.Cancelled,
+			Skipped: t.Counts.Skipped, ConsecutiveFailures: t.Failures,
+		},
+		CreatedAt: contract.Time(t.CreatedAt), UpdatedAt: contract.Time(t.UpdatedAt),
+	}
+	switch {
+	case t.Finished():
+		out.Status = "finished"
+	case !t.Enabled:
+		out.Status = "paused"
+	}
+	for _, at := range s.Scheduler.Upcoming(t, upcomingRuns) {
+		out.UpcomingRunsAt = append(out.UpcomingRunsAt, contract.Time(at))
+	}
+	return out
+}
+
+func contractSchedule(s stoa.Schedule) contract.Schedule {
+	out := contract.Schedule{Type: s.Type}
+	switch s.Type {
+	case stoa.ScheduleCron:
+		out.Expression, out.Timezone = nullable.NewNullableWithValue(s.Expression), nullable.NewNullableWithValue(s.Timezone)
+	case stoa.ScheduleInterval:
+		out.EverySeconds = nullable.NewNullableWithValue(int64(s.Every / time.Second))
+	default:
+		out.RunAt = nullable.NewNullableWithValue(contract.Time(s.RunAt))
+	}
+	return out
+}
+
+func contractRun(r stoa.TaskRun) contract.TaskRun {
+	return contract.TaskRun{
+		ID: r.ID, Object: "task_run", TaskID: r.TaskID, ScheduledFor: contract.Time(r.ScheduledFor), Trigger: r.Trigger, Status: r.Status,
+		SkipReason: nullIfZero(r.SkipReason), WaitingFor: nullIfZero(string(r.Waiting)), Instants: r.Instants, ThroughScheduledFor: nullIfNever(r.Through),
+		SessionID: nullIfZero(r.SessionID), Turn: nullIfZero(r.Turn), DelaySeconds: nullUnless(r.SessionID != "", int64(r.Delay/time.Second)),
+		CreatedAt: contract.Time(r.CreatedAt), StartedAt: nullIfNever(r.StartedAt), FinishedAt: nullIfNever(r.FinishedAt),
+	}
+}
+
+func listedRun(r stoa.TaskRun) contract.TaskRun {
+	out := contractRun(r)
+	out.Error, out.CreditsMicro = contractFailure(r.Failure), nullUnless(r.SessionID != "", int64(r.Spent))
+	return out
 }

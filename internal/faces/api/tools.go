@@ -268,11 +268,13 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 	out := contract.AgentToolCall{
 		ID: c.ID, Object: "tool_call", ConnectionID: nullIfZero(c.ConnectionID), SecretID: nullIfZero(c.SecretID), AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Title: nullIfZero(c.Title), Type: c.Type,
 		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: nullIfZero(string(c.Outcome)), Effects: string(c.Effects),
-		InputID: nullIfZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
-		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: nullIfZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),
-		NeedsConfirmation: c.Confirmation != nil, NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: nullIfZero(c.ApprovalInputID), PreviousOutcome: nullIfZero(string(c.PreviousOutcome)), Approval: contractApproval(c),
-		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: nullIfNever(c.StartedAt),
-		FinishedAt: nullIfNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: nullIfNever(c.ExpiresAt),
+		InputID: nullIfZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullUnless(c.Status == stoa.CallDone, c.Result), ResultBytes: c.ResultBytes,
+		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: nullIfZero(string(c.ErrorCode)), LateOutput: nullIfNil(c.LateOutput, same),
+		NeedsConfirmation: c.Confirmation != nil, NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: nullIfZero(c.ApprovalInputID), PreviousOutcome: nullIfZero(string(c.PreviousOutcome)),
+		Approval:   nullUnless(c.Decision != "", contract.ToolCallApproval{Decision: string(c.Decision), By: nullIfZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: nullIfZero(c.Comment)}),
+		Resolution: nullUnless(c.Resolution != "", contract.ToolCallResolution{Outcome: c.Resolution, Note: nullIfZero(c.Note), By: c.ResolvedBy, At: contract.Time(c.ResolvedAt)}),
+		CreatedAt:  contract.Time(c.CreatedAt), StartedAt: nullIfNever(c.StartedAt),
+		FinishedAt: nullIfNever(c.FinishedAt), DurationMs: nullUnless(c.Status == stoa.CallDone && !c.StartedAt.IsZero(), max(c.FinishedAt.Sub(c.StartedAt).Milliseconds(), 0)), ExpiresAt: nullIfNever(c.ExpiresAt),
 	}
 	if c.Confirmed != "" {
 		out.Confirmation = contract.ToolCallConfirmation{Decision: string(c.Confirmed), EmbedID: nullIfZero(c.ConfirmedBy), At: contract.Time(c.ConfirmedAt)}
@@ -280,43 +282,14 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 	if c.SessionID == "" { // because the position of the row is unique
 		out.Turn, out.Step, out.Place = 0, 0, 0
 	}
-	if c.Status == stoa.CallDone {
-		out.ResultText = nullable.NewNullableWithValue(c.Result)
-		if !c.StartedAt.IsZero() {
-			out.DurationMs = nullable.NewNullableWithValue(max(c.FinishedAt.Sub(c.StartedAt).Milliseconds(), 0))
-		}
-	}
-	if c.LateOutput != nil {
-		out.LateOutput = nullable.NewNullableWithValue(*c.LateOutput)
-	}
-	if c.Resolution != "" {
-		out.Resolution = nullable.NewNullableWithValue(contract.ToolCallResolution{Outcome: c.Resolution, Note: nullIfZero(c.Note), By: c.ResolvedBy, At: contract.Time(c.ResolvedAt)})
-	}
 	return out
 }
 
-func contractApproval(c stoa.ExternalCall) nullable.Nullable[contract.ToolCallApproval] {
-	if c.Decision == "" {
-		return nullable.NewNullNullable[contract.ToolCallApproval]()
-	}
-	return nullable.NewNullableWithValue(contract.ToolCallApproval{Decision: string(c.Decision), By: nullIfZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: nullIfZero(c.Comment)})
-}
-
-func placeOfCall(c stoa.ExternalCall) rest.Place { return rest.Place{At: c.CreatedAt, ID: c.ID} }
-
-type listSessionToolCallsParams struct {
-	bySessionID
-	contract.ListSessionToolCallsParams
-}
-
-func (s *Sessions) listSessionToolCalls(ctx context.Context, in rest.Request[listSessionToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, p.Err
-	}
-	list, more, err := s.Sessions.SessionCalls(ctx, accountID, q.ID, q.SessionID, p.Page)
-	return rest.Reply[rest.Page[contract.AgentToolCall]]{Body: rest.NewPage(p, list, more, contractCall, placeOfCall)}, err
+func (s *Sessions) listSessionToolCalls(ctx context.Context, in rest.Request[sessionAnd[contract.ListSessionToolCallsParams], rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params.Query
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, in.Params.ID, in.Params.SessionID)
+	list, more, err := s.Sessions.SessionCalls(ctx, accountID, in.Params.ID, in.Params.SessionID, p.Page)
+	return rest.PageOf(p, list, more, err, contractCall, func(c stoa.ExternalCall) store.Cursor { return store.Cursor{At: c.CreatedAt, ID: c.ID} })
 }
 
 func (s *Sessions) listToolCalls(ctx context.Context, in rest.Request[contract.ListToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
@@ -337,17 +310,13 @@ func (s *Sessions) listToolCalls(ctx context.Context, in rest.Request[contract.L
 	})
 }
 
-func (s *Sessions) getToolCall(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
-	call, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.ExternalCall, error) {
-		return tx.Work().ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
-	})
+func (s *Sessions) getToolCall(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
+	call, err := tx.Work().ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
 	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
-func (s *Sessions) resolveToolCall(ctx context.Context, in rest.Request[byID, contract.ResolveToolCall]) (rest.Reply[contract.AgentToolCall], error) {
-	call, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.ExternalCall, error) {
-		return s.Sessions.ResolveCall(ctx, tx, in.Caller, in.Params.ID, in.Body.Outcome, orZero(in.Body.Note))
-	})
+func (s *Sessions) resolveToolCall(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.ResolveToolCall]) (rest.Reply[contract.AgentToolCall], error) {
+	call, err := s.Sessions.ResolveCall(ctx, tx, in.Caller, in.Params.ID, in.Body.Outcome, orZero(in.Body.Note))
 	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
@@ -367,17 +336,15 @@ func (s *Sessions) listInputs(_ context.Context, in rest.Request[contract.ListIn
 	waiting, done := s.UntilDrain(in.HTTP.Context())
 	defer done()
 	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.Page, time.Duration(q.WaitSeconds)*time.Second)
-	return rest.Reply[rest.Page[contract.OpenInput]]{Body: rest.NewPageTo(p, list, next, func(in stoa.Input) contract.OpenInput {
+	return rest.PageTo(p, list, next, err, func(in stoa.Input) contract.OpenInput {
 		in.ClaimID = "" // only the claimer receives it, because it proves the claim
 		return contractOpenInput(in)
-	})}, err
+	})
 }
 
-func (s *Sessions) claimInput(ctx context.Context, in rest.Request[byID, contract.ClaimInput]) (rest.Reply[contract.OpenInput], error) {
-	input, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Input, error) {
-		return s.Sessions.ClaimInput(ctx, tx, in.Caller, session.ClaimRequest{
-			InputID: in.Params.ID, Lease: time.Duration(in.Body.LeaseSeconds) * time.Second, ClaimID: orZero(in.Body.ClaimID),
-		})
+func (s *Sessions) claimInput(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.ClaimInput]) (rest.Reply[contract.OpenInput], error) {
+	input, err := s.Sessions.ClaimInput(ctx, tx, in.Caller, session.ClaimRequest{
+		InputID: in.Params.ID, Lease: time.Duration(in.Body.LeaseSeconds) * time.Second, ClaimID: orZero(in.Body.ClaimID),
 	})
 	return rest.Reply[contract.OpenInput]{Body: contractOpenInput(input)}, err
 }

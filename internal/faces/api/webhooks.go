@@ -22,8 +22,6 @@ const defaultSecretOverlap = 24 * time.Hour
 
 func webhookPath(id string) string { return rest.Prefix + "/webhooks/" + id }
 
-func deliveryPath(webhookID, id string) string { return webhookPath(webhookID) + "/deliveries/" + id }
-
 // checkHook rejects an address that nothing would be sent to. It may wait for name resolution.
 func (s *Webhooks) checkHook(ctx context.Context, accountID string, address nullable.Nullable[string]) error {
 	text := orZero(address)
@@ -156,19 +154,12 @@ func (s *Webhooks) webhookReply(w stoa.Webhook) rest.Reply[contract.Webhook] {
 	return rest.Reply[contract.Webhook]{ETag: revisionETag(w.Revision), Body: s.contractWebhook(w)}
 }
 
-func (s *Webhooks) getWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
-	w, err := read(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
-		return hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
-	})
+func (s *Webhooks) getWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
+	w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
 	return s.webhookReply(w), err
 }
 
-type updateWebhookParams struct {
-	byID
-	contract.UpdateWebhookParams
-}
-
-func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebhookParams, contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
+func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[idAnd[contract.UpdateWebhookParams], contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
 	b := in.Body
 	if err := s.checkHook(ctx, in.Caller.Account.ID, b.URL); err != nil {
 		return rest.Reply[contract.Webhook]{}, err
@@ -176,12 +167,12 @@ func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebh
 	if b.Events.IsNull() {
 		return rest.Reply[contract.Webhook]{}, stoa.Errorf(stoa.CodeInvalidValue, `A webhook requires events: list them, or send ["*"].`).At("events")
 	}
-	w, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
+	w, err := store.Write(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
 		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
 			return w, err
 		}
 		return tx.Operations().EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
-			if err := ifCurrent(in.Params.IfMatch, w.Revision); err != nil {
+			if err := ifCurrent(in.Params.Query.IfMatch, w.Revision); err != nil {
 				return err
 			}
 			patch(&w.URL, b.URL, same)
@@ -202,23 +193,15 @@ func (s *Webhooks) updateWebhook(ctx context.Context, in rest.Request[updateWebh
 	return s.webhookReply(w), err
 }
 
-type deleteWebhookParams struct {
-	byID
-	contract.DeleteWebhookParams
-}
-
-func (s *Webhooks) deleteWebhook(ctx context.Context, in rest.Request[deleteWebhookParams, rest.None]) (rest.Reply[rest.None], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
-		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperator)
-		if err == nil {
-			err = ifCurrent(q.IfMatch, w.Revision)
-		}
-		if err != nil {
-			return err
-		}
-		return s.Hooks.Delete(ctx, tx, accountID, q.ID)
-	})
+func (s *Webhooks) deleteWebhook(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.DeleteWebhookParams], rest.None]) (rest.Reply[rest.None], error) {
+	w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
+	if err == nil {
+		err = ifCurrent(in.Params.Query.IfMatch, w.Revision)
+	}
+	if err == nil {
+		err = s.Hooks.Delete(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+	}
+	return rest.NoContent(), err
 }
 
 func (s *Webhooks) testWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Delivery], error) {
@@ -231,7 +214,7 @@ func (s *Webhooks) testWebhook(ctx context.Context, tx *store.Tx, in rest.Reques
 }
 
 func accepted(d store.Delivery) rest.Reply[contract.Delivery] {
-	return rest.Reply[contract.Delivery]{Status: http.StatusAccepted, Location: deliveryPath(d.WebhookID, d.ID), Body: contractDelivery(d, true)}
+	return rest.Reply[contract.Delivery]{Status: http.StatusAccepted, Location: webhookPath(d.WebhookID) + "/deliveries/" + d.ID, Body: contractDelivery(d, true)}
 }
 
 func (s *Webhooks) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateWebhookSecret]) (rest.Reply[contract.WebhookWithSecret], error) {
@@ -246,15 +229,13 @@ func (s *Webhooks) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in res
 	return s.withSecret(w, secret, until), err
 }
 
-func (s *Webhooks) enableWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
-	w, err := write(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
-		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
-			return w, err
-		}
-		return tx.Operations().EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
-			webhook.Enable(w, in.Caller.Key, tx.Now)
-			return nil
-		})
+func (s *Webhooks) enableWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
+	if _, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
+		return rest.Reply[contract.Webhook]{}, err
+	}
+	w, err := tx.Operations().EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
+		webhook.Enable(w, in.Caller.Key, tx.Now)
+		return nil
 	})
 	return s.webhookReply(w), err
 }
@@ -267,9 +248,8 @@ func (s *Webhooks) recoverWebhook(ctx context.Context, in rest.Request[byID, con
 	if !since.Before(until) {
 		return rest.Reply[contract.WebhookRecovery]{}, stoa.Errorf(stoa.CodeInvalidValue, `"since" must be before "until".`).At("since")
 	}
-	if err := s.Store.Read(ctx, func(tx *store.Tx) error {
-		_, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
-		return err
+	if _, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.Webhook, error) {
+		return hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 	}); err != nil {
 		return rest.Reply[contract.WebhookRecovery]{}, err
 	}
@@ -277,41 +257,27 @@ func (s *Webhooks) recoverWebhook(ctx context.Context, in rest.Request[byID, con
 	return rest.Reply[contract.WebhookRecovery]{Body: contract.WebhookRecovery{Object: "webhook.recovery", Recovered: int64(n)}}, err
 }
 
-type listDeliveriesParams struct {
-	byID
-	contract.ListDeliveriesParams
-}
-
-func (s *Webhooks) listDeliveries(ctx context.Context, in rest.Request[listDeliveriesParams, rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
-	q, accountID := in.Params, in.Caller.Account.ID
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, q.ID, q.Status, q.Type)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, p.Err
+func (s *Webhooks) listDeliveries(ctx context.Context, tx *store.Tx, in rest.Request[idAnd[contract.ListDeliveriesParams], rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
+	q, accountID := in.Params.Query, in.Caller.Account.ID
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, in.Params.ID, q.Status, q.Type)
+	w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
 	}
-	return read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
-		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
-		if err != nil {
-			return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
-		}
-		filter := store.DeliveryFilter{Status: store.DeliveryStatus(q.Status), Type: q.Type}
-		list, next, err := tx.Operations().Deliveries(ctx, accountID, q.ID, filter, p.Page)
-		readable := s.Hooks.Readable(w)
-		return rest.Reply[rest.Page[contract.DeliverySummary]]{Body: rest.NewPageTo(p, list, next, func(d store.Delivery) contract.DeliverySummary {
-			return contractSummary(d, readable)
-		})}, err
-	})
+	filter := store.DeliveryFilter{Status: store.DeliveryStatus(q.Status), Type: q.Type}
+	list, next, err := tx.Operations().Deliveries(ctx, accountID, in.Params.ID, filter, p.Page)
+	readable := s.Hooks.Readable(w)
+	return rest.PageTo(p, list, next, err, func(d store.Delivery) contract.DeliverySummary { return contractSummary(d, readable) })
 }
 
-func (s *Webhooks) getDelivery(ctx context.Context, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
+func (s *Webhooks) getDelivery(ctx context.Context, tx *store.Tx, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	return read(ctx, s.Store, func(tx *store.Tx) (rest.Reply[contract.Delivery], error) {
-		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
-		if err != nil {
-			return rest.Reply[contract.Delivery]{}, err
-		}
-		d, err := tx.Operations().Delivery(ctx, accountID, q.ID, q.DeliveryID)
-		return rest.Reply[contract.Delivery]{Body: contractDelivery(d, s.Hooks.Readable(w))}, err
-	})
+	w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
+	if err != nil {
+		return rest.Reply[contract.Delivery]{}, err
+	}
+	d, err := tx.Operations().Delivery(ctx, accountID, q.ID, q.DeliveryID)
+	return rest.Reply[contract.Delivery]{Body: contractDelivery(d, s.Hooks.Readable(w))}, err
 }
 
 func (s *Webhooks) redeliver(ctx context.Context, tx *store.Tx, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {

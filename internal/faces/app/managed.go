@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"stoa/internal/base/audit"
 	"stoa/internal/base/cluster"
 	"stoa/internal/base/config"
+	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 	"stoa/internal/operate/managed"
 )
@@ -186,4 +189,21 @@ func (s *Service) reportConfig(ctx context.Context) error {
 		problem = strings.ToValidUTF8(problem[:most], "")
 	}
 	return s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Operations().ReportConfig(ctx, state.Version, problem) })
+}
+
+// planList returns every plan in a stable order.
+func (s *Service) planList() []stoa.Plan {
+	plans := *s.plans.Load()
+	var out []stoa.Plan
+	for _, id := range slices.Sorted(maps.Keys(plans)) {
+		out = append(out, plans[id])
+	}
+	return out
+}
+
+// Check returns the errors of a configuration that reading it does not find, such as inconsistent models, routes and
+// prices, because only package catalog can check those.
+func Check(cfg config.Config) error {
+	_, err := managed.Catalog(cfg, nil)
+	return err
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/x509"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -249,7 +252,11 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 func (s *Service) buildAPI(p Parts) error {
 	site, err := web.New(web.Config{
 		Version: p.Version, Origin: p.Config.BaseURL(p.Address), Contract: contract.For(p.Config.Extensions.Names()...),
-		Land: s.land, Confirm: s.confirm, Client: s.Tools.ClientDocument,
+		Land: func(r *http.Request) web.LandingPage { return landingPage(s.Tools.Land(r.Context(), r.URL.Query())) },
+		Confirm: func(r *http.Request, token string, connect bool) web.LandingPage {
+			return landingPage(s.Tools.Confirm(r.Context(), token, connect))
+		},
+		Client: s.Tools.ClientDocument,
 		Embeds: func(r *http.Request, id string) (web.ChatPage, bool, error) {
 			page, found, err := s.API.Embeds.EmbedPage(r, id)
 			return web.ChatPage(page), found, err
@@ -351,4 +358,49 @@ func (s *Service) plan(id string) stoa.Plan {
 		return p
 	}
 	return stoa.Plan{ID: id, Name: id}
+}
+
+func landingPage(l tool.Landing) web.LandingPage {
+	page := web.LandingPage{Authorized: l.Authorized, Cancelled: l.Cancelled, Message: l.Message, Said: l.Said}
+	if q := l.Question; q != nil {
+		page.Question = &web.LandingQuestion{
+			Token: q.Token, Connection: q.Connection, Origin: q.Origin, Space: q.SpaceName, Account: q.AccountName, AccountID: q.AccountID, Issuer: q.Issuer, Scopes: q.Scopes,
+			SignIn: q.SignIn, TokenFrom: q.TokenFrom, ExpiresAt: q.ExpiresAt,
+		}
+	} else if l.ConnectionID != "" {
+		page.Console = "/console#connections/" + l.ConnectionID
+	}
+	return page
+}
+
+// knownHost returns a function that reports whether a Host header may name this service. A page of another site can
+// let its own name resolve to an address of this machine or its network, and would then read replies as its own (DNS
+// rebinding). So a name in a public domain must be at the site of publicUrl, because nobody else can register
+// other names.
+func knownHost(cfg config.Config) func(host string) bool {
+	own := ""
+	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Hostname() != "" {
+		own = outbound.SiteOf(u.Hostname())
+	}
+	return func(host string) bool {
+		name := host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			name = h
+		}
+		name = strings.Trim(name, "[]")
+		return !outbound.InPublicDomain(name) || outbound.SiteOf(name) == own
+	}
+}
+
+// serviceHosts returns the check of the listener for callers, or nil to accept every name. It checks only if the
+// service listens on this machine only.
+func serviceHosts(cfg config.Config) func(host string) bool {
+	host, _, err := net.SplitHostPort(cfg.Listen)
+	if err != nil {
+		return nil
+	}
+	if a, err := netip.ParseAddr(host); (err != nil || !a.IsLoopback()) && host != "localhost" {
+		return nil
+	}
+	return knownHost(cfg)
 }

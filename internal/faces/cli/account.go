@@ -12,54 +12,46 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewCredits() view {
-	return view{"Credits", []column{
-		{"Available", "availableMicro", credits},
-		{"Held", "heldMicro", credits},
-		{"Granted", "grantedMicro", credits},
-		{"Spent", "spentMicro", credits},
-		{"Owed", "owedMicro", credits},
-	}}
-}
+var viewCredits = view{"Credits", []column{
+	{"Available", "availableMicro", credits},
+	{"Held", "heldMicro", credits},
+	{"Granted", "grantedMicro", credits},
+	{"Spent", "spentMicro", credits},
+	{"Owed", "owedMicro", credits},
+}}
 
-func viewLedger() view {
-	return view{"LedgerEntry", []column{
-		{"Time", "createdAt", when},
-		{"Type", "type", plain},
-		{"Credits", "amountMicro", exact},
-		{"Reference", "ref", ident},
-		{"Reason", "reason", flexible},
-	}}
-}
+var viewLedger = view{"LedgerEntry", []column{
+	{"Time", "createdAt", when},
+	{"Type", "type", plain},
+	{"Credits", "amountMicro", exact},
+	{"Reference", "ref", ident},
+	{"Reason", "reason", flexible},
+}}
 
-func viewReconciliation() view {
-	return view{"Reconciliation", []column{
-		{"Balanced", "balanced", plain},
-		{"Granted", "grantedMicro", exact},
-		{"Available", "availableMicro", exact},
-		{"Held", "heldMicro", exact},
-		{"Charged", "chargesMicro", exact},
-		{"Receipts", "receiptsMicro", exact},
-		{"Charges", "charges", count},
-		{"Checked", "checkedAt", when},
-	}}
-}
+var viewReconciliation = view{"Reconciliation", []column{
+	{"Balanced", "balanced", plain},
+	{"Granted", "grantedMicro", exact},
+	{"Available", "availableMicro", exact},
+	{"Held", "heldMicro", exact},
+	{"Charged", "chargesMicro", exact},
+	{"Receipts", "receiptsMicro", exact},
+	{"Charges", "charges", count},
+	{"Checked", "checkedAt", when},
+}}
 
-func viewDifferences() view {
-	return view{"Difference", []column{
-		{"Line", "id", ident},
-		{"Expected", "expectedMicro", exact},
-		{"Actual", "actualMicro", exact},
-		{"Rule", "what", flexible},
-	}}
-}
+var viewDifferences = view{"Difference", []column{
+	{"Line", "id", ident},
+	{"Expected", "expectedMicro", exact},
+	{"Actual", "actualMicro", exact},
+	{"Rule", "what", flexible},
+}}
 
 func (e *env) credits() *cobra.Command {
 	c := e.verb(verb{
 		use: "credits", short: "Show the credits of the account",
 		long:    "Show the credits of the account. Granted credits equal the sum of available, held and spent credits.",
 		example: "  stoa credits\n  stoa credits --jq .availableMicro",
-		op:      "GET /credits", show: viewCredits(),
+		op:      "GET /credits", show: viewCredits,
 	})
 	c.Args = cobra.ArbitraryArgs
 	show := c.RunE
@@ -74,7 +66,7 @@ func (e *env) credits() *cobra.Command {
 			use: "ledger", short: "List the ledger",
 			long:    "List every change of the balance, newest first: grants, charges and corrections.",
 			example: "  stoa credits ledger\n  stoa credits ledger --limit 0 --jq '.[] | select(.type==\"grant\")'",
-			op:      "GET /credits/ledger", rows: viewLedger(), none: "The ledger is empty.",
+			op:      "GET /credits/ledger", rows: viewLedger, none: "The ledger is empty.",
 		},
 		verb{
 			use: "reconcile", short: "Reconcile the account's books",
@@ -95,71 +87,65 @@ func (e *env) printReconciliation(o *output, raw jsonx.Value) error {
 	if err := jsonx.Unmarshal(raw, &found); err != nil {
 		return err
 	}
-	if err := o.object(viewReconciliation(), raw); err != nil || found.Balanced {
+	if err := o.object(viewReconciliation, raw); err != nil || found.Balanced {
 		return err
 	}
 	if !o.raw() {
 		fmt.Fprintln(e.out)
-		if err := o.list(viewDifferences(), sequence(found.Differences), 0, ""); err != nil {
+		if err := o.list(viewDifferences, sequence(found.Differences), 0, ""); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%d lines of the books are inconsistent; report this to the operator", len(found.Differences))
 }
 
-func viewReceipts() view {
-	return view{"Receipt", []column{
-		{"Receipt", "id", ident},
-		{"Time", "createdAt", when},
-		{"Model", "model.served", label},
-		{"In", "usage.inputTokens", count},
-		{"Out", "usage.outputTokens", count},
-		{"Credits", "creditsMicro", credits},
-		{"Status", "status", state},
-	}}
-}
+var viewReceipts = view{"Receipt", []column{
+	{"Receipt", "id", ident},
+	{"Time", "createdAt", when},
+	{"Model", "model.served", label},
+	{"In", "usage.inputTokens", count},
+	{"Out", "usage.outputTokens", count},
+	{"Credits", "creditsMicro", credits},
+	{"Status", "status", state},
+}}
 
-func viewReceipt() view {
-	return view{"Receipt", []column{
-		{"Receipt", "id", ident},
-		{"Status", "status", state},
-		{"Time", "createdAt", when},
-		{"Model requested", "model.requested", plain},
-		{"Model served", "model.served", plain},
-		{"Provider", "route.provider", plain},
-		{"Provider chosen by", "route.reason", plain},
-		{"Input tokens", "usage.inputTokens", count},
-		{"of which cached", "usage.cachedInputTokens", count},
-		{"written to cache", "usage.cacheWriteTokens", count},
-		{"Output tokens", "usage.outputTokens", count},
-		{"of which reasoning", "usage.reasoningTokens", count},
-		{"Credits", "creditsMicro", exact},
-		{"Cache marked by", "cache.marks", plain},
-		{"Cache not read because of", "cache.broke", plain},
-		{"Saved by the cache", "cache.savedMicro", exact},
-		{"In / million", "price.inputMicroPerMillion", credits},
-		{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},
-		{"Out / million", "price.outputMicroPerMillion", credits},
-		{"Price band", "price.band", plain},
-		{"Estimated", "estimated", plain},
-		{"Adjustments", "adjustments", plain},
-		{"Ignored", "ignored", plain},
-		{"Key", "keyId", ident},
-		{"Key name", "keyName", flexible},
-		{"End user", "endUser", plain},
-		{"Agent", "agentId", ident},
-		{"Agent name", "agentName", flexible},
-		{"Session", "sessionId", ident},
-		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
-		{"Duration (ms)", "durationMilliseconds", count},
-	}}
-}
+var viewReceipt = view{"Receipt", []column{
+	{"Receipt", "id", ident},
+	{"Status", "status", state},
+	{"Time", "createdAt", when},
+	{"Model requested", "model.requested", plain},
+	{"Model served", "model.served", plain},
+	{"Provider", "route.provider", plain},
+	{"Provider chosen by", "route.reason", plain},
+	{"Input tokens", "usage.inputTokens", count},
+	{"of which cached", "usage.cachedInputTokens", count},
+	{"written to cache", "usage.cacheWriteTokens", count},
+	{"Output tokens", "usage.outputTokens", count},
+	{"of which reasoning", "usage.reasoningTokens", count},
+	{"Credits", "creditsMicro", exact},
+	{"Cache marked by", "cache.marks", plain},
+	{"Cache not read because of", "cache.broke", plain},
+	{"Saved by the cache", "cache.savedMicro", exact},
+	{"In / million", "price.inputMicroPerMillion", credits},
+	{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},
+	{"Out / million", "price.outputMicroPerMillion", credits},
+	{"Price band", "price.band", plain},
+	{"Estimated", "estimated", plain},
+	{"Adjustments", "adjustments", plain},
+	{"Ignored", "ignored", plain},
+	{"Key", "keyId", ident},
+	{"Key name", "keyName", flexible},
+	{"End user", "endUser", plain},
+	{"Agent", "agentId", ident},
+	{"Agent name", "agentName", flexible},
+	{"Session", "sessionId", ident},
+	{"First token (ms)", "timeToFirstTokenMilliseconds", count},
+	{"Duration (ms)", "durationMilliseconds", count},
+}}
 
-func periodFields() []field {
-	return []field{
-		{"from", "from", asPast, "the start `time`: 2026-11-20, or a time ago such as 7d"},
-		{"to", "to", asPast, "the end `time`, exclusive (default now)"},
-	}
+var periodFields = []field{
+	{"from", "from", asPast, "the start `time`: 2026-11-20, or a time ago such as 7d"},
+	{"to", "to", asPast, "the end `time`, exclusive (default now)"},
 }
 
 func (e *env) receipts() *cobra.Command {
@@ -168,8 +154,8 @@ func (e *env) receipts() *cobra.Command {
 		verb{
 			use: "list", short: "List receipts",
 			long: "List the receipts of the account, newest first: one for each charged call or agent step.", example: "  stoa receipts list --from 1d\n  stoa receipts list --model alpha-sonnet-5-5 --limit 0 --json",
-			op: "GET /receipts", rows: viewReceipts(), none: "There are no receipts.",
-			fields: append(periodFields(),
+			op: "GET /receipts", rows: viewReceipts, none: "There are no receipts.",
+			fields: append(periodFields,
 				field{"model", "model", asText, "only calls that this `model` served"},
 				field{"key", "keyId", asKey, "only calls of this `key`, by id or name"},
 				field{"agent", "agentId", asAgent, "only steps of this `agent`, by id or name"},
@@ -180,25 +166,23 @@ func (e *env) receipts() *cobra.Command {
 		verb{
 			use: "get RECEIPT", short: "Show a receipt",
 			long: "Show a receipt by the id of its reply (resp_…) or of an agent's step.", example: "  stoa receipts get resp_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /receipts/{RECEIPT}", show: viewReceipt(),
+			op: "GET /receipts/{RECEIPT}", show: viewReceipt,
 		},
 	)...)
 	return c
 }
 
 // groupings returns the columns that usage can be grouped by, under their names for --by.
-func groupings() map[string]column {
-	return map[string]column{
-		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", ident}, "member": {"Member", "memberId", flexible},
-		"agent": {"Agent", "agentId", ident}, "space": {"Space", "spaceId", ident},
-		"session": {"Session", "sessionId", ident}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
-	}
+var groupings = map[string]column{
+	"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", ident}, "member": {"Member", "memberId", flexible},
+	"agent": {"Agent", "agentId", ident}, "space": {"Space", "spaceId", ident},
+	"session": {"Session", "sessionId", ident}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
 }
 
 func viewUsage(by []string) view {
 	v := view{schema: "UsageRow"}
 	for _, word := range by {
-		v.columns = append(v.columns, groupings()[word])
+		v.columns = append(v.columns, groupings[word])
 	}
 	if slices.Contains(by, "provider") {
 		v.columns = append(v.columns, column{"Failed", "failedCalls", count}, column{"Estimated", "estimatedCalls", count})
@@ -215,7 +199,7 @@ func withNames(by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
 	members := map[string]string{}
 	for _, word := range by {
 		if name := map[string]string{"key": "keyName", "agent": "agentName", "space": "spaceName", "member": "memberName"}[word]; name != "" {
-			members[groupings()[word].path] = name
+			members[groupings[word].path] = name
 		}
 	}
 	ids := map[string]map[string]bool{} // by name
@@ -252,29 +236,27 @@ func withNames(by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
 }
 
 func (e *env) usage() *cobra.Command {
-	c := &cobra.Command{
-		Use: "usage", Short: "Show usage: calls, tokens and credits", Args: noArgs,
-		Long: `Show the calls, tokens and credits of a time range in groups. --by accepts day, model, agent, space, key, member,
+	c := command("usage", "Show usage: calls, tokens and credits",
+		`Show the calls, tokens and credits of a time range in groups. --by accepts day, model, agent, space, key, member,
 session and endUser, and several of them. An operator's key also accepts account and provider, which cover all
 accounts; by provider, failed requests that vendors can bill are included.
 
 Days, and the dates of --from and --to, are in the time zone of --timezone. Keys, agents, spaces and members are
 shown by name, and by id if several share a name or if they were deleted. JSON contains ids and names, CSV only ids.`,
-		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv",
-	}
+		"  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv")
 	o := e.output(c)
 	by := c.Flags().StringSlice("by", []string{"day"}, "the `groups`, in order, separated by commas")
 	sends(c, "by", "groupBy")
 	csv := c.Flags().Bool("csv", false, "print CSV with a header line")
 	timezone := c.Flags().String("timezone", "UTC", "the time `zone` of days, such as Europe/Berlin")
-	period := e.flags(c, periodFields()...)
+	period := e.flags(c, periodFields...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		words := make([]string, len(*by))
 		for i, word := range *by {
 			if words[i] = strings.TrimSpace(word); words[i] == "end-user" {
 				words[i] = "endUser"
 			}
-			if _, ok := groupings()[words[i]]; !ok {
+			if _, ok := groupings[words[i]]; !ok {
 				return usagef("--by accepts day, model, agent, space, key, member, session, endUser, account and provider, not %q", word)
 			}
 		}
@@ -324,5 +306,64 @@ shown by name, and by id if several share a name or if they were deleted. JSON c
 		}
 		return o.list(viewUsage(words), sequence(rows), 0, "No usage in this time range.")
 	}
+	return c
+}
+
+var viewPayment = view{"Payment", []column{
+	{"Id", "id", ident},
+	{"Pack", "pack", plain},
+	{"Name", "name", flexible},
+	{"Amount", "amount", plain},
+	{"Currency", "currency", plain},
+	{"Credits", "creditsMicro", credits},
+	{"State", "state", plain},
+	{"Refunded", "refundedAmount", plain},
+	{"Disputed", "disputed", plain},
+	{"Withdrawn", "withdrawnMicro", credits},
+	{"Pay at", "checkoutUrl", plain},
+	{"Created", "createdAt", when},
+	{"Paid", "paidAt", when},
+}}
+
+func (e *env) payments() *cobra.Command {
+	c := group("payments", "Buy credits", "Buy packs of credits, if the service sells them. Prices are in the smallest unit of their currency, such as cents.\nReading requires a key with the scope account:read, buying account:write; operator includes both.")
+	c.AddCommand(e.verbs(
+		verb{
+			use: "list", short: "List the payments",
+			long: "List the payments of the account, newest first.", example: "  stoa payments list",
+			op: "GET /payments", rows: viewPayment.only("id", "name", "amount", "currency", "state", "refundedAmount", "withdrawnMicro", "createdAt"), none: "There are no payments. Begin one with \"stoa payments buy\".",
+		},
+		verb{
+			use: "get PAYMENT", short: "Show a payment",
+			long: "Show a payment.", example: "  stoa payments get pay_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "GET /payments/{PAYMENT}", show: viewPayment,
+		},
+		verb{
+			use: "packs", short: "List the packs of credits",
+			long: "List the packs of credits that can be bought.", example: "  stoa payments packs",
+			op: "GET /payments/packs", whole: true, none: "There are no packs.",
+			rows: view{"Pack", []column{
+				{"Id", "id", plain},
+				{"Name", "name", flexible},
+				{"Price", "amount", plain},
+				{"Currency", "currency", plain},
+				{"Credits", "creditsMicro", credits},
+			}},
+		},
+		verb{
+			use: "buy", short: "Buy a pack of credits", suggest: []string{"create", "add", "new"},
+			long: "Begin the payment of a pack, and print the address of the page on which to pay.", example: "  stoa payments buy --pack small",
+			op: "POST /payments", fields: []field{{"pack", "pack", asText, "the `id` of the pack; \"stoa payments packs\" lists them"}},
+			needs: []string{"pack"}, missing: "--pack is required", show: viewPayment,
+			print: func(o *output, raw jsonx.Value) error {
+				var p struct{ CheckoutURL string }
+				if err := json.Unmarshal(raw, &p); err != nil {
+					return err
+				}
+				o.e.say("Pay at %s", p.CheckoutURL)
+				return nil
+			},
+		},
+	)...)
 	return c
 }

@@ -6,64 +6,53 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewAccounts() view {
-	v := viewAccount().only("id", "name", "email", "plan", "suspended", "credits.availableMicro", "spentLast30DaysMicro", "lastUsedAt", "createdAt")
-	return view{"Account", v.columns}
-}
+var viewAccounts = view{"Account", viewAccount.only("id", "name", "email", "plan", "suspended", "credits.availableMicro", "spentLast30DaysMicro", "lastUsedAt", "createdAt").columns}
 
-func viewAccount() view {
-	return view{"AccountWithCredits", []column{
-		{"Id", "id", ident},
-		{"Name", "name", objectName},
-		{"Email", "email", flexible},
-		{"Plan", "plan", plain},
-		{"Suspended", "suspended", plain},
-		{"Available", "credits.availableMicro", credits},
-		{"Held", "credits.heldMicro", credits},
-		{"Granted", "credits.grantedMicro", credits},
-		{"Spent", "credits.spentMicro", credits},
-		{"Owed", "credits.owedMicro", credits},
-		{"Spent 30 days", "spentLast30DaysMicro", credits},
-		{"Last used", "lastUsedAt", when},
-		{"Default space", "defaultSpaceId", ident},
-		{"Created", "createdAt", when},
-	}}
-}
+var viewAccount = view{"AccountWithCredits", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Email", "email", flexible},
+	{"Plan", "plan", plain},
+	{"Suspended", "suspended", plain},
+	{"Available", "credits.availableMicro", credits},
+	{"Held", "credits.heldMicro", credits},
+	{"Granted", "credits.grantedMicro", credits},
+	{"Spent", "credits.spentMicro", credits},
+	{"Owed", "credits.owedMicro", credits},
+	{"Spent 30 days", "spentLast30DaysMicro", credits},
+	{"Last used", "lastUsedAt", when},
+	{"Default space", "defaultSpaceId", ident},
+	{"Created", "createdAt", when},
+}}
 
-func viewNewAccount() view {
-	return view{"AccountWithKey", []column{
-		{"Id", "id", ident},
-		{"Name", "name", plain},
-		{"Plan", "plan", plain},
-		{"Available", "credits.availableMicro", credits},
-		{"Key id", "key.id", plain},
-		{"Key", "key.secret", plain},
-	}}
-}
+var viewNewAccount = view{"AccountWithKey", []column{
+	{"Id", "id", ident},
+	{"Name", "name", plain},
+	{"Plan", "plan", plain},
+	{"Available", "credits.availableMicro", credits},
+	{"Key id", "key.id", plain},
+	{"Key", "key.secret", plain},
+}}
 
-func viewGrant() view {
-	return view{"Grant", []column{
-		{"Id", "id", ident},
-		{"Account", "accountId", ident},
-		{"Credits", "amountMicro", credits},
-		{"Reason", "reason", plain},
-		{"Reference", "externalRef", plain},
-		{"Time", "createdAt", when},
-	}}
-}
+var viewGrant = view{"Grant", []column{
+	{"Id", "id", ident},
+	{"Account", "accountId", ident},
+	{"Credits", "amountMicro", credits},
+	{"Reason", "reason", plain},
+	{"Reference", "externalRef", plain},
+	{"Time", "createdAt", when},
+}}
 
-func viewWithdrawal() view {
-	return view{"Withdrawal", []column{
-		{"Id", "id", ident},
-		{"Account", "accountId", ident},
-		{"Credits", "amountMicro", credits},
-		{"Taken", "takenMicro", credits},
-		{"Owed", "owedMicro", credits},
-		{"Reason", "reason", plain},
-		{"Reference", "externalRef", plain},
-		{"Time", "createdAt", when},
-	}}
-}
+var viewWithdrawal = view{"Withdrawal", []column{
+	{"Id", "id", ident},
+	{"Account", "accountId", ident},
+	{"Credits", "amountMicro", credits},
+	{"Taken", "takenMicro", credits},
+	{"Owed", "owedMicro", credits},
+	{"Reason", "reason", plain},
+	{"Reference", "externalRef", plain},
+	{"Time", "createdAt", when},
+}}
 
 func (e *env) accounts() *cobra.Command {
 	c := group("accounts", "Create and manage customers' accounts", "Create and manage customers' accounts. Requires a key with the scope operator, like the first key,\nor operator:read for reading and operator:billing for plans, grants and invitations.\nACCOUNT is an id, or a unique name.")
@@ -83,7 +72,7 @@ func (e *env) accounts() *cobra.Command {
 				if !o.raw() {
 					e.say("The account was created. Its key is shown only once.")
 				}
-				return o.object(viewNewAccount(), raw)
+				return o.object(viewNewAccount, raw)
 			},
 		},
 		verb{
@@ -91,7 +80,7 @@ func (e *env) accounts() *cobra.Command {
 			long: `List all accounts of the service, newest first, with their available credits, the charges of the last 30 days
 (UTC) and the last use of a key.`,
 			example: "  stoa accounts list\n  stoa accounts list --search acme\n  stoa accounts list --below 5 --limit 0",
-			op:      "GET /accounts", rows: viewAccounts(), none: "No accounts found.",
+			op:      "GET /accounts", rows: viewAccounts, none: "No accounts found.",
 			fields: []field{
 				sortField(),
 				{"search", "q", asText, "only accounts with this `text` in their name, email or id"},
@@ -100,29 +89,29 @@ func (e *env) accounts() *cobra.Command {
 		},
 		verb{
 			use: "get ACCOUNT", short: "Show an account", long: "Show an account with its credits.", example: "  stoa accounts get acme",
-			op: "GET /accounts/{ACCOUNT}", show: viewAccount(),
+			op: "GET /accounts/{ACCOUNT}", show: viewAccount,
 		},
 		verb{
 			use: "plan ACCOUNT PLAN", short: "Set the plan of an account",
 			long: "Set the plan of an account. Running calls keep their plan.", example: "  stoa accounts plan acme pro",
-			op: "PATCH /accounts/{ACCOUNT}", fields: []field{{"PLAN", "plan", asText, ""}}, show: viewAccount(),
+			op: "PATCH /accounts/{ACCOUNT}", fields: []field{{"PLAN", "plan", asText, ""}}, show: viewAccount,
 		},
 		verb{
 			use: "disable ACCOUNT", short: "Suspend an account",
 			long: "Suspend an account: all its keys are rejected, within a second, until it is enabled again. No data is lost.", example: "  stoa accounts disable acme",
-			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": true}, show: viewAccount(),
+			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": true}, show: viewAccount,
 		},
 		verb{
 			use: "enable ACCOUNT", short: "Resume a suspended account",
 			long: "Resume a suspended account.", example: "  stoa accounts enable acme",
-			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": false}, show: viewAccount(),
+			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": false}, show: viewAccount,
 		},
 		verb{
 			use: "grant ACCOUNT CREDITS", short: "Grant credits to an account",
 			long: `Grant credits to an account. A --ref, such as a payment number, is unique in the whole service: sending the
 same grant again changes nothing and shows the first grant.`,
 			example: "  stoa accounts grant acme 5 --reason top-up --ref pay_1042",
-			op:      "POST /accounts/{ACCOUNT}/grants", show: viewGrant(),
+			op:      "POST /accounts/{ACCOUNT}/grants", show: viewGrant,
 			fields: []field{
 				{"CREDITS", "amountMicro", asCredits, ""},
 				{"reason", "reason", asText, "the reason, as the ledger shows it"},
@@ -135,7 +124,7 @@ same grant again changes nothing and shows the first grant.`,
 pay it first. The --ref is required and unique in the whole service: sending the same withdrawal again changes
 nothing and shows the first one.`,
 			example: "  stoa accounts withdraw acme 5 --reason refund --ref refund_1042",
-			op:      "POST /accounts/{ACCOUNT}/withdrawals", show: viewWithdrawal(), needs: []string{"externalRef"}, missing: "a withdrawal requires a --ref",
+			op:      "POST /accounts/{ACCOUNT}/withdrawals", show: viewWithdrawal, needs: []string{"externalRef"}, missing: "a withdrawal requires a --ref",
 			fields: []field{
 				{"CREDITS", "amountMicro", asCredits, ""},
 				{"reason", "reason", asText, "the reason, as the ledger shows it"},
@@ -146,7 +135,7 @@ nothing and shows the first one.`,
 			use: "invite ACCOUNT", short: "Invite a person to an account",
 			long:    "Invite a person to a customer's account, such as its first owner or an owner who has lost access. Standard output contains only the link.",
 			example: "  stoa accounts invite acme --role owner --name Ada",
-			op:      "POST /accounts/{ACCOUNT}/members", fields: inviteFields(), needs: []string{"role"}, missing: noRole, print: e.joinLink,
+			op:      "POST /accounts/{ACCOUNT}/members", fields: inviteFields, needs: []string{"role"}, missing: noRole, print: e.joinLink,
 		},
 		verb{
 			use: "invite-new", short: "Invite a customer who has no account yet",
@@ -166,7 +155,7 @@ credits. Standard output contains only the link.`,
 			use: "keys ACCOUNT", short: "Create a key for an account",
 			long:    "Create a key for a customer, for example to replace a lost one. Its secret is shown only now: standard output contains nothing else.",
 			example: "  stoa accounts keys acme --name replacement",
-			op:      "POST /accounts/{ACCOUNT}/keys", fields: keyFields(), needs: []string{"name"}, missing: noKeyName, print: e.secret,
+			op:      "POST /accounts/{ACCOUNT}/keys", fields: keyFields, needs: []string{"name"}, missing: noKeyName, print: e.secret,
 		},
 	)...)
 	return c

@@ -16,44 +16,38 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewAgents() view {
-	return viewAgent().only("id", "name", "spaceId", "model", "driveAccess", "version", "updatedAt")
-}
+var viewAgents = viewAgent.only("id", "name", "spaceId", "model", "driveAccess", "version", "updatedAt")
 
-func viewAgent() view {
-	return view{"Agent", []column{
-		{"Id", "id", ident},
-		{"Name", "name", objectName},
-		{"Description", "description", plain},
-		{"Space", "spaceId", flexible},
-		{"Model", "model", plain},
-		{"Instructions", "instructions", plain},
-		{"Drive", "driveAccess", plain},
-		{"Drive in embeds", "visitorDrive", plain},
-		{"Embeds", "embedEnabled", plain},
-		{"Time zone", "timezone", plain},
-		{"Summarized above", "compactAt", plain},
-		{"Queries tables", "tables", plain},
-		{"Credits per turn", "limits.maxCreditsMicro", credits},
-		{"Seconds per turn", "limits.timeoutSeconds", count},
-		{"Steps per turn", "limits.maxSteps", count},
-		{"External id", "externalId", ident},
-		{"Metadata", "metadata", plain},
-		{"Version", "version", count},
-		{"Created", "createdAt", when},
-		{"Changed", "updatedAt", when},
-	}}
-}
+var viewAgent = view{"Agent", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Description", "description", plain},
+	{"Space", "spaceId", flexible},
+	{"Model", "model", plain},
+	{"Instructions", "instructions", plain},
+	{"Drive", "driveAccess", plain},
+	{"Drive in embeds", "visitorDrive", plain},
+	{"Embeds", "embedEnabled", plain},
+	{"Time zone", "timezone", plain},
+	{"Summarized above", "compactAt", plain},
+	{"Queries tables", "tables", plain},
+	{"Credits per turn", "limits.maxCreditsMicro", credits},
+	{"Seconds per turn", "limits.timeoutSeconds", count},
+	{"Steps per turn", "limits.maxSteps", count},
+	{"External id", "externalId", ident},
+	{"Metadata", "metadata", plain},
+	{"Version", "version", count},
+	{"Created", "createdAt", when},
+	{"Changed", "updatedAt", when},
+}}
 
-func viewVersions() view {
-	return view{"AgentVersion", []column{
-		{"Version", "version", count},
-		{"Model", "model", plain},
-		{"Drive", "driveAccess", plain},
-		{"Created", "createdAt", when},
-		{"Instructions", "instructions", flexible},
-	}}
-}
+var viewVersions = view{"AgentVersion", []column{
+	{"Version", "version", count},
+	{"Model", "model", plain},
+	{"Drive", "driveAccess", plain},
+	{"Created", "createdAt", when},
+	{"Instructions", "instructions", flexible},
+}}
 
 // A collection describes a kind of object: its path, the prefix of its ids, its name in the singular and plural, and
 // whether it has external ids.
@@ -62,13 +56,12 @@ type collection struct {
 	external                  bool
 }
 
-func spaceCollection() collection { return collection{"/spaces", "spc_", "space", "spaces", true} }
-func agentCollection() collection { return collection{"/api-agents", "agt_", "agent", "agents", true} }
-
-func accountCollection() collection {
-	return collection{"/accounts", "acc_", "account", "accounts", false}
-}
-func keyCollection() collection { return collection{"/keys", "key_", "key", "keys", false} }
+var (
+	spaceCollection   = collection{"/spaces", "spc_", "space", "spaces", true}
+	agentCollection   = collection{"/api-agents", "agt_", "agent", "agents", true}
+	accountCollection = collection{"/accounts", "acc_", "account", "accounts", false}
+	keyCollection     = collection{"/keys", "key_", "key", "keys", false}
+)
 
 // find resolves user input to an id. The input is an id, an external id, or a name that
 // exactly one object has, in the same case or else in any; for keys, one active key.
@@ -101,7 +94,7 @@ func (p collection) find(ctx context.Context, call *client.Client, name string) 
 		if err := jsonx.Unmarshal(row, &n); err != nil {
 			return "", err
 		}
-		if p.prefix == keyCollection().prefix && n.Status != "active" {
+		if p.prefix == keyCollection.prefix && n.Status != "active" {
 			continue
 		}
 		if n.Name == name {
@@ -160,18 +153,16 @@ func (e *env) onObject(p collection, c *cobra.Command, do func(ctx context.Conte
 	})
 }
 
-func describeFields() []field {
-	return []field{
-		{"name", "name", asText, "the name"},
-		{"description", "description", asText, "the purpose"},
-		{"external-id", "externalId", asText, "your own `id`, unique in the account"},
-		{"metadata", "metadata", asPairs, "a `name=value` pair of metadata; repeatable"},
-	}
+var describeFields = []field{
+	{"name", "name", asText, "the name"},
+	{"description", "description", asText, "the purpose"},
+	{"external-id", "externalId", asText, "your own `id`, unique in the account"},
+	{"metadata", "metadata", asPairs, "a `name=value` pair of metadata; repeatable"},
 }
 
 // agentFields returns the settings of an agent; [env.toolFlags] has the others.
 func agentFields() []field {
-	return append(describeFields(),
+	return append(describeFields,
 		field{"space", "spaceId", asSpace, "the `space` of the agent (default: the account's default space)"},
 		field{"instructions,i", "instructions", asFile, "the system prompt, as `text`; @FILE reads a file"},
 		field{"model,m", "model", asText, "the `model` (default auto)"},
@@ -222,7 +213,7 @@ func withConnections(ctx context.Context, call *client.Client, list any, named [
 		if !ok || name == "" || allow == "" {
 			return nil, usagef("--connection requires NAME=TOOL,TOOL, not %q", text)
 		}
-		id, err := connectionCollection().find(ctx, call, name)
+		id, err := connectionCollection.find(ctx, call, name)
 		if err != nil {
 			return nil, err
 		}
@@ -238,20 +229,20 @@ func (e *env) agents() *cobra.Command {
 			use: "create", short: "Create an agent",
 			long:    "Create an agent: instructions, a model, tools and a drive for its files. Sessions run on it.",
 			example: "  stoa agents create --name support -i @instructions.md\n  AGENT=$(stoa agents create --name support -i \"You answer from the handbook.\" --jq .id)",
-			op:      "POST /api-agents", fields: agentFields(), extra: []adder{e.toolFlags}, show: viewAgent(),
+			op:      "POST /api-agents", fields: agentFields(), extra: []adder{e.toolFlags}, show: viewAgent,
 			fixed: map[string]any{"spaceId": lookup(defaultSpace)},
 			needs: []string{"name", "instructions"}, missing: "an agent requires a --name and --instructions",
 		},
 		verb{
 			use: "list", short: "List the agents",
 			long: "List the agents of the account, newest first.", example: "  stoa agents list\n  stoa agents list --space museum",
-			op: "GET /api-agents", rows: viewAgents(), names: map[string]string{"spaceId": "spaceName"}, none: "There are no agents yet; create one with \"stoa agents create\".",
+			op: "GET /api-agents", rows: viewAgents, names: map[string]string{"spaceId": "spaceName"}, none: "There are no agents yet; create one with \"stoa agents create\".",
 			fields: []field{{"space", "spaceId", asSpace, "only agents of this `space`, by id or name"}, searchField("name, description or ids"), sortField()},
 		},
 		verb{
 			use: "get AGENT", short: "Show an agent",
 			long: "Show an agent with its instructions and limits.", example: "  stoa agents get support\n  stoa agents get support --jq .instructions",
-			op: "GET /api-agents/{AGENT}", show: viewAgent(),
+			op: "GET /api-agents/{AGENT}", show: viewAgent,
 		},
 		verb{
 			use: "update AGENT", short: "Change an agent",
@@ -259,7 +250,7 @@ func (e *env) agents() *cobra.Command {
 access creates a new version. Existing sessions keep their version.`,
 			example: "  stoa agents update support -m alpha-sonnet-5-5\n  stoa agents update support -i @instructions.md",
 			op:      "PATCH /api-agents/{AGENT}", fields: agentFields(), extra: []adder{e.toolFlags},
-			show: viewAgent(), missing: nothingChanges,
+			show: viewAgent, missing: nothingChanges,
 		},
 		verb{
 			use: "delete AGENT", short: "Delete an agent",
@@ -270,22 +261,21 @@ access creates a new version. Existing sessions keep their version.`,
 		verb{
 			use: "versions AGENT", short: "List the versions of an agent",
 			long: "List the versions of an agent: its earlier instructions, models, limits and drive access.", example: "  stoa agents versions support",
-			op: "GET /api-agents/{AGENT}/versions", rows: viewVersions(), none: "There are no versions.",
+			op: "GET /api-agents/{AGENT}/versions", rows: viewVersions, none: "There are no versions.",
 		},
 		verb{
 			use: "duplicate AGENT", short: "Duplicate an agent",
 			long: "Create an agent with the same configuration, an empty drive and no sessions.", example: "  stoa agents duplicate support --name support-test",
-			op: "POST /api-agents/{AGENT}/duplicate", show: viewAgent(),
+			op: "POST /api-agents/{AGENT}/duplicate", show: viewAgent,
 			fields: []field{
 				{"name", "name", asText, "the name of the new agent"},
 				{"space", "spaceId", asSpace, "the `space` of the new agent (default: that of the original)"},
 			},
 		},
 	)...)
-	c.AddCommand(e.onObject(agentCollection(), &cobra.Command{
-		Use: "rollback AGENT VERSION", Short: "Restore an earlier version", Args: takes("AGENT", "VERSION"),
-		Long: "Restore an earlier version of an agent, as a new version.", Example: "  stoa agents rollback support 3",
-	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+	c.AddCommand(e.onObject(agentCollection, command("rollback AGENT VERSION", "Restore an earlier version",
+		"Restore an earlier version of an agent, as a new version.",
+		"  stoa agents rollback support 3"), func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		n, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || n < 1 {
 			return usagef("%q is not a version; \"stoa agents versions\" lists them", args[0])
@@ -294,7 +284,7 @@ access creates a new version. Existing sessions keep their version.`,
 		if err != nil {
 			return err
 		}
-		return o.object(viewAgent(), raw)
+		return o.object(viewAgent, raw)
 	}))
 	return c
 }
@@ -309,4 +299,50 @@ func defaultSpace(ctx context.Context, call *client.Client) (any, error) {
 		return nil, usagef("the account has no default space; create one with \"stoa spaces create\" and pass it with --space")
 	}
 	return id, nil
+}
+
+var viewSpaces = viewSpace.only("id", "name", "description", "updatedAt")
+
+var viewSpace = view{"Space", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Description", "description", flexible},
+	{"External id", "externalId", ident},
+	{"Metadata", "metadata", plain},
+	{"Created", "createdAt", when},
+	{"Changed", "updatedAt", when},
+}}
+
+func (e *env) spaces() *cobra.Command {
+	c := group("spaces", "Group agents", "Group agents into spaces. Every account has a default space. SPACE is an id, an external id, or a unique name.")
+	c.AddCommand(e.verbs(
+		verb{
+			use: "create", short: "Create a space",
+			long: "Create a space.", example: "  stoa spaces create --name support",
+			op: "POST /spaces", fields: describeFields, show: viewSpace,
+			needs: []string{"name"}, missing: "a space requires a --name",
+		},
+		verb{
+			use: "list", short: "List the spaces",
+			long: "List the spaces of the account, newest first.", example: "  stoa spaces list",
+			op: "GET /spaces", rows: viewSpaces, none: "There are no spaces.",
+			fields: []field{searchField("name, description or ids")},
+		},
+		verb{
+			use: "get SPACE", short: "Show a space", long: "Show a space.", example: "  stoa spaces get support",
+			op: "GET /spaces/{SPACE}", show: viewSpace,
+		},
+		verb{
+			use: "update SPACE", short: "Change a space",
+			long: "Change the given settings. An empty text clears.", example: "  stoa spaces update support --description \"Agents that customers see\"",
+			op: "PATCH /spaces/{SPACE}", fields: describeFields, show: viewSpace, missing: nothingChanges,
+		},
+		verb{
+			use: "delete SPACE", short: "Delete a space",
+			long: "Delete a space. A space with agents is deleted only with --force, together with its agents.", example: "  stoa spaces delete support --yes",
+			op: "DELETE /spaces/{SPACE}", ask: asks("Delete %s for good?", "the space", "spaces"),
+			fields: []field{{"force", "force", asBool, "also delete its agents, with their drives and sessions"}},
+		},
+	)...)
+	return c
 }

@@ -21,9 +21,7 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-func viewApprovals() view {
-	return viewCall().only("id", "tool", "arguments", "effects", "sessionId", "expiresAt")
-}
+var viewApprovals = viewCall.only("id", "tool", "arguments", "effects", "sessionId", "expiresAt")
 
 const (
 	approvalWait  = 30              // seconds: the maximum waitSeconds of /inputs
@@ -31,11 +29,9 @@ const (
 )
 
 func (e *env) toolsApprovals() *cobra.Command {
-	c := &cobra.Command{
-		Use: "approvals", Short: "List the calls that wait for an approval", Args: noArgs,
-		Long:    "List the calls that a person must approve before they are executed. With --watch, new ones are printed as they arrive.",
-		Example: "  stoa tools approvals\n  stoa tools approvals --watch --jq '[.id, .tool] | @tsv'",
-	}
+	c := command("approvals", "List the calls that wait for an approval",
+		"List the calls that a person must approve before they are executed. With --watch, new ones are printed as they arrive.",
+		"  stoa tools approvals\n  stoa tools approvals --watch --jq '[.id, .tool] | @tsv'")
 	o := e.output(c)
 	n := limit(c)
 	watch := c.Flags().Bool("watch", false, "print new calls until Ctrl-C")
@@ -43,7 +39,7 @@ func (e *env) toolsApprovals() *cobra.Command {
 		if *watch {
 			return e.watchApprovals(ctx, call, o)
 		}
-		return o.list(viewApprovals(), unapproved(call.All(ctx, "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "No calls wait for an approval.")
+		return o.list(viewApprovals, unapproved(call.All(ctx, "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "No calls wait for an approval.")
 	})
 }
 
@@ -112,7 +108,7 @@ func (e *env) printApproval(ctx context.Context, call *client.Client, o *output,
 	if err != nil {
 		return err
 	}
-	return o.object(viewCall(), raw)
+	return o.object(viewCall, raw)
 }
 
 func argumentsText(c contract.PendingToolCall) string {

@@ -16,16 +16,14 @@ import (
 	"stoa/internal/base/client"
 )
 
-func viewAudit() view {
-	return view{"Change", []column{
-		{"Time", "at", when},
-		{"Action", "action", flexible},
-		{"Object", "object", ident},
-		{"Actor", "actor", ident},
-		{"Number", "seq", plain},
-		{"Request", "requestId", ident},
-	}}
-}
+var viewAudit = view{"Change", []column{
+	{"Time", "at", when},
+	{"Action", "action", flexible},
+	{"Object", "object", ident},
+	{"Actor", "actor", ident},
+	{"Number", "seq", plain},
+	{"Request", "requestId", ident},
+}}
 
 func (e *env) audit() *cobra.Command {
 	c := group("audit", "Read and verify the audit log", "Read and verify the audit log: every change of the account and its objects.\nRequires a key with the scope account:read or operator.")
@@ -33,8 +31,8 @@ func (e *env) audit() *cobra.Command {
 		use: "list", short: "List changes",
 		long:    "List changes, newest first. --json shows the objects before and after each change.",
 		example: "  stoa audit list --actor key_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa audit list --object whk_01k9zqd3m8w5x7y2c4b6n8p0ra --json",
-		op:      "GET /audit", rows: viewAudit(), names: map[string]string{"actor": "actorName"}, none: "There are no changes.",
-		fields: append(periodFields(),
+		op:      "GET /audit", rows: viewAudit, names: map[string]string{"actor": "actorName"}, none: "There are no changes.",
+		fields: append(periodFields,
 			field{"actor", "actor", asText, "only changes by the key with this `id`"},
 			field{"action", "action", asText, "only changes by this `operation`, such as updateWebhook"},
 			field{"object", "object", asText, "only changes of the object with this `id`"},
@@ -48,14 +46,12 @@ func (e *env) audit() *cobra.Command {
 const auditAccountHelp = "for operators: the log of the account with this `id`; service for changes that belong to no account"
 
 func (e *env) auditExport() *cobra.Command {
-	c := &cobra.Command{
-		Use: "export", Short: "Print the audit log as JSON Lines", Args: noArgs,
-		Long: `Print the audit log as JSON Lines, oldest first, to keep it in another place and to check it with "stoa audit verify".
+	c := command("export", "Print the audit log as JSON Lines",
+		`Print the audit log as JSON Lines, oldest first, to keep it in another place and to check it with "stoa audit verify".
 
 --follow then prints each new entry about a second after its change, until Ctrl-C. After an interruption, --after with
 the number of the last entry continues without a gap.`,
-		Example: "  stoa audit export > audit.jsonl\n  stoa audit export --after 1200 --follow >> audit.jsonl",
-	}
+		"  stoa audit export > audit.jsonl\n  stoa audit export --after 1200 --follow >> audit.jsonl")
 	account := c.Flags().String("account", "", auditAccountHelp)
 	after := c.Flags().Int64("after", 0, "only entries after the one with this `number`")
 	follow := c.Flags().BoolP("follow", "f", false, "print new entries as they arrive, until Ctrl-C")
@@ -123,16 +119,14 @@ func auditQuery(account string, after int64) url.Values {
 }
 
 func (e *env) auditVerify() *cobra.Command {
-	c := &cobra.Command{
-		Use: "verify [FILE]", Short: "Check that an audit log was not changed", Args: takes("[FILE]"),
-		Long: `Check the chain of hashes of an export, without a connection to the service; "-" is standard input. Without FILE, the
+	c := command("verify [FILE]", "Check that an audit log was not changed",
+		`Check the chain of hashes of an export, without a connection to the service; "-" is standard input. Without FILE, the
 log of the service is exported and checked. The first entry that was changed, removed, inserted or moved is named, and
 the exit code is then 1.
 
 Entries that were cut from the end leave a valid chain. To find that, give the hash of an entry that you kept, such as
 that of the event audit.anchor, as --anchor.`,
-		Example: "  stoa audit verify audit.jsonl\n  stoa audit verify --anchor 9b1c5f0e8d7a6b4c3d2e1f00112233445566778899aabbccddeeff0011223344",
-	}
+		"  stoa audit verify audit.jsonl\n  stoa audit verify --anchor 9b1c5f0e8d7a6b4c3d2e1f00112233445566778899aabbccddeeff0011223344")
 	account := c.Flags().String("account", "", auditAccountHelp+" (without FILE)")
 	anchor := c.Flags().String("anchor", "", "a `hash` that the log must contain")
 	c.RunE = func(c *cobra.Command, args []string) error {

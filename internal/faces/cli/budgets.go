@@ -10,22 +10,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func viewBudget() view {
-	return view{"Budget", []column{
-		{"Id", "id", ident},
-		{"Scope", "scope", plain},
-		{"Subject", "subject", flexible},
-		{"Period", "period", plain},
-		{"Time zone", "timeZone", plain},
-		{"Limit", "limitMicro", credits},
-		{"Spent", "spentMicro", credits},
-		{"Held", "heldMicro", credits},
-		{"At the limit", "atCap", plain},
-		{"Notices at %", "notifyAt", plain},
-		{"Begins again", "resetsAt", when},
-		{"In effect since", "effectiveAt", when},
-	}}
-}
+var viewBudget = view{"Budget", []column{
+	{"Id", "id", ident},
+	{"Scope", "scope", plain},
+	{"Subject", "subject", flexible},
+	{"Period", "period", plain},
+	{"Time zone", "timeZone", plain},
+	{"Limit", "limitMicro", credits},
+	{"Spent", "spentMicro", credits},
+	{"Held", "heldMicro", credits},
+	{"At the limit", "atCap", plain},
+	{"Notices at %", "notifyAt", plain},
+	{"Begins again", "resetsAt", when},
+	{"In effect since", "effectiveAt", when},
+}}
 
 const budgetsPath = "/budgets"
 
@@ -36,12 +34,12 @@ func (e *env) budgets() *cobra.Command {
 			use: "list", short: "List the budgets",
 			long:    "List the budgets of the account, newest first, with the state of their current periods.",
 			example: "  stoa budgets list\n  stoa budgets list --jq '.[] | select(.scope==\"key\")'",
-			op:      "GET /budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudget().only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), names: map[string]string{"subject": "subjectName"}, none: "There are no budgets. Create one with \"stoa budgets create\".",
+			op:      "GET /budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudget.only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), names: map[string]string{"subject": "subjectName"}, none: "There are no budgets. Create one with \"stoa budgets create\".",
 		},
 		verb{
 			use: "get BUDGET", short: "Show a budget",
 			long: "Show a budget with the state of its current period.", example: "  stoa budgets get bud_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /budgets/{BUDGET}", show: viewBudget(),
+			op: "GET /budgets/{BUDGET}", show: viewBudget,
 		},
 		verb{
 			use: "subjects BUDGET", short: "List what the subjects of a budget have spent",
@@ -58,7 +56,7 @@ func (e *env) budgets() *cobra.Command {
 		verb{
 			use: "update BUDGET", short: "Change a budget",
 			long: "Change the limit of a budget, or what happens at it. What was spent counts against the new limit.", example: "  stoa budgets update bud_01k9zqd3m8w5x7y2c4b6n8p0ra --limit 750",
-			op: "PATCH /budgets/{BUDGET}", show: viewBudget(), missing: nothingChanges, extra: []adder{notifyAt},
+			op: "PATCH /budgets/{BUDGET}", show: viewBudget, missing: nothingChanges, extra: []adder{notifyAt},
 			fields: []field{
 				{"limit", "limitMicro", asCredits, "the maximum spending in a period, in `credits`"},
 				{"at-cap", "atCap", asText, "the `behavior` at the limit: shorten (less output) or refuse"},
@@ -86,12 +84,10 @@ func notifyAt(c *cobra.Command) setter {
 }
 
 func (e *env) budgetsSet() *cobra.Command {
-	c := &cobra.Command{
-		Use: "create", Short: "Create or change a budget", Args: noArgs,
-		Long: `Create a budget, or change the one with the same scope, subject and period. The time zone of a budget cannot be
+	c := command("create", "Create or change a budget",
+		`Create a budget, or change the one with the same scope, subject and period. The time zone of a budget cannot be
 changed; delete it and create another one. --scope, --period and --limit are required.`,
-		Example: "  stoa budgets create --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets create --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100",
-	}
+		"  stoa budgets create --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets create --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100")
 	settings := e.flags(c,
 		field{"scope", "scope", asChoice, "the `kind` of subject: account, member, key, agent, embed or end_user"},
 		field{"subject", "subject", asText, "the `id` of the member, key, agent or embed, or the end user; '*' limits each one separately"},
@@ -136,7 +132,7 @@ changed; delete it and create another one. --scope, --period and --limit are req
 		if err != nil {
 			return err
 		}
-		return o.object(viewBudget(), raw)
+		return o.object(viewBudget, raw)
 	}
 	return c
 }

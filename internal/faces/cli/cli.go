@@ -268,6 +268,15 @@ func group(use, short, long string) *cobra.Command {
 	}
 }
 
+// command returns a command with the arguments that the words of use after its name describe.
+func command(use, short, long, example string) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: noArgs}
+	if words := strings.Fields(use)[1:]; len(words) > 0 {
+		c.Args = takes(words...)
+	}
+	return c
+}
+
 func unknown(c *cobra.Command, name string) error {
 	text := fmt.Sprintf("there is no command %q; see %s --help", c.CommandPath()+" "+name, c.CommandPath())
 	c.SuggestionsMinimumDistance = 2

@@ -152,13 +152,13 @@ func member(s *openapi3.Schema, path []string) *openapi3.Schema {
 
 func views() []view {
 	return []view{
-		viewUser(), viewModels(), viewCredits(), viewLedger(), viewReconciliation(), viewDifferences(),
-		viewReceipts(), viewReceipt(), viewRequests(), viewRequest(), viewUsage([]string{"day", "model", "key", "agent", "space", "session", "endUser"}),
-		viewKeys(), viewKey(), viewProviders(), viewAccounts(), viewAccount(), viewNewAccount(), viewGrant(),
-		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
-		viewFiles(), viewHits(), viewDrive(), viewFileVersions(), viewWritten(), viewPlans(), viewSessions(), viewSession(), viewStarted(), viewMessages(),
-		viewConnections(), viewConnection(), viewTools(), viewSecrets(), viewTasks(), viewTask(), viewRuns(), viewPreview(), viewEmbeds(), viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
-		viewHooks(), viewHook(), viewDeliveries(), viewDelivery(), viewTags(), viewTag(), viewCalls(), viewCall(), viewApprovals(), viewInputs(),
+		viewUser, viewModels, viewCredits, viewLedger, viewReconciliation, viewDifferences,
+		viewReceipts, viewReceipt, viewRequests, viewRequest, viewUsage([]string{"day", "model", "key", "agent", "space", "session", "endUser"}),
+		viewKeys, viewKey, viewProviders, viewAccounts, viewAccount, viewNewAccount, viewGrant,
+		viewSpaces, viewSpace, viewAgents, viewAgent, viewVersions,
+		viewFiles, viewHits, viewDrive, viewFileVersions, viewWritten, viewPlans, viewSessions, viewSession, viewStarted, viewMessages,
+		viewConnections, viewConnection, viewTools, viewSecrets, viewTasks, viewTask, viewRuns, viewPreview, viewEmbeds, viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
+		viewHooks, viewHook, viewDeliveries, viewDelivery, viewTags, viewTag, viewCalls, viewCall, viewApprovals, viewInputs,
 	}
 }
 
@@ -279,7 +279,7 @@ func TestATableKeepsTheName(t *testing.T) {
 		{true, 40, "Name Id"},
 		{false, 10, "Name"},
 	} {
-		v := viewAgents()
+		v := viewAgents
 		v = v.table(c.wide)
 		cells := []string{row[1], row[2], row[3], row[4], row[5], row[6], row[0]}[:len(v.columns)]
 		columns, rows, widths := fitted(v.columns, [][]string{cells}, c.available)
@@ -287,7 +287,7 @@ func TestATableKeepsTheName(t *testing.T) {
 			t.Errorf("in %d columns: %s, widths %v; want %s", c.available, got, widths, c.want)
 		}
 	}
-	if got := heads(viewSessions().table(false).columns); got[0] != "Title" || got[len(got)-1] != "Id" {
+	if got := heads(viewSessions.table(false).columns); got[0] != "Title" || got[len(got)-1] != "Id" {
 		t.Errorf("sessions have the columns %v", got)
 	}
 }
@@ -299,13 +299,13 @@ func TestATableOfRecordsBeginsWithTheTime(t *testing.T) {
 		available int
 		want      string
 	}{
-		{viewReceipts(), 0, "Time Model In Out Credits Status Receipt"},
-		{viewReceipts(), 60, "Time Model In Out Credits Receipt"},
-		{viewReceipts(), 50, "Time Model Credits Receipt"},
-		{viewRequests(), 55, "Time Status Model Credits Request"},
-		{viewAudit(), 0, "Time Action Number Object Actor Request"},
-		{viewRequests(), 0, "Time Status Error Model In Out Credits ms Request"},
-		{viewRequests(), 75, "Time Status Model In Out Credits ms Request"}, // without the column that has no values
+		{viewReceipts, 0, "Time Model In Out Credits Status Receipt"},
+		{viewReceipts, 60, "Time Model In Out Credits Receipt"},
+		{viewReceipts, 50, "Time Model Credits Receipt"},
+		{viewRequests, 55, "Time Status Model Credits Request"},
+		{viewAudit, 0, "Time Action Number Object Actor Request"},
+		{viewRequests, 0, "Time Status Error Model In Out Credits ms Request"},
+		{viewRequests, 75, "Time Status Model In Out Credits ms Request"}, // without the column that has no values
 	} {
 		v := c.view.table(false)
 		var cells, heads []string
@@ -470,7 +470,7 @@ func TestOneWordForOneAct(t *testing.T) {
 			}
 		}
 	})
-	for path, words := range formerVerbs() {
+	for path, words := range formerVerbs {
 		now, _, err := (&env{}).root().Find(strings.Fields(path))
 		if err != nil {
 			t.Error(err)

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -26,15 +29,13 @@ const (
 	applyPause  = 200 * time.Millisecond
 )
 
-func viewConfigVersions() view {
-	return view{"ConfigVersion", []column{
-		{"Version", "version", count},
-		{"Applied", "createdAt", when},
-		{"By", "author", plain},
-		{"Changes", "changes", flexible},
-		{"Note", "note", flexible},
-	}}
-}
+var viewConfigVersions = view{"ConfigVersion", []column{
+	{"Version", "version", count},
+	{"Applied", "createdAt", when},
+	{"By", "author", plain},
+	{"Changes", "changes", flexible},
+	{"Note", "note", flexible},
+}}
 
 func (e *env) configLive() []*cobra.Command {
 	list := e.verb(verb{
@@ -56,7 +57,7 @@ Requires a key with the scope operator:read.`,
 		use: "history", short: "List the versions of the managed settings",
 		long:    "List the applied versions of the managed settings, newest first, and what each changed.",
 		example: "  stoa config history --limit 5",
-		op:      "GET /config/versions", rows: viewConfigVersions(), none: "No managed settings were applied.",
+		op:      "GET /config/versions", rows: viewConfigVersions, none: "No managed settings were applied.",
 	})
 	return []*cobra.Command{list, e.configDraft(), history, e.configRestore()}
 }
@@ -89,13 +90,11 @@ Keys of providers are printed as a mask, which keeps them.`,
 			return err
 		},
 	})
-	set := &cobra.Command{
-		Use: "update FILE", Short: "Replace the draft", Args: takes("FILE"),
-		Long: `Replace the draft with a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
+	set := command("update FILE", "Replace the draft",
+		`Replace the draft with a file with the members providers, families, models, auto, aliases and plans, as YAML or JSON;
 "-" is standard input. The key of a provider is the member apiKey: it is stored encrypted. Nothing is in force before
 "stoa config draft apply".`,
-		Example: "  stoa config draft update draft.yaml",
-	}
+		"  stoa config draft update draft.yaml")
 	set.RunE = func(c *cobra.Command, args []string) error {
 		text, err := e.fileText(args[0], args[0], maxSettings)
 		if err != nil {
@@ -138,12 +137,10 @@ You pay the vendor. The exit code is 1 if the provider did not answer.`,
 }
 
 func (e *env) configApply() *cobra.Command {
-	c := &cobra.Command{
-		Use: "apply", Short: "Put the draft in force", Args: noArgs,
-		Long: `Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep
+	c := command("apply", "Put the draft in force",
+		`Make the draft the next version of the managed settings, and wait until all nodes use it. Calls in progress keep
 their settings. The models and agents that it stops are listed first; it has to be confirmed if "auto" would have no model.`,
-		Example: "  stoa config draft apply --note 'Second vendor'",
-	}
+		"  stoa config draft apply --note 'Second vendor'")
 	note := c.Flags().String("note", "", "a note for the list of versions")
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	sends(c, "note", "note")
@@ -185,11 +182,9 @@ func (e *env) configDrop() *cobra.Command {
 }
 
 func (e *env) configRestore() *cobra.Command {
-	c := &cobra.Command{
-		Use: "restore VERSION", Short: "Restore an earlier version of the managed settings", Args: takes("VERSION"),
-		Long:    "Make the settings of an earlier version the next version, and wait until all nodes use it. The draft is discarded.",
-		Example: "  stoa config restore 6 --yes",
-	}
+	c := command("restore VERSION", "Restore an earlier version of the managed settings",
+		"Make the settings of an earlier version the next version, and wait until all nodes use it. The draft is discarded.",
+		"  stoa config restore 6 --yes")
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	note := c.Flags().String("note", "", "a note for the list of versions")
 	sends(c, "note", "note")
@@ -309,10 +304,45 @@ func printTest(o *output, raw jsonx.Value) error {
 	var test contract.ProviderTest
 	err := jsonx.Unmarshal(raw, &test)
 	if err == nil {
-		err = o.object(viewProviderTest(), raw)
+		err = o.object(viewProviderTest, raw)
 	}
 	if err != nil || test.Ok {
 		return err
 	}
 	return errors.New("the provider did not answer")
+}
+
+//go:embed init.yaml
+var sampleConfig string
+
+func (e *env) configInit() *cobra.Command {
+	return &cobra.Command{
+		Use: "init [FILE]", Short: "Write an example configuration file", Args: takes("[FILE]"),
+		Long: `Write a configuration file with the most common settings, each commented out and explained. The default name
+is stoa.yaml. An existing file is never overwritten; "-" is standard output.`,
+		Example: "  stoa config init\n  stoa config init /etc/stoa/stoa.yaml\n  stoa serve --config stoa.yaml",
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := "stoa.yaml"
+			if len(args) > 0 {
+				name = args[0]
+			}
+			if name == "-" {
+				_, err := fmt.Fprint(e.out, sampleConfig)
+				return err
+			}
+			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // because users may add keys
+			if errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("%s already exists; choose another file, or delete it first", name)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteString(sampleConfig)
+			if err := errors.Join(err, f.Close()); err != nil {
+				return err
+			}
+			e.say("Wrote %s. Change it, then: stoa config check --config %s", name, shellWord(name))
+			return nil
+		},
+	}
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,97 +19,87 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-func connectionCollection() collection {
-	return collection{"/connections", "con_", "connection", "connections", false}
-}
+var connectionCollection = collection{"/connections", "con_", "connection", "connections", false}
 
-func viewConnections() view {
-	return view{"Connection", []column{
-		{"Id", "id", ident},
-		{"Name", "name", objectName},
-		{"Status", "status", state},
-		{"Approved", "toolCounts.approved", count},
-		{"To review", "toolCounts.new", count},
-		{"URL", "url", flexible},
-	}}
-}
+var viewConnections = view{"Connection", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Status", "status", state},
+	{"Approved", "toolCounts.approved", count},
+	{"To review", "toolCounts.new", count},
+	{"URL", "url", flexible},
+}}
 
-func viewConnection() view {
-	return view{"Connection", []column{
-		{"Id", "id", ident},
-		{"Space", "spaceId", ident},
-		{"Name", "name", plain},
-		{"Kind", "kind", plain},
-		{"URL", "url", plain},
-		{"Document", "documentUrl", plain},
-		{"Tags", "filter.tags", plain},
-		{"Paths", "filter.paths", plain},
-		{"Search", "filter.search", plain},
-		{"Sessions", "sessions", plain},
-		{"On change", "onChange", plain},
-		{"Authorized by", "auth.type", plain},
-		{"Secret", "auth.secretId", ident},
-		{"Headers", "headers", plain},
-		{"Status", "status", state},
-		{"Error", "lastError.message", plain},
-		{"Protocol", "protocol.version", plain},
-		{"Server", "protocol.serverName", plain},
-		{"Server version", "protocol.serverVersion", plain},
-		{"Approved tools", "toolCounts.approved", count},
-		{"New tools", "toolCounts.new", count},
-		{"Changed tools", "toolCounts.changed", count},
-		{"Missing tools", "toolCounts.missing", count},
-		{"Rejected tools", "toolCounts.rejected", count},
-		{"Unusable tools", "toolCounts.invalid", count},
-		{"Checked", "lastCheckedAt", when},
-		{"Created", "createdAt", when},
-	}}
-}
+var viewConnection = view{"Connection", []column{
+	{"Id", "id", ident},
+	{"Space", "spaceId", ident},
+	{"Name", "name", plain},
+	{"Kind", "kind", plain},
+	{"URL", "url", plain},
+	{"Document", "documentUrl", plain},
+	{"Tags", "filter.tags", plain},
+	{"Paths", "filter.paths", plain},
+	{"Search", "filter.search", plain},
+	{"Sessions", "sessions", plain},
+	{"On change", "onChange", plain},
+	{"Authorized by", "auth.type", plain},
+	{"Secret", "auth.secretId", ident},
+	{"Headers", "headers", plain},
+	{"Status", "status", state},
+	{"Error", "lastError.message", plain},
+	{"Protocol", "protocol.version", plain},
+	{"Server", "protocol.serverName", plain},
+	{"Server version", "protocol.serverVersion", plain},
+	{"Approved tools", "toolCounts.approved", count},
+	{"New tools", "toolCounts.new", count},
+	{"Changed tools", "toolCounts.changed", count},
+	{"Missing tools", "toolCounts.missing", count},
+	{"Rejected tools", "toolCounts.rejected", count},
+	{"Unusable tools", "toolCounts.invalid", count},
+	{"Checked", "lastCheckedAt", when},
+	{"Created", "createdAt", when},
+}}
 
-func viewTools() view {
-	return view{"ConnectionTool", []column{
-		{"Tool", "name", plain},
-		{"State", "state", state},
-		{"Approval", "approval", plain},
-		{"Effects", "effects", plain},
-		{"If unknown", "onUnknown", plain},
-		{"Id in", "idempotencyArgument", plain},
-		{"Hash", "sha256", plain},
-		{"Description", "description", flexible},
-	}}
-}
+var viewTools = view{"ConnectionTool", []column{
+	{"Tool", "name", plain},
+	{"State", "state", state},
+	{"Approval", "approval", plain},
+	{"Effects", "effects", plain},
+	{"If unknown", "onUnknown", plain},
+	{"Id in", "idempotencyArgument", plain},
+	{"Hash", "sha256", plain},
+	{"Description", "description", flexible},
+}}
 
 func (e *env) connections() *cobra.Command {
 	c := group("connections", "Manage connections to servers with tools", `Connect servers that provide tools (with the Model Context Protocol or an HTTP API), review their tools, and
 test them. CONNECTION is an id, or a unique name.`)
-	refresh := &cobra.Command{
-		Use: "refresh CONNECTION", Short: "Refresh the tools of a connection", Args: takes("CONNECTION"),
-		Long:    "Read the tools of the server, and show the differences. This approves no tools.",
-		Example: "  stoa connections refresh notes",
-	}
+	refresh := command("refresh CONNECTION", "Refresh the tools of a connection",
+		"Read the tools of the server, and show the differences. This approves no tools.",
+		"  stoa connections refresh notes")
 	c.AddCommand(
 		e.connectionsCreate(),
 		e.verb(verb{
 			use: "list", short: "List the connections",
 			long: "List the connections of the account, newest first.", example: "  stoa connections list",
-			op: "GET /connections", rows: viewConnections(), none: "There are no connections.",
+			op: "GET /connections", rows: viewConnections, none: "There are no connections.",
 			fields: []field{searchField("name, address or id")},
 		}),
 		e.verb(verb{
 			use: "get CONNECTION", short: "Show a connection",
 			long: "Show a connection, its server, and why the last refresh failed.", example: "  stoa connections get notes",
-			op: "GET /connections/{CONNECTION}", show: viewConnection(),
+			op: "GET /connections/{CONNECTION}", show: viewConnection,
 		}),
 		e.verb(verb{
 			use: "update CONNECTION", short: "Change a connection",
 			long: "Change the given settings. Changing the address or the secret revokes the review of every tool.", example: "  stoa connections update notes --url https://notes.example.com/v2/mcp",
-			op: "PATCH /connections/{CONNECTION}", show: viewConnection(), missing: nothingChanges,
-			fields: append(connectionFields(), field{"url", "url", asText, "the `address` of the server"}), extra: []adder{e.connectionFlags},
+			op: "PATCH /connections/{CONNECTION}", show: viewConnection, missing: nothingChanges,
+			fields: append(connectionFields, field{"url", "url", asText, "the `address` of the server"}), extra: []adder{e.connectionFlags},
 		}),
 		e.verb(verb{
 			use: "deauthorize CONNECTION", short: "Delete the tokens of a connection",
 			long: "Delete the tokens of a connection. Its tools are withheld until it is authorized again.", example: "  stoa connections deauthorize github",
-			op: "POST /connections/{CONNECTION}/deauthorize", show: viewConnection(),
+			op: "POST /connections/{CONNECTION}/deauthorize", show: viewConnection,
 		}),
 		e.verb(verb{
 			use: "delete CONNECTION", short: "Delete a connection",
@@ -118,11 +110,11 @@ test them. CONNECTION is an id, or a unique name.`)
 		e.connectionsSwitch("enable", "Switch a connection on", `Switch a connection on again. The review of its tools applies immediately.`, true),
 		e.connectionsSwitch("disable", "Switch a connection off", `Switch a connection off: its tools are withheld, planned calls are not made, and no requests are sent to its
 server. The review of its tools is kept. The agents that use its tools are listed.`, false),
-		e.onObject(connectionCollection(), refresh, e.refreshConnection),
+		e.onObject(connectionCollection, refresh, e.refreshConnection),
 		e.verb(verb{
 			use: "tools CONNECTION", short: "List the tools of a connection",
 			long: "List the tools of a connection with their review.", example: "  stoa connections tools notes",
-			op: "GET /connections/{CONNECTION}/tools", rows: viewTools(), whole: true, none: "The server has no tools, or was not refreshed yet.",
+			op: "GET /connections/{CONNECTION}/tools", rows: viewTools, whole: true, none: "The server has no tools, or was not refreshed yet.",
 		}),
 		e.connectionsAuthorize(),
 		e.connectionsReview(),
@@ -132,16 +124,14 @@ server. The review of its tools is kept. The agents that use its tools are liste
 }
 
 // connectionFields returns settings of a connection. [env.connectionFlags] adds those that a field cannot describe.
-func connectionFields() []field {
-	return []field{
-		{"on-change", "onChange", asText, "the `handling` of an approved tool whose definition has changed: block or keep (default block)"},
-		{"credentials-per-session", "credentialsPerSession", asText, "whether sessions can supply their own secrets: off, optional or required (default off)"},
-		{"sessions", "sessions", asText, "the `lifetime` of a session at a stateful server: turn or session (default turn)"},
-		{"timeout-seconds", "limits.timeoutSeconds", asNumber, "the timeout of a call, in `seconds`"},
-		{"max-result-bytes", "limits.maxResultBytes", asNumber, "the maximum size of a result, in `bytes`"},
-		{"max-concurrent", "limits.maxConcurrent", asNumber, "the maximum number of concurrent `calls`"},
-		{"calls-per-minute", "limits.callsPerMinute", asNumber, "the maximum number of `calls` per minute"},
-	}
+var connectionFields = []field{
+	{"on-change", "onChange", asText, "the `handling` of an approved tool whose definition has changed: block or keep (default block)"},
+	{"credentials-per-session", "credentialsPerSession", asText, "whether sessions can supply their own secrets: off, optional or required (default off)"},
+	{"sessions", "sessions", asText, "the `lifetime` of a session at a stateful server: turn or session (default turn)"},
+	{"timeout-seconds", "limits.timeoutSeconds", asNumber, "the timeout of a call, in `seconds`"},
+	{"max-result-bytes", "limits.maxResultBytes", asNumber, "the maximum size of a result, in `bytes`"},
+	{"max-concurrent", "limits.maxConcurrent", asNumber, "the maximum number of concurrent `calls`"},
+	{"calls-per-minute", "limits.callsPerMinute", asNumber, "the maximum number of `calls` per minute"},
 }
 
 func (e *env) connectionFlags(c *cobra.Command) setter {
@@ -207,7 +197,7 @@ func withSecret(auth map[string]any, member, name string) lookup {
 		if name == "" {
 			return auth, nil
 		}
-		id, err := secretCollection().find(ctx, call, name)
+		id, err := secretCollection.find(ctx, call, name)
 		auth[member] = id
 		return auth, err
 	}
@@ -262,7 +252,7 @@ URL, it also gives the address of the server.`,
   stoa connections create forge --kind openapi --document https://forge.example.com/swagger.json --tag issue`,
 	}
 	kind := c.Flags().String("kind", "mcp", "the `kind` of server: mcp, http or openapi")
-	settings := e.flags(c, append(connectionFields(), field{"space", "spaceId", asSpace, "the `space` of the connection (default: the default space)"})...)
+	settings := e.flags(c, append(connectionFields, field{"space", "spaceId", asSpace, "the `space` of the connection (default: the default space)"})...)
 	more, o := e.connectionFlags(c), e.output(c)
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		body := map[string]any{"kind": *kind, "name": args[0]}
@@ -284,7 +274,7 @@ URL, it also gives the address of the server.`,
 		}
 		if made.Status == "needs_authorization" {
 			e.hint("Authorize it, and then read its tools: stoa connections authorize %s; stoa connections refresh %[1]s", args[0])
-			return o.object(viewConnection(), raw)
+			return o.object(viewConnection, raw)
 		}
 		return e.refreshConnection(ctx, call, o, "/connections/"+made.ID, nil)
 	})
@@ -316,7 +306,7 @@ func (e *env) refreshConnection(ctx context.Context, call *client.Client, o *out
 	if len(d.Added)+len(d.Changed)+len(d.Missing) == 0 {
 		e.say("No changes; %s.", some(d.Unchanged, "tool", "tools"))
 	}
-	return o.object(viewConnection(), d.Connection)
+	return o.object(viewConnection, d.Connection)
 }
 
 type reviewedTool struct {
@@ -363,16 +353,14 @@ func catalog(ctx context.Context, call *client.Client, path string) ([]reviewedT
 const hashShown = 12
 
 func (e *env) connectionsReview() *cobra.Command {
-	c := &cobra.Command{
-		Use: "review CONNECTION", Short: "Review the tools of a server", Args: takes("CONNECTION"),
-		Long: `Without flags, show the tools that are not reviewed yet: their definitions, and the differences from the
+	c := command("review CONNECTION", "Review the tools of a server",
+		`Without flags, show the tools that are not reviewed yet: their definitions, and the differences from the
 approved ones. The texts come from the server: read them before you approve.
 
 Decide with --approve and --reject and the name and hash that are shown: notes@1f2e3d4c5b6a. If the definition
 has changed since, no decision is stored. Without --approval and --effects, the suggestions of the review are
 used. Omitted flags have their defaults, even for a tool that was approved with other values before.`,
-		Example: "  stoa connections review notes\n  stoa connections review notes --approve search_notes@1f2e3d4c5b6a --approval never --effects read\n  stoa connections review shop --approve cancel_order@2b3c4d5e6f70 --approval never --effects once --visitors=confirm --visitor-title 'Cancel an order' --public /order_id",
-	}
+		"  stoa connections review notes\n  stoa connections review notes --approve search_notes@1f2e3d4c5b6a --approval never --effects read\n  stoa connections review shop --approve cancel_order@2b3c4d5e6f70 --approval never --effects once --visitors=confirm --visitor-title 'Cancel an order' --public /order_id")
 	f := c.Flags()
 	approve, reject := f.StringSlice("approve", nil, "a `tool` with its hash; repeatable"), f.StringSlice("reject", nil, "a `tool` with its hash; repeatable")
 	approval, effects := f.String("approval", "", "whether a person approves each call: always or never"), f.String("effects", "", "the `effect` of a call: read (none), idempotent (can be repeated) or once (must not be repeated)")
@@ -382,7 +370,7 @@ used. Omitted flags have their defaults, even for a tool that was approved with 
 	f.Lookup("visitors").NoOptDefVal = "yes"
 	title := f.String("visitor-title", "", "with --visitors=confirm, the `text` that visitors confirm, such as \"Cancel an order\"")
 	public := f.StringArray("public", nil, "with --visitors=confirm, an `argument` that visitors see, as a JSON Pointer such as /order_id; repeatable")
-	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		all, err := catalog(ctx, call, path)
 		if err != nil {
 			return err
@@ -466,7 +454,7 @@ func (e *env) showReview(o *output, all []reviewedTool) error {
 		}
 	}
 	if o.raw() {
-		return o.list(viewTools(), func(yield func(jsonx.Value, error) bool) {
+		return o.list(viewTools, func(yield func(jsonx.Value, error) bool) {
 			for _, t := range open {
 				if !yield(t.raw, nil) {
 					return
@@ -514,7 +502,7 @@ func (e *env) connectionsTest() *cobra.Command {
 		Example: "  stoa connections test notes search_notes '{\"word\": \"welcome\"}'",
 	}
 	confirm := c.Flags().Bool("confirm", false, "confirm the call of a tool with effects")
-	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		body := map[string]any{"name": args[0], "confirm": *confirm}
 		if len(args) > 1 {
 			body["arguments"] = jsonx.Value(args[1])
@@ -543,5 +531,131 @@ func (e *env) connectionsTest() *cobra.Command {
 			return fmt.Errorf("%s: %s", strings.ReplaceAll(out.Outcome, "_", " "), why)
 		}
 		return fmt.Errorf("the tool reported a failure")
+	})
+}
+
+func (e *env) connectionsSwitch(verb, short, long string, on bool) *cobra.Command {
+	c := command(verb+" CONNECTION", short, long, "  stoa connections "+verb+" github")
+	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		var now contract.Connection
+		raw, err := call.JSON(ctx, http.MethodPatch, path, nil, map[string]any{"enabled": on}, &now)
+		if err != nil {
+			return err
+		}
+		if !on {
+			if err := e.nameUsers(ctx, call, now.SpaceID, now.ID); err != nil {
+				e.hint("The agents that use its tools could not be determined: %v", err)
+			}
+		}
+		return o.object(viewConnection, raw)
+	})
+}
+
+// namedUsers is the maximum number of agents that [env.nameUsers] lists by name.
+const namedUsers = 10
+
+// nameUsers lists the agents that use tools of a connection, because they lose them while it is disabled.
+func (e *env) nameUsers(ctx context.Context, call *client.Client, spaceID, connectionID string) error {
+	var names []string
+	more := 0
+	for raw, err := range call.All(ctx, "/api-agents", url.Values{"spaceId": {spaceID}}, 0) {
+		if err != nil {
+			return err
+		}
+		var a contract.Agent
+		if err := jsonx.Unmarshal(raw, &a); err != nil {
+			return err
+		}
+		for _, t := range a.Tools {
+			switch {
+			case t.ConnectionID != connectionID:
+			case len(names) < namedUsers:
+				names = append(names, clean(a.Name))
+			default:
+				more++
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	rest := ""
+	if more > 0 {
+		rest = fmt.Sprintf(" and %d more", more)
+	}
+	e.say("Its tools are withheld from: %s%s.", strings.Join(names, ", "), rest)
+	return nil
+}
+
+const authorizePause = time.Second
+
+// authorizationEnded reports whether an authorization of a connection has ended. The error is the reason if it did not
+// succeed.
+func authorizationEnded(c contract.Connection, id string) (bool, error) {
+	last, err := c.LastAuthorization.Get()
+	switch why := clean(orEmpty(last.Message)); {
+	case err != nil || last.ID != id:
+		return true, errors.New("another authorization of the connection was started meanwhile")
+	case last.Status == "authorized":
+		return true, nil
+	case last.Status == "cancelled":
+		return true, fmt.Errorf("the authorization was cancelled. %s", why)
+	case last.Status == "failed":
+		return true, fmt.Errorf("the connection was not authorized. %s", why)
+	}
+	return false, nil
+}
+
+func (e *env) connectionsAuthorize() *cobra.Command {
+	c := command("authorize CONNECTION", "Authorize a connection in a browser",
+		`Print the address where a person authorizes the connection, and wait for the result. No browser is started:
+check the address, and open it yourself. The authorization server redirects to the service, which must be
+reachable from that browser at its public address; there it asks which account can use your access before it
+connects. If the sign-in fails or is cancelled, the command prints the reason and the exit code is 1. Send the
+address only to the person whose access the connection will use.`,
+		"  stoa connections authorize github\n  stoa connections authorize github --wait 0")
+	wait := c.Flags().Duration("wait", 10*time.Minute, "the maximum `duration` to wait for the person; 0 does not wait")
+	return e.onObject(connectionCollection, c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		var begun contract.AuthorizationStart
+		raw, err := call.JSON(ctx, http.MethodPost, path+"/authorize", nil, nil, &begun)
+		if err != nil {
+			return err
+		}
+		if o.raw() {
+			err = o.printJSON(raw)
+		} else {
+			if begun.SignInOrigin != "" {
+				e.say("The person signs in at %s; the access token comes from %s.", clean(begun.SignInOrigin), clean(begun.TokenOrigin))
+			}
+			_, err = fmt.Fprintln(e.out, clean(begun.AuthorizeURL))
+		}
+		if err != nil || *wait <= 0 {
+			return err
+		}
+		e.hint("Open the address in a browser. Waiting until the connection is authorized.")
+		waiting, cancel := context.WithTimeout(ctx, *wait)
+		defer cancel()
+		for {
+			timer := time.NewTimer(authorizePause)
+			select {
+			case <-waiting.Done():
+				timer.Stop()
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				return errors.New("the connection was not authorized in time; try again")
+			case <-timer.C:
+			}
+			var now contract.Connection
+			if _, err := call.JSON(ctx, http.MethodGet, path, nil, nil, &now); err != nil {
+				return err
+			}
+			if ended, err := authorizationEnded(now, begun.ID); err != nil {
+				return err
+			} else if ended {
+				e.say("The connection is authorized.")
+				return nil
+			}
+		}
 	})
 }

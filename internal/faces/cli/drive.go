@@ -21,45 +21,42 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewFiles() view {
-	return view{"DriveFile", []column{
-		{"Path", "path", flexible},
-		{"Size", "size", size},
-		{"Type", "mimeType", flexible},
-		{"Changed", "updatedAt", when},
-		{"Text", "textStatus", plain},
-	}}
-}
+var viewFiles = view{"DriveFile", []column{
+	{"Path", "path", flexible},
+	{"Size", "size", size},
+	{"Type", "mimeType", flexible},
+	{"Changed", "updatedAt", when},
+	{"Text", "textStatus", plain},
+}}
 
-func viewHits() view {
-	return view{"DriveHit", []column{
-		{"Path", "path", plain},
-		{"Line", "startLine", count},
-		{"To", "endLine", count},
-		{"Passage", "snippet", flexible},
-		{"Place", "place", plain},
-	}}
-}
+var viewHits = view{"DriveHit", []column{
+	{"Path", "path", plain},
+	{"Line", "startLine", count},
+	{"To", "endLine", count},
+	{"Passage", "snippet", flexible},
+	{"Place", "place", plain},
+}}
 
-func viewDrive() view {
-	return view{"Drive", []column{
-		{"Files", "files", count},
-		{"Size", "bytes", size},
-		{"Earlier versions", "historyFiles", count},
-		{"Size of versions", "historyBytes", size},
-		{"Maximum files", "maxFiles", count},
-		{"Maximum drive size", "maxBytes", size},
-		{"Maximum file size", "maxFileBytes", size},
-		{"Revision", "revision", count},
-		{"Changed", "updatedAt", when},
-	}}
-}
+var viewDrive = view{"Drive", []column{
+	{"Files", "files", count},
+	{"Size", "bytes", size},
+	{"Earlier versions", "historyFiles", count},
+	{"Size of versions", "historyBytes", size},
+	{"Maximum files", "maxFiles", count},
+	{"Maximum drive size", "maxBytes", size},
+	{"Maximum file size", "maxFileBytes", size},
+	{"Revision", "revision", count},
+	{"Changed", "updatedAt", when},
+}}
 
 func (e *env) drive() *cobra.Command {
 	c := group("drive", "Manage the files of an agent", `Manage the files of an agent, which are its knowledge. AGENT is an id, an external id, or a unique name. Paths
 are relative, with / between folders.`)
 	c.AddCommand(e.driveLs(), e.driveCat(), e.driveText(), e.driveReread(), e.drivePush(), e.drivePull(), e.driveSync(), e.driveRm(), e.driveMv(),
-		e.driveSearch(), e.driveInfo(), e.driveExport(), e.driveVersions(), e.driveRestore())
+		e.driveSearch(), e.verb(verb{
+			use: "info AGENT", short: "Show the usage of a drive", long: "Show the number and size of the files of a drive, and its limits.", example: "  stoa drive info support",
+			op: "GET /api-agents/{AGENT}/drive", show: viewDrive,
+		}), e.driveExport(), e.driveVersions(), e.driveRestore())
 	return c
 }
 
@@ -113,7 +110,7 @@ func (e *env) onDrive(c *cobra.Command, do func(ctx context.Context, r remote, o
 
 func (e *env) withDrive(c *cobra.Command, o *output, do func(ctx context.Context, r remote, o *output, args []string) error) *cobra.Command {
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
-		id, err := agentCollection().find(ctx, call, args[0])
+		id, err := agentCollection.find(ctx, call, args[0])
 		if err != nil {
 			return err
 		}
@@ -130,12 +127,10 @@ func folder(name string) string {
 }
 
 func (e *env) driveLs() *cobra.Command {
-	c := &cobra.Command{
-		Use: "ls AGENT [FOLDER]", Short: "List files", Args: takes("AGENT", "[FOLDER]"),
-		Long: `List the files and folders in a folder, or with -r all files below it. TEXT says whether the agent can search and
+	c := command("ls AGENT [FOLDER]", "List files",
+		`List the files and folders in a folder, or with -r all files below it. TEXT says whether the agent can search and
 read a file: "ready" or "partial" if so, "none" for a file without a text such as an image, and otherwise why not.`,
-		Example: "  stoa drive ls support\n  stoa drive ls support handbook -r",
-	}
+		"  stoa drive ls support\n  stoa drive ls support handbook -r")
 	deep := c.Flags().BoolP("recursive", "r", false, "list all files below the folder")
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		prefix := ""
@@ -147,14 +142,14 @@ read a file: "ready" or "partial" if so, "none" for a file without a text such a
 			query = url.Values{}
 		}
 		if *deep {
-			return o.list(viewFiles(), r.call.All(ctx, r.path+"/files", query, 0), 0, "No files.")
+			return o.list(viewFiles, r.call.All(ctx, r.path+"/files", query, 0), 0, "No files.")
 		}
 		query.Set("delimiter", "/")
 		folders, rows, err := r.folder(ctx, query)
 		if err != nil {
 			return err
 		}
-		return o.list(viewFiles(), sequence(append(folders, rows...)), 0, "No files.")
+		return o.list(viewFiles, sequence(append(folders, rows...)), 0, "No files.")
 	})
 }
 
@@ -185,11 +180,9 @@ func (r remote) folder(ctx context.Context, query url.Values) (folders, files []
 }
 
 func (e *env) driveCat() *cobra.Command {
-	c := &cobra.Command{
-		Use: "cat AGENT PATH...", Short: "Print files", Args: takes("AGENT", "PATH..."),
-		Long:    "Print the content of files unchanged. A terminal prints only text.",
-		Example: "  stoa drive cat support handbook/refunds.md\n  stoa drive cat support logo.png > logo.png",
-	}
+	c := command("cat AGENT PATH...", "Print files",
+		"Print the content of files unchanged. A terminal prints only text.",
+		"  stoa drive cat support handbook/refunds.md\n  stoa drive cat support logo.png > logo.png")
 	return e.printing(c, "/files/content")
 }
 
@@ -216,12 +209,10 @@ func (e *env) printing(c *cobra.Command, part string) *cobra.Command {
 }
 
 func (e *env) driveText() *cobra.Command {
-	c := &cobra.Command{
-		Use: "text AGENT PATH", Short: "Print the text of a file", Args: takes("AGENT", "PATH"),
-		Long: `Print the text of a file as the agent reads it and searches it: that of a document, or a text file itself. A file
+	c := command("text AGENT PATH", "Print the text of a file",
+		`Print the text of a file as the agent reads it and searches it: that of a document, or a text file itself. A file
 without a text is an error that says why.`,
-		Example: "  stoa drive text support contract.pdf\n  stoa drive text support contract.pdf | less",
-	}
+		"  stoa drive text support contract.pdf\n  stoa drive text support contract.pdf | less")
 	return e.printing(c, "/files/text")
 }
 
@@ -252,11 +243,9 @@ not change.`,
 }
 
 func (e *env) driveRm() *cobra.Command {
-	c := &cobra.Command{
-		Use: "delete AGENT PATH...", Short: "Delete files", Args: takes("AGENT", "PATH..."),
-		Long:    "Delete files, or with -r folders with all their files. The service keeps earlier versions for a while.",
-		Example: "  stoa drive delete support old.md\n  stoa drive delete support -r drafts --yes",
-	}
+	c := command("delete AGENT PATH...", "Delete files",
+		"Delete files, or with -r folders with all their files. The service keeps earlier versions for a while.",
+		"  stoa drive delete support old.md\n  stoa drive delete support -r drafts --yes")
 	f := c.Flags()
 	deep, yes := f.BoolP("recursive", "r", false, "delete folders"), f.BoolP("yes", "y", false, "do not ask for confirmation")
 	dry := f.Bool("dry-run", false, "print what would be deleted, and change nothing")
@@ -316,11 +305,9 @@ func (e *env) remove(ctx context.Context, r remote, name string, deep, yes, dry 
 }
 
 func (e *env) driveMv() *cobra.Command {
-	c := &cobra.Command{
-		Use: "mv AGENT FROM TO", Short: "Rename or move a file", Args: takes("AGENT", "FROM", "TO"),
-		Long:    "Rename or move a file on the drive. If TO ends with /, it is a folder.",
-		Example: "  stoa drive mv support draft.md handbook/refunds.md\n  stoa drive mv support draft.md handbook/",
-	}
+	c := command("mv AGENT FROM TO", "Rename or move a file",
+		"Rename or move a file on the drive. If TO ends with /, it is a folder.",
+		"  stoa drive mv support draft.md handbook/refunds.md\n  stoa drive mv support draft.md handbook/")
 	over := c.Flags().Bool("overwrite", false, "replace an existing file")
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		to := args[1]
@@ -344,11 +331,9 @@ func (e *env) driveMv() *cobra.Command {
 }
 
 func (e *env) driveSearch() *cobra.Command {
-	c := &cobra.Command{
-		Use: "search AGENT WORDS...", Short: "Search the text of the files", Args: takes("AGENT", "WORDS..."),
-		Long:    "Search the text of the files, best passages first.",
-		Example: "  stoa drive search support refund within 30 days",
-	}
+	c := command("search AGENT WORDS...", "Search the text of the files",
+		"Search the text of the files, best passages first.",
+		"  stoa drive search support refund within 30 days")
 	n := c.Flags().IntP("limit", "L", 10, "the maximum `number` of passages, up to 100")
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		var found struct {
@@ -364,20 +349,18 @@ func (e *env) driveSearch() *cobra.Command {
 			e.say("The search timed out. There may be better passages: use rarer or more words.")
 			none = "It had no results yet."
 		}
-		return o.list(viewHits(), sequence(found.Data), 0, none)
+		return o.list(viewHits, sequence(found.Data), 0, none)
 	})
 }
 
-func viewFileVersions() view {
-	return view{"DriveVersion", []column{
-		{"Version", "version", count},
-		{"Size", "size", size},
-		{"Current", "current", plain},
-		{"Written", "createdAt", when},
-		{"Replaced", "retiredAt", when},
-		{"Type", "mimeType", flexible},
-	}}
-}
+var viewFileVersions = view{"DriveVersion", []column{
+	{"Version", "version", count},
+	{"Size", "size", size},
+	{"Current", "current", plain},
+	{"Written", "createdAt", when},
+	{"Replaced", "retiredAt", when},
+	{"Type", "mimeType", flexible},
+}}
 
 func (e *env) driveVersions() *cobra.Command {
 	return e.verb(verb{
@@ -392,24 +375,20 @@ func (e *env) driveVersions() *cobra.Command {
 			if err := jsonx.Unmarshal(raw, &list); err != nil {
 				return err
 			}
-			return o.list(viewFileVersions(), sequence(list.Data), 0, "No versions.")
+			return o.list(viewFileVersions, sequence(list.Data), 0, "No versions.")
 		},
 	})
 }
 
-func viewWritten() view {
-	return view{"WrittenDriveFile", []column{
-		{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Changed", "updatedAt", when}, {"Text", "textStatus", plain},
-	}}
-}
+var viewWritten = view{"WrittenDriveFile", []column{
+	{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Changed", "updatedAt", when}, {"Text", "textStatus", plain},
+}}
 
 func (e *env) driveRestore() *cobra.Command {
-	return e.onDrive(&cobra.Command{
-		Use: "restore AGENT PATH [VERSION]", Short: "Restore an earlier version of a file", Args: takes("AGENT", "PATH", "[VERSION]"),
-		Long: `Restore an earlier version of a file, as a new version. The default for VERSION is the latest one that is not
+	return e.onDrive(command("restore AGENT PATH [VERSION]", "Restore an earlier version of a file",
+		`Restore an earlier version of a file, as a new version. The default for VERSION is the latest one that is not
 current: this restores a deleted file, or the previous content of a replaced one.`,
-		Example: "  stoa drive restore support handbook/refunds.md\n  stoa drive restore support handbook/refunds.md 3",
-	}, func(ctx context.Context, r remote, o *output, args []string) error {
+		"  stoa drive restore support handbook/refunds.md\n  stoa drive restore support handbook/refunds.md 3"), func(ctx context.Context, r remote, o *output, args []string) error {
 		var n int64
 		if len(args) > 1 {
 			var err error
@@ -441,23 +420,14 @@ current: this restores a deleted file, or the previous content of a replaced one
 		if err != nil {
 			return err
 		}
-		return o.object(viewWritten(), raw)
-	})
-}
-
-func (e *env) driveInfo() *cobra.Command {
-	return e.verb(verb{
-		use: "info AGENT", short: "Show the usage of a drive", long: "Show the number and size of the files of a drive, and its limits.", example: "  stoa drive info support",
-		op: "GET /api-agents/{AGENT}/drive", show: viewDrive(),
+		return o.object(viewWritten, raw)
 	})
 }
 
 func (e *env) driveExport() *cobra.Command {
-	c := &cobra.Command{
-		Use: "export AGENT [FILE]", Short: "Download a drive as a zip archive", Args: takes("AGENT", "[FILE]"),
-		Long:    "Download all files of a drive as one zip archive, into a new file or to standard output.",
-		Example: "  stoa drive export support support.zip\n  stoa drive export support > support.zip",
-	}
+	c := command("export AGENT [FILE]", "Download a drive as a zip archive",
+		"Download all files of a drive as one zip archive, into a new file or to standard output.",
+		"  stoa drive export support support.zip\n  stoa drive export support > support.zip")
 	c.PreRunE = func(_ *cobra.Command, args []string) error {
 		if len(args) == 1 && isTerminal(e.out) {
 			return usagef("an archive cannot be printed on a terminal; name a file")

@@ -19,27 +19,25 @@ import (
 	"stoa/internal/base/store"
 )
 
-func viewKeys() view { return viewKey().only("id", "name", "hint", "status", "scopes", "lastUsedAt") }
+var viewKeys = viewKey.only("id", "name", "hint", "status", "scopes", "lastUsedAt")
 
-func viewKey() view {
-	return view{"Key", []column{
-		{"Id", "id", ident},
-		{"Name", "name", objectName},
-		{"Key", "hint", plain},
-		{"Status", "status", state},
-		{"Scopes", "scopes", flexible},
-		{"Requests per minute", "requestsPerMinute", count},
-		{"Credits per day", "maxCreditsMicroPerDay", credits},
-		{"Models", "models", flexible},
-		{"Networks", "networks", flexible},
-		{"Requires end users", "requireEndUser", plain},
-		{"Last used", "lastUsedAt", when},
-		{"Created", "createdAt", when},
-		{"Member", "memberId", ident},
-		{"Expires", "expiresAt", when},
-		{"Revoked", "revokedAt", when},
-	}}
-}
+var viewKey = view{"Key", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Key", "hint", plain},
+	{"Status", "status", state},
+	{"Scopes", "scopes", flexible},
+	{"Requests per minute", "requestsPerMinute", count},
+	{"Credits per day", "maxCreditsMicroPerDay", credits},
+	{"Models", "models", flexible},
+	{"Networks", "networks", flexible},
+	{"Requires end users", "requireEndUser", plain},
+	{"Last used", "lastUsedAt", when},
+	{"Created", "createdAt", when},
+	{"Member", "memberId", ident},
+	{"Expires", "expiresAt", when},
+	{"Revoked", "revokedAt", when},
+}}
 
 func (e *env) keys() *cobra.Command {
 	c := group("keys", "Create and manage API keys", "Create and manage the API keys of the account. KEY is an id, or the unique name of an active key.")
@@ -48,20 +46,20 @@ func (e *env) keys() *cobra.Command {
 			use: "list", short: "List the keys",
 			long:    "List the keys of the account, newest first, including revoked and expired ones. Secrets are never shown.",
 			example: "  stoa keys list\n  stoa keys list --jq '.[] | select(.status==\"active\") | .id'",
-			op:      "GET /keys", rows: viewKeys(), none: "There are no keys.",
+			op:      "GET /keys", rows: viewKeys, none: "There are no keys.",
 			fields: []field{searchField("name or id"), {"unrevoked", "unrevoked", asBool, "only keys that are not revoked"}},
 		},
 		verb{
 			use: "get KEY", short: "Show a key",
 			long: "Show a key. Its secret is not stored.", example: "  stoa keys get website",
-			op: "GET /keys/{KEY}", show: viewKey(),
+			op: "GET /keys/{KEY}", show: viewKey,
 		},
 		verb{
 			use: "update KEY", short: "Change a key",
 			long: `Change a key, within a second. An empty --model or --network allows all again. --scope, --model and --network
 replace all earlier values.`,
 			example: "  stoa keys update website --model 'alpha-*' --network 203.0.113.0/24\n  stoa keys update website --credits-per-day 5",
-			op:      "PATCH /keys/{KEY}", show: viewKey(), missing: nothingChanges, fields: keyFields(),
+			op:      "PATCH /keys/{KEY}", show: viewKey, missing: nothingChanges, fields: keyFields,
 		},
 		verb{
 			use: "rotate KEY", short: "Replace a key by a new one",
@@ -89,30 +87,26 @@ that programs can switch.`,
 	return c
 }
 
-func keyFields() []field {
-	return []field{
-		{"name", "name", asText, "the purpose of the key"},
-		{"scope", "scopes", asWords, "a `permission`, such as responses or drive:read; repeatable (default: those of the current key, without operator scopes)"},
-		{"expires", "expiresAt", asTime, "the `time` when it expires: 30d, 12h, or 2026-12-31 (default: never)"},
-		{"requests-per-minute", "requestsPerMinute", asNumber, "the maximum `number` of requests per minute, in addition to the limit of the plan"},
-		{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "the maximum cost per day (UTC), in `credits`"},
-		{"model", "models", asWords, "only this `model` or pattern, such as 'alpha-*'; repeatable (default: all)"},
-		{"network", "networks", asWords, "only requests from this `network`, such as 203.0.113.0/24; repeatable (default: all)"},
-		{"require-end-user", "requireEndUser", asBool, "reject model calls without an end user"},
-	}
+var keyFields = []field{
+	{"name", "name", asText, "the purpose of the key"},
+	{"scope", "scopes", asWords, "a `permission`, such as responses or drive:read; repeatable (default: those of the current key, without operator scopes)"},
+	{"expires", "expiresAt", asTime, "the `time` when it expires: 30d, 12h, or 2026-12-31 (default: never)"},
+	{"requests-per-minute", "requestsPerMinute", asNumber, "the maximum `number` of requests per minute, in addition to the limit of the plan"},
+	{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "the maximum cost per day (UTC), in `credits`"},
+	{"model", "models", asWords, "only this `model` or pattern, such as 'alpha-*'; repeatable (default: all)"},
+	{"network", "networks", asWords, "only requests from this `network`, such as 203.0.113.0/24; repeatable (default: all)"},
+	{"require-end-user", "requireEndUser", asBool, "reject model calls without an end user"},
 }
 
 func (e *env) keysCreate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "create", Short: "Create a key", Args: noArgs,
-		Long: `Create a key. Its secret is shown only now: standard output contains nothing else.
+	c := command("create", "Create a key",
+		`Create a key. Its secret is shown only now: standard output contains nothing else.
 
 With --data or --database it writes to the store directly, without a key; the service must be stopped. Use
 this to replace a lost first key. Such a key has all permissions, for the owner's account or for --account. Of
 the other flags, only --name has an effect.`,
-		Example: "  stoa keys create --name website --scope responses --credits-per-day 2\n  KEY=$(stoa keys create --name ci --expires 30d)\n  stoa keys create --data ./data",
-	}
-	settings, o := e.flags(c, keyFields()...), e.output(c)
+		"  stoa keys create --name website --scope responses --credits-per-day 2\n  KEY=$(stoa keys create --name ci --expires 30d)\n  stoa keys create --data ./data")
+	settings, o := e.flags(c, keyFields...), e.output(c)
 	load := e.storeSettings(c)
 	account := c.Flags().String("account", "", "with --data: `id` of the account (default: the owner's)")
 	c.RunE = func(c *cobra.Command, _ []string) error {

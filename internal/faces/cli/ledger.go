@@ -21,9 +21,8 @@ import (
 
 func (e *env) ledger() *cobra.Command {
 	c := group("ledger", "Verify the books of all accounts", "Verify the books of all accounts.")
-	verify := &cobra.Command{
-		Use: "verify", Short: "Verify the books of all accounts", Args: noArgs,
-		Long: `Verify the books of all accounts. Grants must equal balance, leases and charges together; each lease must have
+	verify := command("verify", "Verify the books of all accounts",
+		`Verify the books of all accounts. Grants must equal balance, leases and charges together; each lease must have
 spent the sum of its charges; each charge must be its usage times its price; no balance can be negative.
 
 The command reads a snapshot of the store, so the server can keep running. If rows are inconsistent, they are
@@ -32,8 +31,7 @@ printed as a table, and the exit code is 1. "stoa credits reconcile" checks one 
 The time grows with the number of charges. With --since, the sums of correct books are written to a file; the next
 run with that file checks only what changed since: balances, grants and open leases of all accounts, and the
 charges since then, but not earlier charges, or statements. Remove the file to check everything again.`,
-		Example: "  stoa ledger verify --data ./data\n  stoa ledger verify --data ./data --since verified.json",
-	}
+		"  stoa ledger verify --data ./data\n  stoa ledger verify --data ./data --since verified.json")
 	since := verify.Flags().String("since", "", "`FILE` with the sums of the last check, which is written if the books are correct")
 	load := e.storeSettings(verify)
 	verify.RunE = func(c *cobra.Command, _ []string) error {
@@ -73,11 +71,7 @@ func (e *env) verify(ctx context.Context, cfg config.Config, file string) error 
 	if err != nil {
 		return err
 	}
-	var size store.BooksSize
-	err = st.Read(ctx, func(tx *store.Tx) (err error) {
-		size, err = tx.Books().BooksSize(ctx)
-		return err
-	})
+	size, err := store.Read(ctx, st, func(tx *store.Tx) (store.BooksSize, error) { return tx.Books().BooksSize(ctx) })
 	if err != nil {
 		return err
 	}

@@ -28,17 +28,15 @@ type authError struct{ error }
 func (a authError) Unwrap() error { return a.error }
 
 func (e *env) login() *cobra.Command {
-	c := &cobra.Command{
-		Use: "login [URL]", Short: "Log in to a service with a key", Args: takes("[URL]"),
-		Long: `Prompt for a key, verify it with the service, and store it together with the service's address: URL, or
-STOA_BASE_URL, or the one stored before, or ` + defaultBaseURL + `.
+	c := command("login [URL]", "Log in to a service with a key",
+		`Prompt for a key, verify it with the service, and store it together with the service's address: URL, or
+STOA_BASE_URL, or the one stored before, or `+defaultBaseURL+`.
 
 On a terminal the key is prompted for without echo; otherwise it is the first line of standard input. It is stored
 in the system's keyring if there is one, and otherwise in a file that only you can read. STOA_BASE_URL and
 STOA_API_KEY take precedence over the stored login. With --profile the login is stored under a name; see "stoa
 profiles".`,
-		Example: "  stoa login\n  stoa login --profile work https://stoa.example\n  stoa login https://stoa.example\n  stoa login --store file < key.txt",
-	}
+		"  stoa login\n  stoa login --profile work https://stoa.example\n  stoa login https://stoa.example\n  stoa login --store file < key.txt")
 	base := c.Flags().String("base-url", "", "`address` of the service, instead of the argument URL")
 	store := c.Flags().String("store", "auto", "the `storage` of the key: auto, keyring or file")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -178,30 +176,26 @@ func (e *env) logout() *cobra.Command {
 	}
 }
 
-func viewUser() view {
-	return view{"User", []column{
-		{"Account", "name", plain},
-		{"Id", "id", ident},
-		{"Email", "email", plain},
-		{"Plan", "plan.name", plain},
-		{"Gated models", "plan.gatedModels", plain},
-		{"Available credits", "credits.availableMicro", credits},
-		{"Held credits", "credits.heldMicro", credits},
-		{"Default space", "defaultSpaceId", ident},
-		{"Key", "key.name", plain},
-		{"Key id", "key.id", plain},
-		{"Key hint", "key.hint", plain},
-		{"Scopes", "key.scopes", plain},
-		{"Key expires", "key.expiresAt", when},
-	}}
-}
+var viewUser = view{"User", []column{
+	{"Account", "name", plain},
+	{"Id", "id", ident},
+	{"Email", "email", plain},
+	{"Plan", "plan.name", plain},
+	{"Gated models", "plan.gatedModels", plain},
+	{"Available credits", "credits.availableMicro", credits},
+	{"Held credits", "credits.heldMicro", credits},
+	{"Default space", "defaultSpaceId", ident},
+	{"Key", "key.name", plain},
+	{"Key id", "key.id", plain},
+	{"Key hint", "key.hint", plain},
+	{"Scopes", "key.scopes", plain},
+	{"Key expires", "key.expiresAt", when},
+}}
 
 func (e *env) whoami() *cobra.Command {
-	c := &cobra.Command{
-		Use: "whoami", Short: "Show the owner of the key", Args: noArgs,
-		Long:    "Show the account of the key, its plan and credits, the scopes of the key, and the service.",
-		Example: "  stoa whoami\n  stoa whoami --jq .credits.availableMicro",
-	}
+	c := command("whoami", "Show the owner of the key",
+		"Show the account of the key, its plan and credits, the scopes of the key, and the service.",
+		"  stoa whoami\n  stoa whoami --jq .credits.availableMicro")
 	o := e.output(c)
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, _ []string) error {
 		raw, err := call.JSON(ctx, "GET", "/users/me", nil, nil, nil)
@@ -215,7 +209,7 @@ func (e *env) whoami() *cobra.Command {
 			}
 			e.hint("%s", strings.TrimSpace(call.BaseURL()+" "+name))
 		}
-		return o.object(viewUser(), raw)
+		return o.object(viewUser, raw)
 	})
 }
 
@@ -266,50 +260,42 @@ func rulesText(price any) string {
 	return clean(strings.Join(list, "; "))
 }
 
-func viewModels() view {
-	return view{"Model", []column{
-		{"Model", "id", objectName},
-		{"Aliases", "aliases", flexible},
-		{"In / million", "price.inputMicroPerMillion", credits},
-		{"Out / million", "price.outputMicroPerMillion", credits},
-		{"Gated", "gated", plain},
-		{"Available", "available", plain},
-		{"Rules", "price", priceRules},
-	}}
-}
+var viewModels = view{"Model", []column{
+	{"Model", "id", objectName},
+	{"Aliases", "aliases", flexible},
+	{"In / million", "price.inputMicroPerMillion", credits},
+	{"Out / million", "price.outputMicroPerMillion", credits},
+	{"Gated", "gated", plain},
+	{"Available", "available", plain},
+	{"Rules", "price", priceRules},
+}}
 
 func (e *env) models() *cobra.Command {
-	c := &cobra.Command{
-		Use: "models", Short: "List the models and their prices", Args: noArgs,
-		Long: `List the models of the service: their aliases, whether a plan must include them, whether a provider serves
+	c := command("models", "List the models and their prices",
+		`List the models of the service: their aliases, whether a plan must include them, whether a provider serves
 them, and their prices in credits per million tokens. Requires no key.`,
-		Example: "  stoa models\n  stoa models --jq '.[] | select(.available) | .id'",
-	}
-	return e.metaCommand(c, viewModels(), "models", "The service has no models.")
+		"  stoa models\n  stoa models --jq '.[] | select(.available) | .id'")
+	return e.metaCommand(c, viewModels, "models", "The service has no models.")
 }
 
-func viewPlans() view {
-	return view{"PlanDetails", []column{
-		{"Plan", "id", objectName},
-		{"Name", "name", label},
-		{"Gated models", "gatedModels", plain},
-		{"Requests / min / key", "requestsPerMinute", count},
-		{"/ account", "requestsPerMinutePerAccount", count},
-		{"Concurrent / key", "concurrentPerKey", count},
-		{"/ account", "concurrentPerAccount", count},
-		{"Sessions", "activeSessions", count},
-	}}
-}
+var viewPlans = view{"PlanDetails", []column{
+	{"Plan", "id", objectName},
+	{"Name", "name", label},
+	{"Gated models", "gatedModels", plain},
+	{"Requests / min / key", "requestsPerMinute", count},
+	{"/ account", "requestsPerMinutePerAccount", count},
+	{"Concurrent / key", "concurrentPerKey", count},
+	{"/ account", "concurrentPerAccount", count},
+	{"Sessions", "activeSessions", count},
+}}
 
 func (e *env) plans() *cobra.Command {
-	c := &cobra.Command{
-		Use: "plans", Short: "List the plans and their limits", Args: noArgs,
-		Long: `List the plans of the service: whether they include gated models, and the limits on requests per minute and
+	c := command("plans", "List the plans and their limits",
+		`List the plans of the service: whether they include gated models, and the limits on requests per minute and
 concurrent calls of a key and an account, and on running sessions. An empty cell or a dash means no limit.
 Requires no key.`,
-		Example: "  stoa plans\n  stoa plans --jq '.[].id'",
-	}
-	return e.metaCommand(c, viewPlans(), "plans", "The service has no plans.")
+		"  stoa plans\n  stoa plans --jq '.[].id'")
+	return e.metaCommand(c, viewPlans, "plans", "The service has no plans.")
 }
 
 func (e *env) metaCommand(c *cobra.Command, v view, member, none string) *cobra.Command {

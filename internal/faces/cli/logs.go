@@ -15,66 +15,60 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-func viewRequests() view {
-	return view{"Request", []column{
-		{"Request", "id", ident},
-		{"Time", "startedAt", when},
-		{"Status", "status", plain},
-		{"Error", "errorCode", flexible},
-		{"Model", "model.requested", label},
-		{"In", "inputTokens", count},
-		{"Out", "outputTokens", count},
-		{"Credits", "creditsMicro", credits},
-		{"ms", "durationMilliseconds", count},
-	}}
-}
+var viewRequests = view{"Request", []column{
+	{"Request", "id", ident},
+	{"Time", "startedAt", when},
+	{"Status", "status", plain},
+	{"Error", "errorCode", flexible},
+	{"Model", "model.requested", label},
+	{"In", "inputTokens", count},
+	{"Out", "outputTokens", count},
+	{"Credits", "creditsMicro", credits},
+	{"ms", "durationMilliseconds", count},
+}}
 
-func viewRequest() view {
-	return view{"Request", []column{
-		{"Request", "id", ident},
-		{"Time", "startedAt", when},
-		{"Status", "status", plain},
-		{"Error", "errorCode", plain},
-		{"Parameter", "errorParam", plain},
-		{"Account", "accountId", ident},
-		{"Key", "keyId", ident},
-		{"Model requested", "model.requested", plain},
-		{"Model served", "model.served", plain},
-		{"Provider", "provider", plain},
-		{"Attempts", "attempts", count},
-		{"Input tokens", "inputTokens", count},
-		{"of which cached", "cachedInputTokens", count},
-		{"Output tokens", "outputTokens", count},
-		{"Credits", "creditsMicro", credits},
-		{"Reply", "responseId", ident},
-		{"Receipt", "receiptId", ident},
-		{"Stream", "stream", plain},
-		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
-		{"Duration (ms)", "durationMilliseconds", count},
-		{"Estimated", "estimated", plain},
-		{"Clamped", "clamped", plain},
-		{"Disconnected", "disconnected", plain},
-		{"Replayed", "replayed", plain},
-		{"Client address", "clientAddress", plain},
-	}}
-}
+var viewRequest = view{"Request", []column{
+	{"Request", "id", ident},
+	{"Time", "startedAt", when},
+	{"Status", "status", plain},
+	{"Error", "errorCode", plain},
+	{"Parameter", "errorParam", plain},
+	{"Account", "accountId", ident},
+	{"Key", "keyId", ident},
+	{"Model requested", "model.requested", plain},
+	{"Model served", "model.served", plain},
+	{"Provider", "provider", plain},
+	{"Attempts", "attempts", count},
+	{"Input tokens", "inputTokens", count},
+	{"of which cached", "cachedInputTokens", count},
+	{"Output tokens", "outputTokens", count},
+	{"Credits", "creditsMicro", credits},
+	{"Reply", "responseId", ident},
+	{"Receipt", "receiptId", ident},
+	{"Stream", "stream", plain},
+	{"First token (ms)", "timeToFirstTokenMilliseconds", count},
+	{"Duration (ms)", "durationMilliseconds", count},
+	{"Estimated", "estimated", plain},
+	{"Clamped", "clamped", plain},
+	{"Disconnected", "disconnected", plain},
+	{"Replayed", "replayed", plain},
+	{"Client address", "clientAddress", plain},
+}}
 
 const followPause = time.Second
 
 func (e *env) logs() *cobra.Command {
-	c := &cobra.Command{
-		Use: "logs [REQUEST]", Short: "Show the request log", Args: takes("[REQUEST]"),
-		Long: `Show the request log, newest first: one row for each call of the model endpoint, including rejected and failed
+	c := command("logs [REQUEST]", "Show the request log",
+		`Show the request log, newest first: one row for each call of the model endpoint, including rejected and failed
 ones. Prompts and replies are not stored. With the id of a request (req_…), which the header x-request-id and
 every error contain, show its details.
 
 --follow shows the latest rows, oldest first, and then each new one about a second after its call has ended, until
 Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
-		Example: "  stoa logs --status 4xx --from 1h\n  stoa logs --key website --min-duration 20s\n  stoa logs req_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa logs --account '*' --follow",
-	}
+		"  stoa logs --status 4xx --from 1h\n  stoa logs --key website --min-duration 20s\n  stoa logs req_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa logs --account '*' --follow")
 	o := e.output(c)
 	n := limit(c)
-	filter := e.flags(c, append(periodFields(),
+	filter := e.flags(c, append(periodFields,
 		field{"account", "accountId", asText, "for operators: rows of the account with this `id`; '*' for all accounts"},
 		field{"key", "keyId", asKey, "only calls of this `key`, by id or name"},
 		field{"model", "model", asText, "only calls that requested this `model`, or that it served"},
@@ -110,11 +104,11 @@ Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
 			if err != nil {
 				return err
 			}
-			return o.object(viewRequest(), raw)
+			return o.object(viewRequest, raw)
 		case *follow:
 			return l.follow(c.Context(), *n)
 		}
-		if err := o.list(viewRequests(), call.All(c.Context(), "/requests", query, rowsToFetch(*n)), *n, "There are no requests."); err != nil {
+		if err := o.list(viewRequests, call.All(c.Context(), "/requests", query, rowsToFetch(*n)), *n, "There are no requests."); err != nil {
 			return err
 		}
 		page, err := l.page(c.Context(), 1, "", "")
@@ -182,7 +176,7 @@ func (l requestLog) follow(ctx context.Context, latest int) error {
 	dropped := p.Dropped
 	for {
 		if len(p.Data) > 0 {
-			if err := l.o.list(viewRequests(), sequence(p.Data), 0, ""); err != nil {
+			if err := l.o.list(viewRequests, sequence(p.Data), 0, ""); err != nil {
 				return err
 			}
 		}

@@ -9,40 +9,34 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewMember() view {
-	return view{"Member", []column{
-		{"Id", "id", ident},
-		{"Name", "name", objectName},
-		{"Email", "email", flexible},
-		{"Role", "role", plain},
-		{"Operator", "operatorRole", plain},
-		{"Source", "source", plain},
-		{"Issuer", "issuer", flexible},
-		{"Key", "keyId", ident},
-		{"Last used", "lastUsedAt", when},
-		{"Since", "createdAt", when},
-	}}
-}
+var viewMember = view{"Member", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Email", "email", flexible},
+	{"Role", "role", plain},
+	{"Operator", "operatorRole", plain},
+	{"Source", "source", plain},
+	{"Issuer", "issuer", flexible},
+	{"Key", "keyId", ident},
+	{"Last used", "lastUsedAt", when},
+	{"Since", "createdAt", when},
+}}
 
-func viewInvitations() view {
-	return view{"Invitation", []column{
-		{"Id", "id", ident},
-		{"Name", "name", flexible},
-		{"Email", "email", flexible},
-		{"Role", "role", plain},
-		{"Operator", "operatorRole", plain},
-		{"Created", "createdAt", when},
-		{"Expires", "expiresAt", when},
-	}}
-}
+var viewInvitations = view{"Invitation", []column{
+	{"Id", "id", ident},
+	{"Name", "name", flexible},
+	{"Email", "email", flexible},
+	{"Role", "role", plain},
+	{"Operator", "operatorRole", plain},
+	{"Created", "createdAt", when},
+	{"Expires", "expiresAt", when},
+}}
 
-func inviteFields() []field {
-	return []field{
-		{"role", "role", asText, "the `role`: owner, member or viewer"},
-		{"operator", "operatorRole", asText, "also this operator `role`: admin, billing or support (only in the operator's account)"},
-		{"name", "name", asText, "the name of the person"},
-		emailField,
-	}
+var inviteFields = []field{
+	{"role", "role", asText, "the `role`: owner, member or viewer"},
+	{"operator", "operatorRole", asText, "also this operator `role`: admin, billing or support (only in the operator's account)"},
+	{"name", "name", asText, "the name of the person"},
+	emailField,
 }
 
 var emailField = field{"email", "email", asText, "also send the link to this `address`, if the service sends mail"}
@@ -56,20 +50,20 @@ func (e *env) members() *cobra.Command {
 			use: "list", short: "List the members",
 			long:    "List the members of the account with their roles, newest first.",
 			example: "  stoa members list\n  stoa members list --jq '.[] | select(.role==\"owner\") | .name'",
-			op:      "GET /members", rows: viewMember().only("id", "name", "email", "role", "operatorRole", "source", "lastUsedAt", "createdAt"), none: "There are no members yet; invite one with \"stoa members invite\".",
+			op:      "GET /members", rows: viewMember.only("id", "name", "email", "role", "operatorRole", "source", "lastUsedAt", "createdAt"), none: "There are no members yet; invite one with \"stoa members invite\".",
 			fields: []field{searchField("name, email or id")},
 		},
 		verb{
 			use: "get PERSON", short: "Show a member",
 			long: "Show a member, with the id of the key that calls of the member use.", example: "  stoa members get Ada",
-			op: "GET /members/{PERSON}", show: viewMember(),
+			op: "GET /members/{PERSON}", show: viewMember,
 		},
 		verb{
 			use: "invite", short: "Create an invitation and print its link",
 			long: `Invite a person. Standard output contains only the link. It works once, within 7 days, for anyone who has it: send
 it only to that person. With --email the service sends it, if it sends mail.`,
 			example: "  stoa members invite --role member --name Ada\n  stoa members invite --role member --email ada@example.com\n  stoa members invite --role viewer --operator support",
-			op:      "POST /members", fields: inviteFields(), needs: []string{"role"}, missing: noRole, print: e.joinLink,
+			op:      "POST /members", fields: inviteFields, needs: []string{"role"}, missing: noRole, print: e.joinLink,
 		},
 		verb{
 			use: "link PERSON", short: "Create a sign-in link and print it",
@@ -82,7 +76,7 @@ Standard output contains only the link. It is also sent to the address of the me
 			use: "update PERSON", short: "Change the role of a member",
 			long:    "Change the role of a member, within a second. The keys that the member created lose the scopes that the new role lacks.",
 			example: "  stoa members update Ada --role owner\n  stoa members update Ada --operator ''",
-			op:      "PATCH /members/{PERSON}", show: viewMember(), missing: nothingChanges,
+			op:      "PATCH /members/{PERSON}", show: viewMember, missing: nothingChanges,
 			fields: []field{
 				{"role", "role", asText, "the `role`: owner, member or viewer"},
 				{"operator", "operatorRole", asText, "the operator `role`: admin, billing or support (only in the operator's account); '' for none"},
@@ -102,7 +96,7 @@ Standard output contains only the link. It is also sent to the address of the me
 		verb{
 			use: "list", short: "List the open invitations",
 			long: "List the invitations that can still be accepted, newest first. Their links are shown only when they are created.", example: "  stoa members invitations list",
-			op: "GET /invitations", rows: viewInvitations(), fields: []field{searchField("name, email, role or id")}, none: "There are no open invitations.",
+			op: "GET /invitations", rows: viewInvitations, fields: []field{searchField("name, email, role or id")}, none: "There are no open invitations.",
 		},
 		verb{
 			use: "link INVITATION", short: "Create a new link for an invitation and print it",

@@ -16,22 +16,18 @@ import (
 )
 
 // otherVerbs contains words of other programs, because users type what they know.
-func otherVerbs() map[string][]string {
-	return map[string][]string{
-		"list": {"ls"}, "delete": {"rm"}, "get": {"show"},
-		"ls": {"list"}, "rm": {"delete"}, "push": {"put"}, "pull": {"get"}, "cat": {"show"},
-		"create": {"new"}, "start": {"create", "new"}, "update": {"edit"}, "tasks": {"schedules"},
-	}
+var otherVerbs = map[string][]string{
+	"list": {"ls"}, "delete": {"rm"}, "get": {"show"},
+	"ls": {"list"}, "rm": {"delete"}, "push": {"put"}, "pull": {"get"}, "cat": {"show"},
+	"create": {"new"}, "start": {"create", "new"}, "update": {"edit"}, "tasks": {"schedules"},
 }
 
 // formerVerbs contains earlier names of commands. They must stay, because scripts use them.
-func formerVerbs() map[string][]string {
-	return map[string][]string{
-		"webhooks create": {"add"}, "webhooks delete": {"remove"}, "budgets create": {"set"}, "budgets delete": {"remove"},
-		"members update": {"set"}, "members delete": {"remove"}, "secrets create": {"set"}, "embeds logos create": {"upload"},
-		"profiles delete": {"remove"}, "connections create": {"add"}, "tasks disable": {"pause"}, "tasks enable": {"resume"},
-		"accounts disable": {"suspend"}, "accounts enable": {"resume"}, "config draft update": {"set"},
-	}
+var formerVerbs = map[string][]string{
+	"webhooks create": {"add"}, "webhooks delete": {"remove"}, "budgets create": {"set"}, "budgets delete": {"remove"},
+	"members update": {"set"}, "members delete": {"remove"}, "secrets create": {"set"}, "embeds logos create": {"upload"},
+	"profiles delete": {"remove"}, "connections create": {"add"}, "tasks disable": {"pause"}, "tasks enable": {"resume"},
+	"accounts disable": {"suspend"}, "accounts enable": {"resume"}, "config draft update": {"set"},
 }
 
 // addAliases adds the alternative verbs of every command, except those that a sibling command uses. Help does not list
@@ -39,7 +35,7 @@ func formerVerbs() map[string][]string {
 func addAliases(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		_, path, _ := strings.Cut(sub.CommandPath(), " ")
-		for _, verb := range slices.Concat(otherVerbs()[sub.Name()], formerVerbs()[path]) {
+		for _, verb := range slices.Concat(otherVerbs[sub.Name()], formerVerbs[path]) {
 			if !slices.ContainsFunc(c.Commands(), func(s *cobra.Command) bool { return s.Name() == verb }) {
 				sub.Aliases = append(sub.Aliases, verb)
 			}
@@ -198,13 +194,13 @@ func (e *env) storedNames(ctx context.Context, word string, args []string, typed
 		if len(args) == 0 {
 			return nil, nil
 		}
-		id, err := agentCollection().find(ctx, call, args[0])
+		id, err := agentCollection.find(ctx, call, args[0])
 		if err != nil {
 			return nil, err
 		}
-		path = agentCollection().path + "/" + url.PathEscape(id) + "/sessions"
+		path = agentCollection.path + "/" + url.PathEscape(id) + "/sessions"
 		if word == "DRIVE" {
-			path = agentCollection().path + "/" + url.PathEscape(id) + "/drive/files"
+			path = agentCollection.path + "/" + url.PathEscape(id) + "/drive/files"
 			query = url.Values{"prefix": {typed}}
 		}
 	}

@@ -353,7 +353,7 @@ func (o *output) table(columns []column, rows [][]string) error {
 			cell = shorten(cell, widths[i])
 			pad := strings.Repeat(" ", max(0, widths[i]-ansi.StringWidth(cell)))
 			cell = paint(i, cell)
-			if right(columns[i].kind) {
+			if slices.Contains([]kind{credits, exact, count, size}, columns[i].kind) {
 				cell = pad + cell
 			} else {
 				cell += pad
@@ -429,8 +429,6 @@ func fitted(columns []column, rows [][]string, available int) ([]column, [][]str
 }
 
 func isName(c column) bool { return c.kind == objectName || c.kind == objectTitle }
-
-func right(k kind) bool { return k == credits || k == exact || k == count || k == size }
 
 const (
 	narrow        = 20

@@ -27,19 +27,12 @@ func viewPricesPreview(by []string) view {
 }
 
 func (e *env) prices() *cobra.Command {
-	c := group("prices", "Compare prices", "Compare prices with the usage of a month. Requires a key with the scope operator:read.")
-	c.AddCommand(e.pricesPreview())
-	return c
-}
-
-func (e *env) pricesPreview() *cobra.Command {
-	c := &cobra.Command{
-		Use: "preview FILE", Short: "Compute a month at other prices", Args: takes("FILE"),
-		Long: `Compute the receipts of all accounts in a month of UTC, of calls and of agents, at the prices of the models in a
+	all := group("prices", "Compare prices", "Compare prices with the usage of a month. Requires a key with the scope operator:read.")
+	c := command("preview FILE", "Compute a month at other prices",
+		`Compute the receipts of all accounts in a month of UTC, of calls and of agents, at the prices of the models in a
 file, and compare the sums with what was charged. The file has the form of the configuration file; only the prices
 in its member models are used, and other models have their current prices. "-" is standard input. Nothing changes.`,
-		Example: "  stoa prices preview new.yaml --month 2026-10\n  stoa prices preview new.yaml --month 2026-10 --by account,plan --format csv > effect.csv",
-	}
+		"  stoa prices preview new.yaml --month 2026-10\n  stoa prices preview new.yaml --month 2026-10 --by account,plan --format csv > effect.csv")
 	month := c.Flags().String("month", "", "the `month`, such as 2026-10")
 	by := c.Flags().StringSlice("by", []string{"model"}, "the `groups`, in order, separated by commas: account, model and plan")
 	sends(c, "by", "groupBy")
@@ -101,7 +94,8 @@ in its member models are used, and other models have their current prices. "-" i
 			stoa.Credits(p.Totals.ChargedMicro), p.Totals.Calls, stoa.Credits(p.Totals.NewMicro), stoa.Credits(p.Totals.DifferenceMicro))
 		return nil
 	}
-	return c
+	all.AddCommand(c)
+	return all
 }
 
 // previewCSV prints rows as CSV. It marks texts, so that no spreadsheet runs them as a formula.

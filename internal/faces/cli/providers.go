@@ -8,50 +8,44 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewProviders() view {
-	return view{"Provider", []column{
-		{"Name", "name", plain},
-		{"Format", "wire", plain},
-		{"Disabled", "disabled", plain},
-		{"Running", "inFlight", count},
-		{"Limit", "maxInFlight", count},
-		{"Requests", "requests", count},
-		{"Retries", "retries", count},
-		{"Failures", "failures", count},
-		{"Last failure", "lastFailure.at", when},
-		{"Code", "lastFailure.code", plain},
-	}}
-}
+var viewProviders = view{"Provider", []column{
+	{"Name", "name", plain},
+	{"Format", "wire", plain},
+	{"Disabled", "disabled", plain},
+	{"Running", "inFlight", count},
+	{"Limit", "maxInFlight", count},
+	{"Requests", "requests", count},
+	{"Retries", "retries", count},
+	{"Failures", "failures", count},
+	{"Last failure", "lastFailure.at", when},
+	{"Code", "lastFailure.code", plain},
+}}
 
-func viewRecentProviders() view {
-	return view{"RecentProvider", []column{
-		{"Name", "name", plain},
-		{"Calls 1 h", "hour.calls", count},
-		{"Errors", "hour.errors", count},
-		{"p50 ms", "hour.p50Milliseconds", count},
-		{"p95 ms", "hour.p95Milliseconds", count},
-		{"Calls 24 h", "day.calls", count},
-		{"Errors", "day.errors", count},
-		{"p50 ms", "day.p50Milliseconds", count},
-		{"p95 ms", "day.p95Milliseconds", count},
-		{"Last error", "lastError.at", when},
-		{"Code", "lastError.code", plain},
-	}}
-}
+var viewRecentProviders = view{"RecentProvider", []column{
+	{"Name", "name", plain},
+	{"Calls 1 h", "hour.calls", count},
+	{"Errors", "hour.errors", count},
+	{"p50 ms", "hour.p50Milliseconds", count},
+	{"p95 ms", "hour.p95Milliseconds", count},
+	{"Calls 24 h", "day.calls", count},
+	{"Errors", "day.errors", count},
+	{"p50 ms", "day.p50Milliseconds", count},
+	{"p95 ms", "day.p95Milliseconds", count},
+	{"Last error", "lastError.at", when},
+	{"Code", "lastError.code", plain},
+}}
 
-func viewProviderTest() view {
-	return view{"ProviderTest", []column{
-		{"Provider", "provider", plain},
-		{"Model", "model", plain},
-		{"Healthy", "ok", plain},
-		{"Result", "text", flexible},
-		{"HTTP status", "status", count},
-		{"Code", "errorCode", plain},
-		{"Attempts", "attempts", count},
-		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
-		{"Duration (ms)", "durationMilliseconds", count},
-	}}
-}
+var viewProviderTest = view{"ProviderTest", []column{
+	{"Provider", "provider", plain},
+	{"Model", "model", plain},
+	{"Healthy", "ok", plain},
+	{"Result", "text", flexible},
+	{"HTTP status", "status", count},
+	{"Code", "errorCode", plain},
+	{"Attempts", "attempts", count},
+	{"First token (ms)", "timeToFirstTokenMilliseconds", count},
+	{"Duration (ms)", "durationMilliseconds", count},
+}}
 
 func (e *env) providers() *cobra.Command {
 	c := &cobra.Command{
@@ -72,7 +66,7 @@ operator.`,
 		}
 		raw, err := call.JSON(c.Context(), "GET", "/providers", nil, nil, nil)
 		if err == nil {
-			err = printProviders(o, raw, viewProviders(), "There are no providers.")
+			err = printProviders(o, raw, viewProviders, "There are no providers.")
 		}
 		if err != nil || o.raw() || !isTerminal(e.out) {
 			return err
@@ -126,7 +120,7 @@ func printProviders(o *output, raw jsonx.Value, v view, none string) error {
 }
 
 func printRecentProviders(o *output, raw jsonx.Value) error {
-	return printProviders(o, raw, viewRecentProviders(), "There were no calls in the last 24 hours.")
+	return printProviders(o, raw, viewRecentProviders, "There were no calls in the last 24 hours.")
 }
 
 func (e *env) providersTest() *cobra.Command {

@@ -220,17 +220,15 @@ conversation as Markdown, /exit or Ctrl-D ends the chat. Ctrl-C stops a reply. E
 it on the next one.`
 
 func (e *env) chat() *cobra.Command {
-	c := &cobra.Command{
-		Use: "chat", Short: "Chat with a model", Args: noArgs,
-		Long: `Chat with a model, line by line. The conversation is kept locally and sent with each line; the service does
+	c := command("chat", "Chat with a model",
+		`Chat with a model, line by line. The conversation is kept locally and sent with each line; the service does
 not store it. On a terminal, lines can be edited, the arrow keys recall earlier ones, Tab completes commands
 and models, and pasted text stays one message. The last 500 lines are stored in the file chat_history next to
 the profile, which only you can read; --no-history disables this, and lines that begin with a space are not
 stored.
 
-` + chatHelp,
-		Example: "  stoa chat\n  stoa chat -m alpha-sonnet-5-5 -i \"You are a patient teacher.\"",
-	}
+`+chatHelp,
+		"  stoa chat\n  stoa chat -m alpha-sonnet-5-5 -i \"You are a patient teacher.\"")
 	m := modelFlags(c)
 	e.rawFlag(c)
 	forget := c.Flags().Bool("no-history", false, "do not store or read the history of lines")

@@ -15,32 +15,26 @@ import (
 	"stoa/internal/base/vault"
 )
 
-func secretCollection() collection {
-	return collection{"/secrets", "sec_", "secret", "secrets", false}
-}
+var secretCollection = collection{"/secrets", "sec_", "secret", "secrets", false}
 
-func viewSecrets() view {
-	return view{"Secret", []column{
-		{"Id", "id", ident},
-		{"Name", "name", objectName},
-		{"Kind", "kind", plain},
-		{"Origin", "origin", flexible},
-		{"Ends with", "hint", plain},
-		{"Unreadable", "unreadable", plain},
-		{"Set", "updatedAt", when},
-	}}
-}
+var viewSecrets = view{"Secret", []column{
+	{"Id", "id", ident},
+	{"Name", "name", objectName},
+	{"Kind", "kind", plain},
+	{"Origin", "origin", flexible},
+	{"Ends with", "hint", plain},
+	{"Unreadable", "unreadable", plain},
+	{"Set", "updatedAt", when},
+}}
 
 const maxSecret = 8192 // bytes of a value
 
 func (e *env) secretsSet() *cobra.Command {
-	c := &cobra.Command{
-		Use: "create NAME", Short: "Store a secret, or replace its value", Args: takes("NAME"),
-		Long: `Store a value that requests to one origin require, such as a token. It is read from standard input and never
+	c := command("create NAME", "Store a secret, or replace its value",
+		`Store a value that requests to one origin require, such as a token. It is read from standard input and never
 shown again. An existing secret with that name gets the new value; a new one requires an --origin, the only
 place that it is ever sent to.`,
-		Example: "  stoa secrets create notes-token --origin https://notes.example.com < token.txt\n  stoa secrets create notes-key --origin https://notes.example.com --header X-Api-Key < key.txt\n  stoa secrets create notes-client --kind token --origin https://accounts.example.com < secret.txt",
-	}
+		"  stoa secrets create notes-token --origin https://notes.example.com < token.txt\n  stoa secrets create notes-key --origin https://notes.example.com --header X-Api-Key < key.txt\n  stoa secrets create notes-client --kind token --origin https://accounts.example.com < secret.txt")
 	origin, header := c.Flags().String("origin", "", "the only `origin` that it is sent to: scheme, host and port, such as https://notes.example.com"), c.Flags().String("header", "", "the `name` of the header to send it as (default Authorization: Bearer)")
 	kind, parameter := c.Flags().String("kind", "", "the `kind`: bearer, header, basic (user:password), query, or token (of an OAuth client) (default bearer)"), c.Flags().String("parameter", "", "the `name` of the query parameter to send it as")
 	o := e.output(c)
@@ -99,7 +93,7 @@ place that it is ever sent to.`,
 		if err != nil {
 			return err
 		}
-		return o.object(viewSecrets(), raw)
+		return o.object(viewSecrets, raw)
 	}
 	return c
 }
@@ -107,16 +101,14 @@ place that it is ever sent to.`,
 func (e *env) secrets() *cobra.Command {
 	c := group("secrets", "Manage stored secrets", `Manage the secrets that the service stores encrypted. set, list and delete manage the secrets of connections;
 rekey also covers the service's own. No command shows a value. SECRET is an id, or a unique name.`)
-	rekey := &cobra.Command{
-		Use: "rekey", Short: "Re-encrypt every stored secret with the newest key", Args: noArgs,
-		Long: `Re-encrypt every stored secret with the first key of secrets.keys, or of secrets.key in the data directory.
+	rekey := command("rekey", "Re-encrypt every stored secret with the newest key",
+		`Re-encrypt every stored secret with the first key of secrets.keys, or of secrets.key in the data directory.
 After that the other keys are no longer needed.
 
 With --new a new key is first added at the beginning of secrets.key; this is for installations without
 secrets.keys. A server on a data directory must be stopped; nodes on PostgreSQL can keep running if all of them have the key.
 Secrets that cannot be decrypted are unchanged, and the exit code is then 1.`,
-		Example: "  stoa secrets rekey --data /var/lib/stoa --new\n  stoa secrets rekey --config /etc/stoa/stoa.yaml",
-	}
+		"  stoa secrets rekey --data /var/lib/stoa --new\n  stoa secrets rekey --config /etc/stoa/stoa.yaml")
 	load := e.storeSettings(rekey)
 	fresh := rekey.Flags().Bool("new", false, "create a new key first, in secrets.key")
 	rekey.RunE = func(c *cobra.Command, _ []string) (err error) {
@@ -173,13 +165,13 @@ Secrets that cannot be decrypted are unchanged, and the exit code is then 1.`,
 		e.verb(verb{
 			use: "list", short: "List the secrets of connections",
 			long: "List the secrets that connections of the account can use, newest first, without their values.", example: "  stoa secrets list",
-			op: "GET /secrets", rows: viewSecrets(), none: "There are no secrets.",
+			op: "GET /secrets", rows: viewSecrets, none: "There are no secrets.",
 			fields: []field{searchField("name, origin or id")},
 		}),
 		e.verb(verb{
 			use: "get SECRET", short: "Show a secret",
 			long: "Show a secret without its value.", example: "  stoa secrets get notes-token",
-			op: "GET /secrets/{SECRET}", show: viewSecrets(),
+			op: "GET /secrets/{SECRET}", show: viewSecrets,
 		}),
 		e.verb(verb{
 			use: "delete SECRET", short: "Delete a secret",

@@ -27,57 +27,51 @@ type endedError struct{ error }
 
 func (x endedError) Unwrap() error { return x.error }
 
-func viewSessions() view {
-	return view{"Session", []column{
-		{"Id", "id", ident},
-		{"Status", "status", state},
-		{"Title", "title", objectTitle},
-		{"Agent", "agentId", label},
-		{"Reply", "reply", flexible},
-		{"Why", "error.code", plain},
-		{"Credits", "usage.creditsMicro", credits},
-		{"Changed", "updatedAt", when},
-	}}
-}
+var viewSessions = view{"Session", []column{
+	{"Id", "id", ident},
+	{"Status", "status", state},
+	{"Title", "title", objectTitle},
+	{"Agent", "agentId", label},
+	{"Reply", "reply", flexible},
+	{"Why", "error.code", plain},
+	{"Credits", "usage.creditsMicro", credits},
+	{"Changed", "updatedAt", when},
+}}
 
-func viewSession() view {
-	return view{"Session", []column{
-		{"Id", "id", ident},
-		{"Agent", "agentId", ident},
-		{"Agent version", "agentVersion", count},
-		{"Title", "title", plain},
-		{"Mode", "mode", plain},
-		{"Status", "status", state},
-		{"Reason", "statusReason", plain},
-		{"Error", "error.message", plain},
-		{"Question", "pendingInput.prompt", plain},
-		{"Choices", "pendingInput.options", plain},
-		{"Reply", "reply", plain},
-		{"Turn", "turn.number", count},
-		{"Messages queued", "queuedMessages", count},
-		{"Model", "model.served", plain},
-		{"Steps", "usage.steps", count},
-		{"Tokens", "usage.totalTokens", count},
-		{"Credits", "usage.creditsMicro", credits},
-		{"Started by", "trigger.type", plain},
-		{"End user", "externalUserId", ident},
-		{"External id", "externalId", ident},
-		{"Credentials", "credentials", plain},
-		{"Metadata", "metadata", plain},
-		{"Created", "createdAt", when},
-		{"Finished", "finishedAt", when},
-	}}
-}
+var viewSession = view{"Session", []column{
+	{"Id", "id", ident},
+	{"Agent", "agentId", ident},
+	{"Agent version", "agentVersion", count},
+	{"Title", "title", plain},
+	{"Mode", "mode", plain},
+	{"Status", "status", state},
+	{"Reason", "statusReason", plain},
+	{"Error", "error.message", plain},
+	{"Question", "pendingInput.prompt", plain},
+	{"Choices", "pendingInput.options", plain},
+	{"Reply", "reply", plain},
+	{"Turn", "turn.number", count},
+	{"Messages queued", "queuedMessages", count},
+	{"Model", "model.served", plain},
+	{"Steps", "usage.steps", count},
+	{"Tokens", "usage.totalTokens", count},
+	{"Credits", "usage.creditsMicro", credits},
+	{"Started by", "trigger.type", plain},
+	{"End user", "externalUserId", ident},
+	{"External id", "externalId", ident},
+	{"Credentials", "credentials", plain},
+	{"Metadata", "metadata", plain},
+	{"Created", "createdAt", when},
+	{"Finished", "finishedAt", when},
+}}
 
-func viewMessages() view {
-	return view{"Message", []column{
-		{"Turn", "turn", count},
-		{"Who", "role", plain},
-		{"Kind", "kind", plain},
-		{"Status", "status", state},
-		{"Text", "text", flexible},
-	}}
-}
+var viewMessages = view{"Message", []column{
+	{"Turn", "turn", count},
+	{"Who", "role", plain},
+	{"Kind", "kind", plain},
+	{"Status", "status", state},
+	{"Text", "text", flexible},
+}}
 
 type session struct {
 	ID           string                   `json:"id"`
@@ -88,8 +82,11 @@ type session struct {
 	Error        *contract.SessionFailure `json:"error"`
 }
 
-func readSession(raw jsonx.Value) (session, error) {
-	var s session
+// readSession decodes the reply of a request; err is the request's error.
+func readSession(raw jsonx.Value, err error) (s session, _ error) {
+	if err != nil {
+		return s, err
+	}
 	if err := jsonx.Unmarshal(raw, &s); err != nil {
 		return s, fmt.Errorf("the reply does not match the contract: %w", err)
 	}
@@ -116,18 +113,16 @@ it is enough where AGENT is optional.
 
 A session stops as completed, waiting_for_input, failed or cancelled. Commands that wait for it exit with 0
 for the first two and with 5 for the others.`)
-	wait := &cobra.Command{
-		Use: "wait [AGENT] SESSION", Short: "Wait until a session stops", Args: takes("[AGENT]", "SESSION"),
-		Long:    "Wait until a session stops, then print its reply or its question.",
-		Example: "  stoa sessions wait ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
+	wait := command("wait [AGENT] SESSION", "Wait until a session stops",
+		"Wait until a session stops, then print its reply or its question.",
+		"  stoa sessions wait ses_01k9zqd3m8w5x7y2c4b6n8p0ra")
 	e.rawFlag(wait)
 	c.AddCommand(
 		e.sessionsStart(), e.sessionsGet(),
 		e.verb(verb{
 			use: "list [AGENT]", short: "List sessions",
 			long: "List the sessions of all agents, or of one, newest first.", example: "  stoa sessions list --status waiting_for_input\n  stoa sessions list support",
-			op: "GET /sessions", rows: viewSessions(), names: map[string]string{"agentId": "agentName"}, none: "There are no sessions.",
+			op: "GET /sessions", rows: viewSessions, names: map[string]string{"agentId": "agentName"}, none: "There are no sessions.",
 			fields: []field{
 				{"AGENT", "agentId", asAgent, ""},
 				{"status", "status", asText, "only sessions with this `status`: queued, running, waiting_for_input, completed, failed or cancelled"},
@@ -144,11 +139,10 @@ for the first two and with 5 for the others.`)
 		}),
 		e.onSession(wait, func(ctx context.Context, x sessionContext, _ []string) error { return x.wait(ctx) }),
 		e.sessionsWatch(),
-		e.onSession(&cobra.Command{
-			Use: "messages [AGENT] SESSION", Short: "List the messages of a session", Args: takes("[AGENT]", "SESSION"),
-			Long: "List the messages of a session, in order.", Example: "  stoa sessions messages ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
-		}, func(ctx context.Context, x sessionContext, _ []string) error {
-			return x.o.list(viewMessages(), x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "There are no messages.")
+		e.onSession(command("messages [AGENT] SESSION", "List the messages of a session",
+			"List the messages of a session, in order.",
+			"  stoa sessions messages ses_01k9zqd3m8w5x7y2c4b6n8p0ra"), func(ctx context.Context, x sessionContext, _ []string) error {
+			return x.o.list(viewMessages, x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "There are no messages.")
 		}),
 		e.sessionsReply(),
 		e.sessionAction("cancel", "Stop the agent", "Stop the agent, within five seconds. Text written so far is kept."),
@@ -189,7 +183,7 @@ func ofSession(ctx context.Context, call *client.Client, use string, args []stri
 		if needed := strings.Count(use, " "); len(args) < needed {
 			return "", "", nil, usagef("%q is not the id of a session; the form is %q", args[0], "stoa sessions "+use)
 		}
-		agent, err = agentCollection().find(ctx, call, args[0])
+		agent, err = agentCollection.find(ctx, call, args[0])
 		return args[0], agent, args[1:], err
 	}
 	var found struct {
@@ -199,7 +193,7 @@ func ofSession(ctx context.Context, call *client.Client, use string, args []stri
 	return found.AgentID, found.AgentID, args, err
 }
 
-func viewStarted() view { return viewSession().only("id", "status") }
+var viewStarted = viewSession.only("id", "status")
 
 // followFlags adds --wait, --watch and --no-watch to c and returns a function that
 // applies them: by default it watches on a terminal, and elsewhere prints the session
@@ -220,9 +214,9 @@ func (e *env) followFlags(c *cobra.Command) func(ctx context.Context, x sessionC
 		case *watch, isTerminal(x.e.out) && !*detach && !x.o.raw():
 			return x.watch(ctx, after, false)
 		case x.o.raw():
-			return x.o.object(viewSession(), raw)
+			return x.o.object(viewSession, raw)
 		}
-		err := x.o.object(viewStarted(), raw)
+		err := x.o.object(viewStarted, raw)
 		if err == nil {
 			x.e.next("Watch it with:", fmt.Sprintf("stoa sessions watch %s %s", shellWord(x.named), x.id))
 		}
@@ -310,11 +304,11 @@ func credentials(ctx context.Context, call *client.Client, pairs []string) (any,
 		if !ok {
 			return nil, usagef("--credential requires CONNECTION=SECRET, not %q", pair)
 		}
-		connection, err := connectionCollection().find(ctx, call, connection)
+		connection, err := connectionCollection.find(ctx, call, connection)
 		if err != nil {
 			return nil, err
 		}
-		if all[connection], err = secretCollection().find(ctx, call, secret); err != nil {
+		if all[connection], err = secretCollection.find(ctx, call, secret); err != nil {
 			return nil, err
 		}
 	}
@@ -322,13 +316,11 @@ func credentials(ctx context.Context, call *client.Client, pairs []string) (any,
 }
 
 func (e *env) sessionsStart() *cobra.Command {
-	c := &cobra.Command{
-		Use: "start AGENT MESSAGE...", Short: "Start a session", Args: takes("AGENT", "MESSAGE..."),
-		Long: `Start a session with a message to an agent. On a terminal, events are shown until the session stops, and questions of the
+	c := command("start AGENT MESSAGE...", "Start a session",
+		`Start a session with a message to an agent. On a terminal, events are shown until the session stops, and questions of the
 agent are asked. Elsewhere, and with --no-watch, its id and status are printed without waiting; --wait waits
 for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
-		Example: "  stoa sessions start support \"What about refunds?\" --wait\n  stoa sessions start support \"What does it cost?\" --attach offer.pdf --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)",
-	}
+		"  stoa sessions start support \"What about refunds?\" --wait\n  stoa sessions start support \"What does it cost?\" --attach offer.pdf --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)")
 	o := e.output(c)
 	settings := e.flags(c,
 		field{"mode", "mode", asText, "the `mode`: chat, or once for a session that never waits for input (default chat)"},
@@ -355,7 +347,7 @@ for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 		if err != nil {
 			return err
 		}
-		agent, err := agentCollection().find(c.Context(), call, args[0])
+		agent, err := agentCollection.find(c.Context(), call, args[0])
 		if err != nil {
 			return err
 		}
@@ -366,10 +358,7 @@ for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 			return err
 		}
 		raw, err := call.JSON(c.Context(), http.MethodPost, "/api-agents/"+url.PathEscape(agent)+"/sessions", nil, body, nil)
-		if err != nil {
-			return err
-		}
-		s, err := readSession(raw)
+		s, err := readSession(raw, err)
 		if err != nil {
 			return err
 		}
@@ -379,16 +368,14 @@ for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 }
 
 func (e *env) sessionsGet() *cobra.Command {
-	c := &cobra.Command{
-		Use: "get [AGENT] SESSION", Short: "Show a session", Args: takes("[AGENT]", "SESSION"),
-		Long:    "Show the current state of a session. Its id is enough; an AGENT before it must be the session's agent.",
-		Example: "  stoa sessions get ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status",
-	}
+	c := command("get [AGENT] SESSION", "Show a session",
+		"Show the current state of a session. Its id is enough; an AGENT before it must be the session's agent.",
+		"  stoa sessions get ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status")
 	o := e.output(c)
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		path := "/sessions/" + url.PathEscape(args[0])
 		if len(args) == 2 {
-			agent, err := agentCollection().find(ctx, call, args[0])
+			agent, err := agentCollection.find(ctx, call, args[0])
 			if err != nil {
 				return err
 			}
@@ -398,7 +385,7 @@ func (e *env) sessionsGet() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return o.object(viewSession(), raw)
+		return o.object(viewSession, raw)
 	})
 }
 
@@ -407,10 +394,7 @@ func (x sessionContext) wait(ctx context.Context) error {
 	defer p.done()
 	for {
 		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), url.Values{"waitSeconds": {"30"}}, nil, nil)
-		if err != nil {
-			return err
-		}
-		s, err := readSession(raw)
+		s, err := readSession(raw, err)
 		if err != nil {
 			return err
 		}
@@ -461,12 +445,10 @@ func choices(options []string) string {
 }
 
 func (e *env) sessionsWatch() *cobra.Command {
-	c := &cobra.Command{
-		Use: "watch [AGENT] SESSION", Short: "Print the events of a session", Args: takes("[AGENT]", "SESSION"),
-		Long: `Print the past and new events of a session until it stops: its steps, tools and text. A broken connection is
+	c := command("watch [AGENT] SESSION", "Print the events of a session",
+		`Print the past and new events of a session until it stops: its steps, tools and text. A broken connection is
 resumed where it ended. --json prints the events, one per line.`,
-		Example: "  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra --after 12 --follow",
-	}
+		"  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions watch ses_01k9zqd3m8w5x7y2c4b6n8p0ra --after 12 --follow")
 	after := c.Flags().Int64("after", 0, "start after the event with this `number`")
 	e.rawFlag(c)
 	follow := c.Flags().Bool("follow", false, "continue after it has stopped, for further events")
@@ -503,21 +485,15 @@ func (x sessionContext) watchTurn(ctx context.Context, after int64, follow bool)
 	if err := t.endLine(); err != nil {
 		return session{}, err
 	}
-	raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
-	if err != nil {
-		return session{}, err
-	}
-	return readSession(raw)
+	return readSession(x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil))
 }
 
 func (e *env) sessionsReply() *cobra.Command {
-	c := &cobra.Command{
-		Use: "reply [AGENT] SESSION MESSAGE...", Short: "Send an answer or a message", Args: takes("[AGENT]", "SESSION", "MESSAGE..."),
-		Long: `Send a message to a session. If the agent waits for an answer, the message is the answer. If the session has
+	c := command("reply [AGENT] SESSION MESSAGE...", "Send an answer or a message",
+		`Send a message to a session. If the agent waits for an answer, the message is the answer. If the session has
 stopped, the message starts a new turn. If the agent works, the message is queued, or rejected with --reject. A
 MESSAGE of - is standard input. Events are shown as by "stoa sessions start".`,
-		Example: "  stoa sessions reply ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
-	}
+		"  stoa sessions reply ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait")
 	reject := c.Flags().Bool("reject", false, "fail instead of queueing while the agent works")
 	attached, follow := attachFlag(c), e.followFlags(c)
 	return e.onSession(c, func(ctx context.Context, x sessionContext, args []string) error {
@@ -525,11 +501,7 @@ MESSAGE of - is standard input. Events are shown as by "stoa sessions start".`,
 		if err != nil {
 			return err
 		}
-		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		before, err := readSession(raw)
+		before, err := readSession(x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil))
 		if err != nil {
 			return err
 		}
@@ -540,7 +512,7 @@ MESSAGE of - is standard input. Events are shown as by "stoa sessions start".`,
 		if err := attached(ctx, x.call, x.agent, body); err != nil {
 			return err
 		}
-		raw, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/messages", nil, body, nil)
+		raw, err := x.call.JSON(ctx, http.MethodPost, x.path()+"/messages", nil, body, nil)
 		if err != nil {
 			return err
 		}
@@ -585,10 +557,7 @@ func attachFlag(c *cobra.Command) func(ctx context.Context, call *client.Client,
 }
 
 func (e *env) sessionAction(verb, short, long string) *cobra.Command {
-	c := &cobra.Command{
-		Use: verb + " [AGENT] SESSION", Short: short, Long: long, Args: takes("[AGENT]", "SESSION"),
-		Example: "  stoa sessions " + verb + " ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
+	c := command(verb+" [AGENT] SESSION", short, long, "  stoa sessions "+verb+" ses_01k9zqd3m8w5x7y2c4b6n8p0ra")
 	var follow func(context.Context, sessionContext, jsonx.Value, int64) error
 	acknowledged := new(bool)
 	if verb == "retry" {
@@ -596,11 +565,7 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 		acknowledged = c.Flags().Bool("acknowledge-effects", false, "retry even if tools of the turn can have had effects")
 	}
 	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error {
-		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		before, err := readSession(raw)
+		before, err := readSession(x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil))
 		if err != nil {
 			return err
 		}
@@ -608,22 +573,21 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 		if *acknowledged {
 			body = map[string]any{"acknowledgeEffects": true}
 		}
-		if raw, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/"+verb, nil, body, nil); err != nil {
+		raw, err := x.call.JSON(ctx, http.MethodPost, x.path()+"/"+verb, nil, body, nil)
+		if err != nil {
 			return err
 		}
 		if follow != nil {
 			return follow(ctx, x, raw, before.LastEventSeq)
 		}
-		return x.o.object(viewSession(), raw)
+		return x.o.object(viewSession, raw)
 	})
 }
 
 func (e *env) sessionsExport() *cobra.Command {
-	c := &cobra.Command{
-		Use: "export [AGENT] SESSION", Short: "Print a session as a document", Args: takes("[AGENT]", "SESSION"),
-		Long:    "Print a session as Markdown to read, or as JSON Lines for programs: messages, tool calls, sources and receipts.",
-		Example: "  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra > session.md\n  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra --format jsonl",
-	}
+	c := command("export [AGENT] SESSION", "Print a session as a document",
+		"Print a session as Markdown to read, or as JSON Lines for programs: messages, tool calls, sources and receipts.",
+		"  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra > session.md\n  stoa sessions export ses_01k9zqd3m8w5x7y2c4b6n8p0ra --format jsonl")
 	format := c.Flags().String("format", "markdown", "the `format`: markdown or jsonl")
 	return e.calling(c, nil, func(ctx context.Context, call *client.Client, args []string) error {
 		_, agent, args, err := ofSession(ctx, call, c.Use, args)

@@ -18,29 +18,25 @@ import (
 // everyAccount selects the statements of all accounts.
 const everyAccount = "*"
 
-func viewStatements() view {
-	return view{"Statement", []column{
-		{"Account", "accountName", objectName},
-		{"Opening", "openingMicro", exact},
-		{"Granted", "grantedMicro", exact},
-		{"Withdrawn", "withdrawnMicro", exact},
-		{"Charged", "chargedMicro", exact},
-		{"Closing", "closingMicro", exact},
-		{"Final", "final", plain},
-	}}
-}
+var viewStatements = view{"Statement", []column{
+	{"Account", "accountName", objectName},
+	{"Opening", "openingMicro", exact},
+	{"Granted", "grantedMicro", exact},
+	{"Withdrawn", "withdrawnMicro", exact},
+	{"Charged", "chargedMicro", exact},
+	{"Closing", "closingMicro", exact},
+	{"Final", "final", plain},
+}}
 
 func (e *env) statement() *cobra.Command {
-	c := &cobra.Command{
-		Use: "statement MONTH", Short: "Show the statement of a month", Args: takes("MONTH"),
-		Long: `Show the statement of a month (UTC): the opening balance, grants and withdrawals, charges by day and model, and
+	c := command("statement MONTH", "Show the statement of a month",
+		`Show the statement of a month (UTC): the opening balance, grants and withdrawals, charges by day and model, and
 the closing balance. Three days after its month a statement is final and never changes again.
 
 As an operator, read the statement of one account with --account, or those of all with --account '*', whose
 charges are by model only. With --check, nothing is printed unless a statement is wrong: its lines must add
 up to its closing balance, which must be the opening balance of the next month, up to the current balance.`,
-		Example: "  stoa statement 2026-11\n  stoa statement 2026-11 --format html --account acme > acme.html\n  stoa statement 2026-11 --format csv --account '*' > invoices.csv\n  stoa statement 2026-11 --check",
-	}
+		"  stoa statement 2026-11\n  stoa statement 2026-11 --format html --account acme > acme.html\n  stoa statement 2026-11 --format csv --account '*' > invoices.csv\n  stoa statement 2026-11 --check")
 	format := c.Flags().String("format", "table", "the `format`: table, csv, json or html")
 	account := c.Flags().String("account", "", "for operators: an `account`, or '*' for all")
 	sends(c, "account", "accountId")
@@ -57,7 +53,7 @@ up to its closing balance, which must be the opening balance of the next month, 
 		}
 		ctx, query := c.Context(), url.Values{}
 		if *account != "" && *account != everyAccount {
-			if *account, err = accountCollection().find(ctx, call, *account); err != nil {
+			if *account, err = accountCollection.find(ctx, call, *account); err != nil {
 				return err
 			}
 		}
@@ -80,7 +76,7 @@ up to its closing balance, which must be the opening balance of the next month, 
 		case *format != "table" && *format != "json":
 			return usagef("--format accepts table, csv, json and html, not %q", *format)
 		}
-		return o.list(viewStatements(), call.All(ctx, path, query, 0), 0, "There are no statements.")
+		return o.list(viewStatements, call.All(ctx, path, query, 0), 0, "There are no statements.")
 	}
 	return c
 }

@@ -20,47 +20,41 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-func viewCalls() view {
-	return viewCall().only("id", "tool", "status", "outcome", "sessionId", "createdAt")
-}
+var viewCalls = viewCall.only("id", "tool", "status", "outcome", "sessionId", "createdAt")
 
-func viewCall() view {
-	return view{"AgentToolCall", []column{
-		{"Call", "id", ident},
-		{"Tool", "tool", plain},
-		{"Arguments", "arguments", flexible},
-		{"Effects", "effects", plain},
-		{"Status", "status", state},
-		{"Outcome", "outcome", state},
-		{"Result", "resultText", plain},
-		{"Late output", "lateOutput", plain},
-		{"Attempts", "attempts", count},
-		{"Decision", "approval.decision", plain},
-		{"Decided by", "approval.by", plain},
-		{"Comment", "approval.comment", plain},
-		{"Resolved as", "resolution.outcome", plain},
-		{"Note", "resolution.note", plain},
-		{"Agent", "agentId", ident},
-		{"Session", "sessionId", ident},
-		{"Turn", "turn", count},
-		{"Input", "inputId", ident},
-		{"Created", "createdAt", when},
-		{"Handed out", "startedAt", when},
-		{"Finished", "finishedAt", when},
-		{"Expires", "expiresAt", when},
-	}}
-}
+var viewCall = view{"AgentToolCall", []column{
+	{"Call", "id", ident},
+	{"Tool", "tool", plain},
+	{"Arguments", "arguments", flexible},
+	{"Effects", "effects", plain},
+	{"Status", "status", state},
+	{"Outcome", "outcome", state},
+	{"Result", "resultText", plain},
+	{"Late output", "lateOutput", plain},
+	{"Attempts", "attempts", count},
+	{"Decision", "approval.decision", plain},
+	{"Decided by", "approval.by", plain},
+	{"Comment", "approval.comment", plain},
+	{"Resolved as", "resolution.outcome", plain},
+	{"Note", "resolution.note", plain},
+	{"Agent", "agentId", ident},
+	{"Session", "sessionId", ident},
+	{"Turn", "turn", count},
+	{"Input", "inputId", ident},
+	{"Created", "createdAt", when},
+	{"Handed out", "startedAt", when},
+	{"Finished", "finishedAt", when},
+	{"Expires", "expiresAt", when},
+}}
 
-func viewInputs() view {
-	return view{"OpenInput", []column{
-		{"Input", "id", ident},
-		{"Agent", "agentId", ident},
-		{"Session", "sessionId", ident},
-		{"For", "prompt", flexible},
-		{"Claimed until", "claimedUntil", when},
-		{"Expires", "expiresAt", when},
-	}}
-}
+var viewInputs = view{"OpenInput", []column{
+	{"Input", "id", ident},
+	{"Agent", "agentId", ident},
+	{"Session", "sessionId", ident},
+	{"For", "prompt", flexible},
+	{"Claimed until", "claimedUntil", when},
+	{"Expires", "expiresAt", when},
+}}
 
 func (e *env) tools() *cobra.Command {
 	c := group("tools", "Execute or approve tool calls of agents", `Execute the tool calls that agents send to your programs, approve calls that require it, and inspect the
@@ -69,13 +63,13 @@ results. CALL is the id of a call.`)
 		verb{
 			use: "inputs", short: "List the calls that wait for programs",
 			long: "List the sessions that wait for outputs of tools, oldest first.", example: "  stoa tools inputs\n  stoa tools inputs --unclaimed --jq '.[].calls[].tool'",
-			op: "GET /inputs", rows: viewInputs(), none: "No calls wait for a program.",
+			op: "GET /inputs", rows: viewInputs, none: "No calls wait for a program.",
 			fields: []field{{"unclaimed", "unclaimed", asBool, "only unclaimed ones"}},
 		},
 		verb{
 			use: "calls", short: "List tool calls",
 			long: "List the tool calls of all sessions, newest first. Expired calls may have been executed.", example: "  stoa tools calls\n  stoa tools calls --outcome expired",
-			op: "GET /tool-calls", rows: viewCalls(), none: "There are no tool calls.",
+			op: "GET /tool-calls", rows: viewCalls, none: "There are no tool calls.",
 			fields: []field{
 				{"status", "status", asText, "only in this `status`: planned, waiting, started or done"},
 				{"outcome", "outcome", asText, "only with this `outcome`: ok, error, denied, unknown, expired or cancelled"},
@@ -84,28 +78,22 @@ results. CALL is the id of a call.`)
 		verb{
 			use: "get CALL", short: "Show a call with its result",
 			long: "Show a call of a tool with its arguments and its whole result.", example: "  stoa tools get cal_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /tool-calls/{CALL}", show: viewCall(),
+			op: "GET /tool-calls/{CALL}", show: viewCall,
 		},
 	)...)
-	c.AddCommand(e.toolsRun(), e.toolsApprovals(), e.decideCommand(&cobra.Command{
-		Use: "approve CALL...", Short: "Approve calls", Args: takes("CALL..."),
-		Long: `Approve calls, so that they are executed. Repeating a decision is allowed; a different decision after the
+	c.AddCommand(e.toolsRun(), e.toolsApprovals(), e.decideCommand(command("approve CALL...", "Approve calls",
+		`Approve calls, so that they are executed. Repeating a decision is allowed; a different decision after the
 first one is rejected.`,
-		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
-	}, stoa.DecisionApprove, "Approved"), e.decideCommand(&cobra.Command{
-		Use: "reject CALL...", Short: "Reject calls", Args: takes("CALL..."),
-		Long:    "Reject calls that wait for an approval. They are not executed, and the model receives the comment.",
-		Example: "  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\"",
-	}, stoa.DecisionReject, "Rejected"), e.toolsOutput(), e.toolsResolve())
+		"  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session"), stoa.DecisionApprove, "Approved"), e.decideCommand(command("reject CALL...", "Reject calls",
+		"Reject calls that wait for an approval. They are not executed, and the model receives the comment.",
+		"  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\""), stoa.DecisionReject, "Rejected"), e.toolsOutput(), e.toolsResolve())
 	return c
 }
 
 func (e *env) toolsOutput() *cobra.Command {
-	c := &cobra.Command{
-		Use: "output CALL TEXT...", Short: "Send the output of a call manually", Args: takes("CALL", "TEXT..."),
-		Long:    "Send the output of a call manually. A TEXT of - is standard input. Sending the same output again is allowed.",
-		Example: "  stoa tools output cal_01k9zqd3m8w5x7y2c4b6n8p0ra \"It was shipped on Monday.\"",
-	}
+	c := command("output CALL TEXT...", "Send the output of a call manually",
+		"Send the output of a call manually. A TEXT of - is standard input. Sending the same output again is allowed.",
+		"  stoa tools output cal_01k9zqd3m8w5x7y2c4b6n8p0ra \"It was shipped on Monday.\"")
 	failed := c.Flags().Bool("error", false, "report to the model that the call failed")
 	calls := collection{"/tool-calls", "", "call", "calls", false} // every input is an id, because calls have no names
 	return e.onObject(calls, c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
@@ -140,7 +128,7 @@ func (e *env) toolsResolve() *cobra.Command {
 		use: "resolve CALL done|not_done", short: "Resolve a call",
 		long:    "Record whether a call without an output was executed, such as an expired one. Later turns of its session receive this.",
 		example: "  stoa tools resolve cal_01k9zqd3m8w5x7y2c4b6n8p0ra done --note \"Seen in the order system.\"",
-		op:      "POST /tool-calls/{CALL}/resolve", show: viewCall(),
+		op:      "POST /tool-calls/{CALL}/resolve", show: viewCall,
 		fields: []field{
 			{"done|not_done", "outcome", asText, ""},
 			{"note", "note", asText, "a note about the evidence"},
@@ -176,7 +164,7 @@ failure: the model receives the standard error. Several of these can run at the 
 		if err != nil {
 			return err
 		}
-		id, err := agentCollection().find(c.Context(), call, *agent)
+		id, err := agentCollection.find(c.Context(), call, *agent)
 		if err != nil {
 			return err
 		}

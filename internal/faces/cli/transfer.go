@@ -63,13 +63,11 @@ func transferFlags(c *cobra.Command) (dry, remove *bool) {
 }
 
 func (e *env) drivePush() *cobra.Command {
-	c := &cobra.Command{
-		Use: "push AGENT FILE...", Short: "Copy files and folders to the drive", Args: takes("AGENT", "FILE..."),
-		Long: `Copy files and folders to the drive. A folder is copied under its name; with a trailing / only its content is
+	c := command("push AGENT FILE...", "Copy files and folders to the drive",
+		`Copy files and folders to the drive. A folder is copied under its name; with a trailing / only its content is
 copied. Identical files (by SHA-256) are not sent. Names that begin with a dot are skipped, unless --hidden is
 given; links are not followed. Documents that the service cannot read are listed with the reason.`,
-		Example: "  stoa drive push support handbook prices.csv\n  stoa drive push support ./docs/ --to handbook --dry-run",
-	}
+		"  stoa drive push support handbook prices.csv\n  stoa drive push support ./docs/ --to handbook --dry-run")
 	to := c.Flags().String("to", "", "the `folder` on the drive")
 	hidden := c.Flags().Bool("hidden", false, "also send names that begin with a dot")
 	encoding := c.Flags().String("encoding", "", "the `name` of the encoding of texts that are not UTF-8, such as windows-1252")
@@ -96,14 +94,12 @@ given; links are not followed. Documents that the service cannot read are listed
 }
 
 func (e *env) driveSync() *cobra.Command {
-	c := &cobra.Command{
-		Use: "sync AGENT LOCAL [FOLDER]", Short: "Synchronize a drive with a local folder", Args: takes("AGENT", "LOCAL", "[FOLDER]"),
-		Long: `Make a folder of the drive (by default the whole drive) equal to a folder on this machine: files that are new
+	c := command("sync AGENT LOCAL [FOLDER]", "Synchronize a drive with a local folder",
+		`Make a folder of the drive (by default the whole drive) equal to a folder on this machine: files that are new
 or differ by SHA-256 are sent, and with --delete files that no longer exist are deleted. --down reverses the
 direction. Names that begin with a dot are skipped, unless --hidden is given. --down writes nothing into
 folders named .git and follows no links.`,
-		Example: "  stoa drive sync support ./docs --delete --dry-run\n  stoa drive sync support ./docs --delete\n  stoa drive sync support ./docs --down",
-	}
+		"  stoa drive sync support ./docs --delete --dry-run\n  stoa drive sync support ./docs --delete\n  stoa drive sync support ./docs --down")
 	down := c.Flags().Bool("down", false, "make the local folder equal to the drive instead")
 	hidden := c.Flags().Bool("hidden", false, "also copy names that begin with a dot")
 	dry, remove := transferFlags(c)
@@ -130,14 +126,12 @@ folders named .git and follows no links.`,
 }
 
 func (e *env) drivePull() *cobra.Command {
-	c := &cobra.Command{
-		Use: "pull AGENT [FOLDER]", Short: "Copy files from the drive to this machine", Args: takes("AGENT", "[FOLDER]"),
-		Long: `Copy the files of the drive, or of one of its folders, to a folder on this machine. Identical files (by
+	c := command("pull AGENT [FOLDER]", "Copy files from the drive to this machine",
+		`Copy the files of the drive, or of one of its folders, to a folder on this machine. Identical files (by
 SHA-256) are not fetched. Names that begin with a dot are skipped, unless --hidden is given: an agent chose
 them, and other programs may act on them. Nothing is written into folders named .git, and links are not
 followed.`,
-		Example: "  stoa drive pull support --to ./docs\n  stoa drive pull support handbook --to . --dry-run",
-	}
+		"  stoa drive pull support --to ./docs\n  stoa drive pull support handbook --to . --dry-run")
 	to := c.Flags().String("to", ".", "the `folder` on this machine")
 	hidden := c.Flags().Bool("hidden", false, "also fetch names that begin with a dot")
 	dry, remove := transferFlags(c)

@@ -82,13 +82,8 @@ func (e *env) verbs(table ...verb) []*cobra.Command {
 
 func (e *env) verb(v verb) *cobra.Command {
 	words := strings.Fields(v.use)[1:]
-	c := &cobra.Command{
-		Use: v.use, Short: v.short, Long: v.long, Example: v.example, SuggestFor: v.suggest, Args: noArgs,
-		Annotations: map[string]string{opNote: v.op},
-	}
-	if len(words) > 0 {
-		c.Args = takes(words...)
-	}
+	c := command(v.use, v.short, v.long, v.example)
+	c.SuggestFor, c.Annotations = v.suggest, map[string]string{opNote: v.op}
 	o, most, yes := &output{e: e}, new(int), new(bool)
 	if v.ask != nil {
 		yes = c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
@@ -195,7 +190,7 @@ func argument(word string) string { return strings.Trim(word, "[].") }
 func (v verb) resolve(ctx context.Context, call *client.Client, words, args []string, repeated bool) (err error) {
 	for i, arg := range args {
 		word := words[min(i, len(words)-1)]
-		p, named := collections()[argument(word)]
+		p, named := collections[argument(word)]
 		if !named || !strings.Contains(v.op, "{"+argument(word)+"}") || strings.HasSuffix(word, "...") != repeated {
 			continue
 		}
@@ -414,11 +409,11 @@ func (e *env) parse(as form, text string) (value any, err error) {
 		t, err := moment(text, time.Now(), as == asPast)
 		return stamp(t), err
 	case asAgent:
-		return agentCollection().lookup(text), nil
+		return agentCollection.lookup(text), nil
 	case asSpace:
-		return spaceCollection().lookup(text), nil
+		return spaceCollection.lookup(text), nil
 	case asKey:
-		return keyCollection().lookup(text), nil
+		return keyCollection.lookup(text), nil
 	}
 	if text == "" || err != nil {
 		return nil, err
@@ -445,9 +440,7 @@ func (p collection) lookup(name string) lookup {
 	return func(ctx context.Context, call *client.Client) (any, error) { return p.find(ctx, call, name) }
 }
 
-func collections() map[string]collection {
-	return map[string]collection{
-		"AGENT": agentCollection(), "SPACE": spaceCollection(), "ACCOUNT": accountCollection(), "KEY": keyCollection(),
-		"CONNECTION": connectionCollection(), "SECRET": secretCollection(), "PERSON": {"/members", "per_", "member", "members", false},
-	}
+var collections = map[string]collection{
+	"AGENT": agentCollection, "SPACE": spaceCollection, "ACCOUNT": accountCollection, "KEY": keyCollection,
+	"CONNECTION": connectionCollection, "SECRET": secretCollection, "PERSON": {"/members", "per_", "member", "members", false},
 }

@@ -10,66 +10,55 @@ import (
 	"stoa/internal/base/jsonx"
 )
 
-func viewHooks() view {
-	return viewHook().only("id", "url", "events", "status", "failingSince", "createdAt")
-}
+var viewHooks = viewHook.only("id", "url", "events", "status", "failingSince", "createdAt")
 
-func viewHook() view {
-	return view{"Webhook", []column{
-		{"Id", "id", ident},
-		{"Address", "url", objectTitle},
-		{"Scope", "scope", plain},
-		{"Events", "events", flexible},
-		{"Spaces", "spaceIds", plain},
-		{"Description", "description", plain},
-		{"Credits are low below", "creditsLowMicro", credits},
-		{"Status", "status", state},
-		{"Disabled by", "disabledReason", plain},
-		{"Failing since", "failingSince", when},
-		{"Failed deliveries", "failedDeliveries", count},
-		{"Last success", "lastSuccessAt", when},
-		{"Created", "createdAt", when},
-	}}
-}
+var viewHook = view{"Webhook", []column{
+	{"Id", "id", ident},
+	{"Address", "url", objectTitle},
+	{"Scope", "scope", plain},
+	{"Events", "events", flexible},
+	{"Spaces", "spaceIds", plain},
+	{"Description", "description", plain},
+	{"Credits are low below", "creditsLowMicro", credits},
+	{"Status", "status", state},
+	{"Disabled by", "disabledReason", plain},
+	{"Failing since", "failingSince", when},
+	{"Failed deliveries", "failedDeliveries", count},
+	{"Last success", "lastSuccessAt", when},
+	{"Created", "createdAt", when},
+}}
 
-func viewDeliveries() view {
-	v := viewDelivery().only("id", "type", "status", "attemptCount", "lastStatus", "lastError", "nextAttemptAt", "createdAt")
-	return view{"DeliverySummary", v.columns}
-}
+var viewDeliveries = view{"DeliverySummary", viewDelivery.only("id", "type", "status", "attemptCount", "lastStatus", "lastError", "nextAttemptAt", "createdAt").columns}
 
-func viewDelivery() view {
-	return view{"Delivery", []column{
-		{"Id", "id", ident},
-		{"Webhook", "webhookId", ident},
-		{"Event", "type", plain},
-		{"Event id", "eventId", ident},
-		{"Status", "status", state},
-		{"Attempts", "attemptCount", count},
-		{"Answer", "lastStatus", plain},
-		{"Error", "lastError", plain},
-		{"Next", "nextAttemptAt", when},
-		{"Happened", "createdAt", when},
-		{"Finished", "finishedAt", when},
-		{"Body", "body", plain},
-	}}
-}
+var viewDelivery = view{"Delivery", []column{
+	{"Id", "id", ident},
+	{"Webhook", "webhookId", ident},
+	{"Event", "type", plain},
+	{"Event id", "eventId", ident},
+	{"Status", "status", state},
+	{"Attempts", "attemptCount", count},
+	{"Answer", "lastStatus", plain},
+	{"Error", "lastError", plain},
+	{"Next", "nextAttemptAt", when},
+	{"Happened", "createdAt", when},
+	{"Finished", "finishedAt", when},
+	{"Body", "body", plain},
+}}
 
 const hooksPath = "/webhooks"
 
 func hookPath(id string) string { return hooksPath + "/" + url.PathEscape(id) }
 
-func hookFields() []field {
-	return []field{
-		{"event", "events", asWords, "a type of `event`, such as session.completed; repeatable; '*' is all"},
-		{"space", "spaceIds", asWords, "only events of the space with this `id`; repeatable (default: all)"},
-		{"description", "description", asText, "a description, as `text`"},
-		{"credits-low", "creditsLowMicro", asCredits, "the balance, in `credits`, below which credits.low is sent"},
-	}
+var hookFields = []field{
+	{"event", "events", asWords, "a type of `event`, such as session.completed; repeatable; '*' is all"},
+	{"space", "spaceIds", asWords, "only events of the space with this `id`; repeatable (default: all)"},
+	{"description", "description", asText, "a description, as `text`"},
+	{"credits-low", "creditsLowMicro", asCredits, "the balance, in `credits`, below which credits.low is sent"},
 }
 
 func (e *env) webhooks() *cobra.Command {
 	c := group("webhooks", "Manage webhooks", "Send events of the account to an address, such as completed sessions, skipped runs and low credits. WEBHOOK is an id (whk_…).")
-	settings := hookFields()
+	settings := hookFields
 	c.AddCommand(e.verbs(
 		verb{
 			use: "create URL", short: "Create a webhook", suggest: []string{"create", "new"},
@@ -83,19 +72,19 @@ has enabled it. --scope service sends the alerts of the service, such as provide
 		verb{
 			use: "list", short: "List the webhooks",
 			long: "List the webhooks of the account, newest first.", example: "  stoa webhooks list",
-			op: "GET /webhooks", rows: viewHooks(), none: "There are no webhooks. Add one with \"stoa webhooks create URL\".",
+			op: "GET /webhooks", rows: viewHooks, none: "There are no webhooks. Add one with \"stoa webhooks create URL\".",
 			fields: []field{searchField("address, description or id")},
 		},
 		verb{
 			use: "get WEBHOOK", short: "Show a webhook",
 			long: "Show a webhook and its delivery state. Its secret is shown only at its creation.", example: "  stoa webhooks get whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /webhooks/{WEBHOOK}", show: viewHook(),
+			op: "GET /webhooks/{WEBHOOK}", show: viewHook,
 		},
 		verb{
 			use: "update WEBHOOK", short: "Change or disable a webhook",
 			long:    "Change a webhook. --event and --space replace all earlier values; an empty value sets the default.",
 			example: "  stoa webhooks update whk_01k9zqd3m8w5x7y2c4b6n8p0ra --url https://example.com/new\n  stoa webhooks update whk_01k9zqd3m8w5x7y2c4b6n8p0ra --enabled=false",
-			op:      "PATCH /webhooks/{WEBHOOK}", show: viewHook(), missing: nothingChanges,
+			op:      "PATCH /webhooks/{WEBHOOK}", show: viewHook, missing: nothingChanges,
 			fields: append(settings,
 				field{"url", "url", asText, "the `address`"},
 				field{"enabled=true", "enabled", asBool, "whether events are sent; otherwise they are held"}),
@@ -118,23 +107,23 @@ the former one, so that receivers can switch.`,
 			long: `Enable a disabled webhook. Events from now on are sent; use "stoa webhooks recover" for events that were held
 meanwhile.`,
 			example: "  stoa webhooks enable whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op:      "POST /webhooks/{WEBHOOK}/enable", show: viewHook(),
+			op:      "POST /webhooks/{WEBHOOK}/enable", show: viewHook,
 		},
 		verb{
 			use: "disable WEBHOOK", short: "Disable a webhook",
 			long: "Disable a webhook. Its events are held until it is enabled.", example: "  stoa webhooks disable whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "PATCH /webhooks/{WEBHOOK}", fixed: map[string]any{"enabled": false}, show: viewHook(),
+			op: "PATCH /webhooks/{WEBHOOK}", fixed: map[string]any{"enabled": false}, show: viewHook,
 		},
 		verb{
 			use: "test WEBHOOK", short: "Send a test",
 			long: "Send the event webhook.test once, even while the webhook is disabled. See the result with \"stoa webhooks deliveries\".", example: "  stoa webhooks test whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "POST /webhooks/{WEBHOOK}/test", show: viewDelivery(),
+			op: "POST /webhooks/{WEBHOOK}/test", show: viewDelivery,
 		},
 		verb{
 			use: "deliveries WEBHOOK", short: "List the deliveries of a webhook",
 			long:    "List the deliveries of a webhook, newest first.",
 			example: "  stoa webhooks deliveries whk_01k9zqd3m8w5x7y2c4b6n8p0ra --status failed",
-			op:      "GET /webhooks/{WEBHOOK}/deliveries", rows: viewDeliveries(), none: "There are no deliveries.",
+			op:      "GET /webhooks/{WEBHOOK}/deliveries", rows: viewDeliveries, none: "There are no deliveries.",
 			fields: []field{
 				{"status", "status", asText, "only deliveries with this `status`: pending, delivered, failed or held"},
 				{"type", "type", asText, "only this type of `event`"},
@@ -143,12 +132,12 @@ meanwhile.`,
 		verb{
 			use: "delivery WEBHOOK DELIVERY", short: "Show a delivery",
 			long: "Show a delivery with the event as it is sent. --json includes its attempts.", example: "  stoa webhooks delivery whk_01k9zqd3m8w5x7y2c4b6n8p0ra dlv_01k9zqd3m8w5x7y2c4b6n8p0rb --json",
-			op: "GET /webhooks/{WEBHOOK}/deliveries/{DELIVERY}", show: viewDelivery(),
+			op: "GET /webhooks/{WEBHOOK}/deliveries/{DELIVERY}", show: viewDelivery,
 		},
 		verb{
 			use: "redeliver WEBHOOK DELIVERY", short: "Send a delivery again",
 			long: "Send an event again with the same id, regardless of its status.", example: "  stoa webhooks redeliver whk_01k9zqd3m8w5x7y2c4b6n8p0ra dlv_01k9zqd3m8w5x7y2c4b6n8p0rb",
-			op: "POST /webhooks/{WEBHOOK}/deliveries/{DELIVERY}/redeliver", show: viewDelivery(),
+			op: "POST /webhooks/{WEBHOOK}/deliveries/{DELIVERY}/redeliver", show: viewDelivery,
 		},
 		verb{
 			use: "recover WEBHOOK", short: "Resend missed deliveries", plain: true,

@@ -29,17 +29,15 @@ const (
 )
 
 func (e *env) hooksListen() *cobra.Command {
-	c := &cobra.Command{
-		Use: "listen URL", Short: "Forward events to an address on this machine", Args: takes("URL"),
-		Long: `Forward events of the account to an address on this machine or in its network, signed like a webhook. The
+	c := command("listen URL", "Forward events to an address on this machine",
+		`Forward events of the account to an address on this machine or in its network, signed like a webhook. The
 service need not reach the address: events are read with your key, so this works behind a firewall. The secret
 is printed on standard output at the start.
 
 It creates a webhook without an address while it runs, and deletes it at the end (ctrl-c). An event that the
 address does not answer with 2xx is not sent again.`,
-		Example: "  stoa webhooks listen http://localhost:3000/hooks --event session.completed",
-	}
-	settings := e.flags(c, hookFields()...)
+		"  stoa webhooks listen http://localhost:3000/hooks --event session.completed")
+	settings := e.flags(c, hookFields...)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		u, err := url.Parse(args[0])
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -161,13 +159,11 @@ func (l *listener) forward(ctx context.Context, id string) error {
 }
 
 func (e *env) hooksVerify() *cobra.Command {
-	c := &cobra.Command{
-		Use: "verify", Short: "Check the signature of a request", Args: noArgs,
-		Long: `Check the signature of a webhook request as a receiver does. The exact body is read from standard input. The
+	c := command("verify", "Check the signature of a request",
+		`Check the signature of a webhook request as a receiver does. The exact body is read from standard input. The
 secret is in STOA_WEBHOOK_SECRET or in a file, because other users of the machine can see the arguments of a
 program. The exit code is 1 if the signature is invalid.`,
-		Example: "  STOA_WEBHOOK_SECRET=whsec_… stoa webhooks verify --id evt_… --timestamp 1795450470 --signature v1,… < body.json",
-	}
+		"  STOA_WEBHOOK_SECRET=whsec_… stoa webhooks verify --id evt_… --timestamp 1795450470 --signature v1,… < body.json")
 	f := c.Flags()
 	id, timestamp, signature := f.String("id", "", "the value of the header webhook-id"), f.String("timestamp", "", "the value of the header webhook-timestamp"), f.String("signature", "", "the value of the header webhook-signature")
 	file := f.String("secret-file", "", "a `file` with the secret")

@@ -26,12 +26,8 @@ type Manager struct {
 }
 
 // Draft returns the draft. Without one it returns the newest version with the revision 0.
-func (m *Manager) Draft(ctx context.Context) (d store.ConfigDraft, err error) {
-	err = m.Store.Read(ctx, func(tx *store.Tx) error {
-		d, err = draft(ctx, tx)
-		return err
-	})
-	return d, err
+func (m *Manager) Draft(ctx context.Context) (store.ConfigDraft, error) {
+	return store.Read(ctx, m.Store, func(tx *store.Tx) (store.ConfigDraft, error) { return draft(ctx, tx) })
 }
 
 func draft(ctx context.Context, tx *store.Tx) (store.ConfigDraft, error) {

@@ -61,12 +61,8 @@ func (s *State) Build(handle func(provider string) any) (*catalog.Catalog, error
 }
 
 // Latest returns the number of the newest version.
-func Latest(ctx context.Context, st *store.Store) (n int64, err error) {
-	err = st.Read(ctx, func(tx *store.Tx) error {
-		n, err = tx.Operations().LatestConfig(ctx)
-		return err
-	})
-	return n, err
+func Latest(ctx context.Context, st *store.Store) (int64, error) {
+	return store.Read(ctx, st, func(tx *store.Tx) (int64, error) { return tx.Operations().LatestConfig(ctx) })
 }
 
 // Catalog checks a configuration and returns its catalog. Its errors name the setting and its source. handle

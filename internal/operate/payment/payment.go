@@ -94,10 +94,7 @@ func (s *Sales) Begin(ctx context.Context, c stoa.Caller, pack, idempotencyKey s
 	if err != nil {
 		return p, err
 	}
-	err = s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		p, err = tx.Books().Payment(ctx, c.Account.ID, p.ID)
-		return err
-	})
+	p, err = store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.Payment, error) { return tx.Books().Payment(ctx, c.Account.ID, p.ID) })
 	switch {
 	case err != nil || p.CheckoutID != "":
 		return p, err
@@ -204,10 +201,8 @@ func (s *Sales) Run(ctx context.Context) error {
 // Sweep reads and books the due payments. Several nodes may do so at the same time.
 func (s *Sales) Sweep(ctx context.Context) error {
 	for {
-		var due []stoa.Payment
-		err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			due, err = tx.Books().DuePayments(ctx, s.Settings.Stripe.Live(), sweepTogether)
-			return err
+		due, err := store.Read(ctx, s.Store, func(tx *store.Tx) ([]stoa.Payment, error) {
+			return tx.Books().DuePayments(ctx, s.Settings.Stripe.Live(), sweepTogether)
 		})
 		if err != nil {
 			return err
@@ -245,7 +240,7 @@ func (s *Sales) settle(ctx context.Context, p stoa.Payment) {
 			continue
 		}
 		s.Logger.Warn("a payment could not be booked; it is tried again", "payment", p.ID, "account", p.AccountID, "error", err)
-		if killed(err) {
+		if errors.Is(err, errKilled) {
 			return
 		}
 		err = s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -390,4 +385,14 @@ func nextReading(p stoa.Payment, now time.Time) time.Time {
 		wait = min(wait, maxRereadPending)
 	}
 	return now.Add(wait)
+}
+
+// errKilled is the error of a step at which a test ends the process: nothing runs after it.
+var errKilled = errors.New("the process ended here")
+
+func (s *Sales) at(name string) error {
+	if s.step == nil {
+		return nil
+	}
+	return s.step(name)
 }

@@ -228,11 +228,7 @@ func (p *Purger) requests(ctx context.Context, now time.Time) (int64, error) {
 func (p *Purger) each(ctx context.Context, list func(tx *store.Tx, after string) ([]string, error), purge func(tx *store.Tx, id string) (int64, error)) (total int64, err error) {
 	after := ""
 	for {
-		var ids []string
-		err := p.store.Read(ctx, func(tx *store.Tx) (err error) {
-			ids, err = list(tx, after)
-			return err
-		})
+		ids, err := store.Read(ctx, p.store, func(tx *store.Tx) ([]string, error) { return list(tx, after) })
 		if err != nil {
 			return total, err
 		}
@@ -252,11 +248,7 @@ func (p *Purger) each(ctx context.Context, list func(tx *store.Tx, after string)
 // drain runs a purge in small transactions until it finds nothing more.
 func (p *Purger) drain(ctx context.Context, purge func(tx *store.Tx) (int64, error)) (total int64, err error) {
 	for {
-		var n int64
-		err := p.store.Write(ctx, func(tx *store.Tx) (err error) {
-			n, err = purge(tx)
-			return err
-		})
+		n, err := store.Write(ctx, p.store, purge)
 		if err != nil {
 			return total, err
 		}
