@@ -6,7 +6,7 @@
 // the calls. It prints the processor time and memory of the gateway alone.
 //
 // The vendor speaks HTTP/2 over TLS, as the public vendors do, HTTP/1.1 over TLS,
-// and plain HTTP. Its certificate comes from an authority that is created for the
+// and plain HTTP, and HTTP/2 over TLS through nginx, if that is installed. Its certificate comes from an authority that is created for the
 // run; gateways trust it through SSL_CERT_FILE.
 //
 // Rounds are interleaved: each round measures every gateway once, in a new process,
@@ -82,6 +82,7 @@ The default takes five minutes. Some runs:
   go run ./e2e/bench -compare /tmp/stoa-before          this tree and an older binary
   go run ./e2e/bench -modes whole -vendors h2 -rounds 9  one number, well
   go run ./e2e/bench -wires chat,responses,messages,gemini
+  go run ./e2e/bench -vendors nginx -wires messages,responses   before a vendor behind nginx
   go run ./e2e/bench -stores full,process,postgres       all stores; PostgreSQL needs STOA_TEST_POSTGRES
   go run ./e2e/bench -stores postgres -nodes 1,2,3       nodes of one PostgreSQL, side by side
   go run ./e2e/bench -targets stoa -modes whole -budgets 0,3   what three budgets cost a call
@@ -137,6 +138,8 @@ func run(ctx context.Context, args []string, files int) (err error) {
 			f()
 		}
 	}()
+	load := proc.Load()
+	fmt.Fprintln(d.note, "bench: the load of the machine is", load)
 	stop, err := d.startVendor()
 	if err != nil {
 		return err
@@ -153,9 +156,13 @@ func run(ctx context.Context, args []string, files int) (err error) {
 	if d.asJSON {
 		e := json.NewEncoder(d.out)
 		e.SetIndent("", "  ")
-		return e.Encode(map[string]any{"samples": samples, "results": results(samples, gateways)})
+		return e.Encode(map[string]any{"loadBefore": load, "loadAfter": proc.Load(), "samples": samples, "results": results(samples, gateways)})
 	}
-	return d.print(results(samples, gateways))
+	if err := d.print(results(samples, gateways)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(d.out, "(load of the machine, which includes the bench itself from its start on: %s before, %s after)\n", load, proc.Load())
+	return err
 }
 
 // allModes are the modes, in order of execution.
@@ -171,7 +178,7 @@ func (d *driver) flags(args []string) error {
 		})
 	}
 	list(&d.modes, "modes", "whole,stream,slow,idle", "what is measured, with commas; also sessions, of an agent on the sandbox model")
-	list(&d.vendors, "vendors", strings.Join(allVendors, ","), "protocols of the vendor: HTTP/2 over TLS, HTTP/1.1 over TLS, plain HTTP; idle and sessions use the first")
+	list(&d.vendors, "vendors", strings.Join(allVendors, ","), "protocols of the vendor: HTTP/2 over TLS, HTTP/1.1 over TLS, plain HTTP, nginx with HTTP/2 over TLS before it; idle and sessions use the first")
 	list(&d.targets, "targets", "proxy,stoa", "which gateways: proxy is Go's ReverseProxy, the base of all ratios")
 	list(&d.wires, "wires", "chat", "formats of the vendor behind Stoa, of "+strings.Join(allWires, ", ")+"; slow and idle use the first")
 	list(&d.stores, "stores", "full", "stores of Stoa: full and process are SQLite's durabilities, postgres needs STOA_TEST_POSTGRES")
