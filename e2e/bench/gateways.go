@@ -150,7 +150,7 @@ func (d *driver) stoa(name, binary, store string, nodes, budgets int) (*gateway,
 	one := func(env []string) (*running, error) {
 		p, address, err := proc.Start(proc.Command{
 			Path: binary, Args: args, Log: logFile, Ready: isListening,
-			Env: slices.Concat(d.stoaEnv, env, []string{d.trust, "STOA_ADMIN_LISTEN=127.0.0.1:0", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}),
+			Env: slices.Concat([]string{d.trust, "STOA_ADMIN_LISTEN=127.0.0.1:0", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}, d.stoaEnv, env),
 		})
 		if err != nil {
 			return nil, err

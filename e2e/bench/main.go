@@ -25,6 +25,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -63,6 +64,7 @@ type driver struct {
 	slowDelay            time.Duration
 	idleConnections      int
 
+	profiles  string            // directory for profiles; empty means none
 	dir       string            // for all files written
 	files     int               // limit of open files
 	vendorURL map[string]string // of each of allVendors
@@ -211,6 +213,7 @@ func (d *driver) flags(args []string) error {
 	f.IntVar(&d.streams, "streams", 1000, "slow streams at a time")
 	f.DurationVar(&d.slowDelay, "delay", 0, "between two deltas of a slow stream (default: 10,000 deltas a second in all)")
 	f.IntVar(&d.idleConnections, "idle", 10000, "idle connections")
+	f.StringVar(&d.profiles, "profiles", "", "directory for processor profiles of Stoa, one for each sample of whole and stream; they add to what is measured")
 	f.StringVar(&d.dir, "dir", "", "directory for stores and logs, kept (default: a temporary one)")
 	env := f.String("env", "", "environment of Stoa, with commas: GOGC=200,GODEBUG=…")
 	f.Usage = func() {
@@ -408,11 +411,24 @@ func (d *driver) sample(g *gateway, mode, vendor, wire string) (s sample, err er
 	if mode == "sessions" {
 		env = []string{"STOA_SANDBOX=always"}
 	}
+	admin := ""
+	if d.profiles != "" && g.name != "proxy" {
+		if admin, err = freeAddress(); err != nil {
+			return s, err
+		}
+		env = append(env, "STOA_PROFILES=true", "STOA_ADMIN_LISTEN="+admin)
+	}
 	r, err := g.start(vendor, env...)
 	if err != nil {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, r.Stop()) }()
+	if admin != "" {
+		saved := make(chan error, 1)
+		name := strings.NewReplacer("/", "-").Replace(strings.Join([]string{mode, vendor, g.name, wire}, "-")) + ".pprof"
+		go func() { saved <- saveProfile(admin, filepath.Join(d.profiles, name), d.warmUp, d.time) }()
+		defer func() { err = errors.Join(err, <-saved) }()
+	}
 	switch mode {
 	case "whole":
 		return d.fast(r, wire, false)
@@ -425,6 +441,21 @@ func (d *driver) sample(g *gateway, mode, vendor, wire string) (s sample, err er
 	default:
 		return d.sessions(r)
 	}
+}
+
+// saveProfile writes a processor profile of a service, from the end of the warm-up on.
+func saveProfile(admin, file string, warmUp, duration time.Duration) error {
+	time.Sleep(warmUp)
+	resp, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", admin, max(1, int(duration.Seconds()))))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	profile, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the profile: %d %.300s", resp.StatusCode, profile)
+	}
+	return errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, profile, 0o600))
 }
 
 // settled returns the memory of a process after a pause.

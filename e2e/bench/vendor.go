@@ -120,14 +120,13 @@ func (d *driver) startNginx(certificates string) (stop func() error, err error) 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // nginx cannot choose a free port
+	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	address := l.Addr().String()
 	config := filepath.Join(dir, "nginx.conf")
 	text := fmt.Appendf(nil, nginxConfig, dir, strings.TrimPrefix(d.vendorURL["plain"], "http://"), address, certificates)
-	if err := errors.Join(l.Close(), os.WriteFile(config, text, 0o600)); err != nil {
+	if err := os.WriteFile(config, text, 0o600); err != nil {
 		return nil, err
 	}
 	d.vendorURL["nginx"] = "https://" + address
@@ -136,6 +135,15 @@ func (d *driver) startNginx(certificates string) (stop func() error, err error) 
 		return nil, err
 	}
 	return p.Stop, nil
+}
+
+// freeAddress returns an address for a program that cannot choose a free port, or cannot report it.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // newCertificates writes an authority to ca.pem, and a certificate of it for the
