@@ -112,7 +112,7 @@ rateLimits: off
 firstGrantMicro: 1000000000000000
 plans:
   free: {gatedModels: true, requestsPerMinute: 0, requestsPerMinutePerAccount: 0, concurrentPerKey: 0, concurrentPerAccount: 0, activeSessions: 0}
-limits: {connections: 100000, connectionsPerAddress: 100000, bodiesInFlight: 1GiB, queuedSessions: 100000}
+limits: {connections: 100000, connectionsPerAddress: 100000, bodiesInFlight: 1GiB, queuedSessions: 100000, eventStreamsPerKey: 100000, eventStreamsPerAccount: 100000}
 `
 
 // isListening reads the line that stoa serve prints.
