@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// busyGrowth is how much the heap may grow between two collections while the service is busy, in bytes. Go's default
-	// is the size of the live heap, some 15 MB of a busy service, whose collector would then run several times a second
-	// and take a tenth of the processor time of a call. Larger live heaps grow by their size as before.
-	busyGrowth = 64 << 20
-	// limitShare is the divisor of GOMEMLIMIT for busyGrowth, so that a small limit leaves memory for the live heap.
-	limitShare = 8
+	// busyHeap is the size that the heap of a busy service may reach before it is collected, in bytes. By Go's default it is
+	// twice the live heap, some 30 MB, so that the collector would run several times a second and take a tenth of the
+	// processor time of a call. A live heap above half of busyHeap, such as that of many streams, grows by its size as before.
+	busyHeap = 64 << 20
+	// limitShare is the divisor of GOMEMLIMIT for busyHeap, so that a small limit leaves memory for what is not heap.
+	limitShare = 4
 
-	collectorInterval = time.Second
+	collectorInterval = 250 * time.Millisecond
 	defaultPercent    = 100 // of Go
 )
 
@@ -38,9 +38,9 @@ func runCollector(ctx context.Context) error {
 		}
 		metrics.Read(sample)
 		value := func(i int) uint64 { return sample[i].Value.Uint64() }
-		percent := collectorPercent(value(0)-before, value(1)+value(2)+value(3), value(4))
+		percent := collectorPercent(current, value(0)-before, value(1), value(2)+value(3), value(4))
 		before = value(0)
-		// A change stops all goroutines for a moment, so that small ones are not worth it.
+		// Setting it stops all goroutines for a moment, so that small changes are not worth it.
 		if percent == defaultPercent && current != percent || percent > current+current/4 || percent < current-current/4 {
 			current = percent
 			debug.SetGCPercent(percent)
@@ -48,12 +48,17 @@ func runCollector(ctx context.Context) error {
 	}
 }
 
-// collectorPercent returns GOGC for the bytes that were allocated in the last interval, those that the collector scans,
-// and the limit of the memory.
-func collectorPercent(allocated, scanned, limit uint64) int {
-	growth := min(busyGrowth, limit/limitShare)
-	if allocated < scanned || growth <= scanned { // it collects less than once per interval, or would not less often
+// collectorPercent returns GOGC for the bytes that were allocated in the last interval, the live heap, the other bytes
+// that the collector scans, and the limit of the memory.
+func collectorPercent(current int, allocated, live, others, limit uint64) int {
+	scanned := max(live+others, 1<<20)
+	busy := allocated*uint64(time.Second/collectorInterval) >= scanned // the default would collect every second
+	if current != defaultPercent {
+		busy = busy || 2*allocated*uint64(time.Second/collectorInterval) >= scanned // so that it does not change all the time
+	}
+	heap := min(busyHeap, limit/limitShare)
+	if !busy || heap < live+scanned {
 		return defaultPercent
 	}
-	return int(growth * 100 / max(scanned, 1<<20))
+	return int((heap - live) * 100 / scanned)
 }
