@@ -91,6 +91,7 @@ http {
 		ssl_certificate_key %[4]s/key.pem;
 		keepalive_requests 1000000;
 		client_max_body_size 0;
+		client_body_buffer_size 1m;
 		location / {
 			proxy_pass http://vendor;
 			proxy_http_version 1.1;

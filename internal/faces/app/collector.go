@@ -17,6 +17,9 @@ const (
 
 	collectorInterval = 250 * time.Millisecond
 	defaultPercent    = 100 // of Go
+	// maxPercent bounds what a sudden growth of the live heap can bring about until the next interval, because the target is
+	// a share of the live heap.
+	maxPercent = 400
 )
 
 // runCollector adapts the target of Go's garbage collector to the load until ctx ends. A service at rest keeps Go's
@@ -60,5 +63,5 @@ func collectorPercent(current int, allocated, live, others, limit uint64) int {
 	if !busy || heap < live+scanned {
 		return defaultPercent
 	}
-	return int((heap - live) * 100 / scanned)
+	return min(int((heap-live)*100/scanned), maxPercent)
 }

@@ -21,7 +21,7 @@ func TestTheCollectorHasMoreRoomUnderLoad(t *testing.T) {
 		{"busy", 100, 15 * mb, 14 * mb, 2 * mb, math.MaxInt64, 312},
 		{"hardly busy", 100, 3 * mb, 14 * mb, 2 * mb, math.MaxInt64, 100},
 		{"hardly busy any more", 300, 3 * mb, 14 * mb, 2 * mb, math.MaxInt64, 312},
-		{"busy with hardly a heap", 100, 15 * mb, 0, 0, math.MaxInt64, 6400},
+		{"busy with hardly a heap", 100, 15 * mb, 0, 0, math.MaxInt64, 400},
 		{"a large heap", 100, 200 * mb, 40 * mb, 2 * mb, math.MaxInt64, 100},
 		{"a limit", 100, 15 * mb, 14 * mb, 2 * mb, 160 * mb, 162},
 		{"a small limit", 100, 15 * mb, 14 * mb, 2 * mb, 64 * mb, 100},
