@@ -15,7 +15,7 @@ const (
 	// limitShare is the divisor of GOMEMLIMIT for busyHeap, so that a small limit leaves memory for what is not heap.
 	limitShare = 4
 
-	collectorInterval = 250 * time.Millisecond
+	collectorInterval = 100 * time.Millisecond // short, because the live heap of a thousand new streams has doubled after a second
 	defaultPercent    = 100 // of Go
 	// maxPercent bounds what a sudden growth of the live heap can bring about until the next interval, because the target is
 	// a share of the live heap.
@@ -43,8 +43,8 @@ func runCollector(ctx context.Context) error {
 		value := func(i int) uint64 { return sample[i].Value.Uint64() }
 		percent := collectorPercent(current, value(0)-before, value(1), value(2)+value(3), value(4))
 		before = value(0)
-		// Setting it stops all goroutines for a moment, so that small changes are not worth it.
-		if percent == defaultPercent && current != percent || percent > current+current/4 || percent < current-current/4 {
+		// Setting it stops all goroutines for a moment, so that small changes are not worth it, and least those that save time.
+		if percent == defaultPercent && current != percent || percent > current+current/4 || percent < current-current/10 {
 			current = percent
 			debug.SetGCPercent(percent)
 		}

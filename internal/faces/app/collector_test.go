@@ -18,14 +18,14 @@ func TestTheCollectorHasMoreRoomUnderLoad(t *testing.T) {
 	}{
 		{"at rest", 100, 100 << 10, 8 * mb, mb, math.MaxInt64, 100},
 		{"at rest again", 300, 100 << 10, 8 * mb, mb, math.MaxInt64, 100},
-		{"busy", 100, 15 * mb, 14 * mb, 2 * mb, math.MaxInt64, 312},
-		{"hardly busy", 100, 3 * mb, 14 * mb, 2 * mb, math.MaxInt64, 100},
-		{"hardly busy any more", 300, 3 * mb, 14 * mb, 2 * mb, math.MaxInt64, 312},
-		{"busy with hardly a heap", 100, 15 * mb, 0, 0, math.MaxInt64, 400},
+		{"busy", 100, 6 * mb, 14 * mb, 2 * mb, math.MaxInt64, 312},
+		{"hardly busy", 100, mb, 14 * mb, 2 * mb, math.MaxInt64, 100},
+		{"hardly busy any more", 300, mb, 14 * mb, 2 * mb, math.MaxInt64, 312},
+		{"busy with hardly a heap", 100, 6 * mb, 0, 0, math.MaxInt64, 400},
 		{"a large heap", 100, 200 * mb, 40 * mb, 2 * mb, math.MaxInt64, 100},
-		{"a limit", 100, 15 * mb, 14 * mb, 2 * mb, 160 * mb, 162},
-		{"a small limit", 100, 15 * mb, 14 * mb, 2 * mb, 64 * mb, 100},
-		{"no memory", 100, 15 * mb, 14 * mb, 2 * mb, 0, 100},
+		{"a limit", 100, 6 * mb, 14 * mb, 2 * mb, 160 * mb, 162},
+		{"a small limit", 100, 6 * mb, 14 * mb, 2 * mb, 64 * mb, 100},
+		{"no memory", 100, 6 * mb, 14 * mb, 2 * mb, 0, 100},
 	} {
 		if got := collectorPercent(c.current, c.allocated, c.live, c.others, c.limit); got != c.want {
 			t.Errorf("%s: %d, not %d", c.name, got, c.want)
