@@ -17,6 +17,7 @@ const (
 
 	collectorInterval = 100 * time.Millisecond // short, because the live heap of a thousand new streams has doubled after a second
 	defaultPercent    = 100 // of Go
+	percentStep       = 100
 	// maxPercent bounds what a sudden growth of the live heap can bring about until the next interval, because the target is
 	// a share of the live heap.
 	maxPercent = 400
@@ -43,8 +44,9 @@ func runCollector(ctx context.Context) error {
 		value := func(i int) uint64 { return sample[i].Value.Uint64() }
 		percent := collectorPercent(current, value(0)-before, value(1), value(2)+value(3), value(4))
 		before = value(0)
-		// Setting it stops all goroutines for a moment, so that small changes are not worth it, and least those that save time.
-		if percent == defaultPercent && current != percent || percent > current+current/4 || percent < current-current/10 {
+		// It is lowered in steps and raised by more than one, because the live heap differs from collection to collection and each
+		// change stops all goroutines.
+		if percent < current || percent > current+percentStep {
 			current = percent
 			debug.SetGCPercent(percent)
 		}
@@ -60,8 +62,8 @@ func collectorPercent(current int, allocated, live, others, limit uint64) int {
 		busy = busy || 2*allocated*uint64(time.Second/collectorInterval) >= scanned // so that it does not change all the time
 	}
 	heap := min(busyHeap, limit/limitShare)
-	if !busy || heap < live+scanned {
+	if !busy || heap < live+2*scanned {
 		return defaultPercent
 	}
-	return min(int((heap-live)*100/scanned), maxPercent)
+	return min(int((heap-live)/scanned)*percentStep, maxPercent)
 }
