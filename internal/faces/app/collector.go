@@ -16,7 +16,7 @@ const (
 	limitShare = 4
 
 	collectorInterval = 100 * time.Millisecond // short, because the live heap of a thousand new streams has doubled after a second
-	defaultPercent    = 100 // of Go
+	defaultPercent    = 100                    // of Go
 	percentStep       = 100
 	// maxPercent bounds what a sudden growth of the live heap can bring about until the next interval, because the target is
 	// a share of the live heap.
