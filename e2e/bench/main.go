@@ -79,7 +79,7 @@ const usage = `usage: bench [flags]      measure
        bench proxy URL    be Go's ReverseProxy before URL
 
 From the root of the repository: go run ./e2e/bench [flags], or make bench.
-The default takes five minutes. Some runs:
+The default takes six minutes. Some runs:
 
   go run ./e2e/bench -compare /tmp/stoa-before          this tree and an older binary
   go run ./e2e/bench -modes whole -vendors h2 -rounds 9  one number, well
