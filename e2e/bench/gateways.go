@@ -112,7 +112,7 @@ rateLimits: off
 firstGrantMicro: 1000000000000000
 plans:
   free: {gatedModels: true, requestsPerMinute: 0, requestsPerMinutePerAccount: 0, concurrentPerKey: 0, concurrentPerAccount: 0, activeSessions: 0}
-limits: {connections: 100000, connectionsPerAddress: 100000, bodiesInFlight: 1GiB, queuedSessions: 100000}
+limits: {connections: 100000, connectionsPerAddress: 100000, bodiesInFlight: 1GiB, queuedSessions: 100000, eventStreamsPerKey: 100000, eventStreamsPerAccount: 100000}
 `
 
 // isListening reads the line that stoa serve prints.
@@ -150,7 +150,7 @@ func (d *driver) stoa(name, binary, store string, nodes, budgets int) (*gateway,
 	one := func(env []string) (*running, error) {
 		p, address, err := proc.Start(proc.Command{
 			Path: binary, Args: args, Log: logFile, Ready: isListening,
-			Env: slices.Concat(d.stoaEnv, env, []string{d.trust, "STOA_ADMIN_LISTEN=127.0.0.1:0", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}),
+			Env: slices.Concat([]string{d.trust, "STOA_ADMIN_LISTEN=127.0.0.1:0", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}, d.stoaEnv, env),
 		})
 		if err != nil {
 			return nil, err

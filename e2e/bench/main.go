@@ -6,7 +6,7 @@
 // the calls. It prints the processor time and memory of the gateway alone.
 //
 // The vendor speaks HTTP/2 over TLS, as the public vendors do, HTTP/1.1 over TLS,
-// and plain HTTP. Its certificate comes from an authority that is created for the
+// and plain HTTP, and HTTP/2 over TLS through nginx, if that is installed. Its certificate comes from an authority that is created for the
 // run; gateways trust it through SSL_CERT_FILE.
 //
 // Rounds are interleaved: each round measures every gateway once, in a new process,
@@ -25,6 +25,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -63,6 +64,7 @@ type driver struct {
 	slowDelay            time.Duration
 	idleConnections      int
 
+	profiles  string            // directory for profiles; empty means none
 	dir       string            // for all files written
 	files     int               // limit of open files
 	vendorURL map[string]string // of each of allVendors
@@ -77,11 +79,12 @@ const usage = `usage: bench [flags]      measure
        bench proxy URL    be Go's ReverseProxy before URL
 
 From the root of the repository: go run ./e2e/bench [flags], or make bench.
-The default takes five minutes. Some runs:
+The default takes six minutes. Some runs:
 
   go run ./e2e/bench -compare /tmp/stoa-before          this tree and an older binary
   go run ./e2e/bench -modes whole -vendors h2 -rounds 9  one number, well
   go run ./e2e/bench -wires chat,responses,messages,gemini
+  go run ./e2e/bench -vendors nginx -wires messages,responses   before a vendor behind nginx
   go run ./e2e/bench -stores full,process,postgres       all stores; PostgreSQL needs STOA_TEST_POSTGRES
   go run ./e2e/bench -stores postgres -nodes 1,2,3       nodes of one PostgreSQL, side by side
   go run ./e2e/bench -targets stoa -modes whole -budgets 0,3   what three budgets cost a call
@@ -137,6 +140,8 @@ func run(ctx context.Context, args []string, files int) (err error) {
 			f()
 		}
 	}()
+	load := proc.Load()
+	fmt.Fprintln(d.note, "bench: the load of the machine is", load)
 	stop, err := d.startVendor()
 	if err != nil {
 		return err
@@ -153,9 +158,13 @@ func run(ctx context.Context, args []string, files int) (err error) {
 	if d.asJSON {
 		e := json.NewEncoder(d.out)
 		e.SetIndent("", "  ")
-		return e.Encode(map[string]any{"samples": samples, "results": results(samples, gateways)})
+		return e.Encode(map[string]any{"loadBefore": load, "loadAfter": proc.Load(), "samples": samples, "results": results(samples, gateways)})
 	}
-	return d.print(results(samples, gateways))
+	if err := d.print(results(samples, gateways)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(d.out, "(load of the machine, which includes the bench itself from its start on: %s before, %s after)\n", load, proc.Load())
+	return err
 }
 
 // allModes are the modes, in order of execution.
@@ -171,7 +180,7 @@ func (d *driver) flags(args []string) error {
 		})
 	}
 	list(&d.modes, "modes", "whole,stream,slow,idle", "what is measured, with commas; also sessions, of an agent on the sandbox model")
-	list(&d.vendors, "vendors", strings.Join(allVendors, ","), "protocols of the vendor: HTTP/2 over TLS, HTTP/1.1 over TLS, plain HTTP; idle and sessions use the first")
+	list(&d.vendors, "vendors", strings.Join(allVendors, ","), "protocols of the vendor: HTTP/2 over TLS, HTTP/1.1 over TLS, plain HTTP, nginx with HTTP/2 over TLS before it; idle and sessions use the first")
 	list(&d.targets, "targets", "proxy,stoa", "which gateways: proxy is Go's ReverseProxy, the base of all ratios")
 	list(&d.wires, "wires", "chat", "formats of the vendor behind Stoa, of "+strings.Join(allWires, ", ")+"; slow and idle use the first")
 	list(&d.stores, "stores", "full", "stores of Stoa: full and process are SQLite's durabilities, postgres needs STOA_TEST_POSTGRES")
@@ -204,6 +213,7 @@ func (d *driver) flags(args []string) error {
 	f.IntVar(&d.streams, "streams", 1000, "slow streams at a time")
 	f.DurationVar(&d.slowDelay, "delay", 0, "between two deltas of a slow stream (default: 10,000 deltas a second in all)")
 	f.IntVar(&d.idleConnections, "idle", 10000, "idle connections")
+	f.StringVar(&d.profiles, "profiles", "", "directory for processor profiles of Stoa, one for each sample of whole and stream; they add to what is measured")
 	f.StringVar(&d.dir, "dir", "", "directory for stores and logs, kept (default: a temporary one)")
 	env := f.String("env", "", "environment of Stoa, with commas: GOGC=200,GODEBUG=…")
 	f.Usage = func() {
@@ -401,11 +411,24 @@ func (d *driver) sample(g *gateway, mode, vendor, wire string) (s sample, err er
 	if mode == "sessions" {
 		env = []string{"STOA_SANDBOX=always"}
 	}
+	admin := ""
+	if d.profiles != "" && g.name != "proxy" {
+		if admin, err = freeAddress(); err != nil {
+			return s, err
+		}
+		env = append(env, "STOA_PROFILES=true", "STOA_ADMIN_LISTEN="+admin)
+	}
 	r, err := g.start(vendor, env...)
 	if err != nil {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, r.Stop()) }()
+	if admin != "" {
+		saved := make(chan error, 1)
+		name := strings.NewReplacer("/", "-").Replace(strings.Join([]string{mode, vendor, g.name, wire}, "-")) + ".pprof"
+		go func() { saved <- saveProfile(admin, filepath.Join(d.profiles, name), d.warmUp, d.time) }()
+		defer func() { err = errors.Join(err, <-saved) }()
+	}
 	switch mode {
 	case "whole":
 		return d.fast(r, wire, false)
@@ -418,6 +441,21 @@ func (d *driver) sample(g *gateway, mode, vendor, wire string) (s sample, err er
 	default:
 		return d.sessions(r)
 	}
+}
+
+// saveProfile writes a processor profile of a service, from the end of the warm-up on.
+func saveProfile(admin, file string, warmUp, duration time.Duration) error {
+	time.Sleep(warmUp)
+	resp, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", admin, max(1, int(duration.Seconds()))))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	profile, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the profile: %d %.300s", resp.StatusCode, profile)
+	}
+	return errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, profile, 0o600))
 }
 
 // settled returns the memory of a process after a pause.

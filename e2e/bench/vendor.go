@@ -18,22 +18,30 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"stoa/e2e/bench/internal/null"
+	"stoa/e2e/bench/internal/proc"
 )
 
-// allVendors are the protocols of the vendor, each at its own address: HTTP/2 over TLS, as
-// the public vendors use it, HTTP/1.1 over TLS, and plain HTTP/1.1.
-var allVendors = []string{"h2", "tls", "plain"}
+// ownVendors are the protocols that the vendor speaks itself, each at its own address: HTTP/2
+// over TLS, HTTP/1.1 over TLS, and plain HTTP/1.1. allVendors has nginx too, which speaks HTTP/2
+// over TLS to the gateway and plain HTTP to the vendor, because public vendors are behind such a
+// server: it frames a reply differently from Go's, which has nothing between itself and the network.
+var (
+	ownVendors = []string{"h2", "tls", "plain"}
+	allVendors = append(slices.Clone(ownVendors), "nginx")
+)
 
 // listens reads the line that the commands vendor and proxy print.
 func listens(line string) (string, bool) { return strings.CutPrefix(line, "listening on ") }
 
 // startVendor starts the vendor with a certificate of a new authority, which the gateways
-// trust, and sets d.vendorURL and d.trust.
+// trust, and nginx before it if it is measured and installed. It sets d.vendorURL and d.trust.
 func (d *driver) startVendor() (stop func() error, err error) {
 	dir := filepath.Join(d.dir, "certificates")
 	if err := newCertificates(dir); err != nil {
@@ -47,12 +55,96 @@ func (d *driver) startVendor() (stop func() error, err error) {
 	d.vendorURL = map[string]string{}
 	for i, address := range strings.Fields(addresses) {
 		scheme := "https://"
-		if allVendors[i] == "plain" {
+		if ownVendors[i] == "plain" {
 			scheme = "http://"
 		}
-		d.vendorURL[allVendors[i]] = scheme + address
+		d.vendorURL[ownVendors[i]] = scheme + address
+	}
+	if !slices.Contains(d.vendors, "nginx") {
+		return p.Stop, nil
+	}
+	front, err := d.startNginx(dir)
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return func() error { return errors.Join(front(), p.Stop()) }, nil
+}
+
+// nginxConfig passes each piece of a reply on when it arrives, as a vendor of streams must.
+const nginxConfig = `
+daemon off;
+worker_processes auto;
+error_log stderr error;
+pid %[1]s/nginx.pid;
+events { worker_connections 8192; }
+http {
+	access_log off;
+	client_body_temp_path %[1]s/bodies;
+	proxy_temp_path %[1]s/replies;
+	fastcgi_temp_path %[1]s/fastcgi;
+	uwsgi_temp_path %[1]s/uwsgi;
+	scgi_temp_path %[1]s/scgi;
+	upstream vendor { server %[2]s; keepalive 1024; keepalive_requests 1000000; }
+	server {
+		listen %[3]s ssl http2;
+		ssl_certificate %[4]s/cert.pem;
+		ssl_certificate_key %[4]s/key.pem;
+		keepalive_requests 1000000;
+		client_max_body_size 0;
+		client_body_buffer_size 1m;
+		location / {
+			proxy_pass http://vendor;
+			proxy_http_version 1.1;
+			proxy_set_header Connection "";
+			proxy_buffering off;
+			proxy_read_timeout 10m;
+		}
+	}
+}
+`
+
+// startNginx starts nginx before the plain vendor. Without nginx it removes it from the vendors.
+func (d *driver) startNginx(certificates string) (stop func() error, err error) {
+	path, err := exec.LookPath("nginx")
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/nginx")
+	}
+	if err != nil {
+		d.vendors = slices.DeleteFunc(d.vendors, func(v string) bool { return v == "nginx" })
+		if len(d.vendors) == 0 {
+			return nil, errors.New("nginx is not installed, and no other vendor is to be measured")
+		}
+		fmt.Fprintln(d.note, "bench: skipped: the vendor behind nginx, since nginx is not installed")
+		return func() error { return nil }, nil
+	}
+	dir := filepath.Join(d.dir, "nginx")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "nginx.conf")
+	text := fmt.Appendf(nil, nginxConfig, dir, strings.TrimPrefix(d.vendorURL["plain"], "http://"), address, certificates)
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		return nil, err
+	}
+	d.vendorURL["nginx"] = "https://" + address
+	p, err := proc.Listening(proc.Command{Path: path, Args: []string{"-p", dir, "-c", config}, Env: os.Environ(), Log: filepath.Join(d.dir, "nginx.log")}, address)
+	if err != nil {
+		return nil, err
 	}
 	return p.Stop, nil
+}
+
+// freeAddress returns an address for a program that cannot choose a free port, or cannot report it.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // newCertificates writes an authority to ca.pem, and a certificate of it for the
@@ -84,12 +176,12 @@ func newCertificates(dir string) error {
 	return errors.Join(write("ca.pem", "CERTIFICATE", ca), write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private))
 }
 
-// runVendor is the command vendor: it prints an address for each of allVendors.
+// runVendor is the command vendor: it prints an address for each of ownVendors.
 func runVendor(certificates string) error {
 	vendor := &null.Vendor{}
-	ended := make(chan error, len(allVendors))
+	ended := make(chan error, len(ownVendors))
 	var addresses []string
-	for _, name := range allVendors {
+	for _, name := range ownVendors {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return err

@@ -161,9 +161,11 @@ func (tx Work) AccountQueue(ctx context.Context, accountID string, limit int) (A
 		return l, err
 	}
 	var err error
+	// The condition on owner holds for every row. Without it SQLite reads all sessions of the account, because it does not
+	// prefer the index of the running ones.
 	l.Running, err = list(ctx, tx.Tx, func(rows *sql.Rows) (r RunningLine, err error) {
 		return r, rows.Scan(&r.Line, &r.Visitor, &r.Count)
-	}, `SELECT line, visitor, COUNT(*) FROM (SELECT `+lineOf+` FROM sessions WHERE status = 'running' AND account_id = $1) r GROUP BY line, visitor LIMIT $2`, accountID, maxQueue)
+	}, `SELECT line, visitor, COUNT(*) FROM (SELECT `+lineOf+` FROM sessions WHERE status = 'running' AND account_id = $1 AND owner >= '') r GROUP BY line, visitor LIMIT $2`, accountID, maxQueue)
 	if err != nil {
 		return l, err
 	}
@@ -186,14 +188,15 @@ type QueueOf struct {
 // QueuedSessions returns the number of an account's sessions that wait to be claimed, up to
 // limit.
 func (tx Work) QueuedSessions(ctx context.Context, accountID string, of QueueOf, limit int) (n int, err error) {
-	const query = `SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'queued' AND account_id = $1`
+	// The order lets SQLite prefer the index of the queued ones, as the condition on owner does in AccountQueue.
+	const query, order = `SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'queued' AND account_id = $1`, ` ORDER BY wake_at, id LIMIT $2) q`
 	switch args := []any{accountID, limit}; {
 	case of.Line != "":
-		_, err = tx.Get(ctx, query+` AND line = $3 LIMIT $2) q`, append(args, of.Line), &n)
+		_, err = tx.Get(ctx, query+` AND line = $3`+order, append(args, of.Line), &n)
 	case of.Visitors:
-		_, err = tx.Get(ctx, query+` AND line <> '' LIMIT $2) q`, args, &n)
+		_, err = tx.Get(ctx, query+` AND line <> ''`+order, args, &n)
 	default:
-		_, err = tx.Get(ctx, query+` LIMIT $2) q`, args, &n)
+		_, err = tx.Get(ctx, query+order, args, &n)
 	}
 	return n, err
 }

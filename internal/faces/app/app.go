@@ -41,6 +41,9 @@ type Options struct {
 	Logger   *slog.Logger // nil disables logging
 	// LinesDropped returns the number of dropped log lines; nil means that none are dropped.
 	LinesDropped func() uint64
+	// AdaptCollector lets the garbage collector run less often under load; see [runCollector]. It is false if the operator
+	// has set GOGC.
+	AdaptCollector bool
 
 	// Reload reads the configuration again for each value from Hangup; nil disables that.
 	Reload func() (config.Config, error)
@@ -153,6 +156,9 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 		group.Go(func() error { return s.Sales.Run(settling) })
 	}
 	group.Go(func() error { s.tryNeighbours(settling); return nil })
+	if opts.AdaptCollector {
+		group.Go(func() error { return runCollector(settling) })
+	}
 	err := s.Worker.Recover(ctx) // recovered first, so that earlier sessions are in order before requests are accepted
 	if err == nil {
 		err = s.takeConfig(ctx)

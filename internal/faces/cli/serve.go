@@ -84,7 +84,7 @@ finish (30 s by default).`,
 		version, commit := build()
 		return app.Run(c.Context(), app.Options{
 			Config: cfg, Version: version, Commit: commit, Out: e.out, Terminal: isTerminal(e.out), Logger: log, LinesDropped: lines.Dropped,
-			Reload: load, Hangup: e.hangup,
+			Reload: load, Hangup: e.hangup, AdaptCollector: e.getenv("GOGC") == "",
 			Ready: func(string) { // because most of the start's allocations are garbage by now
 				runtime.GC() // because pools keep their values during one collection
 				debug.FreeOSMemory()

@@ -11,6 +11,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,6 +85,47 @@ func Start(c Command) (*Process, string, error) {
 	case <-time.After(startTimeout):
 		return nil, "", errors.Join(fmt.Errorf("%s is not ready after %v: %s", c.Path, startTimeout, Tail(c.Log)), p.Stop())
 	}
+}
+
+// Listening starts a program that prints no address and waits until it accepts connections at address.
+// SIGTERM ends it and what it has started.
+func Listening(c Command, address string) (*Process, error) {
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p := &Process{cmd: exec.Command(c.Path, c.Args...), ends: make(chan struct{})}
+	p.cmd.Env, p.cmd.Stderr = c.Env, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ends)
+	}()
+	for begin := time.Now(); time.Since(begin) < startTimeout; {
+		select {
+		case <-p.ends:
+			return nil, fmt.Errorf("%s ended at its start (%v): %s", c.Path, p.err, Tail(c.Log))
+		case <-time.After(20 * time.Millisecond):
+		}
+		if conn, err := net.Dial("tcp", address); err == nil {
+			return p, conn.Close()
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("%s does not listen on %s after %v: %s", c.Path, address, startTimeout, Tail(c.Log)), p.Stop())
+}
+
+// Load returns the load of the machine: the mean numbers of tasks that wanted to run in the last
+// minute, five minutes and fifteen.
+func Load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(text))[:3], " ")
 }
 
 // Tail returns the end of a log.
