@@ -252,6 +252,12 @@ func TestVerifierFindsEveryForgery(t *testing.T) {
 	}
 	h.stop(t)
 	h.verify(t)
+	since := filepath.Join(t.TempDir(), "verified.json")
+	for _, want := range []string{"The books are consistent: ", "The books are consistent since "} {
+		if out, errOut, code := run(t, "ledger", "verify", "--data", h.data, "--since", since); code != 0 || !strings.HasPrefix(out, want) {
+			t.Errorf("exit %d\n%s%swant %q", code, out, errOut, want)
+		}
+	}
 	sound, err := os.ReadFile(filepath.Join(h.data, "core.db"))
 	if err != nil {
 		t.Fatal(err)
