@@ -91,6 +91,8 @@ type env struct {
 
 	profileFlag string // --profile
 	asWritten   bool   // --raw
+
+	service func() error // set by serve; runs after the commands have been freed, which take a megabyte
 }
 
 // A usageError is a wrong command line; the exit code is 2.
@@ -121,21 +123,31 @@ func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, 
 		return exitDone
 	}
 	e := &env{environ: environ, in: in, stdin: interruptible{ctx, in}, out: out, err: errOut, hangup: hangup}
-	root := e.root()
-	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errOut)
-	c, err := root.ExecuteContextC(ctx)
+	err := e.execute(ctx, args)
+	if err == nil && e.service != nil {
+		err = e.service()
+	}
 	if err == nil {
 		return exitDone
 	}
-	err = inFlags(c, err)
 	code := exitCode(err)
 	if code != exitInterrupted {
 		e.printError(err)
 	}
 	return code
+}
+
+func (e *env) execute(ctx context.Context, args []string) error {
+	root := e.root()
+	root.SetArgs(args)
+	root.SetIn(e.in)
+	root.SetOut(e.out)
+	root.SetErr(e.err)
+	c, err := root.ExecuteContextC(ctx)
+	if err != nil {
+		err = inFlags(c, err)
+	}
+	return err
 }
 
 func exitCode(err error) int {
