@@ -123,3 +123,45 @@ func TestAnEditionIsMadeOnce(t *testing.T) {
 		t.Error("editions are made anew, or share their tag")
 	}
 }
+
+// TestAStartParsesOnlyRequests protects the time and the memory of a start.
+func TestAStartParsesOnlyRequests(t *testing.T) {
+	t.Parallel()
+	doc, err := contract.For("tools", "files").Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := openapi3.NewLoader().LoadFromData(contract.For("tools", "files").JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, all := len(doc.Components.Schemas), len(whole.Components.Schemas); n == 0 || n > all/2 || len(doc.Components.Responses) > 0 {
+		t.Errorf("it parses %d of %d schemas, and %d responses", n, all, len(doc.Components.Responses))
+	}
+	for path, item := range whole.Paths.Map() {
+		for method, op := range item.Operations() {
+			of := doc.Paths.Value(path).GetOperation(method)
+			if of.Responses.Len() > 0 {
+				t.Errorf("%s %s: it parses the responses", method, path)
+			}
+			for _, pair := range [][2]any{{of.Parameters, op.Parameters}, {of.RequestBody, op.RequestBody}, {of.Security, op.Security}, {of.Extensions, op.Extensions}, {of.OperationID, op.OperationID}} {
+				got, err := json.Marshal(pair[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want, err := json.Marshal(pair[1]); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%s %s: %s, not %s (%v)", method, path, got, want, err)
+				}
+			}
+		}
+	}
+	for name, ref := range doc.Components.Schemas {
+		got, err := json.Marshal(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := json.Marshal(whole.Components.Schemas[name]); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the schema %s differs (%v)", name, err)
+		}
+	}
+}
