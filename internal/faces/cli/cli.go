@@ -91,8 +91,7 @@ type env struct {
 
 	profileFlag string // --profile
 	asWritten   bool   // --raw
-
-	service func() error // set by serve; runs after the commands have been freed, which take a megabyte
+	serves      bool   // the command is serve, and the others are not created, because they take a megabyte for its lifetime
 }
 
 // A usageError is a wrong command line; the exit code is 2.
@@ -122,32 +121,22 @@ func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, 
 		}
 		return exitDone
 	}
-	e := &env{environ: environ, in: in, stdin: interruptible{ctx, in}, out: out, err: errOut, hangup: hangup}
-	err := e.execute(ctx, args)
-	if err == nil && e.service != nil {
-		err = e.service()
-	}
+	e := &env{environ: environ, in: in, stdin: interruptible{ctx, in}, out: out, err: errOut, hangup: hangup, serves: len(args) > 0 && args[0] == "serve"}
+	root := e.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
+	err = inFlags(c, err)
 	code := exitCode(err)
 	if code != exitInterrupted {
 		e.printError(err)
 	}
 	return code
-}
-
-func (e *env) execute(ctx context.Context, args []string) error {
-	root := e.root()
-	root.SetArgs(args)
-	root.SetIn(e.in)
-	root.SetOut(e.out)
-	root.SetErr(e.err)
-	c, err := root.ExecuteContextC(ctx)
-	if err != nil {
-		err = inFlags(c, err)
-	}
-	return err
 }
 
 func exitCode(err error) int {

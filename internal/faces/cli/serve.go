@@ -69,24 +69,19 @@ finish (30 s by default).`,
 			return usageError{err}
 		}
 		if !cfg.Telemetry.Profiles {
-			runtime.MemProfileRate = 0 // because nobody can read the samples, whose tables take more than a megabyte
+			runtime.MemProfileRate = 0 // because nobody can read the samples, whose tables take memory
 		}
-		c.Root().RemoveCommand(c) // so that load, which reads its flags, does not keep all commands in memory
-		ctx := c.Context()
-		e.service = func() error {
-			log, lines := e.serviceLog(cfg.Log)
-			defer e.endLog(lines)
-			version, commit := build()
-			return app.Run(ctx, app.Options{
-				Config: cfg, Version: version, Commit: commit, Out: e.out, Terminal: isTerminal(e.out), Logger: log, LinesDropped: lines.Dropped,
-				Reload: load, Hangup: e.hangup,
-				Ready: func(string) { // because most of the start's allocations are garbage by now
-					runtime.GC() // because pools keep their values during one collection
-					debug.FreeOSMemory()
-				},
-			})
-		}
-		return nil
+		log, lines := e.serviceLog(cfg.Log)
+		defer e.endLog(lines)
+		version, commit := build()
+		return app.Run(c.Context(), app.Options{
+			Config: cfg, Version: version, Commit: commit, Out: e.out, Terminal: isTerminal(e.out), Logger: log, LinesDropped: lines.Dropped,
+			Reload: load, Hangup: e.hangup,
+			Ready: func(string) { // because most of the start's allocations are garbage by now
+				runtime.GC() // because pools keep their values during one collection
+				debug.FreeOSMemory()
+			},
+		})
 	}
 	return c
 }
