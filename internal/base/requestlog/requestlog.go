@@ -6,7 +6,7 @@
 // rows. Start at [Log.Add] and [Log.Run].
 //
 // Rows are not written in the transaction of the charge, because refused calls have none. They
-// are collected in a ring of 4,096 slots and written in batches at low priority. An account
+// are collected in a ring of up to 4,096 slots and written in batches at low priority. An account
 // has at most as many rows in the ring as slots are free, so that a flood only drops rows of its
 // own account. The list is in the order of writing: `created_at` comes from a row that a
 // batch locks until its commit, so that nothing is missed behind a cursor at the newest row.
