@@ -68,9 +68,6 @@ finish (30 s by default).`,
 		if err != nil {
 			return usageError{err}
 		}
-		if !cfg.Telemetry.Profiles {
-			runtime.MemProfileRate = 0 // because nobody can read the samples, whose tables take memory
-		}
 		log, lines := e.serviceLog(cfg.Log)
 		defer e.endLog(lines)
 		version, commit := build()
