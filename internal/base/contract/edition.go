@@ -14,6 +14,8 @@ import (
 	"weak"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"stoa/internal/base/jsonx"
 )
 
 // Extension marks an operation, a schema or a property that exists only with an extension. References to a
@@ -29,12 +31,12 @@ const Otherwise = "x-otherwise"
 // An Edition is the document without the parts of disabled extensions, so that a service documents only what it
 // serves.
 type Edition struct {
-	text   []byte
-	etag   string
-	packed func() []byte
+	etag         string
+	json, packed func() []byte
 
-	mu  sync.Mutex
-	doc weak.Pointer[openapi3.T] // latest result of [Edition.Load]; weak, so that an unused document is freed
+	mu    sync.Mutex
+	fresh []byte                   // text until [Edition.Requests] has read it
+	doc   weak.Pointer[openapi3.T] // latest result of [Edition.Requests]; weak, so that an unused document is freed
 }
 
 var editions sync.Map // *Edition values by the names of their extensions
@@ -45,22 +47,27 @@ func For(extensions ...string) *Edition {
 	if e, ok := editions.Load(name); ok {
 		return e.(*Edition)
 	}
-	text, err := without(asJSON(), func(names string) bool {
-		return !slices.ContainsFunc(strings.Fields(names), func(n string) bool { return slices.Contains(extensions, n) })
-	})
-	if err != nil {
-		panic(err) // cannot happen, because the embedded document is tested
+	edit := func() []byte {
+		text, err := without(asJSON(), func(names string) bool {
+			return !slices.ContainsFunc(strings.Fields(names), func(n string) bool { return slices.Contains(extensions, n) })
+		})
+		if err != nil {
+			panic(err) // cannot happen, because the embedded document is tested
+		}
+		return text
 	}
+	text := edit()
 	sum := sha256.Sum256(text)
 	e, _ := editions.LoadOrStore(name, &Edition{
-		text: text, etag: `"` + hex.EncodeToString(sum[:16]) + `"`,
-		packed: sync.OnceValue(func() []byte { return pack(text) }),
+		etag: `"` + hex.EncodeToString(sum[:16]) + `"`, fresh: text,
+		// Edited again when they are first needed, so that a process that serves neither does not keep them.
+		json: sync.OnceValue(edit), packed: sync.OnceValue(func() []byte { return pack(edit()) }),
 	})
 	return e.(*Edition)
 }
 
 // JSON returns the text in the order of [JSON]. Callers must not change it.
-func (e *Edition) JSON() []byte { return e.text }
+func (e *Edition) JSON() []byte { return e.json() }
 
 // ETag returns the entity tag of the text, quotes included.
 func (e *Edition) ETag() string { return e.etag }
@@ -79,19 +86,79 @@ func pack(text []byte) []byte {
 	return out.Bytes()
 }
 
-// Load returns the parsed text, at the cost that [Load] states. Callers share one document, which they
-// must not change; an unreferenced document is parsed again.
-func (e *Edition) Load() (*openapi3.T, error) {
+// Requests returns the parts of the text that describe requests, parsed. The rest would triple the time and the garbage of a
+// start. Callers share one document, which they must not change; an unreferenced document is parsed again.
+func (e *Edition) Requests() (*openapi3.T, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if doc := e.doc.Value(); doc != nil {
 		return doc, nil
 	}
-	doc, err := load(e.text)
+	text := e.fresh
+	if text == nil {
+		text = e.JSON()
+	}
+	e.fresh = nil
+	text, err := requests(text)
+	if err != nil {
+		return nil, fmt.Errorf("read the contract: %w", err)
+	}
+	doc, err := load(text)
 	if err == nil {
 		e.doc = weak.Make(doc)
 	}
 	return doc, err
+}
+
+// requests returns a document without replies, descriptions of operations, and components that no request refers to.
+func requests(text []byte) ([]byte, error) {
+	type object = map[string]json.RawMessage
+	var doc struct {
+		Version    json.RawMessage   `json:"openapi"`
+		Info       json.RawMessage   `json:"info"`
+		Paths      map[string]object `json:"paths"`
+		Components map[string]object `json:"components"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	used := map[string]object{}
+	var use func(raw []byte)
+	use = func(raw []byte) {
+		for i, part := range bytes.Split(raw, []byte(`"#/components/`)) {
+			path, _, _ := bytes.Cut(part, []byte(`"`))
+			kind, name, _ := strings.Cut(string(path), "/")
+			component := doc.Components[kind][name]
+			if i == 0 || component == nil || used[kind][name] != nil {
+				continue
+			}
+			if used[kind] == nil {
+				used[kind] = object{}
+			}
+			used[kind][name] = component
+			use(component)
+		}
+	}
+	for _, item := range doc.Paths {
+		for name, raw := range item {
+			if raw[0] == '{' {
+				var operation object
+				if err := json.Unmarshal(raw, &operation); err != nil {
+					return nil, err
+				}
+				delete(operation, "responses")
+				delete(operation, "description")
+				var err error
+				if raw, err = json.Marshal(operation); err != nil {
+					return nil, err
+				}
+				item[name] = raw
+			}
+			use(raw)
+		}
+	}
+	doc.Components = used
+	return json.Marshal(doc)
 }
 
 // without returns a JSON document without the objects whose [Extension] drop selects, and without references to such
@@ -108,7 +175,7 @@ func without(text []byte, drop func(names string) bool) ([]byte, error) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("read the contract: %w", err)
 	}
-	e := &editor{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), drop: drop, gone: map[string]bool{}}
+	e := &editor{text: text, decoder: jsonx.NewDecoder(text), drop: drop, gone: map[string]bool{}}
 	for name, schema := range doc.Components.Schemas {
 		if schema.Names != "" && drop(schema.Names) {
 			e.gone["#/components/schemas/"+name] = true
@@ -123,7 +190,7 @@ func without(text []byte, drop func(names string) bool) ([]byte, error) {
 // An editor finds the parts of a document to cut or replace.
 type editor struct {
 	text    []byte
-	decoder *json.Decoder
+	decoder *jsonx.Decoder
 	drop    func(names string) bool
 	gone    map[string]bool // references to removed schemas
 	edits   []edit
@@ -142,19 +209,19 @@ type value struct {
 }
 
 func (e *editor) value() (value, error) {
-	token, err := e.decoder.Token()
+	token, err := e.decoder.ReadToken()
 	if err != nil {
 		return value{}, err
 	}
 	to := e.at()
-	switch t := token.(type) {
-	case json.Delim:
-		if t == '{' {
-			return e.object(to - 1)
-		}
+	switch token.Kind() {
+	case '{':
+		return e.object(to - 1)
+	case '[':
 		return e.array(to - 1)
-	case string:
-		return value{from: to - len(lastString(e.text[:to])), to: to, dropped: e.gone[t]}, nil
+	case '"':
+		from := to - len(lastString(e.text[:to]))
+		return value{from: from, to: to, dropped: len(e.gone) > 0 && e.gone[string(e.text[from+1:to-1])]}, nil
 	}
 	return value{from: -1, to: to}, nil
 }
@@ -187,13 +254,13 @@ func (e *editor) object(from int) (value, error) {
 	var members []member
 	var names string
 	other := -1
-	for before := e.at(); e.decoder.More(); before = e.at() {
+	for before := e.at(); e.decoder.PeekKind() != '}'; before = e.at() {
 		m := member{before: before}
-		key, err := e.decoder.Token()
+		key, err := e.decoder.ReadToken()
 		if err != nil {
 			return out, err
 		}
-		m.name, _ = key.(string)
+		m.name = key.String()
 		first := len(e.edits)
 		if m.value, err = e.value(); err != nil {
 			return out, err
@@ -209,7 +276,7 @@ func (e *editor) object(from int) (value, error) {
 		}
 		members = append(members, m)
 	}
-	if _, err := e.decoder.Token(); err != nil {
+	if _, err := e.decoder.ReadToken(); err != nil {
 		return out, err
 	}
 	out.to = e.at()
@@ -251,7 +318,7 @@ func (e *editor) object(from int) (value, error) {
 }
 
 func (e *editor) array(from int) (value, error) {
-	for before := e.at(); e.decoder.More(); before = e.at() {
+	for before := e.at(); e.decoder.PeekKind() != ']'; before = e.at() {
 		v, err := e.value()
 		if err != nil {
 			return v, err
@@ -260,7 +327,7 @@ func (e *editor) array(from int) (value, error) {
 			e.cut(before, v.to)
 		}
 	}
-	_, err := e.decoder.Token()
+	_, err := e.decoder.ReadToken()
 	return value{from: from, to: e.at()}, err
 }
 
@@ -279,7 +346,7 @@ func (e *editor) cut(from, to int) {
 // edited returns the text with the outermost edits, because these contain the others.
 func (e *editor) edited() []byte {
 	slices.SortStableFunc(e.edits, func(a, b edit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
-	var out []byte
+	out := make([]byte, 0, len(e.text))
 	from := 0
 	for _, c := range e.edits {
 		if c.to <= from {

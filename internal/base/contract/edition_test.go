@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
+
 	"stoa/internal/base/config"
 	"stoa/internal/base/contract"
 )
@@ -59,7 +61,7 @@ func TestEditionsAreWhole(t *testing.T) {
 		if !json.Valid(edition.JSON()) {
 			t.Fatalf("%v: the edition is not JSON", on)
 		}
-		doc, err := edition.Load()
+		doc, err := openapi3.NewLoader().LoadFromData(edition.JSON())
 		if err != nil {
 			t.Fatalf("%v: %v", on, err)
 		}
@@ -100,11 +102,11 @@ func usedSomewhere(component string) bool {
 func TestAnEditionIsParsedOnce(t *testing.T) {
 	t.Parallel()
 	edition := contract.For("tools")
-	one, err := edition.Load()
+	one, err := edition.Requests()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := edition.Load(); err != nil || again != one {
+	if again, err := edition.Requests(); err != nil || again != one {
 		t.Errorf("the document is parsed anew while it is held (%v)", err)
 	}
 	runtime.KeepAlive(one)
@@ -119,5 +121,47 @@ func TestAnEditionIsMadeOnce(t *testing.T) {
 	one, again := contract.For(), contract.For()
 	if one != again || one.ETag() == all.ETag() {
 		t.Error("editions are made anew, or share their tag")
+	}
+}
+
+// TestAStartParsesOnlyRequests protects the time and the memory of a start.
+func TestAStartParsesOnlyRequests(t *testing.T) {
+	t.Parallel()
+	doc, err := contract.For("tools", "files").Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := openapi3.NewLoader().LoadFromData(contract.For("tools", "files").JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, all := len(doc.Components.Schemas), len(whole.Components.Schemas); n == 0 || n > all/2 || len(doc.Components.Responses) > 0 {
+		t.Errorf("it parses %d of %d schemas, and %d responses", n, all, len(doc.Components.Responses))
+	}
+	for path, item := range whole.Paths.Map() {
+		for method, op := range item.Operations() {
+			of := doc.Paths.Value(path).GetOperation(method)
+			if of.Responses.Len() > 0 {
+				t.Errorf("%s %s: it parses the responses", method, path)
+			}
+			for _, pair := range [][2]any{{of.Parameters, op.Parameters}, {of.RequestBody, op.RequestBody}, {of.Security, op.Security}, {of.Extensions, op.Extensions}, {of.OperationID, op.OperationID}} {
+				got, err := json.Marshal(pair[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want, err := json.Marshal(pair[1]); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%s %s: %s, not %s (%v)", method, path, got, want, err)
+				}
+			}
+		}
+	}
+	for name, ref := range doc.Components.Schemas {
+		got, err := json.Marshal(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := json.Marshal(whole.Components.Schemas[name]); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the schema %s differs (%v)", name, err)
+		}
 	}
 }

@@ -100,6 +100,10 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 	if err := migrate(ctx, cfg, goose.DialectSQLite3, s.pool); err != nil {
 		return nil, fmt.Errorf("db: %s: %w", cfg.File, err)
 	}
+	// Migrations leave all pages that they wrote in the writer's cache.
+	if _, err := s.pool.ExecContext(ctx, "PRAGMA shrink_memory"); err != nil {
+		return nil, fmt.Errorf("db: open: %w", classify(err))
+	}
 	if s.rpool, err = sqlitePool(path, cfg, true); err != nil {
 		return nil, err
 	}

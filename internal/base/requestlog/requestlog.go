@@ -6,7 +6,7 @@
 // rows. Start at [Log.Add] and [Log.Run].
 //
 // Rows are not written in the transaction of the charge, because refused calls have none. They
-// are collected in a ring of 4,096 slots and written in batches at low priority. An account
+// are collected in a ring of up to 4,096 slots and written in batches at low priority. An account
 // has at most as many rows in the ring as slots are free, so that a flood only drops rows of its
 // own account. The list is in the order of writing: `created_at` comes from a row that a
 // batch locks until its commit, so that nothing is missed behind a cursor at the newest row.
@@ -53,7 +53,7 @@ type Log struct {
 	log  *slog.Logger
 
 	mu      sync.Mutex
-	ring    []stoa.Request // allocated with the first row
+	ring    []stoa.Request // of queued slots at most
 	first   int            // index of the oldest row
 	waiting int            // number of rows
 	by      map[string]int // number of waiting rows by account
@@ -97,9 +97,6 @@ func (l *Log) Add(r *stoa.Request) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ring == nil {
-		l.ring = make([]stoa.Request, queued)
-	}
 	mine, free := l.by[r.AccountID], queued-l.waiting
 	if r.Refused() {
 		free /= 2 // so that the account's other requests still find slots
@@ -109,7 +106,13 @@ func (l *Log) Add(r *stoa.Request) {
 		return
 	}
 	l.by[r.AccountID] = mine + 1
-	row := &l.ring[(l.first+l.waiting)%queued]
+	if l.waiting == len(l.ring) { // grown by doubling, because all slots take more than a megabyte
+		ring := make([]stoa.Request, max(2*len(l.ring), batch))
+		n := copy(ring, l.ring[l.first:])
+		copy(ring[n:], l.ring[:l.first])
+		l.ring, l.first = ring, 0
+	}
+	row := &l.ring[(l.first+l.waiting)%len(l.ring)]
 	*row = *r
 	row.Asked, row.Param = name(r.Asked), name(r.Param)
 	if l.waiting++; l.waiting == 1 {
@@ -238,7 +241,7 @@ func (l *Log) next() bool {
 		}
 		l.rows[l.n] = *row
 		*row = stoa.Request{} // so that the ring does not retain its texts
-		l.first = (l.first + 1) % queued
+		l.first = (l.first + 1) % len(l.ring)
 		l.waiting--
 		l.n++
 	}

@@ -344,7 +344,7 @@ func TestAddingARowAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(queued, func() {
 		l.Add(r)
 		l.mu.Lock()
-		l.waiting, l.first = 0, (l.first+1)%queued
+		l.waiting, l.first = 0, (l.first+1)%len(l.ring)
 		delete(l.by, "acc_a")
 		l.mu.Unlock()
 	}); n != 0 {
@@ -358,7 +358,7 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Add(r)
-		l.waiting, l.first = 0, (l.first+1)%queued
+		l.waiting, l.first = 0, (l.first+1)%len(l.ring)
 		delete(l.by, "acc_a")
 	}
 }

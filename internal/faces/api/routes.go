@@ -247,7 +247,7 @@ func Routes() []string {
 // Handler serves every path.
 func (s *Server) Handler() http.Handler {
 	s.prepare()
-	doc, err := s.Status.contract().Load()
+	doc, err := s.Status.contract().Requests()
 	if err != nil {
 		panic(err)
 	}

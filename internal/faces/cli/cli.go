@@ -91,6 +91,7 @@ type env struct {
 
 	profileFlag string // --profile
 	asWritten   bool   // --raw
+	serves      bool   // the command is serve, and the others are not created, because they take a megabyte for its lifetime
 }
 
 // A usageError is a wrong command line; the exit code is 2.
@@ -120,7 +121,7 @@ func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, 
 		}
 		return exitDone
 	}
-	e := &env{environ: environ, in: in, stdin: interruptible{ctx, in}, out: out, err: errOut, hangup: hangup}
+	e := &env{environ: environ, in: in, stdin: interruptible{ctx, in}, out: out, err: errOut, hangup: hangup, serves: len(args) > 0 && args[0] == "serve"}
 	root := e.root()
 	root.SetArgs(args)
 	root.SetIn(in)

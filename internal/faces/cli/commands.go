@@ -5,23 +5,30 @@ import "github.com/spf13/cobra"
 func (e *env) commands(root *cobra.Command) {
 	for _, g := range []struct {
 		id, title string
-		commands  []*cobra.Command
+		commands  []func() *cobra.Command
 	}{
-		{"ask", "Ask", []*cobra.Command{e.respond(), e.chat(), e.models(), e.plans()}},
-		{"agents", "Agents", []*cobra.Command{e.agents(), e.spaces(), e.drive(), e.sessions(), e.tools(), e.tasks(), e.webhooks(), e.embeds(), e.connections()}},
-		{"account", "Account", []*cobra.Command{
-			e.login(), e.logout(), e.profileCommands(), e.open(), e.whoami(), e.keys(), e.members(), e.budgets(), e.credits(), e.usage(), e.statement(), e.payments(), e.receipts(), e.logs(), e.audit(), e.secrets(),
+		{"ask", "Ask", []func() *cobra.Command{e.respond, e.chat, e.models, e.plans}},
+		{"agents", "Agents", []func() *cobra.Command{e.agents, e.spaces, e.drive, e.sessions, e.tools, e.tasks, e.webhooks, e.embeds, e.connections}},
+		{"account", "Account", []func() *cobra.Command{
+			e.login, e.logout, e.profileCommands, e.open, e.whoami, e.keys, e.members, e.budgets, e.credits, e.usage, e.statement, e.payments, e.receipts, e.logs, e.audit, e.secrets,
 		}},
-		{"operate", "Operate", []*cobra.Command{
-			e.serve(), e.health(), e.doctor(), e.config(), e.accounts(), e.prices(), e.providers(), e.nodes(), e.ledger(), e.backup(), e.restore(), e.migrate(), e.copy(), e.mcpDemo(),
+		{"operate", "Operate", []func() *cobra.Command{
+			e.serve, e.health, e.doctor, e.config, e.accounts, e.prices, e.providers, e.nodes, e.ledger, e.backup, e.restore, e.migrate, e.copy, e.mcpDemo,
 		}},
-		{"more", "More", []*cobra.Command{e.api(), e.completion(), e.version()}},
+		{"more", "More", []func() *cobra.Command{e.api, e.completion, e.version}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
-		for _, c := range g.commands {
+		if e.serves {
+			g.commands = nil
+		}
+		for _, create := range g.commands {
+			c := create()
 			c.GroupID = g.id
 			root.AddCommand(c)
 		}
+	}
+	if e.serves {
+		root.AddCommand(e.serve())
 	}
 	addHelpFlag(root)
 	addAliases(root)

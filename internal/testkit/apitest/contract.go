@@ -49,7 +49,7 @@ var editions sync.Map // of *openapi3.T by edition
 func keepEdition(t testing.TB, extensions config.Extensions) {
 	t.Helper()
 	edition := contract.For(extensions.Names()...)
-	doc, err := edition.Load()
+	doc, err := edition.Requests()
 	if err != nil {
 		t.Fatalf("load the contract: %v", err)
 	}
