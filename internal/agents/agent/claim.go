@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,13 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"stoa/internal/agents/drive"
 	"stoa/internal/agents/session"
 	"stoa/internal/agents/tool"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 	"stoa/internal/base/telemetry"
-	"stoa/internal/models/gateway"
 )
 
 // Why a turn is stopped from inside this process: causes of its context. The causes from
@@ -339,100 +336,4 @@ func (w *Worker) conclude(ctx context.Context, r *run, why error) error {
 			t.Fail(f.Failure)
 		}
 	})
-}
-
-// A failure is the reason why a turn cannot continue, as its owner sees it.
-type failure struct {
-	stoa.Failure
-	passing bool          // another attempt may succeed
-	after   time.Duration // delay before that attempt, if the vendor named one
-	cause   error         // for the log
-}
-
-func (f *failure) Error() string { return string(f.Code) + ": " + f.Message }
-
-// limitParam distinguishes the turn's own limit from the balance in errors of the gateway.
-const limitParam = "limits.maxCreditsMicro"
-
-// longestAfter is the longest delay that a vendor can impose on a turn.
-const longestAfter = 30 * time.Second
-
-func classify(err error) *failure {
-	e := stoa.AsError(err)
-	f := &failure{Failure: stoa.Failure{Code: e.Code, Message: e.Message, Retryable: true}, after: min(e.RetryAfter, longestAfter), cause: err}
-	switch e.Code {
-	case stoa.CodeQuota:
-		f.cause = nil
-		if e.Param == limitParam {
-			f.Failure = stoa.Failure{Code: session.CodeCreditLimit, Message: e.Message}
-		}
-	case stoa.CodeKeyBudget, stoa.CodeBudget, stoa.CodeSuspended:
-		f.cause = nil
-	case stoa.CodeModelUnavailable:
-	case stoa.CodeModelNotFound, stoa.CodeModelNotAllowed, stoa.CodeMissingParameter, stoa.CodeContextLength, stoa.CodeInvalidPrompt, stoa.CodeInvalidValue, stoa.CodeUnsupported, stoa.CodeUnsupportedValue:
-		f.Retryable = false
-	case stoa.CodeNotFound, stoa.CodeUnauthorized, stoa.CodeScope:
-		f.Failure = stoa.Failure{Code: stoa.CodeInternal, Message: "The account or agent of this session no longer exists."}
-	default:
-		f.passing = true
-	}
-	if e.Charged { // because a retry would be charged too
-		f.Retryable, f.passing = false, false
-	}
-	if errors.Is(err, errHandBack) || errors.Is(err, session.ErrCancelled) || errors.Is(err, errDeadline) {
-		f.cause = nil
-	}
-	return f
-}
-
-// CheckCredits reports whether the credits cover the first step of such a session: it creates
-// the hold that the step will need, and releases it. It fails with [stoa.CodeAgentNotFound],
-// [stoa.CodeQuota], [stoa.CodeKeyBudget] or [stoa.CodeBudget], or with [stoa.CodeMissingParameter]
-// if the key requires an end user. The session's turn reports all other faults.
-func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.StartRequest) error {
-	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
-	var agent stoa.Agent
-	var external []stoa.OfferedTool
-	var access stoa.DriveAccess
-	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
-		agent, err = tx.Setup().Agent(ctx, c.Account.ID, req.AgentID)
-		if err == nil && req.Draft != nil {
-			err = req.Draft(&agent)
-		}
-		access = agent.DriveAccess
-		if err != nil || len(agent.Tools) == 0 {
-			return err
-		}
-		withheld := session.WithheldTools(agent, req)
-		access = accessWithout(withheld, access)
-		external, _ = offered(agent.Tools, withheld, false)
-		more, _, err := tool.Offer(ctx, tx, session.AudienceOf(agent, req), agent.Tools, nil)
-		external = append(external, more...)
-		if access == stoa.DriveReadWrite {
-			external = append(external, guarded(agent.Tools)...)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	p := prompt{
-		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: access,
-		message: stoa.TextMessage(stoa.RoleUser, req.Message), external: external,
-	}
-	if err := w.readDrive(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}, w.window(agent.Model, c.Plan)); err != nil {
-		return err
-	}
-	stream, err := w.cfg.Gateway.Respond(ctx, c, gateway.Request{
-		ID: "ses", AgentID: agent.ID, EndUser: req.ExternalUserID, Model: agent.Model, Call: w.call(&p, c.Plan),
-		MaxCredits: w.sessions.TurnLimits(req.Limits, agent.Limits).MaxCredits,
-	})
-	if err != nil {
-		if code := stoa.CodeOf(err); code == stoa.CodeQuota || code == stoa.CodeKeyBudget || code == stoa.CodeBudget || code == stoa.CodeMissingParameter {
-			return err
-		}
-		return nil
-	}
-	stream.Close()
-	return nil
 }

@@ -2,15 +2,11 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"time"
 
-	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
 	"stoa/internal/base/stoa"
-	"stoa/internal/base/store"
-	"stoa/internal/models/catalog"
 	"stoa/internal/models/responses"
 )
 
@@ -152,143 +148,3 @@ func (l callLog) Charged(c stoa.Charge) { l.fields.Charged(c) }
 
 // Failed records the reason for the failure of the call.
 func (l callLog) Failed(err error) { l.fields.Failed(err) }
-
-// maxDetached limits the calls of an account that continue after their clients have disconnected.
-const maxDetached = 16
-
-type callClaim struct {
-	s        *Calls
-	account  string
-	claim    store.Claim
-	finished bool
-}
-
-type storedReply struct {
-	id     string // resp_…
-	text   string
-	amount stoa.Credits
-}
-
-// claimCall claims the Idempotency-Key for the call. If a call with the key has already finished, it
-// returns the reply of that call instead. hash is the hash of the body, computed outside of the
-// transaction to keep it short.
-func (s *Calls) claimCall(in *rest.Request[rest.None, rest.None], key, hash string) (*callClaim, *storedReply, error) {
-	ctx, account := in.HTTP.Context(), in.Caller.Account.ID
-	k := store.IdempotencyKey{AccountID: account, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
-	var claim store.Claim
-	var earlier *storedReply
-	made := false
-	err := s.Store.Write(store.Promptly(ctx), func(tx *store.Tx) error {
-		earlier, made = nil, false
-		var stored store.Reply
-		var claimed bool
-		var err error
-		claim, stored, claimed, err = tx.ClaimKey(ctx, k, hash)
-		if err != nil || claimed {
-			made = claimed
-			return err
-		}
-		charge, _, err := tx.Books().ChargeByID(ctx, stored.Ref)
-		earlier = &storedReply{id: stored.Ref, text: stored.Body, amount: charge.Amount}
-		return err
-	})
-	if err != nil && made { // because the result of the commit may be lost
-		s.Store.FreeLater(claim)
-	}
-	if err != nil || earlier != nil {
-		return nil, earlier, err
-	}
-	return &callClaim{s: s, account: account, claim: claim}, nil, nil
-}
-
-// Finish returns the function that stores the reply in the transaction of its charge.
-func (c *callClaim) Finish(id string, reply []byte) func(context.Context, *store.Tx) error {
-	return func(ctx context.Context, tx *store.Tx) error {
-		return tx.FinishClaim(ctx, c.claim, store.Reply{Ref: id, Status: http.StatusOK, Body: string(reply)})
-	}
-}
-
-// Finished records that the reply is stored, so that the key is not freed.
-func (c *callClaim) Finished() { c.finished = true }
-
-// Detach reports whether the call may continue without its client. An account can have
-// maxDetached such calls at the same time.
-func (c *callClaim) Detach() (release func(), ok bool) {
-	slots := &c.s.limits.detached
-	if !slots.Enter(c.account, maxDetached) {
-		return nil, false
-	}
-	return func() { slots.Leave(c.account) }, true
-}
-
-// free releases the key if no reply is stored under it, so that a failed or interrupted call can be
-// repeated. It retries until the store commits again.
-func (c *callClaim) free(ctx context.Context, requestID string) {
-	if c.finished {
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	err := c.s.Store.Write(ctx, func(tx *store.Tx) error { return tx.FreeClaim(ctx, c.claim) })
-	if err != nil {
-		c.s.Logger.Warn("an Idempotency-Key could not be freed; retrying", "request", requestID, "error", err)
-		c.s.Store.FreeLater(c.claim)
-	}
-}
-
-type geminiParams struct {
-	Model string `path:"model"`
-}
-
-type geminiStreamParams struct {
-	geminiParams
-	Alt string `form:"alt"` // sse for events
-}
-
-func (p geminiParams) parser(stream bool) callParser {
-	return responses.ParseGemini(p.Model, stream, false)
-}
-
-func (p geminiStreamParams) parser(stream bool) callParser {
-	return responses.ParseGemini(p.Model, stream, p.Alt != "sse")
-}
-
-func geminiCall[P interface{ parser(stream bool) callParser }](s *Calls, stream bool) func(http.ResponseWriter, *rest.Request[P, rest.None]) error {
-	return func(w http.ResponseWriter, in *rest.Request[P, rest.None]) error {
-		return s.modelCall(in.Params.parser(stream))(w, withoutParams(in))
-	}
-}
-
-func withoutParams[P any](in *rest.Request[P, rest.None]) *rest.Request[rest.None, rest.None] {
-	return &rest.Request[rest.None, rest.None]{Caller: in.Caller, Input: rest.Input[rest.None, rest.None]{HTTP: in.HTTP, Log: in.Log}}
-}
-
-func (s *Calls) countContent(w http.ResponseWriter, in *rest.Request[geminiParams, rest.None]) error {
-	tokens, err := s.countInput(w, withoutParams(in), responses.ParseGeminiCount(in.Params.Model))
-	if err != nil {
-		return err
-	}
-	return rest.Answer(w, rest.Reply[totalTokens]{Body: totalTokens{tokens}}, nil)
-}
-
-type totalTokens struct {
-	TotalTokens int64 `json:"totalTokens"`
-}
-
-func (s *Calls) wantsGemini(r *http.Request) bool {
-	return s.Extensions.Gemini && (r.Header.Get("X-Goog-Api-Key") != "" || !rest.Under(r.URL.Path, rest.Prefix))
-}
-
-func geminiModel(cat *catalog.Catalog, id string) contract.GeminiModelInfo {
-	info := contract.GeminiModelInfo{
-		Name: "models/" + id, DisplayName: id, Version: cat.Created().Format("2006-01-02"),
-		SupportedGenerationMethods: []string{"generateContent", "countTokens"},
-	}
-	if m, ok := cat.Model(id); ok { // because auto is not a model
-		info.InputTokenLimit, info.OutputTokenLimit = m.ContextTokens, m.MaxOutput
-	}
-	return info
-}
-
-func noModels() error {
-	return stoa.Errorf(stoa.CodeNotFound, "There is no list of models in this format. GET /api/v1/meta names the models; the operator can enable the extension \"models\".")
-}

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,7 +14,6 @@ import (
 	"stoa/internal/agents/remote"
 	"stoa/internal/agents/session"
 	"stoa/internal/agents/tool"
-	"stoa/internal/agents/webhook"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
 	"stoa/internal/base/stoa"
@@ -174,102 +171,4 @@ func matches(header, etag string) bool {
 		}
 	}
 	return false
-}
-
-func (s *Status) getMe(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.User], error) {
-	c := in.Caller
-	balance, err := s.Ledger.Balance(ctx, c.Account.ID)
-	if err != nil {
-		return rest.Reply[contract.User]{}, err
-	}
-	var spent stoa.Credits
-	if c.Key.MaxCreditsPerDay > 0 {
-		if spent, err = s.Ledger.SpentToday(ctx, c.Key); err != nil {
-			return rest.Reply[contract.User]{}, err
-		}
-	}
-	space, err := s.defaultSpace(ctx, in.Log, c.Account.ID)
-	return rest.Reply[contract.User]{Body: contract.User{
-		ID: c.Account.ID, Name: c.Account.Name, Email: nullIfZero(c.Account.Email),
-		Plan:           contract.Plan{ID: c.Plan.ID, Name: c.Plan.Name, GatedModels: c.Plan.GatedModels},
-		Credits:        contract.UserCredits{AvailableMicro: int64(balance.Available), HeldMicro: int64(balance.Held)},
-		DefaultSpaceID: nullIfZero(space),
-		Key: contract.KeyOfCaller{
-			ID: c.Key.ID, Name: c.Key.Name, Hint: c.Key.Hint, Scopes: append([]string{}, c.Key.Scopes...), ExpiresAt: nullIfNever(c.Key.ExpiresAt),
-			MaxCreditsMicroPerDay: nullIfZero(int64(c.Key.MaxCreditsPerDay)), SpentTodayMicro: nullUnless(c.Key.MaxCreditsPerDay != 0, int64(spent)),
-		},
-		CreatedAt: contract.Time(c.Account.CreatedAt),
-	}}, err
-}
-
-const (
-	maxAlertNotices  = 50
-	maxBudgetNotices = 30
-	maxNotice        = 300 // characters
-)
-
-func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.NoticeList], error) {
-	out := contract.NoticeList{Data: []contract.Notice{}}
-	add := func(kind, scope, subject, message, path string, since time.Time) {
-		if r := []rune(message); len(r) > maxNotice {
-			message = string(r[:maxNotice-1]) + "…"
-		}
-		out.Data = append(out.Data, contract.Notice{
-			Object: "notice", Type: kind, Scope: scope, Subject: nullIfZero(subject), Message: message, ConsolePath: path, Since: nullIfNever(since),
-		})
-	}
-	accountID, key := in.Caller.Account.ID, in.Caller.Key
-	err := s.Store.Read(ctx, func(tx *store.Tx) error {
-		out.Data = out.Data[:0]
-		if key.Has(stoa.ScopeOperatorRead) {
-			alerts, err := tx.Operations().Alerts(ctx, maxAlertNotices)
-			if err != nil {
-				return err
-			}
-			for _, a := range alerts {
-				name := a.Subject
-				if a.Kind == webhook.BalanceLow {
-					if of, err := tx.Books().Account(ctx, a.Subject); err == nil {
-						name = cmp.Or(of.Name, of.ID)
-					}
-				}
-				message := webhook.Sentence(a.Kind)
-				if name != "" {
-					message += ": " + name
-				}
-				add(a.Kind, scopeService, a.Subject, message, webhook.AlertPage(a.Kind, a.Subject), a.OpenedAt)
-			}
-		}
-		if key.Has("webhooks:read") {
-			failing, err := tx.Operations().FailingWebhooks(ctx, accountID, tx.Now.Add(-webhook.FailingAfter), store.MaxWebhooks)
-			if err != nil {
-				return err
-			}
-			for _, f := range failing {
-				w, err := tx.Operations().Webhook(ctx, accountID, f.ID)
-				if err != nil || w.Service && !key.Has(stoa.ScopeOperatorRead) {
-					continue
-				}
-				message := "A webhook fails"
-				if w.Disabled != "" {
-					message = "A webhook was disabled because it failed"
-				}
-				add(webhook.WebhookFailing, scopeAccount, f.ID, message+": "+cmp.Or(w.Description, w.URL, w.ID), "webhooks/"+f.ID, f.Since)
-			}
-		}
-		if !key.Has(stoa.ScopeAccountRead) {
-			return nil
-		}
-		windows, err := tx.Books().ReachedWindows(ctx, accountID, tx.Now, maxBudgetNotices)
-		for _, w := range windows {
-			of := string(w.Scope)
-			if w.Subject != "" {
-				of += " " + w.Subject
-			}
-			message := fmt.Sprintf("A budget is used up to %d %%: %s", int64(w.Used())*100/max(1, int64(w.Limit)), of)
-			add(webhook.BudgetThreshold, scopeAccount, w.BudgetID, message, "budgets", w.StartsAt)
-		}
-		return err
-	})
-	return rest.Reply[contract.NoticeList]{Body: out}, err
 }

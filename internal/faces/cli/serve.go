@@ -1,29 +1,16 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"syscall"
-	"time"
 
-	"github.com/lmittmann/tint"
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"stoa/internal/agents/httptool"
-	"stoa/internal/agents/mcp"
-	"stoa/internal/agents/oauth"
 	"stoa/internal/base/config"
-	"stoa/internal/base/logwriter"
 	"stoa/internal/faces/app"
 )
 
@@ -130,81 +117,5 @@ func (e *env) config() *cobra.Command {
 	}
 	c.AddCommand(check, print, e.configInit())
 	c.AddCommand(e.configLive()...)
-	return c
-}
-
-// flushTime limits the wait for the last lines of the log, because a blocked standard error must not keep the service
-// from exiting.
-const flushTime = 2 * time.Second
-
-func (e *env) serviceLog(l config.Log) (*slog.Logger, *logwriter.Writer) {
-	handler := e.logHandler(l)
-	lines := logwriter.New(e.err, func(to io.Writer, lines uint64) {
-		// The line is written at every log level, because the dropped lines may be errors.
-		r := slog.NewRecord(time.Now(), slog.LevelWarn, "lines of the log were dropped, because they arrived faster than they could be written", 0)
-		r.AddAttrs(slog.Uint64("lines", lines))
-		_ = handler(to).Handle(context.Background(), r) // ignored, because to is a buffer
-	})
-	return slog.New(handler(lines)), lines
-}
-
-// endLog writes the last lines of the log. If standard error is blocked, it is discarded, so that the command can exit.
-func (e *env) endLog(lines *logwriter.Writer) {
-	if !lines.Close(flushTime) {
-		e.err = io.Discard
-	}
-}
-
-func (e *env) logHandler(l config.Log) func(io.Writer) slog.Handler {
-	options := slog.HandlerOptions{Level: l.SlogLevel()}
-	if l.Format == "json" {
-		return func(to io.Writer) slog.Handler { return slog.NewJSONHandler(to, &options) }
-	}
-	if f, ok := e.err.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
-		plain := e.getenv("NO_COLOR") != ""
-		return func(to io.Writer) slog.Handler {
-			return tint.NewTextHandler(to, &tint.Options{Level: options.Level, TimeFormat: "15:04:05.000", NoColor: plain})
-		}
-	}
-	return func(to io.Writer) slog.Handler { return slog.NewTextHandler(to, &options) }
-}
-
-func (e *env) mcpDemo() *cobra.Command {
-	c := command("mcp-demo", "Run a demo server with tools for connections",
-		`Run a small server of the Model Context Protocol until SIGINT or SIGTERM: notes in memory, with a tool that
-reads, a tool that can be repeated, and a tool that cannot. It also serves other notes below /v1/notes over
-plain HTTP, and their OpenAPI document at /openapi.yaml. It uses no network. The service that connects to it
-must allow its address: STOA_OUTBOUND_ALLOW=127.0.0.1:8099.`,
-		"  stoa mcp-demo\n  stoa connections create notes http://127.0.0.1:8099")
-	address := c.Flags().String("listen", "127.0.0.1:8099", "`address` to listen on")
-	legacy := c.Flags().Bool("legacy", false, "use the protocol version from before 2026-07-28")
-	authorized := c.Flags().Bool("oauth", false, "require OAuth tokens, from an authorization server that accepts every user")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		l, err := net.Listen("tcp", *address)
-		if err != nil {
-			return fmt.Errorf("listen: %w; choose another address with --listen", err)
-		}
-		handler := httptool.Demo(mcp.Demo(*legacy))
-		if *authorized {
-			handler = &oauth.Demo{Origin: "http://" + l.Addr().String(), Life: time.Hour, Next: handler}
-		}
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
-		if _, err := fmt.Fprintf(e.out, "http://%s\n", l.Addr()); err != nil {
-			return err
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- server.Serve(l) }()
-		select {
-		case err := <-ended:
-			return err
-		case <-c.Context().Done():
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
-			return server.Close()
-		}
-		return nil
-	}
 	return c
 }

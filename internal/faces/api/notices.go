@@ -1,0 +1,86 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"stoa/internal/agents/webhook"
+	"stoa/internal/base/contract"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+const (
+	maxAlertNotices  = 50
+	maxBudgetNotices = 30
+	maxNotice        = 300 // characters
+)
+
+func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.NoticeList], error) {
+	out := contract.NoticeList{Data: []contract.Notice{}}
+	add := func(kind, scope, subject, message, path string, since time.Time) {
+		if r := []rune(message); len(r) > maxNotice {
+			message = string(r[:maxNotice-1]) + "…"
+		}
+		out.Data = append(out.Data, contract.Notice{
+			Object: "notice", Type: kind, Scope: scope, Subject: nullIfZero(subject), Message: message, ConsolePath: path, Since: nullIfNever(since),
+		})
+	}
+	accountID, key := in.Caller.Account.ID, in.Caller.Key
+	err := s.Store.Read(ctx, func(tx *store.Tx) error {
+		out.Data = out.Data[:0]
+		if key.Has(stoa.ScopeOperatorRead) {
+			alerts, err := tx.Operations().Alerts(ctx, maxAlertNotices)
+			if err != nil {
+				return err
+			}
+			for _, a := range alerts {
+				name := a.Subject
+				if a.Kind == webhook.BalanceLow {
+					if of, err := tx.Books().Account(ctx, a.Subject); err == nil {
+						name = cmp.Or(of.Name, of.ID)
+					}
+				}
+				message := webhook.Sentence(a.Kind)
+				if name != "" {
+					message += ": " + name
+				}
+				add(a.Kind, scopeService, a.Subject, message, webhook.AlertPage(a.Kind, a.Subject), a.OpenedAt)
+			}
+		}
+		if key.Has("webhooks:read") {
+			failing, err := tx.Operations().FailingWebhooks(ctx, accountID, tx.Now.Add(-webhook.FailingAfter), store.MaxWebhooks)
+			if err != nil {
+				return err
+			}
+			for _, f := range failing {
+				w, err := tx.Operations().Webhook(ctx, accountID, f.ID)
+				if err != nil || w.Service && !key.Has(stoa.ScopeOperatorRead) {
+					continue
+				}
+				message := "A webhook fails"
+				if w.Disabled != "" {
+					message = "A webhook was disabled because it failed"
+				}
+				add(webhook.WebhookFailing, scopeAccount, f.ID, message+": "+cmp.Or(w.Description, w.URL, w.ID), "webhooks/"+f.ID, f.Since)
+			}
+		}
+		if !key.Has(stoa.ScopeAccountRead) {
+			return nil
+		}
+		windows, err := tx.Books().ReachedWindows(ctx, accountID, tx.Now, maxBudgetNotices)
+		for _, w := range windows {
+			of := string(w.Scope)
+			if w.Subject != "" {
+				of += " " + w.Subject
+			}
+			message := fmt.Sprintf("A budget is used up to %d %%: %s", int64(w.Used())*100/max(1, int64(w.Limit)), of)
+			add(webhook.BudgetThreshold, scopeAccount, w.BudgetID, message, "budgets", w.StartsAt)
+		}
+		return err
+	})
+	return rest.Reply[contract.NoticeList]{Body: out}, err
+}
