@@ -180,9 +180,13 @@ func (tx Books) FillHours(ctx context.Context) (more bool, err error) {
 	if err := tx.lockText(ctx, "charge_hours"); err != nil { // before the table, as in sumHoursAgain: a purge waits here, and not for the table
 		return false, err
 	}
-	if tx.Postgres() { // no charge may be added to the sums while they are replaced
-		if _, err := tx.Exec(ctx, `LOCK TABLE charge_hours IN SHARE ROW EXCLUSIVE MODE`); err != nil {
-			return false, err
+	if tx.Postgres() {
+		// No charge may be added to the sums while they are replaced. Plans from when the table was empty would read all of it for
+		// each account.
+		for _, statement := range []string{`LOCK TABLE charge_hours IN SHARE ROW EXCLUSIVE MODE`, `SET LOCAL enable_seqscan = off`} {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return false, err
+			}
 		}
 	}
 	var old, running bool
@@ -209,7 +213,11 @@ func (tx Books) FillHours(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if account == afterAccounts && hour == endOfHours {
-		filled = db.Micros(tx.Now)
+		if filled = db.Micros(tx.Now); tx.Postgres() { // so that reports use the indexes at once
+			if _, err := tx.Exec(ctx, `ANALYZE charge_hours`); err != nil {
+				return false, err
+			}
+		}
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO charge_hours_fill (id, begun_at, filled_at, account_id, hour) VALUES (1, $1, $2, $3, $4) ON CONFLICT (id) DO UPDATE
 		SET begun_at = excluded.begun_at, filled_at = excluded.filled_at, account_id = excluded.account_id, hour = excluded.hour`, begun, filled, account, hour)
