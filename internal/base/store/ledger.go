@@ -246,7 +246,9 @@ func (tx Books) usageOf(ctx context.Context, accountID string, from, to time.Tim
 			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage by provider can also be grouped by day, model and account, but not by %q.", d).At("groupBy")
 		}
 	}
-	sums, table, args := sumsOfCharges, "", []any{}
+	sums := sumsOfCharges
+	var table string
+	var args []any
 	if slices.ContainsFunc(by, func(d string) bool { return !slices.Contains(ofHours, d) }) {
 		table, args = `charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`, []any{accountID, db.Micros(from), db.Micros(to)}
 	} else {
