@@ -39,7 +39,7 @@ func (c *traces) reset() (writes, statements, trips int) {
 }
 
 const (
-	mostStatements = 34
+	mostStatements = 35 // on SQLite; one of them adds the charge to the sums of its hour
 	mostTrips      = 22
 	// On PostgreSQL a lease is a part of the balance, extended about once a second
 	// under load and so at most once in this test.

@@ -150,9 +150,8 @@ func (tx Books) execEach(ctx context.Context, texts *[len(insertSizes)]string, w
 	return nil
 }
 
-// Charges of a program that does not write the sums: one that runs, or ran since the sums were filled.
-// A minute is more than the difference of two clocks.
-const withoutSums = `SELECT 1 FROM nodes n WHERE n.sums_hours = 0 AND (n.alive = 1 OR n.started_at >= COALESCE((SELECT begun_at FROM charge_hours_fill), 0) - 60000000)`
+// Nodes of a program that does not write the sums: one that lives, or has lived since the fill began.
+const withoutSums = `SELECT 1 FROM nodes n WHERE n.sums_hours = 0 AND (n.alive = 1 OR n.started_at >= COALESCE((SELECT begun_at FROM charge_hours_fill), 0))`
 
 // HoursFilled reports whether the sums of hours are those of all charges.
 func (tx Books) HoursFilled(ctx context.Context) (filled bool, err error) {
@@ -203,6 +202,11 @@ func (tx Books) FillHours(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		begun, filled, account, hour = db.Micros(tx.Now), 0, "", 0
+		if tx.Postgres() { // by the clock of the times at which nodes began
+			if _, err := tx.Get(ctx, `SELECT `+databaseClock, nil, &begun); err != nil {
+				return false, err
+			}
+		}
 	}
 	if account == afterAccounts {
 		hour, err = tx.fillTotals(ctx, hour)
@@ -277,7 +281,7 @@ func (tx Books) fillTotals(ctx context.Context, hour int64) (next int64, err err
 }
 
 // hours returns a table of the sums of charges created at or after from and before to, with the columns
-// created_at, account_id, served, provider, key_id and eachSum. A zero time is no limit. accountID is an
+// created_at, account_id, served, provider, key_id and eachSum, and its arguments. A zero time is no limit. accountID is an
 // account, allHours for a row for each account, or empty for all accounts together without keys.
 // The parts of hours at the ends are read from the charges; with a zone so are the hours in which a
 // day of the zone begins, because its offset is not always a number of hours.
@@ -295,7 +299,7 @@ func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time,
 	}
 	of, ofEdge, args := "account_id = $1", "account_id = $1", []any{accountID}
 	if accountID == "" || accountID == allHours {
-		of, ofEdge, args = "account_id = ''", "account_id IN (SELECT account_id FROM charge_hours WHERE hour = %d AND account_id <> '')", nil
+		of, ofEdge, args = "account_id = ''", "account_id IN (SELECT account_id FROM charge_hours WHERE hour = [hour] AND account_id <> '')", nil
 		if accountID == allHours {
 			of = "account_id <> ''"
 		}
@@ -303,10 +307,17 @@ func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time,
 			ofEdge = "1 = 1"
 		}
 	}
+	arg := func(value int64) string { // not in the text, because connections keep the statements of few texts
+		args = append(args, value)
+		return fmt.Sprintf("$%d", len(args))
+	}
 	var parts []string
 	charges := func(sums string, from, to int64) {
-		cond := strings.Replace(ofEdge, "%d", fmt.Sprint(from/hourMicros), 1)
-		parts = append(parts, fmt.Sprintf(`SELECT created_at, account_id, served, provider, key_id, %s FROM charges WHERE %s AND created_at >= %d AND created_at < %d`, sums, cond, from, to))
+		cond := ofEdge
+		if strings.Contains(cond, "[hour]") {
+			cond = strings.Replace(cond, "[hour]", arg(from/hourMicros), 1)
+		}
+		parts = append(parts, fmt.Sprintf(`SELECT created_at, account_id, served, provider, key_id, %s FROM charges WHERE %s AND created_at >= %s AND created_at < %s`, sums, cond, arg(from), arg(to)))
 	}
 	first, last := (begin+hourMicros-1)/hourMicros, end/hourMicros
 	if !filled || first > last {
@@ -334,18 +345,19 @@ func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time,
 		for h := first; h < last; h++ {
 			if split(h) {
 				charges(ofCharge, h*hourMicros, (h+1)*hourMicros)
-				except += fmt.Sprintf(",%d", h)
+				except += "," + arg(h)
 			}
 		}
 	}
 	if except != "" {
 		except = " AND hour NOT IN (" + except[1:] + ")"
 	}
-	whole := fmt.Sprintf(`SELECT hour * 3600000000 AS created_at, account_id, served, provider, key_id, %s FROM charge_hours WHERE %s AND hour >= %d AND hour < %d%s`, eachSum, of, first, last, except)
+	begins, ends := arg(first), arg(last)
+	whole := fmt.Sprintf(`SELECT hour * 3600000000 AS created_at, account_id, served, provider, key_id, %s FROM charge_hours WHERE %s AND hour >= %s AND hour < %s%s`, eachSum, of, begins, ends, except)
 	if accountID == allHours && zone == nil {
 		// Accounts first, because SQLite then needs no sort of all rows, and a fifth of the time.
 		whole = fmt.Sprintf(`SELECT 0 AS created_at, h.account_id, h.served, h.provider, h.key_id, %s FROM accounts a CROSS JOIN charge_hours h
-			WHERE h.account_id = a.id AND h.hour >= %d AND h.hour < %d GROUP BY h.account_id, h.served, h.provider, h.key_id`, sumOfEach("CAST(SUM(h.%s) AS BIGINT) AS %s"), first, last)
+			WHERE h.account_id = a.id AND h.hour >= %s AND h.hour < %s GROUP BY h.account_id, h.served, h.provider, h.key_id`, sumOfEach("CAST(SUM(h.%s) AS BIGINT) AS %s"), begins, ends)
 	}
 	return "(" + strings.Join(append([]string{whole}, parts...), " UNION ALL ") + ") c", args, nil
 }
