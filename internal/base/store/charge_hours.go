@@ -314,8 +314,8 @@ func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time,
 	var parts []string
 	charges := func(sums string, from, to int64) {
 		cond := ofEdge
-		if strings.Contains(cond, "[hour]") {
-			cond = strings.Replace(cond, "[hour]", arg(from/hourMicros), 1)
+		if before, after, found := strings.Cut(cond, "[hour]"); found {
+			cond = before + arg(from/hourMicros) + after
 		}
 		parts = append(parts, fmt.Sprintf(`SELECT created_at, account_id, served, provider, key_id, %s FROM charges WHERE %s AND created_at >= %s AND created_at < %s`, sums, cond, arg(from), arg(to)))
 	}
