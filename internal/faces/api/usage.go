@@ -63,6 +63,9 @@ func (s *Books) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsa
 	}
 	n := namesOf(accountID)
 	sums, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (sums []store.UsageRow, err error) {
+		if q.To.Time().IsZero() {
+			to = tx.Now // so that the sums of the last hour count as they are
+		}
 		if accountID == allAccounts {
 			n.accountID = ""
 			sums, err = tx.Books().UsageOfAll(ctx, from, to, zone, by)
