@@ -93,7 +93,7 @@ type listing struct {
 	MicroPerUnit float64
 }
 
-// A database is what the gateway keeps its books in, if it can be taken away.
+// A database stores the books of the gateway and can be taken away from it.
 type database struct {
 	Env             string     // variable of this program with the URL of the server
 	Prepare, Remove [][]string // commands

@@ -47,8 +47,8 @@ func (c *call) prompt() string {
 // input returns the tokens of the prompt as the vendor counts them.
 func (c *call) input() int { return (len(c.prompt()) + 3) / 4 }
 
-// body returns the request. The limit of the output is the length of the reply, so that the most that
-// a call can cost is what it costs.
+// body returns the request. The limit of the output is the length of the reply, so that a call costs
+// exactly the most that it can.
 func (c *call) body(t target) []byte {
 	b := object{"model": t.Model, "stream": c.stream, "user": c.mark}
 	if t.Wire == "responses" {

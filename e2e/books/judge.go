@@ -115,7 +115,7 @@ func (g *gateway) read(ctx context.Context, c *customer) (b books, err error) {
 	return b, fmt.Errorf("the books of %s have more than %d pages", c.name, maxPages)
 }
 
-// A verdict is what a scenario has found.
+// A verdict contains the figures of a scenario.
 type verdict struct {
 	Scenario string `json:"scenario"`
 	NotRun   string `json:"notRun,omitempty"` // the reason

@@ -83,7 +83,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) (err e
 	}
 	for _, name := range o.only {
 		if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.name == name }) {
-			return fmt.Errorf("there is no scenario %q", name)
+			return fmt.Errorf("unknown scenario %q", name)
 		}
 	}
 	a, err := readAdapter(o.adapter)
@@ -157,7 +157,7 @@ func test(ctx context.Context, a *adapter, o options, progress io.Writer) (rep r
 		vars: map[string]string{"vendor": v.url, "dir": dir, "adapter": filepath.Dir(file), "port": fmt.Sprint(port)},
 	}
 	r := &run{size: o.size, gateway: g, vendor: v, rich: 1_000_000_000}
-	// The clean-up has time of its own: the context may have ended.
+	// The clean-up has its own time limit, because the context may have ended.
 	defer func() {
 		g.stop()
 		if g.relay != nil {

@@ -23,7 +23,7 @@ type run struct {
 	rich    int64 // a budget that no scenario reaches
 }
 
-// A size is how much of everything there is.
+// A size contains the numbers of callers, keys and kills of a run, and its times.
 type size struct {
 	crowd, customers, load int
 	kills                  int
@@ -53,7 +53,7 @@ var scenarios = []scenario{
 	{"customers", "many customers at a time, each with a budget for three calls", (*run).manyCustomers},
 }
 
-// errNotRun is why a scenario cannot be run.
+// An errNotRun gives the reason why a scenario cannot be run.
 type errNotRun string
 
 func (e errNotRun) Error() string { return string(e) }

@@ -33,7 +33,7 @@ type vendor struct {
 	served map[string][]reply // by mark, one per attempt of the gateway
 }
 
-// A reply is what the vendor has served for one request.
+// A reply records what the vendor served for one request.
 type reply struct {
 	input, output int  // tokens of the whole reply, even if less of it was sent
 	complete      bool // all of it was sent

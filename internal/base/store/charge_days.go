@@ -25,7 +25,7 @@ func (tx Books) SpentByDay(ctx context.Context, accounts []AccountRow) (map[stri
 	if len(accounts) == 0 {
 		return spent, nil
 	}
-	ids := make([]any, len(accounts))
+	ids := make([]string, len(accounts))
 	for i, a := range accounts {
 		ids[i], spent[a.ID] = a.ID, make([]int64, spentDays)
 	}

@@ -18,9 +18,18 @@ import (
 
 const (
 	hourMicros = 3_600_000_000
-	allHours   = "*" // see [Books.hours]
 	eachSum    = "calls, estimated, amount, written_off, saved, input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens"
 	ofHour     = "account_id, hour, served, provider, key_id, node_id"
+)
+
+// whose says whose sums [Books.hours] returns. It is not part of the id of an account, because an id may come from
+// outside.
+type whose int
+
+const (
+	ofOne  whose = iota // those of an account
+	ofEach              // those of every account
+	ofAll               // one sum of all accounts, without keys
 )
 
 // ofCharge and lessCharge are the columns eachSum of one charge, to add and to subtract.
@@ -41,13 +50,11 @@ func sumOfEach(format string) string {
 	return strings.Join(columns, ", ")
 }
 
-// addToHours returns the statement that adds charges, which are rows of eachSum, to the sums of their
-// accounts and to those of all.
-func addToHours(from string) string {
-	return `INSERT INTO charge_hours (` + ofHour + `, ` + eachSum + `)
-		SELECT CASE own WHEN 1 THEN account_id ELSE '' END, hour, served, provider, CASE own WHEN 1 THEN key_id ELSE '' END, node_id, ` + sumOfEach("CAST(SUM(%s) AS BIGINT)") + `
-		FROM ` + from + ` CROSS JOIN (SELECT 1 AS own UNION ALL SELECT 0) both_sums GROUP BY 1, 2, 3, 4, 5, 6` + addHours
-}
+// addMade adds the charges of the WITH made, which are rows of eachSum, to the sums of their accounts and
+// to those of all.
+var addMade = `INSERT INTO charge_hours (` + ofHour + `, ` + eachSum + `)
+	SELECT CASE own WHEN 1 THEN account_id ELSE '' END, hour, served, provider, CASE own WHEN 1 THEN key_id ELSE '' END, node_id, ` + sumOfEach("CAST(SUM(%s) AS BIGINT)") + `
+	FROM made CROSS JOIN (SELECT 1 AS own UNION ALL SELECT 0) both_sums GROUP BY 1, 2, 3, 4, 5, 6` + addHours
 
 // totalsOf returns the statement that adds sums of accounts to those of all.
 func totalsOf(sum, where string) string {
@@ -281,11 +288,11 @@ func (tx Books) fillTotals(ctx context.Context, hour int64) (next int64, err err
 }
 
 // hours returns a table of the sums of charges created at or after from and before to, with the columns
-// created_at, account_id, served, provider, key_id and eachSum, and its arguments. A zero time is no limit. accountID is an
-// account, allHours for a row for each account, or empty for all accounts together without keys.
+// created_at, account_id, served, provider, key_id and eachSum, and its arguments. A zero time is no limit. accountID is
+// only for ofOne.
 // The parts of hours at the ends are read from the charges; with a zone so are the hours in which a
 // day of the zone begins, because its offset is not always a number of hours.
-func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time, zone *time.Location) (table string, values []any, err error) {
+func (tx Books) hours(ctx context.Context, who whose, accountID string, from, to time.Time, zone *time.Location) (table string, values []any, err error) {
 	filled, err := tx.HoursFilled(ctx)
 	if err != nil {
 		return "", nil, err
@@ -297,10 +304,11 @@ func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time,
 	if !to.IsZero() {
 		end = max(begin, db.Micros(to))
 	}
-	of, ofEdge, args := "account_id = $1", "account_id = $1", []any{accountID}
-	if accountID == "" || accountID == allHours {
+	// Without the second condition an empty id would select the sums of all accounts.
+	of, ofEdge, args := "account_id = $1 AND account_id <> ''", "account_id = $1", []any{accountID}
+	if who != ofOne {
 		of, ofEdge, args = "account_id = ''", "account_id IN (SELECT account_id FROM charge_hours WHERE hour = [hour] AND account_id <> '')", nil
-		if accountID == allHours {
+		if who == ofEach {
 			of = "account_id <> ''"
 		}
 		if !filled {
@@ -354,7 +362,7 @@ func (tx Books) hours(ctx context.Context, accountID string, from, to time.Time,
 	}
 	begins, ends := arg(first), arg(last)
 	whole := fmt.Sprintf(`SELECT hour * 3600000000 AS created_at, account_id, served, provider, key_id, %s FROM charge_hours WHERE %s AND hour >= %s AND hour < %s%s`, eachSum, of, begins, ends, except)
-	if accountID == allHours && zone == nil {
+	if who == ofEach && zone == nil {
 		// Accounts first, because SQLite then needs no sort of all rows, and a fifth of the time.
 		whole = fmt.Sprintf(`SELECT 0 AS created_at, h.account_id, h.served, h.provider, h.key_id, %s FROM accounts a CROSS JOIN charge_hours h
 			WHERE h.account_id = a.id AND h.hour >= %s AND h.hour < %s GROUP BY h.account_id, h.served, h.provider, h.key_id`, sumOfEach("CAST(SUM(h.%s) AS BIGINT) AS %s"), begins, ends)
@@ -388,7 +396,7 @@ func (tx Books) hourDifferences(ctx context.Context, accountID string) ([]Differ
 			GROUP BY `+ofHour+` HAVING SUM(amount) <> 0 OR SUM(rest) <> 0 LIMIT 1000`, args...)
 	}
 	all, err := compare("the sums of an hour are those of its charges", of+` AND account_id <> ''`,
-		`account_id, created_at / 3600000000, served, provider, key_id, node_id, -amount, -(`+strings.NewReplacer("calls", "1", "saved", saved).Replace(restOfSums)+`) FROM charges WHERE `+of)
+		`account_id, created_at / 3600000000, served, provider, key_id, node_id, -amount, -(`+restOfCharge+`) FROM charges WHERE `+of)
 	if err != nil || accountID != "" {
 		return all, err
 	}
@@ -400,3 +408,6 @@ func (tx Books) hourDifferences(ctx context.Context, accountID string) ([]Differ
 // restOfSums weighs all sums but the amount, so that one number shows that one of them is wrong: to
 // sort ten columns of each charge would double the time of the check.
 const restOfSums = `calls * 1000003 + estimated * 1009 + written_off * 3 + saved * 7 + input_tokens * 11 + cached_tokens * 13 + cache_write_tokens * 17 + output_tokens * 19 + reasoning_tokens * 23`
+
+// restOfCharge is restOfSums of one charge.
+var restOfCharge = strings.NewReplacer("calls", "1", "saved", saved).Replace(restOfSums)

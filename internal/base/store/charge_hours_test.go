@@ -235,6 +235,31 @@ func TestChargesBeforeTheUpgradeFillTheSums(t *testing.T) {
 	})
 }
 
+// TestTheSumsOfAllHaveNoId asks for the usage of accounts with ids that could mean all.
+func TestTheSumsOfAllHaveNoId(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
+		charge(t, st, receipt(storetest.Account(t, st, 100).ID, "resp_1", 30))
+		read(t, st, func(tx *store.Tx) error {
+			for _, id := range []string{"", "*"} {
+				rows, err := tx.Books().Usage(ctx, id, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), time.UTC, []string{"model"})
+				if err != nil {
+					return err
+				}
+				sums, err := tx.Books().SumReceipts(ctx, id, store.ReceiptFilter{})
+				if err != nil {
+					return err
+				}
+				if len(rows) > 0 || sums.Calls > 0 {
+					t.Errorf("account %q: %+v, %d receipts", id, rows, sums.Calls)
+				}
+			}
+			return nil
+		})
+	})
+}
+
 // TestTheCheckFindsWrongSums changes the sums of an hour.
 func TestTheCheckFindsWrongSums(t *testing.T) {
 	t.Parallel()

@@ -119,7 +119,7 @@ var insertTexts, insertTextsWithSums = func() (plain, withSums [len(insertSizes)
 		plain[i] = insert
 		withSums[i] = `WITH made AS (` + insert + ` RETURNING id, account_id, created_at, created_at / 3600000000 AS hour, served, provider, key_id, node_id, ` + ofCharge + `), days AS (
 			INSERT INTO charge_days (account_id, day, node_id, amount)
-			SELECT account_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 GROUP BY 1, 2, 3` + addDays + `), hours AS (` + addToHours(`made`) + `)
+			SELECT account_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 GROUP BY 1, 2, 3` + addDays + `), hours AS (` + addMade + `)
 			SELECT id FROM made`
 	}
 	return plain, withSums
@@ -162,7 +162,7 @@ func (tx Books) Receipts(ctx context.Context, accountID string, f ReceiptFilter,
 func (tx Books) SumReceipts(ctx context.Context, accountID string, f ReceiptFilter) (r UsageRow, err error) {
 	q, sums := receiptsOf(accountID, f), sumsOfCharges
 	if f.SessionID+f.EndUser+f.AgentID+f.SpaceID == "" {
-		table, args, err := tx.hours(ctx, accountID, f.From, f.To, nil)
+		table, args, err := tx.hours(ctx, ofOne, accountID, f.From, f.To, nil)
 		if err != nil {
 			return r, err
 		}

@@ -121,33 +121,23 @@ func (tx Books) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.L
 	if slices.ContainsFunc(by, func(d string) bool { return !slices.Contains(ofHours, d) }) {
 		rows, err = tx.usageOfEach(ctx, from, to, zone, by, place)
 	} else if place >= 0 || slices.Contains(by, "key") {
-		rows, err = tx.usageOf(ctx, allHours, from, to, zone, by)
+		rows, err = tx.usageOf(ctx, ofEach, "", from, to, zone, by)
 	} else {
-		rows, err = tx.usageOf(ctx, "", from, to, zone, by)
+		rows, err = tx.usageOf(ctx, ofAll, "", from, to, zone, by)
 	}
+	slices.SortFunc(rows, func(a, b UsageRow) int { return slices.Compare(a.Group, b.Group) })
 	if err != nil || place < 0 {
 		return rows, err
 	}
-	named := map[string]string{}
-	for some := range slices.Chunk(rows, usageAccounts) {
-		ids := make([]any, len(some))
-		for i := range some {
-			ids[i] = some[i].Group[place]
-		}
-		in, args := inList(nil, ids)
-		if err := tx.Query(ctx, func(rows *sql.Rows) error {
-			var id, name string
-			err := rows.Scan(&id, &name)
-			named[id] = name
-			return err
-		}, `SELECT id, name FROM accounts WHERE id IN (`+in+fmt.Sprintf(`) LIMIT %d`, usageAccounts), args...); err != nil {
-			return nil, err
-		}
-	}
+	ids := make([]string, len(rows))
 	for i := range rows {
-		rows[i].Name = named[rows[i].Group[place]]
+		ids[i] = rows[i].Group[place]
 	}
-	return rows, nil
+	names, err := tx.Work().Names(ctx, "", NamedAccounts, ids)
+	for i := range rows {
+		rows[i].Name = names[ids[i]]
+	}
+	return rows, err
 }
 
 // usageOfEach sums the usage of one account after the other, for dimensions that the sums of hours do
@@ -166,7 +156,7 @@ func (tx Books) usageOfEach(ctx context.Context, from, to time.Time, zone *time.
 		}
 		for _, id := range accounts {
 			after = id
-			some, err := tx.usageOf(ctx, id, from, to, zone, within)
+			some, err := tx.usageOf(ctx, ofOne, id, from, to, zone, within)
 			if err != nil {
 				return nil, err
 			}
@@ -188,7 +178,6 @@ func (tx Books) usageOfEach(ctx context.Context, from, to time.Time, zone *time.
 			}
 		}
 		if len(accounts) < usageAccounts {
-			slices.SortFunc(list, func(a, b UsageRow) int { return slices.Compare(a.Group, b.Group) })
 			return list, nil
 		}
 	}
@@ -235,11 +224,11 @@ func (tx Books) Usage(ctx context.Context, accountID string, from, to time.Time,
 	if slices.Contains(by, ByAccount) {
 		return nil, unknownDimension(ByAccount)
 	}
-	return tx.usageOf(ctx, accountID, from, to, zone, by)
+	return tx.usageOf(ctx, ofOne, accountID, from, to, zone, by)
 }
 
-// usageOf is [Books.Usage] of an account or of those of [Books.hours].
-func (tx Books) usageOf(ctx context.Context, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
+// usageOf is [Books.Usage] of an account or of all.
+func (tx Books) usageOf(ctx context.Context, who whose, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	byProvider := slices.Contains(by, ByProvider)
 	for _, d := range by {
 		if byProvider && !slices.Contains(ofFailures, d) {
@@ -257,7 +246,7 @@ func (tx Books) usageOf(ctx context.Context, accountID string, from, to time.Tim
 			days = nil
 		}
 		sums = sumsOfHours
-		if table, args, err = tx.hours(ctx, accountID, from, to, days); err != nil {
+		if table, args, err = tx.hours(ctx, who, accountID, from, to, days); err != nil {
 			return nil, err
 		}
 	}
@@ -266,7 +255,7 @@ func (tx Books) usageOf(ctx context.Context, accountID string, from, to time.Tim
 		return rows, err
 	}
 	table, args = `vendor_failures WHERE created_at >= $1 AND created_at < $2`, []any{db.Micros(from), db.Micros(to)}
-	if accountID != "" && accountID != allHours {
+	if who == ofOne {
 		table, args = table+` AND account_id = $3`, append(args, accountID)
 	}
 	failed, err := tx.usage(ctx, sumsOfFailures, table, args, from, to, zone, by)
@@ -280,6 +269,8 @@ func (tx Books) usageOf(ctx context.Context, accountID string, from, to time.Tim
 	for _, f := range failed {
 		if i, found := at[strings.Join(f.Group, "\x00")]; found {
 			rows[i].add(f)
+		} else if len(rows) == maxUsageRows {
+			return nil, tooManyRows()
 		} else {
 			rows = append(rows, f)
 		}

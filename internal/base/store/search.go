@@ -70,7 +70,7 @@ func (f filtered) rowsOf(p Page, ids []any) (query string, args []any) {
 
 // inList appends values to the arguments of a query, and returns their placeholders. It repeats the
 // last value up to the next of a few sizes, so that few statements are ever prepared.
-func inList(args, values []any) (placeholders string, all []any) {
+func inList[T any](args []any, values []T) (placeholders string, all []any) {
 	size := len(values)
 	for _, n := range []int{1, 8, 32, 128, 512} {
 		if n >= size {
@@ -131,11 +131,7 @@ func (tx Work) Names(ctx context.Context, accountID, kind string, ids []string) 
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
 	slices.Sort(ids)
 	for part := range slices.Chunk(slices.Compact(ids), most) {
-		values := make([]any, len(part))
-		for i, id := range part {
-			values[i] = id
-		}
-		in, args := inList([]any{accountID}, values)
+		in, args := inList([]any{accountID}, part)
 		query := `SELECT id, name FROM ` + kind + ` WHERE (account_id = $1 OR $1 = '') AND id IN (` + in + `)`
 		switch kind {
 		case NamedAccounts:

@@ -54,7 +54,7 @@ func (tx Books) computeStatement(ctx context.Context, accountID string, month st
 	if final.After(since) {
 		since = final
 	}
-	charged, args, err := tx.hours(ctx, accountID, since, time.Time{}, nil)
+	charged, args, err := tx.hours(ctx, ofOne, accountID, since, time.Time{}, nil)
 	if err != nil {
 		return s, err
 	}
@@ -79,7 +79,7 @@ func (tx Books) computeStatement(ctx context.Context, accountID string, month st
 	if s.Final = !month.End().After(final); s.Final { // a final month without a statement had no charges
 		return s, nil
 	}
-	if charged, args, err = tx.hours(ctx, accountID, month.Start(), month.End(), nil); err != nil {
+	if charged, args, err = tx.hours(ctx, ofOne, accountID, month.Start(), month.End(), nil); err != nil {
 		return s, err
 	}
 	err = tx.Query(ctx, func(rows *sql.Rows) error {

@@ -26,59 +26,55 @@ type Checkpoint struct {
 // charge is added that is older.
 const checkpointAge = time.Minute
 
-// someCharges are the sums of the charges since a time.
-type someCharges struct {
-	charged, leases, windows map[string]stoa.Credits
-	hours                    map[string][2]int64 // by account, of one hour
-	accounts                 map[string][2]int64 // by account: amount and restOfSums
+// newCharges are the sums of the charges since a time.
+type newCharges struct {
+	leases, windows map[string]stoa.Credits
+	accounts        map[string][2]int64 // amount and restOfSums
+	begun           map[string][2]int64 // those of the hour of that time
+	sums            map[string][2]int64 // as stored, of that whole hour and all later ones
+	conditions      []sinceCondition
 }
 
-// accountsTogether is the number of accounts in a condition of [Books.eachSince].
+// A sinceCondition selects the new charges of some accounts, instead of an account, in a rule of [Books.Differences].
+type sinceCondition struct {
+	cond string
+	args []any
+}
+
+// accountsTogether is the number of accounts of a sinceCondition.
 const accountsTogether = 500
 
-// eachSince calls fn with a condition for the charges since a time of some accounts after the others, and its
-// arguments. Only accounts with sums in the hour of that time or later have any; PostgreSQL would read all
-// charges if a subquery named them.
-func (tx Books) eachSince(ctx context.Context, at time.Time, fn func(cond string, args []any) error) error {
-	sums, err := tx.hoursSince(ctx, db.Micros(at)/hourMicros, endOfHours)
-	if err != nil {
-		return err
-	}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(sums)), accountsTogether) {
-		ids := make([]any, len(some))
-		for i, id := range some {
-			ids[i] = id
-		}
-		in, args := inList([]any{db.Micros(at)}, ids)
-		if err := fn(`${1} IN (`+strings.ReplaceAll(in, "$", "$$")+`) AND ${2}created_at >= $$1`, args); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (tx Books) chargesSince(ctx context.Context, at time.Time) (s someCharges, err error) {
-	s = someCharges{map[string]stoa.Credits{}, map[string]stoa.Credits{}, map[string]stoa.Credits{}, map[string][2]int64{}, map[string][2]int64{}}
+// newCharges reads the charges since a time. Only accounts with sums in the hour of that time or later have any; PostgreSQL
+// would read all charges if a subquery named them.
+func (tx Books) newCharges(ctx context.Context, at time.Time) (n newCharges, err error) {
+	n = newCharges{leases: map[string]stoa.Credits{}, windows: map[string]stoa.Credits{}, accounts: map[string][2]int64{}, begun: map[string][2]int64{}}
 	hour := db.Micros(at) / hourMicros
-	note := func(rows *sql.Rows) error {
-		var account, lease, windows string
-		var created, amount, rest int64
-		err := rows.Scan(&account, &lease, &windows, &created, &amount, &rest)
-		s.charged[account] += stoa.Credits(amount)
-		s.leases[lease] += stoa.Credits(amount)
-		for id := range strings.FieldsSeq(windows) {
-			s.windows[id] += stoa.Credits(amount)
-		}
-		add := func(to map[string][2]int64) { to[account] = [2]int64{to[account][0] + amount, to[account][1] + rest} }
-		if add(s.accounts); created/hourMicros == hour {
-			add(s.hours)
-		}
-		return err
+	if n.sums, err = tx.hoursSince(ctx, hour, endOfHours); err != nil {
+		return n, err
 	}
-	query := `SELECT account_id, lease_id, windows, created_at, amount, ` + strings.NewReplacer("calls", "1", "saved", saved).Replace(restOfSums) + ` FROM charges WHERE [of account_id]`
-	return s, tx.eachSince(ctx, at, func(cond string, args []any) error {
-		return tx.Query(ctx, note, ofAccount.ReplaceAllString(query, cond), args...)
-	})
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(n.sums)), accountsTogether) {
+		in, args := inList([]any{db.Micros(at)}, some)
+		n.conditions = append(n.conditions, sinceCondition{`${1} IN (` + strings.ReplaceAll(in, "$", "$$") + `) AND ${2}created_at >= $$1`, args})
+	}
+	for _, c := range n.conditions {
+		if err := tx.Query(ctx, func(rows *sql.Rows) error {
+			var account, lease, windows string
+			var created, amount, rest int64
+			err := rows.Scan(&account, &lease, &windows, &created, &amount, &rest)
+			n.leases[lease] += stoa.Credits(amount)
+			for id := range strings.FieldsSeq(windows) {
+				n.windows[id] += stoa.Credits(amount)
+			}
+			add := func(to map[string][2]int64) { to[account] = [2]int64{to[account][0] + amount, to[account][1] + rest} }
+			if add(n.accounts); created/hourMicros == hour {
+				add(n.begun)
+			}
+			return err
+		}, ofAccount.ReplaceAllString(`SELECT account_id, lease_id, windows, created_at, amount, `+restOfCharge+` FROM charges WHERE [of account_id]`, c.cond), c.args...); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // hoursSince returns the sums of hours from one on, until before another, by account: amount and restOfSums.
@@ -112,7 +108,7 @@ const chargedOfAccounts = `SELECT a.id, CAST(a.granted - a.balance - COALESCE(l.
 // snapshot that was checked.
 func (tx Books) Checkpoint(ctx context.Context) (c Checkpoint, err error) {
 	c.At = tx.Now.Add(-checkpointAge)
-	since, err := tx.chargesSince(ctx, c.At)
+	since, err := tx.newCharges(ctx, c.At)
 	if err != nil {
 		return c, err
 	}
@@ -133,16 +129,20 @@ func (tx Books) Checkpoint(ctx context.Context) (c Checkpoint, err error) {
 	if c.Windows, err = tx.creditsByID(ctx, `SELECT id, spent FROM budget_windows`); err != nil {
 		return c, err
 	}
-	for of, less := range map[*map[string]stoa.Credits]map[string]stoa.Credits{&c.Charged: since.charged, &c.Leases: since.leases, &c.Windows: since.windows} {
-		for id, amount := range less {
-			(*of)[id] -= amount
-		}
+	for id, sums := range since.accounts {
+		c.Charged[id] -= stoa.Credits(sums[0])
+	}
+	for id, amount := range since.leases {
+		c.Leases[id] -= amount
+	}
+	for id, amount := range since.windows {
+		c.Windows[id] -= amount
 	}
 	hour := db.Micros(c.At) / hourMicros
 	if c.Hours, err = tx.hoursSince(ctx, hour, hour+1); err != nil {
 		return c, err
 	}
-	for id, less := range since.hours {
+	for id, less := range since.begun {
 		c.Hours[id] = [2]int64{c.Hours[id][0] - less[0], c.Hours[id][1] - less[1]}
 	}
 	return c, nil
@@ -152,26 +152,25 @@ func (tx Books) Checkpoint(ctx context.Context) (c Checkpoint, err error) {
 // leases of all accounts, and the charges since then. It does not read older charges, or statements.
 // Its cost depends on the number of accounts and of new charges.
 func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Difference, err error) {
-	check := func(what, query, cond string, args ...any) error {
-		found, err := tx.differencesOf(ctx, what, ofAccount.ReplaceAllString(query, cond), args...)
-		all = append(all, found...)
-		return err
-	}
-	for _, rule := range differences {
-		switch rule.kind {
-		case otherRows:
-			err = check(rule.what, rule.query, "1 = 1")
-		case eachCharge:
-			err = tx.eachSince(ctx, c.At, func(cond string, args []any) error { return check(rule.what, rule.query, cond, args...) })
-		case sumsOfAll: // below, from the checkpoint
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	since, err := tx.chargesSince(ctx, c.At)
+	since, err := tx.newCharges(ctx, c.At)
 	if err != nil {
 		return nil, err
+	}
+	for _, rule := range differences {
+		conditions := []sinceCondition{{cond: "1 = 1"}}
+		switch rule.kind {
+		case eachCharge:
+			conditions = since.conditions
+		case sumsOfAll:
+			continue // below, from the checkpoint
+		}
+		for _, of := range conditions {
+			found, err := tx.differencesOf(ctx, rule.what, ofAccount.ReplaceAllString(rule.query, of.cond), of.args...)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
 	}
 	compare := func(what, id, account string, have, want stoa.Credits) {
 		if have != want {
@@ -183,7 +182,7 @@ func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Diffe
 		return nil, err
 	}
 	for id, sum := range charged {
-		compare("granted is balance, leases and charges together", id, id, sum, c.Charged[id]+since.charged[id])
+		compare("granted is balance, leases and charges together", id, id, sum, c.Charged[id]+stoa.Credits(since.accounts[id][0]))
 	}
 	leases := map[string]bool{}
 	open, err := tx.creditsByID(ctx, `SELECT id, spent FROM leases WHERE is_open = 1`)
@@ -212,15 +211,10 @@ func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Diffe
 	for id, spent := range windows {
 		compare("a window of a budget has spent the sum of its charges", id, "", spent, c.Windows[id]+since.windows[id])
 	}
-	sums, err := tx.hoursSince(ctx, db.Micros(c.At)/hourMicros, endOfHours)
-	if err != nil {
-		return nil, err
-	}
-	for id, sum := range sums {
+	for id, sum := range since.sums {
 		before, later := c.Hours[id], since.accounts[id]
-		compare("the sums of an hour are those of its charges", "since "+c.At.Format(time.RFC3339), id, stoa.Credits(sum[0]), stoa.Credits(before[0]+later[0]))
-		if sum[1] != before[1]+later[1] {
-			compare("the sums of an hour are those of its charges", "since "+c.At.Format(time.RFC3339), id, stoa.Credits(sum[1]), stoa.Credits(before[1]+later[1]))
+		for i := range sum {
+			compare("the sums of an hour are those of its charges", "since "+c.At.Format(time.RFC3339), id, stoa.Credits(sum[i]), stoa.Credits(before[i]+later[i]))
 		}
 	}
 	return all, nil

@@ -29,6 +29,7 @@ var unlimited = map[string]string{
 	"store.statementDifferences":       "as windowDifferences, with an id for each account",
 	"store.checkStatements":            "the months of an account",
 	"store.sumsByMonth":                "the days of an account",
+	"store.newCharges":                 "the check of the books since the last one, which keeps sums for each account",
 	"store.hoursSince":                 "the check of the books since the last one, which keeps sums for each account",
 	"store.Refusals":                   "maxRefusals, enforced where a row is added",
 	"store.ActiveSessions":             "limits.queuedSessions and the plan's sessions at once",
