@@ -124,6 +124,9 @@ func (w *Worker) caller(ctx context.Context, tx *store.Tx, row *store.SessionRow
 	if c.Key, err = tx.People().Key(ctx, row.AccountID, row.KeyID); stoa.CodeOf(err) == stoa.CodeNotFound {
 		c.Key, err = stoa.Key{ID: row.KeyID}, nil
 	}
+	if row.Trigger.Exposed() {
+		c.Key.Models = nil // because they name the agent, which was checked when its turn began
+	}
 	if most := &c.Key.MaxCreditsPerDay; row.Line != "" && *most > 0 {
 		*most = max(*most/2, 1)
 	}

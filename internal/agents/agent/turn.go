@@ -73,7 +73,7 @@ func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 // load reads the data of a turn: the agent as it was frozen, the message, the recorded steps,
 // the history that fits, and the drive.
 func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn, error) {
-	p := &prompt{model: row.ModelAsked, mode: row.Mode, turn: row.Turn.Number}
+	p := &prompt{model: row.ModelAsked, mode: row.Mode, turn: row.Turn.Number, maxOutput: row.Turn.MaxOutput}
 	t := &turn{run: r, prompt: p, drive: drive.Owner{AccountID: row.AccountID, AgentID: row.AgentID}, row: row}
 	var message store.MessageRow
 	var attached string

@@ -41,6 +41,9 @@ type StartRequest struct {
 	Line  string // see [store.QueuedSession]
 	// Uploads are the files of the message.
 	Uploads Uploads
+	// History are earlier messages that the caller reports: texts of the user and the assistant, the oldest first.
+	History   []stoa.SessionMessage
+	MaxOutput int64 // see [stoa.Turn]
 }
 
 // Start begins a session. Once tx has committed, the session is stored and will be run even
@@ -107,6 +110,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	t := s.transition(ctx, tx, row)
 	message := stoa.NewID("msg")
 	t.newTurn(message, 0)
+	row.Turn.MaxOutput = req.MaxOutput
 	t.event(EventCreated, CreatedData{SessionID: row.ID, AgentID: agent.ID, AgentVersion: agent.Version, Mode: string(row.Mode)})
 	files, err := attach(ctx, tx, row.AccountID, row.AgentID, row.ID, req.Uploads)
 	if err != nil {
@@ -120,6 +124,12 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	t.do(func() error { return tx.Work().InsertSession(ctx, row) })
 	if len(req.Credentials) > 0 {
 		t.do(func() error { return tx.Setup().SetOwnCredentials(ctx, row.AccountID, row.ID, req.Credentials) })
+	}
+	for _, h := range req.History {
+		h.ID, h.SessionID, h.Kind, h.Status = stoa.NewID("msg"), row.ID, stoa.KindHistory, stoa.MessageCompleted
+		t.do(func() error {
+			return tx.Work().InsertMessage(ctx, store.MessageRow{SessionMessage: h, FirstSeq: firstSeq})
+		})
 	}
 	t.do(func() error {
 		return tx.Work().InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq, Note: note(tx.Now, row.Timezone, req.ScheduledFor)})
@@ -249,6 +259,7 @@ type SendRequest struct {
 	EmbedID      string // a visitor's, who can only decide about the visitor's own call; empty means the account
 	Line         string
 	Uploads      Uploads
+	MaxOutput    int64 // see [stoa.Turn]; for a new turn
 }
 
 // Send adds a message to a chat, depending on its state:
@@ -300,7 +311,10 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 			}
 			message.Turn = row.Turn.Number + 1
 			m := t.message(message, note(tx.Now, row.Timezone, req.ScheduledFor))
-			t.queueTurn(m.ID, 0)
+			t.newTurn(m.ID, 0)
+			row.Turn.MaxOutput = req.MaxOutput
+			t.insertTurn()
+			t.status(stoa.SessionQueued, "")
 		}
 		return true, nil
 	})

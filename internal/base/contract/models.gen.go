@@ -148,8 +148,11 @@ type Agent struct {
 	DriveAccess string                    `json:"driveAccess"`
 
 	// EmbedEnabled Whether the agent can be embedded in pages.
-	EmbedEnabled bool                      `json:"embedEnabled"`
-	ExternalID   nullable.Nullable[string] `json:"externalId"`
+	EmbedEnabled bool `json:"embedEnabled"`
+
+	// Expose The protocols through which the agent is offered besides its own API: `responses` as the model `agent/NAME`, `mcp` as a tool of `/api/v1/mcp`. New ones may be added.
+	Expose     []string                  `json:"expose"`
+	ExternalID nullable.Nullable[string] `json:"externalId"`
 
 	// ID Example: agt_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID           string `json:"id"`
@@ -1141,6 +1144,9 @@ type CreateAgent struct {
 
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
+
+	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. Requires a `description`.
+	Expose nullable.Nullable[[]string] `json:"expose,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
@@ -3228,7 +3234,7 @@ type Message struct {
 	// ID Example: msg_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Kind The user's `message`, or `answer` to a question; the agent's `reply`, its `comment` between tool calls, or its `question`.
+	// Kind The user's `message`, or `answer` to a question; the agent's `reply`, its `comment` between tool calls, or its `question`. `history`: a message from before the session, as its caller reports it.
 	Kind string `json:"kind"`
 	Role string `json:"role"`
 
@@ -3239,7 +3245,7 @@ type Message struct {
 	// Text The text, complete once the status is final; events contain the text while it is being written.
 	Text string `json:"text"`
 
-	// Turn The number of its turn; null while it is queued.
+	// Turn The number of its turn; null while it is queued, and for `history`.
 	Turn nullable.Nullable[int64] `json:"turn"`
 }
 
@@ -4967,7 +4973,7 @@ type SessionStep struct {
 
 // SessionTrigger The origin of the session.
 type SessionTrigger struct {
-	// ID The id of the task's run or of the embed; null for `api`.
+	// ID The id of the task's run or of the embed; null for the others.
 	ID   nullable.Nullable[string] `json:"id"`
 	Type string                    `json:"type"`
 }
@@ -5605,6 +5611,9 @@ type UpdateAgent struct {
 
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
+
+	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. Requires a `description`.
+	Expose nullable.Nullable[[]string] `json:"expose,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`

@@ -40,6 +40,7 @@ type Response struct {
 	CompletedAt        *int64             `json:"completed_at"` // seconds; only when completed
 	Status             ResponseStatus     `json:"status"`
 	Background         bool               `json:"background"`
+	Conversation       *Conversation      `json:"conversation,omitzero"` // only of agents
 	Error              *ResponseError     `json:"error"`
 	IncompleteDetails  *IncompleteDetails `json:"incomplete_details"`
 	Instructions       *string            `json:"instructions"`
@@ -203,6 +204,11 @@ type FunctionTool struct {
 	Description *string `json:"description"`
 	Parameters  any     `json:"parameters"`
 	Strict      bool    `json:"strict"`
+}
+
+// A Conversation is the session of an agent.
+type Conversation struct {
+	ID string `json:"id"`
 }
 
 // ResponseUsage counts tokens; TotalTokens is the sum of the two others.

@@ -20,6 +20,7 @@ import (
 
 const (
 	idempotencyHeader = "Idempotency-Key"
+	SessionHeader     = "stoa-session" // the session of an agent that a call of a model continues
 	ReplayedHeader    = "Idempotency-Replayed"
 	maxIdempotencyKey = 255 // characters
 )

@@ -31,7 +31,8 @@ type parameter struct {
 type parameters []parameter
 
 // parametersOf compares the contract's parameters with the fields of t. It panics unless each has a
-// counterpart of a matching type. Only the Idempotency-Key needs no field, because [Once] reads it.
+// counterpart of a matching type. Only the
+// Idempotency-Key and the session need no field, because [Once] and the calls of models read them.
 func parametersOf(pattern string, declared []*openapi3.Parameter, t reflect.Type) parameters {
 	fields := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -59,7 +60,7 @@ func parametersOf(pattern string, declared []*openapi3.Parameter, t reflect.Type
 			panic(fmt.Sprintf("api: %s: the field %s cannot hold the %s parameter %q", pattern, f.Name, p.kind, p.name))
 		case ok:
 			p.index = f.Index
-		case d.Name != idempotencyHeader:
+		case d.Name != idempotencyHeader && d.Name != SessionHeader:
 			panic(fmt.Sprintf("api: %s: no field for the %s parameter %q", pattern, d.In, d.Name))
 		}
 		out = append(out, p)

@@ -43,6 +43,14 @@ type Usage struct {
 // Total is input plus output.
 func (u Usage) Total() int64 { return u.InputTokens + u.OutputTokens }
 
+// Plus returns the sum of two counts.
+func (u Usage) Plus(o Usage) Usage {
+	return Usage{
+		u.InputTokens + o.InputTokens, u.CachedTokens + o.CachedTokens, u.CacheWriteTokens + o.CacheWriteTokens, u.CacheWriteLongTokens + o.CacheWriteLongTokens,
+		u.OutputTokens + o.OutputTokens, u.ReasoningTokens + o.ReasoningTokens,
+	}
+}
+
 // MaxTokens is the largest count of tokens accepted for one call. It is far above the window of any
 // model, so that a larger count is an error of the provider, and it keeps every product of
 // [Price.Cost] inside an int64.

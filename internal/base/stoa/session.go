@@ -30,12 +30,22 @@ type Agent struct {
 	Description string `db:"description"`
 	AgentSettings
 	EmbedEnabled bool              `db:"embed_enabled"`
+	Expose       []string          `db:"expose,optional"` // the protocols through which it is offered: ExposeResponses, ExposeMCP
 	Metadata     map[string]string `db:"metadata,json"`
 	Version      int64             `db:"version"`
 	Revision     int64             `db:"revision"` // number of all changes
 	CreatedAt    time.Time         `db:"created_at"`
 	UpdatedAt    time.Time         `db:"updated_at"`
 }
+
+// The protocols through which an agent can be offered.
+const (
+	ExposeResponses = "responses" // as a model
+	ExposeMCP       = "mcp"       // as a tool
+)
+
+// AgentModel begins the names of agents as models.
+const AgentModel = "agent/"
 
 // AgentSettings are the settings of an agent that its sessions pin. A draft stores them as JSON
 // under the names of these fields, so renaming a field breaks stored drafts. JSON omits those that are columns

@@ -39,9 +39,12 @@ type Session struct {
 
 // A Trigger is the origin of a session.
 type Trigger struct {
-	Type string // api, schedule or embed
-	ID   string // id of the task run or the embed; empty for api
+	Type string // api, schedule, embed, responses or mcp
+	ID   string // id of the task run or the embed; empty for the others
 }
+
+// Exposed reports whether the session was started through a protocol that its agent is exposed through.
+func (t Trigger) Exposed() bool { return t.Type == ExposeResponses || t.Type == ExposeMCP }
 
 // A Turn is one exchange of a session: a message of the user and everything the
 // agent does until it stops.
@@ -55,6 +58,7 @@ type Turn struct {
 	RetryOf       int64 // number of the turn that this one repeats, or 0
 	Failure       *Failure
 	Spent         Credits
+	MaxOutput     int64 // maximum number of output tokens of each of its model calls; 0 means that of the model
 	CreatedAt     time.Time
 	StartedAt     time.Time // zero until then
 	FinishedAt    time.Time // zero until then
@@ -169,6 +173,7 @@ const (
 	KindReply    = "reply"
 	KindComment  = "comment" // of the agent, next to tool calls
 	KindQuestion = "question"
+	KindHistory  = "history" // before the session, as its caller reports it; of turn 0
 )
 
 // A SessionMessage is one message of a conversation.

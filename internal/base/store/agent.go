@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
 	"stoa/internal/base/db"
@@ -130,6 +131,24 @@ func (tx Setup) AgentsByModel(ctx context.Context) (map[string]int64, error) {
 	}, `SELECT model, COUNT(*) FROM agents WHERE deleted_at = 0 GROUP BY model ORDER BY 2 DESC, model LIMIT $1`, maxAgentModels)
 }
 
+// maxExposed is the maximum number of agents that [Setup.ExposedAgents] returns, because lists of models and of tools have no
+// pages.
+const maxExposed = 200
+
+// ExposedAgents lists the agents that an account offers through a protocol, by name, with their ids, names and
+// descriptions only. If named is not empty, it lists those with that name or id.
+func (tx Setup) ExposedAgents(ctx context.Context, accountID, protocol, named string) ([]stoa.Agent, error) {
+	all, err := list(ctx, tx.Tx, func(rows *sql.Rows) (a stoa.Agent, err error) {
+		var expose string
+		if err = rows.Scan(&a.ID, &a.Name, &a.Description, &expose); err == nil {
+			err = readOptional(expose, &a.Expose)
+		}
+		return a, err
+	}, `SELECT id, name, description, expose FROM agents
+		WHERE account_id = $1 AND expose <> '' AND deleted_at = 0 AND ($2 = '' OR name = $2 OR id = $2) ORDER BY name, id LIMIT $3`, accountID, named, maxExposed)
+	return slices.DeleteFunc(all, func(a stoa.Agent) bool { return !slices.Contains(a.Expose, protocol) }), err
+}
+
 // EditAgent lets fn change an agent and writes the result. It locks the agent while fn runs, so
 // that fn can compare revisions. If fn fails, it returns the error and writes nothing. It increases
 // and freezes the version if a setting has changed. fn must not change ids, version and times.
@@ -170,14 +189,14 @@ func (tx Setup) RollbackAgent(ctx context.Context, accountID, id string, version
 	})
 }
 
-// DuplicateAgent adds an agent with the same configuration, but without drive, sessions and
+// DuplicateAgent adds an agent with the same configuration, but without drive, sessions, exposure and
 // external id, which must be unique. Empty name and space are those of the original.
 func (tx Setup) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID string) (stoa.Agent, error) {
 	a, err := tx.Agent(ctx, accountID, id)
 	if err != nil {
 		return a, err
 	}
-	a.ID, a.ExternalID = "", ""
+	a.ID, a.ExternalID, a.Expose = "", "", nil
 	if name != "" {
 		a.Name = name
 	}

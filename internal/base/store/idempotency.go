@@ -43,7 +43,8 @@ type Reply struct {
 //
 // A transaction that also creates the resource and finishes the claim leaves no claim
 // behind. A claim that is committed separately belongs to this process and is void when the
-// process ends.
+// process ends, unless it has a reference: the next request with the key and the body then
+// receives that reference in r.Ref, because its work goes on without the process.
 func (tx *Tx) ClaimKey(ctx context.Context, k IdempotencyKey, bodyHash string) (c Claim, r Reply, claimed bool, err error) {
 	now := db.Micros(tx.Now)
 	c = Claim{IdempotencyKey: k, ID: stoa.NewID("clm")}
@@ -53,17 +54,15 @@ func (tx *Tx) ClaimKey(ctx context.Context, k IdempotencyKey, bodyHash string) (
 	}
 	// It takes a row of a dead node over in place, so that only one of several concurrent transactions
 	// succeeds.
-	n, err := tx.Exec(ctx, `INSERT INTO idempotency (account_id, method, path, key, body_hash, state, owner, claim, created_at, expires_at)
+	claimed, err = tx.Get(ctx, `INSERT INTO idempotency (account_id, method, path, key, body_hash, state, owner, claim, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, 'running', $6, $7, $8, $9)
 		ON CONFLICT (account_id, method, path, key) DO UPDATE
 		SET body_hash = excluded.body_hash, owner = excluded.owner, claim = excluded.claim, created_at = excluded.created_at, expires_at = excluded.expires_at
-		WHERE idempotency.state = 'running' AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = idempotency.owner AND nodes.alive = 1)`,
-		k.AccountID, k.Method, k.Path, k.Key, bodyHash, tx.s.node, c.ID, now, db.Micros(tx.Now.Add(RepliesKept)))
-	if err != nil {
-		return c, r, false, err
-	}
-	if n == 1 {
-		return c, r, true, nil
+		WHERE idempotency.state = 'running' AND (idempotency.ref = '' OR idempotency.body_hash = excluded.body_hash) AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = idempotency.owner AND nodes.alive = 1)
+		RETURNING ref`,
+		[]any{k.AccountID, k.Method, k.Path, k.Key, bodyHash, tx.s.node, c.ID, now, db.Micros(tx.Now.Add(RepliesKept))}, &r.Ref)
+	if err != nil || claimed {
+		return c, r, claimed, err
 	}
 	var hash, state string
 	found, err := tx.Get(ctx, `SELECT body_hash, state, ref, status, headers, body FROM idempotency WHERE account_id = $1 AND method = $2 AND path = $3 AND key = $4`,
@@ -94,17 +93,30 @@ func (tx *Tx) FinishClaim(ctx context.Context, c Claim, r Reply) error {
 	return err
 }
 
+// SetClaimRef records what a claimed request has begun, in the transaction that begins it. An empty text means that the
+// work has failed, so that the request may be repeated.
+func (tx *Tx) SetClaimRef(ctx context.Context, c Claim, ref string) error {
+	_, err := tx.Exec(ctx, `UPDATE idempotency SET ref = $6 WHERE account_id = $1 AND method = $2 AND path = $3 AND key = $4 AND claim = $5 AND state = 'running'`,
+		c.AccountID, c.Method, c.Path, c.Key, c.ID, ref)
+	return err
+}
+
 // FreeClaim releases a claimed key, because a request that failed and cost nothing may be repeated under
-// it. It does nothing to a claim that is finished or taken over.
+// it. A claim with a reference keeps it for the next request with the key. FreeClaim does nothing to a claim that is
+// finished or taken over.
 func (tx *Tx) FreeClaim(ctx context.Context, c Claim) error {
-	_, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE account_id = $1 AND method = $2 AND path = $3 AND key = $4 AND claim = $5 AND state = 'running'`,
+	n, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE account_id = $1 AND method = $2 AND path = $3 AND key = $4 AND claim = $5 AND state = 'running' AND ref = ''`,
 		c.AccountID, c.Method, c.Path, c.Key, c.ID)
+	if err == nil && n == 0 {
+		_, err = tx.Exec(ctx, `UPDATE idempotency SET owner = '' WHERE account_id = $1 AND method = $2 AND path = $3 AND key = $4 AND claim = $5 AND state = 'running'`,
+			c.AccountID, c.Method, c.Path, c.Key, c.ID)
+	}
 	return err
 }
 
 // PurgeReplies deletes up to limit expired replies and returns their number.
 func (tx *Tx) PurgeReplies(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM idempotency WHERE (account_id, method, path, key) IN
-		(SELECT account_id, method, path, key FROM idempotency WHERE state = 'done' AND expires_at <= $1 ORDER BY expires_at LIMIT $2)`,
+		(SELECT account_id, method, path, key FROM idempotency WHERE (state = 'done' OR ref <> '') AND expires_at <= $1 ORDER BY expires_at LIMIT $2)`,
 		db.Micros(tx.Now), limit)
 }

@@ -98,7 +98,7 @@ func (tx Operations) giveBack(ctx context.Context, id string) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM budget_holds WHERE node_id = $1`, id); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE state = 'running' AND owner = $1`, id); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE state = 'running' AND owner = $1 AND ref = ''`, id); err != nil {
 		return err
 	}
 	for _, table := range []string{"payments", "plan_periods"} {

@@ -44,8 +44,7 @@ const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.
 	s.trigger_type, s.trigger_id, COALESCE(s.external_id, ''), s.external_user_id, s.title, s.metadata,
 	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
 	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.context_from, s.context_steps, s.compacted, s.line, COALESCE(m.text, ''),
-	t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
-	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at,
+	` + turnColumns + `,
 	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
 	i.default_value, COALESCE(i.status, ''), COALESCE(i.answer, ''), COALESCE(i.created_at, 0), COALESCE(i.expires_at, 0), COALESCE(i.answered_at, 0), COALESCE(i.claimed_until, 0)`
 

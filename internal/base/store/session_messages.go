@@ -73,6 +73,14 @@ func (tx Work) Messages(ctx context.Context, sessionID string, after int64, limi
 	return listPage(ctx, tx.Tx, p, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, sessionID, after, p.limit()+1)
 }
 
+// MaxHistory is the maximum number of earlier messages that the caller of a session reports.
+const MaxHistory = 100
+
+// History returns the earlier messages that the caller of a session has reported, in order.
+func (tx Work) History(ctx context.Context, sessionID string) ([]MessageRow, error) {
+	return tx.messages(ctx, `session_id = $1 AND place <= $2 AND kind = 'history' ORDER BY place`, sessionID, MaxHistory)
+}
+
 // Message returns one message of a session, and whether it exists.
 func (tx Work) Message(ctx context.Context, sessionID, id string) (MessageRow, bool, error) {
 	return tx.message(ctx, `session_id = $1 AND id = $2`, sessionID, id)

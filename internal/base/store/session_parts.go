@@ -10,7 +10,7 @@ import (
 )
 
 const turnColumns = `t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
-	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at`
+	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at, t.max_output`
 
 type turnScan struct {
 	t                                    stoa.Turn
@@ -21,7 +21,7 @@ type turnScan struct {
 func (s *turnScan) dest() []any {
 	return []any{
 		&s.t.Number, &s.t.ID, &s.t.Status, &s.t.Reason, &s.t.Attempt, &s.t.MessageID, &s.t.RetryOf, &s.f.Code, &s.f.Message, &s.f.Retryable,
-		&s.t.Spent, &s.created, &s.started, &s.finished, &s.deadline,
+		&s.t.Spent, &s.created, &s.started, &s.finished, &s.deadline, &s.t.MaxOutput,
 	}
 }
 
@@ -37,9 +37,9 @@ func (s *turnScan) done(sessionID string) stoa.Turn {
 // InsertTurn adds a turn to a session that this transaction has locked or created.
 func (tx Work) InsertTurn(ctx context.Context, t stoa.Turn) error {
 	return tx.Later(ctx, `INSERT INTO turns (session_id, number, id, status, reason, attempt, message_id, retry_of, failure_code, failure_message, failure_retryable,
-			spent, created_at, started_at, finished_at, deadline_at)
-		VALUES ($1, $2, $3, $4, $5, 0, $6, $7, '', '', 0, 0, $8, 0, 0, 0)`,
-		t.SessionID, t.Number, t.ID, string(t.Status), t.Reason, t.MessageID, t.RetryOf, db.Micros(tx.Now))
+			spent, created_at, started_at, finished_at, deadline_at, max_output)
+		VALUES ($1, $2, $3, $4, $5, 0, $6, $7, '', '', 0, 0, $8, 0, 0, 0, $9)`,
+		t.SessionID, t.Number, t.ID, string(t.Status), t.Reason, t.MessageID, t.RetryOf, db.Micros(tx.Now), t.MaxOutput)
 }
 
 // UpdateTurn writes the columns of a turn that can change.

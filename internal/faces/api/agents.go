@@ -65,6 +65,9 @@ func (s *Agents) checkAgent(a stoa.Agent) error {
 	); err != nil {
 		return err
 	}
+	if len(a.Expose) > 0 && a.Description == "" {
+		return stoa.Errorf(stoa.CodeMissingParameter, "An agent that is exposed needs a \"description\", which tells programs and people what it is for.").At("description")
+	}
 	if err := session.CheckTimezone(a.Timezone); err != nil {
 		return err
 	}
@@ -157,6 +160,7 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	patchOr(&a.DriveAccess, b.DriveAccess, defaultDriveAccess, func(text string) stoa.DriveAccess { return stoa.DriveAccess(text) })
 	patchOr(&a.VisitorDrive, b.VisitorDrive, defaultVisitors, func(text string) stoa.VisitorDrive { return stoa.VisitorDrive(text) })
 	patchOr(&a.Timezone, b.Timezone, defaultTimezone, same)
+	patch(&a.Expose, b.Expose, same)
 	patchOr(&a.EmbedEnabled, b.EmbedEnabled, defaultEmbed, same)
 	patch(&a.Tables, b.Tables, same)
 	if b.Tools.IsSpecified() {
@@ -246,7 +250,7 @@ func (s *Agents) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Reque
 func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: nullUnless(a.CompactAt != 0, max(a.CompactAt, 0)), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: nullUnless(a.CompactAt != 0, max(a.CompactAt, 0)), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, Expose: append([]string{}, a.Expose...), ExternalID: nullIfZero(a.ExternalID),
 		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }

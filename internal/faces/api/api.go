@@ -82,6 +82,7 @@ type Calls struct {
 	HeaderWait, KeepAlive time.Duration
 
 	responses *responses.Service
+	sessions  *Sessions // of agents that are called as models
 }
 
 // Books serves an account's credits, receipts, usage, requests, budgets, payments and audit log.
@@ -232,6 +233,7 @@ func (s *Server) prepare() {
 		s.Audited = s.audited()
 		s.People.members.Keys = s.Keys
 		s.Sessions.agents, s.Sessions.drive = &s.Agents, &s.Drive
+		s.Calls.sessions = &s.Sessions
 		s.Embeds.embeds = embed.New(embed.Config{
 			Store: s.Store, Sessions: s.Sessions.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,
 			TicketLife: s.Limits.EmbedURL, TokenLife: s.Limits.EmbedToken, RateLimited: s.RateLimited,

@@ -55,6 +55,7 @@ var notAudited = map[string]string{
 	"PATCH /api/v1/api-agents/{id}/sessions/{sessionId}":           isWork,
 	"POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages":   isWork,
 	"POST /api/v1/api-agents/{id}/sessions/{sessionId}/cancel":     isWork,
+	"POST /api/v1/responses/{id}/cancel":                           isWork,
 	"POST /api/v1/api-agents/{id}/sessions/{sessionId}/upgrade":    isWork,
 	"POST /api/v1/api-agents/{id}/sessions/{sessionId}/retry":      isWork,
 	"POST /api/v1/inputs/{id}/claim":                               isWork,

@@ -205,7 +205,7 @@ func TestUnknownPathsAndMethodsAnswerInJSON(t *testing.T) {
 		{"POST", "/api/v1/./responses", stoa.CodeNotFound, ""},
 		{"POST", "/api/v1/x/../responses", stoa.CodeNotFound, ""},
 		{"GET", "/api/v1/health/", stoa.CodeNotFound, ""},
-		{"GET", "/api/v1/responses/resp_1", stoa.CodeNotFound, ""},
+		{"GET", "/api/v1/responses/resp_1/input_items", stoa.CodeNotFound, ""},
 		{"GET", "/api/v1/responses", stoa.CodeMethodNotAllowed, "POST"},
 		{"DELETE", "/api/v1/keys", stoa.CodeMethodNotAllowed, "GET, HEAD, POST"},
 		{"POST", "/api/v1/health", stoa.CodeMethodNotAllowed, "GET, HEAD"},

@@ -24,6 +24,9 @@ func TestTheGuideToToolsDoesWhatItSays(t *testing.T) { pasteGuide(t, "tools.md")
 // TestTheGuideToApprovalsDoesWhatItSays does the same with docs/approvals.md.
 func TestTheGuideToApprovalsDoesWhatItSays(t *testing.T) { pasteGuide(t, "approvals.md") }
 
+// TestTheGuideToCallsOfAgentsDoesWhatItSays does the same with docs/call-an-agent.md.
+func TestTheGuideToCallsOfAgentsDoesWhatItSays(t *testing.T) { pasteGuide(t, "call-an-agent.md") }
+
 func pasteGuide(t *testing.T, name string) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")

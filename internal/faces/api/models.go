@@ -13,9 +13,13 @@ import (
 )
 
 // listModels serves GET /api/v1/models, in the format of the client's vendor.
-func (s *Calls) listModels(_ context.Context, in rest.Request[contract.ListModelsParams, rest.None]) (rest.Reply[any], error) {
+func (s *Calls) listModels(ctx context.Context, in rest.Request[contract.ListModelsParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	ids := offered(cat, in.Caller, cat.Offered(in.Caller.Plan))
+	agents, err := s.agentModels(ctx, in.Caller)
+	if err != nil {
+		return rest.Reply[any]{}, err
+	}
 	if s.wantsGemini(in.HTTP) {
 		list := contract.GeminiModelList{Models: []contract.GeminiModelInfo{}}
 		for _, id := range ids {
@@ -28,12 +32,12 @@ func (s *Calls) listModels(_ context.Context, in rest.Request[contract.ListModel
 	}
 	if in.Params.AnthropicVersion == "" {
 		list := contract.ModelObjectList{Object: "list", Data: []contract.ModelObject{}}
-		for _, id := range ids {
+		for _, id := range append(slices.Clip(ids), agents...) {
 			list.Data = append(list.Data, s.modelObject(cat, id))
 		}
 		return rest.Reply[any]{Body: list}, nil
 	}
-	ids = append(ids, offered(cat, in.Caller, cat.VendorNames(in.Caller.Plan))...)
+	ids = slices.Concat(ids, agents, offered(cat, in.Caller, cat.VendorNames(in.Caller.Plan)))
 	list := contract.ModelInfoList{Data: []contract.ModelInfo{}}
 	for _, id := range ids {
 		list.Data = append(list.Data, modelInfo(cat, id))
@@ -53,11 +57,18 @@ func offered(cat *catalog.Catalog, c stoa.Caller, names []string) []string {
 	})
 }
 
-func (s *Calls) getModel(_ context.Context, in rest.Request[idAnd[contract.GetModelParams], rest.None]) (rest.Reply[any], error) {
+func (s *Calls) getModel(ctx context.Context, in rest.Request[idAnd[contract.GetModelParams], rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	id := cat.Identifier(in.Params.ID)
+	ids := offered(cat, in.Caller, cat.Offered(in.Caller.Plan))
+	if strings.HasPrefix(id, stoa.AgentModel) {
+		var err error
+		if ids, err = s.agentModels(ctx, in.Caller); err != nil {
+			return rest.Reply[any]{}, err
+		}
+	}
 	switch {
-	case !slices.Contains(offered(cat, in.Caller, cat.Offered(in.Caller.Plan)), id):
+	case !slices.Contains(ids, id):
 		return rest.Reply[any]{}, stoa.Errorf(stoa.CodeNotFound, "This account has no such model. GET /api/v1/models lists the models.").At("id")
 	case s.wantsGemini(in.HTTP):
 		return rest.Reply[any]{Body: geminiModel(cat, id)}, nil

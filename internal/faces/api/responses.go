@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"time"
 
 	"stoa/internal/base/rest"
@@ -35,6 +36,12 @@ func (s *Calls) modelCall(parse callParser) func(http.ResponseWriter, *rest.Requ
 		defer leave()
 
 		call := s.newCall(in, req)
+		var turn *turnCall
+		if name, ok := req.Agent(); ok {
+			if turn, err = s.agentCall(w, in, call, name); err != nil {
+				return err
+			}
+		}
 		if key != "" {
 			claim, stored, err := s.claimCall(in, key, hash)
 			if err != nil {
@@ -42,10 +49,19 @@ func (s *Calls) modelCall(parse callParser) func(http.ResponseWriter, *rest.Requ
 			}
 			if stored != nil {
 				in.Log.Replayed, in.Log.ResponseID = true, stored.id
+				if id, _, ok := parseResponseID(stored.id); ok {
+					w.Header().Set(rest.SessionHeader, id)
+				}
 				return s.responses.Replay(w, req, stored.text, stored.amount)
 			}
 			defer claim.free(in.HTTP.Context(), in.Log.ID)
 			call.Claim = claim
+			if turn != nil {
+				turn.claim = claim
+			}
+		}
+		if turn != nil && turn.turn.Background {
+			return turn.background()
 		}
 		return s.responses.Serve(in.HTTP.Context(), w, call)
 	}
@@ -101,6 +117,9 @@ func (s *Calls) readCall(w http.ResponseWriter, in *rest.Request[rest.None, rest
 		return nil, "", "", err
 	}
 	if key != "" {
+		if id := in.HTTP.Header.Get(rest.SessionHeader); id != "" {
+			body = append(slices.Clip(body), id...)
+		}
 		hash = rest.BodyHash(body)
 	}
 	in.Log.Asked, in.Log.Stream = req.Model, req.Stream

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"stoa/internal/base/rest"
 	"stoa/internal/base/stoa"
@@ -17,6 +18,11 @@ type callClaim struct {
 	account  string
 	claim    store.Claim
 	finished bool
+
+	// Of a call of an agent: what the claim refers to, whether its turn has failed, so that it may be repeated, and its cost.
+	ref    string
+	failed bool
+	amount stoa.Credits
 }
 
 type storedReply struct {
@@ -33,6 +39,7 @@ func (s *Calls) claimCall(in *rest.Request[rest.None, rest.None], key, hash stri
 	k := store.IdempotencyKey{AccountID: account, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
 	var claim store.Claim
 	var earlier *storedReply
+	var ref string
 	made := false
 	err := s.Store.Write(store.Promptly(ctx), func(tx *store.Tx) error {
 		earlier, made = nil, false
@@ -41,10 +48,13 @@ func (s *Calls) claimCall(in *rest.Request[rest.None, rest.None], key, hash stri
 		var err error
 		claim, stored, claimed, err = tx.ClaimKey(ctx, k, hash)
 		if err != nil || claimed {
-			made = claimed
+			made, ref = claimed, stored.Ref
 			return err
 		}
 		charge, _, err := tx.Books().ChargeByID(ctx, stored.Ref)
+		if amount, err := strconv.ParseInt(stored.Headers, 10, 64); err == nil { // because an agent's steps have their own charges
+			charge.Amount = stoa.Credits(amount)
+		}
 		earlier = &storedReply{id: stored.Ref, text: stored.Body, amount: charge.Amount}
 		return err
 	})
@@ -54,13 +64,17 @@ func (s *Calls) claimCall(in *rest.Request[rest.None, rest.None], key, hash stri
 	if err != nil || earlier != nil {
 		return nil, earlier, err
 	}
-	return &callClaim{s: s, account: account, claim: claim}, nil, nil
+	return &callClaim{s: s, account: account, claim: claim, ref: ref}, nil, nil
 }
 
 // Finish returns the function that stores the reply in the transaction of its charge.
 func (c *callClaim) Finish(id string, reply []byte) func(context.Context, *store.Tx) error {
 	return func(ctx context.Context, tx *store.Tx) error {
-		return tx.FinishClaim(ctx, c.claim, store.Reply{Ref: id, Status: http.StatusOK, Body: string(reply)})
+		stored := store.Reply{Ref: id, Status: http.StatusOK, Body: string(reply)}
+		if c.ref != "" {
+			stored.Headers = strconv.FormatInt(int64(c.amount), 10)
+		}
+		return tx.FinishClaim(ctx, c.claim, stored)
 	}
 }
 
@@ -84,7 +98,14 @@ func (c *callClaim) free(ctx context.Context, requestID string) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	err := c.s.Store.Write(ctx, func(tx *store.Tx) error { return tx.FreeClaim(ctx, c.claim) })
+	err := c.s.Store.Write(ctx, func(tx *store.Tx) error {
+		if c.failed {
+			if err := tx.SetClaimRef(ctx, c.claim, ""); err != nil {
+				return err
+			}
+		}
+		return tx.FreeClaim(ctx, c.claim)
+	})
 	if err != nil {
 		c.s.Logger.Warn("an Idempotency-Key could not be freed; retrying", "request", requestID, "error", err)
 		c.s.Store.FreeLater(c.claim)

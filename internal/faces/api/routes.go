@@ -11,6 +11,8 @@ import (
 func (s *Server) table() []rest.Route {
 	return []rest.Route{
 		rest.Stream("POST /api/v1/responses", "responses", s.Calls.modelCall(responses.Parse)),
+		rest.Stream("GET /api/v1/responses/{id}", "responses", s.Calls.getResponse),
+		rest.Stream("POST /api/v1/responses/{id}/cancel", "responses", s.Calls.cancelResponse),
 		rest.Stream("POST /api/v1/responses/compact", "responses", s.Calls.modelCall(responses.ParseCompact)),
 		rest.Stream("POST /api/v1/responses/input_tokens", "responses", s.Calls.countTokens("response.input_tokens", responses.Parse)),
 		rest.Stream("POST /api/v1/chat/completions", "responses", s.Calls.modelCall(responses.ParseChat)),

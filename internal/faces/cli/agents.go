@@ -28,6 +28,7 @@ var viewAgent = view{"Agent", []column{
 	{"Drive", "driveAccess", plain},
 	{"Drive in embeds", "visitorDrive", plain},
 	{"Embeds", "embedEnabled", plain},
+	{"Offered as", "expose", plain},
 	{"Time zone", "timezone", plain},
 	{"Summarized above", "compactAt", plain},
 	{"Queries tables", "tables", plain},
@@ -175,7 +176,12 @@ func agentFields() []field {
 		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum `duration` of a turn, such as 90s (default: the operator's setting)"},
 		field{"max-steps", "limits.maxSteps", asNumber, "the maximum `number` of model calls in a turn (default: the operator's setting)"},
 		field{"embeds=true", "embedEnabled", asBool, "whether it can be embedded in pages"},
+		exposeField("expose"),
 	)
+}
+
+func exposeField(flag string) field {
+	return field{flag, "expose", asWords, "a `protocol` through which it is offered besides its own API: responses (the model agent/NAME) or mcp (a tool of /api/v1/mcp); repeatable, '' for none. Requires a description"}
 }
 
 func (e *env) toolFlags(c *cobra.Command) setter {
@@ -251,6 +257,13 @@ access creates a new version. Existing sessions keep their version.`,
 			example: "  stoa agents update support -m alpha-sonnet-5-5\n  stoa agents update support -i @instructions.md",
 			op:      "PATCH /api-agents/{AGENT}", fields: agentFields(), extra: []adder{e.toolFlags},
 			show: viewAgent, missing: nothingChanges,
+		},
+		verb{
+			use: "expose AGENT", short: "Offer an agent as a model or a tool",
+			long: `Offer an agent through protocols besides its own API: as the model agent/NAME of /responses, /chat/completions and
+/messages, and as a tool of the MCP server /api/v1/mcp. Keys also need the scope sessions:write. An empty --as ends it.`,
+			example: "  stoa agents expose support --as responses,mcp\n  stoa agents expose support --as ''",
+			op:      "PATCH /api-agents/{AGENT}", fields: []field{exposeField("as")}, show: viewAgent, needs: []string{"expose"}, missing: "name the protocols with --as",
 		},
 		verb{
 			use: "delete AGENT", short: "Delete an agent",

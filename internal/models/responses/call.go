@@ -20,7 +20,7 @@ type run struct {
 
 	s        *Service
 	w        http.ResponseWriter
-	stream   *gateway.Stream
+	stream   Source
 	reply    *reply
 	format   format
 	policy   disconnectPolicy
@@ -79,6 +79,9 @@ func (r *run) begin(ctx context.Context) (err error) {
 		ID: r.ID, Model: req.Model, Call: req.call, EndUser: req.endUser(), Buffered: !req.Stream, KeepsParts: req.Stream, StrictModel: req.Strict,
 		Adjusted: r.adjusted, CacheKey: deref(req.echo.promptCacheKey), ClientSession: r.ClientSession, Ignored: req.ignoredOn,
 	}
+	if r.Agent != nil {
+		return r.beginTurn(ctx)
+	}
 	if err := r.fetch(ctx); err != nil {
 		return err
 	}
@@ -86,9 +89,10 @@ func (r *run) begin(ctx context.Context) (err error) {
 		ask.Call.Prefer = prefers(req.call.Messages)
 		ask.Fit = func(m *stoa.Model, call *stoa.Call) error { return r.fit(ctx, m, call) }
 	}
-	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, ask)
+	stream, err := r.s.Gateway.Respond(ctx, r.Caller, ask)
 	req.call.Forget() // the stream keeps the call as long as it needs it
 	if err == nil {
+		r.stream = stream
 		r.reply = &reply{id: r.ID, created: time.Now().Unix(), request: r.RequestID}
 		r.format = req.format.newFormat()
 		switch f := r.format.(type) {
@@ -99,6 +103,17 @@ func (r *run) begin(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+func (r *run) beginTurn(ctx context.Context) error {
+	turn, session, err := r.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	r.stream, r.format = turn, r.Request.format.newFormat()
+	r.reply = &reply{id: r.ID, created: time.Now().Unix(), request: r.RequestID, session: session}
+	r.Request.call.Forget()
+	return nil
 }
 
 func (r *run) pin(rep *reply) { rep.model, rep.enforced = r.stream.Pin(), r.enforced }
@@ -275,10 +290,14 @@ func (r *run) stopped(ctx context.Context, err error) error {
 
 // ended returns the cause of ctx's end instead of the error that followed from it.
 func (r *run) ended(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil:
+		return err
+	case r.Agent != nil && errors.Is(cause, errStopping) && r.stream != nil:
+		return errTurnGoesOn
 	}
-	return err
+	return cause
 }
 
 func (r *run) abandon(ctx context.Context) error {

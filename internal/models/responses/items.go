@@ -47,6 +47,7 @@ type reply struct {
 	model   string // identifier of the serving model; set before the first byte
 	// request is the id of the request.
 	request string
+	session string // id of the session of an agent; empty for a model
 	// enforced says which parts of the request the serving model enforces; set with model.
 	enforced enforced
 }

@@ -66,6 +66,10 @@ func (f *responsesFormat) object(b []byte, r *reply, o *outcome) []byte {
 		f.echoed = appendEcho(make([]byte, 0, usualEcho), f.echo, &r.enforced)
 	}
 	b = append(b, f.echoed...)
+	if r.session != "" {
+		b = appendText(append(b, `,"conversation":{"id":`...), r.session)
+		b = append(b, '}')
+	}
 	return append(b, '}')
 }
 
@@ -187,7 +191,11 @@ func appendUsage(b []byte, u *stoa.Usage) []byte {
 const echoBegins = `,"background":false,"instructions":`
 
 func appendEcho(b []byte, e *echo, in *enforced) []byte {
-	b = append(b, echoBegins...)
+	if e.background {
+		b = append(b, `,"background":true,"instructions":`...)
+	} else {
+		b = append(b, echoBegins...)
+	}
 	b = appendTextOrNull(b, e.instructions)
 	b = append(b, `,"max_output_tokens":`...)
 	b = appendIntOrNull(b, e.maxOutputTokens, e.maxOutputTokens > 0)

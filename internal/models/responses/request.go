@@ -31,6 +31,9 @@ type Request struct {
 	// adjusted are the changes that parsing made to the call.
 	adjusted stoa.Adjustments
 	ignored  ignored
+	// conversation is the id of the session of an agent that the call continues; background calls are only those of agents.
+	conversation string
+	background   bool
 	settings []setting // that one vendor has; for others they are ignored
 }
 
@@ -62,6 +65,7 @@ type Options struct {
 }
 
 type echo struct {
+	background       bool
 	instructions     *string
 	maxOutputTokens  int64 // 0 means null
 	maxToolCalls     int64 // -1 means null
@@ -147,6 +151,14 @@ func (p *parser) finish() (*Request, error) {
 	if !p.hasModel {
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"model\" is missing. Name a model, or send \"auto\".").At("model")
 	}
+	if _, agent := p.req.Agent(); !agent {
+		switch r := &p.req; {
+		case r.background:
+			return nil, unsupported("background", "Background replies are not supported; leave \"background\" out and use \"stream\" for long replies.")
+		case r.conversation != "":
+			return nil, unsupported("conversation", "Conversations are not stored here. Send the earlier turns in \"input\".")
+		}
+	}
 	if err := p.complete(); err != nil {
 		return nil, err
 	}
@@ -222,14 +234,12 @@ func (p *parser) member(name, path string) error {
 		return err
 	case "background":
 		b, err := p.boolean(path)
-		if b {
-			return unsupported(path, "Background replies are not supported; leave \"background\" out and use \"stream\" for long replies.")
-		}
+		p.req.background = b
 		return err
 	case "previous_response_id":
 		return p.refuse(path, "This endpoint stores nothing between calls. Send the earlier turns in \"input\".")
 	case "conversation":
-		return p.refuse(path, "Conversations are not stored here. Send the earlier turns in \"input\".")
+		return p.conversation(path)
 	case "prompt":
 		return p.refuse(path, "Prompt templates are not supported. Send the text in \"input\" and \"instructions\".")
 	case "tools":
@@ -350,6 +360,21 @@ func (p *parser) member(name, path string) error {
 	}
 	p.hasMessages = p.hasMessages || name == "messages"
 	return p.ignore("", name)
+}
+
+// conversation reads the id of a session, or an object with it.
+func (p *parser) conversation(path string) (err error) {
+	if p.dec.PeekKind() != '{' {
+		p.req.conversation, err = p.short(path, maxLabel)
+		return err
+	}
+	return p.object(path, func(name string) (err error) {
+		if name != "id" {
+			return p.ignore(path, name)
+		}
+		p.req.conversation, err = p.short(path+".id", maxLabel)
+		return err
+	})
 }
 
 func blocks(policy any) bool {

@@ -53,6 +53,8 @@ type Call struct {
 	// Stopping ends when the service shuts down. The call then fails and is free.
 	Stopping context.Context
 	Claim    Claim // of the Idempotency-Key; nil if none exists
+	// Agent begins the turn of an agent, sets ID and returns the id of its session. It is nil for a call of a model.
+	Agent func(context.Context) (turn Source, session string, err error)
 	Log      Log
 }
 

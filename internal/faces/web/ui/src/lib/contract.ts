@@ -63,6 +63,7 @@ export interface Agent {
   description: string | null;
   driveAccess: "read_only" | "read_write";
   embedEnabled: boolean;
+  expose: ("responses" | "mcp")[];
   externalId: string | null;
   id: string;
   instructions: string;
@@ -722,6 +723,7 @@ export interface CreateAgent {
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;
+  expose?: ("responses" | "mcp")[] | null;
   externalId?: string | null;
   instructions: string;
   limits?: SetTurnLimits;
@@ -872,8 +874,10 @@ export interface CreatePayment {
 }
 
 export interface CreateResponse {
-  background?: false | null;
-  conversation?: null;
+  background?: boolean | null;
+  conversation?: string | {
+    id: string;
+  } | null;
   frequency_penalty?: number | null;
   include?: string[] | null;
   input: string | InputItem[];
@@ -1976,7 +1980,7 @@ export interface Message {
   attachments?: Attachment[];
   createdAt: string;
   id: string;
-  kind: "message" | "answer" | "reply" | "comment" | "question";
+  kind: "message" | "answer" | "reply" | "comment" | "question" | "history";
   role: "user" | "assistant";
   sources: Source[];
   status: "queued" | "in_progress" | "completed" | "cancelled" | "failed";
@@ -2738,8 +2742,11 @@ export interface ResolveToolCall {
 }
 
 export interface Response {
-  background: false;
+  background: boolean;
   completed_at: number | null;
+  conversation?: {
+    id: string;
+  };
   created_at: number;
   error: {
     code: string;
@@ -2767,7 +2774,7 @@ export interface Response {
   } | null;
   safety_identifier: string | null;
   service_tier: "default";
-  status: "in_progress" | "completed" | "incomplete" | "failed";
+  status: "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
   store: false;
   temperature: number;
   text: {
@@ -3273,7 +3280,7 @@ export interface SessionStep {
 
 export interface SessionTrigger {
   id: string | null;
-  type: "api" | "schedule" | "embed";
+  type: "api" | "schedule" | "embed" | "responses" | "mcp";
 }
 
 export interface SessionTurn {
@@ -3668,6 +3675,7 @@ export interface UpdateAgent {
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;
+  expose?: ("responses" | "mcp")[] | null;
   externalId?: string | null;
   instructions?: string;
   limits?: SetTurnLimits;

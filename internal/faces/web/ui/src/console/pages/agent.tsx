@@ -3,6 +3,7 @@
 import { useRef } from "preact/hooks";
 import type { Agent, AgentVersion } from "../../lib/agents";
 import { Badge, Button, Id, Time } from "../parts/basic";
+import { CallAgent } from "../parts/callagent";
 import { Diff } from "../parts/diff";
 import { useAction } from "../parts/form";
 import { Empty, Failure, States } from "../parts/load";
@@ -34,6 +35,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
     { id: "drive", title: "Drive", shown: offers("listDriveFiles") },
     { id: "tasks", title: "Schedules", shown: offers("listScheduledTasks") },
     { id: "embeds", title: "Embeds", shown: offers("listEmbedURLs") },
+    { id: "call", title: "Call", shown: true },
     { id: "settings", title: "Settings", shown: true },
     { id: "versions", title: "Versions", shown: offers("listAgentVersions") },
   ].filter((t) => t.shown);
@@ -59,6 +61,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
       {active === "drive" && (may("drive:read") ? <DriveView agentId={id} folder={rest} /> : <Lacking scope="drive:read" />)}
       {active === "tasks" && (!may("schedules:read") ? <Lacking scope="schedules:read" /> : rest ? <TaskView key={rest} agentId={id} id={rest} /> : <TasksView agentId={id} />)}
       {active === "embeds" && (may("embeds:write") ? <States of={agent}>{(a) => <EmbedsView agentId={id} name={a.data.name} enabled={a.data.embedEnabled} shown={rest} />}</States> : <Lacking scope="embeds:write" />)}
+      {active === "call" && <States of={agent}>{(a) => <CallAgent agent={a.data} />}</States>}
       {active === "settings" && (
         <States of={agent}>
           {(a) => (

@@ -48,6 +48,12 @@ function toolsIn(text: string): unknown[] | undefined {
   }
 }
 
+// The protocols through which an agent can be offered besides its own API.
+const protocols: [Agent["expose"][number], string][] = [
+  ["responses", "Offer it as a model"],
+  ["mcp", "Offer it as a tool of MCP clients"],
+];
+
 const textOf = (tools: AgentTool[]): string => (tools.length ? JSON.stringify(tools, null, 2) : "");
 
 // The entry of an agent's tools with which a person approves what it writes to its drive.
@@ -62,7 +68,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;
-  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, tables: was.tables, externalId: was.externalId ?? "", spaceId: was.spaceId });
+  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, tables: was.tables, expose: was.expose, externalId: was.externalId ?? "", spaceId: was.spaceId });
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
   const [tools, setTools] = useState(() => textOf(was.tools));
   const [metadata, setMetadata] = useState(() => rowsOf(was.metadata));
@@ -71,7 +77,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const [deleting, setDeleting] = useState(false);
   const writes = may("agents:write");
   const change = (part: Partial<typeof now>) => setNow({ ...now, ...part });
-  const changed = { ...now, description: now.description.trim() === "" ? null : now.description, externalId: now.externalId.trim() === "" ? null : now.externalId.trim() };
+  const changed = { ...now, description: now.description.trim() === "" ? null : now.description, externalId: now.externalId.trim() === "" ? null : now.externalId.trim(), expose: sorted([...now.expose].sort()) === sorted([...was.expose].sort()) ? was.expose : now.expose };
   const body: Record<string, unknown> = Object.fromEntries(Object.entries(changed).filter(([name, value]) => value !== was[name as keyof Agent]));
   const asked = {
     maxCreditsMicro: limits.credits === "" ? null : Math.round(Number(limits.credits) * 1e6),
@@ -169,6 +175,13 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               onChange={(visitorDrive) => change({ visitorDrive })}
             />
           )}
+          <h2>Calls by programs</h2>
+          {protocols.map(([id, title]) => (
+            <label class="check">
+              <input type="checkbox" checked={now.expose.includes(id)} onChange={(e) => change({ expose: e.currentTarget.checked ? [...now.expose, id] : now.expose.filter((p) => p !== id) })} /> {title}
+            </label>
+          ))}
+          {now.expose.length > 0 && <p class="small muted">Programs see its name and its description, which is required. The tab Call has code and commands to copy.</p>}
           <h2 id="limits">Limits per turn</h2>
           <fieldset class="plainset stack" aria-labelledby="limits">
             <p class="small muted">
