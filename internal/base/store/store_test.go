@@ -722,7 +722,7 @@ func TestListsUseTheirIndexes(t *testing.T) {
 		`SELECT id FROM tasks WHERE account_id = $1 AND deleted_at = 0 AND agent_id = $2` + down:                                                                         "tasks_by_agent",
 		`SELECT id FROM task_runs r WHERE r.account_id = $1 AND r.task_id = $2 AND (r.scheduled_for, r.id) < ($3, $4) ORDER BY r.scheduled_for DESC, r.id DESC LIMIT 20`: "task_runs_by_task",
 		`SELECT id FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`:                                                                                   "leases_one_per_node",
-		`DELETE FROM idempotency WHERE (state = 'done' OR ref <> '') AND expires_at <= $1`:                                                                                              "idempotency_by_expiry",
+		`DELETE FROM idempotency WHERE (state = 'done' OR ref <> '') AND expires_at <= $1`:                                                                               "idempotency_by_expiry",
 		`SELECT 1 FROM leases WHERE node_id = $1`:                                                                                                                        "leases_by_node",
 	}
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {

@@ -34,7 +34,7 @@ type Request struct {
 	// conversation is the id of the session of an agent that the call continues; background calls are only those of agents.
 	conversation string
 	background   bool
-	settings []setting // that one vendor has; for others they are ignored
+	settings     []setting // that one vendor has; for others they are ignored
 }
 
 // A setting is a member of a request that only routes of one vendor have.

@@ -55,7 +55,7 @@ type Call struct {
 	Claim    Claim // of the Idempotency-Key; nil if none exists
 	// Agent begins the turn of an agent, sets ID and returns the id of its session. It is nil for a call of a model.
 	Agent func(context.Context) (turn Source, session string, err error)
-	Log      Log
+	Log   Log
 }
 
 // A Claim is the Idempotency-Key of a call while the call runs.
