@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +25,15 @@ type Exchange struct {
 	Failure  *stoa.Failure // of a failed turn
 	Receipts []string      // ids of the charges so far
 	EndedAt  time.Time     // time of its last status
+	Sources  []string      // paths of files that were read for it, at most maxSources
+	Choices  []string      // of the question that it ends with
 
 	message string // id of the message that is being written
 	sent    string // text of that message so far
 }
+
+// maxSources is the maximum number of sources of an exchange.
+const maxSources = 50
 
 // Ended reports whether the exchange has ended: the session no longer works, and a program cannot make it continue.
 func (x *Exchange) Ended() bool { return x.Status.Stopped() && x.Reason != ReasonTool }
@@ -57,10 +63,15 @@ func (x *Exchange) Add(e stoa.SessionEvent) (text string, err error) {
 	case EventInputRequested:
 		var d InputData
 		if read(&d) {
-			x.Input = d.Kind
+			x.Input, x.Choices = d.Kind, d.Options
 			for _, o := range d.Options {
 				x.Text += "\n- " + o
 			}
+		}
+	case EventDriveRead:
+		var d DriveData
+		if read(&d) && len(x.Sources) < maxSources && !slices.Contains(x.Sources, d.Path) {
+			x.Sources = append(x.Sources, d.Path)
 		}
 	case EventStepDone:
 		var d StepData
@@ -143,6 +154,22 @@ func (s *Sessions) Read(ctx context.Context, accountID, sessionID string, after 
 		}
 	}
 	return x, nil
+}
+
+// LastExchange returns what the newest message of a session's user leads to, as far as it is written.
+func (s *Sessions) LastExchange(ctx context.Context, accountID, agentID, sessionID string) (*Exchange, error) {
+	after := int64(0)
+	err := s.read(ctx, accountID, agentID, sessionID, func(tx *store.Tx, row stoa.Session) error {
+		newest, _, err := tx.Work().Messages(ctx, sessionID, 0, eventBatch, true)
+		for _, m := range newest {
+			if m.Role == stoa.RoleUser && m.Status != stoa.MessageQueued {
+				after = m.FirstSeq
+				break
+			}
+		}
+		return err
+	})
+	return &Exchange{AccountID: accountID, SessionID: sessionID, After: after, Status: stoa.SessionQueued}, err
 }
 
 // Charges returns the sum of the charges of an exchange so far.

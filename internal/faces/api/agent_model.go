@@ -142,34 +142,46 @@ func (t *turnCall) start(ctx context.Context) error {
 		if err := checkMetadata(req.Metadata); err != nil {
 			return err
 		}
-		if err := ss.Worker.CheckCredits(ctx, c, req); err != nil {
-			return err
-		}
 		if n := t.turn.Trim(store.MaxHistory, ss.Worker.HistoryBytes(t.agent.Model, c.Plan)); n > 0 {
 			t.w.Header().Set("Stoa-History-Left-Out", strconv.Itoa(n))
 		}
 		req.History = t.turn.History
 	}
-	var row stoa.Session
-	err = t.s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		if t.turn.Conversation == "" {
-			row, err = ss.Sessions.Start(ctx, tx, c, req)
-		} else {
-			row, err = ss.Sessions.Send(ctx, tx, c, t.agent.ID, t.turn.Conversation, session.SendRequest{Message: req.Message, Reject: true, Uploads: uploads, MaxOutput: req.MaxOutput})
+	t.exchange, err = ss.beginExchange(ctx, c, req, t.turn.Conversation, func(tx *store.Tx, row stoa.Session) error {
+		if t.claim == nil {
+			return nil
 		}
-		if err == nil && t.claim != nil {
-			err = tx.SetClaimRef(ctx, t.claim.claim, responseID(row.ID, row.LastSeq))
-		}
-		return err
+		return tx.SetClaimRef(ctx, t.claim.claim, responseID(row.ID, row.LastSeq))
 	})
 	if err != nil {
 		return renamed(err)
 	}
 	if t.claim != nil {
-		t.claim.ref = responseID(row.ID, row.LastSeq)
+		t.claim.ref = responseID(t.exchange.SessionID, t.exchange.After)
 	}
-	t.exchange = &session.Exchange{AccountID: c.Account.ID, SessionID: row.ID, After: row.LastSeq}
 	return nil
+}
+
+// beginExchange starts a session, or sends the message of req to the session that is named. also runs in the same
+// transaction.
+func (s *Sessions) beginExchange(ctx context.Context, c stoa.Caller, req session.StartRequest, sessionID string, also func(*store.Tx, stoa.Session) error) (*session.Exchange, error) {
+	if sessionID == "" {
+		if err := s.Worker.CheckCredits(ctx, c, req); err != nil {
+			return nil, err
+		}
+	}
+	row, err := store.Write(ctx, s.Store, func(tx *store.Tx) (row stoa.Session, err error) {
+		if sessionID == "" {
+			row, err = s.Sessions.Start(ctx, tx, c, req)
+		} else {
+			row, err = s.Sessions.Send(ctx, tx, c, req.AgentID, sessionID, session.SendRequest{Message: req.Message, Reject: true, Uploads: req.Uploads, MaxOutput: req.MaxOutput})
+		}
+		if err == nil {
+			err = also(tx, row)
+		}
+		return row, err
+	})
+	return &session.Exchange{AccountID: c.Account.ID, SessionID: row.ID, After: row.LastSeq, Status: stoa.SessionQueued}, err
 }
 
 // renamed returns an error about a message with the name of that part of a model call.

@@ -186,9 +186,13 @@ type Sessions struct {
 	// Heartbeat is the maximum silence of an event stream before a comment is sent. 0
 	// means 10 s.
 	Heartbeat time.Duration
+	// ToolWait is the longest time that a call of an agent as a tool waits for its answer, because many clients give up after
+	// a minute. 0 means 50 s.
+	ToolWait time.Duration
 
-	agents *Agents
-	drive  *Drive
+	agents  *Agents
+	drive   *Drive
+	version string // of the program
 }
 
 // Webhooks serves webhooks and their deliveries.
@@ -234,6 +238,7 @@ func (s *Server) prepare() {
 		s.People.members.Keys = s.Keys
 		s.Sessions.agents, s.Sessions.drive = &s.Agents, &s.Drive
 		s.Calls.sessions = &s.Sessions
+		s.Sessions.version = cmp.Or(s.Status.Version, "dev")
 		s.Embeds.embeds = embed.New(embed.Config{
 			Store: s.Store, Sessions: s.Sessions.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,
 			TicketLife: s.Limits.EmbedURL, TokenLife: s.Limits.EmbedToken, RateLimited: s.RateLimited,

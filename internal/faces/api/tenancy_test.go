@@ -53,7 +53,7 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 		id(201, "connections", "/api/v1/connections", object{"spaceId": space, "kind": "mcp", "name": name, "url": "https://mcp.example.com/mcp"})
 		id(201, "secrets", "/api/v1/secrets", object{"name": name, "kind": "bearer", "value": "correct-horse-battery", "origin": "https://mcp.example.com"})
 		for range 2 {
-			id(201, "api-agents", "/api/v1/api-agents", object{"spaceId": space, "name": name, "instructions": "Be brief.", "description": name, "expose": []string{"responses"}})
+			id(201, "api-agents", "/api/v1/api-agents", object{"spaceId": space, "name": name, "instructions": "Be brief.", "description": name, "expose": []string{"responses", "mcp"}})
 		}
 		id(200, "responses", "/api/v1/responses", object{"model": "agent/" + made.ids["api-agents"], "input": "say: " + name})
 		id(200, "receipts", "/api/v1/responses", object{"model": "auto", "input": "say: " + name})

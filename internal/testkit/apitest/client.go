@@ -255,6 +255,9 @@ func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 		if op.OperationID == "streamGenerateContent" {
 			return r.checkObjects(content.Schema.Value)
 		}
+		if op.OperationID == "callMCP" || op.OperationID == "callAgentMCP" {
+			return r.checkMessages(content.Schema.Value)
+		}
 		return r.checkStream()
 	case "application/json":
 		if r.Header.Get("Content-Encoding") != "" {

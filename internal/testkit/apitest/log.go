@@ -48,6 +48,23 @@ func (r *Reply) checkLog(schema *openapi3.Schema, gaps bool) error {
 	return nil
 }
 
+// checkMessages reads a stream of messages of JSON-RPC.
+func (r *Reply) checkMessages(schema *openapi3.Schema) error {
+	n := 0
+	for line := range strings.SplitSeq(string(r.Body), "\n") {
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			n++
+			if err := visitText(schema, data); err != nil {
+				return fmt.Errorf("%w in %q", err, data)
+			}
+		}
+	}
+	if n == 0 {
+		return fmt.Errorf("the stream has no message: %q", r.Body)
+	}
+	return nil
+}
+
 // ReadLogEvent reads one block of a stream of a session's events: an id, an
 // event and a data line that agree.
 func ReadLogEvent(block string) (LogEvent, error) {

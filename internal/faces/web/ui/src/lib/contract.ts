@@ -2467,6 +2467,10 @@ export interface PricesPreviewRow {
   plan?: string;
 }
 
+export interface ProtocolMessage {
+  jsonrpc: "2.0";
+}
+
 export interface Provider {
   disabled: boolean;
   failures: number;

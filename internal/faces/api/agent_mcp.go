@@ -1,0 +1,177 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"stoa/internal/agents/mcp"
+	"stoa/internal/agents/session"
+	"stoa/internal/base/jsonx"
+	"stoa/internal/base/rest"
+	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
+)
+
+// toolWait is the default of [Sessions.ToolWait].
+const toolWait = 50 * time.Second
+
+// serveMCP serves POST /api/v1/mcp: the agents that the key can use are tools.
+func (s *Sessions) serveMCP(w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
+	return s.answerMCP(w, in.HTTP, in.Caller, "")
+}
+
+// serveAgentMCP serves POST /api/v1/mcp/agents/{id}, with one agent.
+func (s *Sessions) serveAgentMCP(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+	return s.answerMCP(w, in.HTTP, in.Caller, in.Params.ID)
+}
+
+func (s *Sessions) answerMCP(w http.ResponseWriter, r *http.Request, c stoa.Caller, agentID string) error {
+	body, err := s.ReadBody(w, r)
+	if err != nil {
+		return err
+	}
+	if !jsonx.Valid(body) {
+		return stoa.Errorf(stoa.CodeInvalidJSON, "The body must be a message of JSON-RPC.")
+	}
+	list, err := store.Read(r.Context(), s.Store, func(tx *store.Tx) ([]stoa.Agent, error) {
+		return tx.Setup().ExposedAgents(r.Context(), c.Account.ID, stoa.ExposeMCP, agentID)
+	})
+	if err != nil {
+		return err
+	}
+	var tools []mcp.AgentTool
+	seen := map[string]bool{}
+	for _, a := range list {
+		if agentID != "" && a.ID != agentID || !c.Key.AllowsModel(stoa.AgentModel+a.Name) {
+			continue
+		}
+		name := toolName(a)
+		if seen[name] {
+			name = toolName(stoa.Agent{Name: a.ID})
+		}
+		seen[name] = true
+		tools = append(tools, mcp.AgentTool{
+			Name: name, Title: a.Name, Description: a.Description, ReadOnly: len(a.Tools) == 0 && a.DriveAccess != stoa.DriveReadWrite,
+			Ask: func(ctx context.Context, q mcp.Question) (mcp.Answer, error) { return s.ask(ctx, c, a.ID, q) },
+		})
+	}
+	if agentID != "" && len(tools) == 0 {
+		return stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent, or it is not offered as a tool. An agent is offered with \"expose\": [\"mcp\"].").At("id")
+	}
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if r.Header.Get("Accept") == "" {
+		r.Header.Set("Accept", "application/json, text/event-stream")
+	}
+	public, err := url.Parse(s.PublicURL)
+	plain := &plainErrors{ResponseWriter: w}
+	mcp.Serve(plain, r, s.version, err == nil && public.Host != "" && public.Host == r.Host, tools)
+	return plain.err
+}
+
+var notInToolName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// toolName returns a name that all clients accept.
+func toolName(a stoa.Agent) string {
+	name := strings.Trim(notInToolName.ReplaceAllString(a.Name, "_"), "_")
+	if name == "" {
+		name = a.ID
+	}
+	return name[:min(len(name), stoa.MaxName)]
+}
+
+// plainErrors replaces the plain texts with which the SDK refuses a request by the envelope of errors.
+type plainErrors struct {
+	http.ResponseWriter
+	status int
+	err    error
+}
+
+func (p *plainErrors) WriteHeader(status int) {
+	if p.status = status; status < 400 || !strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
+		p.ResponseWriter.WriteHeader(status)
+		return
+	}
+	code := map[int]stoa.Code{http.StatusForbidden: stoa.CodeOriginNotAllowed, http.StatusUnsupportedMediaType: stoa.CodeMediaType, http.StatusRequestEntityTooLarge: stoa.CodeTooLarge}[status]
+	if code == "" {
+		code = stoa.CodeInvalidValue
+	}
+	p.err = stoa.Errorf(code, "The request was refused.")
+	p.Header().Del("Content-Type")
+}
+
+func (p *plainErrors) Write(b []byte) (int, error) {
+	if p.err == nil {
+		return p.ResponseWriter.Write(b)
+	}
+	if e := stoa.AsError(p.err); e.Message == "The request was refused." {
+		e.Message = strings.TrimSpace(string(b)) + "."
+	}
+	return len(b), nil
+}
+
+// Unwrap is for [http.ResponseController].
+func (p *plainErrors) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// ask sends a message of an MCP client to an agent and waits for the answer.
+func (s *Sessions) ask(ctx context.Context, c stoa.Caller, agentID string, q mcp.Question) (mcp.Answer, error) {
+	leave, err := s.enterStream(c.Key.Root(), s.Limits.EventStreamsPerKey, c.Account.ID, s.Limits.EventStreamsPerAccount)
+	if err != nil {
+		return mcp.Answer{}, toolError(err)
+	}
+	defer leave()
+	var x *session.Exchange
+	if q.Message == "" {
+		x, err = s.Sessions.LastExchange(ctx, c.Account.ID, agentID, q.SessionID)
+	} else {
+		req := session.StartRequest{AgentID: agentID, Message: q.Message, WithholdTools: true, Trigger: stoa.Trigger{Type: stoa.ExposeMCP}}
+		x, err = s.beginExchange(ctx, c, req, q.SessionID, func(*store.Tx, stoa.Session) error { return nil })
+	}
+	if err != nil {
+		return mcp.Answer{}, toolError(err)
+	}
+	waiting, done := s.UntilDrain(ctx)
+	defer done()
+	waiting, cancel := context.WithTimeout(waiting, cmp.Or(s.ToolWait, toolWait))
+	defer cancel()
+	for _, err := range s.Sessions.Follow(waiting, x) {
+		if err != nil && waiting.Err() == nil {
+			return mcp.Answer{}, toolError(err)
+		}
+	}
+	if ctx.Err() != nil && !x.Ended() { // the caller has cancelled the request
+		_, err := s.Sessions.Cancel(context.WithoutCancel(ctx), c, agentID, x.SessionID)
+		return mcp.Answer{}, err
+	}
+	return s.answer(x), nil
+}
+
+// answer returns an exchange as the result of a tool.
+func (s *Sessions) answer(x *session.Exchange) mcp.Answer {
+	a := mcp.Answer{Reply: x.Text + s.waits(x), SessionID: x.SessionID, Sources: x.Sources, Choices: x.Choices}
+	switch {
+	case !x.Ended():
+		a.Status, a.Reply = "working", "The agent is still working. Call this tool again with the sessionId and without a message."
+	case x.Status == stoa.SessionWaiting:
+		a.Status, a.Asks = "waiting", x.Input == stoa.InputQuestion || x.Input == stoa.InputChoice
+	case x.Status == stoa.SessionFailed && x.Failure != nil:
+		a.Status, a.Reply = "failed", x.Failure.Message
+	default:
+		a.Status = string(x.Status)
+	}
+	return a
+}
+
+// toolError returns an error whose text is for the caller.
+func toolError(err error) error { return errors.New(stoa.AsError(err).Message) }
