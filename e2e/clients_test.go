@@ -24,6 +24,9 @@ func TestClientsOfOtherFormats(t *testing.T) { drive(t, "compat.test.mjs", allEx
 // Clients that run tools which a vendor has defined.
 func TestClientsRunVendorTools(t *testing.T) { drive(t, "vendortools.test.mjs", allExtensions) }
 
+// Clients of all formats that call an agent as a model.
+func TestClientsCallAnAgent(t *testing.T) { drive(t, "agent.test.mjs", allExtensions) }
+
 // Google's library, with Gemini's format.
 func TestTheOfficialGoogleClient(t *testing.T) { drive(t, "gemini.test.mjs", allExtensions) }
 
