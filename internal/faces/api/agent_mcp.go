@@ -38,8 +38,12 @@ func (s *Sessions) answerMCP(w http.ResponseWriter, r *http.Request, c stoa.Call
 	if err != nil {
 		return err
 	}
-	if !jsonx.Valid(body) {
+	var message map[string]jsonx.Value
+	switch err := jsonx.Unmarshal(body, &message); {
+	case err != nil && !(jsonx.Valid(body) && jsonx.Value(body).Kind() == '['): // an array is a batch of the revision 2025-03-26
 		return stoa.Errorf(stoa.CodeInvalidJSON, "The body must be a message of JSON-RPC.")
+	case len(message) > maxMessageMembers:
+		return stoa.Errorf(stoa.CodeInvalidValue, "A message can have at most %d members.", maxMessageMembers)
 	}
 	list, err := store.Read(r.Context(), s.Store, func(tx *store.Tx) ([]stoa.Agent, error) {
 		return tx.Setup().ExposedAgents(r.Context(), c.Account.ID, stoa.ExposeMCP, agentID)
@@ -79,6 +83,8 @@ func (s *Sessions) answerMCP(w http.ResponseWriter, r *http.Request, c stoa.Call
 	mcp.Serve(plain, r, s.version, err == nil && public.Host != "" && public.Host == r.Host, tools)
 	return plain.err
 }
+
+const maxMessageMembers = 100
 
 var notInToolName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 

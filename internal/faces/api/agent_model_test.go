@@ -1,8 +1,11 @@
 package api_test
 
 import (
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -346,5 +349,64 @@ func TestAFailedTurnFreesItsKey(t *testing.T) {
 	second := a.With("Idempotency-Key", "k").Do("POST", "/api/v1/responses", call)
 	if first.Status != http.StatusBadRequest || second.Status != http.StatusBadRequest || first.Header.Get("Stoa-Session") == second.Header.Get("Stoa-Session") {
 		t.Errorf("%d in session %s, then %d in %s", first.Status, first.Header.Get("Stoa-Session"), second.Status, second.Header.Get("Stoa-Session"))
+	}
+}
+
+var agentCalls = flag.Int("agent-calls", 20, "random calls of an agent in each format")
+
+// TestUsageOfAnAgentIsThatOfItsReceipts makes random calls in each format and compares the usage with the receipts.
+func TestUsageOfAnAgentIsThatOfItsReceipts(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Grant: 1_000_000 * stoa.Credit})
+	a := newAuthor(t, h, h.Client(t), exposed)
+	a.file("docs/prices.md", "# Prices\n\nA ticket to the stoa costs seven drachmas.\n")
+	random := func() string {
+		text := fmt.Sprintf("tokens: %d\n", 1+rand.IntN(50))
+		for range rand.IntN(4) {
+			text += []string{"call: drive_list {}\n", "call: drive_read {\"path\":\"docs/prices.md\"}\n", "call: drive_search {\"query\":\"ticket\"}\n", "think: 40\n", "stop: length\n"}[rand.IntN(5)]
+		}
+		return text + fmt.Sprintf("What does ticket %d cost?", rand.Int())
+	}
+	session := ""
+	for i := range *agentCalls {
+		for path, list := range map[string]string{"/api/v1/responses": "input", "/api/v1/chat/completions": "messages", "/api/v1/messages": "messages"} {
+			call := map[string]any{"model": "agent/Helper", list: []any{map[string]any{"role": "user", "content": random()}}, "max_tokens": 1000, "stream": rand.IntN(2) == 0}
+			if call["stream"] == true && path == "/api/v1/chat/completions" {
+				call["stream_options"] = map[string]any{"include_usage": true}
+			}
+			c, before := a.Client, contract.ResponseUsage{}
+			if session != "" && rand.IntN(2) == 0 {
+				c = a.With("stoa-session", session)
+				before, _ = sums(a.Client, a.agent, session)
+			}
+			r := c.Want(200, "POST", path, call)
+			session = r.Header.Get("Stoa-Session")
+			after, _ := sums(a.Client, a.agent, session)
+			numbers := regexp.MustCompile(`"(?:output_tokens|completion_tokens)":(\d+)`).FindAllStringSubmatch(string(r.Body), -1)
+			inputs := regexp.MustCompile(`"(?:input_tokens|prompt_tokens)":(\d+)`).FindAllStringSubmatch(string(r.Body), -1)
+			if len(numbers) == 0 || len(inputs) == 0 {
+				t.Fatalf("%s: no usage in %s", path, r.Body)
+			}
+			out, in := numbers[len(numbers)-1][1], inputs[len(inputs)-1][1]
+			if out != fmt.Sprint(after.OutputTokens-before.OutputTokens) || in != fmt.Sprint(after.InputTokens-before.InputTokens) {
+				t.Fatalf("call %d at %s: usage %s and %s, the receipts have %+v after %+v", i, path, in, out, after, before)
+			}
+		}
+	}
+}
+
+func TestAModelSaysThatItsAgentWaitsForAnApproval(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), map[string]any{"description": "Writes.", "expose": []string{"responses", "mcp"}, "driveAccess": "read_write", "tools": []any{map[string]any{"type": "drive", "name": "drive_write", "approval": "always"}}})
+	out, r := askAgent(a.Client, "call: drive_write {\"path\":\"a.md\",\"content\":\"x\"}\nsay: written", nil)
+	if out.Status != "completed" || !strings.Contains(r.Text(), "/console/approvals") || !strings.Contains(r.Text(), out.Conversation.ID) {
+		t.Errorf("%s: %q", out.Status, r.Text())
+	}
+	s := a.until(t, a.agent+"/sessions/"+out.Conversation.ID, "waiting_for_input")
+	a.Want(202, "POST", a.agent+"/sessions/"+s.ID+"/input", map[string]any{"inputId": orNone(s.PendingInput).ID, "decision": "approve"})
+	a.until(t, a.agent+"/sessions/"+s.ID, "completed")
+	if _, r := askAgent(a.Client, "say: next", map[string]any{"conversation": s.ID}); r.Text() != "next" {
+		t.Errorf("after the approval: %s", r.Body)
 	}
 }

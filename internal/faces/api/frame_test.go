@@ -163,12 +163,16 @@ func TestBodiesAreCheckedAlikeEverywhere(t *testing.T) {
 			{"text", c.With("Content-Type", "text/plain"), "{}", stoa.CodeMediaType},
 			{"gzip", c.With("Content-Encoding", "gzip"), "\x1f\x8b", stoa.CodeMediaType},
 		}
+		protocol := strings.HasPrefix(op.Path, "/api/v1/mcp") // whose messages may have more members, and may be an array
 		for _, test := range tests {
+			if protocol && test.name == "an array" {
+				continue
+			}
 			if got := test.c.Do(op.Method, path, test.body).Error().Code; got != string(test.want) {
 				t.Errorf("%s: answered %s, want %s", test.name, got, test.want)
 			}
 		}
-		if !slices.Contains([]string{"createResponse", "compactResponse", "countInputTokens", "createChatCompletion", "createMessage", "countMessageTokens", "generateContent", "streamGenerateContent", "countContentTokens"}, op.OperationID) {
+		if !slices.Contains([]string{"createResponse", "compactResponse", "countInputTokens", "createChatCompletion", "createMessage", "countMessageTokens", "generateContent", "streamGenerateContent", "countContentTokens"}, op.OperationID) && !protocol {
 			e := c.WantError(stoa.CodeUnknownField, op.Method, path, `{"nmae":"typo"}`)
 			if e.Param == nil || *e.Param != "nmae" {
 				t.Errorf("param is %v, want the unknown member", e.Param)

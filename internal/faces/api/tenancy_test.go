@@ -55,6 +55,7 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 		for range 2 {
 			id(201, "api-agents", "/api/v1/api-agents", object{"spaceId": space, "name": name, "instructions": "Be brief.", "description": name, "expose": []string{"responses", "mcp"}})
 		}
+		made.ids["agents"] = made.ids["api-agents"]
 		id(200, "responses", "/api/v1/responses", object{"model": "agent/" + made.ids["api-agents"], "input": "say: " + name})
 		id(200, "receipts", "/api/v1/responses", object{"model": "auto", "input": "say: " + name})
 		made.ids["requests"] = c.Want(200, "POST", "/api/v1/responses", object{"model": "auto", "input": "say: " + name}).Header.Get("x-request-id")
