@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -87,6 +89,52 @@ func TestTheMCPConformanceSuite(t *testing.T) {
 		})
 	}
 	if n < 30 {
+		t.Errorf("only %d scenarios were found:\n%s", n, list)
+	}
+}
+
+// serverScenarios are the server scenarios of the suite that the endpoint of agents claims. The others call tools of the
+// suite's own server, or are about what the endpoint does not have: prompts, resources, sampling, logging and sessions.
+var serverScenarios = []string{"server-initialize", "ping", "tools-list", "dns-rebinding-protection", "http-header-validation", "server-stateless", "caching", "http-custom-header-server-validation"}
+
+// TestTheMCPServerScenarios runs those scenarios of the official suite against the agents of a running service. The suite
+// sends no key, so that a proxy adds it.
+func TestTheMCPServerScenarios(t *testing.T) {
+	dir, node := packagesOf(t)
+	suite := filepath.Join(dir, "conformance/dist/index.js")
+	list, err := exec.CommandContext(t.Context(), node, suite, "list", "--server").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newMCPServer(t)
+	a := h.newAccount(t, "pro", 500_000_000)
+	h.newAgent(t, a)
+	if _, err := h.call(t.Context(), http.MethodPatch, a.key, "/api-agents/"+a.agent, object{"description": "Repeats.", "expose": []string{"mcp"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	to, err := url.Parse(h.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host
+		r.Out.Header.Set("Authorization", "Bearer "+a.key)
+	}})
+	defer proxy.Close()
+	n := 0
+	for _, name := range serverScenarios {
+		if !strings.Contains(string(list), "  - "+name+" ") {
+			continue // of another version of the suite
+		}
+		n++
+		t.Run(name, func(t *testing.T) {
+			if out, err := exec.CommandContext(t.Context(), node, suite, "server", "--url", proxy.URL+"/api/v1/mcp", "--scenario", name).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	if n < 4 {
 		t.Errorf("only %d scenarios were found:\n%s", n, list)
 	}
 }
