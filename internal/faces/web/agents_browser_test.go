@@ -402,6 +402,32 @@ func TestAFileHasAHistory(t *testing.T) {
 	stub.sent("GET " + files + "/versions")
 }
 
+func TestTheConsoleShowsHowToCallAnAgent(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/call", l)
+			p.see(`document.title === "Helper · Call · Stoa console"`)
+			p.says("agent/Helper")
+			p.says("claude mcp add --transport http Helper " + srv.URL + "/api/v1/mcp/agents/" + stubAgent)
+			p.fits()
+			p.shot("call")
+			p.press("Python")
+			p.says("from openai import OpenAI")
+			p.press("Settings")
+			p.see(`[...document.querySelectorAll("label.check")].find((l) => l.innerText.includes("Offer it as a model"))?.querySelector("input").checked`)
+			p.see(`(() => { const box = [...document.querySelectorAll("label.check")].find((l) => l.innerText.includes("Offer it as a tool"))?.querySelector("input"); if (box?.checked) box.click(); return box && !box.checked; })()`)
+			p.press("Save")
+			p.says("Saved")
+			if sent := stub.latest(); !strings.Contains(sent, `{"expose":["responses"]}`) {
+				t.Errorf("what is saved is %s", sent)
+			}
+		})
+	}
+}
+
 func TestUnsavedSettingsAreGuarded(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
