@@ -421,3 +421,52 @@ func TestRowsRefuseWhatTheyCannotCopy(t *testing.T) {
 		}
 	})
 }
+
+// TestReadersOpenWhenTheyAreNeeded reads alone, then in two transactions at once, and in a third one after the file was
+// removed, which must not create another.
+func TestReadersOpenWhenTheyAreNeeded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := open(t, db.Config{Dir: dir, Migrations: migrations, Readers: 3})
+	ctx := context.Background()
+	path := filepath.Join(dir, "core.db")
+	want := func(n int) {
+		t.Helper()
+		if got := d.OpenReaders(); got != n {
+			t.Errorf("%d readers are open; want %d", got, n)
+		}
+	}
+	for range 5 {
+		ids(t, d)
+	}
+	want(1)
+	nothing := func(*db.Tx) error { return nil }
+	if err := d.Read(ctx, func(*db.Tx) error { return d.Read(ctx, nothing) }); err != nil {
+		t.Error(err)
+	}
+	want(2)
+	if err := d.Read(ctx, func(*db.Tx) error {
+		return d.Read(ctx, func(*db.Tx) error {
+			if err := os.Rename(path, path+".away"); err != nil {
+				return err
+			}
+			if err := d.Read(ctx, nothing); err == nil {
+				t.Error("a reader opened a file that was removed")
+			}
+			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("a reader created the file: %v", err)
+			}
+			if err := os.Rename(path+".away", path); err != nil {
+				return err
+			}
+			return d.Read(ctx, nothing)
+		})
+	}); err != nil {
+		t.Error(err)
+	}
+	want(3)
+	d.Close()
+	if err := d.Read(ctx, nothing); !errors.Is(err, db.ErrClosed) {
+		t.Errorf("read after close: %v", err)
+	}
+}

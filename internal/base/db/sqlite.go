@@ -40,14 +40,15 @@ var oldestSQLite = [3]int{3, 51, 3}
 // sqliteDB is one file: a writer connection with its goroutine, and reader
 // connections.
 type sqliteDB struct {
-	pool    *sql.DB // of the writer's one connection
-	rpool   *sql.DB // of the readers
-	readers chan *conn
-	nread   int
-	limit   time.Duration // of a write transaction
-	began   atomic.Int64  // start of the writer's transaction, in ns since 1970; 0 if none runs
-	log     *slog.Logger
-	trace   func(Trace) // may be nil
+	pool     *sql.DB       // of the writer's one connection
+	rpool    *sql.DB       // of the readers
+	readers  chan *conn    // the idle ones
+	unopened chan struct{} // one element per reader that has not been needed yet, because each keeps a parsed schema in memory
+	nread    int
+	limit    time.Duration // of a write transaction
+	began    atomic.Int64  // start of the writer's transaction, in ns since 1970; 0 if none runs
+	log      *slog.Logger
+	trace    func(Trace) // may be nil
 
 	mu     sync.RWMutex // guards closed against sends to jobs
 	closed bool
@@ -108,14 +109,15 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 		return nil, err
 	}
 	s.rpool.SetMaxOpenConns(s.nread)
-	s.readers = make(chan *conn, s.nread)
+	s.readers, s.unopened = make(chan *conn, s.nread), make(chan struct{}, s.nread)
 	for range s.nread {
-		c, err := s.rpool.Conn(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("db: open a reader: %w", classify(err))
-		}
-		s.readers <- newConn(c)
+		s.unopened <- struct{}{}
 	}
+	first, err := s.reader(ctx) // so that a file that cannot be read is refused here
+	if err != nil {
+		return nil, err
+	}
+	s.readers <- first
 	opened = true
 	if cfg.ReadOnly {
 		close(s.done)
@@ -165,7 +167,11 @@ func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 	// trusted_schema is off, so that functions in the schema of a restored backup do not run with
 	// more rights than the tables need.
 	pragmas = append(pragmas, "synchronous("+sync+")", "foreign_keys(1)", "trusted_schema(0)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cache))
-	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	values := url.Values{"_pragma": pragmas}
+	if queryOnly {
+		values.Set("mode", "rw") // a reader that opens later must not create a file that was removed: SQLite would delete its WAL
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: values.Encode()}
 	connector, err := sqlite.NewConnector(u.String())
 	if err != nil {
 		return nil, fmt.Errorf("db: %w", err)
@@ -404,17 +410,41 @@ func answer(jobs []*job, err error) {
 	}
 }
 
+// reader returns an idle reading connection, or opens another one if there are fewer than nread. It waits for
+// one until ctx ends.
+func (s *sqliteDB) reader(ctx context.Context) (*conn, error) {
+	var c *conn
+	open := false
+	select {
+	case c = <-s.readers:
+	default:
+		select {
+		case c = <-s.readers:
+		case _, open = <-s.unopened:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	switch {
+	case c != nil:
+		return c, nil
+	case !open:
+		return nil, ErrClosed
+	}
+	added, err := s.rpool.Conn(ctx)
+	if err != nil {
+		s.unopened <- struct{}{}
+		return nil, fmt.Errorf("db: open a reader: %w", classify(err))
+	}
+	return newConn(added), nil
+}
+
 // read runs a closure in a read transaction on one of the reading connections,
 // for which it waits until ctx ends.
 func (s *sqliteDB) read(ctx context.Context, fn func(*Tx) error) error {
-	var c *conn
-	select {
-	case c = <-s.readers:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if c == nil {
-		return ErrClosed
+	c, err := s.reader(ctx)
+	if err != nil {
+		return err
 	}
 	defer func() { s.readers <- c }()
 	outer := context.WithoutCancel(ctx)
@@ -443,10 +473,14 @@ func (s *sqliteDB) close() error {
 	s.mu.Unlock()
 	<-s.done
 	for range s.nread { // waits for the reads under way
-		c := <-s.readers
-		c.close()
+		select {
+		case c := <-s.readers:
+			c.close()
+		case <-s.unopened:
+		}
 	}
 	close(s.readers)
+	close(s.unopened)
 	if s.w != nil {
 		s.w.close()
 	}

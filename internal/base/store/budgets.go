@@ -324,35 +324,17 @@ func (tx Books) ReleaseBudgetHolds(ctx context.Context, holdIDs []string) error 
 	return err
 }
 
-// windowDifferences compares the windows of budgets with the charges that name them. It skips a
+// windowDifferences compares the windows of budgets with the sums of the charges that name them. It skips a
 // window if purged charges may have named it, because the sum is then unknown.
-func (tx Books) windowDifferences(ctx context.Context, accountID string) ([]Difference, error) {
-	of, args := `1 = 1`, []any(nil)
-	if accountID != "" {
-		of, args = `account_id = $1`, []any{accountID}
-	}
-	spent := map[string]stoa.Credits{}
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var windows string
-		var amount stoa.Credits
-		err := rows.Scan(&windows, &amount)
-		for id := range strings.FieldsSeq(windows) {
-			spent[id] += amount
-		}
-		return err
-	}, `SELECT windows, amount FROM charges WHERE windows <> '' AND `+of, args...)
-	if err != nil {
-		return nil, err
-	}
-	var all []Difference
+func (tx Books) windowDifferences(ctx context.Context, of someAccounts, charged map[string]stoa.Credits) (all []Difference, err error) {
 	err = tx.Query(ctx, func(rows *sql.Rows) error {
 		d := Difference{What: "a window of a budget has spent the sum of its charges"}
 		err := rows.Scan(&d.ID, &d.AccountID, &d.Have)
-		if d.Want = spent[d.ID]; d.Have != d.Want {
+		if d.Want = charged[d.ID]; d.Have != d.Want {
 			all = append(all, d)
 		}
 		return err
-	}, `SELECT id, account_id, spent FROM budget_windows WHERE
-		created_at > COALESCE((SELECT MAX(p.last_at) FROM purged_charges p WHERE p.account_id = budget_windows.account_id), 0) AND `+of, args...)
+	}, of.in(`SELECT id, account_id, spent FROM budget_windows WHERE
+		created_at > COALESCE((SELECT MAX(p.last_at) FROM purged_charges p WHERE p.account_id = budget_windows.account_id), 0) AND [of account_id]`), of.args...)
 	return all, err
 }

@@ -33,7 +33,7 @@ func TestChargesBeforeWritesHadARateStayTrue(t *testing.T) {
 			if cost := r.Price.Cost(r.Usage); cost != r.Amount || r.Price.CacheWrite != 2_000_000 || r.Price.CacheWriteLong != 2_000_000 || r.Usage.CacheWriteLongTokens != 0 {
 				t.Errorf("%+v at %+v costs %d, charged %d", r.Usage, r.Price, cost, r.Amount)
 			}
-			diffs, err := tx.Books().Differences(ctx, "acc_1")
+			diffs, _, err := tx.Books().Differences(ctx, "acc_1")
 			for _, d := range diffs {
 				if d.What == "a charge is its usage at its price" {
 					t.Errorf("the books differ: %+v", d)

@@ -370,39 +370,34 @@ func (tx Books) hours(ctx context.Context, who whose, accountID string, from, to
 	return "(" + strings.Join(append([]string{whole}, parts...), " UNION ALL ") + ") c", args, nil
 }
 
-// hourDifferences compares the sums of hours with the charges, of one account or, with an empty id, of
-// all.
-func (tx Books) hourDifferences(ctx context.Context, accountID string) ([]Difference, error) {
-	if filled, err := tx.HoursFilled(ctx); !filled || err != nil {
-		return nil, err
-	}
-	of, args := "1 = 1", []any(nil)
-	if accountID != "" {
-		of, args = "account_id = $1", []any{accountID}
-	}
-	compare := func(what, have, want string) (all []Difference, err error) {
-		return list(ctx, tx.Tx, func(rows *sql.Rows) (d Difference, err error) {
-			var hour int64
-			var rest, charged stoa.Credits
-			err = rows.Scan(&d.AccountID, &hour, &d.Have, &d.Want, &rest, &charged)
-			d.What, d.ID = what, time.Unix(hour*3600, 0).UTC().Format("2006-01-02T15Z")
-			if d.Have == d.Want {
-				d.Have, d.Want = rest, charged
+// hourDifferences compares the stored sums of hours of some accounts with those of want, which it empties. It adds the
+// stored ones to totals, unless that is nil.
+func (tx Books) hourDifferences(ctx context.Context, what string, of someAccounts, want, totals map[hourKey][2]int64) (all []Difference, err error) {
+	compare := func(k hourKey, have, want [2]int64) {
+		if have != want && len(all) < 1000 {
+			i := 0
+			if have[0] == want[0] {
+				i = 1
 			}
-			return d, err
-		}, `SELECT account_id, hour, CAST(SUM(CASE WHEN stored = 1 THEN amount ELSE 0 END) AS BIGINT), CAST(SUM(CASE WHEN stored = 0 THEN -amount ELSE 0 END) AS BIGINT),
-			CAST(SUM(CASE WHEN stored = 1 THEN rest ELSE 0 END) AS BIGINT), CAST(SUM(CASE WHEN stored = 0 THEN -rest ELSE 0 END) AS BIGINT)
-			FROM (SELECT 1 AS stored, `+ofHour+`, amount, `+restOfSums+` AS rest FROM charge_hours WHERE `+have+` UNION ALL SELECT 0, `+want+`) sums
-			GROUP BY `+ofHour+` HAVING SUM(amount) <> 0 OR SUM(rest) <> 0 LIMIT 1000`, args...)
+			all = append(all, Difference{what, time.Unix(k.hour*3600, 0).UTC().Format("2006-01-02T15Z"), k.account, stoa.Credits(have[i]), stoa.Credits(want[i])})
+		}
 	}
-	all, err := compare("the sums of an hour are those of its charges", of+` AND account_id <> ''`,
-		`account_id, created_at / 3600000000, served, provider, key_id, node_id, -amount, -(`+restOfCharge+`) FROM charges WHERE `+of)
-	if err != nil || accountID != "" {
-		return all, err
+	err = tx.Query(ctx, func(rows *sql.Rows) error {
+		var k hourKey
+		var have [2]int64
+		err := rows.Scan(&k.account, &k.hour, &k.place, &k.key, &have[0], &have[1])
+		compare(k, have, want[k])
+		delete(want, k)
+		if k.account, k.key = "", ""; totals != nil {
+			sum := totals[k]
+			totals[k] = [2]int64{sum[0] + have[0], sum[1] + have[1]}
+		}
+		return err
+	}, of.in(`SELECT account_id, hour, `+place+`, key_id, amount, `+restOfSums+` FROM charge_hours WHERE [of account_id]`), of.args...)
+	for k, sums := range want {
+		compare(k, [2]int64{}, sums)
 	}
-	totals, err := compare("the sums of all accounts in an hour are those of each", `account_id = ''`,
-		`'', hour, served, provider, '', node_id, -amount, -(`+restOfSums+`) FROM charge_hours WHERE account_id <> ''`)
-	return append(all, totals...), err
+	return all, err
 }
 
 // restOfSums weighs all sums but the amount, so that one number shows that one of them is wrong: to

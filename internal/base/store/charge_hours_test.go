@@ -203,7 +203,7 @@ func TestChargesBeforeTheUpgradeFillTheSums(t *testing.T) {
 			t.Errorf("filled: %d calls reported, %d summed; want %d", reported, summed, calls)
 		}
 		read(t, st, func(tx *store.Tx) error {
-			found, err := tx.Books().Differences(ctx, "acc_1")
+			found, _, err := tx.Books().Differences(ctx, "acc_1")
 			for _, d := range found {
 				if d.What == "the sums of an hour are those of its charges" {
 					t.Error(d)
@@ -275,7 +275,7 @@ func TestTheCheckFindsWrongSums(t *testing.T) {
 			wantInOrder(t, st)
 			write(t, st, func(tx *store.Tx) error { _, err := tx.Exec(ctx, query); return err })
 			read(t, st, func(tx *store.Tx) error {
-				found, err := tx.Books().Differences(ctx, "")
+				found, _, err := tx.Books().Differences(ctx, "")
 				if !slices.ContainsFunc(found, func(d store.Difference) bool { return d.What == want && d.Have != d.Want }) {
 					t.Errorf("%s: found %v", query, found)
 				}
@@ -323,13 +323,17 @@ func TestACheckContinuesFromACheckpoint(t *testing.T) {
 			t.Helper()
 			read(t, st, func(tx *store.Tx) (err error) {
 				tx.Now = at
+				var charges store.ChargeTotals
 				if c.At.IsZero() {
-					found, err = tx.Books().Differences(ctx, "")
+					found, charges, err = tx.Books().Differences(ctx, "")
 				} else {
-					found, err = tx.Books().DifferencesSince(ctx, c)
+					found, charges.Calls, err = tx.Books().DifferencesSince(ctx, c)
+				}
+				if forgery == "" && charges.Calls != int64(id) {
+					t.Errorf("%d charges; want %d", charges.Calls, id)
 				}
 				if err == nil && len(found) == 0 {
-					c, err = tx.Books().Checkpoint(ctx)
+					c, err = tx.Books().Checkpoint(ctx, charges.Calls)
 				}
 				return err
 			})

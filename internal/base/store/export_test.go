@@ -1,5 +1,7 @@
 package store
 
+import "context"
+
 // Channel returns the name under which nodes notify each other.
 func (s *Store) Channel() string { return s.db.Channel() }
 
@@ -8,4 +10,9 @@ func (s *Store) Freeing() bool {
 	s.toFree.mu.Lock()
 	defer s.toFree.mu.Unlock()
 	return s.toFree.working
+}
+
+// DifferencesBy is [Books.Differences] with another number of charges that are summed together.
+func (tx Books) DifferencesBy(ctx context.Context, accountID string, together int) ([]Difference, ChargeTotals, error) {
+	return tx.differencesBy(ctx, accountID, together)
 }

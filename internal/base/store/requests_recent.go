@@ -23,13 +23,13 @@ type RecentCall struct {
 func (tx Operations) RecentCalls(ctx context.Context, since time.Time, most int, each func(RecentCall)) error {
 	return tx.Query(ctx, func(rows *sql.Rows) error {
 		var c RecentCall
-		var asked string
-		var duration, created int64
-		err := rows.Scan(&c.ID, &c.Provider, &c.Model, &asked, &c.Status, &c.Code, &duration, &created)
+		var asked, code string
+		var status, duration, created int64 // as the driver returns them, because database/sql converts other types by reflection and text
+		err := rows.Scan(&c.ID, &c.Provider, &c.Model, &asked, &status, &code, &duration, &created)
 		if c.Model == "" {
 			c.Model = asked
 		}
-		c.Duration, c.CreatedAt = time.Duration(duration)*time.Microsecond, db.Time(created)
+		c.Status, c.Code, c.Duration, c.CreatedAt = int(status), stoa.Code(code), time.Duration(duration)*time.Microsecond, db.Time(created)
 		each(c)
 		return err
 	}, `SELECT id, provider, served, asked, status, code, duration, created_at FROM requests WHERE created_at >= $1 ORDER BY created_at DESC, id DESC LIMIT $2`,

@@ -73,11 +73,10 @@ func (tx Operations) SumRequests(ctx context.Context, accountID string, f Reques
 			complete = false
 			return errPageFull
 		}
-		var created, input, output, first, duration int64
+		// As the driver returns them, because database/sql converts other types by reflection and text.
+		var created, input, output, first, duration, status, amount int64
 		var k key
-		var status int
 		var code string
-		var amount stoa.Credits
 		if err := rows.Scan(&created, &k.value, &status, &code, &input, &output, &amount, &first, &duration); err != nil {
 			return err
 		}
@@ -100,7 +99,7 @@ func (tx Operations) SumRequests(ctx context.Context, accountID string, f Reques
 			if status >= 400 || code != "" {
 				s.Errors++
 			}
-			s.InputTokens, s.OutputTokens, s.Amount = s.InputTokens+input, s.OutputTokens+output, s.Amount+amount
+			s.InputTokens, s.OutputTokens, s.Amount = s.InputTokens+input, s.OutputTokens+output, s.Amount+stoa.Credits(amount)
 			if status < 400 {
 				s.durations = append(s.durations, duration)
 			}

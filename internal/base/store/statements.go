@@ -195,17 +195,24 @@ func (tx Books) EndStatements(ctx context.Context, month stoa.Month) error {
 	return err
 }
 
-// statementDifferences checks the stored statements of an account, or with an empty id of all, against
-// the ledger.
-func (tx Books) statementDifferences(ctx context.Context, accountID string) (all []Difference, err error) {
-	accounts := []string{accountID}
-	if accountID == "" {
-		if accounts, err = tx.texts(ctx, `SELECT DISTINCT account_id FROM statements`); err != nil {
-			return nil, err
-		}
+// statementDifferences checks the stored statements of accounts against the ledger, and the sums of their charges by hour.
+func (tx Books) statementDifferences(ctx context.Context, of someAccounts, hours map[hourKey][2]int64) (all []Difference, err error) {
+	ids, err := tx.texts(ctx, of.in(`SELECT DISTINCT account_id FROM statements WHERE [of account_id]`), of.args...)
+	if err != nil || len(ids) == 0 {
+		return nil, err
 	}
-	for _, id := range accounts {
-		found, err := tx.checkStatements(ctx, id)
+	charges := map[string]map[stoa.Month]stoa.Credits{}
+	for k, sums := range hours {
+		if charges[k.account] == nil {
+			charges[k.account] = map[stoa.Month]stoa.Credits{}
+		}
+		charges[k.account][stoa.MonthOf(time.Unix(k.hour*3600, 0))] += stoa.Credits(sums[0])
+	}
+	for _, id := range ids {
+		if charges[id] == nil {
+			charges[id] = map[stoa.Month]stoa.Credits{}
+		}
+		found, err := tx.checkStatements(ctx, id, charges[id])
 		if err != nil {
 			return nil, err
 		}
@@ -217,16 +224,12 @@ func (tx Books) statementDifferences(ctx context.Context, accountID string) (all
 // checkStatements computes the closing balances of an account's statements backwards from its unspent
 // credits, because the oldest receipts may be missing. The charges of months without receipts are
 // those of their statements.
-func (tx Books) checkStatements(ctx context.Context, accountID string) (all []Difference, err error) {
+func (tx Books) checkStatements(ctx context.Context, accountID string, charges map[stoa.Month]stoa.Credits) (all []Difference, err error) {
 	stored, err := list(ctx, tx.Tx, statements.scan, `SELECT `+statements.columns+` FROM statements WHERE account_id = $1 ORDER BY month DESC`, accountID)
 	if err != nil || len(stored) == 0 {
 		return nil, err
 	}
-	charges, err := tx.sumsByMonth(ctx, `charges`, accountID)
-	if err != nil {
-		return nil, err
-	}
-	grants, err := tx.sumsByMonth(ctx, `grants`, accountID)
+	grants, err := tx.grantsByMonth(ctx, accountID)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +271,7 @@ func (tx Books) checkStatements(ctx context.Context, accountID string) (all []Di
 	return all, nil
 }
 
-func (tx Books) sumsByMonth(ctx context.Context, table, accountID string) (map[stoa.Month]stoa.Credits, error) {
+func (tx Books) grantsByMonth(ctx context.Context, accountID string) (map[stoa.Month]stoa.Credits, error) {
 	sums := map[stoa.Month]stoa.Credits{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var day int64
@@ -276,6 +279,6 @@ func (tx Books) sumsByMonth(ctx context.Context, table, accountID string) (map[s
 		err := rows.Scan(&day, &amount)
 		sums[stoa.MonthOf(time.Unix(day*86_400, 0))] += amount
 		return err
-	}, `SELECT CAST(created_at / 86400000000 AS BIGINT), CAST(SUM(amount) AS BIGINT) FROM `+table+` WHERE account_id = $1 GROUP BY 1`, accountID)
+	}, `SELECT CAST(created_at / 86400000000 AS BIGINT), CAST(SUM(amount) AS BIGINT) FROM grants WHERE account_id = $1 GROUP BY 1`, accountID)
 	return sums, err
 }

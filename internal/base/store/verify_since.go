@@ -20,6 +20,7 @@ type Checkpoint struct {
 	Leases  map[string]stoa.Credits `json:"leases"`  // of those that can still be charged
 	Windows map[string]stoa.Credits `json:"windows"` // of budgets
 	Hours   map[string][2]int64     `json:"hours"`   // by account: amount and restOfSums of the charges in the hour of At
+	Charges int64                   `json:"charges"` // their number, with purged ones; 0 also if an earlier version wrote the checkpoint
 }
 
 // checkpointAge is longer than a transaction of charges, and than the difference of two clocks: no
@@ -28,50 +29,42 @@ const checkpointAge = time.Minute
 
 // newCharges are the sums of the charges since a time.
 type newCharges struct {
-	leases, windows map[string]stoa.Credits
-	accounts        map[string][2]int64 // amount and restOfSums
-	begun           map[string][2]int64 // those of the hour of that time
-	sums            map[string][2]int64 // as stored, of that whole hour and all later ones
-	conditions      []sinceCondition
+	bookSums
+	byLease    map[string]stoa.Credits
+	accounts   map[string][2]int64 // amount and restOfSums
+	begun      map[string][2]int64 // those of the hour of that time
+	sums       map[string][2]int64 // as stored, of that whole hour and all later ones
+	conditions []someAccounts      // that select these charges, instead of those of an account
 }
 
-// A sinceCondition selects the new charges of some accounts, instead of an account, in a rule of [Books.Differences].
-type sinceCondition struct {
-	cond string
-	args []any
-}
-
-// accountsTogether is the number of accounts of a sinceCondition.
+// accountsTogether is the number of accounts of a condition of newCharges.
 const accountsTogether = 500
 
 // newCharges reads the charges since a time. Only accounts with sums in the hour of that time or later have any; PostgreSQL
 // would read all charges if a subquery named them.
 func (tx Books) newCharges(ctx context.Context, at time.Time) (n newCharges, err error) {
-	n = newCharges{leases: map[string]stoa.Credits{}, windows: map[string]stoa.Credits{}, accounts: map[string][2]int64{}, begun: map[string][2]int64{}}
+	n = newCharges{byLease: map[string]stoa.Credits{}, accounts: map[string][2]int64{}, begun: map[string][2]int64{}}
 	hour := db.Micros(at) / hourMicros
 	if n.sums, err = tx.hoursSince(ctx, hour, endOfHours); err != nil {
 		return n, err
 	}
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(n.sums)), accountsTogether) {
 		in, args := inList([]any{db.Micros(at)}, some)
-		n.conditions = append(n.conditions, sinceCondition{`${1} IN (` + strings.ReplaceAll(in, "$", "$$") + `) AND ${2}created_at >= $$1`, args})
-	}
-	for _, c := range n.conditions {
-		if err := tx.Query(ctx, func(rows *sql.Rows) error {
-			var account, lease, windows string
-			var created, amount, rest int64
-			err := rows.Scan(&account, &lease, &windows, &created, &amount, &rest)
-			n.leases[lease] += stoa.Credits(amount)
-			for id := range strings.FieldsSeq(windows) {
-				n.windows[id] += stoa.Credits(amount)
-			}
-			add := func(to map[string][2]int64) { to[account] = [2]int64{to[account][0] + amount, to[account][1] + rest} }
-			if add(n.accounts); created/hourMicros == hour {
-				add(n.begun)
-			}
-			return err
-		}, ofAccount.ReplaceAllString(`SELECT account_id, lease_id, windows, created_at, amount, `+restOfCharge+` FROM charges WHERE [of account_id]`, c.cond), c.args...); err != nil {
+		of := someAccounts{`${1} IN (` + strings.ReplaceAll(in, "$", "$$") + `) AND created_at >= $$1`, args}
+		if err := tx.sumCharges(ctx, of, &n.bookSums); err != nil {
 			return n, err
+		}
+		n.conditions = append(n.conditions, of)
+	}
+	for k, amount := range n.leases {
+		n.byLease[k.lease] += amount
+	}
+	for k, sums := range n.hours {
+		add := func(to map[string][2]int64) {
+			to[k.account] = [2]int64{to[k.account][0] + sums[0], to[k.account][1] + sums[1]}
+		}
+		if add(n.accounts); k.hour == hour {
+			add(n.begun)
 		}
 	}
 	return n, nil
@@ -101,17 +94,17 @@ func (tx Books) creditsByID(ctx context.Context, query string) (map[string]stoa.
 }
 
 // chargedOfAccounts are the charges of each account by its other rows.
-const chargedOfAccounts = `SELECT a.id, CAST(a.granted - a.balance - COALESCE(l.total, 0) AS BIGINT) FROM accounts a
-	LEFT JOIN (SELECT account_id, SUM(amount - spent) AS total FROM leases WHERE is_open = 1 GROUP BY account_id) l ON l.account_id = a.id`
+var chargedOfAccounts = allAccounts.in(`SELECT a.id, a.granted - ` + unspentOfAccounts)
 
 // Checkpoint returns the sums of books in which no difference was found. The transaction must be the
-// snapshot that was checked.
-func (tx Books) Checkpoint(ctx context.Context) (c Checkpoint, err error) {
+// snapshot that was checked, and charges the number of its charges.
+func (tx Books) Checkpoint(ctx context.Context, charges int64) (c Checkpoint, err error) {
 	c.At = tx.Now.Add(-checkpointAge)
 	since, err := tx.newCharges(ctx, c.At)
 	if err != nil {
 		return c, err
 	}
+	c.Charges = charges - since.totals.Calls
 	if c.Charged, err = tx.creditsByID(ctx, chargedOfAccounts); err != nil {
 		return c, err
 	}
@@ -119,7 +112,7 @@ func (tx Books) Checkpoint(ctx context.Context) (c Checkpoint, err error) {
 	if c.Leases, err = tx.creditsByID(ctx, `SELECT id, spent FROM leases WHERE is_open = 1`); err != nil {
 		return c, err
 	}
-	for id := range since.leases {
+	for id := range since.byLease {
 		var spent stoa.Credits
 		if _, err := tx.Get(ctx, `SELECT spent FROM leases WHERE id = $1`, []any{id}, &spent); err != nil {
 			return c, err
@@ -132,7 +125,7 @@ func (tx Books) Checkpoint(ctx context.Context) (c Checkpoint, err error) {
 	for id, sums := range since.accounts {
 		c.Charged[id] -= stoa.Credits(sums[0])
 	}
-	for id, amount := range since.leases {
+	for id, amount := range since.byLease {
 		c.Leases[id] -= amount
 	}
 	for id, amount := range since.windows {
@@ -150,27 +143,25 @@ func (tx Books) Checkpoint(ctx context.Context) (c Checkpoint, err error) {
 
 // DifferencesSince is [Books.Differences] for what changed since a checkpoint: grants, balances and open
 // leases of all accounts, and the charges since then. It does not read older charges, or statements.
-// Its cost depends on the number of accounts and of new charges.
-func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Difference, err error) {
+// Its cost depends on the number of accounts and of new charges. It also returns the number of all charges.
+func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Difference, charges int64, err error) {
 	since, err := tx.newCharges(ctx, c.At)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, rule := range differences {
-		conditions := []sinceCondition{{cond: "1 = 1"}}
-		switch rule.kind {
-		case eachCharge:
-			conditions = since.conditions
-		case sumsOfAll:
-			continue // below, from the checkpoint
+		found, err := tx.differencesOf(ctx, rule.what, allAccounts, rule.query)
+		if err != nil {
+			return nil, 0, err
 		}
-		for _, of := range conditions {
-			found, err := tx.differencesOf(ctx, rule.what, ofAccount.ReplaceAllString(rule.query, of.cond), of.args...)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, found...)
+		all = append(all, found...)
+	}
+	for _, of := range since.conditions {
+		found, err := tx.brokenCharges(ctx, of, since.broken)
+		if err != nil {
+			return nil, 0, err
 		}
+		all = append(all, found...)
 	}
 	compare := func(what, id, account string, have, want stoa.Credits) {
 		if have != want {
@@ -179,7 +170,7 @@ func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Diffe
 	}
 	charged, err := tx.creditsByID(ctx, chargedOfAccounts)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for id, sum := range charged {
 		compare("granted is balance, leases and charges together", id, id, sum, c.Charged[id]+stoa.Credits(since.accounts[id][0]))
@@ -187,26 +178,26 @@ func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Diffe
 	leases := map[string]bool{}
 	open, err := tx.creditsByID(ctx, `SELECT id, spent FROM leases WHERE is_open = 1`)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	for _, some := range []map[string]stoa.Credits{open, since.leases, c.Leases} {
+	for _, some := range []map[string]stoa.Credits{open, since.byLease, c.Leases} {
 		for id := range some {
 			leases[id] = true
 		}
 	}
 	for id := range leases {
 		spent, isOpen := open[id]
-		if want := c.Leases[id] + since.leases[id]; !isOpen || spent != want {
+		if want := c.Leases[id] + since.byLease[id]; !isOpen || spent != want {
 			var account string
 			if _, err := tx.Get(ctx, `SELECT account_id, spent FROM leases WHERE id = $1`, []any{id}, &account, &spent); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			compare("a lease has spent the sum of its charges", id, account, spent, want)
 		}
 	}
 	windows, err := tx.creditsByID(ctx, `SELECT id, spent FROM budget_windows`)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for id, spent := range windows {
 		compare("a window of a budget has spent the sum of its charges", id, "", spent, c.Windows[id]+since.windows[id])
@@ -217,5 +208,5 @@ func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Diffe
 			compare("the sums of an hour are those of its charges", "since "+c.At.Format(time.RFC3339), id, stoa.Credits(sum[i]), stoa.Credits(before[i]+later[i]))
 		}
 	}
-	return all, nil
+	return all, c.Charges + since.totals.Calls, nil
 }

@@ -130,7 +130,8 @@ func recentProviders(ctx context.Context, tx *store.Tx, most int) (contract.Rece
 		failed := p.all.add(c, lastHour)
 		m.add(c, lastHour)
 		if failed && p.last == nil {
-			p.last = &c
+			last := c // not c itself, which would be allocated for each call
+			p.last = &last
 		}
 	})
 	if out.Cut {

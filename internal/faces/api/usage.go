@@ -211,24 +211,20 @@ func (s *Books) reconcileUsage(ctx context.Context, in rest.Request[rest.None, r
 		if err != nil {
 			return out, err
 		}
-		calls, charged, receipts, err := tx.Books().ChargeTotals(ctx, accountID)
-		if err != nil {
-			return out, err
-		}
-		found, err := tx.Books().Differences(ctx, accountID)
+		found, sums, err := tx.Books().Differences(ctx, accountID)
 		if err != nil {
 			return out, err
 		}
 		unspent := funds.Balance + funds.Leased
 		held := min(balance.Held, unspent)
 		out.GrantedMicro, out.AvailableMicro, out.HeldMicro = int64(funds.Granted), int64(unspent-held), int64(held)
-		out.Charges, out.ChargesMicro, out.ReceiptsMicro = calls, int64(charged), int64(receipts)
+		out.Charges, out.ChargesMicro, out.ReceiptsMicro = sums.Calls, int64(sums.Charged), int64(sums.Receipts)
 		out.Differences = []contract.Difference{}
-		if sum := unspent + charged; sum != funds.Granted {
+		if sum := unspent + sums.Charged; sum != funds.Granted {
 			out.Differences = append(out.Differences, difference("granted = available + held + charges", "", funds.Granted, sum))
 		}
-		if receipts != charged {
-			out.Differences = append(out.Differences, difference("the receipts add up to the charges", "", receipts, charged))
+		if sums.Receipts != sums.Charged {
+			out.Differences = append(out.Differences, difference("the receipts add up to the charges", "", sums.Receipts, sums.Charged))
 		}
 		for _, d := range found {
 			if len(out.Differences) < maxDifferences {

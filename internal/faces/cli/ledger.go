@@ -66,12 +66,11 @@ func (e *env) verify(ctx context.Context, cfg config.Config, file string) error 
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the sums of the last check: %w", err)
 		}
+		if since != nil && since.Charges == 0 {
+			since = nil // an earlier version wrote it, without their number
+		}
 	}
-	diffs, next, err := billing.New(st, billing.Config{}).VerifySince(ctx, since)
-	if err != nil {
-		return err
-	}
-	size, err := store.Read(ctx, st, func(tx *store.Tx) (store.BooksSize, error) { return tx.Books().BooksSize(ctx) })
+	diffs, next, size, err := billing.New(st, billing.Config{}).VerifySince(ctx, since)
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,9 @@ finish (30 s by default).`,
 		if err != nil {
 			return usageError{err}
 		}
+		if !cfg.Telemetry.Profiles {
+			runtime.MemProfileRate = 0 // because its table takes 1.4 MB
+		}
 		log, lines := e.serviceLog(cfg.Log)
 		defer e.endLog(lines)
 		version, commit := build()
@@ -75,6 +78,7 @@ finish (30 s by default).`,
 			Ready: func(string) { // because most of the start's allocations are garbage by now
 				runtime.GC() // because pools keep their values during one collection
 				debug.FreeOSMemory()
+				releaseProgram()
 			},
 		})
 	}

@@ -10,29 +10,33 @@ import (
 // rows that differ; none if the books are correct. It may run while calls run, and on a store
 // opened read-only.
 func (l *Ledger) Verify(ctx context.Context) ([]store.Difference, error) {
-	diffs, _, err := l.VerifySince(ctx, nil)
+	diffs, _, _, err := l.VerifySince(ctx, nil)
 	return diffs, err
 }
 
-// VerifySince is [Ledger.Verify] for what changed since a checkpoint, if there is one. If the books are correct, it
-// returns their checkpoint, or none while charges of an earlier version are being summed.
-func (l *Ledger) VerifySince(ctx context.Context, since *store.Checkpoint) (diffs []store.Difference, next *store.Checkpoint, err error) {
-	err = l.st.Report(ctx, func(tx *store.Tx) (err error) {
+// VerifySince is [Ledger.Verify] for what changed since a checkpoint, if there is one, and also returns the size of the
+// books. If they are correct, it returns their checkpoint, or none while charges of an earlier version are being summed.
+func (l *Ledger) VerifySince(ctx context.Context, since *store.Checkpoint) (diffs []store.Difference, next *store.Checkpoint, size store.BooksSize, err error) {
+	err = l.st.Report(ctx, func(tx *store.Tx) error {
 		filled, err := tx.Books().HoursFilled(ctx)
 		if err != nil {
 			return err
 		}
+		var charges store.ChargeTotals
 		if since != nil && filled {
-			diffs, err = tx.Books().DifferencesSince(ctx, *since)
+			diffs, charges.Calls, err = tx.Books().DifferencesSince(ctx, *since)
 		} else {
-			diffs, err = tx.Books().Differences(ctx, "")
+			diffs, charges, err = tx.Books().Differences(ctx, "")
 		}
-		if err != nil || len(diffs) > 0 || !filled {
+		if err != nil {
 			return err
 		}
-		c, err := tx.Books().Checkpoint(ctx)
+		if size, err = tx.Books().BooksSize(ctx, charges.Calls); err != nil || len(diffs) > 0 || !filled {
+			return err
+		}
+		c, err := tx.Books().Checkpoint(ctx, charges.Calls)
 		next = &c
 		return err
 	})
-	return diffs, next, err
+	return diffs, next, size, err
 }

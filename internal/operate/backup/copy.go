@@ -430,10 +430,11 @@ func (c *copier) compare(ctx context.Context, pairs []pair, done *Copied, from, 
 }
 
 func books(ctx context.Context, d *db.DB) (diffs []store.Difference, size store.BooksSize, err error) {
-	err = d.Report(ctx, func(tx *db.Tx) (err error) {
+	err = d.Report(ctx, func(tx *db.Tx) error {
 		t := &store.Tx{Tx: tx}
-		if diffs, err = t.Books().Differences(ctx, ""); err == nil {
-			size, err = t.Books().BooksSize(ctx)
+		found, charges, err := t.Books().Differences(ctx, "")
+		if diffs = found; err == nil {
+			size, err = t.Books().BooksSize(ctx, charges.Calls)
 		}
 		return err
 	})

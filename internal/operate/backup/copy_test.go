@@ -283,7 +283,7 @@ func TestACopyHasNoLivingNode(t *testing.T) {
 		if alive != 0 || open != 0 || balance != stoa.Credit {
 			t.Errorf("the copy has %d living nodes, %d open leases and a balance of %d", alive, open, balance)
 		}
-		diffs, err := (&store.Tx{Tx: tx}).Books().Differences(ctx, "")
+		diffs, _, err := (&store.Tx{Tx: tx}).Books().Differences(ctx, "")
 		if len(diffs) > 0 {
 			t.Errorf("the books of the copy differ: %v", diffs)
 		}

@@ -174,7 +174,7 @@ func prove(ctx context.Context, dir string, drives fs.FS) (diffs []store.Differe
 		if any, err := tx.Books().HasAccounts(ctx); err != nil || !any {
 			return errors.Join(err, errors.New("it has no accounts, so it is not the store of a service"))
 		}
-		diffs, err = tx.Books().Differences(ctx, "")
+		diffs, _, err = tx.Books().Differences(ctx, "")
 		return err
 	})
 	return diffs, err
