@@ -78,7 +78,6 @@ finish (30 s by default).`,
 			Ready: func(string) { // because most of the start's allocations are garbage by now
 				runtime.GC() // because pools keep their values during one collection
 				debug.FreeOSMemory()
-				releaseProgram()
 			},
 		})
 	}
