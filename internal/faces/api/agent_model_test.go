@@ -410,3 +410,26 @@ func TestAModelSaysThatItsAgentWaitsForAnApproval(t *testing.T) {
 		t.Errorf("after the approval: %s", r.Body)
 	}
 }
+
+// TestChatProgramsCallAnAgent sends the requests of Open WebUI (commit 004a45f5) and LibreChat: its
+// routers/openai.py drops "metadata" and puts images into data URLs; LibreChat sends the user's id and its own settings.
+func TestChatProgramsCallAnAgent(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), exposed)
+	image := map[string]any{"type": "image_url", "image_url": map[string]any{"url": picture(t)}}
+	text := func(s string) any { return map[string]any{"type": "text", "text": s} }
+	said := func(role string, content any) any { return map[string]any{"role": role, "content": content} }
+	for name, call := range map[string]map[string]any{
+		"Open WebUI, the first message":  {"stream": true, "messages": []any{said("user", "say: yes")}},
+		"Open WebUI, a picture":          {"stream": true, "messages": []any{said("user", []any{text("say: yes"), image})}},
+		"Open WebUI, an earlier picture": {"stream": true, "stream_options": map[string]any{"include_usage": true}, "messages": []any{said("user", []any{text("What is this?"), image}), said("assistant", "A pixel."), said("user", "say: yes")}},
+		"Open WebUI, a title":            {"stream": false, "messages": []any{said("user", "### Task:\nGenerate a title.\nsay: yes")}, "max_completion_tokens": 1000},
+		"LibreChat":                      {"stream": true, "stream_options": map[string]any{"include_usage": true}, "user": "66f0c0ffee", "temperature": 1, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0, "messages": []any{said("user", "one"), said("assistant", "two"), said("user", "say: yes")}},
+	} {
+		call["model"] = "agent/Helper"
+		if r := a.Want(200, "POST", "/api/v1/chat/completions", call); !strings.Contains(string(r.Body), "yes") {
+			t.Errorf("%s: %s", name, r.Body)
+		}
+	}
+}
