@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -304,7 +305,7 @@ func stopOf(x *session.Exchange) stoa.Stop {
 func (s *Sessions) waits(x *session.Exchange) string {
 	text := ""
 	if x.Status == stoa.SessionWaiting && (x.Input == stoa.InputToolApproval || x.Input == stoa.InputToolConfirmation) {
-		text = fmt.Sprintf("I need an approval before I can go on. It can be decided at %s/console/approvals. After that, continue the conversation %s.", s.PublicURL, x.SessionID)
+		text = fmt.Sprintf("I need an approval before I can go on. It can be decided at %s/console#/tool-calls. After that, continue the conversation %s.", s.PublicURL, x.SessionID)
 		if x.Text != "" {
 			text = "\n\n" + text
 		}
@@ -401,7 +402,10 @@ func parseResponseID(id string) (sessionID string, after int64, ok bool) {
 }
 
 // findExchange returns the exchange of a response, and the model that its caller named.
-func (s *Calls) findExchange(ctx context.Context, c stoa.Caller, id string) (x *session.Exchange, row stoa.Session, err error) {
+func (s *Calls) findExchange(ctx context.Context, c stoa.Caller, id string, scopes ...string) (x *session.Exchange, row stoa.Session, err error) {
+	if !slices.ContainsFunc(scopes, c.Key.Has) {
+		return nil, row, stoa.Errorf(stoa.CodeScope, "This request also requires the scope %q, because a reply of an agent belongs to a session.", scopes[0])
+	}
 	sessionID, after, ok := parseResponseID(id)
 	row, err = s.sessions.Sessions.Find(ctx, c.Account.ID, sessionID)
 	if err == nil && !ok || stoa.CodeOf(err) == stoa.CodeSessionNotFound || err == nil && after > row.LastSeq {
@@ -417,7 +421,7 @@ func (s *Calls) findExchange(ctx context.Context, c stoa.Caller, id string) (x *
 // getResponse serves GET /api/v1/responses/{id}.
 func (s *Calls) getResponse(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	ctx := in.HTTP.Context()
-	x, row, err := s.findExchange(ctx, in.Caller, in.Params.ID)
+	x, row, err := s.findExchange(ctx, in.Caller, in.Params.ID, "sessions:read", "sessions:write")
 	if err != nil {
 		return err
 	}
@@ -427,7 +431,7 @@ func (s *Calls) getResponse(w http.ResponseWriter, in *rest.Request[byID, rest.N
 // cancelResponse serves POST /api/v1/responses/{id}/cancel.
 func (s *Calls) cancelResponse(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	ctx, ss := in.HTTP.Context(), s.sessions.Sessions
-	x, row, err := s.findExchange(ctx, in.Caller, in.Params.ID)
+	x, row, err := s.findExchange(ctx, in.Caller, in.Params.ID, "sessions:write")
 	if err == nil && !x.Ended() {
 		if _, err = ss.Cancel(ctx, in.Caller, row.AgentID, row.ID); err == nil {
 			x, err = ss.Read(ctx, x.AccountID, x.SessionID, x.After)

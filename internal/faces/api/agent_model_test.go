@@ -249,6 +249,11 @@ func TestABackgroundCallOfAnAgentIsReadLater(t *testing.T) {
 		t.Errorf("the cancelled reply is %+v", got)
 	}
 	h.ClientWith(t, foreignKey(t, h)).WantError(stoa.CodeNotFound, "GET", "/api/v1/responses/"+out.ID, nil)
+	plain, _ := h.NewKey(h.Account.ID, "responses")
+	h.ClientWith(t, plain).WantError(stoa.CodeScope, "GET", "/api/v1/responses/"+out.ID, nil)
+	reader, _ := h.NewKey(h.Account.ID, "responses", "sessions:read")
+	h.ClientWith(t, reader).Want(200, "GET", "/api/v1/responses/"+out.ID, nil)
+	h.ClientWith(t, reader).WantError(stoa.CodeScope, "POST", "/api/v1/responses/"+out.ID+"/cancel", nil)
 
 	out, _ = askAgent(a.Client, "say: done", map[string]any{"background": true})
 	a.until(t, a.agent+"/sessions/"+out.Conversation.ID, "completed")
@@ -400,7 +405,7 @@ func TestAModelSaysThatItsAgentWaitsForAnApproval(t *testing.T) {
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), map[string]any{"description": "Writes.", "expose": []string{"responses", "mcp"}, "driveAccess": "read_write", "tools": []any{map[string]any{"type": "drive", "name": "drive_write", "approval": "always"}}})
 	out, r := askAgent(a.Client, "call: drive_write {\"path\":\"a.md\",\"content\":\"x\"}\nsay: written", nil)
-	if out.Status != "completed" || !strings.Contains(r.Text(), "/console/approvals") || !strings.Contains(r.Text(), out.Conversation.ID) {
+	if out.Status != "completed" || !strings.Contains(r.Text(), "/console#/tool-calls") || !strings.Contains(r.Text(), out.Conversation.ID) {
 		t.Errorf("%s: %q", out.Status, r.Text())
 	}
 	s := a.until(t, a.agent+"/sessions/"+out.Conversation.ID, "waiting_for_input")
