@@ -259,7 +259,7 @@ func (h *server) multiply(b *testing.B, a *account, n int) {
 	for i, model := range []string{"alpha-haiku-4-5", "delta-v4-pro"} {
 		where := "account_id = '" + a.id + "' AND session_id = '' AND served = '" + model + "'"
 		copies("charges", where, i+1, n, 2, map[string]string{"id": `'resp_growth' || (100000000 + i)`, "account_id": owner, "lease_id": `'lea_' || (` + owner + `)`, "created_at": at, "started_at": at})
-		copies("requests", "account_id = '"+a.id+"' AND served = '"+model+"'", i+1, n, 2, map[string]string{"id": `'req_growth' || (100000000 + i)`, "response_id": `'resp_growth' || (100000000 + i)`, "account_id": owner, "created_at": at, "started_at": at})
+		copies("requests", "account_id = '"+a.id+"' AND served = '"+model+"'", i+1, n, 2, map[string]string{"id": `'req_growth' || (100000000 + i)`, "account_id": owner, "created_at": at, "started_at": at})
 	}
 	copies("sessions", "account_id = '"+a.id+"' AND status = 'completed'", 1, n/10, 1, map[string]string{"id": `'ses_growth' || (100000000 + i)`, "account_id": owner, "created_at": fmt.Sprintf("%d + i", now-24*time.Hour.Microseconds())})
 	exec(`INSERT INTO leases (id, account_id, node_id, amount, spent, is_open, created_at, closed_at)
