@@ -86,16 +86,18 @@ func measureGrowth(b *testing.B, postgres string, n int) (all []figure) {
 	h.stop(b)
 	empty := h.storeBytes(b)
 	h.multiply(b, a, n)
-	if n > 0 {
-		all = append(all, figure{"bytes of a charge with its request, sums and a tenth of a session", float64(h.storeBytes(b)-empty) / float64(n)})
-	} else {
-		all = append(all, figure{"bytes of a charge with its request, sums and a tenth of a session", 0})
+	perCharge := func(name string, from int64) (size int64) {
+		size = h.storeBytes(b)
+		all = append(all, figure{name, float64(size-from) / float64(max(n, 1))})
+		return size
 	}
+	filled := perCharge("bytes of a charge with its request and a tenth of a session", empty)
 	began := time.Now()
 	h.start()
 	all = append(all, figure{"start, ms", ms(time.Since(began))})
 	h.summed(b)
 	all = append(all, figure{"sums of all hours, ms", ms(time.Since(began))})
+	perCharge("bytes of its sums, in an hour in which the account has no other", filled)
 	if n > 0 { // the statements of the last final month have been stored, which reads all of its charges
 		last := time.Now().UTC().AddDate(0, 0, -4)
 		h.until(b, `SELECT COUNT(*) > 0 FROM statement_months WHERE month = $1`, last.AddDate(0, 0, -last.Day()).Format("2006-01"))

@@ -237,6 +237,7 @@ type RequestFilter struct {
 // all, and returns the cursor of the next page, or the zero cursor. With a filter other than by time
 // a page may be short or empty although there is a next one, because it reads at most 2,000 rows.
 func (tx Operations) Requests(ctx context.Context, accountID string, f RequestFilter, p Page) ([]RequestRow, Cursor, error) {
+	p.apart = true
 	return filteredPage(ctx, tx.Tx, p, requestsOf(accountID, f), scanRequest, func(r RequestRow) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
 		`SELECT `+requestColumns+` FROM (`, `) r`)
 }
