@@ -86,16 +86,18 @@ func measureGrowth(b *testing.B, postgres string, n int) (all []figure) {
 	h.stop(b)
 	empty := h.storeBytes(b)
 	h.multiply(b, a, n)
-	if n > 0 {
-		all = append(all, figure{"bytes of a charge with its request, sums and a tenth of a session", float64(h.storeBytes(b)-empty) / float64(n)})
-	} else {
-		all = append(all, figure{"bytes of a charge with its request, sums and a tenth of a session", 0})
+	perCharge := func(name string, from int64) (size int64) {
+		size = h.storeBytes(b)
+		all = append(all, figure{name, float64(size-from) / float64(max(n, 1))})
+		return size
 	}
+	filled := perCharge("bytes of a charge with its request and a tenth of a session", empty)
 	began := time.Now()
 	h.start()
 	all = append(all, figure{"start, ms", ms(time.Since(began))})
 	h.summed(b)
 	all = append(all, figure{"sums of all hours, ms", ms(time.Since(began))})
+	perCharge("bytes of its sums, in an hour in which the account has no other", filled)
 	if n > 0 { // the statements of the last final month have been stored, which reads all of its charges
 		last := time.Now().UTC().AddDate(0, 0, -4)
 		h.until(b, `SELECT COUNT(*) > 0 FROM statement_months WHERE month = $1`, last.AddDate(0, 0, -last.Day()).Format("2006-01"))
@@ -259,7 +261,7 @@ func (h *server) multiply(b *testing.B, a *account, n int) {
 	for i, model := range []string{"alpha-haiku-4-5", "delta-v4-pro"} {
 		where := "account_id = '" + a.id + "' AND session_id = '' AND served = '" + model + "'"
 		copies("charges", where, i+1, n, 2, map[string]string{"id": `'resp_growth' || (100000000 + i)`, "account_id": owner, "lease_id": `'lea_' || (` + owner + `)`, "created_at": at, "started_at": at})
-		copies("requests", "account_id = '"+a.id+"' AND served = '"+model+"'", i+1, n, 2, map[string]string{"id": `'req_growth' || (100000000 + i)`, "response_id": `'resp_growth' || (100000000 + i)`, "account_id": owner, "created_at": at, "started_at": at})
+		copies("requests", "account_id = '"+a.id+"' AND served = '"+model+"'", i+1, n, 2, map[string]string{"id": `'req_growth' || (100000000 + i)`, "account_id": owner, "created_at": at, "started_at": at})
 	}
 	copies("sessions", "account_id = '"+a.id+"' AND status = 'completed'", 1, n/10, 1, map[string]string{"id": `'ses_growth' || (100000000 + i)`, "account_id": owner, "created_at": fmt.Sprintf("%d + i", now-24*time.Hour.Microseconds())})
 	exec(`INSERT INTO leases (id, account_id, node_id, amount, spent, is_open, created_at, closed_at)

@@ -10,6 +10,7 @@
 // has at most as many rows in the ring as slots are free, so that a flood only drops rows of its
 // own account. The list is in the order of writing: `created_at` comes from a row that a
 // batch locks until its commit, so that nothing is missed behind a cursor at the newest row.
+// See docs/decisions/0056-write-the-request-log-apart-from-charges.md.
 package requestlog
 
 import (

@@ -1,6 +1,9 @@
 package stoa
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // A Request is the record of one HTTP request. The request log stores those of model calls, and
 // metrics count all. It contains no text of callers or models. Unknown fields are zero.
@@ -44,3 +47,7 @@ const StatusDisconnected = 499
 func (r *Request) Refused() bool {
 	return r.Replayed || r.Status/100 == 4 && r.Attempts == 0 && !r.Charged
 }
+
+// ResponseTo returns the id of the response to a request of that id: the same letters after resp_, so that
+// each is found by the other, and the request log stores one of them.
+func ResponseTo(requestID string) string { return "resp" + strings.TrimPrefix(requestID, "req") }

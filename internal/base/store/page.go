@@ -17,6 +17,8 @@ type Page struct {
 	Asc    bool   // oldest first, or by name from A to Z
 	ByName bool   // order by name, in the order of the database; only lists whose method says so support it
 	After  Cursor // the last row of the previous page; zero means from the start
+
+	apart bool // created_at differs in all rows, whose index therefore has no id
 }
 
 // A Cursor is the position of a row in a list ordered by creation. In the order of names At is
@@ -59,7 +61,10 @@ func (p Page) from(n int) (where, order string, args []any) {
 	if p.ByName {
 		by = "name"
 	}
-	order = fmt.Sprintf(" ORDER BY %s %s, id %s", by, dir, dir)
+	order = fmt.Sprintf(" ORDER BY %s %s", by, dir)
+	if !p.apart {
+		order += ", id " + dir
+	}
 	if p.After == (Cursor{}) {
 		return "", order, nil
 	}

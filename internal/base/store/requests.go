@@ -32,6 +32,8 @@ const (
 	markDisconnected
 	markReplayed
 	markRefused // see [stoa.Request.Refused]
+	markAsked   // the model that was asked for is the one that served; asked is empty
+	markOwn     // the id of the response is [stoa.ResponseTo] of the request; response_id is empty
 )
 
 // refusedShare is the divisor of the maximum of rows for that of refused ones, so that a client that
@@ -74,18 +76,25 @@ func appendRequest(args []any, r *stoa.Request, at int64) []any {
 	if r.Refused() {
 		marks |= markRefused
 	}
+	asked, response := r.Asked, r.ResponseID
+	if asked != "" && asked == r.Served {
+		asked, marks = "", marks|markAsked
+	}
+	if response == stoa.ResponseTo(r.ID) {
+		response, marks = "", marks|markOwn
+	}
 	text(r.ID)
 	args = append(args, at)
 	text(r.AccountID)
 	text(r.KeyID)
-	text(r.Asked)
+	text(asked)
 	text(r.Served)
 	text(r.Provider)
 	args = append(args, int64(r.Attempts), int64(r.Status))
 	text(string(r.Code))
 	text(r.Param)
 	args = append(args, r.Usage.InputTokens, r.Usage.CachedTokens, r.Usage.OutputTokens, int64(r.Amount))
-	text(r.ResponseID)
+	text(response)
 	args = append(args, marks, r.FirstToken.Microseconds(), r.Duration.Microseconds(), db.Micros(r.StartedAt))
 	text(r.Address)
 	return args
@@ -98,6 +107,12 @@ func scanRequest(rows *sql.Rows) (RequestRow, error) {
 		&r.Usage.InputTokens, &r.Usage.CachedTokens, &r.Usage.OutputTokens, &r.Amount, &r.ResponseID, &marks, &first, &duration, &started, &r.Address)
 	for _, m := range marked(&r.Request) {
 		*m.flag = marks&m.mark != 0
+	}
+	if marks&markAsked != 0 {
+		r.Asked = r.Served
+	}
+	if marks&markOwn != 0 {
+		r.ResponseID = stoa.ResponseTo(r.ID)
 	}
 	r.FirstToken, r.Duration = time.Duration(first)*time.Microsecond, time.Duration(duration)*time.Microsecond
 	r.StartedAt, r.CreatedAt = db.Time(started), db.Time(created)
@@ -180,7 +195,7 @@ func (tx Operations) boundRequests(ctx context.Context, accountID string, added,
 }
 
 func (tx Operations) trimRequests(ctx context.Context, accountID string, n int64) (int64, error) {
-	return tx.removeRequests(ctx, accountID, `account_id = $1 ORDER BY created_at, id LIMIT $2`, accountID, n)
+	return tx.removeRequests(ctx, accountID, `account_id = $1 ORDER BY created_at LIMIT $2`, accountID, n)
 }
 
 func (tx Operations) removeRequests(ctx context.Context, accountID, where string, args ...any) (int64, error) {
@@ -222,6 +237,7 @@ type RequestFilter struct {
 // all, and returns the cursor of the next page, or the zero cursor. With a filter other than by time
 // a page may be short or empty although there is a next one, because it reads at most 2,000 rows.
 func (tx Operations) Requests(ctx context.Context, accountID string, f RequestFilter, p Page) ([]RequestRow, Cursor, error) {
+	p.apart = true
 	return filteredPage(ctx, tx.Tx, p, requestsOf(accountID, f), scanRequest, func(r RequestRow) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
 		`SELECT `+requestColumns+` FROM (`, `) r`)
 }
@@ -262,7 +278,7 @@ func (tx Operations) NewestRequest(ctx context.Context, accountID string) (Curso
 		where, args = "account_id = $1", []any{accountID}
 	}
 	var at int64
-	found, err := tx.Get(ctx, `SELECT created_at FROM requests WHERE `+where+` ORDER BY created_at DESC, id DESC LIMIT 1`, args, &at)
+	found, err := tx.Get(ctx, `SELECT created_at FROM requests WHERE `+where+` ORDER BY created_at DESC LIMIT 1`, args, &at)
 	if !found {
 		at = 0
 	}
@@ -330,7 +346,7 @@ func (tx Operations) PurgeRequests(ctx context.Context, before time.Time, limit 
 		gone[account]++
 		total++
 		return err
-	}, `DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE created_at < $1 ORDER BY created_at, id LIMIT $2) RETURNING account_id`, db.Micros(before), limit)
+	}, `DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE created_at < $1 ORDER BY created_at LIMIT $2) RETURNING account_id`, db.Micros(before), limit)
 	if err != nil {
 		return 0, err
 	}

@@ -32,6 +32,6 @@ func (tx Operations) RecentCalls(ctx context.Context, since time.Time, most int,
 		c.Status, c.Code, c.Duration, c.CreatedAt = int(status), stoa.Code(code), time.Duration(duration)*time.Microsecond, db.Time(created)
 		each(c)
 		return err
-	}, `SELECT id, provider, served, asked, status, code, duration, created_at FROM requests WHERE created_at >= $1 ORDER BY created_at DESC, id DESC LIMIT $2`,
+	}, `SELECT id, provider, served, asked, status, code, duration, created_at FROM requests WHERE created_at >= $1 ORDER BY created_at DESC LIMIT $2`,
 		db.Micros(since), most)
 }

@@ -66,7 +66,6 @@ func (tx Operations) SumRequests(ctx context.Context, accountID string, f Reques
 	by := map[key]*RequestSums{}
 	complete = true
 	q := requestsOf(accountID, f)
-	_, order, _ := Page{}.from(0)
 	cond, args := q.conditions(q.args)
 	err = tx.Query(ctx, func(rows *sql.Rows) error {
 		if all.Requests == maxSummed {
@@ -108,7 +107,7 @@ func (tx Operations) SumRequests(ctx context.Context, accountID string, f Reques
 			}
 		}
 		return nil
-	}, `SELECT created_at, `+requestGroups[dimension]+`, status, code, input_tokens, output_tokens, amount, first_token, duration `+q.from+cond+order+fmt.Sprintf(` LIMIT %d`, maxSummed+1), args...)
+	}, `SELECT created_at, `+requestGroups[dimension]+`, status, code, input_tokens, output_tokens, amount, first_token, duration `+q.from+cond+fmt.Sprintf(` ORDER BY created_at DESC LIMIT %d`, maxSummed+1), args...)
 	if errors.Is(err, errPageFull) {
 		err = nil
 	}

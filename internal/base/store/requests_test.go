@@ -94,3 +94,50 @@ func TestRowsGoOnAfterAClockThatWasAhead(t *testing.T) {
 		return err
 	})
 }
+
+// TestARowStoresNothingTwice writes rows whose names repeat others of the row, or do not: all are read as
+// they were written, and so is a row in the form of earlier versions.
+func TestARowStoresNothingTwice(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
+		own := stoa.NewID("req")
+		written := map[string]stoa.Request{}
+		var rows []stoa.Request
+		for _, r := range []stoa.Request{
+			{ID: own, Asked: "m", Served: "m", ResponseID: stoa.ResponseTo(own), Charged: true},
+			{ID: "req_alias", Asked: "a", Served: "m", ResponseID: stoa.ResponseTo("req_alias")},
+			{ID: "req_replayed", Asked: "m", ResponseID: stoa.ResponseTo(own), Replayed: true},
+			{ID: "req_nameless", Served: "m"},
+			{ID: "req_earlier", Asked: "m", Served: "m", ResponseID: "resp_earlier"},
+		} {
+			r.AccountID, r.StartedAt = "acc_a", time.UnixMilli(1).UTC()
+			written[r.ID] = r
+			rows = append(rows, r)
+		}
+		var scratch []any
+		write(t, st, func(tx *store.Tx) error {
+			if err := tx.Operations().InsertRequests(ctx, rows, 0, &scratch); err != nil {
+				return err
+			}
+			var texts int64
+			if _, err := tx.Get(ctx, `SELECT CAST(LENGTH(asked) + LENGTH(response_id) AS BIGINT) FROM requests WHERE id = $1`, []any{own}, &texts); err != nil || texts > 0 {
+				t.Errorf("%d bytes are stored twice (%v)", texts, err)
+			}
+			_, err := tx.Exec(ctx, `UPDATE requests SET asked = 'm', response_id = 'resp_earlier', marks = 0 WHERE id = 'req_earlier'`)
+			return err
+		})
+		read(t, st, func(tx *store.Tx) error {
+			list, _, err := tx.Operations().Requests(ctx, "acc_a", store.RequestFilter{Model: "m"}, store.Page{})
+			if err == nil && len(list) != len(rows) {
+				t.Errorf("%d rows have the model", len(list))
+			}
+			for _, got := range list {
+				if want := written[got.ID]; got.Request != want {
+					t.Errorf("got %+v\nwant %+v", got.Request, want)
+				}
+			}
+			return err
+		})
+	})
+}

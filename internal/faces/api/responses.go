@@ -127,7 +127,7 @@ func (s *Calls) readCall(w http.ResponseWriter, in *rest.Request[rest.None, rest
 }
 
 func (s *Calls) newCall(in *rest.Request[rest.None, rest.None], req *responses.Request) *responses.Call {
-	in.Log.ResponseID = stoa.NewID("resp")
+	in.Log.ResponseID = stoa.ResponseTo(in.Log.ID)
 	return &responses.Call{
 		ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, ClientSession: clientSession(in.HTTP.Header), Stopping: s.Stopping(),
 		Log: callLog{in.Log},
