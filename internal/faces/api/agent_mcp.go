@@ -40,8 +40,8 @@ func (s *Sessions) answerMCP(w http.ResponseWriter, r *http.Request, c stoa.Call
 	}
 	var message map[string]jsonx.Value
 	switch err := jsonx.Unmarshal(body, &message); {
-	case err != nil && !(jsonx.Valid(body) && jsonx.Value(body).Kind() == '['): // an array is a batch of the revision 2025-03-26
-		return stoa.Errorf(stoa.CodeInvalidJSON, "The body must be a message of JSON-RPC.")
+	case err != nil: // also for a batch of the revision 2025-03-26, whose calls no limit of requests would count
+		return stoa.Errorf(stoa.CodeInvalidJSON, "The body must be one message of JSON-RPC.")
 	case len(message) > maxMessageMembers:
 		return stoa.Errorf(stoa.CodeInvalidValue, "A message can have at most %d members.", maxMessageMembers)
 	}
