@@ -39,8 +39,8 @@ type Session struct {
 
 // A Trigger is the origin of a session.
 type Trigger struct {
-	Type string // api, schedule or embed
-	ID   string // id of the task run or the embed; empty for api
+	Type string // api, schedule, embed or hook
+	ID   string // id of the task run, the embed or the hook; empty for api
 }
 
 // A Turn is one exchange of a session: a message of the user and everything the
