@@ -24,6 +24,9 @@ func TestTheGuideToToolsDoesWhatItSays(t *testing.T) { pasteGuide(t, "tools.md")
 // TestTheGuideToApprovalsDoesWhatItSays does the same with docs/approvals.md.
 func TestTheGuideToApprovalsDoesWhatItSays(t *testing.T) { pasteGuide(t, "approvals.md") }
 
+// TestTheGuideToHooksDoesWhatItSays does the same with docs/hooks.md.
+func TestTheGuideToHooksDoesWhatItSays(t *testing.T) { pasteGuide(t, "hooks.md") }
+
 func pasteGuide(t *testing.T, name string) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
