@@ -245,10 +245,16 @@ func TestAnEventStartsATurn(t *testing.T) {
 	}
 }
 
-// TestAnEventStartsOneTurn sends one event five times concurrently, of which one starts a turn.
+// TestAnEventStartsOneTurn sends one event five times concurrently, on PostgreSQL to two nodes. One of
+// the requests starts a turn.
 func TestAnEventStartsOneTurn(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Idle: true})
+	home := storetest.New(t)
+	h := start(t, apitest.Config{Idle: true, Home: &home})
+	nodes := []*apitest.Service{h}
+	if home.Config.PostgresURL != "" {
+		nodes = append(nodes, start(t, apitest.Config{Idle: true, Home: &home}))
+	}
 	a := newAuthor(t, h, h.Client(t), nil)
 	hook := newSignedHook(t, a, object{"externalId": "/thread"})
 	for event := range 4 {
@@ -257,8 +263,10 @@ func TestAnEventStartsOneTurn(t *testing.T) {
 		var all sync.WaitGroup
 		results := make([]contract.HookReceipt, 5)
 		for i := range results {
+			to := *sender
+			to.URL = nodes[i%len(nodes)].URL
 			all.Go(func() {
-				r, err := sender.Try(t.Context(), "POST", hook.to, body)
+				r, err := to.Try(t.Context(), "POST", hook.to, body)
 				if err != nil || r.Status != 200 {
 					t.Errorf("%v: %+v", err, r)
 					return
