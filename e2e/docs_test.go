@@ -390,6 +390,33 @@ func TestDocsExtensions(t *testing.T) {
 	}
 }
 
+// TestTheConsolesTestsOfHooksRun creates a hook of each kind and runs the command that the console
+// shows for it.
+func TestTheConsolesTestsOfHooksRun(t *testing.T) {
+	t.Parallel()
+	tool(t, "openssl")
+	bundle := api.Build(api.BuildOptions{
+		EntryPoints: []string{"../internal/faces/web/ui/src/lib/hooks.ts"}, Bundle: true, Format: api.FormatESModule, LogLevel: api.LogLevelSilent,
+	})
+	if len(bundle.Errors) > 0 {
+		t.Fatalf("%+v", bundle.Errors)
+	}
+	d := sandboxShell(t)
+	d.bash(t, "stoa agents create --name support -i 'You help.'")
+	for _, flags := range []string{
+		"standard", "github", "slack --secret 8f742231b10e8888abcd99yyyzzz85a5", "hmac --header X-Sum --prefix v1=", "hmac --header X-Sum --algorithm sha512 --encoding base64",
+	} {
+		made := strings.TrimSpace(d.bash(t, "stoa hooks create support --name x --json --signature "+flags))
+		text, err := d.node(t, string(bundle.OutputFiles[0].Contents)+"\nconst hook = "+made+";\nprocess.stdout.write(testOf(hook).replace(\"SECRET=…\", \"SECRET=\" + hook.secret));")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if out := d.bash(t, text); !strings.Contains(out, `"sessionId":"ses_`) {
+			t.Errorf("%s: %s\n%s", flags, out, text)
+		}
+	}
+}
+
 // TestDocsSlack follows the guide to an agent in Slack, with a server in the place of Slack that checks
 // the token.
 func TestDocsSlack(t *testing.T) {

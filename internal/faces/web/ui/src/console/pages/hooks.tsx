@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { CreateHook, Hook, HookWithSecret } from "../../lib/contract";
 import { of } from "../../lib/format";
+import { testOf } from "../../lib/hooks";
 import { Badge, Button, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Dialog } from "../parts/dialog";
@@ -17,28 +18,6 @@ type Kind = Hook["signature"]["kind"];
 
 const kinds: [Kind, string][] = [["standard", "Standard Webhooks"], ["github", "GitHub"], ["slack", "Slack"], ["hmac", "HMAC in a header"]];
 const kindOf = Object.fromEntries(kinds);
-
-// testOf returns a command that sends a signed request.
-function testOf(hook: Hook) {
-  const { kind, header, algorithm, encoding, prefix } = hook.signature;
-  const hash = `openssl dgst -${algorithm ?? "sha256"}`;
-  const hex = `| ${hash} -r -hmac "$SECRET" | cut -d" " -f1`;
-  const lines: Record<Kind, string[]> = {
-    standard: [
-      "key=$(printf %s \"${SECRET#whsec_}\" | base64 -d | od -An -tx1 | tr -d ' \\n')",
-      'id=test-$(date +%s) at=$(date +%s)',
-      `sig=$(printf %s "$id.$at.$body" | ${hash} -mac HMAC -macopt "hexkey:$key" -binary | base64)`,
-      `curl -sS ${hook.url} -H "webhook-id: $id" -H "webhook-timestamp: $at" -H "webhook-signature: v1,$sig" -d "$body"`,
-    ],
-    github: [`sig=$(printf %s "$body" ${hex})`, `curl -sS ${hook.url} -H "X-Hub-Signature-256: sha256=$sig" -d "$body"`],
-    slack: ["at=$(date +%s)", `sig=$(printf %s "v0:$at:$body" ${hex})`, `curl -sS ${hook.url} -H "X-Slack-Request-Timestamp: $at" -H "X-Slack-Signature: v0=$sig" -d "$body"`],
-    hmac: [
-      `sig=$(printf %s "$body" ${encoding === "base64" ? `| ${hash} -hmac "$SECRET" -binary | base64 -w0` : hex})`,
-      `curl -sS ${hook.url} -H "${header}: ${prefix ?? ""}$sig" -d "$body"`,
-    ],
-  };
-  return [`SECRET=…`, `body='{"text": "Hello"}'`, ...lines[kind].map((l) => l.replace(' -d "$body"', ' -H "Content-Type: application/json" -d "$body"'))].join("\n");
-}
 
 export function HooksView({ agentId }: { agentId: string }) {
   const { api, may } = useSession();
