@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"hash/fnv"
+	"hash/maphash"
 	"mime"
 	"net/http"
 	"net/netip"
@@ -112,10 +112,12 @@ func (s *Hooks) admit(id string, found bool, network string) error {
 	return nil
 }
 
+// slots is random, so that nobody can find out whether a hook exists with the help of another id that
+// shares its counter.
+var slots = maphash.MakeSeed()
+
 func bounded(name string) string {
-	sum := fnv.New32a()
-	sum.Write([]byte(name))
-	return strconv.Itoa(int(sum.Sum32() % unknownSlots))
+	return strconv.FormatUint(maphash.String(slots, name)%unknownSlots, 10)
 }
 
 // An event is what a body says. Without a key it needs no turn.

@@ -23,9 +23,9 @@ func Audience(ctx context.Context, tx *store.Tx, s stoa.Session, own tool.Creden
 	return tool.Audience{AccountID: s.AccountID, SpaceID: s.SpaceID, Once: s.Mode == stoa.ModeOnce, Visitor: visitor, Unattended: s.Trigger.Type == stoa.TriggerHook, Own: own}, err
 }
 
-// IsVisitors reports whether a session is a visitor's; that of a hook counts as one. A session that began otherwise and is now
-// shown by an embed counts too, because otherwise the visitor's messages would be executed with
-// the authority of the account.
+// IsVisitors reports whether a session is a visitor's; that of a hook counts as one. A session that
+// began otherwise and is now shown by an embed counts too, because otherwise the visitor's messages
+// would be executed with the authority of the account.
 func IsVisitors(ctx context.Context, tx *store.Tx, s stoa.Session) (bool, error) {
 	if ofOutsider(s.Trigger) {
 		return true, nil

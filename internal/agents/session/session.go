@@ -159,7 +159,8 @@ func load(timezone string) *time.Location {
 }
 
 // note returns the text that a model receives with a message: the time, for a run of a task its
-// scheduled instant, and whether it came through a hook. It is stored with the message, so that every later call repeats it unchanged.
+// scheduled instant, and whether it came through a hook. It is stored with the message, so that every
+// later call repeats it unchanged.
 func note(now time.Time, timezone string, scheduledFor time.Time, hook bool) string {
 	zone := load(timezone)
 	text := fmt.Sprintf("%s%s in %s (%s).", stoa.NoteStart, now.In(zone).Format(noteTime), zone, now.In(zone).Format("UTC-07:00"))
