@@ -2,10 +2,17 @@ package e2e
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -380,5 +387,109 @@ func TestDocsExtensions(t *testing.T) {
 				t.Error("the test does not know what this snippet prints")
 			}
 		})
+	}
+}
+
+// TestTheConsolesTestsOfHooksRun creates a hook of each kind and runs the command that the console
+// shows for it.
+func TestTheConsolesTestsOfHooksRun(t *testing.T) {
+	t.Parallel()
+	tool(t, "openssl")
+	bundle := api.Build(api.BuildOptions{
+		EntryPoints: []string{"../internal/faces/web/ui/src/lib/hooks.ts"}, Bundle: true, Format: api.FormatESModule, LogLevel: api.LogLevelSilent,
+	})
+	if len(bundle.Errors) > 0 {
+		t.Fatalf("%+v", bundle.Errors)
+	}
+	d := sandboxShell(t)
+	d.bash(t, "stoa agents create --name support -i 'You help.'")
+	for _, flags := range []string{
+		"standard", "github", "slack --secret 8f742231b10e8888abcd99yyyzzz85a5", "hmac --header X-Sum --prefix v1=", "hmac --header X-Sum --algorithm sha512 --encoding base64",
+	} {
+		made := strings.TrimSpace(d.bash(t, "stoa hooks create support --name x --json --signature "+flags))
+		text, err := d.node(t, string(bundle.OutputFiles[0].Contents)+"\nconst hook = "+made+";\nprocess.stdout.write(testOf(hook).replace(\"SECRET=…\", \"SECRET=\" + hook.secret));")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if out := d.bash(t, text); !strings.Contains(out, `"sessionId":"ses_`) {
+			t.Errorf("%s: %s\n%s", flags, out, text)
+		}
+	}
+}
+
+// TestDocsSlack follows the guide to an agent in Slack, with a server in the place of Slack that checks
+// the token.
+func TestDocsSlack(t *testing.T) {
+	t.Parallel()
+	posted := make(chan string, 1)
+	slack := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path != "/api/chat.postMessage" || r.Header.Get("Authorization") != "Bearer xoxb-the-token" {
+			t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"ok":true,"channel":"C1","ts":"1.3"}`)
+		posted <- string(body)
+	}))
+	t.Cleanup(slack.Close)
+	allow := filepath.Join(t.TempDir(), "stoa.yaml")
+	if err := os.WriteFile(allow, []byte("outbound:\n  allow: [\""+strings.TrimPrefix(slack.URL, "http://")+"\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := sandboxShell(t, "--config", allow)
+	const secret = "8f742231b10e8888abcd99yyyzzz85a5"
+	d.file(t, "signing-secret", secret+"\n")
+	d.file(t, "bot-token", "xoxb-the-token\n")
+	var out strings.Builder
+	for _, s := range snippets(t, "docs/slack.md") {
+		switch s.language {
+		case "yaml": // the manifest
+		case "json":
+			d.file(t, "operations.json", s.text)
+		case "sh":
+			out.WriteString(d.bash(t, strings.ReplaceAll(s.text, "https://slack.com", slack.URL)))
+		default:
+			t.Fatalf("a snippet is in %q, which this test cannot run", s.language)
+		}
+	}
+	hook := regexp.MustCompile(`http://\S+/api/v1/hooks/(hok_\w+)`).FindStringSubmatch(out.String())
+	if hook == nil || !strings.Contains(out.String(), secret) {
+		t.Fatalf("no hook was made:\n%s", out.String())
+	}
+	send := func(body string) string {
+		at := strconv.FormatInt(time.Now().Unix(), 10)
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte("v0:" + at + ":" + body))
+		req, err := http.NewRequestWithContext(t.Context(), "POST", hook[0], strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Slack-Request-Timestamp", at)
+		req.Header.Set("X-Slack-Signature", "v0="+hex.EncodeToString(mac.Sum(nil)))
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("%d %v %s", res.StatusCode, err, text)
+		}
+		return string(text)
+	}
+	if text := send(`{"type": "url_verification", "challenge": "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"}`); !strings.Contains(text, `"challenge":"3eZbrw1aBm2r`) {
+		t.Errorf("the challenge: %s", text)
+	}
+	send(`{"type": "event_callback", "event_id": "Ev1", "event": {"type": "app_mention", "channel": "C1", "user": "U1", "ts": "1.2", "text": "hello"}}`)
+	// The sandbox calls a tool by an order, which the whole event is not.
+	d.bash(t, "stoa hooks update slack-support "+hook[1]+" --message /event/text")
+	send(`{"type": "event_callback", "event_id": "Ev2", "event": {"type": "app_mention", "channel": "C2", "user": "U1", "ts": "1.2", "text": "call: slack__post_message {\"channel\": \"C2\", \"text\": \"Nine to five.\", \"thread_ts\": \"1.2\"}"}}`)
+	select {
+	case body := <-posted:
+		if !strings.Contains(body, `"text":"Nine to five."`) || !strings.Contains(body, `"thread_ts":"1.2"`) {
+			t.Errorf("posted: %s", body)
+		}
+	case <-t.Context().Done():
+		t.Fatal("nothing was posted")
 	}
 }

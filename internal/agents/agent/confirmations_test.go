@@ -505,6 +505,10 @@ func TestOnlyVisitorsConfirm(t *testing.T) {
 	if s = h.Until(r, s, stoa.SessionCompleted); len(s.Withheld) != 4 || s.Withheld[0].Reason != stoa.WithheldOnce || len(f.Calls()) != 2 {
 		t.Errorf("a visitor's session of mode once withholds %+v after %d requests", s.Withheld, len(f.Calls()))
 	}
+	s = h.Begin(r, a, "go", func(req *session.StartRequest) { req.Trigger = stoa.Trigger{Type: stoa.TriggerHook, ID: "hok_1"} })
+	if s = h.Until(r, s, stoa.SessionCompleted); len(s.Withheld) != 4 || s.Withheld[0].Reason != stoa.WithheldVisitor || len(f.Calls()) != 2 {
+		t.Errorf("a hook's session withholds %+v after %d requests", s.Withheld, len(f.Calls()))
+	}
 }
 
 // The number of tool calls of a chat is limited, over all of its turns.

@@ -90,6 +90,9 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			}
 			t.embed = cmp.Or(e.TagID, row.Trigger.ID)
 		}
+		if row.Trigger.Type == stoa.TriggerHook {
+			t.embed = row.Trigger.ID
+		}
 		c, err := tx.Work().SessionConfig(ctx, row)
 		if err != nil {
 			return err

@@ -47,7 +47,7 @@ func WithheldTools(a stoa.Agent, req StartRequest) (list []stoa.Withheld) {
 			reason = stoa.WithheldOnce
 		case req.WithholdTools:
 			reason = stoa.WithheldCaller
-		case req.Trigger.Type == triggerEmbed && !t.Visitors:
+		case ofOutsider(req.Trigger) && !t.Visitors:
 			reason = stoa.WithheldVisitor
 		default:
 			continue
@@ -58,6 +58,10 @@ func WithheldTools(a stoa.Agent, req StartRequest) (list []stoa.Withheld) {
 }
 
 const triggerEmbed = "embed"
+
+// ofOutsider reports whether the messages of a session that a trigger began are those of people or
+// programs outside of the account.
+func ofOutsider(t stoa.Trigger) bool { return t.Type == triggerEmbed || t.Type == stoa.TriggerHook }
 
 // Plan records the external calls of a step and returns them as recorded. It is part of the
 // transaction that records the step. A turn with too many calls fails, which stopped reports.

@@ -101,6 +101,9 @@ func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, age
 	if err := tx.Work().HideTasksOf(ctx, accountID, agentID); err != nil {
 		return err
 	}
+	if err := tx.Work().DeleteHooksOf(ctx, accountID, agentID); err != nil {
+		return err
+	}
 	tx.AfterCommit(s.runChanged)
 	ids, err := tx.Work().ActiveSessions(ctx, accountID, agentID)
 	if err != nil {

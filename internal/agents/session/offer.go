@@ -13,21 +13,21 @@ import (
 // AudienceOf returns the audience to which a session about to start offers the tools of
 // connections.
 func AudienceOf(a stoa.Agent, req StartRequest) tool.Audience {
-	return tool.Audience{AccountID: a.AccountID, SpaceID: a.SpaceID, Once: req.Mode == stoa.ModeOnce, Visitor: req.Trigger.Type == triggerEmbed, Own: req.Credentials}
+	return tool.Audience{AccountID: a.AccountID, SpaceID: a.SpaceID, Once: req.Mode == stoa.ModeOnce, Visitor: ofOutsider(req.Trigger), Unattended: req.Trigger.Type == stoa.TriggerHook, Own: req.Credentials}
 }
 
 // Audience returns the audience to which a session, with secrets of its own, offers the tools
 // of connections.
 func Audience(ctx context.Context, tx *store.Tx, s stoa.Session, own tool.Credentials) (tool.Audience, error) {
 	visitor, err := IsVisitors(ctx, tx, s)
-	return tool.Audience{AccountID: s.AccountID, SpaceID: s.SpaceID, Once: s.Mode == stoa.ModeOnce, Visitor: visitor, Own: own}, err
+	return tool.Audience{AccountID: s.AccountID, SpaceID: s.SpaceID, Once: s.Mode == stoa.ModeOnce, Visitor: visitor, Unattended: s.Trigger.Type == stoa.TriggerHook, Own: own}, err
 }
 
-// IsVisitors reports whether a session is a visitor's. A session that began otherwise and is now
-// shown by an embed counts too, because otherwise the visitor's messages would be executed with
-// the authority of the account.
+// IsVisitors reports whether a session is a visitor's; that of a hook counts as one. A session that
+// began otherwise and is now shown by an embed counts too, because otherwise the visitor's messages
+// would be executed with the authority of the account.
 func IsVisitors(ctx context.Context, tx *store.Tx, s stoa.Session) (bool, error) {
-	if s.Trigger.Type == triggerEmbed {
+	if ofOutsider(s.Trigger) {
 		return true, nil
 	}
 	return tx.Setup().IsShown(ctx, s.AccountID, s.ID)

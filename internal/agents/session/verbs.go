@@ -132,7 +132,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		})
 	}
 	t.do(func() error {
-		return tx.Work().InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq, Note: note(tx.Now, row.Timezone, req.ScheduledFor)})
+		return tx.Work().InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq, Note: note(tx.Now, row.Timezone, req.ScheduledFor, req.Trigger.Type == stoa.TriggerHook)})
 	})
 	t.became.add(row.Status, "")
 	err = t.saved()
@@ -256,7 +256,8 @@ type SendRequest struct {
 	Reject  bool // reject the message while the session is busy, instead of queueing it
 	// ScheduledFor is the instant of a task's run.
 	ScheduledFor time.Time
-	EmbedID      string // a visitor's, who can only decide about the visitor's own call; empty means the account
+	EmbedID      string // a visitor's, who can only decide about the visitor's own call, or a hook's; empty means the account
+	Hook         bool   // the message came through a hook
 	Line         string
 	Uploads      Uploads
 	MaxOutput    int64 // see [stoa.Turn]; for a new turn
@@ -303,14 +304,14 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 				return false, stoa.Errorf(stoa.CodeSessionBusy, "%d messages already wait in this session. Wait until it has processed some of them.", row.QueuedMessages).After(time.Second)
 			}
 			message.Status = stoa.MessageQueued
-			t.message(message, note(tx.Now, row.Timezone, req.ScheduledFor))
+			t.message(message, note(tx.Now, row.Timezone, req.ScheduledFor, req.Hook))
 			row.QueuedMessages++
 		default:
 			if err := s.checkQueue(ctx, tx, row.AccountID, req.Line); err != nil {
 				return false, err
 			}
 			message.Turn = row.Turn.Number + 1
-			m := t.message(message, note(tx.Now, row.Timezone, req.ScheduledFor))
+			m := t.message(message, note(tx.Now, row.Timezone, req.ScheduledFor, req.Hook))
 			t.newTurn(m.ID, 0)
 			row.Turn.MaxOutput = req.MaxOutput
 			t.insertTurn()

@@ -69,7 +69,7 @@ func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer st
 			return to, nil, err
 		}
 	}
-	why := e.withheld(Audience{Visitor: who.Visitor}, forbidden)
+	why := e.withheld(Audience{Visitor: who.Visitor, Unattended: who.Unattended}, forbidden)
 	if why == "" && e.tool.ApprovedSHA256 != planned.DefinitionSHA256 {
 		why = stoa.WithheldChanged
 	}

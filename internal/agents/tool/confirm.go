@@ -32,7 +32,7 @@ func publicFields(inputSchema map[string]any, pointers []string) (fields []stoa.
 		if slices.Contains(pointers[:i], pointer) {
 			return nil, i, errors.New("it is listed twice")
 		}
-		path, err := pathOf(pointer)
+		path, err := jsonx.ParsePointer(pointer, maxPointerSteps)
 		if err != nil {
 			return nil, i, err
 		}
@@ -43,25 +43,6 @@ func publicFields(inputSchema map[string]any, pointers []string) (fields []stoa.
 		fields = append(fields, stoa.PublicField{Path: path, Name: name})
 	}
 	return fields, 0, nil
-}
-
-// pathOf reads a JSON Pointer (RFC 6901).
-func pathOf(pointer string) ([]string, error) {
-	rest, ok := strings.CutPrefix(pointer, "/")
-	if !ok {
-		return nil, errors.New(`it must begin with "/", such as "/order_id"`)
-	}
-	path := strings.Split(rest, "/")
-	if len(path) > maxPointerSteps {
-		return nil, fmt.Errorf("it has %d steps; the maximum is %d", len(path), maxPointerSteps)
-	}
-	for i, step := range path {
-		if strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(step), "~") {
-			return nil, errors.New(`a "~" must be written "~0" and a "/" in a name "~1"`)
-		}
-		path[i] = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-	}
-	return path, nil
 }
 
 var plainTypes = []string{"string", "number", "integer", "boolean", "null"}

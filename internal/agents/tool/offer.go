@@ -30,6 +30,7 @@ type Audience struct {
 	AccountID, SpaceID string
 	Once               bool // the session cannot wait for anything
 	Visitor            bool
+	Unattended         bool        // no visitor can confirm a call
 	Own                Credentials // never nil for a session that has begun
 }
 
@@ -145,7 +146,7 @@ func (e entry) withheld(who Audience, refused bool) string {
 		return stoa.WithheldUnapproved
 	}
 	switch {
-	case who.Visitor && e.tool.Visitors != store.VisitorsYes && e.tool.Visitors != store.VisitorsConfirm:
+	case who.Visitor && e.tool.Visitors != store.VisitorsYes && (e.tool.Visitors != store.VisitorsConfirm || who.Unattended):
 		return stoa.WithheldVisitor
 	case refused:
 		return stoa.WithheldUnauthorized

@@ -247,7 +247,7 @@ func (d *Dispatcher) places(w store.DueWebhook, u *usage, now time.Time) (n int,
 
 type claimed struct {
 	webhook    stoa.Webhook
-	secrets    []secret
+	secrets    []Secret
 	deliveries []store.Delivery
 }
 
@@ -307,7 +307,7 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWeb
 			return c, true, err
 		}
 	}
-	secrets, err := openSecrets(d.cfg.Vault, w, now)
+	secrets, err := OpenSecrets(d.cfg.Vault, secretRef(w), w.Sealed, now)
 	if err != nil {
 		d.mu.Lock()
 		_, known := d.unreadable[w.ID]

@@ -33,7 +33,7 @@ type outcome struct {
 
 func (o outcome) ok() bool { return o.attempt.Error == "" }
 
-func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []secret, of store.Delivery) {
+func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []Secret, of store.Delivery) {
 	o := d.attempt(ctx, w, secrets, of)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
@@ -49,7 +49,7 @@ func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []secret,
 	d.ended(of, o.ok() && o.attempt.Millis <= slowAnswer.Milliseconds())
 }
 
-func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secret, of store.Delivery) (o outcome) {
+func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []Secret, of store.Delivery) (o outcome) {
 	began := d.now()
 	o.attempt = store.Attempt{Number: of.Attempts + 1, At: began}
 	limited, cancel := context.WithTimeout(ctx, AttemptTime)
@@ -99,7 +99,7 @@ func (d *Dispatcher) broken(ctx context.Context, o outcome, err error) outcome {
 
 // request returns the request of an attempt. Its body is the stored one, so that each attempt reports
 // the same state.
-func request(ctx context.Context, address string, secrets []secret, of store.Delivery, at time.Time, version string) (*http.Request, error) {
+func request(ctx context.Context, address string, secrets []Secret, of store.Delivery, at time.Time, version string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(of.Body))
 	if err != nil {
 		return nil, err

@@ -25,7 +25,8 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
-func newSecret() string {
+// NewSecret returns a secret in the form of Standard Webhooks.
+func NewSecret() string {
 	b := make([]byte, secretBytes)
 	rand.Read(b) // never fails (crypto/rand)
 	return secretPrefix + base64.StdEncoding.EncodeToString(b)
@@ -34,7 +35,8 @@ func newSecret() string {
 // ErrSecret is the error for a secret that does not have the form of one.
 var ErrSecret = errors.New(`a secret is "whsec_" and 24 to 64 bytes in base64`)
 
-func secretKey(secret string) ([]byte, error) {
+// SecretKey returns the bytes of a secret; ErrSecret if it does not have the form of one.
+func SecretKey(secret string) ([]byte, error) {
 	text, ok := strings.CutPrefix(secret, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(text)
 	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
@@ -47,7 +49,7 @@ func secretKey(secret string) ([]byte, error) {
 func Sign(secrets []string, id string, at time.Time, body []byte) (string, error) {
 	all := make([]string, 0, len(secrets))
 	for _, secret := range secrets {
-		key, err := secretKey(secret)
+		key, err := SecretKey(secret)
 		if err != nil {
 			return "", err
 		}

@@ -29,7 +29,7 @@ func TestThePublishedVectorIsSigned(t *testing.T) {
 	if sig, err := Sign([]string{secret}, id, at, []byte(body)); err != nil || sig != want {
 		t.Errorf("%q %v", sig, err)
 	}
-	both, err := Sign([]string{newSecret(), secret}, id, at, []byte(body))
+	both, err := Sign([]string{NewSecret(), secret}, id, at, []byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestThePublishedVectorIsSigned(t *testing.T) {
 		"another body":   Verify(secret, id, "1614265330", want, []byte(body+" "), at),
 		"another id":     Verify(secret, "msg_2", "1614265330", want, []byte(body), at),
 		"another time":   Verify(secret, id, "1614265331", want, []byte(body), at),
-		"another secret": Verify(newSecret(), id, "1614265330", want, []byte(body), at),
+		"another secret": Verify(NewSecret(), id, "1614265330", want, []byte(body), at),
 		"no signature":   Verify(secret, id, "1614265330", "", []byte(body), at),
 	} {
 		if !errors.Is(err, ErrSignature) {
@@ -67,7 +67,7 @@ func TestThePublishedVectorIsSigned(t *testing.T) {
 
 func TestThePublishedLibraryVerifiesOurs(t *testing.T) {
 	t.Parallel()
-	secret, at := newSecret(), time.Now()
+	secret, at := NewSecret(), time.Now()
 	sig, err := Sign([]string{secret}, "evt_1", at, []byte("{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestThePublishedLibraryVerifiesOurs(t *testing.T) {
 	if err := verified(t, secret, got{header: h, body: []byte("{}")}); err != nil {
 		t.Error(err)
 	}
-	if verified(t, newSecret(), got{header: h, body: []byte("{}")}) == nil {
+	if verified(t, NewSecret(), got{header: h, body: []byte("{}")}) == nil {
 		t.Error("another secret verifies it")
 	}
 }

@@ -33,43 +33,67 @@ type Hooks struct {
 
 const secretKind = "webhook"
 
-// A secret is a secret of a webhook and its end; zero for the current one.
-type secret struct {
-	Text  string    `json:"s"`
-	Until time.Time `json:"u,omitzero"`
-}
-
 // maxSecrets is the maximum number of secrets of a webhook, since each adds a signature to every
 // request: the current one, and former ones that have not ended.
 const maxSecrets = 4
+
+// A Secret is a secret that signs requests, and its end; zero for the current one.
+type Secret struct {
+	Text  string    `json:"s"`
+	Until time.Time `json:"u,omitzero"`
+}
 
 func secretRef(w stoa.Webhook) vault.Ref {
 	return vault.Ref{AccountID: w.AccountID, ID: w.ID, Kind: secretKind, Version: w.SecretVersion}
 }
 
 // sealSecrets stores the secrets of a webhook in its row, under a new version.
-func sealSecrets(v *vault.Vault, w *stoa.Webhook, all []secret) error {
-	text, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
+func sealSecrets(v *vault.Vault, w *stoa.Webhook, all []Secret) (err error) {
 	w.SecretVersion++
-	w.Sealed, err = v.Seal(secretRef(*w), text)
+	w.Sealed, err = SealSecrets(v, secretRef(*w), all)
 	return err
 }
 
-// openSecrets returns the secrets of a webhook that are valid at a time, the current one
+// SealSecrets encrypts the secrets of an object.
+func SealSecrets(v *vault.Vault, ref vault.Ref, all []Secret) (string, error) {
+	text, err := json.Marshal(all)
+	if err != nil {
+		return "", err
+	}
+	return v.Seal(ref, text)
+}
+
+// OpenSecrets returns the secrets of an object that are valid at a time, the current one
 // first; [vault.ErrUnreadable] if the key is missing.
-func openSecrets(v *vault.Vault, w stoa.Webhook, now time.Time) ([]secret, error) {
-	text, err := v.Open(secretRef(w), w.Sealed)
+func OpenSecrets(v *vault.Vault, ref vault.Ref, sealed string, now time.Time) ([]Secret, error) {
+	text, err := v.Open(ref, sealed)
 	if err != nil {
 		return nil, err
 	}
-	var all []secret
+	var all []Secret
 	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("the secrets of webhook %s: %w", w.ID, err)
+		return nil, fmt.Errorf("the secrets of %s: %w", ref.ID, err)
 	}
-	return slices.DeleteFunc(all, func(s secret) bool { return !s.Until.IsZero() && !now.Before(s.Until) }), nil
+	return slices.DeleteFunc(all, func(s Secret) bool { return !s.Until.IsZero() && !now.Before(s.Until) }), nil
+}
+
+// RotateSecrets returns the secrets of an object after text has replaced the current one: the former
+// ones end at until at the latest, or immediately if that is now.
+func RotateSecrets(v *vault.Vault, ref vault.Ref, sealed, text string, until, now time.Time) []Secret {
+	all := []Secret{{Text: text}}
+	former, err := OpenSecrets(v, ref, sealed, now)
+	if err != nil {
+		former = nil // dropped, because nothing can be signed with them any more
+	}
+	for _, s := range former {
+		if s.Until.IsZero() || until.Before(s.Until) {
+			s.Until = until
+		}
+		if until.After(now) && len(all) < maxSecrets {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // Readable reports whether the secret of a webhook can be decrypted. Otherwise its deliveries wait,
@@ -83,8 +107,8 @@ func (h *Hooks) Readable(w stoa.Webhook) bool {
 // secrets, it fails with CodeSecretsKeyMissing.
 func (h *Hooks) Create(ctx context.Context, tx *store.Tx, w stoa.Webhook) (stoa.Webhook, string, error) {
 	w.ID = stoa.NewID("whk")
-	text := newSecret()
-	if err := sealSecrets(h.Vault, &w, []secret{{Text: text}}); err != nil {
+	text := NewSecret()
+	if err := sealSecrets(h.Vault, &w, []Secret{{Text: text}}); err != nil {
 		return w, "", err
 	}
 	w, err := tx.Operations().InsertWebhook(ctx, w)
@@ -94,22 +118,9 @@ func (h *Hooks) Create(ctx context.Context, tx *store.Tx, w stoa.Webhook) (stoa.
 // Rotate replaces the secret of a webhook by a new one, which it returns. Until the former one
 // has ended requests are signed with both, so that receivers can change theirs in the meantime.
 func (h *Hooks) Rotate(ctx context.Context, tx *store.Tx, accountID, id string, overlap time.Duration) (w stoa.Webhook, text string, until time.Time, err error) {
-	text, until = newSecret(), tx.Now.Add(overlap)
+	text, until = NewSecret(), tx.Now.Add(overlap)
 	w, err = tx.Operations().EditWebhook(ctx, accountID, id, func(w *stoa.Webhook) error {
-		all := []secret{{Text: text}}
-		former, err := openSecrets(h.Vault, *w, tx.Now)
-		if err != nil {
-			former = nil // dropped, because nothing can be signed with them any more
-		}
-		for _, s := range former {
-			if s.Until.IsZero() || until.Before(s.Until) {
-				s.Until = until
-			}
-			if overlap > 0 && len(all) < maxSecrets {
-				all = append(all, s)
-			}
-		}
-		return sealSecrets(h.Vault, w, all)
+		return sealSecrets(h.Vault, w, RotateSecrets(h.Vault, secretRef(*w), w.Sealed, text, until, tx.Now))
 	})
 	return w, text, until, err
 }

@@ -22,8 +22,8 @@ var secretWords = []string{"secret", "token", "password", "header", "key", "cred
 // a new member is masked until someone decides.
 var Shown = []string{
 	"secretId", "clientSecretId", "keyId", // ids
-	"credentials", // ids of secrets
-	"headerName",  // the name without the value
+	"credentials",          // ids of secrets
+	"headerName", "header", // the name without the value
 	"tokenOrigin",
 	"lastAuthorization", // the state of an authorization
 	"credentialsPerSession",

@@ -75,13 +75,21 @@ func check(key stoa.Key, now time.Time) error {
 			return stoa.Errorf(stoa.CodeInvalidValue, "%q is neither the id of a model nor a pattern such as alpha-*.", m).At(fmt.Sprintf("models[%d]", i))
 		}
 	}
-	for i, text := range key.Networks {
-		if block, err := netip.ParsePrefix(text); err != nil || block != block.Masked() || block.Addr().Is4In6() {
-			return stoa.Errorf(stoa.CodeInvalidValue, "%q is not a network. Write one such as 203.0.113.0/24 or 2001:db8::/48; a single IPv4 address is a /32.", text).At(fmt.Sprintf("networks[%d]", i))
-		}
+	if err := CheckNetworks(key.Networks); err != nil {
+		return err
 	}
 	if !key.ExpiresAt.IsZero() && !key.ExpiresAt.After(now) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "expiresAt must be in the future.").At("expiresAt")
+	}
+	return nil
+}
+
+// CheckNetworks returns CodeInvalidValue at an entry of "networks" that is not a CIDR block.
+func CheckNetworks(networks []string) error {
+	for i, text := range networks {
+		if block, err := netip.ParsePrefix(text); err != nil || block != block.Masked() || block.Addr().Is4In6() {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q is not a network. Write one such as 203.0.113.0/24 or 2001:db8::/48; a single IPv4 address is a /32.", text).At(fmt.Sprintf("networks[%d]", i))
+		}
 	}
 	return nil
 }

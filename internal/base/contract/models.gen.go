@@ -1374,6 +1374,53 @@ type CreateGrant struct {
 	Reason      nullable.Nullable[string] `json:"reason,omitempty,omitzero"`
 }
 
+// CreateHook defines model for CreateHook.
+type CreateHook struct {
+	// Enabled True by default.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// EventID A JSON Pointer to the id of the event, or the name of a header; the default depends on the signature.
+	//
+	// Example: X-Event-Id
+	EventID nullable.Nullable[string] `json:"eventId,omitempty,omitzero"`
+
+	// ExternalID A JSON Pointer to the id of the conversation: events with the same one continue one session. By default each event starts a session.
+	//
+	// Example: /issue/node_id
+	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
+
+	// ExternalUserID A JSON Pointer to the end user of the session; none by default.
+	//
+	// Example: /sender/login
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
+
+	// MaxCreditsMicroPerTurn The maximum cost of one turn; the agent's own limit applies too. It applies to sessions that start later.
+	MaxCreditsMicroPerTurn nullable.Nullable[int64] `json:"maxCreditsMicroPerTurn,omitempty,omitzero"`
+
+	// Message A JSON Pointer to the message to the agent; by default the whole body. A value that is not a string is sent as JSON.
+	//
+	// Example: /issue/body
+	Message nullable.Nullable[string] `json:"message,omitempty,omitzero"`
+
+	// Mode The mode of its sessions: `chat` by default with an `externalId`, which requires it, otherwise `once`.
+	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
+
+	// Name The name, which is the title of its sessions; at most `maxNameCharacters` of `GET /api/v1/meta`.
+	Name string `json:"name"`
+
+	// Networks The networks from which requests are accepted, such as `203.0.113.0/24`; all by default.
+	Networks nullable.Nullable[[]string] `json:"networks,omitempty,omitzero"`
+
+	// Secret The secret, if the other service has one: required for `slack` (its signing secret). Otherwise the service creates one. For `standard`, `whsec_` and 24 to 64 bytes in base64.
+	Secret nullable.Nullable[string] `json:"secret,omitempty,omitzero"`
+
+	// Signature How the other service signs its requests.
+	Signature HookSignature `json:"signature"`
+
+	// TurnsPerDay The maximum number of events that start turns within 24 hours; 200 by default. More are answered with 429.
+	TurnsPerDay nullable.Nullable[int] `json:"turnsPerDay,omitempty,omitzero"`
+}
+
 // CreateKey defines model for CreateKey.
 type CreateKey struct {
 	// ExpiresAt The expiry, in the future.
@@ -2486,6 +2533,129 @@ type Health struct {
 	Timestamp Time   `json:"timestamp"`
 }
 
+// Hook An address at which another service starts turns of an agent.
+type Hook struct {
+	AgentID   string `json:"agentId"`
+	CreatedAt Time   `json:"createdAt"`
+
+	// DisabledReason The reason why the hook is disabled: `user` or `key_revoked`. New ones may be added.
+	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
+	Enabled        bool                      `json:"enabled"`
+	EventID        nullable.Nullable[string] `json:"eventId"`
+	ExternalID     nullable.Nullable[string] `json:"externalId"`
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+
+	// ID Example: hok_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID                     string                   `json:"id"`
+	MaxCreditsMicroPerTurn nullable.Nullable[int64] `json:"maxCreditsMicroPerTurn"`
+
+	// Message A JSON Pointer; empty for the whole body.
+	Message  string   `json:"message"`
+	Mode     string   `json:"mode"`
+	Name     string   `json:"name"`
+	Networks []string `json:"networks"`
+	Object   string   `json:"object"`
+
+	// Signature How the other service signs its requests.
+	Signature   HookSignature `json:"signature"`
+	TurnsPerDay int           `json:"turnsPerDay"`
+	UpdatedAt   Time          `json:"updatedAt"`
+
+	// URL The address to enter in the other service.
+	//
+	// Example: https://stoa.example.com/api/v1/hooks/hok_01k9zqd3m8w5x7y2c4b6n8p0ra
+	URL string `json:"url"`
+}
+
+// HookList defines model for HookList.
+type HookList struct {
+	Data    []Hook `json:"data"`
+	HasMore bool   `json:"hasMore"`
+
+	// NextCursor The cursor of the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// HookReceipt defines model for HookReceipt.
+type HookReceipt struct {
+	// Challenge The answer to `url_verification` of Slack.
+	Challenge nullable.Nullable[string] `json:"challenge"`
+
+	// Duplicate Whether the event was accepted before, so that this request did nothing.
+	Duplicate bool   `json:"duplicate"`
+	Object    string `json:"object"`
+
+	// SessionID The session of the turn; null if the request started none.
+	SessionID nullable.Nullable[string] `json:"sessionId"`
+
+	// Text The answer that Slack shows to the person who sent a slash command; only for a form.
+	Text string `json:"text,omitempty,omitzero"`
+}
+
+// HookSignature How the other service signs its requests.
+type HookSignature struct {
+	// Algorithm For `hmac`; `sha256` by default.
+	Algorithm nullable.Nullable[string] `json:"algorithm,omitempty,omitzero"`
+
+	// Encoding For `hmac`; `hex` by default.
+	Encoding nullable.Nullable[string] `json:"encoding,omitempty,omitzero"`
+
+	// Header For `hmac`, required: the header with the signature.
+	//
+	// Example: X-Shop-Hmac-Sha256
+	Header nullable.Nullable[string] `json:"header,omitempty,omitzero"`
+
+	// Kind `standard`: [Standard Webhooks](https://www.standardwebhooks.com), also of other installations of Stoa; `github`: `X-Hub-Signature-256`; `slack`: `X-Slack-Signature`; `hmac`: an HMAC of the body in a header.
+	Kind string `json:"kind"`
+
+	// Prefix For `hmac`: the text before the signature in the header; none by default.
+	//
+	// Example: sha256=
+	Prefix nullable.Nullable[string] `json:"prefix,omitempty,omitzero"`
+}
+
+// HookWithSecret A hook with its secret, which is shown only once.
+type HookWithSecret struct {
+	AgentID   string `json:"agentId"`
+	CreatedAt Time   `json:"createdAt"`
+
+	// DisabledReason The reason why the hook is disabled: `user` or `key_revoked`. New ones may be added.
+	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
+	Enabled        bool                      `json:"enabled"`
+	EventID        nullable.Nullable[string] `json:"eventId"`
+	ExternalID     nullable.Nullable[string] `json:"externalId"`
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+
+	// ID Example: hok_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID                     string                   `json:"id"`
+	MaxCreditsMicroPerTurn nullable.Nullable[int64] `json:"maxCreditsMicroPerTurn"`
+
+	// Message A JSON Pointer; empty for the whole body.
+	Message  string   `json:"message"`
+	Mode     string   `json:"mode"`
+	Name     string   `json:"name"`
+	Networks []string `json:"networks"`
+	Object   string   `json:"object"`
+
+	// PreviousEndsAt The time until which the former secret is accepted too, after `rotate-secret`.
+	PreviousEndsAt nullable.Nullable[Time] `json:"previousEndsAt,omitempty,omitzero"`
+
+	// Secret The secret to enter in the other service.
+	//
+	// Example: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=
+	Secret string `json:"secret"`
+
+	// Signature How the other service signs its requests.
+	Signature   HookSignature `json:"signature"`
+	TurnsPerDay int           `json:"turnsPerDay"`
+	UpdatedAt   Time          `json:"updatedAt"`
+
+	// URL The address to enter in the other service.
+	//
+	// Example: https://stoa.example.com/api/v1/hooks/hok_01k9zqd3m8w5x7y2c4b6n8p0ra
+	URL string `json:"url"`
+}
+
 // InputEvent The agent asked the user, received an answer, or did not receive one in time.
 type InputEvent struct {
 	Answer string `json:"answer,omitempty,omitzero"`
@@ -2970,6 +3140,11 @@ type Limits struct {
 	//
 	// Example: 10485760
 	MaxFileBytes int64 `json:"maxFileBytes"`
+
+	// MaxHooks The maximum number of hooks of an account.
+	//
+	// Example: 100
+	MaxHooks int64 `json:"maxHooks"`
 
 	// MaxInputWaitsPerAccount The maximum number of requests of an account that wait for inputs.
 	//
@@ -4081,7 +4256,7 @@ type Receipt struct {
 	CreditsMicro         int64 `json:"creditsMicro"`
 	DurationMilliseconds int64 `json:"durationMilliseconds"`
 
-	// EmbedID The embed of a visitor's chat: its embed tag, or else its link or embed session.
+	// EmbedID The embed of a visitor's chat (its embed tag, or else its link or embed session), or the hook of a session.
 	EmbedID nullable.Nullable[string] `json:"embedId"`
 	EndUser nullable.Nullable[string] `json:"endUser"`
 
@@ -4536,6 +4711,15 @@ type RollbackAgent struct {
 	Version int64 `json:"version"`
 }
 
+// RotateHookSecret defines model for RotateHookSecret.
+type RotateHookSecret struct {
+	// OverlapSeconds The time for which the former secret is accepted too; 86400 by default.
+	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
+
+	// Secret The secret, if the other service has one: required for `slack` (its signing secret). Otherwise the service creates one. For `standard`, `whsec_` and 24 to 64 bytes in base64.
+	Secret nullable.Nullable[string] `json:"secret,omitempty,omitzero"`
+}
+
 // RotateKey defines model for RotateKey.
 type RotateKey struct {
 	// OverlapSeconds The time for which the old key stays valid; 3600 by default.
@@ -4973,7 +5157,7 @@ type SessionStep struct {
 
 // SessionTrigger The origin of the session.
 type SessionTrigger struct {
-	// ID The id of the task's run or of the embed; null for the others.
+	// ID The id of the task's run, of the embed or of the hook; null for the others.
 	ID   nullable.Nullable[string] `json:"id"`
 	Type string                    `json:"type"`
 }
@@ -5746,6 +5930,47 @@ type UpdateEmbedTag struct {
 	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
 
+// UpdateHook defines model for UpdateHook.
+type UpdateHook struct {
+	// Enabled True by default.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// EventID A JSON Pointer to the id of the event, or the name of a header; the default depends on the signature.
+	//
+	// Example: X-Event-Id
+	EventID nullable.Nullable[string] `json:"eventId,omitempty,omitzero"`
+
+	// ExternalID A JSON Pointer to the id of the conversation: events with the same one continue one session. By default each event starts a session.
+	//
+	// Example: /issue/node_id
+	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
+
+	// ExternalUserID A JSON Pointer to the end user of the session; none by default.
+	//
+	// Example: /sender/login
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
+
+	// MaxCreditsMicroPerTurn The maximum cost of one turn; the agent's own limit applies too. It applies to sessions that start later.
+	MaxCreditsMicroPerTurn nullable.Nullable[int64] `json:"maxCreditsMicroPerTurn,omitempty,omitzero"`
+
+	// Message A JSON Pointer to the message to the agent; by default the whole body. A value that is not a string is sent as JSON.
+	//
+	// Example: /issue/body
+	Message nullable.Nullable[string] `json:"message,omitempty,omitzero"`
+
+	// Mode The mode of its sessions: `chat` by default with an `externalId`, which requires it, otherwise `once`.
+	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
+
+	// Name The name, which is the title of its sessions; at most `maxNameCharacters` of `GET /api/v1/meta`.
+	Name string `json:"name,omitempty,omitzero"`
+
+	// Networks The networks from which requests are accepted, such as `203.0.113.0/24`; all by default.
+	Networks nullable.Nullable[[]string] `json:"networks,omitempty,omitzero"`
+
+	// TurnsPerDay The maximum number of events that start turns within 24 hours; 200 by default. More are answered with 429.
+	TurnsPerDay nullable.Nullable[int] `json:"turnsPerDay,omitempty,omitzero"`
+}
+
 // UpdateKey defines model for UpdateKey.
 type UpdateKey struct {
 	// ExpiresAt The expiry, in the future.
@@ -6341,6 +6566,9 @@ type From = Time
 // GroupBy defines model for GroupBy.
 type GroupBy = []string
 
+// HookID defines model for HookID.
+type HookID = string
+
 // ID defines model for ID.
 type ID = string
 
@@ -6736,6 +6964,45 @@ type ListEmbedURLsParams struct {
 
 // CreateEmbedURLParams defines parameters for CreateEmbedURL.
 type CreateEmbedURLParams struct {
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListHooksParams defines parameters for ListHooks.
+type ListHooksParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateHookParams defines parameters for CreateHook.
+type CreateHookParams struct {
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteHookParams defines parameters for DeleteHook.
+type DeleteHookParams struct {
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// UpdateHookParams defines parameters for UpdateHook.
+type UpdateHookParams struct {
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// RotateHookSecretParams defines parameters for RotateHookSecret.
+type RotateHookSecretParams struct {
 	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
@@ -7837,6 +8104,15 @@ type UpdateEmbedTagJSONRequestBody = UpdateEmbedTag
 
 // CreateEmbedURLJSONRequestBody defines body for CreateEmbedURL for application/json ContentType.
 type CreateEmbedURLJSONRequestBody = CreateEmbed
+
+// CreateHookJSONRequestBody defines body for CreateHook for application/json ContentType.
+type CreateHookJSONRequestBody = CreateHook
+
+// UpdateHookJSONRequestBody defines body for UpdateHook for application/json ContentType.
+type UpdateHookJSONRequestBody = UpdateHook
+
+// RotateHookSecretJSONRequestBody defines body for RotateHookSecret for application/json ContentType.
+type RotateHookSecretJSONRequestBody = RotateHookSecret
 
 // RollbackAgentJSONRequestBody defines body for RollbackAgent for application/json ContentType.
 type RollbackAgentJSONRequestBody = RollbackAgent

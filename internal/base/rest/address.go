@@ -17,7 +17,7 @@ import (
 // X-Forwarded-For that is not a trusted proxy's, because proxies append the address of their peer and a client
 // can forge only the addresses before it.
 func (b *Base) ClientAddress(r *http.Request) string {
-	if a := b.clientAddr(r); a.IsValid() {
+	if a := b.ClientAddr(r); a.IsValid() {
 		p := stoa.NetworkOf(a)
 		if p.IsSingleIP() {
 			return p.Addr().String()
@@ -27,8 +27,8 @@ func (b *Base) ClientAddress(r *http.Request) string {
 	return ""
 }
 
-// clientAddr returns the whole address for [Base.ClientAddress]; the zero value is unknown.
-func (b *Base) clientAddr(r *http.Request) (unknown netip.Addr) {
+// ClientAddr returns the whole address for [Base.ClientAddress]; the zero value is unknown.
+func (b *Base) ClientAddr(r *http.Request) (unknown netip.Addr) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return unknown

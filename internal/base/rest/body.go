@@ -223,18 +223,25 @@ func InTurn[T any](b *Base, w http.ResponseWriter, body []byte, work func([]byte
 
 // ReadBody returns the whole body of a JSON request, up to the maximum size of the operation.
 // It accepts a missing content type, because a body that is not JSON fails anyway. It rejects a wrong
-// content type or a compressed body before reading it. Memory is allocated as bytes arrive, because a
-// client can announce any length.
+// content type before reading it.
 func (b *Base) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	x := w.(*Exchange)
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, stoa.Errorf(stoa.CodeMediaType, "Compressed bodies are not supported. Send uncompressed JSON, without Content-Encoding.").At("Content-Encoding")
-	}
 	if given := r.Header.Get("Content-Type"); given != "" {
 		media, _, err := mime.ParseMediaType(given)
 		if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || media != "application/json" {
 			return nil, stoa.Errorf(stoa.CodeMediaType, "The body must be JSON. Send it with Content-Type: application/json.").At("Content-Type")
 		}
+	}
+	body, err := b.ReadBytes(w, r)
+	return bytes.TrimPrefix(body, byteOrderMark), err
+}
+
+// ReadBytes returns the whole body of a request of any type, up to the maximum size of the operation.
+// It rejects a compressed one. Memory is allocated as bytes arrive, because a client can announce any
+// length.
+func (b *Base) ReadBytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	x := w.(*Exchange)
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, stoa.Errorf(stoa.CodeMediaType, "Compressed bodies are not supported. Send uncompressed JSON, without Content-Encoding.").At("Content-Encoding")
 	}
 	if r.ContentLength > x.maxBody {
 		return nil, tooLarge(x.maxBody)
@@ -270,7 +277,7 @@ func (b *Base) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 		case int64(len(body)) > x.maxBody:
 			return nil, tooLarge(x.maxBody)
 		case err == io.EOF:
-			return bytes.TrimPrefix(body, byteOrderMark), nil
+			return body, nil
 		case err != nil:
 			return nil, ReadError(err)
 		}

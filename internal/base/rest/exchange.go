@@ -371,7 +371,7 @@ func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) 
 		return c, b.WrongKey(r, err)
 	case c.Account.Suspended:
 		return c, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Ask its operator to reactivate it.")
-	case len(c.Key.Networks) > 0 && !c.Key.AllowsAddress(b.clientAddr(r)):
+	case len(c.Key.Networks) > 0 && !c.Key.AllowsAddress(b.ClientAddr(r)):
 		return c, stoa.Errorf(stoa.CodeNetworkNotAllowed, "This key is not allowed from your address, or your address is unknown to the service. Use it from one of its networks, or change its networks.")
 	case scope != "" && !c.Key.Has(scope):
 		return c, stoa.Errorf(stoa.CodeScope, "This key does not have the scope %q, which the request requires. Use another key, or create one with that scope.", scope)

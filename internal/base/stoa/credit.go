@@ -188,7 +188,7 @@ type Charge struct {
 	AgentID    string        `db:"agent_id"`
 	SessionID  string        `db:"session_id"`
 	MemberID   string        `db:"member_id"` // person whose key made the call; empty if the key belongs to the account
-	EmbedID    string        `db:"embed_id"`  // script tag, link or embed session of a visitor's chat
+	EmbedID    string        `db:"embed_id"`  // script tag, link or embed session of a visitor's chat, or the hook of a session
 	RootID     string        `db:"root_id"`   // root of the key's family; see [Key.Root]
 	Windows    string        `db:"windows"`   // ids of the budget windows that counted it, separated by spaces
 	StartedAt  time.Time     `db:"started_at"`

@@ -70,8 +70,11 @@ func covers(pattern, other string) bool {
 
 // AllowsAddress reports whether the key may be used from that address. The zero address is
 // unknown, so that a key with networks refuses it.
-func (k Key) AllowsAddress(a netip.Addr) bool {
-	return len(k.Networks) == 0 || a.IsValid() && slices.ContainsFunc(k.Networks, func(text string) bool {
+func (k Key) AllowsAddress(a netip.Addr) bool { return InNetworks(k.Networks, a) }
+
+// InNetworks reports whether an address is in one of the CIDR blocks, of which none means all.
+func InNetworks(networks []string, a netip.Addr) bool {
+	return len(networks) == 0 || a.IsValid() && slices.ContainsFunc(networks, func(text string) bool {
 		block, err := netip.ParsePrefix(text)
 		return err == nil && block.Contains(a.Unmap().WithZone(""))
 	})

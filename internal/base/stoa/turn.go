@@ -39,8 +39,8 @@ type Session struct {
 
 // A Trigger is the origin of a session.
 type Trigger struct {
-	Type string // api, schedule, embed, responses or mcp
-	ID   string // id of the task run or the embed; empty for the others
+	Type string // api, schedule, embed, hook, responses or mcp
+	ID   string // id of the task run, the embed or the hook; empty for the others
 }
 
 // Exposed reports whether the session was started through a protocol that its agent is exposed through.

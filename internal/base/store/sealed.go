@@ -43,6 +43,10 @@ var sealedTables = map[string]struct{ list, update string }{
 		list:   `SELECT account_id, id, 'link', '', 1, sealed FROM link_mails WHERE id > $1 AND sealed <> '' ORDER BY id LIMIT $2`,
 		update: `UPDATE link_mails SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
 	},
+	"hooks": {
+		list:   `SELECT account_id, id, 'hook', '', secret_version, sealed FROM hooks WHERE id > $1 ORDER BY id LIMIT $2`,
+		update: `UPDATE hooks SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
+	},
 	"webhooks": {
 		list:   `SELECT account_id, id, 'webhook', '', secret_version, sealed FROM webhooks WHERE id > $1 ORDER BY id LIMIT $2`,
 		update: `UPDATE webhooks SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,

@@ -17,6 +17,7 @@ import (
 	"stoa/internal/agents/agent"
 	"stoa/internal/agents/drive"
 	"stoa/internal/agents/embed"
+	"stoa/internal/agents/hook"
 	"stoa/internal/agents/scheduler"
 	"stoa/internal/agents/session"
 	"stoa/internal/agents/tool"
@@ -192,6 +193,7 @@ type Sessions struct {
 
 	agents  *Agents
 	drive   *Drive
+	hooks   *hook.Hooks
 	version string // of the program
 }
 
@@ -244,5 +246,6 @@ func (s *Server) prepare() {
 			TicketLife: s.Limits.EmbedURL, TokenLife: s.Limits.EmbedToken, RateLimited: s.RateLimited,
 		})
 		s.Embeds.sessions, s.Drive.embeds = &s.Sessions, s.Embeds.embeds
+		s.Sessions.hooks = &hook.Hooks{Store: s.Store, Sessions: s.Sessions.Sessions, Vault: s.Webhooks.Hooks.Vault, Rates: s.Embeds.embeds.Rates(), RateLimited: s.RateLimited}
 	})
 }

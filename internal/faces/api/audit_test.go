@@ -190,6 +190,10 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	tag := do("createEmbedTag", 201, "POST", agent+"/embed-tags", allowed)
 	do("updateEmbedTag", 200, "PATCH", agent+"/embed-tags/"+tag, object{"allowedOrigins": []string{"https://two.example.com"}})
 	do("deleteEmbedTag", 204, "DELETE", agent+"/embed-tags/"+tag, nil)
+	signed := do("createHook", 201, "POST", agent+"/hooks", githubHook)
+	do("updateHook", 200, "PATCH", agent+"/hooks/"+signed, object{"enabled": false})
+	do("rotateHookSecret", 201, "POST", agent+"/hooks/"+signed+"/rotate-secret", nil)
+	do("deleteHook", 204, "DELETE", agent+"/hooks/"+signed, nil)
 	logo := do("createEmbedLogo", 201, "POST", "/api/v1/embed-logos", object{"content": pngOf(8, 8, 0)})
 	do("deleteEmbedLogo", 204, "DELETE", "/api/v1/embed-logos/"+logo, nil)
 
@@ -306,6 +310,7 @@ func TestAutomaticEndsAreAudited(t *testing.T) {
 	make("webhook.disabled", hooks, object{"events": []string{"*"}})
 	make("embed.revoked", a.agent+"/embed-urls", allowed)
 	make("embed_tag.disabled", a.agent+"/embed-tags", allowed)
+	make("hook.disabled", a.agent+"/hooks", githubHook)
 	make("scheduled_task.paused", a.agent+"/scheduled-tasks", object{"name": "t", "message": "m", "schedule": object{"type": "interval", "everySeconds": 86400}})
 	make("key.revoked", "/api/v1/keys", object{"name": "child"})
 	before := len(auditLog(t, h, h.Account.ID))

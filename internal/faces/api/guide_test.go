@@ -27,6 +27,9 @@ func TestTheGuideToApprovalsDoesWhatItSays(t *testing.T) { pasteGuide(t, "approv
 // TestTheGuideToCallsOfAgentsDoesWhatItSays does the same with docs/call-an-agent.md.
 func TestTheGuideToCallsOfAgentsDoesWhatItSays(t *testing.T) { pasteGuide(t, "call-an-agent.md") }
 
+// TestTheGuideToHooksDoesWhatItSays does the same with docs/hooks.md.
+func TestTheGuideToHooksDoesWhatItSays(t *testing.T) { pasteGuide(t, "hooks.md") }
+
 func pasteGuide(t *testing.T, name string) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")

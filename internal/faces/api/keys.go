@@ -253,6 +253,7 @@ func (s *People) endSome(ctx context.Context, tx *store.Tx, accountID, keyID str
 	}
 	if which.Made || which.Changed {
 		count(tx.People().DisableTagsOf(ctx, accountID, keyID, which, endBatch))
+		count(tx.People().DisableHooksOf(ctx, accountID, keyID, which, endBatch))
 		count(tx.Operations().DisableWebhooksOf(ctx, accountID, keyID, which, endBatch))
 	}
 	if err != nil || !which.Keys {

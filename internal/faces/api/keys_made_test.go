@@ -123,6 +123,7 @@ func TestWhatARevokedKeyChangedIsPaused(t *testing.T) {
 		{a.agent + "/scheduled-tasks", task, object{"message": "say: y"}},
 		{"/api/v1/webhooks", object{"url": "https://hooks.example.com/a", "events": []string{"session.failed"}}, object{"url": "https://thief.example.com/a"}},
 		{a.agent + "/embed-tags", object{"allowedOrigins": []string{"https://www.example.com"}, "enabled": true}, object{"greeting": "other"}},
+		{a.agent + "/hooks", githubHook, object{"turnsPerDay": 9}},
 		{"/api/v1/connections", object{"name": "one", "kind": "mcp", "url": "https://tools.example.com/mcp"}, object{"url": "https://thief.example.com/mcp"}},
 	} {
 		for _, name := range []string{"changed", "unchanged"} {

@@ -52,6 +52,10 @@ type (
 		byID
 		TagID string `path:"tagId"`
 	}
+	byHookID struct {
+		byID
+		HookID string `path:"hookId"`
+	}
 	byDeliveryID struct {
 		byID
 		DeliveryID string `path:"deliveryId"`
@@ -73,6 +77,10 @@ type (
 	}
 	taskAnd[Query any] struct {
 		byTaskID
+		Query Query
+	}
+	hookAnd[Query any] struct {
+		byHookID
 		Query Query
 	}
 	tagAnd[Query any] struct {

@@ -194,6 +194,14 @@ func (s *Server) table() []rest.Route {
 		rest.CreateAfter("POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/run", "schedules:write", s.Sessions.beforeRun, s.Sessions.runScheduledTask),
 		rest.Get("GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/runs", "schedules:read", s.Sessions.listTaskRuns),
 
+		rest.Create("POST /api/v1/api-agents/{id}/hooks", "schedules:write", s.Sessions.createHook),
+		rest.Get("GET /api/v1/api-agents/{id}/hooks", "schedules:read", s.Sessions.listHooks),
+		rest.Read("GET /api/v1/api-agents/{id}/hooks/{hookId}", "schedules:read", s.Sessions.getHook),
+		rest.Write("PATCH /api/v1/api-agents/{id}/hooks/{hookId}", "schedules:write", s.Sessions.updateHook),
+		rest.Write("DELETE /api/v1/api-agents/{id}/hooks/{hookId}", "schedules:write", s.Sessions.deleteHook),
+		rest.Create("POST /api/v1/api-agents/{id}/hooks/{hookId}/rotate-secret", "schedules:write", s.Sessions.rotateHookSecret),
+		rest.PublicStream("POST /api/v1/hooks/{hookId}", s.Sessions.receiveHook),
+
 		rest.CreateAfter("POST /api/v1/webhooks", "webhooks:write", s.Webhooks.beforeWebhook, s.Webhooks.createWebhook),
 		rest.Get("GET /api/v1/webhooks", "webhooks:read", s.Webhooks.listWebhooks),
 		rest.Read("GET /api/v1/webhooks/{id}", "webhooks:read", s.Webhooks.getWebhook),

@@ -104,6 +104,8 @@ func TestListsOfAnAgentAreSearched(t *testing.T) {
 	make(agent+"/embed-sessions", object{"allowedOrigins": []string{"https://other.example"}})
 	tag := make(agent+"/embed-tags", object{"allowedOrigins": []string{"https://shop.example"}})
 	make(agent+"/embed-tags", object{"allowedOrigins": []string{"https://other.example"}})
+	hook := make(agent+"/hooks", object{"name": "Issues", "signature": object{"kind": "github"}})
+	make(agent+"/hooks", object{"name": "Other", "signature": object{"kind": "github"}})
 	budget := make("/api/v1/budgets", object{"scope": "agent", "subject": agentID, "period": "total", "limitMicro": 5_000_000})
 	make("/api/v1/budgets", object{"scope": "account", "period": "total", "limitMicro": 5_000_000})
 	key := make("/api/v1/keys", object{"name": "Nightly jobs"})
@@ -119,6 +121,8 @@ func TestListsOfAnAgentAreSearched(t *testing.T) {
 		{agent + "/embed-sessions", "ann", token},
 		{agent + "/embed-tags", "shop", tag},
 		{agent + "/embed-tags", tag, tag},
+		{agent + "/hooks", "issue", hook},
+		{agent + "/hooks", hook, hook},
 		{"/api/v1/budgets", "museum", budget},
 		{"/api/v1/budgets", "nightly", ofKey},
 		{"/api/v1/budgets", agentID, budget},

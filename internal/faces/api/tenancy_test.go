@@ -103,6 +103,7 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 		for range 2 {
 			c.Want(202, "POST", a.agent+"/scheduled-tasks/"+task.ID+"/run", nil)
 		}
+		made.ids["hooks"] = id(201, "hooks", a.agent+"/hooks", githubHook)
 		id(201, "embed-urls", a.agent+"/embed-urls", object{"allowedOrigins": []string{origin}})
 		made.ids["logos"] = id(201, "embed-logos", "/api/v1/embed-logos", object{"content": pngOf(8, 8, 0)})
 		made.ids["tags"] = id(201, "embed-tags", a.agent+"/embed-tags", object{"allowedOrigins": []string{origin}})

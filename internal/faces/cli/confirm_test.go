@@ -30,6 +30,7 @@ func TestConfirmationsLookFirst(t *testing.T) {
 		"agents delete SUPPORT":                                     `"Delete the agent \"Support\" with its drive`,
 		"webhooks remove whk_01k9zqd3m8w5x7y2c4b6n8p0ra":            "no such webhook",
 		"embeds tags delete support pub_01k9zqd3m8w5x7y2c4b6n8p0ra": "no such script tag",
+		"hooks delete support hok_01k9zqd3m8w5x7y2c4b6n8p0ra":       "no such hook",
 	} {
 		out, errOut, code := run(t, h, "", strings.Fields(args)...)
 		if code == exitDone || out != "" || !strings.Contains(errOut, want) {

@@ -184,6 +184,56 @@ func TestEmbedsInABrowser(t *testing.T) {
 	stub.sent("POST " + embeds + "sessions")
 }
 
+func TestHooksInABrowser(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	const hooks = "/api/v1/api-agents/" + stubAgent + "/hooks"
+	for _, l := range usual(looks()) {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/hooks", l)
+			p.says("200 turns a day")
+			p.fits()
+			p.shot("hooks")
+			p.press("Slack")
+			p.says("https://stoa.example.com/api/v1/hooks/" + stubSigned)
+			p.says(`-H "X-Slack-Signature: v0=$sig"`)
+			p.fits()
+			p.shot("address")
+			p.press("Done")
+			p.press("Create hook")
+			p.type_("#hook-name", "Issues")
+			p.fits()
+			p.shot("create a hook")
+			p.press("Create the hook")
+			p.says("This is shown once.")
+			p.says("whsec_MfKQ9r8")
+			p.press("Done")
+			p.says("Send a test")
+			p.press("Done")
+			p.click(`button[aria-label="Actions for Slack"]`)
+			p.press("New secret")
+			p.type_("#hook-secret", "8f742231b10e8888abcd99yyyzzz85a5")
+			p.press("Replace the secret")
+			p.says("This is shown once.")
+			p.press("Done")
+			p.press("Done")
+			p.click(`button[aria-label="Actions for Slack"]`)
+			p.press("Disable")
+			p.says("It is disabled")
+			p.click(`button[aria-label="Actions for Slack"]`)
+			p.press("Delete")
+			p.says("Its sessions are kept")
+			p.press("Delete it")
+			p.says("It is deleted")
+		})
+	}
+	stub.sent("POST " + hooks)
+	stub.sent("POST " + hooks + "/" + stubSigned + "/rotate-secret")
+	stub.sent("PATCH " + hooks + "/" + stubSigned)
+	stub.sent("DELETE " + hooks + "/" + stubSigned)
+}
+
 func TestProvidersInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
@@ -224,7 +274,7 @@ func TestPagesShowErrorsAndEmptyLists(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/embeds/embed-urls", "providers"} {
+	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/hooks", "agents/" + stubAgent + "/embeds/embed-urls", "providers"} {
 		t.Run(path, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "keys", looks()[2])
 			p.says("website")

@@ -16,6 +16,7 @@ const (
 	stubAgent   = "agt_01k9zqd3m8w5x7y2c4b6n8p0ra"
 	stubSession = "ses_01k9zqd3m8w5x7y2c4b6n8p0ra"
 	stubTask    = "tsk_01k9zqd3m8w5x7y2c4b6n8p0ra"
+	stubSigned  = "hok_01k9zqd3m8w5x7y2c4b6n8p0ra"
 	stubEmbed   = "emu_01k9zqd3m8w5x7y2c4b6n8p0ra"
 )
 
@@ -125,7 +126,7 @@ func stubEvents() []string {
 
 // agents answers below /api-agents.
 func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
-	path = strings.NewReplacer(stubSession+".1.1", "{stepId}", stubAgent, "{id}", stubSession, "{sessionId}", stubTask, "{taskId}", stubEmbed, "{embedId}").Replace(path)
+	path = strings.NewReplacer(stubSession+".1.1", "{stepId}", stubAgent, "{id}", stubSession, "{sessionId}", stubTask, "{taskId}", stubEmbed, "{embedId}", stubSigned, "{hookId}").Replace(path)
 	op := r.Method + " " + path
 	if op == "PATCH /api-agents/{id}" || op == "POST /api-agents/{id}/sessions" {
 		body, _ := io.ReadAll(r.Body)

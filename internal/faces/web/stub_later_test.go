@@ -49,6 +49,10 @@ func laterReplies() map[string]string {
 		return fmt.Sprintf(`{"id":%q,"object":%q,%s"agentId":%q,"chatSessionId":%q,"status":%q,"allowedOrigins":["https://www.example.com"],"externalUserId":"user-1042","greeting":null,"theme":"auto","messagesPerMinute":10,"maxMessages":50,"maxMessageChars":4000,"maxCreditsMicro":null,"messagesSent":%d,"lastMessageAt":null,"refusedRequests":%d,"refusedOrigins":[%s],"chatExpiresAt":null,"revokedAt":null,"createdAt":%s}`,
 			id, map[string]string{"emu": "embed_url", "ems": "embed_session"}[id[:3]], with, stubAgent, stubSession, status, sent, refused, origins, at)
 	}
+	hook := func(more string) string {
+		return fmt.Sprintf(`{"id":%q,"object":"hook","agentId":%q,"name":"Slack","url":"https://stoa.example.com/api/v1/hooks/%s","signature":{"kind":"slack"},"message":"/event","externalId":"/event/channel","externalUserId":"/event/user","eventId":null,"mode":"chat","networks":[],"turnsPerDay":200,"maxCreditsMicroPerTurn":null,"enabled":true,"disabledReason":null,"createdAt":%s,"updatedAt":%s%s}`,
+			stubSigned, stubAgent, stubSigned, at, at, more)
+	}
 	const ends = `"expiresAt":` + at + `,`
 	const token = "ems_01k9zqd3m8w5x7y2c4b6n8p0ra"
 	return map[string]string{
@@ -61,6 +65,10 @@ func laterReplies() map[string]string {
 		"POST /api-agents/{id}/scheduled-tasks/{taskId}/resume": daily,
 		"POST /api-agents/{id}/scheduled-tasks/{taskId}/run":    run(1, "queued", "null", "null", "null", 1),
 		"GET /api-agents/{id}/scheduled-tasks/{taskId}/runs":    list(completed, failed, run(3, "skipped", `"overlap"`, "null", "null", 1), run(4, "skipped", `"catch_up_window"`, at, "null", 40)),
+		"GET /api-agents/{id}/hooks":                            list(hook("")),
+		"POST /api-agents/{id}/hooks":                           hook(`,"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="`),
+		"PATCH /api-agents/{id}/hooks/{hookId}":                 hook(""),
+		"POST /api-agents/{id}/hooks/{hookId}/rotate-secret":    hook(`,"secret":"8f742231b10e8888abcd99yyyzzz85a5"`),
 		"GET /api-agents/{id}/embed-tags":                       list(),
 		"GET /api-agents/{id}/embed-urls":                       list(embed(stubEmbed, "active", `"exchangedAt":null,`+ends, 4, 3), embed("emu_01k9zqd3m8w5x7y2c4b6n8p0rb", "revoked", `"exchangedAt":null,`+ends, 0, 0)),
 		"POST /api-agents/{id}/embed-urls":                      embed(stubEmbed, "pending", `"exchangedAt":null,"url":"https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA",`+ends, 0, 0),

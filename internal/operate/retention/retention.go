@@ -148,6 +148,9 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.People().PurgeLinkMails(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("mails with links: %w", err)
 	}
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.Work().PurgeHookEvents(ctx, purgeBatch) }); err != nil {
+		return fmt.Errorf("events of hooks: %w", err)
+	}
 	secrets, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.Setup().PurgeSecrets(ctx, purgeBatch) })
 	if err != nil {
 		return fmt.Errorf("deleted secrets: %w", err)

@@ -838,6 +838,21 @@ export interface CreateGrant {
   reason?: string | null;
 }
 
+export interface CreateHook {
+  enabled?: boolean | null;
+  eventId?: string | null;
+  externalId?: string | null;
+  externalUserId?: string | null;
+  maxCreditsMicroPerTurn?: number | null;
+  message?: string | null;
+  mode?: "once" | "chat" | null;
+  name: string;
+  networks?: string[] | null;
+  secret?: string | null;
+  signature: HookSignature;
+  turnsPerDay?: number | null;
+}
+
 export interface CreateKey {
   expiresAt?: string | null;
   maxCreditsMicroPerDay?: number | null;
@@ -1619,6 +1634,72 @@ export interface Health {
   timestamp: string;
 }
 
+export interface Hook {
+  agentId: string;
+  createdAt: string;
+  disabledReason: string | null;
+  enabled: boolean;
+  eventId: string | null;
+  externalId: string | null;
+  externalUserId: string | null;
+  id: string;
+  maxCreditsMicroPerTurn: number | null;
+  message: string;
+  mode: string;
+  name: string;
+  networks: string[];
+  object: "hook";
+  signature: HookSignature;
+  turnsPerDay: number;
+  updatedAt: string;
+  url: string;
+}
+
+export interface HookList {
+  data: Hook[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface HookReceipt {
+  challenge: string | null;
+  duplicate: boolean;
+  object: "hook.receipt";
+  sessionId: string | null;
+  text?: string;
+}
+
+export interface HookSignature {
+  algorithm?: "sha256" | "sha512" | null;
+  encoding?: "hex" | "base64" | null;
+  header?: string | null;
+  kind: "standard" | "github" | "slack" | "hmac";
+  prefix?: string | null;
+}
+
+export interface HookWithSecret {
+  agentId: string;
+  createdAt: string;
+  disabledReason: string | null;
+  enabled: boolean;
+  eventId: string | null;
+  externalId: string | null;
+  externalUserId: string | null;
+  id: string;
+  maxCreditsMicroPerTurn: number | null;
+  message: string;
+  mode: string;
+  name: string;
+  networks: string[];
+  object: "hook";
+  previousEndsAt?: string | null;
+  secret: string;
+  signature: HookSignature;
+  turnsPerDay: number;
+  updatedAt: string;
+  url: string;
+}
+
 export interface InputAdditionalTools {
   tools: (FunctionTool | CustomTool | NamespaceTool | VendorTool | OtherTool)[];
   type: "additional_tools";
@@ -1908,6 +1989,7 @@ export interface Limits {
   maxEventStreamsPerAccount: number;
   maxEventStreamsPerKey: number;
   maxFileBytes: number;
+  maxHooks: number;
   maxInputWaitsPerAccount: number;
   maxInstructionsCharacters: number;
   maxInvitations: number;
@@ -3049,6 +3131,11 @@ export interface RollbackAgent {
   version: number;
 }
 
+export interface RotateHookSecret {
+  overlapSeconds?: number | null;
+  secret?: string | null;
+}
+
 export interface RotateKey {
   overlapSeconds?: number | null;
 }
@@ -3284,7 +3371,7 @@ export interface SessionStep {
 
 export interface SessionTrigger {
   id: string | null;
-  type: "api" | "schedule" | "embed" | "responses" | "mcp";
+  type: "api" | "schedule" | "embed" | "hook" | "responses" | "mcp";
 }
 
 export interface SessionTurn {
@@ -3730,6 +3817,19 @@ export interface UpdateEmbedTag {
   starters?: string[] | null;
   theme?: "auto" | "light" | "dark" | null;
   title?: string | null;
+}
+
+export interface UpdateHook {
+  enabled?: boolean | null;
+  eventId?: string | null;
+  externalId?: string | null;
+  externalUserId?: string | null;
+  maxCreditsMicroPerTurn?: number | null;
+  message?: string | null;
+  mode?: "once" | "chat" | null;
+  name?: string;
+  networks?: string[] | null;
+  turnsPerDay?: number | null;
 }
 
 export interface UpdateKey {

@@ -1,4 +1,4 @@
-// One agent: its sessions, drive, schedules and embeds, its settings and earlier
+// One agent: its sessions, drive, schedules, hooks and embeds, its settings and earlier
 // versions.
 import { useRef } from "preact/hooks";
 import type { Agent, AgentVersion } from "../../lib/agents";
@@ -16,6 +16,7 @@ import { useSession } from "../parts/session";
 import { Comparison } from "./compare";
 import { DriveView } from "./drive";
 import { EmbedsView } from "./embeds";
+import { HooksView } from "./hooks";
 import { SessionView } from "./session";
 import { SessionsView } from "./sessions";
 import { Settings, versioned } from "./settings";
@@ -34,6 +35,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
     { id: "sessions", title: "Sessions", shown: offers("listSessions") },
     { id: "drive", title: "Drive", shown: offers("listDriveFiles") },
     { id: "tasks", title: "Schedules", shown: offers("listScheduledTasks") },
+    { id: "hooks", title: "Hooks", shown: offers("listHooks") },
     { id: "embeds", title: "Embeds", shown: offers("listEmbedURLs") },
     { id: "call", title: "Call", shown: true },
     { id: "settings", title: "Settings", shown: true },
@@ -60,6 +62,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
         ))}
       {active === "drive" && (may("drive:read") ? <DriveView agentId={id} folder={rest} /> : <Lacking scope="drive:read" />)}
       {active === "tasks" && (!may("schedules:read") ? <Lacking scope="schedules:read" /> : rest ? <TaskView key={rest} agentId={id} id={rest} /> : <TasksView agentId={id} />)}
+      {active === "hooks" && (may("schedules:read") ? <HooksView agentId={id} /> : <Lacking scope="schedules:read" />)}
       {active === "embeds" && (may("embeds:write") ? <States of={agent}>{(a) => <EmbedsView agentId={id} name={a.data.name} enabled={a.data.embedEnabled} shown={rest} />}</States> : <Lacking scope="embeds:write" />)}
       {active === "call" && <States of={agent}>{(a) => <CallAgent agent={a.data} />}</States>}
       {active === "settings" && (
