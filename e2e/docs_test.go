@@ -155,13 +155,38 @@ func (d *shell) golang(t *testing.T, text string) string {
 	return d.run(t, "openai-go", program, "run", d.file(t, "main.go", text))
 }
 
+// snippet runs a snippet in any language and returns its output.
+func (d *shell) snippet(t *testing.T, s snippet) string {
+	t.Helper()
+	switch s.language {
+	case "sh":
+		return d.bash(t, s.text)
+	case "go":
+		return d.golang(t, s.text)
+	case "js":
+		out, err := d.node(t, s.text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return out
+	case "python":
+		d.run(t, d.dir, tool(t, "python3"), "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read()); print('reads well')", d.file(t, "main.py", s.text))
+		if _, err := d.try(t, d.dir, tool(t, "python3"), "-c", "import openai"); err != nil {
+			t.Skip("the library for Python is not installed: the snippet was read, not run")
+		}
+		return d.run(t, d.dir, tool(t, "python3"), d.file(t, "main.py", s.text))
+	}
+	t.Fatalf("a snippet is in %q, which this test cannot run", s.language)
+	return ""
+}
+
 func TestDocsClients(t *testing.T) {
 	t.Parallel()
 	all := snippets(t, "docs/clients.md")
 	if len(all) < 9 {
 		t.Fatalf("the page has %d snippets; the test reads it wrongly", len(all))
 	}
-	for i, s := range all {
+	for _, s := range all {
 		name := s.language
 		if lib := regexp.MustCompile(`from "(.+?)"`).FindStringSubmatch(s.text); lib != nil && s.language == "js" {
 			name += " with " + lib[1]
@@ -172,32 +197,39 @@ func TestDocsClients(t *testing.T) {
 				flags = []string{"--extensions", "gemini"}
 			}
 			d := sandboxShell(t, flags...)
-			var out string
-			switch s.language {
-			case "sh":
-				out = d.bash(t, s.text)
-			case "go":
-				out = d.golang(t, s.text)
-			case "js":
-				var err error
-				if out, err = d.node(t, s.text); err != nil {
-					t.Fatalf("%v\n%s", err, out)
-				}
-			case "python":
-				d.run(t, d.dir, tool(t, "python3"), "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read()); print('reads well')", d.file(t, "main.py", s.text))
-				if _, err := d.try(t, d.dir, tool(t, "python3"), "-c", "import openai"); err != nil {
-					t.Skip("the library for Python is not installed: the snippet was read, not run")
-				}
-				out = d.run(t, d.dir, tool(t, "python3"), d.file(t, "main.py", s.text))
-			default:
-				t.Fatalf("snippet %d is in %q, which this test cannot run", i, s.language)
-			}
+			out := d.snippet(t, s)
 			// The sandbox quotes the last message, so the last question is in the reply.
 			asked := regexp.MustCompile(`Why is the sky blue\?|And at dusk\?`).FindAllString(s.text, -1)
 			if last := asked[len(asked)-1]; !strings.Contains(strings.Join(deltas(out), ""), last) {
 				t.Errorf("no reply to %q came:\n%s", last, out)
 			}
 		})
+	}
+}
+
+// The first snippet of the page offers the agent that the programs call. The shell's other snippets run in
+// internal/faces/api.
+func TestDocsCallAnAgent(t *testing.T) {
+	t.Parallel()
+	d := sandboxShell(t, "--extensions", "models")
+	ran := map[string]bool{}
+	for i, s := range snippets(t, "docs/call-an-agent.md") {
+		switch {
+		case i == 0:
+			if out := d.bash(t, s.text); !strings.Contains(out, `"agent/Guide"`) {
+				t.Fatalf("the agent is not offered:\n%s", out)
+			}
+		case s.language != "sh" && s.language != "text":
+			ran[s.language] = true
+			t.Run(s.language, func(t *testing.T) {
+				if out := d.snippet(t, s); !strings.Contains(out, "When do you open?") { // the sandbox quotes the message
+					t.Errorf("no reply came:\n%s", out)
+				}
+			})
+		}
+	}
+	if len(ran) != 3 {
+		t.Errorf("the page has programs in %v; the test reads it wrongly", ran)
 	}
 }
 
