@@ -233,6 +233,52 @@ func TestDocsCallAnAgent(t *testing.T) {
 	}
 }
 
+// sdkTests is the variable that lets the test install the generators of docs/sdks.md; see .ci/check.
+const sdkTests = "STOA_TEST_SDKS"
+
+// The clients that the page generates from the API's document are compiled, and list agents and start sessions.
+func TestDocsSDKs(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(sdkTests) == "" {
+		t.Skip(sdkTests + " is not set: .ci/check nightly installs the generators")
+	}
+	commands := map[string]string{} // by the language of the program that follows
+	programs := map[string]string{}
+	before := ""
+	for _, s := range snippets(t, "docs/sdks.md") {
+		if s.language == "sh" {
+			before = s.text
+			continue
+		}
+		commands[s.language], programs[s.language] = before, s.text
+	}
+	for _, c := range []struct{ language, installer, reach, file, run string }{
+		{"go", "go", "go list -m github.com/oapi-codegen/runtime@latest", "main.go", "go run ."},
+		{"ts", "npm", "npm view openapi-fetch name", "main.mts", "npx tsc --strict --module nodenext --target es2022 main.mts\nnode main.mjs"},
+	} {
+		t.Run(c.language, func(t *testing.T) {
+			t.Parallel()
+			tool(t, c.installer)
+			h := newServer(t, fakeup.Start(t).URL, allExtensions) // the document describes them, too
+			h.start()
+			owner := &account{key: ownerKey}
+			h.newAgent(t, owner)
+			d := newShell(t, h.url)
+			d.env = append(d.env, "HOME="+os.Getenv("HOME"), "GOFLAGS=", "GOWORK=off") // the settings and caches of the installers
+			if out, err := d.try(t, d.dir, "bash", "-c", c.reach); err != nil {
+				t.Skipf("the registry cannot be reached: %v\n%s", err, out)
+			}
+			d.file(t, c.file, programs[c.language])
+			out := d.bash(t, commands[c.language]+c.run)
+			var sessions struct{ Data []struct{ ID string } }
+			h.get(t, ownerKey, "/api-agents/"+owner.agent+"/sessions", &sessions)
+			if len(sessions.Data) != 1 || !strings.Contains(out, "agent "+sessions.Data[0].ID+" queued") {
+				t.Errorf("there are the sessions %v; the program wrote\n%s", sessions.Data, out)
+			}
+		})
+	}
+}
+
 // deltas returns the output and the joined texts of its events, so that a reply can be found
 // in a stream too.
 func deltas(out string) []string {
