@@ -218,12 +218,12 @@ func broken(t *testing.T, dir string) {
 	writeFile(t, filepath.Join(dir, "test.sh"), `[ "$(sh add.sh 2 3)" = 5 ] && echo ok`+"\n")
 }
 
-// run returns the agent's program with its task, not started.
-func (a codingAgent) run(t *testing.T, bin, home, dir, url, key string) *exec.Cmd {
+// run returns the agent's program with a task, not started.
+func (a codingAgent) run(t *testing.T, bin, home, dir, url, key, task string) *exec.Cmd {
 	if a.config != "" {
 		writeFile(t, filepath.Join(home, a.config), strings.ReplaceAll(a.settings, "http://127.0.0.1:8080", url)+a.mcp)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, a.command[0]), append(slices.Clone(a.command[1:]), "Run sh test.sh and repair add.sh.")...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, a.command[0]), append(slices.Clone(a.command[1:]), task)...)
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"),
@@ -236,11 +236,9 @@ func (a codingAgent) run(t *testing.T, bin, home, dir, url, key string) *exec.Cm
 	return cmd
 }
 
-func repair(t *testing.T, a codingAgent, bin, wire string) {
-	home, dir := t.TempDir(), t.TempDir()
-	broken(t, dir)
-	vendor := fakeup.Start(t, fakeup.Options{Cache: true, Script: script(a.steps(filepath.Join(dir, "add.sh")))})
-	h := newServer(t, vendor.URL, fmt.Sprintf(`
+// server starts a server on which the agent's model is one of the vendor, on a wire.
+func (a codingAgent) server(t *testing.T, vendorURL, wire string) *server {
+	h := newServer(t, vendorURL, fmt.Sprintf(`
 extensions: {models: true, inputTokens: true, chatCompletions: true, messages: true, gemini: true, tools: true, formats: true, images: true, files: true}
 aliasSets: [anthropic, openai]
 auto: [beta-3.8-flash]
@@ -248,8 +246,16 @@ models:
   %s: {maxOutput: 65536, routes: [{provider: v-%s, model: %s}]}
 `, a.model, wire, upstreamNames[wire]))
 	h.start()
+	return h
+}
+
+func repair(t *testing.T, a codingAgent, bin, wire string) {
+	home, dir := t.TempDir(), t.TempDir()
+	broken(t, dir)
+	vendor := fakeup.Start(t, fakeup.Options{Cache: true, Script: script(a.steps(filepath.Join(dir, "add.sh")))})
+	h := a.server(t, vendor.URL, wire)
 	url := recorded(t, h.url, a.name, wire, home, dir)
-	out, err := a.run(t, bin, home, dir, url, ownerKey).CombinedOutput()
+	out, err := a.run(t, bin, home, dir, url, ownerKey, "Run sh test.sh and repair add.sh.").CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte(fixed)) {
 		t.Errorf("%v; it wrote\n%s", err, out)
 	}

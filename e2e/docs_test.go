@@ -162,13 +162,38 @@ func (d *shell) golang(t *testing.T, text string) string {
 	return d.run(t, "openai-go", program, "run", d.file(t, "main.go", text))
 }
 
+// snippet runs a snippet in any language and returns its output.
+func (d *shell) snippet(t *testing.T, s snippet) string {
+	t.Helper()
+	switch s.language {
+	case "sh":
+		return d.bash(t, s.text)
+	case "go":
+		return d.golang(t, s.text)
+	case "js":
+		out, err := d.node(t, s.text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return out
+	case "python":
+		d.run(t, d.dir, tool(t, "python3"), "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read()); print('reads well')", d.file(t, "main.py", s.text))
+		if _, err := d.try(t, d.dir, tool(t, "python3"), "-c", "import openai"); err != nil {
+			t.Skip("the library for Python is not installed: the snippet was read, not run")
+		}
+		return d.run(t, d.dir, tool(t, "python3"), d.file(t, "main.py", s.text))
+	}
+	t.Fatalf("a snippet is in %q, which this test cannot run", s.language)
+	return ""
+}
+
 func TestDocsClients(t *testing.T) {
 	t.Parallel()
 	all := snippets(t, "docs/clients.md")
 	if len(all) < 9 {
 		t.Fatalf("the page has %d snippets; the test reads it wrongly", len(all))
 	}
-	for i, s := range all {
+	for _, s := range all {
 		name := s.language
 		if lib := regexp.MustCompile(`from "(.+?)"`).FindStringSubmatch(s.text); lib != nil && s.language == "js" {
 			name += " with " + lib[1]
@@ -179,30 +204,83 @@ func TestDocsClients(t *testing.T) {
 				flags = []string{"--extensions", "gemini"}
 			}
 			d := sandboxShell(t, flags...)
-			var out string
-			switch s.language {
-			case "sh":
-				out = d.bash(t, s.text)
-			case "go":
-				out = d.golang(t, s.text)
-			case "js":
-				var err error
-				if out, err = d.node(t, s.text); err != nil {
-					t.Fatalf("%v\n%s", err, out)
-				}
-			case "python":
-				d.run(t, d.dir, tool(t, "python3"), "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read()); print('reads well')", d.file(t, "main.py", s.text))
-				if _, err := d.try(t, d.dir, tool(t, "python3"), "-c", "import openai"); err != nil {
-					t.Skip("the library for Python is not installed: the snippet was read, not run")
-				}
-				out = d.run(t, d.dir, tool(t, "python3"), d.file(t, "main.py", s.text))
-			default:
-				t.Fatalf("snippet %d is in %q, which this test cannot run", i, s.language)
-			}
+			out := d.snippet(t, s)
 			// The sandbox quotes the last message, so the last question is in the reply.
 			asked := regexp.MustCompile(`Why is the sky blue\?|And at dusk\?`).FindAllString(s.text, -1)
 			if last := asked[len(asked)-1]; !strings.Contains(strings.Join(deltas(out), ""), last) {
 				t.Errorf("no reply to %q came:\n%s", last, out)
+			}
+		})
+	}
+}
+
+// The first snippet of the page offers the agent that the programs call. The shell's other snippets run in
+// internal/faces/api.
+func TestDocsCallAnAgent(t *testing.T) {
+	t.Parallel()
+	d := sandboxShell(t, "--extensions", "models")
+	ran := map[string]bool{}
+	for i, s := range snippets(t, "docs/call-an-agent.md") {
+		switch {
+		case i == 0:
+			if out := d.bash(t, s.text); !strings.Contains(out, `"agent/Guide"`) {
+				t.Fatalf("the agent is not offered:\n%s", out)
+			}
+		case s.language != "sh" && s.language != "text":
+			ran[s.language] = true
+			t.Run(s.language, func(t *testing.T) {
+				if out := d.snippet(t, s); !strings.Contains(out, "When do you open?") { // the sandbox quotes the message
+					t.Errorf("no reply came:\n%s", out)
+				}
+			})
+		}
+	}
+	if len(ran) != 3 {
+		t.Errorf("the page has programs in %v; the test reads it wrongly", ran)
+	}
+}
+
+// sdkTests is the variable that lets the test install the generators of docs/sdks.md; see .ci/check.
+const sdkTests = "STOA_TEST_SDKS"
+
+// The clients that the page generates from the API's document are compiled, and list agents and start sessions.
+func TestDocsSDKs(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(sdkTests) == "" {
+		t.Skip(sdkTests + " is not set: .ci/check nightly installs the generators")
+	}
+	commands := map[string]string{} // by the language of the program that follows
+	programs := map[string]string{}
+	before := ""
+	for _, s := range snippets(t, "docs/sdks.md") {
+		if s.language == "sh" {
+			before = s.text
+			continue
+		}
+		commands[s.language], programs[s.language] = before, s.text
+	}
+	for _, c := range []struct{ language, installer, reach, file, run string }{
+		{"go", "go", "go list -m github.com/oapi-codegen/runtime@latest", "main.go", "go run ."},
+		{"ts", "npm", "npm view openapi-fetch name", "main.mts", "npx tsc --strict --module nodenext --target es2022 main.mts\nnode main.mjs"},
+	} {
+		t.Run(c.language, func(t *testing.T) {
+			t.Parallel()
+			tool(t, c.installer)
+			h := newServer(t, fakeup.Start(t).URL, allExtensions) // the document describes them, too
+			h.start()
+			owner := &account{key: ownerKey}
+			h.newAgent(t, owner)
+			d := newShell(t, h.url)
+			d.env = append(d.env, "HOME="+os.Getenv("HOME"), "GOFLAGS=", "GOWORK=off") // the settings and caches of the installers
+			if out, err := d.try(t, d.dir, "bash", "-c", c.reach); err != nil {
+				t.Skipf("the registry cannot be reached: %v\n%s", err, out)
+			}
+			d.file(t, c.file, programs[c.language])
+			out := d.bash(t, commands[c.language]+c.run)
+			var sessions struct{ Data []struct{ ID string } }
+			h.get(t, ownerKey, "/api-agents/"+owner.agent+"/sessions", &sessions)
+			if len(sessions.Data) != 1 || !strings.Contains(out, "agent "+sessions.Data[0].ID+" queued") {
+				t.Errorf("there are the sessions %v; the program wrote\n%s", sessions.Data, out)
 			}
 		})
 	}

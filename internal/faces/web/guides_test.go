@@ -106,7 +106,7 @@ func TestGuidesAreSearched(t *testing.T) {
 		"monthly report in slack": "reports", "slack report": "reports", "webhook": "webhooks", "webhooks": "webhooks", "from openai": "migrate",
 		"litellm": "migrate", "backup": "backup", "restore": "backup nodes", "upgrade": "install nodes", "nginx": "proxy", "prometheus": "alerts monitoring metrics",
 		"grafana": "monitoring metrics", "ollama": "model-servers", "docker": "install", "oauth": "connection-secrets", "openapi": "http-tools", "mcp": "connections",
-		"scaling": "nodes", "client tools": "tools", "webook": "webhooks", "aproval": "approvals", "secheduled tasks": "schedules", "logs": "monitoring",
+		"scaling": "nodes", "client tools": "tools", "sdk": "sdks", "generate client": "sdks", "typescript client": "sdks", "webook": "webhooks", "aproval": "approvals", "secheduled tasks": "schedules", "logs": "monitoring",
 	} {
 		body := found(q)
 		if first := regexp.MustCompile(`href="/docs/([a-z-]+)#`).FindStringSubmatch(body); first == nil || want != "" && !slices.Contains(strings.Fields(want), first[1]) {
