@@ -276,10 +276,9 @@ type turnEnd struct {
 // end reads the charges of an exchange that has ended, and returns its end or the error of a turn that failed.
 func (t *turnCall) end(ctx context.Context) (end turnEnd, err error) {
 	x := t.exchange
-	if t.charge, err = t.s.sessions.Sessions.Charges(ctx, x); err != nil {
+	if err = t.sum(ctx); err != nil {
 		return end, err
 	}
-	t.charge.ID, t.charge.Asked, t.charge.Served = t.call.ID, t.call.Request.Model, t.call.Request.Model
 	end.Text, end.Stop = t.s.sessions.waits(x), stopOf(x)
 	if x.Status != stoa.SessionFailed && x.Status != stoa.SessionCancelled {
 		return end, nil
@@ -288,6 +287,13 @@ func (t *turnCall) end(ctx context.Context) (end turnEnd, err error) {
 		t.claim.failed = true
 	}
 	return end, turnError(x, t.charge.Amount > 0)
+}
+
+// sum reads the charges of the exchange so far.
+func (t *turnCall) sum(ctx context.Context) (err error) {
+	t.charge, err = t.s.sessions.Sessions.Charges(ctx, t.exchange)
+	t.charge.ID, t.charge.Asked, t.charge.Served = t.call.ID, t.call.Request.Model, t.call.Request.Model
+	return err
 }
 
 // stopOf returns the reason why the reply of an exchange ended.
@@ -365,9 +371,8 @@ func (t *turnCall) Abandon(ctx context.Context, _ ...func(context.Context, *stor
 		return stoa.Charge{}, err
 	}
 	t.exchange = got
-	_, _ = t.end(ctx) // reads the charge; its error is that the turn was cancelled
-	if t.charge.Amount == 0 {
-		return stoa.Charge{}, nil
+	if err := t.sum(ctx); err != nil || t.charge.Amount == 0 {
+		return stoa.Charge{}, err
 	}
 	return t.charge, nil
 }
