@@ -628,6 +628,23 @@ func TestATurnSaysThatHalfIsSpent(t *testing.T) {
 	}
 }
 
+func TestTheConsoleShowsTheHistoryOfAModelCall(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	st := newStage(t, onLoopback)
+	st.c.Want(200, "PATCH", st.agent, map[string]any{"description": "Answers.", "expose": []string{"responses"}})
+	id := strings.TrimPrefix(st.agent, "/api/v1/api-agents/")
+	said := func(role, text string) any { return map[string]any{"role": role, "content": text} }
+	r := st.c.Want(200, "POST", "/api/v1/responses", map[string]any{"model": "agent/" + id, "input": []any{said("user", "What is a stoa?"), said("assistant", "A hall of columns."), said("user", "say: Yes")}})
+	p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+id+"/sessions/"+r.Header.Get("Stoa-Session"), sizes()[0])
+	p.says("2 earlier messages, as the caller reports them")
+	p.click(".talk .clip summary")
+	p.says("A hall of columns.")
+	p.says("by model call")
+	p.fits()
+	p.shot("history")
+}
+
 // TestNewLeavesItsSession holds the replies that read a session back until New was pressed.
 func TestNewLeavesItsSession(t *testing.T) {
 	t.Parallel()

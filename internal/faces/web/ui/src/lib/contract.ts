@@ -1319,7 +1319,7 @@ export interface EmbedMessage {
   attachments?: Attachment[];
   createdAt: string;
   id: string;
-  kind: "message" | "answer" | "reply" | "comment" | "question";
+  kind: "message" | "answer" | "reply" | "comment" | "question" | "history";
   role: "user" | "assistant";
   status: "queued" | "in_progress" | "completed" | "cancelled" | "failed";
   text: string;

@@ -6,6 +6,7 @@ import { type Agent, applyEvent, going, type SessionMessage, type Session, type 
 import { copyText } from "../../lib/copy";
 import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
+import type { MessageList } from "../../lib/contract";
 import type { Meta } from "../../lib/types";
 import { Amount, Badge, Button, Notice, Time } from "../parts/basic";
 import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../parts/attach";
@@ -34,6 +35,23 @@ interface Log {
   said: SessionMessage[];
   live: boolean;
   problem?: Problem;
+}
+
+// Reported shows the earlier messages of a conversation that the caller of an agent as a model has sent with it.
+function Reported({ path }: { path: string }) {
+  const { api } = useSession();
+  const messages = useLoad((signal) => api.get<MessageList>(path + "/messages", { limit: 100 }, signal), [api, path]);
+  const history = messages.data?.data.filter((m) => m.kind === "history") ?? [];
+  return history.length === 0 ? null : (
+    <details class="clip">
+      <summary>{plural(history.length, "earlier message")}, as the caller reports them</summary>
+      {history.map((m) => (
+        <div key={m.id} class={"turn " + m.role}>
+          {m.text}
+        </div>
+      ))}
+    </details>
+  );
 }
 
 export function SessionView({ agentId, agentName, version, id }: { agentId: string; agentName?: string; version?: number; id: string }) {
@@ -164,6 +182,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
       <div class={"session shows-" + view}>
         <section class="talk" aria-label="Conversation">
           <Growing follows={running}>
+            {s.trigger.type === "responses" && <Reported path={path} />}
             {said.map((m, i) =>
               m === asked ? null : m.role === "user" ? (
                 <div key={m.id} class="turn user">
