@@ -20,7 +20,7 @@ type Checkpoint struct {
 	Leases  map[string]stoa.Credits `json:"leases"`  // of those that can still be charged
 	Windows map[string]stoa.Credits `json:"windows"` // of budgets
 	Hours   map[string][2]int64     `json:"hours"`   // by account: amount and restOfSums of the charges in the hour of At
-	Charges int64                   `json:"charges"` // their number, with purged ones; 0 also if an earlier version wrote the checkpoint
+	Charges *int64                  `json:"charges"` // their number, with purged ones; nil if an earlier version wrote the checkpoint
 }
 
 // checkpointAge is longer than a transaction of charges, and than the difference of two clocks: no
@@ -104,7 +104,7 @@ func (tx Books) Checkpoint(ctx context.Context, charges int64) (c Checkpoint, er
 	if err != nil {
 		return c, err
 	}
-	c.Charges = charges - since.totals.Calls
+	c.Charges = new(charges - since.totals.Calls)
 	if c.Charged, err = tx.creditsByID(ctx, chargedOfAccounts); err != nil {
 		return c, err
 	}
@@ -208,5 +208,5 @@ func (tx Books) DifferencesSince(ctx context.Context, c Checkpoint) (all []Diffe
 			compare("the sums of an hour are those of its charges", "since "+c.At.Format(time.RFC3339), id, stoa.Credits(sum[i]), stoa.Credits(before[i]+later[i]))
 		}
 	}
-	return all, c.Charges + since.totals.Calls, nil
+	return all, *c.Charges + since.totals.Calls, nil
 }

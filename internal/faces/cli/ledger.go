@@ -66,7 +66,7 @@ func (e *env) verify(ctx context.Context, cfg config.Config, file string) error 
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the sums of the last check: %w", err)
 		}
-		if since != nil && since.Charges == 0 {
+		if since != nil && since.Charges == nil {
 			since = nil // an earlier version wrote it, without their number
 		}
 	}
