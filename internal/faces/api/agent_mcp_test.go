@@ -202,7 +202,10 @@ func TestCallsOfToolsAreChecked(t *testing.T) {
 		t.Errorf("a turn that failed: %+v", got)
 	}
 	call := map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": map[string]any{}}
-	a.Want(200, "POST", "/api/v1/mcp", call)
+	for _, path := range []string{"/api/v1/mcp", "/api/v1/mcp/agents/" + a.agent[strings.LastIndex(a.agent, "/")+1:]} {
+		a.Want(200, "POST", path, call)
+		a.Want(202, "POST", path, map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+	}
 	a.WantError(stoa.CodeAgentNotFound, "POST", "/api/v1/mcp/agents/agt_none", call)
 	h.ClientWith(t, foreignKey(t, h)).WantError(stoa.CodeAgentNotFound, "POST", "/api/v1/mcp/agents/"+a.agent[strings.LastIndex(a.agent, "/")+1:], call)
 	other, _ := h.NewKeyLike(stoa.Key{AccountID: h.Account.ID, Scopes: []string{"sessions:write"}, Models: []string{"beta*"}})

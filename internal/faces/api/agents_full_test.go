@@ -54,6 +54,12 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 	for _, path := range sessions[21:] { // whose cancel has much to tell
 		a.Want(202, "POST", path+"/messages", object{"message": strings.Repeat(long, 40)})
 	}
+	newAuthor(t, h, a.Client, exposed)
+	var responses []string
+	for range 30 {
+		out, _ := askAgent(a.Client, strings.Repeat(long, 40), map[string]any{"background": true})
+		responses = append(responses, "/api/v1/responses/"+out.ID)
+	}
 	err := h.Store.Write(t.Context(), func(tx *store.Tx) error { // no page more than there are
 		return tx.Query(t.Context(), func(*sql.Rows) error { return nil }, "PRAGMA max_page_count = 1")
 	})
@@ -91,6 +97,7 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 			return a.Do("POST", asked+"/input", object{"inputId": orNone(s.PendingInput).ID, "answer": strings.Repeat(long, 20)})
 		}},
 		{"cancelSession", func(i int) *apitest.Reply { return a.Do("POST", sessions[11+i%10]+"/cancel", nil) }},
+		{"cancelResponse", func(i int) *apitest.Reply { return a.Do("POST", responses[i%len(responses)]+"/cancel", nil) }},
 		{"deleteSession", func(i int) *apitest.Reply { return a.Do("DELETE", sessions[21+i%9], nil) }},
 		{"deleteAgent", func(i int) *apitest.Reply { return a.Do("DELETE", agents[i%len(agents)], nil) }},
 		{"deleteSpace", func(i int) *apitest.Reply { return a.Do("DELETE", full[i%len(full)]+"?force=true", nil) }},
