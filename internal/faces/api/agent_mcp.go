@@ -54,7 +54,7 @@ func (s *Sessions) answerMCP(w http.ResponseWriter, r *http.Request, c stoa.Call
 	var tools []mcp.AgentTool
 	seen := map[string]bool{}
 	for _, a := range list {
-		if agentID != "" && a.ID != agentID || !c.Key.AllowsModel(stoa.AgentModel+a.Name) {
+		if agentID != "" && a.ID != agentID || !allowsAgent(c.Key, a) {
 			continue
 		}
 		name := toolName(a)

@@ -56,11 +56,16 @@ func (s *Calls) agentModels(ctx context.Context, c stoa.Caller) (names []string,
 		if count[a.Name] > 1 || utf8.RuneCountInString(name) > maxModelName {
 			name = stoa.AgentModel + a.ID
 		}
-		if c.Key.AllowsModel(name) {
+		if allowsAgent(c.Key, a) {
 			names = append(names, name)
 		}
 	}
 	return names, err
+}
+
+// allowsAgent reports whether a key's list of models has an agent, by its name or its id.
+func allowsAgent(k stoa.Key, a stoa.Agent) bool {
+	return k.AllowsModel(stoa.AgentModel+a.Name) || k.AllowsModel(stoa.AgentModel+a.ID)
 }
 
 // maxModelName is the maximum length of "model" in a request, in characters.
@@ -83,11 +88,8 @@ type turnCall struct {
 // agentCall prepares a call for the agent that its model names.
 func (s *Calls) agentCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], call *responses.Call, name string) (*turnCall, error) {
 	ctx, c := in.HTTP.Context(), in.Caller
-	switch {
-	case !c.Key.Has("sessions:write"):
+	if !c.Key.Has("sessions:write") {
 		return nil, stoa.Errorf(stoa.CodeScope, "A call of an agent also requires the scope \"sessions:write\".")
-	case !c.Key.AllowsModel(call.Request.Model):
-		return nil, stoa.Errorf(stoa.CodeModelNotAllowed, "This key can only use the models %s. Choose one of them, or use another key.", strings.Join(c.Key.Models, ", ")).At("model")
 	}
 	turn, err := call.Request.Turn()
 	if err != nil {
@@ -99,6 +101,9 @@ func (s *Calls) agentCall(w http.ResponseWriter, in *rest.Request[rest.None, res
 	t := &turnCall{s: s, in: in, w: w, call: call, turn: turn}
 	t.agent, err = store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		a, err := exposed(ctx, tx, c.Account.ID, stoa.ExposeResponses, name)
+		if err == nil && !allowsAgent(c.Key, a) {
+			err = stoa.Errorf(stoa.CodeModelNotAllowed, "This key can only use the models %s. Choose one of them, or use another key.", strings.Join(c.Key.Models, ", ")).At("model")
+		}
 		if err != nil {
 			return a, err
 		}

@@ -103,6 +103,7 @@ func TestAnAgentAnswersInEveryFormat(t *testing.T) {
 				t.Errorf("%s, stream %t: session %q, %s", path, stream, session, r.Body)
 			}
 		}
+		a.With("stoa-session", "ses_none").Want(404, "POST", path, call)
 	}
 }
 
@@ -211,6 +212,10 @@ func TestACallOfAnAgentIsChecked(t *testing.T) {
 	only, _ := h.NewKeyLike(stoa.Key{AccountID: h.Account.ID, Scopes: []string{"responses", "sessions:write"}, Models: []string{"agent/Helper"}})
 	if _, r := askAgent(h.ClientWith(t, only), "say: allowed", nil); r.Text() != "allowed" {
 		t.Errorf("the key of the agent alone: %s", r.Body)
+	}
+	byKey, _ := h.NewKeyLike(stoa.Key{AccountID: h.Account.ID, Scopes: []string{"responses", "sessions:write"}, Models: []string{"agent/" + a.agent[strings.LastIndex(a.agent, "/")+1:]}})
+	if _, r := askAgent(h.ClientWith(t, byKey), "say: by its id", nil); r.Text() != "by its id" { // for names with spaces, which keys cannot list
+		t.Errorf("the key of the agent's id: %s", r.Body)
 	}
 	stranger := h.ClientWith(t, foreignKey(t, h))
 	ask(stranger, stoa.CodeModelNotFound, map[string]any{"model": "agent/Helper", "input": "x"})
