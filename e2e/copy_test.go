@@ -82,7 +82,7 @@ func TestServiceGoesOnAfterACopy(t *testing.T) {
 	}
 	killed.Process.Kill()
 	killed.Wait()
-	if _, errOut, code := run(t, "serve", "--listen", "127.0.0.1:0", "--database", target); code != 1 || !strings.Contains(errOut, "was interrupted or failed; run \"stoa copy\" again") {
+	if _, errOut, code := run(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--database", target); code != 1 || !strings.Contains(errOut, "was interrupted or failed; run \"stoa copy\" again") {
 		t.Fatalf("a half copied store starts: %d %s", code, errOut)
 	}
 
