@@ -38,10 +38,9 @@ func IsEmail(text string) bool {
 	return ok && name != "" && host != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("?&#%<>\"\\,;:", r) || r == 0x7f }) && !strings.Contains(host, "@")
 }
 
-// The reasons why a webhook is disabled.
+// The reasons why a webhook is disabled, besides the end of its key.
 const (
 	WebhookDisabledByUser     = "user"
-	WebhookDisabledByKey      = "key_revoked"
 	WebhookDisabledByFailures = "failures"
 	WebhookDisabledGone       = "gone"              // its address answered 410
 	WebhookDisabledScope      = "scope_removed"     // its key may no longer receive the service's alerts

@@ -89,13 +89,10 @@ func (tx Books) EditBudget(ctx context.Context, accountID, id string, fn func(*s
 		return stoa.Budget{}, err
 	}
 	b, err := budgets.one(ctx, tx.Tx, noBudget(id), `account_id = $1 AND id = $2`+tx.ForUpdate(), accountID, id)
-	if err == nil {
-		err = fn(&b)
-	}
 	if err != nil {
 		return b, err
 	}
-	return b, budgets.update(ctx, tx.Tx, accountID, id, &b)
+	return budgets.edit(ctx, tx.Tx, accountID, id, b, fn)
 }
 
 // DeleteBudget removes a budget, or fails with CodeNotFound. [Books.PurgeDeletedBudgets] removes its

@@ -102,12 +102,9 @@ func (tx Setup) Connections(ctx context.Context, accountID, spaceID, text string
 func (tx Setup) EditConnection(ctx context.Context, accountID, id string, fn func(*Connection) error) (Connection, error) {
 	c, err := tx.connection(ctx, accountID, id, tx.ForUpdate())
 	if err == nil {
-		err = fn(&c)
+		c, err = connections.edit(ctx, tx.Tx, accountID, id, c, fn)
 	}
 	if err != nil {
-		return c, err
-	}
-	if err := connections.update(ctx, tx.Tx, accountID, id, &c); err != nil {
 		return c, err
 	}
 	return c, tx.countTools(ctx, accountID, &c)

@@ -70,16 +70,22 @@ func (tx People) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string
 
 // DisableTagsOf disables at most limit script tags of a key, and returns their number.
 func (tx People) DisableTagsOf(ctx context.Context, accountID, keyID string, which KeyObjects, limit int) (int, error) {
-	ids, err := tx.texts(ctx, `UPDATE embed_tags SET disabled = $3, revision = revision + 1, updated_at = $4
-		WHERE id IN (SELECT id FROM embed_tags WHERE account_id = $1 AND `+which.of("embed_tags")+` AND disabled = '' LIMIT $5) RETURNING id`,
-		accountID, keyID, TagDisabledByKey, db.Micros(tx.Now), limit)
+	return tx.disableOf(ctx, "embed_tags", "embed_tag.disabled", accountID, keyID, which, limit)
+}
+
+// disableOf disables at most limit rows of a table that belong to a key, and returns their number. action names it in the
+// audit log.
+func (tx *Tx) disableOf(ctx context.Context, table, action, accountID, keyID string, which KeyObjects, limit int) (int, error) {
+	ids, err := tx.texts(ctx, `UPDATE `+table+` SET disabled = $3, revision = revision + 1, updated_at = $4
+		WHERE account_id = $1 AND id IN (SELECT id FROM `+table+` WHERE account_id = $1 AND `+which.of(table)+` AND disabled = '' LIMIT $5) RETURNING id`,
+		accountID, keyID, keyRevoked, db.Micros(tx.Now), limit)
 	for _, id := range ids {
-		tx.AuditAutomatic(accountID, "embed_tag.disabled", id, keyRevoked)
+		tx.AuditAutomatic(accountID, action, id, keyRevoked)
 	}
 	return len(ids), err
 }
 
-// keyRevoked is the reason, in the audit log, of the end of what a revoked key created.
+// keyRevoked is the reason, in the audit log and in the rows, of the end of what a revoked key created.
 const keyRevoked = "key_revoked"
 
 // DisableConnectionsChangedBy switches off at most limit connections that a key created or changed

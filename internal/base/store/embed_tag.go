@@ -11,11 +11,8 @@ import (
 // MaxEmbedTags is the maximum number of script tags of an agent.
 const MaxEmbedTags = 20
 
-// Why a script tag is disabled.
-const (
-	TagDisabledByUser = "user"
-	TagDisabledByKey  = "key_revoked" // its key was revoked
-)
+// TagDisabledByUser is the reason why a script tag is disabled, besides keyRevoked.
+const TagDisabledByUser = "user"
 
 var embedTags = newTable[stoa.EmbedTag]("embed_tags")
 
@@ -61,14 +58,10 @@ func (tx Setup) EmbedTags(ctx context.Context, accountID, agentID, text string, 
 // fn can compare revisions. If fn fails, it returns the error and writes nothing.
 func (tx Setup) EditEmbedTag(ctx context.Context, accountID, agentID, id string, fn func(*stoa.EmbedTag) error) (stoa.EmbedTag, error) {
 	t, err := tx.tag(ctx, accountID, agentID, id, tx.ForUpdate())
-	if err == nil {
-		err = fn(&t)
-	}
 	if err != nil {
 		return t, err
 	}
-	err = embedTags.update(ctx, tx.Tx, accountID, id, &t)
-	return t, err
+	return embedTags.edit(ctx, tx.Tx, accountID, id, t, fn)
 }
 
 // DeleteEmbedTag removes a script tag. Its chats end, because they need it. A missing tag is CodeNotFound.

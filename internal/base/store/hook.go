@@ -11,11 +11,8 @@ import (
 // MaxHooks is the maximum number of hooks of an account.
 const MaxHooks = 100
 
-// Why a hook is disabled.
-const (
-	HookDisabledByUser = "user"
-	HookDisabledByKey  = keyRevoked
-)
+// HookDisabledByUser is the reason why a hook is disabled, besides keyRevoked.
+const HookDisabledByUser = "user"
 
 // HookEventKept is the time for which an event of a hook starts no other turn.
 const HookEventKept = 7 * 24 * time.Hour
@@ -67,14 +64,10 @@ func (tx Work) Hooks(ctx context.Context, accountID, agentID, text string, p Pag
 // can compare revisions. If fn fails, it returns the error and writes nothing.
 func (tx Work) EditHook(ctx context.Context, accountID, agentID, id string, fn func(*stoa.Hook) error) (stoa.Hook, error) {
 	h, err := tx.hook(ctx, accountID, agentID, id, tx.ForUpdate())
-	if err == nil {
-		err = fn(&h)
-	}
 	if err != nil {
 		return h, err
 	}
-	err = hooks.update(ctx, tx.Tx, accountID, id, &h)
-	return h, err
+	return hooks.edit(ctx, tx.Tx, accountID, id, h, fn)
 }
 
 // DeleteHook removes a hook; [Work.PurgeHookEvents] removes its events. A missing hook is CodeNotFound.
@@ -121,11 +114,5 @@ func (tx Work) HookSession(ctx context.Context, h stoa.Hook, externalID string) 
 
 // DisableHooksOf disables at most limit hooks of a key, and returns their number.
 func (tx People) DisableHooksOf(ctx context.Context, accountID, keyID string, which KeyObjects, limit int) (int, error) {
-	ids, err := tx.texts(ctx, `UPDATE hooks SET disabled = $3, revision = revision + 1, updated_at = $4
-		WHERE id IN (SELECT id FROM hooks WHERE account_id = $1 AND `+which.of("hooks")+` AND disabled = '' LIMIT $5) RETURNING id`,
-		accountID, keyID, HookDisabledByKey, db.Micros(tx.Now), limit)
-	for _, id := range ids {
-		tx.AuditAutomatic(accountID, "hook.disabled", id, keyRevoked)
-	}
-	return len(ids), err
+	return tx.disableOf(ctx, "hooks", "hook.disabled", accountID, keyID, which, limit)
 }

@@ -198,11 +198,7 @@ func (r *UsageRow) add(more UsageRow) {
 	r.Calls += more.Calls
 	r.Failed += more.Failed
 	r.Estimated += more.Estimated
-	r.Usage.InputTokens += more.Usage.InputTokens
-	r.Usage.CachedTokens += more.Usage.CachedTokens
-	r.Usage.CacheWriteTokens += more.Usage.CacheWriteTokens
-	r.Usage.OutputTokens += more.Usage.OutputTokens
-	r.Usage.ReasoningTokens += more.Usage.ReasoningTokens
+	r.Usage = r.Usage.Plus(more.Usage)
 	r.Amount += more.Amount
 	r.WrittenOff += more.WrittenOff
 	r.Saved += more.Saved

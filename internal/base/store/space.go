@@ -71,13 +71,10 @@ func (tx Setup) Spaces(ctx context.Context, accountID, externalID, text string, 
 // writes nothing.
 func (tx Setup) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa.Space) error) (stoa.Space, error) {
 	s, err := tx.space(ctx, accountID, id, tx.ForUpdate())
-	if err == nil {
-		err = fn(&s)
-	}
 	if err != nil {
 		return s, err
 	}
-	err = spaces.update(ctx, tx.Tx, accountID, id, &s)
+	s, err = spaces.edit(ctx, tx.Tx, accountID, id, s, fn)
 	if db.IsUnique(err) {
 		err = externalIDTaken("space", s.ExternalID)
 	}

@@ -151,6 +151,15 @@ func (t *table[T]) update(ctx context.Context, tx *Tx, accountID, id string, row
 	return err
 }
 
+// edit lets fn change a row that the transaction has locked, and writes the result. If fn fails, it writes nothing.
+func (t *table[T]) edit(ctx context.Context, tx *Tx, accountID, id string, row T, fn func(*T) error) (T, error) {
+	err := fn(&row)
+	if err == nil {
+		err = t.update(ctx, tx, accountID, id, &row)
+	}
+	return row, err
+}
+
 // change writes the named columns, separated by spaces, of the rows that match a condition.
 func (t *table[T]) change(ctx context.Context, tx *Tx, row *T, names, cond string, condArgs ...any) (int64, error) {
 	statement, args, err := t.changing(row, strings.Fields(names), nil, cond, condArgs...)

@@ -76,14 +76,10 @@ func (tx Operations) Webhooks(ctx context.Context, accountID string, service boo
 // runs. If fn fails, its error is returned and nothing is written.
 func (tx Operations) EditWebhook(ctx context.Context, accountID, id string, fn func(*stoa.Webhook) error) (stoa.Webhook, error) {
 	w, err := tx.webhook(ctx, accountID, id, tx.ForUpdate())
-	if err == nil {
-		err = fn(&w)
-	}
 	if err != nil {
 		return w, err
 	}
-	err = webhooks.update(ctx, tx.Tx, accountID, id, &w)
-	return w, err
+	return webhooks.edit(ctx, tx.Tx, accountID, id, w, fn)
 }
 
 // DeleteWebhook removes a webhook; its deliveries are removed later, see
@@ -98,13 +94,7 @@ const WebhookDisabledAction = "webhook.disabled"
 
 // DisableWebhooksOf disables at most limit webhooks of a key, and returns their number.
 func (tx Operations) DisableWebhooksOf(ctx context.Context, accountID, keyID string, which KeyObjects, limit int) (int, error) {
-	ids, err := tx.texts(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4
-		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE account_id = $1 AND `+which.of("webhooks")+` AND disabled = '' LIMIT $5) RETURNING id`,
-		accountID, keyID, stoa.WebhookDisabledByKey, db.Micros(tx.Now), limit)
-	for _, id := range ids {
-		tx.AuditAutomatic(accountID, WebhookDisabledAction, id, keyRevoked)
-	}
-	return len(ids), err
+	return tx.disableOf(ctx, "webhooks", WebhookDisabledAction, accountID, keyID, which, limit)
 }
 
 // disableAlertsOf disables the webhooks of a key that receive the alerts of the service.
