@@ -222,7 +222,7 @@ func stall(t *testing.T, database storetest.Database) (end func()) {
 func TestANodeThatCannotRenewRefusesWork(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
-	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 300 * time.Millisecond, Death: time.Hour, GiveUp: time.Hour}
+	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 2 * time.Second, Death: time.Hour, GiveUp: time.Hour}
 	st := database.Open()
 	expired := make(chan struct{}, 10)
 	st.OnExpiry(func() { expired <- struct{}{} })
@@ -252,7 +252,7 @@ func TestANodeThatCannotRenewRefusesWork(t *testing.T) {
 func TestANodeThatCannotRenewGivesUp(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
-	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 100 * time.Millisecond, Death: time.Hour, GiveUp: 200 * time.Millisecond}
+	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 2 * time.Second, Death: time.Hour, GiveUp: 3 * time.Second}
 	st := database.Open()
 	end := stall(t, database)
 	<-st.Lost()
@@ -270,7 +270,7 @@ func TestANodeThatCannotRenewGivesUp(t *testing.T) {
 func TestNobodyIsDeclaredDeadAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
-	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 200 * time.Millisecond, Death: time.Minute}
+	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 2 * time.Second, Death: time.Minute}
 	first := database.Open()
 	interrupted := make(chan struct{}, 1)
 	first.OnExpiry(func() { interrupted <- struct{}{} })

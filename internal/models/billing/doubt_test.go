@@ -34,7 +34,7 @@ func newDoubt(t *testing.T, how storetest.Cut, giveUp time.Duration) *inDoubt {
 	d.link = storetest.NewLink(t, database.Config.PostgresURL)
 	t.Cleanup(d.link.Return)
 	database.Config.PostgresURL = d.link.URL
-	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 300 * time.Millisecond, Death: time.Hour, GiveUp: giveUp}
+	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 2 * time.Second, Death: time.Hour, GiveUp: giveUp}
 	d.st = database.Open()
 	expired := make(chan struct{}, 1)
 	d.st.OnExpiry(func() { expired <- struct{}{} })
@@ -114,7 +114,7 @@ func TestADeadNodeTellsWhatItCharged(t *testing.T) {
 // A node that ends without having reached the database reports an unknown outcome.
 func TestAnEndInDoubtIsNotAFailure(t *testing.T) {
 	t.Parallel()
-	d := newDoubt(t, storetest.CutAfter, 300*time.Millisecond)
+	d := newDoubt(t, storetest.CutAfter, 2*time.Second)
 	if err := <-d.settled; !errors.Is(err, billing.ErrUnknown) {
 		t.Errorf("told: %v", err)
 	}
