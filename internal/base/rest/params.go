@@ -31,8 +31,8 @@ type parameter struct {
 type parameters []parameter
 
 // parametersOf compares the contract's parameters with the fields of t. It panics unless each has a
-// counterpart of a matching type. Only the
-// Idempotency-Key and the session need no field, because [Once] and the calls of models read them.
+// counterpart of a matching type. Only the Idempotency-Key and the session need no field, because [Once] and the calls of
+// models read them.
 func parametersOf(pattern string, declared []*openapi3.Parameter, t reflect.Type) parameters {
 	fields := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {

@@ -81,7 +81,7 @@ func (s *Sessions) answerMCP(w http.ResponseWriter, r *http.Request, c stoa.Call
 	public, err := url.Parse(s.PublicURL)
 	plain := &plainErrors{ResponseWriter: w}
 	mcp.Serve(plain, r, s.version, err == nil && public.Host != "" && public.Host == r.Host, tools)
-	return plain.err
+	return plain.refused()
 }
 
 const maxMessageMembers = 100
@@ -97,34 +97,35 @@ func toolName(a stoa.Agent) string {
 	return name[:min(len(name), stoa.MaxName)]
 }
 
-// plainErrors replaces the plain texts with which the SDK refuses a request by the envelope of errors.
+// plainErrors keeps the plain texts with which the SDK refuses a request, for the envelope of errors.
 type plainErrors struct {
 	http.ResponseWriter
-	status int
-	err    error
+	code stoa.Code // empty if the request is not refused so
+	text []byte
 }
 
 func (p *plainErrors) WriteHeader(status int) {
-	if p.status = status; status < 400 || !strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
+	if status < 400 || !strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
 		p.ResponseWriter.WriteHeader(status)
 		return
 	}
-	code := map[int]stoa.Code{http.StatusForbidden: stoa.CodeOriginNotAllowed, http.StatusUnsupportedMediaType: stoa.CodeMediaType, http.StatusRequestEntityTooLarge: stoa.CodeTooLarge}[status]
-	if code == "" {
-		code = stoa.CodeInvalidValue
-	}
-	p.err = stoa.Errorf(code, "The request was refused.")
+	p.code = cmp.Or(map[int]stoa.Code{http.StatusForbidden: stoa.CodeOriginNotAllowed, http.StatusUnsupportedMediaType: stoa.CodeMediaType, http.StatusRequestEntityTooLarge: stoa.CodeTooLarge}[status], stoa.CodeInvalidValue)
 	p.Header().Del("Content-Type")
 }
 
 func (p *plainErrors) Write(b []byte) (int, error) {
-	if p.err == nil {
+	if p.code == "" {
 		return p.ResponseWriter.Write(b)
 	}
-	if e := stoa.AsError(p.err); e.Message == "The request was refused." {
-		e.Message = strings.TrimSpace(string(b)) + "."
-	}
+	p.text = append(p.text, b...)
 	return len(b), nil
+}
+
+func (p *plainErrors) refused() error {
+	if p.code == "" {
+		return nil
+	}
+	return stoa.Errorf(p.code, "%s.", strings.TrimSpace(string(p.text)))
 }
 
 // Unwrap is for [http.ResponseController].

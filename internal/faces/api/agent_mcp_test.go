@@ -18,7 +18,7 @@ import (
 	"stoa/internal/testkit/apitest"
 )
 
-// asTool is what makes an agent a tool of MCP clients.
+// asTool are the settings of an agent that is a tool of MCP clients.
 var asTool = map[string]any{"description": "Answers questions.", "expose": []string{"mcp"}}
 
 // withKey adds a key to each request.

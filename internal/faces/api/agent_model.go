@@ -19,6 +19,7 @@ import (
 	"stoa/internal/base/rest"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
+	"stoa/internal/models/gateway"
 	"stoa/internal/models/responses"
 )
 
@@ -102,7 +103,7 @@ func (s *Calls) agentCall(w http.ResponseWriter, in *rest.Request[rest.None, res
 	t.agent, err = store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
 		a, err := exposed(ctx, tx, c.Account.ID, stoa.ExposeResponses, name)
 		if err == nil && !allowsAgent(c.Key, a) {
-			err = stoa.Errorf(stoa.CodeModelNotAllowed, "This key can only use the models %s. Choose one of them, or use another key.", strings.Join(c.Key.Models, ", ")).At("model")
+			err = gateway.ErrNotAllowed(c.Key)
 		}
 		if err != nil {
 			return a, err
@@ -260,38 +261,27 @@ func (t *turnCall) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 				return
 			}
 		}
-		end, err := t.end(context.WithoutCancel(ctx))
-		if err != nil {
+		if err := t.end(context.WithoutCancel(ctx)); err != nil {
 			yield(nil, err)
 			return
 		}
-		if end.Text != "" && !yield(&stoa.Event{Kind: stoa.Delta, Text: end.Text}, nil) {
+		if text := t.s.sessions.waits(t.exchange); text != "" && !yield(&stoa.Event{Kind: stoa.Delta, Text: text}, nil) {
 			return
 		}
-		yield(&stoa.Event{Kind: stoa.Finished, Stop: end.Stop, Usage: t.charge.Usage, HasUsage: true}, nil)
+		yield(&stoa.Event{Kind: stoa.Finished, Stop: stopOf(t.exchange), Usage: t.charge.Usage, HasUsage: true}, nil)
 	}
 }
 
-// A turnEnd is the end of a turn, as a caller of a model receives it.
-type turnEnd struct {
-	Text string // that follows the text of the agent
-	Stop stoa.Stop
-}
-
-// end reads the charges of an exchange that has ended, and returns its end or the error of a turn that failed.
-func (t *turnCall) end(ctx context.Context) (end turnEnd, err error) {
+// end reads the charges of an exchange that has ended, and returns the error of a turn that failed.
+func (t *turnCall) end(ctx context.Context) error {
 	x := t.exchange
-	if err = t.sum(ctx); err != nil {
-		return end, err
-	}
-	end.Text, end.Stop = t.s.sessions.waits(x), stopOf(x)
-	if x.Status != stoa.SessionFailed && x.Status != stoa.SessionCancelled {
-		return end, nil
+	if err := t.sum(ctx); err != nil || x.Status != stoa.SessionFailed && x.Status != stoa.SessionCancelled {
+		return err
 	}
 	if t.claim != nil {
 		t.claim.failed = true
 	}
-	return end, turnError(x, t.charge.Amount > 0)
+	return turnError(x, t.charge.Amount > 0)
 }
 
 // sum reads the charges of the exchange so far.
@@ -467,9 +457,7 @@ func (s *Calls) sendResponse(ctx context.Context, w http.ResponseWriter, id stri
 	case x.Status == stoa.SessionCancelled:
 		out.Status = "cancelled"
 	case x.Ended():
-		if out.Status = "completed"; stopOf(x) != stoa.StopEnd {
-			out.Status, out.Reason = "incomplete", map[stoa.Stop]string{stoa.StopLength: "max_output_tokens", stoa.StopContentFilter: "content_filter"}[stopOf(x)]
-		}
+		out.Status, out.Stop = "completed", stopOf(x)
 		out.Text += s.sessions.waits(x)
 	case x.Status == stoa.SessionQueued:
 		out.Status = "queued"

@@ -16,7 +16,7 @@ import (
 	"stoa/internal/testkit/storetest"
 )
 
-// exposed is what makes an agent callable as a model.
+// exposed are the settings of an agent that can be called as a model.
 var exposed = map[string]any{"description": "Answers questions.", "expose": []string{"responses"}}
 
 // askAgent calls an agent as a model in the Responses format.

@@ -204,6 +204,11 @@ func allowed(k stoa.Key, res *catalog.Resolution) error {
 			return nil
 		}
 	}
+	return ErrNotAllowed(k)
+}
+
+// ErrNotAllowed returns the error for a model that is not on a key's list.
+func ErrNotAllowed(k stoa.Key) error {
 	return stoa.Errorf(stoa.CodeModelNotAllowed, "This key can only use the models %s. Choose one of them, or use another key.", strings.Join(k.Models, ", ")).At("model")
 }
 

@@ -134,8 +134,8 @@ func (t *Turn) Trim(messages, bytes int) (dropped int) {
 type Snapshot struct {
 	ID, Model, Session string
 	Created, Completed time.Time
-	Status             string // queued, in_progress, completed, incomplete, failed or cancelled
-	Reason             string // of incomplete
+	Status             string    // queued, in_progress, completed, failed or cancelled
+	Stop               stoa.Stop // of a completed one, which may be incomplete
 	Text               string
 	Usage              *stoa.Usage // of a turn that has ended
 	Failure            *stoa.Failure
@@ -149,16 +149,20 @@ func (s *Snapshot) Object(r *Request) []byte {
 		e = &r.echo
 	}
 	e.background = s.Background
-	o := &outcome{status: s.Status, usage: s.Usage, reason: s.Reason}
+	o := &outcome{status: s.Status}
+	if s.Status == statusCompleted {
+		o = outcomeOf(s.Stop)
+	}
+	o.usage = s.Usage
 	if s.Failure != nil {
 		o.failure = &streamError{code: string(s.Failure.Code), message: s.Failure.Message}
 	}
-	if s.Status == statusCompleted {
+	if o.status == statusCompleted {
 		o.completedAt = max(s.Created.Unix(), s.Completed.Unix())
 	}
 	if s.Text != "" {
 		it := &item{kind: itemMessage, id: "msg_" + strings.TrimPrefix(s.ID, "resp_"), status: statusCompleted}
-		if s.Status != statusCompleted {
+		if o.status != statusCompleted {
 			it.status = statusIncomplete
 		}
 		it.add(pieceText, s.Text)
