@@ -4,8 +4,8 @@
 //
 // An event starts at most one turn: a row with its id is written in the transaction of the turn, so
 // that retries, concurrent deliveries, several nodes and a kill between any two lines change
-// nothing. What a request says is data of an outsider: its session offers the tools of visitors. A
-// reply to the request tells nobody but the owner of the secret whether a hook exists.
+// nothing. The content of a request is data of an outsider: its session offers the tools of visitors. Only
+// the owner of the secret learns from a reply whether the hook exists.
 //
 // It reads no HTTP bodies and writes no replies; package api does. Start at [Hooks.Receive].
 package hook

@@ -112,15 +112,15 @@ func (s *Hooks) admit(id string, found bool, network string) error {
 	return nil
 }
 
-// slots is random, so that nobody can find out whether a hook exists with the help of another id that
-// shares its counter.
+// slots is random, so that nobody can choose an id that shares a counter with another one, and find out with it whether that
+// hook exists.
 var slots = maphash.MakeSeed()
 
 func bounded(name string) string {
 	return strconv.FormatUint(maphash.String(slots, name)%unknownSlots, 10)
 }
 
-// An event is what a body says. Without a key it needs no turn.
+// An event is the content of a body. Without a key it starts no turn.
 type event struct {
 	Receipt
 	key, message, externalID, externalUserID string

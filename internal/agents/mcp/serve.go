@@ -109,7 +109,8 @@ func refusal(text string) *sdk.CallToolResult {
 	return r
 }
 
-// questionOf reads the arguments of a call, or the answer of the client's user. refused is what is wrong with them.
+// questionOf reads the arguments of a call, or the answer of the client's user. refused says what is wrong with them; it is
+// empty if they are valid.
 func questionOf(params *sdk.CallToolParamsRaw) (q Question, refused string) {
 	if session := params.RequestState; session != "" {
 		q.SessionID, q.Message = session, "I do not want to answer."

@@ -12,7 +12,7 @@ import (
 	"stoa/internal/base/store"
 )
 
-// An Exchange is what one message leads to, until the session stops: the texts of the agent, joined, and the charges. It is
+// An Exchange is the result of one message until the session stops: the texts of the agent, joined, and the charges. It is
 // made from the events after the message, so that nothing else is stored about it, and any process can read it again.
 type Exchange struct {
 	AccountID, SessionID string
@@ -156,7 +156,7 @@ func (s *Sessions) Read(ctx context.Context, accountID, sessionID string, after 
 	return x, nil
 }
 
-// LastExchange returns what the newest message of a session's user leads to, as far as it is written.
+// LastExchange returns the exchange of the newest message of a session's user, with nothing read yet.
 func (s *Sessions) LastExchange(ctx context.Context, accountID, agentID, sessionID string) (*Exchange, error) {
 	after := int64(0)
 	err := s.read(ctx, accountID, agentID, sessionID, func(tx *store.Tx, row stoa.Session) error {

@@ -26,7 +26,7 @@ func ParsePointer(pointer string, most int) ([]string, error) {
 	return path, nil
 }
 
-// At returns the value at a path in a value of [Tree]; nil if there is none.
+// At returns the value at a path in a result of [Tree]; nil if there is none.
 func At(v any, path []string) any {
 	for _, step := range path {
 		switch of := v.(type) {
