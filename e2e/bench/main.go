@@ -423,6 +423,12 @@ func (d *driver) sample(g *gateway, mode, vendor, wire string) (s sample, err er
 		return s, err
 	}
 	defer func() { err = errors.Join(err, r.Stop()) }()
+	if g.name != "proxy" {
+		r.WaitAlone()
+		for _, o := range r.others {
+			o.WaitAlone()
+		}
+	}
 	if admin != "" {
 		saved := make(chan error, 1)
 		name := strings.NewReplacer("/", "-").Replace(strings.Join([]string{mode, vendor, g.name, wire}, "-")) + ".pprof"

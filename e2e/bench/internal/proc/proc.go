@@ -185,15 +185,9 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Family returns the processor time of a process and its children, ended ones
-// included, to a hundredth of a second. The process need not have been started
-// here.
-func Family(pid int) (sum time.Duration, err error) {
-	pids := []int{pid}
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		return 0, err
-	}
+// children returns the ids of the children of a process.
+func children(pid int) (pids []int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
 	for _, t := range tasks {
 		text, err := os.ReadFile(t)
 		if err != nil {
@@ -205,7 +199,25 @@ func Family(pid int) (sum time.Duration, err error) {
 			}
 		}
 	}
-	for _, p := range pids {
+	return pids
+}
+
+// WaitAlone waits until a process that has just started has no children, at most 20 s, because Stoa begins with a try of its
+// readers of documents, which occupies a processor.
+func (p *Process) WaitAlone() {
+	for range 20 {
+		time.Sleep(time.Second)
+		if len(children(p.PID())) == 0 {
+			return
+		}
+	}
+}
+
+// Family returns the processor time of a process and its children, ended ones
+// included, to a hundredth of a second. The process need not have been started
+// here.
+func Family(pid int) (sum time.Duration, err error) {
+	for _, p := range append(children(pid), pid) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p))
 		if err != nil {
 			if p == pid {
