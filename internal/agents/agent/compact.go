@@ -201,7 +201,7 @@ func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 		return nil
 	})
 	call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, stoa.SummarizeText))
-	call.MaxOutputTokens = stoa.SummaryTokens
+	call.MaxOutputTokens, call.Format = stoa.SummaryTokens, nil
 	return call
 }
 

@@ -20,6 +20,7 @@ const firstDelta = 20 * time.Millisecond
 type deltaWriter struct {
 	sessions *session.Sessions
 	run      *run
+	hold     bool // write all text with the step, because it may be rejected
 
 	writing sync.Mutex // held while a delta is written; guards draft except Pending
 
@@ -35,7 +36,7 @@ func (d *deltaWriter) add(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pending = append(d.pending, text...)
-	if d.timer == nil && !d.closed && d.err == nil {
+	if d.timer == nil && !d.hold && !d.closed && d.err == nil {
 		d.timer = time.AfterFunc(max(firstDelta, deltaEvery-time.Since(d.run.lastDelta)), d.flush)
 	}
 }

@@ -16,7 +16,11 @@ func (p *prompt) fingerprint(call *stoa.Call) string {
 	for _, t := range call.Tools {
 		tools = append(tools, t.Name, t.Description, t.Parameters)
 	}
-	parts := [][]string{tools, {call.Instructions}, {p.knowledge.Text}, {p.omission()}}
+	instructions := []string{call.Instructions}
+	if f := call.TextFormat(); f.Schema != "" {
+		instructions = append(instructions, f.Schema)
+	}
+	parts := [][]string{tools, instructions, {p.knowledge.Text}, {p.omission()}}
 	sums := make([]string, len(parts))
 	for i, texts := range parts {
 		h := sha256.New()

@@ -18,6 +18,8 @@ type prompt struct {
 	mode         stoa.SessionMode
 	access       stoa.DriveAccess
 	knowledge    drive.Knowledge
+	settings     stoa.CallSettings
+	reply        *reply // nil: answers are free texts
 	view         *view
 	told         bool // the knowledge is recorded among the sources
 	turn         int64
@@ -191,7 +193,10 @@ func (p *prompt) shorten(call *stoa.Call, over int64) {
 }
 
 func (p *prompt) build() stoa.Call {
-	call := stoa.Call{Tools: p.tools(), Stateful: true, Prefer: p.madeBy(), MaxOutputTokens: p.maxOutput}
+	call := stoa.Call{
+		Tools: p.tools(), Stateful: true, Prefer: p.madeBy(), MaxOutputTokens: p.maxOutput,
+		Format: p.reply.format(), Effort: p.settings.Effort, Temperature: p.settings.Temperature,
+	}
 	parts := []string{p.instructions}
 	if len(call.Tools) > 0 || p.knowledge.Text != "" {
 		frame := frameText
@@ -238,6 +243,9 @@ func (p *prompt) build() stoa.Call {
 	markRepeated(p.steps, results)
 	for i := p.skipped(); i < len(p.steps); i++ {
 		call.Messages = appendStep(call.Messages, &p.steps[i], results[i])
+		if rejected(p.steps[i]) {
+			add(p.reply.again(p.steps[i].Text))
+		}
 	}
 	if p.final != "" {
 		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, stoa.LastStepNote))
@@ -344,7 +352,7 @@ type pastTurn struct {
 	size     int64          // estimated tokens
 }
 
-func newPastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int) pastTurn {
+func (p *prompt) pastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int) pastTurn {
 	t := pastTurn{number: number, steps: steps[min(skip, len(steps)):], messages: []stoa.Message{message}}
 	results := make([][]stoa.ToolResult, len(steps))
 	for i := range steps {
@@ -354,6 +362,9 @@ func newPastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int
 	for i := skip; i < len(steps); i++ {
 		if s := &steps[i]; s.Text != "" || len(s.Calls) > 0 {
 			t.messages = appendStep(t.messages, s, results[i])
+		}
+		if again := p.reply.again(steps[i].Text); rejected(steps[i]) && i < len(steps)-1 && again != "" {
+			t.messages = append(t.messages, stoa.TextMessage(stoa.RoleUser, again))
 		}
 	}
 	t.size = stoa.Call{Messages: t.messages}.EstimateInput()
@@ -422,7 +433,7 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 			if err != nil {
 				return err
 			}
-			t := newPastTurn(m.Number, said(m.Text, m.Note, files), own, skip)
+			t := p.pastTurn(m.Number, said(m.Text, m.Note, files), own, skip)
 			p.past = append(p.past, t)
 			if total += t.size; total > window {
 				break

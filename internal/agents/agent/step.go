@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 	"stoa/internal/models/gateway"
+	"stoa/internal/models/wire"
 )
 
 // step makes one model call and records it together with its charge. It reports whether the
@@ -31,7 +33,7 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	}
 	defer stream.Close()
 
-	deltas := &deltaWriter{sessions: w.sessions, run: t.run, draft: draft}
+	deltas := &deltaWriter{sessions: w.sessions, run: t.run, draft: draft, hold: t.prompt.reply != nil}
 	st, other, broken := receive(ctx, stream, deltas, forget)
 	st.Prefix = t.prompt.prefix + " " + stream.Place()
 	st.SessionID, st.Turn, st.Number = t.row.ID, draft.Turn, draft.Step
@@ -97,6 +99,11 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 	if err != nil {
 		return false, err
 	}
+	problem := ""
+	if len(st.Calls) == 0 && other == "" {
+		problem = t.prompt.reply.problem(st.Text)
+	}
+	draft.Rejected = problem != ""
 	ch.RecordStep(draft, st)
 	switch {
 	case !ch.Row.CancelAt.IsZero():
@@ -106,19 +113,36 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 		ch.Fail(classify(gateway.NotText(other)).Failure)
 		done = true
 	case len(st.Calls) == 0:
-		if why := t.prompt.final; unanswered && st.Text == "" {
-			ch.Fail(limitFailure(why).Failure)
-		} else if unanswered {
-			ch.Reply(draft, st, string(why))
-		} else {
-			ch.Reply(draft, st, "")
-		}
-		done = true
+		done = t.answer(ch, draft, st, unanswered, problem)
 	default:
 		t.calls, done = ch.Plan(st, t.prompt.plan(st))
 	}
 	return done, ch.Save()
 }
+
+// answer ends the turn with the text of a step, unless that has a problem for which the model may be asked again.
+func (t *turn) answer(ch *session.Transition, draft *session.Draft, st stoa.Step, unanswered bool, problem string) (done bool) {
+	why := t.prompt.final
+	switch {
+	case unanswered && st.Text == "":
+		ch.Fail(limitFailure(why).Failure)
+	case problem == "" && unanswered:
+		ch.Reply(draft, st, string(why))
+	case problem == "" || st.Text == "" && st.Stop == stoa.StopContentFilter:
+		ch.Reply(draft, st, "")
+	case st.Stop == stoa.StopLength:
+		ch.Mismatch("it was cut off at the limit of output tokens")
+	case why != "" || st.Stop == stoa.StopContentFilter || slices.ContainsFunc(t.prompt.steps, rejected):
+		ch.Mismatch(problem)
+	default:
+		ch.Reject(st, problem)
+		return false
+	}
+	return true
+}
+
+// rejected reports whether the text of an earlier step of a turn was an answer: it did not fit, because the turn went on.
+func rejected(s stoa.Step) bool { return len(s.Calls) == 0 }
 
 // errUnreadableCall fails a step that may be retried.
 var errUnreadableCall = stoa.Errorf(stoa.CodeUpstream, "The model made a tool call that its provider could not read. Try again.")
@@ -280,6 +304,11 @@ func (w *Worker) request(t *turn) (gateway.Request, error) {
 		return req, err
 	}
 	req.Call = w.call(t.prompt, t.caller.Plan)
+	if s := t.prompt.settings; s.Effort != "" || s.Temperature != nil {
+		req.Ignored = func(route stoa.Route) string {
+			return strings.Join(wire.Dropped(stoa.Call{Effort: s.Effort, Temperature: s.Temperature}, route), "\n")
+		}
+	}
 	last := t.prompt.pastPrefix
 	if n := len(t.prompt.steps); n > 0 {
 		last = t.prompt.steps[n-1].Prefix

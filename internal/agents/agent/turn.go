@@ -99,6 +99,10 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		}
 		p.instructions, p.model, p.access = c.Instructions, c.Model, accessWithout(row.Withheld, c.DriveAccess)
 		p.tables = c.Tables && w.cfg.Tables != nil
+		p.settings = c.CallSettings()
+		if p.reply, err = newReply(p.settings.ReplySchema); err != nil {
+			return err
+		}
 		t.shown = c.VisitorDrive.Access(p.access)
 		t.window, t.compactAt = w.window(p.model, caller.Plan), w.cfg.CompactAt
 		if c.CompactAt != 0 {

@@ -35,6 +35,8 @@ type Answer struct {
 	SessionID string   `json:"sessionId"`
 	Status    string   `json:"status"` // completed, working, waiting, failed or cancelled
 	Sources   []string `json:"sources"`
+	// ReplyJSON is the value of the reply of an agent with a reply schema.
+	ReplyJSON jsonx.Value `json:"replyJson,omitempty"`
 
 	Choices []string `json:"-"` // of the question that the agent asks
 	Asks    bool     `json:"-"` // the reply is a question that the caller's user can answer
@@ -53,7 +55,8 @@ var (
 		`"sessionId":{"type":"string","description":"The session to continue, from an earlier result. Leave it out to begin a new one."}},` +
 		`"additionalProperties":false}`) // without anyOf, because vendors of models refuse it in the schema of a tool
 	answerSchema = json.RawMessage(`{"type":"object","properties":{"reply":{"type":"string"},"sessionId":{"type":"string"},` +
-		`"status":{"type":"string","enum":["completed","working","waiting","failed","cancelled"]},"sources":{"type":"array","items":{"type":"string"}}},` +
+		`"status":{"type":"string","enum":["completed","working","waiting","failed","cancelled"]},"sources":{"type":"array","items":{"type":"string"}},` +
+		`"replyJson":{"type":"object","description":"The value of the reply, if the agent replies by a schema."}},` +
 		`"required":["reply","sessionId","status","sources"]}`)
 )
 

@@ -28,6 +28,7 @@ const (
 	EventInputAnswered  = "input.answered"    // [InputData]
 	EventInputExpired   = "input.expired"     // [InputData]
 	EventToolsWithheld  = "tools.withheld"    // [WithheldData]
+	EventRejected       = "reply.rejected"    // [RejectedData]
 	EventError          = "error"             // [ErrorData]
 )
 
@@ -58,6 +59,14 @@ type CompactedData struct {
 	CreditsMicro int64  `json:"creditsMicro"`
 }
 
+// RejectedData is the data of reply.rejected.
+type RejectedData struct {
+	StepID  string `json:"stepId"`
+	Turn    int64  `json:"turn"`
+	Step    int64  `json:"step"`
+	Problem string `json:"problem"`
+}
+
 // StatusData is the data of session.status.
 type StatusData struct {
 	Status       string `json:"status"`
@@ -79,6 +88,7 @@ type MessageData struct {
 	MessageID   string           `json:"messageId"`
 	Role        string           `json:"role"`
 	Kind        string           `json:"kind"`
+	Apart       bool             `json:"apart,omitzero"` // its text is not part of the answer, because the session has a reply schema
 	Status      string           `json:"status"`
 	Turn        int64            `json:"turn"`
 	Text        *string          `json:"text,omitzero"`

@@ -28,6 +28,7 @@ type Exchange struct {
 	Sources  []string      // paths of files that were read for it, at most maxSources
 	Choices  []string      // of the question that it ends with
 
+	apart   string // id of the newest message that is not part of the answer
 	message string // id of the message that is being written
 	sent    string // text of that message so far
 }
@@ -48,12 +49,17 @@ func (x *Exchange) Add(e stoa.SessionEvent) (text string, err error) {
 	switch e.Type {
 	case EventMessageCreated, EventMessageDone:
 		var d MessageData
-		if read(&d) && d.Role == string(stoa.RoleAssistant) && d.Text != nil {
+		if read(&d) && d.Apart {
+			x.apart = d.MessageID
+		} else if err == nil && d.Role == string(stoa.RoleAssistant) && d.Text != nil {
 			x.become(d.MessageID, *d.Text)
 		}
 	case EventDelta:
 		var d DeltaData
 		if read(&d) {
+			if d.MessageID == x.apart {
+				break
+			}
 			if d.MessageID != x.message {
 				x.become(d.MessageID, d.Text)
 			} else {

@@ -130,6 +130,7 @@ type exportSession struct {
 	Metadata       map[string]string `json:"metadata,omitempty"`
 	CreditsMicro   int64             `json:"creditsMicro"`
 	CreatedAt      string            `json:"createdAt"`
+	ReplyJSON      jsonx.Value       `json:"replyJson,omitempty"` // only with a reply schema
 }
 
 type exportMessage struct {
@@ -207,6 +208,7 @@ func (e *exporter) jsonl(ctx context.Context) error {
 	err := e.line(exportSession{
 		Type: "session", ID: s.ID, AgentID: s.AgentID, AgentVersion: s.AgentVersion, Mode: string(s.Mode), Status: string(s.Status),
 		Title: s.Title, ExternalID: s.ExternalID, ExternalUserID: s.ExternalUserID, Metadata: s.Metadata, CreditsMicro: int64(s.Spent), CreatedAt: timeText(s.CreatedAt),
+		ReplyJSON: ReplyJSON(s),
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ type Draft struct {
 	Stale      bool   // readers may have text of an earlier attempt
 	Offset     int    // characters written by this attempt
 	Pending    string // text that Finish writes
+	Rejected   bool   // its text does not fit the session's reply schema
 }
 
 // BeginStep records that a step begins, and the parts of the drive in its prompt. It returns
@@ -122,19 +123,25 @@ func (t *Transition) finishDraft(d *Draft, st stoa.Step) {
 	}
 	m := d.message(st.SessionID)
 	m.Text = st.Text
-	if len(st.Calls) > 0 {
+	if len(st.Calls) > 0 || d.Rejected {
 		m.Kind = stoa.KindComment
+	}
+	apart := m.Kind == stoa.KindComment && t.Row.ReplySchema != ""
+	data := func(whole bool) MessageData {
+		d := messageData(m, whole)
+		d.Apart = apart
+		return d
 	}
 	firstSeq := t.Row.LastSeq + 1
 	if !d.Created {
-		t.event(EventMessageCreated, messageData(m, false))
+		t.event(EventMessageCreated, data(false))
 	}
 	if d.Pending != "" || d.Stale && d.Offset == 0 {
 		t.event(EventDelta, DeltaData{MessageID: m.ID, Offset: d.Offset, Text: d.Pending})
 	}
 	if st.Stop != "" {
 		m.Status = stoa.MessageCompleted
-		t.event(EventMessageDone, messageData(m, true))
+		t.event(EventMessageDone, data(true))
 	}
 	t.do(func() error {
 		switch {

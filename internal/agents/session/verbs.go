@@ -44,6 +44,8 @@ type StartRequest struct {
 	// History are earlier messages that the caller reports: texts of the user and the assistant, the oldest first.
 	History   []stoa.SessionMessage
 	MaxOutput int64 // see [stoa.Turn]
+	// ReplySchema is the schema of the session's answers, checked and in its shortest form; empty means that of the agent.
+	ReplySchema string
 }
 
 // Start begins a session. Once tx has committed, the session is stored and will be run even
@@ -106,6 +108,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		AgentVersion: agent.Version, Draft: req.Draft != nil, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
 		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: append(WithheldTools(agent, req), unavailable...),
+		ReplySchema: replySchema(req.ReplySchema, agent),
 	}, Timezone: req.Timezone, Config: &agent.AgentSettings}
 	t := s.transition(ctx, tx, row)
 	message := stoa.NewID("msg")
@@ -261,6 +264,8 @@ type SendRequest struct {
 	Line         string
 	Uploads      Uploads
 	MaxOutput    int64 // see [stoa.Turn]; for a new turn
+	// ReplySchema must be that of the session; empty means that any is right.
+	ReplySchema string
 }
 
 // Send adds a message to a chat, depending on its state:
@@ -281,6 +286,9 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 		req.Message = fill(req.Message, row.Timezone, req.ScheduledFor)
 		if row.Mode == stoa.ModeOnce {
 			return false, stoa.Errorf(stoa.CodeSessionFinished, "A session of mode \"once\" accepts no further messages. Start another session.")
+		}
+		if err := checkSchema(ctx, tx, row, req.ReplySchema); err != nil {
+			return false, err
 		}
 		files, err := attach(ctx, tx, row.AccountID, row.AgentID, row.ID, req.Uploads)
 		if err != nil {
@@ -500,6 +508,9 @@ func (s *Sessions) Upgrade(ctx context.Context, tx *store.Tx, c stoa.Caller, age
 		byCaller := slices.ContainsFunc(row.Withheld, func(w stoa.Withheld) bool { return w.Reason == stoa.WithheldCaller })
 		row.AgentVersion, row.Draft, row.ModelAsked = agent.Version, false, agent.Model
 		row.Limits = s.TurnLimits(row.Limits, agent.Limits)
+		if row.ReplySchema == "" || row.ReplySchema == stoa.AgentSchema {
+			row.ReplySchema = replySchema("", agent)
+		}
 		row.Withheld = WithheldTools(agent, StartRequest{Mode: row.Mode, Trigger: row.Trigger, WithholdTools: byCaller})
 		t.event(EventUpgraded, UpgradedData{AgentVersion: agent.Version})
 		t.do(func() error { return tx.Work().UpgradeSession(ctx, row) })

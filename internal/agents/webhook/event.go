@@ -93,7 +93,14 @@ type sessionData struct {
 	Trigger        triggerData  `json:"trigger"`
 	LastEventSeq   int64        `json:"lastEventSeq"`
 	PendingInput   *inputData   `json:"pendingInput,omitempty"`
+	ReplyJSON      *unsent      `json:"replyJson,omitzero"` // the last member, see [Dispatcher.withReply]
 }
+
+// unsent is null in a stored delivery, because what a session says is not stored twice.
+type unsent struct{}
+
+// MarshalJSON implements [json.Marshaler].
+func (unsent) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 type failureData struct {
 	Code      string `json:"code"`
@@ -123,6 +130,9 @@ func SessionStopped(ctx context.Context, tx *store.Tx, s stoa.Session) error {
 	switch s.Status {
 	case stoa.SessionCompleted:
 		e.Type = SessionCompleted
+		if s.ReplySchema != "" {
+			d.ReplyJSON = &unsent{}
+		}
 	case stoa.SessionCancelled:
 		e.Type = SessionCancelled
 	case stoa.SessionFailed:

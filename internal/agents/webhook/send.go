@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"stoa/internal/base/jsonx"
 	"stoa/internal/base/outbound"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
@@ -20,6 +21,7 @@ import (
 const (
 	errorStatus = "status" // the reply was not 2xx
 	errorURL    = "invalid_url"
+	errorStore  = "store" // the value of the reply could not be read
 )
 
 type outcome struct {
@@ -58,6 +60,12 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []Secr
 	if address, ok := w.MailAddress(); ok {
 		return d.mail(limited, o, address, w, of)
 	}
+	body, err := d.withReply(limited, w.AccountID, of.Body)
+	if err != nil {
+		o.attempt.Error, o.stopped = errorStore, ctx.Err() != nil
+		return o
+	}
+	of.Body = body
 	req, err := request(limited, w.URL, secrets, of, began, d.cfg.Version)
 	if err != nil {
 		o.attempt.Error = errorURL
@@ -79,6 +87,43 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []Secr
 		o.asked = stoa.RetryAfter(resp.Header.Get("Retry-After"), d.now())
 	}
 	return o
+}
+
+// unsentReply ends the stored body of a session that replies by a schema. maxReply is the maximum size of the value that replaces
+// null there, in bytes.
+const (
+	unsentReply = `"replyJson":null}}`
+	maxReply    = 64 << 10
+)
+
+// withReply completes a body with the value of the turn's reply, which each attempt reads again: what a session says is not
+// stored twice, and not sent after the session was deleted.
+func (d *Dispatcher) withReply(ctx context.Context, accountID, body string) (string, error) {
+	begin, ok := strings.CutSuffix(body, unsentReply)
+	if !ok {
+		return body, nil
+	}
+	var of struct {
+		Data struct {
+			SessionID string `json:"sessionId"`
+			Turn      int64  `json:"turn"`
+		} `json:"data"`
+	}
+	if err := jsonx.Unmarshal([]byte(body), &of); err != nil {
+		return body, err
+	}
+	reply, err := store.Read(ctx, d.store, func(tx *store.Tx) (store.MessageRow, error) {
+		if _, err := tx.Work().Session(ctx, accountID, "", of.Data.SessionID); err != nil {
+			return store.MessageRow{}, unlessMissing(err)
+		}
+		m, _, err := tx.Work().TurnReply(ctx, of.Data.SessionID, of.Data.Turn)
+		return m, err
+	})
+	v := jsonx.ObjectIn(reply.Text)
+	if err != nil || len(v) == 0 || len(v) > maxReply {
+		return body, err
+	}
+	return begin + strings.TrimSuffix(unsentReply, "null}}") + string(v) + "}}", nil
 }
 
 func (d *Dispatcher) broken(ctx context.Context, o outcome, err error) outcome {

@@ -41,7 +41,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeInvalidCursor, 400, "The cursor is damaged, or belongs to another list, filter or order."),
 		invalid(stoa.CodeInvalidMode, 400, "The mode of the session is unknown."),
 		invalid(stoa.CodeInvalidPath, 400, "The path of a file breaks a rule of paths: relative, `/` between folders, no empty, `.` or `..` segments."),
-		invalid(stoa.CodeInvalidSchema, 400, "The parameters of a tool are not a supported JSON Schema."),
+		invalid(stoa.CodeInvalidSchema, 400, "The parameters of a tool, or a reply schema, are not a supported JSON Schema."),
 		invalid(stoa.CodeUnsupported, 400, "The service does not support this member."),
 		invalid(stoa.CodeUnsupportedValue, 400, "The service does not support this value of the member."),
 		invalid(stoa.CodeModelNotFound, 400, "No model has this identifier."),

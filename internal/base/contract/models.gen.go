@@ -170,15 +170,29 @@ type Agent struct {
 	// Model The model as requested.
 	//
 	// Example: auto
-	Model   string `json:"model"`
-	Name    string `json:"name"`
-	SpaceID string `json:"spaceId"`
+	Model string `json:"model"`
+	Name  string `json:"name"`
+
+	// Reasoning How much the model reasons before it answers; null means the model's own setting.
+	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning"`
+
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	//
+	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
+	//
+	//
+	// Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
+	ReplySchema nullable.Nullable[ReplySchema] `json:"replySchema"`
+	SpaceID     string                         `json:"spaceId"`
 
 	// SpaceName The name of the space, in lists of agents.
 	SpaceName string `json:"spaceName,omitempty,omitzero"`
 
 	// Tables Whether the agent has the tools `table_list` and `table_query`.
 	Tables bool `json:"tables"`
+
+	// Temperature The sampling temperature of its model calls; null means the model's own.
+	Temperature nullable.Nullable[float64] `json:"temperature"`
 
 	// Timezone The IANA name of the time zone of times in prompts.
 	//
@@ -189,7 +203,7 @@ type Agent struct {
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Version The number of the version, which increases with each change of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone`, `compactAt` or `tables`.
+	// Version The number of the version, which increases with each change of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone`, `compactAt`, `tables`, `replySchema`, `reasoning` or `temperature`.
 	Version int64 `json:"version"`
 
 	// VisitorDrive The agent's access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
@@ -210,6 +224,20 @@ type AgentDraft struct {
 	// Model Null: `auto`.
 	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
 
+	// Reasoning How much the model reasons before it answers; null means the model's own setting.
+	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning,omitempty,omitzero"`
+
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	//
+	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
+	//
+	//
+	// Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
+	ReplySchema nullable.Nullable[ReplySchema] `json:"replySchema,omitempty,omitzero"`
+
+	// Temperature Null: the model's own.
+	Temperature nullable.Nullable[float64] `json:"temperature,omitempty,omitzero"`
+
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`. The list is replaced as a whole; null removes it.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 }
@@ -221,6 +249,12 @@ type AgentList struct {
 
 	// NextCursor The cursor of the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// AgentReasoning How much the model reasons before it answers; null means the model's own setting.
+type AgentReasoning struct {
+	// Effort The effort. A model receives the nearest one that it has; a model without this setting receives none, and its receipts name it in `ignored`.
+	Effort nullable.Nullable[string] `json:"effort,omitempty,omitzero"`
 }
 
 // AgentTool A tool that your programs execute (`client`), the tools of a connection that an agent can call (`connection`), or the approval that calls of `drive_write` need (`drive`). A tool has only the members of its type.
@@ -386,8 +420,22 @@ type AgentVersion struct {
 	Limits TurnLimits `json:"limits"`
 	Model  string     `json:"model"`
 
+	// Reasoning How much the model reasons before it answers; null means the model's own setting.
+	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning"`
+
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	//
+	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
+	//
+	//
+	// Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
+	ReplySchema nullable.Nullable[ReplySchema] `json:"replySchema"`
+
 	// Tables Whether the agent has the tools `table_list` and `table_query`.
 	Tables bool `json:"tables"`
+
+	// Temperature The sampling temperature of its model calls; null means the model's own.
+	Temperature nullable.Nullable[float64] `json:"temperature"`
 
 	// Timezone The IANA name of the time zone of times in prompts.
 	//
@@ -1166,11 +1214,25 @@ type CreateAgent struct {
 	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
 
 	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
-	Name    string `json:"name"`
-	SpaceID string `json:"spaceId"`
+	Name string `json:"name"`
+
+	// Reasoning How much the model reasons before it answers; null means the model's own setting.
+	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning,omitempty,omitzero"`
+
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	//
+	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
+	//
+	//
+	// Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
+	ReplySchema nullable.Nullable[ReplySchema] `json:"replySchema,omitempty,omitzero"`
+	SpaceID     string                         `json:"spaceId"`
 
 	// Tables Whether the agent has the tools `table_list` and `table_query`: SQL over the CSV and XLSX files of its drive and of the session. False by default.
 	Tables nullable.Nullable[bool] `json:"tables,omitempty,omitzero"`
+
+	// Temperature The sampling temperature of its model calls; the model's own by default. A model without this setting does not receive it, and its receipts name it in `ignored`.
+	Temperature nullable.Nullable[float64] `json:"temperature,omitempty,omitzero"`
 
 	// Timezone The IANA name of the time zone in which prompts contain the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
 	//
@@ -1552,8 +1614,11 @@ type CreateSession struct {
 	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
 
 	// Mode `chat` by default.
-	Mode  nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
-	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
+	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
+
+	// ReplySchema The schema of the session's answers instead of the agent's; null means the agent's. It remains for all turns.
+	ReplySchema nullable.Nullable[ReplySchema] `json:"replySchema,omitempty,omitzero"`
+	Title       nullable.Nullable[string]      `json:"title,omitempty,omitzero"`
 }
 
 // CreateSpace defines model for CreateSpace.
@@ -1641,7 +1706,7 @@ type Delivery struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; for mail, also `login` (rejected by the mail server) and `mail_off` (the service has no mail server). New ones may be added.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`, `store` (the reply could not be read); for mail, also `login` (rejected by the mail server) and `mail_off` (the service has no mail server). New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
 	// LastStatus HTTP status of the newest attempt, or the reply code of the mail server; null if there was no reply.
@@ -1698,7 +1763,7 @@ type DeliverySummary struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; for mail, also `login` (rejected by the mail server) and `mail_off` (the service has no mail server). New ones may be added.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`, `store` (the reply could not be read); for mail, also `login` (rejected by the mail server) and `mail_off` (the service has no mail server). New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
 	// LastStatus HTTP status of the newest attempt, or the reply code of the mail server; null if there was no reply.
@@ -3438,6 +3503,9 @@ type MessageDeltaEvent struct {
 
 // MessageEvent A message was created or completed; `text` is present once it is complete.
 type MessageEvent struct {
+	// Apart True for a comment in a session with a reply schema: its text is not part of the answer. An answer that did not fit the schema is such a comment.
+	Apart bool `json:"apart,omitempty,omitzero"`
+
 	// Attachments The files of a user's message; absent if there are none.
 	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
 	CreatedAt   Time         `json:"createdAt"`
@@ -4470,6 +4538,29 @@ type RefusedOrigin struct {
 	Times  int64  `json:"times"`
 }
 
+// ReplyRejectedEvent The answer of a step does not fit the reply schema. The model is asked once more.
+type ReplyRejectedEvent struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// Problem What does not fit, as the model is told.
+	Problem string `json:"problem"`
+	Seq     int64  `json:"seq"`
+	Step    int64  `json:"step"`
+	StepID  string `json:"stepId"`
+	Turn    int64  `json:"turn"`
+	Type    string `json:"type"`
+}
+
+// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+//
+// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
+//
+// Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
+type ReplySchema = json.RawMessage
+
+// ReplyValue The value of `reply` in a session with a reply schema, which it fits; otherwise null.
+type ReplyValue = json.RawMessage
+
 // Request The outcome of one call of the model endpoint.
 type Request struct {
 	AccountID string `json:"accountId"`
@@ -4964,8 +5055,11 @@ type Session struct {
 	QueuedMessages int `json:"queuedMessages"`
 
 	// Reply The text of the newest finished answer; null before the first.
-	Reply   nullable.Nullable[string] `json:"reply"`
-	SpaceID string                    `json:"spaceId"`
+	Reply nullable.Nullable[string] `json:"reply"`
+
+	// ReplyJSON The value of `reply` in a session with a reply schema, which it fits; otherwise null.
+	ReplyJSON nullable.Nullable[ReplyValue] `json:"replyJson"`
+	SpaceID   string                        `json:"spaceId"`
 
 	// StartedAt The time of the first start.
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
@@ -5083,7 +5177,7 @@ type SessionEventList struct {
 
 // SessionFailure defines model for SessionFailure.
 type SessionFailure struct {
-	// Code A code of the errors, or `queue_timeout`, `turn_timeout`, `step_limit_reached`, `credit_limit_reached`, `input_expired`, `worker_lost`, `content_filter`, `tool_timeout`, `tool_outcome_unknown`, `tool_limit_reached`, `too_many_waits`. New ones may be added.
+	// Code A code of the errors, or `queue_timeout`, `turn_timeout`, `step_limit_reached`, `credit_limit_reached`, `input_expired`, `worker_lost`, `content_filter`, `tool_timeout`, `tool_outcome_unknown`, `tool_limit_reached`, `too_many_waits`, `reply_schema_mismatch`. New ones may be added.
 	Code    string `json:"code"`
 	Message string `json:"message"`
 
@@ -5819,11 +5913,25 @@ type UpdateAgent struct {
 	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name,omitempty,omitzero"`
 
+	// Reasoning How much the model reasons before it answers; null means the model's own setting.
+	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning,omitempty,omitzero"`
+
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	//
+	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
+	//
+	//
+	// Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
+	ReplySchema nullable.Nullable[ReplySchema] `json:"replySchema,omitempty,omitzero"`
+
 	// SpaceID Moves the agent to this space.
 	SpaceID string `json:"spaceId,omitempty,omitzero"`
 
 	// Tables Whether the agent has the tools `table_list` and `table_query`: SQL over the CSV and XLSX files of its drive and of the session. False by default.
 	Tables nullable.Nullable[bool] `json:"tables,omitempty,omitzero"`
+
+	// Temperature The sampling temperature of its model calls; the model's own by default. A model without this setting does not receive it, and its receipts name it in `ignored`.
+	Temperature nullable.Nullable[float64] `json:"temperature,omitempty,omitzero"`
 
 	// Timezone The IANA name of the time zone in which prompts contain the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
 	//

@@ -13,6 +13,8 @@
 package jsonx
 
 import (
+	"strings"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
@@ -38,6 +40,21 @@ func Lenient(data []byte, into any) error {
 
 // Valid reports whether data is one JSON value in the strict reading.
 func Valid(data []byte) bool { return jsontext.Value(data).IsValid() }
+
+// ObjectIn returns the object that a text of a model consists of, which may stand between the marks of a code block; nil if it
+// is anything else.
+func ObjectIn(text string) Value {
+	text = strings.TrimSpace(text)
+	if first, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(first, "```") {
+		if inner, ok := strings.CutSuffix(rest, "```"); ok {
+			text = strings.TrimSpace(inner)
+		}
+	}
+	if !strings.HasPrefix(text, "{") || !Valid([]byte(text)) {
+		return nil
+	}
+	return Value(text)
+}
 
 // Marshal encodes JSON. A nil slice is [] and a nil map is {}; map keys are sorted, so that equal values
 // have equal bytes. Invalid UTF-8 becomes U+FFFD.

@@ -120,6 +120,8 @@ type Trail struct {
 	// Described means that a part of a tool's schema was put into a description, because the
 	// provider does not accept it.
 	Described bool
+	// InWords means that the format was requested in words.
+	InWords bool
 }
 
 // Forget releases the input of a call that will not be repeated, because it may be megabytes and
@@ -154,6 +156,8 @@ type Format struct {
 	Description string // description of a schema; may be empty
 	Schema      string // JSON Schema, as text; only if Kind is FormatSchema
 	Strict      *bool
+	// Relaxed means that the format is requested in words where the provider cannot enforce it, or not together with tools.
+	Relaxed bool
 }
 
 // A FormatKind is a kind of [Format].

@@ -60,6 +60,23 @@ type AgentSettings struct {
 	Timezone     string       `db:"timezone" json:"-"` // IANA name of the zone for the current time in its prompt
 	CompactAt    int          `db:"compact_at"`        // share of a model's window, in percent, above which its sessions are summarized; 0 means the operator's, -1 never
 	Tables       bool         `db:"tables"`            // the agent can use the tools that query tables
+	// Calls are settings of its model calls; nil means none.
+	Calls *CallSettings `db:"call_settings,optional" json:",omitzero"`
+}
+
+// CallSettings are settings of an agent's model calls.
+type CallSettings struct {
+	ReplySchema string   `json:",omitzero"` // JSON Schema of the final answer of each turn; empty means free text
+	Effort      string   `json:",omitzero"` // see [Call.Effort]
+	Temperature *float64 `json:",omitzero"` // 0 to 2; nil means the model's own
+}
+
+// CallSettings returns the settings of the agent's model calls.
+func (s *AgentSettings) CallSettings() CallSettings {
+	if s.Calls == nil {
+		return CallSettings{}
+	}
+	return *s.Calls
 }
 
 // Equal reports whether all settings are equal.

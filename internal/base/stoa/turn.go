@@ -17,6 +17,7 @@ type Session struct {
 	Status                          SessionStatus
 	Turn                            Turn
 	Reply                           string // text of the newest finished answer
+	ReplySchema                     string // its own JSON Schema of its answers, or [AgentSchema]; empty for free text
 	Pending                         *Input // input that it waits for; nil unless waiting
 	QueuedMessages                  int
 	ModelAsked, ModelServed         string // ModelServed is that of the newest step; empty before
@@ -36,6 +37,9 @@ type Session struct {
 	CreatedAt, UpdatedAt            time.Time
 	StartedAt, FinishedAt           time.Time // first claim; newest stop. Zero: not yet
 }
+
+// AgentSchema is the ReplySchema of a session whose agent has one.
+const AgentSchema = "agent"
 
 // A Trigger is the origin of a session.
 type Trigger struct {

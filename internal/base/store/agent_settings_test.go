@@ -20,6 +20,9 @@ func changeOf(t *testing.T, v reflect.Value, n int64) {
 	switch {
 	case v.Type() == reflect.TypeFor[[]stoa.AgentTool]():
 		v.Set(reflect.ValueOf([]stoa.AgentTool{{Type: stoa.ToolClient, Name: fmt.Sprint("tool ", n)}}))
+	case v.Type() == reflect.TypeFor[*stoa.CallSettings]():
+		temperature := float64(n) / 8
+		v.Set(reflect.ValueOf(&stoa.CallSettings{ReplySchema: fmt.Sprint("schema ", n), Effort: fmt.Sprint("effort ", n), Temperature: &temperature}))
 	case v.Type() == reflect.TypeFor[time.Duration]():
 		v.SetInt(n * int64(time.Microsecond))
 	case v.Kind() == reflect.String:

@@ -43,7 +43,7 @@ const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.
 	s.model_asked, s.model_served, s.fallback, s.input_tokens, s.output_tokens, s.steps, s.spent, s.last_seq,
 	s.trigger_type, s.trigger_id, COALESCE(s.external_id, ''), s.external_user_id, s.title, s.metadata,
 	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
-	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.context_from, s.context_steps, s.compacted, s.line, COALESCE(m.text, ''),
+	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.context_from, s.context_steps, s.compacted, s.line, s.reply_schema, COALESCE(m.text, ''),
 	` + turnColumns + `,
 	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
 	i.default_value, COALESCE(i.status, ''), COALESCE(i.answer, ''), COALESCE(i.created_at, 0), COALESCE(i.expires_at, 0), COALESCE(i.answered_at, 0), COALESCE(i.claimed_until, 0)`
@@ -64,7 +64,7 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 		&r.ModelAsked, &r.ModelServed, &r.Fallback, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Steps, &r.Spent, &r.LastSeq,
 		&r.Trigger.Type, &r.Trigger.ID, &r.ExternalID, &r.ExternalUserID, &r.Title, &metadata,
 		&r.Limits.MaxCredits, &timeout, &r.Limits.MaxSteps, &r.Revision, &created, &updated, &started, &finished,
-		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.ContextFrom, &r.ContextSteps, &r.Compacted, &r.Line, &r.Reply,
+		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.ContextFrom, &r.ContextSteps, &r.Compacted, &r.Line, &r.ReplySchema, &r.Reply,
 	}
 	dest = append(dest, t.dest()...)
 	dest = append(dest, i.dest()...)
@@ -107,14 +107,14 @@ func (tx Work) InsertSession(ctx context.Context, r *SessionRow) error {
 	n, err := tx.Exec(ctx, `INSERT INTO sessions (id, account_id, space_id, agent_id, key_id, agent_version, mode, status, turn, reply_id, input_id, queued_messages,
 			model_asked, model_served, fallback, input_tokens, output_tokens, steps, spent, last_seq,
 			trigger_type, trigger_id, external_id, external_user_id, title, metadata, max_credits, timeout, max_steps,
-			revision, created_at, updated_at, started_at, finished_at, owner, fence, strikes, wake_at, due_at, cancel_at, draft, withheld, timezone)
+			revision, created_at, updated_at, started_at, finished_at, owner, fence, strikes, wake_at, due_at, cancel_at, draft, withheld, timezone, reply_schema)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', 0, $10, '', 0, 0, 0, 0, 0, $11,
-			$12, $13, $14, $15, $16, $17, $18, $19, $20, 1, $21, $21, 0, 0, '', 0, 0, $22, $23, 0, $24, $25, $26)
+			$12, $13, $14, $15, $16, $17, $18, $19, $20, 1, $21, $21, 0, 0, '', 0, 0, $22, $23, 0, $24, $25, $26, $27)
 		ON CONFLICT (account_id, external_id) DO NOTHING`,
 		r.ID, r.AccountID, r.SpaceID, r.AgentID, r.KeyID, r.AgentVersion, string(r.Mode), string(r.Status), r.Turn.Number, r.ModelAsked, r.LastSeq,
 		r.Trigger.Type, r.Trigger.ID, orNull(r.ExternalID), r.ExternalUserID, r.Title, metadata,
 		int64(r.Limits.MaxCredits), r.Limits.Timeout.Microseconds(), r.Limits.MaxSteps,
-		db.Micros(tx.Now), db.Micros(r.WakeAt), db.Micros(r.DueAt), draft, withheld, r.Timezone)
+		db.Micros(tx.Now), db.Micros(r.WakeAt), db.Micros(r.DueAt), draft, withheld, r.Timezone, r.ReplySchema)
 	if err == nil && n == 0 {
 		err = externalIDTaken("session", r.ExternalID)
 	}
@@ -146,11 +146,23 @@ func (tx Work) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 
 // SessionConfig returns the configuration of a session: its draft or else the version that
 // it pinned (see [Setup.PinnedVersion]). Its limits and its time zone are those of the session.
-func (tx Work) SessionConfig(ctx context.Context, r SessionRow) (stoa.AgentSettings, error) {
-	if !r.Draft {
-		v, err := tx.Setup().PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
-		return v.AgentSettings, err
+func (tx Work) SessionConfig(ctx context.Context, r SessionRow) (c stoa.AgentSettings, err error) {
+	if r.Draft {
+		c, err = tx.draft(ctx, r)
+	} else {
+		var v stoa.AgentVersion
+		v, err = tx.Setup().PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
+		c = v.AgentSettings
 	}
+	if r.ReplySchema != stoa.AgentSchema {
+		own := c.CallSettings() // a copy, because versions are shared
+		own.ReplySchema = r.ReplySchema
+		c.Calls = &own
+	}
+	return c, err
+}
+
+func (tx Work) draft(ctx context.Context, r SessionRow) (stoa.AgentSettings, error) {
 	var text string
 	found, err := tx.Get(ctx, `SELECT draft FROM sessions WHERE account_id = $1 AND id = $2 LIMIT 1`, []any{r.AccountID, r.ID}, &text)
 	if err == nil && !found {
@@ -232,8 +244,8 @@ func (tx Work) UpgradeSession(ctx context.Context, r *SessionRow) error {
 	if err != nil {
 		return err
 	}
-	return tx.Later(ctx, `UPDATE sessions SET agent_version = $3, draft = '', model_asked = $4, max_credits = $5, timeout = $6, max_steps = $7, withheld = $8 WHERE account_id = $1 AND id = $2`,
-		r.AccountID, r.ID, r.AgentVersion, r.ModelAsked, int64(r.Limits.MaxCredits), r.Limits.Timeout.Microseconds(), r.Limits.MaxSteps, withheld)
+	return tx.Later(ctx, `UPDATE sessions SET agent_version = $3, draft = '', model_asked = $4, max_credits = $5, timeout = $6, max_steps = $7, withheld = $8, reply_schema = $9 WHERE account_id = $1 AND id = $2`,
+		r.AccountID, r.ID, r.AgentVersion, r.ModelAsked, int64(r.Limits.MaxCredits), r.Limits.Timeout.Microseconds(), r.Limits.MaxSteps, withheld, r.ReplySchema)
 }
 
 // NextSeq reserves the next event number for a worker; ok reports whether the worker still

@@ -161,7 +161,15 @@ func (s *Sessions) ask(ctx context.Context, c stoa.Caller, agentID string, q mcp
 		_, err := s.Sessions.Cancel(context.WithoutCancel(ctx), c, agentID, x.SessionID)
 		return mcp.Answer{}, err
 	}
-	return s.answer(x), nil
+	a := s.answer(x)
+	if x.Status == stoa.SessionCompleted {
+		row, err := s.Sessions.Find(ctx, x.AccountID, x.SessionID)
+		if err != nil {
+			return a, toolError(err)
+		}
+		a.ReplyJSON = session.ReplyJSON(row)
+	}
+	return a, nil
 }
 
 // answer returns an exchange as the result of a tool.

@@ -141,9 +141,13 @@ func (t *turnCall) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	schema, err := session.ReadReplySchema([]byte(t.turn.Schema), "replySchema")
+	if err != nil {
+		return renamed(err)
+	}
 	req := session.StartRequest{
 		AgentID: t.agent.ID, Message: t.turn.Message, ExternalUserID: t.turn.EndUser, Metadata: t.turn.Metadata, WithholdTools: true,
-		Trigger: stoa.Trigger{Type: stoa.ExposeResponses}, Uploads: uploads, MaxOutput: t.turn.MaxOutput,
+		Trigger: stoa.Trigger{Type: stoa.ExposeResponses}, Uploads: uploads, MaxOutput: t.turn.MaxOutput, ReplySchema: schema,
 	}
 	if t.turn.Conversation == "" {
 		if err := checkMetadata(req.Metadata); err != nil {
@@ -181,7 +185,7 @@ func (s *Sessions) beginExchange(ctx context.Context, c stoa.Caller, req session
 		if sessionID == "" {
 			row, err = s.Sessions.Start(ctx, tx, c, req)
 		} else {
-			row, err = s.Sessions.Send(ctx, tx, c, req.AgentID, sessionID, session.SendRequest{Message: req.Message, Reject: true, Uploads: req.Uploads, MaxOutput: req.MaxOutput})
+			row, err = s.Sessions.Send(ctx, tx, c, req.AgentID, sessionID, session.SendRequest{Message: req.Message, Reject: true, Uploads: req.Uploads, MaxOutput: req.MaxOutput, ReplySchema: req.ReplySchema})
 		}
 		if err == nil {
 			err = also(tx, row)
@@ -198,6 +202,8 @@ func renamed(err error) error {
 	switch e.Param {
 	case "message", "attachments":
 		same.Param = "input"
+	case "replySchema":
+		same.Code, same.Param = stoa.CodeUnsupportedValue, "text.format"
 	case "agentId":
 		same.Param = "model"
 	}

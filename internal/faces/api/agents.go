@@ -169,6 +169,9 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 			return err
 		}
 	}
+	if err := patchCalls(a, b); err != nil {
+		return err
+	}
 	if b.CompactAt.IsSpecified() {
 		a.CompactAt = compactAt(b.CompactAt)
 	}
@@ -179,6 +182,29 @@ func (s *Agents) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 		return err
 	}
 	return s.checkAgent(*a)
+}
+
+// patchCalls changes the settings of an agent's model calls.
+func patchCalls(a *stoa.Agent, b *contract.UpdateAgent) (err error) {
+	c := a.CallSettings()
+	if b.ReplySchema.IsSpecified() {
+		if c.ReplySchema, err = session.ReadReplySchema(orZero(b.ReplySchema), "replySchema"); err != nil {
+			return err
+		}
+	}
+	if b.Reasoning.IsSpecified() {
+		c.Effort = orZero(orZero(b.Reasoning).Effort)
+	}
+	if b.Temperature.IsSpecified() {
+		c.Temperature = nil
+		if t, err := b.Temperature.Get(); err == nil {
+			c.Temperature = &t
+		}
+	}
+	if a.Calls = nil; c != (stoa.CallSettings{}) {
+		a.Calls = &c
+	}
+	return nil
 }
 
 // deleteAgent serves DELETE /api/v1/api-agents/{id}. The agent's data is removed in the background.
@@ -248,10 +274,13 @@ func (s *Agents) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Reque
 }
 
 func contractAgent(a stoa.Agent) contract.Agent {
+	calls := a.CallSettings()
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
 		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: nullUnless(a.CompactAt != 0, max(a.CompactAt, 0)), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, Expose: append([]string{}, a.Expose...), ExternalID: nullIfZero(a.ExternalID),
-		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
+		ReplySchema: nullIfEmpty(contract.ReplySchema(calls.ReplySchema)), Temperature: nullIfNil(calls.Temperature, same),
+		Reasoning: nullUnless(calls.Effort != "", contract.AgentReasoning{Effort: nullIfZero(calls.Effort)}),
+		Metadata:  contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }
 

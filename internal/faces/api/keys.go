@@ -319,7 +319,7 @@ func (s *People) contractKey(k stoa.Key) contract.Key {
 	}
 }
 
-func nullIfEmpty(list []string) nullable.Nullable[[]string] {
+func nullIfEmpty[L ~[]E, E any](list L) nullable.Nullable[L] {
 	return nullUnless(len(list) > 0, list)
 }
 

@@ -32,6 +32,10 @@ func (s *Sessions) startRequest(in rest.Request[byID, contract.CreateSession]) (
 	if err := s.agents.mergeLimits(&req.Limits, b.Limits); err != nil {
 		return req, err
 	}
+	var err error
+	if req.ReplySchema, err = session.ReadReplySchema(orZero(b.ReplySchema), "replySchema"); err != nil {
+		return req, err
+	}
 	if draft, err := b.Draft.Get(); err == nil {
 		if !in.Caller.Key.Has("agents:write") {
 			return req, stoa.Errorf(stoa.CodeScope, "\"draft\" also requires the scope \"agents:write\", because it is a configuration of the agent. Omit \"draft\", or use another key.").At("draft")
@@ -221,7 +225,7 @@ func contractSession(s stoa.Session) contract.Session {
 	t := s.Turn
 	return contract.Session{
 		ID: s.ID, Object: "session", AgentID: s.AgentID, SpaceID: s.SpaceID, AgentVersion: s.AgentVersion, Draft: s.Draft,
-		Mode: string(s.Mode), Status: string(s.Status), StatusReason: nullIfZero(t.Reason), Reply: reply,
+		Mode: string(s.Mode), Status: string(s.Status), StatusReason: nullIfZero(t.Reason), Reply: reply, ReplyJSON: nullIfEmpty(contract.ReplyValue(session.ReplyJSON(s))),
 		PendingInput: contractInput(s.Pending), Error: contractFailure(t.Failure),
 		Turn: contract.SessionTurn{
 			ID: t.ID, Number: t.Number, Attempt: t.Attempt,

@@ -32,6 +32,9 @@ var viewAgent = view{"Agent", []column{
 	{"Time zone", "timezone", plain},
 	{"Summarized above", "compactAt", plain},
 	{"Queries tables", "tables", plain},
+	{"Reply schema", "replySchema", plain},
+	{"Effort", "reasoning.effort", plain},
+	{"Temperature", "temperature", plain},
 	{"Credits per turn", "limits.maxCreditsMicro", credits},
 	{"Seconds per turn", "limits.timeoutSeconds", count},
 	{"Steps per turn", "limits.maxSteps", count},
@@ -171,6 +174,9 @@ func agentFields() []field {
 		field{"visitor-drive", "visitorDrive", asText, "`access` to the drive in embedded chats: none, read or write (default read)"},
 		field{"compact-at", "compactAt", asNumber, "the `percent` of the model's window above which a session's beginning is summarized: 30 to 90, or 0 for never (default: the operator's setting)"},
 		field{"tables", "tables", asBool, "whether it queries CSV and XLSX files with SQL"},
+		schemaField(),
+		field{"effort", "reasoning.effort", asText, "the `effort` of its reasoning: none, minimal, low, medium, high, xhigh or max (default: the model's)"},
+		field{"temperature", "temperature", asDecimal, "the sampling `temperature` of its model calls, 0 to 2 (default: the model's)"},
 		field{"timezone", "timezone", asText, "the time `zone` of the times that the agent sees, such as Europe/Berlin (default UTC)"},
 		field{"max-credits", "limits.maxCreditsMicro", asCredits, "the maximum cost of a turn, in `credits` (default: the operator's setting)"},
 		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum `duration` of a turn, such as 90s (default: the operator's setting)"},
@@ -178,6 +184,10 @@ func agentFields() []field {
 		field{"embeds=true", "embedEnabled", asBool, "whether it can be embedded in pages"},
 		exposeField("expose"),
 	)
+}
+
+func schemaField() field {
+	return field{"reply-schema", "replySchema", asJSON, "the JSON `schema` that each answer must fit, of the type object; @FILE reads a file"}
 }
 
 func exposeField(flag string) field {

@@ -331,6 +331,7 @@ for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 		field{"max-credits", "limits.maxCreditsMicro", asCredits, "the maximum cost of a turn, in `credits` (default: the agent's)"},
 		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum `duration` of a turn, such as 90s (default: the agent's)"},
 		field{"max-steps", "limits.maxSteps", asNumber, "the maximum `number` of model calls in a turn (default: the agent's)"},
+		schemaField(),
 	)
 	attached := attachFlag(c)
 	own, follow := credentialFlag("for the session")(c), e.followFlags(c)

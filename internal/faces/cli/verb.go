@@ -306,6 +306,8 @@ type form int
 const (
 	asText    form = iota // an empty text clears the member
 	asFile                // like asText; after an "@" the content of that file
+	asJSON                // like asFile, and JSON
+	asDecimal             // like asText, and a number
 	asContent             // the content of that file, in base64
 	asChoice              // like asText, with hyphens for underscores
 	asCredits             // sent as micro-credits; from here on an empty text sets nothing
@@ -394,6 +396,17 @@ func (e *env) parse(as form, text string) (value any, err error) {
 	switch as {
 	case asFile:
 		text, err = e.textOf(text)
+	case asJSON:
+		if text, err = e.textOf(text); err == nil && text != "" {
+			if !jsonx.Valid([]byte(text)) {
+				return nil, usagef("this is not JSON: %.100s", text)
+			}
+			return jsonx.Value(text), nil
+		}
+	case asDecimal:
+		if text != "" {
+			return strconv.ParseFloat(text, 64)
+		}
 	case asContent:
 		text, err = e.fileText(text, text, maxPrompt)
 		text = base64.StdEncoding.EncodeToString([]byte(text))

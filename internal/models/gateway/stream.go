@@ -420,6 +420,9 @@ func (s *Stream) adjustments(c *stoa.Charge) (a stoa.Adjustments) {
 	if s.trail.Described {
 		a |= stoa.SchemaRewritten
 	}
+	if s.trail.InWords {
+		a |= stoa.FormatInWords
+	}
 	if s.trail.MarksChanged {
 		a |= stoa.CacheMarksChanged
 	}

@@ -40,6 +40,8 @@ type Turn struct {
 	EndUser   string
 	Metadata  map[string]string
 	MaxOutput int64 // 0 means that of the model
+	// Schema is the JSON Schema that the answers of the session must fit; empty means that of the agent.
+	Schema string
 	// Ignored are the members that have no effect on an agent.
 	Ignored []string
 }
@@ -63,10 +65,10 @@ func (r *Request) turn() (*Turn, error) {
 		return nil, stoa.Errorf(stoa.CodeUnsupported, own, "instructions", "instructions").At("instructions")
 	case len(c.Tools) > 0 || len(r.echo.tools) > 0:
 		return nil, stoa.Errorf(stoa.CodeUnsupported, own, "tools", "tools").At("tools")
-	case r.wanted.json:
-		return nil, unsupported("text", "An agent replies with text. Leave the format out.")
+	case r.wanted.json && c.TextFormat().Schema == "":
+		return nil, unsupported("text", "An agent replies with text, or by a schema. Send a \"json_schema\", or leave the format out.")
 	}
-	t := &Turn{Conversation: r.conversation, Background: r.background, EndUser: r.endUser(), MaxOutput: c.MaxOutputTokens, Ignored: append([]string(nil), r.ignored.paths...)}
+	t := &Turn{Conversation: r.conversation, Background: r.background, EndUser: r.endUser(), MaxOutput: c.MaxOutputTokens, Schema: c.TextFormat().Schema, Ignored: append([]string(nil), r.ignored.paths...)}
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		last := i == len(c.Messages)-1

@@ -93,6 +93,7 @@ func told(err error) error {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strings.TrimPrefix(strings.TrimSpace(line), "- "))
 	}
+	slices.Sort(lines) // because the library's order changes
 	text = strings.Join(lines, "; ")
 	if len(text) > maxTold {
 		text = strings.ToValidUTF8(text[:maxTold], "") + "…"

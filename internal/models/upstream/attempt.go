@@ -281,6 +281,7 @@ func (a *attempt) encode() *wire.Failure {
 	case "caller":
 		call.Caching = min(call.Caching, stoa.CacheNothing)
 	}
+	call, inWords := wire.Relax(call, a.spec)
 	request, err := codec.Encode(call, a.spec, a.provider.APIKey)
 	if err != nil {
 		fail := asFailure(err)
@@ -298,7 +299,7 @@ func (a *attempt) encode() *wire.Failure {
 	if call.Trail != nil {
 		call.Trail.LeftOut = a.plain || request.Reasoning < call.Reasoning()
 		call.Trail.MarkedBy, call.Trail.MarksChanged = cmp.Or(request.MarkedBy, stoa.MarkedByVendor), request.MarksChanged
-		call.Trail.Described = request.Described
+		call.Trail.Described, call.Trail.InWords = request.Described, inWords
 		if marks, _ := call.Marks(); request.MarkedBy == "" && marks > 0 {
 			call.Trail.MarksChanged = true
 		}

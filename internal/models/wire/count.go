@@ -24,6 +24,7 @@ func CountRequest(call stoa.Call, route stoa.Route, apiKey string) (req Request,
 		return Request{}, false, nil
 	}
 	call.Whole, call.MaxOutputTokens, call.Temperature, call.TopP = true, 0, nil, nil
+	call, _ = Relax(call, route)
 	if req, err = codecs[route.Wire].Encode(call, route, apiKey); err != nil {
 		return Request{}, false, err
 	}

@@ -113,6 +113,42 @@ func CheckFormat(call *stoa.Call, route stoa.Route) error {
 	return stoa.Errorf(stoa.CodeUnsupportedValue, "This model cannot answer in a format while it has tools. Leave out one of them, or use another model.").At("text.format")
 }
 
+// Relax returns a call for a route with its relaxed format, see [stoa.Format], as strictly as the provider can enforce it. It
+// reports whether that is in words.
+func Relax(call stoa.Call, route stoa.Route) (relaxed stoa.Call, inWordsOnly bool) {
+	f := call.TextFormat()
+	if !f.Relaxed {
+		return call, false
+	}
+	f.Relaxed = false
+	if (route.Traits.Schema == "native" || route.Wire == "chat" && acceptsSchema(route)) && CheckFormat(&call, route) == nil {
+		for _, f.Strict = range []*bool{new(true), nil} {
+			if _, err := FitFormat(f, route); err == nil {
+				call.Format = &f
+				return call, false
+			}
+		}
+	}
+	call.Instructions = strings.TrimPrefix(call.Instructions+"\n\n"+inWords(f), "\n\n")
+	call.Format = nil
+	return call, true
+}
+
+// Dropped returns the settings of a call that a provider does not receive, because its model does not have them, as the paths
+// of an agent's members.
+func Dropped(call stoa.Call, route stoa.Route) (paths []string) {
+	if route.Wire == "sandbox" {
+		return nil
+	}
+	if off, effort := thinking(call, route.Traits); call.Effort != "" && !off && effort == "" {
+		paths = append(paths, "reasoning.effort")
+	}
+	if call.Temperature != nil && !samples(call, route.Traits) {
+		paths = append(paths, "temperature")
+	}
+	return paths
+}
+
 func misfitError(m *schema.Misfit) error {
 	const path = "text.format.schema"
 	switch {

@@ -72,9 +72,12 @@ export interface Agent {
   metadata: Metadata;
   model: string;
   name: string;
+  reasoning: AgentReasoning;
+  replySchema: ReplySchema;
   spaceId: string;
   spaceName?: string;
   tables: boolean;
+  temperature: number | null;
   timezone: string;
   tools: AgentTool[];
   updatedAt: string;
@@ -87,6 +90,9 @@ export type AgentDraft = {
   instructions?: string;
   limits?: SetTurnLimits;
   model?: string | null;
+  reasoning?: AgentReasoning;
+  replySchema?: ReplySchema;
+  temperature?: number | null;
   tools?: SetAgentTool[] | null;
 } | null;
 
@@ -95,6 +101,10 @@ export interface AgentList {
   hasMore: boolean;
   nextCursor: string | null;
 }
+
+export type AgentReasoning = {
+  effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
+} | null;
 
 export interface AgentTool {
   allow?: string[];
@@ -159,7 +169,10 @@ export interface AgentVersion {
   instructions: string;
   limits: TurnLimits;
   model: string;
+  reasoning: AgentReasoning;
+  replySchema: ReplySchema;
   tables: boolean;
+  temperature: number | null;
   timezone: string;
   tools: AgentTool[];
   version: number;
@@ -730,8 +743,11 @@ export interface CreateAgent {
   metadata?: Record<string, string> | null;
   model?: string | null;
   name: string;
+  reasoning?: AgentReasoning;
+  replySchema?: ReplySchema;
   spaceId: string;
   tables?: boolean | null;
+  temperature?: number | null;
   timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
@@ -978,6 +994,7 @@ export interface CreateSession {
   message: string;
   metadata?: Record<string, string> | null;
   mode?: "chat" | "once" | null;
+  replySchema?: ReplySchema | null;
   title?: string | null;
 }
 
@@ -2112,6 +2129,7 @@ export interface MessageErrorBody {
 }
 
 export interface MessageEvent {
+  apart?: boolean;
   attachments?: Attachment[];
   createdAt: string;
   kind: "message" | "answer" | "reply" | "comment" | "question";
@@ -2735,6 +2753,20 @@ export interface RefusedOrigin {
   times: number;
 }
 
+export interface ReplyRejectedEvent {
+  createdAt: string;
+  problem: string;
+  seq: number;
+  step: number;
+  stepId: string;
+  turn: number;
+  type: "reply.rejected";
+}
+
+export type ReplySchema = Record<string, unknown> | null;
+
+export type ReplyValue = Record<string, unknown> | null;
+
 export interface Request {
   accountId: string;
   accountName?: string;
@@ -3258,6 +3290,7 @@ export interface Session {
   pendingInput: PendingInput | null;
   queuedMessages: number;
   reply: string | null;
+  replyJson: ReplyValue;
   spaceId: string;
   startedAt: string | null;
   status: SessionStatus;
@@ -3319,7 +3352,7 @@ export interface SessionErrorEvent {
   type: "error";
 }
 
-export type SessionEvent = SessionCreatedEvent | SessionUpgradedEvent | SessionCompactedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
+export type SessionEvent = SessionCreatedEvent | SessionUpgradedEvent | SessionCompactedEvent | ReplyRejectedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
 
 export interface SessionEventList {
   data: SessionEvent[];
@@ -3773,8 +3806,11 @@ export interface UpdateAgent {
   metadata?: Record<string, string | null> | null;
   model?: string | null;
   name?: string;
+  reasoning?: AgentReasoning;
+  replySchema?: ReplySchema;
   spaceId?: string;
   tables?: boolean | null;
+  temperature?: number | null;
   timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;

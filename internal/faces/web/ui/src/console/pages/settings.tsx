@@ -29,12 +29,12 @@ const visitorDriveHints: Record<Agent["visitorDrive"], string> = {
 };
 
 // The settings that a draft of an agent can change.
-const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
+const drafted = ["instructions", "model", "driveAccess", "tools", "limits", "replySchema", "reasoning", "temperature"];
 
 // The settings of which a change makes a new version, in the order in which changes of them are
 // shown.
 export const versioned: Record<string, string> = {
-  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables",
+  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables", replySchema: "Reply schema", reasoning: "Reasoning", temperature: "Temperature",
 };
 
 // toolsIn parses the list of tools; undefined if the text is not a list.
@@ -47,6 +47,20 @@ function toolsIn(text: string): unknown[] | undefined {
     return undefined;
   }
 }
+
+// schemaIn parses a reply schema; undefined if the text is not an object.
+function schemaIn(text: string): object | null | undefined {
+  if (text.trim() === "") return null;
+  try {
+    const schema: unknown = JSON.parse(text);
+    return schema && typeof schema === "object" && !Array.isArray(schema) ? schema : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+type Effort = NonNullable<NonNullable<Agent["reasoning"]>["effort"]>;
+const efforts: Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 // The protocols through which an agent can be offered besides its own API.
 const protocols: [Agent["expose"][number], string][] = [
@@ -71,6 +85,8 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, tables: was.tables, expose: was.expose, externalId: was.externalId ?? "", spaceId: was.spaceId });
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
   const [tools, setTools] = useState(() => textOf(was.tools));
+  const [schema, setSchema] = useState(() => (was.replySchema ? JSON.stringify(was.replySchema, null, 2) : ""));
+  const [calls, setCalls] = useState({ effort: was.reasoning?.effort ?? "", temperature: String(was.temperature ?? "") });
   const [metadata, setMetadata] = useState(() => rowsOf(was.metadata));
   const many = useManySpaces();
   const { busy, problem, run } = useAction({ repeats: true });
@@ -87,6 +103,10 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   if (Object.entries(asked).some(([name, value]) => value !== was.limits[name as keyof Agent["limits"]])) body.limits = asked;
   const listed = toolsIn(tools);
   if (listed && sorted(listed) !== sorted(was.tools)) body.tools = listed;
+  const replySchema = schemaIn(schema);
+  if (replySchema !== undefined && sorted(replySchema) !== sorted(was.replySchema)) body.replySchema = replySchema;
+  if (calls.effort !== (was.reasoning?.effort ?? "")) body.reasoning = calls.effort === "" ? null : { effort: calls.effort };
+  if (calls.temperature !== String(was.temperature ?? "")) body.temperature = calls.temperature === "" ? null : Number(calls.temperature);
   const other = changedMetadata(was.metadata, metadata);
   if (other) body.metadata = other;
   const dirty = Object.keys(body).length > 0;
@@ -157,6 +177,26 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               <textarea id="tools" class="input mono" rows={tools ? 12 : 3} spellcheck={false} value={tools} onInput={(e) => setTools(e.currentTarget.value)} aria-describedby="tools-hint" aria-invalid={!listed} />
             </Field>
           </details>
+          <h2>Answers</h2>
+          <div class="thirds">
+            <SelectField id="effort" label="Reasoning" options={[["", "the model's own"], ...efforts.map((e): [string, string] => [e, e])]} value={calls.effort} onChange={(effort) => setCalls({ ...calls, effort })} />
+            <TextField id="temperature" label="Temperature" placeholder="the model's own" type="number" min={0} max={2} step="any" value={calls.temperature} onChange={(temperature) => setCalls({ ...calls, temperature })} />
+          </div>
+          <details open={schema !== ""}>
+            <summary>Reply schema</summary>
+            <Field
+              id="reply-schema"
+              label="JSON Schema"
+              problem={replySchema === undefined ? "Not a JSON object." : undefined}
+              hint={
+                <>
+                  Each answer must fit it; empty for free text. <a href="/docs/agents#answers-by-a-schema">The guide</a> has an example.
+                </>
+              }
+            >
+              <textarea id="reply-schema" class="input mono" rows={schema ? 12 : 3} spellcheck={false} value={schema} onInput={(e) => setSchema(e.currentTarget.value)} aria-describedby="reply-schema-hint" aria-invalid={replySchema === undefined} />
+            </Field>
+          </details>
           <h2>Embedding</h2>
           <label class="check">
             <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> Allow embedding in web pages
@@ -224,7 +264,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
         )}
         {writes && (
           <div class="decide row">
-            <Button kind="main" type="submit" disabled={busy || !dirty || !listed || !now.name.trim() || !now.instructions.trim()}>
+            <Button kind="main" type="submit" disabled={busy || !dirty || !listed || replySchema === undefined || !now.name.trim() || !now.instructions.trim()}>
               Save
             </Button>
             <span class="small muted">{dirty ? (Object.keys(versioned).some((name) => name in body) ? `Unsaved changes: saving makes version ${was.version + 1}` : "Unsaved changes") : "No unsaved changes"}</span>

@@ -109,6 +109,8 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
       return e.used
         ? { title: `The beginning was summarized: ${(e.tokensAfter ?? 0).toLocaleString("en")} tokens instead of ${(e.tokensBefore ?? 0).toLocaleString("en")}`, detail: e.text }
         : { title: "The summary was not used; the oldest turns are left out" };
+    case "reply.rejected":
+      return { meaning: "warning", title: "The answer does not fit the reply schema", detail: e.problem };
     case "session.status": {
       // A turn that starts is shown by its first model call.
       if (e.status === "running" || (e.status === "queued" && !e.statusReason)) return undefined;
