@@ -16,6 +16,7 @@ import (
 
 	"stoa/internal/agents/session"
 	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
 	"stoa/internal/models/catalog"
 	"stoa/internal/testkit/sessiontest"
 	"stoa/internal/testkit/storetest"
@@ -307,4 +308,39 @@ func marshal(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// TestWhatAModelLacksIsNamed has an agent with effort and temperature at each vendor. The receipt names exactly the settings that the request
+// does not have, and says if the schema was sent in words.
+func TestWhatAModelLacksIsNamed(t *testing.T) {
+	t.Parallel()
+	temperature := 0.5
+	efforts := map[string]string{"messages": `"effort":"low"`, "gemini": `"thinkingLevel":"LOW"`, "responses": `"effort":"low"`, "chat": `"reasoning_effort":"low"`, "deepseek": `"reasoning_effort":`}
+	words := map[string]bool{"deepseek": true}
+	for name, tt := range vendors {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, vendor := onVendor(t, name)
+			r := h.Service()
+			sessiontest.Run(t, r)
+			a := h.Agent(func(a *stoa.Agent) {
+				a.Model, a.Calls = tt.model, &stoa.CallSettings{ReplySchema: citySchema, Effort: "low", Temperature: &temperature}
+			})
+			s := h.Until(r, h.Begin(r, a, `say: {"city":"Athens"}`), stoa.SessionCompleted)
+			receipts, _, err := r.Receipts(t.Context(), s.AccountID, a.ID, s.ID, store.Page{Limit: 10})
+			if err != nil || len(receipts) != 1 {
+				t.Fatalf("%d receipts, %v", len(receipts), err)
+			}
+			body := string(vendor.Served()[0].Body)
+			ignored := strings.Split(receipts[0].Ignored, "\n")
+			for setting, sent := range map[string]bool{"temperature": strings.Contains(body, `"temperature":0.5`), "reasoning.effort": strings.Contains(body, efforts[name])} {
+				if sent == slices.Contains(ignored, setting) {
+					t.Errorf("%s is sent: %t; the receipt names %q\n%s", setting, sent, ignored, body)
+				}
+			}
+			if inWords := receipts[0].Adjustments&stoa.FormatInWords != 0; inWords != words[name] || inWords != strings.Contains(body, "Answer with JSON that fits") {
+				t.Errorf("in words: %t; %v\n%s", inWords, receipts[0].Adjustments.Names(), body)
+			}
+		})
+	}
 }

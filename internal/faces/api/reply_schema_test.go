@@ -123,10 +123,14 @@ func TestAFormatIsTheSchemaOfASession(t *testing.T) {
 	schemaOf := func(schema object) object { return object{"type": "json_schema", "name": "ticket", "schema": schema} }
 	for path, call := range map[string]struct{ body, refused object }{
 		"/api/v1/responses": {object{"input": user, "text": object{"format": schemaOf(ticket)}}, object{"text": object{"format": schemaOf(object{"type": "object", "properties": object{"a": object{"pattern": "(?=x)"}}})}}},
-		"/api/v1/chat/completions": {object{"messages": user, "response_format": object{"type": "json_schema", "json_schema": object{"name": "ticket", "schema": ticket}}},
-			object{"response_format": object{"type": "json_schema", "json_schema": object{"name": "ticket", "schema": object{"type": "object", "properties": object{"a": object{"pattern": "(?=x)"}}}}}}},
-		"/api/v1/messages": {object{"messages": user, "max_tokens": 100, "output_config": object{"format": object{"type": "json_schema", "schema": ticket}}},
-			object{"output_config": object{"format": object{"type": "json_schema", "schema": object{"type": "object", "properties": object{"a": object{"pattern": "(?=x)"}}}}}}},
+		"/api/v1/chat/completions": {
+			object{"messages": user, "response_format": object{"type": "json_schema", "json_schema": object{"name": "ticket", "schema": ticket}}},
+			object{"response_format": object{"type": "json_schema", "json_schema": object{"name": "ticket", "schema": object{"type": "object", "properties": object{"a": object{"pattern": "(?=x)"}}}}}},
+		},
+		"/api/v1/messages": {
+			object{"messages": user, "max_tokens": 100, "output_config": object{"format": object{"type": "json_schema", "schema": ticket}}},
+			object{"output_config": object{"format": object{"type": "json_schema", "schema": object{"type": "object", "properties": object{"a": object{"pattern": "(?=x)"}}}}}},
+		},
 	} {
 		for _, stream := range []bool{false, true} {
 			call.body["model"], call.body["stream"] = "agent/Helper", stream
