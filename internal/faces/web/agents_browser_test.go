@@ -453,9 +453,18 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			}
 			check("Can write to its drive")
 			check("A person approves each file before it is written")
+			p.choose("#effort", "low")
+			p.fill("#temperature", "0.3")
+			p.unfold("Reply schema")
+			p.fill("#reply-schema", "[]")
+			p.says("Not a JSON object.")
+			p.fill("#reply-schema", `{"type": "object"}`)
+			p.see(`document.querySelector("#effort")?.scrollIntoView() === undefined`)
+			p.shot("answers")
 			p.press("Save")
 			p.says("Saved")
-			if sent := stub.latest(); !strings.Contains(sent, `"visitorDrive":"none"`) || !strings.Contains(sent, `{"type":"drive","name":"drive_write","approval":"always"}`) {
+			if sent := stub.latest(); !strings.Contains(sent, `"visitorDrive":"none"`) || !strings.Contains(sent, `{"type":"drive","name":"drive_write","approval":"always"}`) ||
+				!strings.Contains(sent, `"replySchema":{"type":"object"},"reasoning":{"effort":"low"},"temperature":0.3`) {
 				t.Errorf("what is saved is %s", sent)
 			}
 			p.press("Versions")
@@ -463,7 +472,7 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			p.says("Go back to it")
 			p.click(".clip summary")
 			p.see(`document.querySelector(".diff .new")?.innerText.includes("Say which file you used.")`)
-			p.see(`document.querySelector(".clip summary").innerText === "Instructions, Model, Tools, Limits, Drive, Drive in embeds, Time zone, Summarize at, Tables"`)
+			p.see(`document.querySelector(".clip summary").innerText === "Instructions, Model, Tools, Limits, Drive, Drive in embeds, Time zone, Summarize at, Tables, Reply schema, Reasoning, Temperature"`)
 			for _, part := range []string{"alpha-haiku-4-5", "read_write", "lookup_order", `"maxSteps": 7`, "Europe/Berlin", "65", "true"} {
 				p.see(`[...document.querySelectorAll(".clip[open] .diff .new")].some((e) => e.innerText.includes(` + "`" + part + "`" + `))`)
 			}
