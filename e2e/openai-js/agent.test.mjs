@@ -9,8 +9,11 @@ import { createOpenResponses } from "@ai-sdk/open-responses";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { ChatOpenAI } from "@langchain/openai";
 import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, setTracingDisabled } from "@openai/agents";
-import { generateText, streamText } from "ai";
+import { zodOutputFormat } from "@anthropic-ai/sdk/helpers/zod";
+import { generateText, Output, streamText } from "ai";
 import OpenAI from "openai";
+import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
+import { z } from "zod";
 
 setTracingDisabled(true);
 const url = process.env.STOA_URL;
@@ -124,4 +127,35 @@ test("the OpenAI Agents SDK: both forms", async () => {
     const agent = new Agent({ name: "Proxy", model: new Model(client(), model) });
     assert.equal((await new Runner().run(agent, "say: Eight.")).finalOutput, "Eight.");
   }
+});
+
+// ticket is a form of answers, as the clients take it.
+const ticket = z.object({ drachmas: z.number().int(), days: z.array(z.enum(["Monday", "Friday"])), note: z.string().nullable() });
+
+const answer = { drachmas: 7, days: ["Monday"], note: null };
+const asked = "say: " + JSON.stringify(answer);
+
+test("openai: answers by a schema are parsed", async () => {
+  const one = await client().responses.parse({ model, input: asked, text: { format: zodTextFormat(ticket, "ticket") } });
+  assert.deepEqual(answer, one.output_parsed);
+  const session = one.conversation.id;
+  const next = await client().responses.parse({ model, input: asked, conversation: session, text: { format: zodTextFormat(ticket, "ticket") } });
+  assert.deepEqual(answer, next.output_parsed);
+  const stream = client().responses.stream({ model, input: asked, text: { format: zodTextFormat(ticket, "ticket") } });
+  assert.deepEqual(answer, (await stream.finalResponse()).output_parsed);
+  const chat = await client().chat.completions.parse({ model, messages: [{ role: "user", content: asked }], response_format: zodResponseFormat(ticket, "ticket") });
+  assert.deepEqual(answer, chat.choices[0].message.parsed);
+  const other = z.object({ other: z.string() });
+  await assert.rejects(client().responses.parse({ model, input: asked, conversation: session, text: { format: zodTextFormat(other, "other") } }), /another reply schema/);
+});
+
+test("anthropic, AI SDK, LangChain: answers by a schema are parsed", async () => {
+  const messages = await anthropic().messages.parse({ model, max_tokens: 1000, messages: [{ role: "user", content: asked }], output_config: { format: zodOutputFormat(ticket) } });
+  assert.deepEqual(answer, messages.parsed_output);
+  const openai = createOpenAI({ baseURL, apiKey });
+  for (const provider of [openai.responses(model), openai.chat(model)]) {
+    assert.deepEqual(answer, (await generateText({ model: provider, prompt: asked, output: Output.object({ schema: ticket }), maxRetries: 0 })).output);
+  }
+  const chain = new ChatOpenAI({ model, apiKey, configuration: { baseURL }, maxRetries: 0 }).withStructuredOutput(ticket, { method: "jsonSchema", name: "ticket" });
+  assert.deepEqual(answer, await chain.invoke(asked));
 });

@@ -35,7 +35,11 @@ func (r *reply) problem(text string) string {
 	if r == nil {
 		return ""
 	}
-	if err := r.check.Check(string(jsonx.ObjectIn(text))); err != nil {
+	value := jsonx.ObjectIn(text)
+	if value == nil {
+		return "it is not one JSON object"
+	}
+	if err := r.check.Check(string(value)); err != nil {
 		return err.Error()
 	}
 	return ""
