@@ -10,6 +10,7 @@ import (
 	"stoa/internal/agents/session"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
+	"stoa/internal/models/wire"
 )
 
 type prompt struct {
@@ -20,28 +21,31 @@ type prompt struct {
 	knowledge    drive.Knowledge
 	settings     stoa.CallSettings
 	reply        *reply // nil: answers are free texts
-	view         *view
-	told         bool // the knowledge is recorded among the sources
-	turn         int64
-	maxOutput    int64             // see [stoa.Turn]
-	past         []pastTurn        // earlier turns, oldest first
-	history      bool              // the caller has reported earlier messages; they are turn 0
-	from, skip   int64             // the first turn that the prompt contains, and how many of its steps it does not; 0 means all turns
-	summary      *store.Compaction // of what is before from; nil if none is used
-	newest       *store.Compaction // the newest one, even if its summary is not used
-	message      stoa.Message      // of the user, in this turn
-	attachments  []store.MessageAttachments
-	steps        []stoa.Step
-	prefix       string // fingerprint of the call of this step
-	pastPrefix   string // fingerprint of the last call of the earlier turns
-	sees         bool   // the model accepts images
-	shown        bool   // the last request had images
-	refused      bool   // a request with images was refused: later ones have no images
-	external     []stoa.OfferedTool
-	tables       bool // the agent queries tables
-	cut          bool
-	final        stoa.Code           // the limit that makes the next step the last; empty if it is not
-	actions      []stoa.ExternalCall // of earlier turns, the oldest first; those of turns that are left out are listed
+
+	formatRefused bool // a request with the format was refused: later ones ask for it in words
+
+	view        *view
+	told        bool // the knowledge is recorded among the sources
+	turn        int64
+	maxOutput   int64             // see [stoa.Turn]
+	past        []pastTurn        // earlier turns, oldest first
+	history     bool              // the caller has reported earlier messages; they are turn 0
+	from, skip  int64             // the first turn that the prompt contains, and how many of its steps it does not; 0 means all turns
+	summary     *store.Compaction // of what is before from; nil if none is used
+	newest      *store.Compaction // the newest one, even if its summary is not used
+	message     stoa.Message      // of the user, in this turn
+	attachments []store.MessageAttachments
+	steps       []stoa.Step
+	prefix      string // fingerprint of the call of this step
+	pastPrefix  string // fingerprint of the last call of the earlier turns
+	sees        bool   // the model accepts images
+	shown       bool   // the last request had images
+	refused     bool   // a request with images was refused: later ones have no images
+	external    []stoa.OfferedTool
+	tables      bool // the agent queries tables
+	cut         bool
+	final       stoa.Code           // the limit that makes the next step the last; empty if it is not
+	actions     []stoa.ExternalCall // of earlier turns, the oldest first; those of turns that are left out are listed
 }
 
 const (
@@ -217,6 +221,10 @@ func (p *prompt) build() stoa.Call {
 	if p.mode == stoa.ModeChat {
 		parts = append(parts, askText)
 	}
+	if p.formatRefused {
+		parts = append(parts, wire.InWords(*call.Format))
+		call.Format = nil
+	}
 	call.Instructions = strings.Join(parts, "\n\n")
 	if p.knowledge.Text != "" {
 		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, filesText+p.knowledge.Text))
@@ -243,9 +251,7 @@ func (p *prompt) build() stoa.Call {
 	markRepeated(p.steps, results)
 	for i := p.skipped(); i < len(p.steps); i++ {
 		call.Messages = appendStep(call.Messages, &p.steps[i], results[i])
-		if rejected(p.steps[i]) {
-			add(p.reply.again(p.steps[i].Text))
-		}
+		add(again(&p.steps[i]))
 	}
 	if p.final != "" {
 		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, stoa.LastStepNote))
@@ -352,7 +358,7 @@ type pastTurn struct {
 	size     int64          // estimated tokens
 }
 
-func (p *prompt) pastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int) pastTurn {
+func newPastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int) pastTurn {
 	t := pastTurn{number: number, steps: steps[min(skip, len(steps)):], messages: []stoa.Message{message}}
 	results := make([][]stoa.ToolResult, len(steps))
 	for i := range steps {
@@ -363,8 +369,8 @@ func (p *prompt) pastTurn(number int64, message stoa.Message, steps []stoa.Step,
 		if s := &steps[i]; s.Text != "" || len(s.Calls) > 0 {
 			t.messages = appendStep(t.messages, s, results[i])
 		}
-		if again := p.reply.again(steps[i].Text); rejected(steps[i]) && i < len(steps)-1 && again != "" {
-			t.messages = append(t.messages, stoa.TextMessage(stoa.RoleUser, again))
+		if text := again(&steps[i]); text != "" && i < len(steps)-1 {
+			t.messages = append(t.messages, stoa.TextMessage(stoa.RoleUser, text))
 		}
 	}
 	t.size = stoa.Call{Messages: t.messages}.EstimateInput()
@@ -433,7 +439,7 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 			if err != nil {
 				return err
 			}
-			t := p.pastTurn(m.Number, said(m.Text, m.Note, files), own, skip)
+			t := newPastTurn(m.Number, said(m.Text, m.Note, files), own, skip)
 			p.past = append(p.past, t)
 			if total += t.size; total > window {
 				break

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"bytes"
+	stdcmp "cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -18,6 +19,7 @@ import (
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 	"stoa/internal/models/catalog"
+	"stoa/internal/models/schema"
 	"stoa/internal/testkit/sessiontest"
 	"stoa/internal/testkit/storetest"
 )
@@ -49,6 +51,7 @@ func TestAnAnswerThatDoesNotFitIsAskedForOnce(t *testing.T) {
 			{name: "fits", texts: `{"city":"Athens"}`, value: `{"city":"Athens"}`, kinds: "reply"},
 			{name: "in a block", texts: "```json\n{\"city\": \"Athens\"}\n```", value: `{"city": "Athens"}`, kinds: "reply"},
 			{name: "mended", texts: `Athens|{"city":"Athens","people":643452}`, value: `{"city":"Athens","people":643452}`, kinds: "comment reply"},
+			{name: "with other text", texts: `Here it is: {"city":"Athens"}|{"city":"Athens"}`, value: `{"city":"Athens"}`, kinds: "comment reply"},
 			{name: "never", texts: `{"people":-1}|{"city":7}`, kinds: "comment comment", failed: true},
 			{name: "no object", texts: `["city"]|null`, kinds: "comment comment", failed: true},
 		} {
@@ -84,7 +87,7 @@ func TestAnAnswerThatDoesNotFitIsAskedForOnce(t *testing.T) {
 				for _, m := range messages[1:] {
 					kinds, texts = append(kinds, m.Kind), append(texts, m.Text)
 				}
-				if strings.Join(kinds, " ") != c.kinds || strings.Join(texts, "|") != c.texts {
+				if want := strings.NewReplacer("```json\n", "", "\n```", "").Replace(c.texts); strings.Join(kinds, " ") != c.kinds || strings.Join(texts, "|") != want {
 					t.Errorf("its messages are %q of the kinds %q", texts, kinds)
 				}
 				for i, call := range told {
@@ -218,7 +221,7 @@ func (r shapes) object(depth int) (schema, fits, fails map[string]any) {
 }
 
 func (r shapes) any(depth int) (schema, value any) {
-	kind := r.IntN(8)
+	kind := r.IntN(10)
 	if depth <= 0 {
 		kind = r.IntN(5)
 	}
@@ -241,8 +244,34 @@ func (r shapes) any(depth int) (schema, value any) {
 		two, value := r.any(depth - 1)
 		return map[string]any{"anyOf": []any{one, two}}, value
 	}
+	if kind == 7 { // a map, which some vendors cannot express
+		values, value := r.any(depth - 1)
+		return map[string]any{"type": "object", "additionalProperties": values}, map[string]any{"one": value, "two": value}
+	}
 	schema, fits, _ := r.object(depth)
 	return schema, fits
+}
+
+// enforced returns the schema that a request tells the vendor to enforce, and whether it has one.
+func enforced(t *testing.T, body []byte) (string, bool) {
+	t.Helper()
+	var b struct {
+		Text struct {
+			Format struct{ Schema json.RawMessage }
+		}
+		ResponseFormat struct {
+			JSONSchema struct{ Schema json.RawMessage } `json:"json_schema"`
+		} `json:"response_format"`
+		OutputConfig struct {
+			Format struct{ Schema json.RawMessage }
+		} `json:"output_config"`
+		GenerationConfig struct{ ResponseJSONSchema json.RawMessage }
+	}
+	if err := json.Unmarshal(body, &b); err != nil {
+		t.Fatal(err)
+	}
+	s := stdcmp.Or(string(b.Text.Format.Schema), string(b.ResponseFormat.JSONSchema.Schema), string(b.OutputConfig.Format.Schema), string(b.GenerationConfig.ResponseJSONSchema))
+	return s, s != ""
 }
 
 var replySchemas = flag.Int("reply.schemas", 20, "the number of random schemas of the test of reply schemas, in each format of vendors")
@@ -264,14 +293,14 @@ func TestRandomSchemasInEveryFormat(t *testing.T) {
 			})
 			r := h.Service()
 			sessiontest.Run(t, r)
-			random := shapes{rand.New(rand.NewPCG(uint64(len(name)), 57))}
+			random, natively := shapes{rand.New(rand.NewPCG(uint64(len(name)), 57))}, 0
 			for n := range *replySchemas {
-				schema, fits, fails := random.object(3)
+				shape, fits, fails := random.object(3)
 				value, failing := fits, n%4 == 3
 				if failing {
 					value = fails
 				}
-				said, text := marshal(t, value), marshal(t, schema)
+				said, text := marshal(t, value), marshal(t, shape)
 				message := "say: " + said
 				if n%2 == 0 {
 					message = "call: drive_list {}\n" + message
@@ -292,11 +321,20 @@ func TestRandomSchemasInEveryFormat(t *testing.T) {
 					if !bytes.Contains(request.Body, []byte("m0")) {
 						t.Errorf("a request does not have the schema: %s", request.Body)
 					}
+					if sent, ok := enforced(t, request.Body); ok && !failing {
+						natively++
+						if check, err := schema.ReadParameters(sent); err != nil || check.Check(said) != nil {
+							t.Errorf("the vendor is told to refuse %s, which fits %s, by %s: %v", said, text, sent, err)
+						}
+					}
 				}
 				checkPrefixes(t, served)
 				h.CheckBooks(r, s)
 			}
 			checkAccepted(t, vendor)
+			if words := name == "deepseek" || old != ""; (natively == 0) != words {
+				t.Errorf("%d schemas were enforced", natively)
+			}
 		})
 	}
 }
@@ -343,4 +381,19 @@ func TestWhatAModelLacksIsNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAServerThatRefusesTheFormatIsAskedInWords has a server of the chat format that does not know response_format.
+func TestAServerThatRefusesTheFormatIsAskedInWords(t *testing.T) {
+	t.Parallel()
+	h, vendor := onVendor(t, "deepseek", func(o *catalog.Options) {
+		o.Providers[0].Dialect = "" // as of any server with this format
+	})
+	r := h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, h.Agent(func(a *stoa.Agent) { a.Model = vendors["deepseek"].model }, replies(citySchema)), `say: {"city":"Athens"}`), stoa.SessionCompleted)
+	if served := vendor.Served(); len(served) != 2 || served[0].Refused == "" || !bytes.Contains(served[1].Body, []byte("Answer with JSON that fits")) || string(session.ReplyJSON(s)) != `{"city":"Athens"}` {
+		t.Errorf("%d requests, %q; %s", len(served), served[0].Refused, session.ReplyJSON(s))
+	}
+	h.CheckBooks(r, s)
 }

@@ -11,6 +11,7 @@ import (
 
 	"stoa/internal/agents/drive"
 	"stoa/internal/agents/session"
+	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 	"stoa/internal/models/gateway"
@@ -41,10 +42,13 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	switch {
 	case err != nil: // because the lease or the store is gone
 		return false, err
-	case broken != nil && st.Text == "" && t.prompt.dropImages(broken):
+	case broken != nil && st.Text == "" && (t.prompt.dropImages(broken) || t.prompt.dropFormat(broken)):
 		return false, nil
 	case broken != nil:
 		return w.abandon(ctx, t, &draft, stream, st, broken)
+	}
+	if st.Text != "" && t.prompt.final != "" || len(st.Calls) == 0 && other == "" { // before the transaction, because it may take a second
+		st.Problem = t.prompt.reply.problem(st.Text)
 	}
 	st.Results = make([]*stoa.ToolResult, len(st.Calls))
 	_, err = stream.Settle(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
@@ -99,11 +103,9 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 	if err != nil {
 		return false, err
 	}
-	problem := ""
-	if len(st.Calls) == 0 && other == "" {
-		problem = t.prompt.reply.problem(st.Text)
+	if draft.Rejected = st.Problem != ""; t.prompt.reply != nil && len(st.Calls) == 0 && !draft.Rejected {
+		draft.Text = string(jsonx.ObjectIn(st.Text))
 	}
-	draft.Rejected = problem != ""
 	ch.RecordStep(draft, st)
 	switch {
 	case !ch.Row.CancelAt.IsZero():
@@ -113,7 +115,7 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 		ch.Fail(classify(gateway.NotText(other)).Failure)
 		done = true
 	case len(st.Calls) == 0:
-		done = t.answer(ch, draft, st, unanswered, problem)
+		done = t.answer(ch, draft, st, unanswered)
 	default:
 		t.calls, done = ch.Plan(st, t.prompt.plan(st))
 	}
@@ -121,28 +123,27 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 }
 
 // answer ends the turn with the text of a step, unless that has a problem for which the model may be asked again.
-func (t *turn) answer(ch *session.Transition, draft *session.Draft, st stoa.Step, unanswered bool, problem string) (done bool) {
+func (t *turn) answer(ch *session.Transition, draft *session.Draft, st stoa.Step, unanswered bool) (done bool) {
 	why := t.prompt.final
 	switch {
 	case unanswered && st.Text == "":
 		ch.Fail(limitFailure(why).Failure)
-	case problem == "" && unanswered:
+	case st.Problem == "" && unanswered:
 		ch.Reply(draft, st, string(why))
-	case problem == "" || st.Text == "" && st.Stop == stoa.StopContentFilter:
+	case st.Problem == "" || st.Text == "" && st.Stop == stoa.StopContentFilter:
 		ch.Reply(draft, st, "")
 	case st.Stop == stoa.StopLength:
 		ch.Mismatch("it was cut off at the limit of output tokens")
 	case why != "" || st.Stop == stoa.StopContentFilter || slices.ContainsFunc(t.prompt.steps, rejected):
-		ch.Mismatch(problem)
+		ch.Mismatch(st.Problem)
 	default:
-		ch.Reject(st, problem)
+		ch.Reject(st)
 		return false
 	}
 	return true
 }
 
-// rejected reports whether the text of an earlier step of a turn was an answer: it did not fit, because the turn went on.
-func rejected(s stoa.Step) bool { return len(s.Calls) == 0 }
+func rejected(s stoa.Step) bool { return s.Problem != "" }
 
 // errUnreadableCall fails a step that may be retried.
 var errUnreadableCall = stoa.Errorf(stoa.CodeUpstream, "The model made a tool call that its provider could not read. Try again.")
@@ -193,6 +194,7 @@ func (w *Worker) abandon(ctx context.Context, t *turn, draft *session.Draft, str
 		return false, cause
 	}
 	st.Stop, st.Calls, st.Reasoning = "", nil, nil
+	draft.Rejected = t.prompt.reply != nil // because a part of an answer does not fit
 	charge, err := stream.Abandon(context.WithoutCancel(ctx), func(ctx context.Context, tx *store.Tx) error {
 		ch, err := w.sessions.LockOwned(ctx, tx, t.run.lease)
 		if err != nil {

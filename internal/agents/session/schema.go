@@ -49,15 +49,22 @@ func checkSchema(ctx context.Context, tx *store.Tx, row *store.SessionRow, want 
 		return nil
 	}
 	c, err := tx.Work().SessionConfig(ctx, *row)
-	if err == nil && c.CallSettings().ReplySchema != want {
+	if err == nil && canonical(c.CallSettings().ReplySchema) != canonical(want) {
 		err = stoa.Errorf(stoa.CodeUnsupportedValue, "The session has another reply schema, which is set when it starts. Send the same one, or leave it out.").At("replySchema")
 	}
 	return err
 }
 
+// canonical returns a schema in the form of RFC 8785, since clients escape and order the same one differently.
+func canonical(schema string) string {
+	v := jsonx.Value(schema)
+	_ = v.Canonicalize() // an error leaves it as it is
+	return string(v)
+}
+
 // Reject records that the answer of a step does not fit the session's reply schema, so that the turn goes on.
-func (t *Transition) Reject(st stoa.Step, problem string) {
-	t.event(EventRejected, RejectedData{StepID: stoa.StepID(st.SessionID, st.Turn, st.Number), Turn: st.Turn, Step: st.Number, Problem: problem})
+func (t *Transition) Reject(st stoa.Step) {
+	t.event(EventRejected, RejectedData{StepID: stoa.StepID(st.SessionID, st.Turn, st.Number), Turn: st.Turn, Step: st.Number, Problem: st.Problem})
 }
 
 // Mismatch ends the turn because its answer does not fit the session's reply schema. Its message has the text.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 
 	"stoa/internal/base/stoa"
@@ -18,6 +19,7 @@ type Draft struct {
 	Offset     int    // characters written by this attempt
 	Pending    string // text that Finish writes
 	Rejected   bool   // its text does not fit the session's reply schema
+	Text       string // of the message, if it is not that of the step
 }
 
 // BeginStep records that a step begins, and the parts of the drive in its prompt. It returns
@@ -122,6 +124,9 @@ func (t *Transition) finishDraft(d *Draft, st stoa.Step) {
 		d.MessageID = stoa.NewID("msg")
 	}
 	m := d.message(st.SessionID)
+	if d.Text != "" {
+		st.Text, d.Pending = d.Text, d.Text
+	}
 	m.Text = st.Text
 	if len(st.Calls) > 0 || d.Rejected {
 		m.Kind = stoa.KindComment
@@ -166,7 +171,7 @@ func (t *Transition) Reply(d *Draft, st stoa.Step, reason string) {
 		}
 		reason = reasonFilter
 	}
-	t.Row.ReplyID, t.Row.Reply = d.MessageID, st.Text
+	t.Row.ReplyID, t.Row.Reply = d.MessageID, cmp.Or(d.Text, st.Text)
 	if st.Stop == "" {
 		t.closeMessages(stoa.SessionCompleted)
 	}

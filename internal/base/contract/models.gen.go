@@ -176,7 +176,7 @@ type Agent struct {
 	// Reasoning How much the model reasons before it answers; null means the model's own setting.
 	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning"`
 
-	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit. Null means free text for an agent, and the schema of the agent for a session, whose own one remains for all its turns. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
 	//
 	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
 	//
@@ -227,7 +227,7 @@ type AgentDraft struct {
 	// Reasoning How much the model reasons before it answers; null means the model's own setting.
 	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning,omitempty,omitzero"`
 
-	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit. Null means free text for an agent, and the schema of the agent for a session, whose own one remains for all its turns. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
 	//
 	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
 	//
@@ -423,7 +423,7 @@ type AgentVersion struct {
 	// Reasoning How much the model reasons before it answers; null means the model's own setting.
 	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning"`
 
-	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit. Null means free text for an agent, and the schema of the agent for a session, whose own one remains for all its turns. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
 	//
 	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
 	//
@@ -1219,7 +1219,7 @@ type CreateAgent struct {
 	// Reasoning How much the model reasons before it answers; null means the model's own setting.
 	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning,omitempty,omitzero"`
 
-	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit. Null means free text for an agent, and the schema of the agent for a session, whose own one remains for all its turns. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
 	//
 	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
 	//
@@ -1616,7 +1616,12 @@ type CreateSession struct {
 	// Mode `chat` by default.
 	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
 
-	// ReplySchema The schema of the session's answers instead of the agent's; null means the agent's. It remains for all turns.
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit. Null means free text for an agent, and the schema of the agent for a session, whose own one remains for all its turns. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	//
+	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
+	//
+	//
+	// Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
 	ReplySchema nullable.Nullable[ReplySchema] `json:"replySchema,omitempty,omitzero"`
 	Title       nullable.Nullable[string]      `json:"title,omitempty,omitzero"`
 }
@@ -4551,14 +4556,14 @@ type ReplyRejectedEvent struct {
 	Type    string `json:"type"`
 }
 
-// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit. Null means free text for an agent, and the schema of the agent for a session, whose own one remains for all its turns. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
 //
 // Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
 //
 // Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
 type ReplySchema = json.RawMessage
 
-// ReplyValue The value of `reply` in a session with a reply schema, which it fits; otherwise null.
+// ReplyValue The value of `reply` in a session with a reply schema, which it fits; otherwise null. Like `reply`, it is that of the newest finished answer, also while a later turn runs or after it has failed.
 type ReplyValue = json.RawMessage
 
 // Request The outcome of one call of the model endpoint.
@@ -5057,7 +5062,7 @@ type Session struct {
 	// Reply The text of the newest finished answer; null before the first.
 	Reply nullable.Nullable[string] `json:"reply"`
 
-	// ReplyJSON The value of `reply` in a session with a reply schema, which it fits; otherwise null.
+	// ReplyJSON The value of `reply` in a session with a reply schema, which it fits; otherwise null. Like `reply`, it is that of the newest finished answer, also while a later turn runs or after it has failed.
 	ReplyJSON nullable.Nullable[ReplyValue] `json:"replyJson"`
 	SpaceID   string                        `json:"spaceId"`
 
@@ -5916,7 +5921,7 @@ type UpdateAgent struct {
 	// Reasoning How much the model reasons before it answers; null means the model's own setting.
 	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning,omitempty,omitzero"`
 
-	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit; null for free text. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
+	// ReplySchema A JSON Schema (2020-12) that the final answer of each turn must fit. Null means free text for an agent, and the schema of the agent for a session, whose own one remains for all its turns. Its type is `object`, and it is at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references.
 	//
 	// Providers that can enforce it do; others are asked for it in words. An answer that does not fit is returned to the model once, with its errors; if the next one does not fit either, the turn fails with `reply_schema_mismatch`. The answer is streamed when it is complete, and `replyJson` of the session is its value.
 	//

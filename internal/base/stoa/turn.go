@@ -103,6 +103,7 @@ type Step struct {
 	Stop         Stop          // empty means that a cancellation or deadline ended the reply
 	Results      []*ToolResult // as long as Calls; nil until they arrive
 	Prefix       string        // hashes of the parts with which the call began, so that a broken prefix can be named; see [Broke]
+	Problem      string        // why its text, an answer, does not fit the reply schema; empty if it does
 	CreatedAt    time.Time
 }
 

@@ -98,9 +98,9 @@ func (tx Work) InsertStep(ctx context.Context, s stoa.Step) error {
 	if err != nil {
 		return err
 	}
-	return tx.Later(ctx, `INSERT INTO steps (session_id, turn, number, text, calls, state_wire, state_model, state_data, stop, created_at, prefix)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		s.SessionID, s.Turn, s.Number, s.Text, calls, of.Wire, of.Model, reasoning, string(s.Stop), db.Micros(tx.Now), s.Prefix)
+	return tx.Later(ctx, `INSERT INTO steps (session_id, turn, number, text, calls, state_wire, state_model, state_data, stop, created_at, prefix, problem)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		s.SessionID, s.Turn, s.Number, s.Text, calls, of.Wire, of.Model, reasoning, string(s.Stop), db.Micros(tx.Now), s.Prefix, s.Problem)
 }
 
 // storedReasoning is the reasoning of a step in its row, which also has columns for the
@@ -174,7 +174,7 @@ func (tx Work) StepsOf(ctx context.Context, sessionID string, from, through int6
 		var calls, reasoning string
 		var of stoa.State
 		var created int64
-		if err := rows.Scan(&s.Turn, &s.Number, &s.Text, &calls, &of.Wire, &of.Model, &reasoning, &s.Stop, &created, &s.Prefix); err != nil {
+		if err := rows.Scan(&s.Turn, &s.Number, &s.Text, &calls, &of.Wire, &of.Model, &reasoning, &s.Stop, &created, &s.Prefix, &s.Problem); err != nil {
 			return err
 		}
 		s.Reasoning = reasoningOf(reasoning, of)
@@ -186,7 +186,7 @@ func (tx Work) StepsOf(ctx context.Context, sessionID string, from, through int6
 		}
 		last.Results = make([]*stoa.ToolResult, len(last.Calls))
 		return nil
-	}, `SELECT turn, number, text, calls, state_wire, state_model, state_data, stop, created_at, prefix FROM steps
+	}, `SELECT turn, number, text, calls, state_wire, state_model, state_data, stop, created_at, prefix, problem FROM steps
 		WHERE session_id = $1 AND turn >= $2 AND turn <= $3 ORDER BY turn, number`, sessionID, from, through)
 	if err != nil || len(list) == 0 {
 		return list, err

@@ -167,7 +167,9 @@ func (s *Sessions) ask(ctx context.Context, c stoa.Caller, agentID string, q mcp
 		if err != nil {
 			return a, toolError(err)
 		}
-		a.ReplyJSON = session.ReplyJSON(row)
+		if row.ReplySchema != "" {
+			a.ReplyJSON = jsonx.ObjectIn(a.Reply) // not that of the row, which may have answered another message since
+		}
 	}
 	return a, nil
 }

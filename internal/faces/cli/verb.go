@@ -397,16 +397,23 @@ func (e *env) parse(as form, text string) (value any, err error) {
 	case asFile:
 		text, err = e.textOf(text)
 	case asJSON:
-		if text, err = e.textOf(text); err == nil && text != "" {
-			if !jsonx.Valid([]byte(text)) {
-				return nil, usagef("this is not JSON: %.100s", text)
-			}
-			return jsonx.Value(text), nil
+		if text == "" {
+			return nil, nil
 		}
+		from := text
+		if text, err = e.textOf(text); err == nil && !jsonx.Valid([]byte(text)) {
+			err = usagef("%.100q is not JSON", from)
+		}
+		return jsonx.Value(text), err
 	case asDecimal:
-		if text != "" {
-			return strconv.ParseFloat(text, 64)
+		if text == "" {
+			return nil, nil
 		}
+		n := jsonx.Value(text)
+		if n.Kind() != '0' || !n.IsValid() {
+			err = usagef("%.100q is not a number, such as 0.7", text)
+		}
+		return n, err
 	case asContent:
 		text, err = e.fileText(text, text, maxPrompt)
 		text = base64.StdEncoding.EncodeToString([]byte(text))

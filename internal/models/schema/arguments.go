@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 
 	"stoa/internal/base/jsonx"
 )
@@ -53,7 +55,8 @@ func ReadParameters(text string) (*Parameters, error) {
 		return nil, err
 	}
 	p := &Parameters{same: map[*node][]*node{}, below: map[*node][]*node{}, patterns: patterns{}}
-	r := parameterReader{p: p, root: root, at: map[*node]int{}}
+	draft := root.get("$schema")
+	r := parameterReader{p: p, root: root, at: map[*node]int{}, draft4: draft.is('"') && strings.Contains(draft.text, "draft-04")}
 	r.later = []placed{{root, 1}}
 	for len(r.later) > 0 {
 		next := r.later[0]
@@ -93,12 +96,32 @@ func told(err error) error {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strings.TrimPrefix(strings.TrimSpace(line), "- "))
 	}
-	slices.Sort(lines) // because the library's order changes
 	text = strings.Join(lines, "; ")
 	if len(text) > maxTold {
 		text = strings.ToValidUTF8(text[:maxTold], "") + "…"
 	}
 	return errors.New(text)
+}
+
+// causes returns the first causes of an error, because all of them together may be a thousand times as long as the value.
+func causes(err *jsonschema.ValidationError) error {
+	var text strings.Builder
+	printer := message.NewPrinter(language.English)
+	var add func(e *jsonschema.ValidationError) bool
+	add = func(e *jsonschema.ValidationError) bool {
+		if len(e.Causes) == 0 {
+			if text.Len() > 0 {
+				text.WriteString("; ")
+			}
+			fmt.Fprintf(&text, "at '%s': %s", strings.Join(append([]string{""}, e.InstanceLocation...), "/"), e.ErrorKind.LocalizedString(printer))
+		}
+		return text.Len() <= maxTold && !slices.ContainsFunc(e.Causes, func(c *jsonschema.ValidationError) bool { return !add(c) })
+	}
+	add(err)
+	if all := text.String(); len(all) > maxTold {
+		return errors.New(strings.ToValidUTF8(all[:maxTold], "") + "…")
+	}
+	return errors.New(text.String())
 }
 
 func plainNumbers(v any) error {
@@ -129,6 +152,8 @@ type parameterReader struct {
 	root  *node
 	at    map[*node]int // 1 while being visited, 2 when visited
 	later []placed      // those applied to other values, so that cycles end
+
+	draft4 bool
 }
 
 // A placed node is a schema, and its nesting level.
@@ -166,6 +191,8 @@ func (r *parameterReader) visit(n *node, level int) error {
 			if err := r.visit(to, 1); err != nil {
 				return err
 			}
+		case key == "id" && value.is('"') && r.draft4 && n != r.root: // because references would then lead elsewhere
+			return fmt.Errorf("the keyword %q at %q is not supported", key, n.pointer())
 		case strings.HasPrefix(key, "$") && key != "$defs" && key != "$schema" && key != "$comment":
 			return fmt.Errorf("the keyword %q at %q is not supported", key, n.pointer())
 		default:
@@ -192,6 +219,9 @@ func (r *parameterReader) visit(n *node, level int) error {
 
 func subschemas(key string, value *node) []*node {
 	shape := keywords[key]
+	if key == "additionalItems" { // of earlier drafts
+		shape = isSchema
+	}
 	switch {
 	case shape == isSchema && value.kind == '{':
 		return []*node{value}
@@ -218,10 +248,11 @@ func (p *Parameters) Check(arguments string) error {
 	if p.work(v) > maxWork || p.patternWork(v) > maxWork {
 		return errors.New("there is too much in them to be checked")
 	}
-	if err := p.compiled.Validate(v); err != nil {
-		return told(err)
+	err = p.compiled.Validate(v)
+	if failed, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		return causes(failed)
 	}
-	return nil
+	return err
 }
 
 // work returns the maximum number of schemas applied to the values of arguments. The check needs it,

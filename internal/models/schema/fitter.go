@@ -182,6 +182,32 @@ func (f *fitter) mergeOne(n *node) {
 
 func isRemark(key string) bool { return key == "description" || slices.Contains(remarks, key) }
 
+// limits are keywords that only refuse some of the values of a type.
+var limits = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "format", "minItems", "maxItems", "uniqueItems"}
+
+// WithoutLimits returns a schema without the keywords that only limit numbers, texts and lists. It accepts every value that
+// the schema accepts.
+func WithoutLimits(schema string) string {
+	root, ok := parse(schema)
+	if !ok {
+		return schema
+	}
+	for later := []*node{root}; len(later) > 0; {
+		n := later[0]
+		later = later[1:]
+		if n.kind != '{' {
+			continue
+		}
+		for _, key := range limits {
+			n.remove(key)
+		}
+		for i, key := range n.keys {
+			later = append(later, subschemas(key, n.kids[i])...)
+		}
+	}
+	return string(root.append(nil))
+}
+
 func nullable(n *node) {
 	value := n.get("nullable")
 	if value == nil || value.kind != 't' && value.kind != 'f' {

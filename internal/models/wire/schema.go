@@ -122,14 +122,27 @@ func Relax(call stoa.Call, route stoa.Route) (relaxed stoa.Call, inWordsOnly boo
 	}
 	f.Relaxed = false
 	if (route.Traits.Schema == "native" || route.Wire == "chat" && acceptsSchema(route)) && CheckFormat(&call, route) == nil {
-		for _, f.Strict = range []*bool{new(true), nil} {
-			if _, err := FitFormat(f, route); err == nil {
-				call.Format = &f
-				return call, false
-			}
+		strict, loose := f, f
+		strict.Strict = new(true)
+		_, err := FitFormat(strict, route)
+		if err == nil {
+			call.Format = &strict
+			return call, false
+		}
+		if v := vendorOf(route); v != schema.OpenAI && v != schema.Compatible {
+			// These enforce what is left of a schema that they cannot express, which may refuse answers that fit it,
+			// unless only limits of values are missing.
+			loose.Strict, loose.Schema = new(true), schema.WithoutLimits(f.Schema)
+			_, err = FitFormat(loose, route)
+		} else {
+			_, err = FitFormat(f, route)
+		}
+		if err == nil {
+			call.Format = &f
+			return call, false
 		}
 	}
-	call.Instructions = strings.TrimPrefix(call.Instructions+"\n\n"+inWords(f), "\n\n")
+	call.Instructions = strings.TrimPrefix(call.Instructions+"\n\n"+InWords(f), "\n\n")
 	call.Format = nil
 	return call, true
 }

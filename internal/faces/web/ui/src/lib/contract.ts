@@ -994,7 +994,7 @@ export interface CreateSession {
   message: string;
   metadata?: Record<string, string> | null;
   mode?: "chat" | "once" | null;
-  replySchema?: ReplySchema | null;
+  replySchema?: ReplySchema;
   title?: string | null;
 }
 
