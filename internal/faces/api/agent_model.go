@@ -137,9 +137,9 @@ func (t *turnCall) begin(ctx context.Context) (responses.Source, string, error) 
 // start starts a session, or sends the message to the one that the call continues, and records the exchange in the claim.
 func (t *turnCall) start(ctx context.Context) error {
 	c, ss := t.in.Caller, t.s.sessions
-	uploads, err := t.uploads(ctx)
+	uploads, err := ss.uploads(ctx, c, t.agent.ID, t.turn.Files)
 	if err != nil {
-		return err
+		return renamed(err)
 	}
 	schema, err := session.ReadReplySchema([]byte(t.turn.Schema), "replySchema")
 	if err != nil {
@@ -210,10 +210,10 @@ func renamed(err error) error {
 	return &same
 }
 
-// uploads stores the files of the message.
-func (t *turnCall) uploads(ctx context.Context) (session.Uploads, error) {
+// uploads stores the files of a message to an agent.
+func (s *Sessions) uploads(ctx context.Context, c stoa.Caller, agentID string, files []*stoa.Media) (session.Uploads, error) {
 	var list []contract.AddAttachment
-	for i, f := range t.turn.Files {
+	for i, f := range files {
 		name := f.Name
 		if name == "" {
 			name = fmt.Sprintf("image-%d.%s", i+1, strings.TrimPrefix(f.Type, "image/"))
@@ -222,11 +222,7 @@ func (t *turnCall) uploads(ctx context.Context) (session.Uploads, error) {
 			Name: nullable.NewNullableWithValue(name), Content: nullable.NewNullableWithValue(f.Base64), Encoding: nullable.NewNullableWithValue("base64"),
 		})
 	}
-	u, err := t.s.sessions.drive.uploads(ctx, t.in.Caller, t.agent.ID, nullable.NewNullableWithValue(list))
-	if err != nil {
-		return u, renamed(err)
-	}
-	return u, nil
+	return s.drive.uploads(ctx, c, agentID, nullable.NewNullableWithValue(list))
 }
 
 // background starts the turn and answers with its response object, which GET /api/v1/responses/{id} reads again.
@@ -312,13 +308,16 @@ func stopOf(x *session.Exchange) stoa.Stop {
 func (s *Sessions) waits(x *session.Exchange) string {
 	text := ""
 	if x.Status == stoa.SessionWaiting && (x.Input == stoa.InputToolApproval || x.Input == stoa.InputToolConfirmation) {
-		text = fmt.Sprintf("I need an approval before I can go on. It can be decided at %s/console#/tool-calls. After that, continue the conversation %s.", s.PublicURL, x.SessionID)
+		text = fmt.Sprintf("I need an approval before I can go on. It can be decided at %s. After that, continue the conversation %s.", s.decidedAt(), x.SessionID)
 		if x.Text != "" {
 			text = "\n\n" + text
 		}
 	}
 	return text
 }
+
+// decidedAt returns the address of the page on which approvals are decided.
+func (s *Sessions) decidedAt() string { return s.PublicURL + "/console#/tool-calls" }
 
 // turnError returns the error of a turn that failed or was cancelled.
 func turnError(x *session.Exchange, charged bool) error {
