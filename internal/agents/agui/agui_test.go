@@ -15,14 +15,14 @@ import (
 
 // A verifier checks the rules of order that the official client enforces, and keeps the messages that it would show.
 type verifier struct {
-	t                     *testing.T
-	messages, calls       map[string]bool // open
-	steps                 []string
-	started, ended        bool
-	texts                 map[string]string
-	order                 []string
-	arguments             map[string]string
-	results               []string
+	t               *testing.T
+	messages, calls map[string]bool // open
+	steps           []string
+	started, ended  bool
+	texts           map[string]string
+	order           []string
+	arguments       map[string]string
+	results         []string
 }
 
 func newVerifier(t *testing.T) *verifier {
