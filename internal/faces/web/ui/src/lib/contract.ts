@@ -923,9 +923,9 @@ export interface CreateResponse {
   prompt?: null;
   prompt_cache_key?: string | null;
   reasoning?: {
-    context?: string | null;
+    context?: unknown;
     effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
-    mode?: string | null;
+    mode?: unknown;
     summary?: "auto" | "concise" | "detailed" | null;
   } | null;
   safety_identifier?: string | null;
