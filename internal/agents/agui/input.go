@@ -3,6 +3,7 @@ package agui
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -182,19 +183,20 @@ func (m *message) read(last bool) (text string, files []*stoa.Media, err error) 
 	return strings.Join(texts, "\n\n"), files, nil
 }
 
+var simpleType = regexp.MustCompile(`^[a-z0-9]{1,8}$`)
+
 // extension returns the usual end of the names of files of a type, from which the service derives the type again.
 func extension(mimeType string) string {
 	_, sub, _ := strings.Cut(mimeType, "/")
-	sub, _, _ = strings.Cut(sub, ";")
 	if special, ok := map[string]string{
-		"plain": "txt", "markdown": "md", "svg+xml": "svg",
+		"plain": "txt", "markdown": "md",
 		"vnd.openxmlformats-officedocument.wordprocessingml.document":   "docx",
 		"vnd.openxmlformats-officedocument.spreadsheetml.sheet":         "xlsx",
 		"vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
 	}[sub]; ok {
 		return special
 	}
-	if sub == "" || len(sub) > 8 || strings.ContainsFunc(sub, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
+	if !simpleType.MatchString(sub) {
 		return "bin"
 	}
 	return sub

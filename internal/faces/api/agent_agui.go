@@ -98,7 +98,7 @@ func (r *agentRun) begin(ctx context.Context, agentID string) error {
 		r.attached = false
 		x, err := r.start(ctx, tx, req, message)
 		if err != nil {
-			return "", renamedForRun(err)
+			return "", renamed(err, inRun)
 		}
 		ref := responseID(x.SessionID, x.After)
 		return ref, tx.FinishClaim(ctx, claim, store.Reply{Ref: ref, Status: http.StatusOK})
@@ -240,23 +240,10 @@ func (r *agentRun) resume(ctx context.Context, tx *store.Tx, row stoa.Session) (
 	return x, err
 }
 
-// renamedForRun returns an error about a session with the name of that part of a run.
-func renamedForRun(err error) error {
-	e := stoa.AsError(err)
-	same := *e
-	switch name, _, _ := strings.Cut(e.Param, "["); name {
-	case "message", "attachments", "outputs":
-		same.Param = "messages"
-	case "externalId":
-		same.Param = "threadId"
-	case "agentId":
-		same.Param = "id"
-	case "inputId":
-		same.Param = "resume[0].interruptId"
-	case "answer", "choice", "decision":
-		same.Param = "resume[0].payload"
-	}
-	return &same
+// inRun are the names of the parts of a session in a run.
+var inRun = map[string]string{
+	"message": "messages", "attachments": "messages", "outputs": "messages", "externalId": "threadId", "agentId": "id",
+	"inputId": "resume[0].interruptId", "answer": "resume[0].payload", "choice": "resume[0].payload", "decision": "resume[0].payload",
 }
 
 // errRunGoesOn ends a stream when the service stops.
@@ -297,9 +284,7 @@ func (r *agentRun) serve(ctx context.Context) error {
 	for ev, err := range r.s.Sessions.Events(ctx, session.EventsRequest{AccountID: x.AccountID, SessionID: x.SessionID, After: x.After, Follow: true, Heartbeat: watchEvery}) {
 		var events []agui.Event
 		if err == nil && ev.Seq > 0 {
-			if events, err = e.Add(ev); err == nil {
-				_, err = x.Add(ev)
-			}
+			events, err = addEvent(e, x, ev)
 		}
 		if err == nil && !x.Status.Stopped() {
 			err = r.mayGoOn(out)
@@ -346,6 +331,13 @@ func (r *agentRun) encoder(ctx context.Context) *agui.Encoder {
 	}}
 }
 
+func addEvent(e *agui.Encoder, x *session.Exchange, ev stoa.SessionEvent) ([]agui.Event, error) {
+	if _, err := x.Add(ev); err != nil {
+		return nil, err
+	}
+	return e.Add(ev)
+}
+
 // produced returns the ids of the messages of the run so far.
 func (r *agentRun) produced(ctx context.Context) (map[string]bool, error) {
 	x := *r.exchange
@@ -358,10 +350,7 @@ func (r *agentRun) produced(ctx context.Context) (map[string]bool, error) {
 		}
 		more = rest
 		for _, ev := range list {
-			events, err := e.Add(ev)
-			if err == nil {
-				_, err = x.Add(ev)
-			}
+			events, err := addEvent(e, &x, ev)
 			if err != nil {
 				return nil, err
 			}

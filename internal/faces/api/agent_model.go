@@ -139,11 +139,11 @@ func (t *turnCall) start(ctx context.Context) error {
 	c, ss := t.in.Caller, t.s.sessions
 	uploads, err := ss.uploads(ctx, c, t.agent.ID, t.turn.Files)
 	if err != nil {
-		return renamed(err)
+		return renamed(err, inModelCall)
 	}
 	schema, err := session.ReadReplySchema([]byte(t.turn.Schema), "replySchema")
 	if err != nil {
-		return renamed(err)
+		return renamed(err, inModelCall)
 	}
 	req := session.StartRequest{
 		AgentID: t.agent.ID, Message: t.turn.Message, ExternalUserID: t.turn.EndUser, Metadata: t.turn.Metadata, WithholdTools: true,
@@ -165,7 +165,7 @@ func (t *turnCall) start(ctx context.Context) error {
 		return tx.SetClaimRef(ctx, t.claim.claim, responseID(row.ID, row.LastSeq))
 	})
 	if err != nil {
-		return renamed(err)
+		return renamed(err, inModelCall)
 	}
 	if t.claim != nil {
 		t.claim.ref = responseID(t.exchange.SessionID, t.exchange.After)
@@ -195,18 +195,17 @@ func (s *Sessions) beginExchange(ctx context.Context, c stoa.Caller, req session
 	return &session.Exchange{AccountID: c.Account.ID, SessionID: row.ID, After: row.LastSeq, Status: stoa.SessionQueued}, err
 }
 
-// renamed returns an error about a message with the name of that part of a model call.
-func renamed(err error) error {
-	e := stoa.AsError(err)
-	same := *e
-	switch e.Param {
-	case "message", "attachments":
-		same.Param = "input"
-	case "replySchema":
-		same.Code, same.Param = stoa.CodeUnsupportedValue, "text.format"
-	case "agentId":
-		same.Param = "model"
+// inModelCall are the names of the parts of a session in a model call.
+var inModelCall = map[string]string{"message": "input", "attachments": "input", "replySchema": "text.format", "agentId": "model"}
+
+// renamed returns an error about a session with the name of that part in another protocol.
+func renamed(err error, names map[string]string) error {
+	same := *stoa.AsError(err)
+	part, _, _ := strings.Cut(same.Param, "[")
+	if part == "replySchema" {
+		same.Code = stoa.CodeUnsupportedValue
 	}
+	same.Param = cmp.Or(names[part], same.Param)
 	return &same
 }
 
