@@ -269,6 +269,22 @@ func TestARunEndsAsItsSessionStopped(t *testing.T) {
 	}
 }
 
+// TestARepeatedCallIsNotShownAgain resumes a run after an approval to repeat a call that an earlier run has shown.
+func TestARepeatedCallIsNotShownAgain(t *testing.T) {
+	t.Parallel()
+	e, size := &agui.Encoder{}, 3
+	d := session.ToolData{CallID: "c", ToolCallID: "cal_1", Name: "send", Attempt: 2, Bytes: &size}
+	if out, err := e.Add(event(1, session.EventToolCalled, d)); err != nil || out != nil {
+		t.Errorf("the call: %+v, %v", out, err)
+	}
+	if out, err := e.Add(event(2, session.EventToolDone, d)); err != nil || len(out) != 1 || out[0].ToolCallID != "cal_1" || out[0].Content != `{"isError":false,"bytes":3}` {
+		t.Errorf("the result: %+v, %v", out, err)
+	}
+	if out, err := e.Add(event(3, session.EventToolDone, session.ToolData{ToolCallID: "cal_2", Bytes: &size})); err != nil || out != nil {
+		t.Errorf("the result of a call that was refused before it began: %+v, %v", out, err)
+	}
+}
+
 func TestIDsOfApprovals(t *testing.T) {
 	t.Parallel()
 	if id, seq, ok := agui.ParseApprovalID(agui.ApprovalID("inp_1", 7)); id != "inp_1" || seq != 7 || !ok {
