@@ -32,6 +32,7 @@ type agentRun struct {
 	agent stoa.Agent
 
 	attached bool // an earlier request has begun it
+	leftOut  int  // earlier messages that the history of a new session does not contain
 	exchange *session.Exchange
 }
 
@@ -106,6 +107,9 @@ func (r *agentRun) begin(ctx context.Context, agentID string) error {
 	if err != nil {
 		return err
 	}
+	if r.leftOut > 0 && !known && !r.attached {
+		r.w.Header().Set("Stoa-History-Left-Out", strconv.Itoa(r.leftOut))
+	}
 	id, after, _ := parseResponseID(ref)
 	r.exchange = &session.Exchange{AccountID: account, SessionID: id, After: after, Status: stoa.SessionQueued}
 	return nil
@@ -134,9 +138,7 @@ func (r *agentRun) request(ctx context.Context) (req session.StartRequest, err e
 	}
 	req.Message = m.Text
 	turn := responses.Turn{History: m.History}
-	if n := turn.Trim(store.MaxHistory, r.s.Worker.HistoryBytes(r.agent.Model, r.c.Plan)); n > 0 {
-		r.w.Header().Set("Stoa-History-Left-Out", strconv.Itoa(n))
-	}
+	r.leftOut = turn.Trim(store.MaxHistory, r.s.Worker.HistoryBytes(r.agent.Model, r.c.Plan))
 	req.History = turn.History
 	req.Uploads, err = r.s.uploads(ctx, r.c, r.agent.ID, m.Files)
 	return req, err
@@ -281,6 +283,7 @@ func (r *agentRun) serve(ctx context.Context) error {
 	if err := sendRun(out, first); err != nil {
 		return err
 	}
+	r.in, first = nil, nil // because a stream can be long, and its request large
 	for ev, err := range r.s.Sessions.Events(ctx, session.EventsRequest{AccountID: x.AccountID, SessionID: x.SessionID, After: x.After, Follow: true, Heartbeat: watchEvery}) {
 		var events []agui.Event
 		if err == nil && ev.Seq > 0 {

@@ -125,6 +125,15 @@ func TestAFrontEndRunsAnAgent(t *testing.T) {
 	if s.Trigger.Type != "agui" {
 		t.Errorf("the trigger is %+v", s.Trigger)
 	}
+	var many []any
+	for range 103 {
+		many = append(many, "say: yes")
+	}
+	for _, c := range []struct{ run, leftOut string }{{"r1", "2"}, {"r1", ""}, {"r2", ""}} { // new, attached and known
+		if got := a.Want(200, "POST", a.agent+"/ag-ui", runInput("long", c.run, many...)).Header.Get("Stoa-History-Left-Out"); got != c.leftOut {
+			t.Errorf("%s: %q messages were left out, want %q", c.run, got, c.leftOut)
+		}
+	}
 	reply := a.Want(200, "POST", a.agent+"/ag-ui", having(runInput("t1", "r2", append(earlier, "say: next")...), "parentRunId", "r1"))
 	if !strings.Contains(string(reply.Body), `"delta":"next"`) || reply.Header.Get("Stoa-Session") != s.ID || reply.Header.Get("Stoa-Ignored") != "parentRunId" {
 		t.Errorf("%v: %s", reply.Header, reply.Body)
