@@ -450,4 +450,12 @@ func TestARunIsChecked(t *testing.T) {
 	a.WantError(stoa.CodeAgentNotFound, "POST", hidden.agent+"/ag-ui", ok)
 	reading, _ := h.NewKey(h.Account.ID, "sessions:read")
 	h.ClientWith(t, reading).WantError(stoa.CodeScope, "POST", path, ok)
+	for _, c := range []struct {
+		models []string
+		status int
+	}{{[]string{"auto"}, 404}, {[]string{"agent/Helper"}, 200}} {
+		var key contract.KeyWithSecret
+		a.Want(201, "POST", "/api/v1/keys", object{"name": "limited", "scopes": []string{"sessions:write"}, "models": c.models}).JSON(&key)
+		h.ClientWith(t, key.Secret).Want(c.status, "POST", path, ok)
+	}
 }
