@@ -27,6 +27,9 @@ func TestClientsRunVendorTools(t *testing.T) { drive(t, "vendortools.test.mjs", 
 // Clients of all formats that call an agent as a model.
 func TestClientsCallAnAgent(t *testing.T) { drive(t, "agent.test.mjs", allExtensions) }
 
+// The client of AG-UI, with an agent for front ends.
+func TestTheOfficialAGUIClient(t *testing.T) { drive(t, "agui.test.mjs", "") }
+
 // Google's library, with Gemini's format.
 func TestTheOfficialGoogleClient(t *testing.T) { drive(t, "gemini.test.mjs", allExtensions) }
 

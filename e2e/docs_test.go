@@ -226,6 +226,8 @@ func TestDocsCallAnAgent(t *testing.T) {
 			if out := d.bash(t, s.text); !strings.Contains(out, `"agent/Guide"`) {
 				t.Fatalf("the agent is not offered:\n%s", out)
 			}
+			id := d.bash(t, `stoa agents expose Guide --as responses,mcp,agui | grep -o 'agt_[0-9a-z]*' | head -1`)
+			d.env = append(d.env, "AGENT_ID="+strings.TrimSpace(id))
 		case s.language != "sh" && s.language != "text":
 			ran[s.language] = true
 			t.Run(s.language, func(t *testing.T) {

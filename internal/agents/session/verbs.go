@@ -418,9 +418,7 @@ const cancelWait = 2 * time.Second
 // worker reacts, within five seconds. Partial text is kept; queued messages are dropped. A
 // cancellation is durable, and does nothing to a stopped session.
 func (s *Sessions) Cancel(ctx context.Context, c stoa.Caller, agentID, id string) (stoa.Session, error) {
-	out, err := store.Write(ctx, s.store, func(tx *store.Tx) (stoa.Session, error) {
-		return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) { return t.cancel(""), nil })
-	})
+	out, err := store.Write(ctx, s.store, func(tx *store.Tx) (stoa.Session, error) { return s.CancelIn(ctx, tx, c, agentID, id) })
 	if err != nil || out.Status.Stopped() {
 		return out, err
 	}
@@ -429,6 +427,11 @@ func (s *Sessions) Cancel(ctx context.Context, c stoa.Caller, agentID, id string
 		out = waited
 	}
 	return out, nil
+}
+
+// CancelIn is [Sessions.Cancel] as part of a transaction. It does not wait for the worker.
+func (s *Sessions) CancelIn(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string) (stoa.Session, error) {
+	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) { return t.cancel(""), nil })
 }
 
 // cancel applies a cancellation, and reports whether there was anything to cancel. It does not end

@@ -30,7 +30,7 @@ type Agent struct {
 	Description string `db:"description"`
 	AgentSettings
 	EmbedEnabled bool              `db:"embed_enabled"`
-	Expose       []string          `db:"expose,optional"` // the protocols through which it is offered: ExposeResponses, ExposeMCP
+	Expose       []string          `db:"expose,optional"` // the protocols through which it is offered: ExposeResponses, ExposeMCP, ExposeAGUI
 	Metadata     map[string]string `db:"metadata,json"`
 	Version      int64             `db:"version"`
 	Revision     int64             `db:"revision"` // number of all changes
@@ -42,6 +42,7 @@ type Agent struct {
 const (
 	ExposeResponses = "responses" // as a model
 	ExposeMCP       = "mcp"       // as a tool
+	ExposeAGUI      = "agui"      // for front ends that speak AG-UI
 )
 
 // AgentModel begins the names of agents as models.

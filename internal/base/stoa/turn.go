@@ -1,6 +1,7 @@
 package stoa
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,12 +44,14 @@ const AgentSchema = "agent"
 
 // A Trigger is the origin of a session.
 type Trigger struct {
-	Type string // api, schedule, embed, hook, responses or mcp
+	Type string // api, schedule, embed, hook, responses, mcp or agui
 	ID   string // id of the task run, the embed or the hook; empty for the others
 }
 
 // Exposed reports whether the session was started through a protocol that its agent is exposed through.
-func (t Trigger) Exposed() bool { return t.Type == ExposeResponses || t.Type == ExposeMCP }
+func (t Trigger) Exposed() bool {
+	return slices.Contains([]string{ExposeResponses, ExposeMCP, ExposeAGUI}, t.Type)
+}
 
 // A Turn is one exchange of a session: a message of the user and everything the
 // agent does until it stops.

@@ -137,6 +137,15 @@ func (tx Work) Session(ctx context.Context, accountID, agentID, id string) (Sess
 	return r, err
 }
 
+// SessionWithExternalID returns the session of an account with an external id, of any agent. found is false if there is none.
+func (tx Work) SessionWithExternalID(ctx context.Context, accountID, externalID string) (r SessionRow, found bool, err error) {
+	r, found, err = first(ctx, tx.Tx, scanSession, `SELECT `+sessionColumns+sessionFrom+`WHERE s.account_id = $1 AND s.external_id = $2`, accountID, externalID)
+	if err == nil && found {
+		err = tx.fillCalls(ctx, &r.Session)
+	}
+	return r, found, err
+}
+
 func (tx Work) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 	if in := s.Pending; in != nil && in.OfTools() {
 		in.Calls, err = tx.inputCalls(ctx, *in)

@@ -137,13 +137,13 @@ func (t *turnCall) begin(ctx context.Context) (responses.Source, string, error) 
 // start starts a session, or sends the message to the one that the call continues, and records the exchange in the claim.
 func (t *turnCall) start(ctx context.Context) error {
 	c, ss := t.in.Caller, t.s.sessions
-	uploads, err := t.uploads(ctx)
+	uploads, err := ss.uploads(ctx, c, t.agent.ID, t.turn.Files)
 	if err != nil {
-		return err
+		return renamed(err, inModelCall)
 	}
 	schema, err := session.ReadReplySchema([]byte(t.turn.Schema), "replySchema")
 	if err != nil {
-		return renamed(err)
+		return renamed(err, inModelCall)
 	}
 	req := session.StartRequest{
 		AgentID: t.agent.ID, Message: t.turn.Message, ExternalUserID: t.turn.EndUser, Metadata: t.turn.Metadata, WithholdTools: true,
@@ -165,7 +165,7 @@ func (t *turnCall) start(ctx context.Context) error {
 		return tx.SetClaimRef(ctx, t.claim.claim, responseID(row.ID, row.LastSeq))
 	})
 	if err != nil {
-		return renamed(err)
+		return renamed(err, inModelCall)
 	}
 	if t.claim != nil {
 		t.claim.ref = responseID(t.exchange.SessionID, t.exchange.After)
@@ -195,25 +195,24 @@ func (s *Sessions) beginExchange(ctx context.Context, c stoa.Caller, req session
 	return &session.Exchange{AccountID: c.Account.ID, SessionID: row.ID, After: row.LastSeq, Status: stoa.SessionQueued}, err
 }
 
-// renamed returns an error about a message with the name of that part of a model call.
-func renamed(err error) error {
-	e := stoa.AsError(err)
-	same := *e
-	switch e.Param {
-	case "message", "attachments":
-		same.Param = "input"
-	case "replySchema":
-		same.Code, same.Param = stoa.CodeUnsupportedValue, "text.format"
-	case "agentId":
-		same.Param = "model"
+// inModelCall are the names of the parts of a session in a model call.
+var inModelCall = map[string]string{"message": "input", "attachments": "input", "replySchema": "text.format", "agentId": "model"}
+
+// renamed returns an error about a session with the name of that part in another protocol.
+func renamed(err error, names map[string]string) error {
+	same := *stoa.AsError(err)
+	part, _, _ := strings.Cut(same.Param, "[")
+	if part == "replySchema" {
+		same.Code = stoa.CodeUnsupportedValue
 	}
+	same.Param = cmp.Or(names[part], same.Param)
 	return &same
 }
 
-// uploads stores the files of the message.
-func (t *turnCall) uploads(ctx context.Context) (session.Uploads, error) {
+// uploads stores the files of a message to an agent.
+func (s *Sessions) uploads(ctx context.Context, c stoa.Caller, agentID string, files []*stoa.Media) (session.Uploads, error) {
 	var list []contract.AddAttachment
-	for i, f := range t.turn.Files {
+	for i, f := range files {
 		name := f.Name
 		if name == "" {
 			name = fmt.Sprintf("image-%d.%s", i+1, strings.TrimPrefix(f.Type, "image/"))
@@ -222,11 +221,7 @@ func (t *turnCall) uploads(ctx context.Context) (session.Uploads, error) {
 			Name: nullable.NewNullableWithValue(name), Content: nullable.NewNullableWithValue(f.Base64), Encoding: nullable.NewNullableWithValue("base64"),
 		})
 	}
-	u, err := t.s.sessions.drive.uploads(ctx, t.in.Caller, t.agent.ID, nullable.NewNullableWithValue(list))
-	if err != nil {
-		return u, renamed(err)
-	}
-	return u, nil
+	return s.drive.uploads(ctx, c, agentID, nullable.NewNullableWithValue(list))
 }
 
 // background starts the turn and answers with its response object, which GET /api/v1/responses/{id} reads again.
@@ -312,13 +307,16 @@ func stopOf(x *session.Exchange) stoa.Stop {
 func (s *Sessions) waits(x *session.Exchange) string {
 	text := ""
 	if x.Status == stoa.SessionWaiting && (x.Input == stoa.InputToolApproval || x.Input == stoa.InputToolConfirmation) {
-		text = fmt.Sprintf("I need an approval before I can go on. It can be decided at %s/console#/tool-calls. After that, continue the conversation %s.", s.PublicURL, x.SessionID)
+		text = fmt.Sprintf("I need an approval before I can go on. It can be decided at %s. After that, continue the conversation %s.", s.decidedAt(), x.SessionID)
 		if x.Text != "" {
 			text = "\n\n" + text
 		}
 	}
 	return text
 }
+
+// decidedAt returns the address of the page on which approvals are decided.
+func (s *Sessions) decidedAt() string { return s.PublicURL + "/console#/tool-calls" }
 
 // turnError returns the error of a turn that failed or was cancelled.
 func turnError(x *session.Exchange, charged bool) error {

@@ -55,6 +55,7 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 		a.Want(202, "POST", path+"/messages", object{"message": strings.Repeat(long, 40)})
 	}
 	newAuthor(t, h, a.Client, exposed)
+	front := newAuthor(t, h, a.Client, forFrontEnds())
 	var responses []string
 	for range 30 {
 		out, _ := askAgent(a.Client, strings.Repeat(long, 40), map[string]any{"background": true})
@@ -71,6 +72,9 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 		ask       func(i int) *apitest.Reply
 	}{
 		{"createSession", func(int) *apitest.Reply { return a.Do("POST", a.agent+"/sessions", object{"message": long}) }},
+		{"runAgent", func(i int) *apitest.Reply { // too long for the rest of the disk, because without a worker a run would never end
+			return front.Do("POST", front.agent+"/ag-ui", runInput("t", fmt.Sprint(i), strings.Repeat(long, 100)))
+		}},
 		{"createSpace", func(int) *apitest.Reply {
 			return a.Do("POST", "/api/v1/spaces", object{"name": "x", "description": long})
 		}},

@@ -58,6 +58,7 @@ var notAudited = map[string]string{
 	"POST /api/v1/responses/{id}/cancel":                           isWork,
 	"POST /api/v1/mcp":                                             isWork,
 	"POST /api/v1/mcp/agents/{id}":                                 isWork,
+	"POST /api/v1/api-agents/{id}/ag-ui":                           isWork,
 	"POST /api/v1/api-agents/{id}/sessions/{sessionId}/upgrade":    isWork,
 	"POST /api/v1/api-agents/{id}/sessions/{sessionId}/retry":      isWork,
 	"POST /api/v1/inputs/{id}/claim":                               isWork,

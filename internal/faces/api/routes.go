@@ -17,6 +17,7 @@ func (s *Server) table() []rest.Route {
 		rest.Stream("POST /api/v1/responses/input_tokens", "responses", s.Calls.countTokens("response.input_tokens", responses.Parse)),
 		rest.Stream("POST /api/v1/mcp", "sessions:write", s.Sessions.serveMCP),
 		rest.Stream("POST /api/v1/mcp/agents/{id}", "sessions:write", s.Sessions.serveAgentMCP),
+		rest.Stream("POST /api/v1/api-agents/{id}/ag-ui", "sessions:write", s.Sessions.runAgent),
 		rest.Stream("POST /api/v1/chat/completions", "responses", s.Calls.modelCall(responses.ParseChat)),
 		rest.Stream("POST /api/v1/messages", "responses", s.Calls.modelCall(responses.ParseMessages)),
 		rest.Stream("POST /api/v1/messages/count_tokens", "responses", s.Calls.countTokens("", responses.ParseMessagesCount)),

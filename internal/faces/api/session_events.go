@@ -52,7 +52,7 @@ func (s *Sessions) listSessionEvents(w http.ResponseWriter, in *rest.Request[ses
 	stream := &sessionStream{
 		ctx: ctx, s: s, slot: c.Key.Root(), most: s.Limits.EventStreamsPerKey,
 		account: c.Account.ID, mostOfAccount: s.Limits.EventStreamsPerAccount,
-		mayWatch: func() bool { return s.mayWatch(r) },
+		mayWatch: func() bool { return s.mayWatch(r, "sessions:read") },
 		req: session.EventsRequest{
 			AccountID: c.Account.ID, AgentID: in.Params.ID, SessionID: in.Params.SessionID,
 			After: min(after, row.LastSeq), Follow: q.Follow, Heartbeat: watchEvery,
@@ -208,11 +208,11 @@ func (e *sessionStream) beat() error {
 	return e.send()
 }
 
-func (s *Sessions) mayWatch(r *http.Request) bool {
+func (s *Sessions) mayWatch(r *http.Request, scope string) bool {
 	c, err := s.Verify(r)
 	switch stoa.CodeOf(err) {
 	case "":
-		return c.Key.Has("sessions:read")
+		return c.Key.Has(scope)
 	case stoa.CodeUnauthorized, stoa.CodeSuspended:
 		return false
 	}

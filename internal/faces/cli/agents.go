@@ -191,7 +191,7 @@ func schemaField() field {
 }
 
 func exposeField(flag string) field {
-	return field{flag, "expose", asWords, "a `protocol` through which it is offered besides its own API: responses (the model agent/NAME) or mcp (a tool of /api/v1/mcp); repeatable, '' for none. Requires a description"}
+	return field{flag, "expose", asWords, "a `protocol` through which it is offered besides its own API: responses (the model agent/NAME), mcp (a tool of /api/v1/mcp) or agui (front ends that speak AG-UI); repeatable, '' for none. Requires a description"}
 }
 
 func (e *env) toolFlags(c *cobra.Command) setter {
@@ -269,7 +269,7 @@ access creates a new version. Existing sessions keep their version.`,
 			show: viewAgent, missing: nothingChanges,
 		},
 		verb{
-			use: "expose AGENT", short: "Offer an agent as a model or a tool",
+			use: "expose AGENT", short: "Offer an agent as a model, as a tool or to front ends",
 			long: `Offer an agent through protocols besides its own API: as the model agent/NAME of /responses, /chat/completions and
 /messages, and as a tool of the MCP server /api/v1/mcp. Keys also need the scope sessions:write. An empty --as ends it.`,
 			example: "  stoa agents expose support --as responses,mcp\n  stoa agents expose support --as ''",

@@ -255,7 +255,7 @@ func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 		if op.OperationID == "streamGenerateContent" {
 			return r.checkObjects(content.Schema.Value)
 		}
-		if op.OperationID == "callMCP" || op.OperationID == "callAgentMCP" {
+		if op.OperationID == "callMCP" || op.OperationID == "callAgentMCP" || op.OperationID == "runAgent" {
 			return r.checkMessages(content.Schema.Value)
 		}
 		return r.checkStream()

@@ -63,7 +63,7 @@ export interface Agent {
   description: string | null;
   driveAccess: "read_only" | "read_write";
   embedEnabled: boolean;
-  expose: ("responses" | "mcp")[];
+  expose: ("responses" | "mcp" | "agui")[];
   externalId: string | null;
   id: string;
   instructions: string;
@@ -736,7 +736,7 @@ export interface CreateAgent {
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;
-  expose?: ("responses" | "mcp")[] | null;
+  expose?: ("responses" | "mcp" | "agui")[] | null;
   externalId?: string | null;
   instructions: string;
   limits?: SetTurnLimits;
@@ -923,9 +923,9 @@ export interface CreateResponse {
   prompt?: null;
   prompt_cache_key?: string | null;
   reasoning?: {
-    context?: string | null;
+    context?: unknown;
     effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
-    mode?: string | null;
+    mode?: unknown;
     summary?: "auto" | "concise" | "detailed" | null;
   } | null;
   safety_identifier?: string | null;
@@ -3176,6 +3176,41 @@ export interface RotateWebhookSecret {
   overlapSeconds?: number | null;
 }
 
+export interface RunAgentInput {
+  context?: Record<string, unknown>[] | null;
+  forwardedProps?: unknown;
+  messages: RunMessage[];
+  parentRunId?: string | null;
+  protocolVersion?: string | null;
+  resume?: RunResume[] | null;
+  runId: string;
+  state?: unknown;
+  threadId: string;
+  tools?: RunTool[] | null;
+}
+
+export interface RunEvent {
+  type: "RUN_STARTED" | "MESSAGES_SNAPSHOT" | "STEP_STARTED" | "STEP_FINISHED" | "TEXT_MESSAGE_START" | "TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_END" | "TOOL_CALL_START" | "TOOL_CALL_ARGS" | "TOOL_CALL_END" | "TOOL_CALL_RESULT" | "RUN_FINISHED" | "RUN_ERROR";
+}
+
+export interface RunMessage {
+  content?: unknown;
+  error?: string | null;
+  id: string;
+  role: "user" | "assistant" | "tool" | "system" | "developer" | "activity" | "reasoning";
+  toolCallId?: string | null;
+}
+
+export interface RunResume {
+  interruptId: string;
+  payload?: unknown;
+  status: "resolved" | "cancelled";
+}
+
+export interface RunTool {
+  name: string;
+}
+
 export interface Schedule {
   everySeconds?: number | null;
   expression?: string | null;
@@ -3404,7 +3439,7 @@ export interface SessionStep {
 
 export interface SessionTrigger {
   id: string | null;
-  type: "api" | "schedule" | "embed" | "hook" | "responses" | "mcp";
+  type: "api" | "schedule" | "embed" | "hook" | "responses" | "mcp" | "agui";
 }
 
 export interface SessionTurn {
@@ -3799,7 +3834,7 @@ export interface UpdateAgent {
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;
-  expose?: ("responses" | "mcp")[] | null;
+  expose?: ("responses" | "mcp" | "agui")[] | null;
   externalId?: string | null;
   instructions?: string;
   limits?: SetTurnLimits;

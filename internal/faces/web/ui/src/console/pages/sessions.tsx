@@ -49,7 +49,7 @@ function columns(agent?: (s: Session) => ComponentChildren): Column<Session>[] {
 
 const filters = ["q", "agentId", "status", "trigger", "externalUserId"];
 
-export const triggers: Record<string, string> = { api: "API", schedule: "schedule", embed: "embed", hook: "hook", responses: "model call", mcp: "MCP client" };
+export const triggers: Record<string, string> = { api: "API", schedule: "schedule", embed: "embed", hook: "hook", responses: "model call", mcp: "MCP client", agui: "AG-UI" };
 
 // AllSessions shows the sessions of all agents. The filters are in the address, after
 // "#/sessions/".

@@ -66,6 +66,7 @@ const efforts: Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", 
 const protocols: [Agent["expose"][number], string][] = [
   ["responses", "Offer it as a model"],
   ["mcp", "Offer it as a tool of MCP clients"],
+  ["agui", "Offer it to front ends that speak AG-UI"],
 ];
 
 const textOf = (tools: AgentTool[]): string => (tools.length ? JSON.stringify(tools, null, 2) : "");

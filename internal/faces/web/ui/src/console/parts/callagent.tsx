@@ -23,7 +23,7 @@ export function CallAgent({ agent }: { agent: Agent }) {
       <section class="panel">
         <Empty title="Not offered yet">
           <p>
-            Offer this agent as a model, for any client of a model API, or as a tool of MCP clients: in its <a href={`#/agents/${agent.id}/settings`}>settings</a>, or with <code>stoa agents expose {agent.id} --as responses,mcp</code>.
+            Offer this agent as a model, for any client of a model API, as a tool of MCP clients, or to front ends that speak AG-UI: in its <a href={`#/agents/${agent.id}/settings`}>settings</a>, or with <code>stoa agents expose {agent.id} --as responses,mcp</code>.
           </p>
         </Empty>
       </section>
@@ -58,6 +58,26 @@ export function CallAgent({ agent }: { agent: Agent }) {
             <Code title="Claude Code" text={`claude mcp add --transport http ${name} ${server} --header "Authorization: Bearer $STOA_API_KEY"`} />
             <Code title="Codex" text={`codex mcp add ${name} --url ${server} --bearer-token-env-var STOA_API_KEY`} />
             <Code title="Cursor, .cursor/mcp.json" text={JSON.stringify({ mcpServers: { [name]: { url: server, headers: { Authorization: "Bearer ${env:STOA_API_KEY}" } } } }, null, 2)} />
+          </>
+        )}
+        {agent.expose.includes("agui") && (
+          <>
+            <h2>In a front end (AG-UI)</h2>
+            <p>
+              Put the key into your server, not into a page: a key has all agents of the account.
+            </p>
+            <Code
+              title="JavaScript, with @ag-ui/client"
+              text={`import { HttpAgent } from "@ag-ui/client";
+
+const agent = new HttpAgent({
+  url: "${location.origin}/api/v1/api-agents/${agent.id}/ag-ui",
+  headers: { Authorization: "Bearer " + process.env.STOA_API_KEY },
+});
+agent.addMessage({ id: crypto.randomUUID(), role: "user", content: "Hello" });
+const { newMessages } = await agent.runAgent();
+console.log(newMessages.at(-1).content);`}
+            />
           </>
         )}
         <h2>In its own API</h2>
