@@ -180,7 +180,8 @@ func (w *Worker) refresh(ctx context.Context, t *turn) error {
 }
 
 // summaryCall returns the call that summarizes a part of the prompt. It begins as the prompt
-// does, so that a vendor reads it from the cache, and ends with the order. If the part does not
+// does, so that a vendor reads it from the cache, and ends with the order. Only the format of answers is
+// left out, since a summary is a text. If the part does not
 // fit into the window, its oldest turns are left out.
 func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 	q := *p

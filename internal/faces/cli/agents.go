@@ -271,7 +271,8 @@ access creates a new version. Existing sessions keep their version.`,
 		verb{
 			use: "expose AGENT", short: "Offer an agent as a model, as a tool or to front ends",
 			long: `Offer an agent through protocols besides its own API: as the model agent/NAME of /responses, /chat/completions and
-/messages, and as a tool of the MCP server /api/v1/mcp. Keys also need the scope sessions:write. An empty --as ends it.`,
+/messages, as a tool of the MCP server /api/v1/mcp, and to front ends that speak AG-UI. Keys also need the scope
+sessions:write. An empty --as ends it.`,
 			example: "  stoa agents expose support --as responses,mcp\n  stoa agents expose support --as ''",
 			op:      "PATCH /api-agents/{AGENT}", fields: []field{exposeField("as")}, show: viewAgent, needs: []string{"expose"}, missing: "name the protocols with --as",
 		},
