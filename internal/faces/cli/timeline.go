@@ -45,6 +45,8 @@ func (t *timeline) event(ev client.SessionEvent) error {
 			return t.line("·", "the summary was not used; the oldest turns are left out")
 		}
 		return t.line("·", fmt.Sprintf("the beginning was summarized: %s tokens instead of %s", stoa.Grouped(number(v, "tokensAfter")), stoa.Grouped(number(v, "tokensBefore"))))
+	case "reply.rejected":
+		return t.line("!", "the answer does not fit the reply schema: "+text(v, "problem"))
 	case "message.created", "step.started":
 		return nil
 	case "message.completed":
