@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,12 +11,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"stoa/internal/testkit/fakeup"
 )
 
-// slowTurns adds turns that take longer than a call of a tool waits, which is almost a minute.
-var slowTurns = flag.Bool("slow-turns", false, "let agents of the service work longer than a call of their tool waits")
+// slowTurn adds turns of that time, which has to be longer than a call of a tool waits: almost a minute.
+var slowTurn = flag.Duration("slow-turn", 0, "let agents of the service also work for this time, such as 55s or 3m")
 
 const (
 	guideInstructions = "Answer from the plan of the museum."
@@ -30,9 +32,11 @@ func TestCodingAgentsCallAnAgent(t *testing.T) {
 	if packages == "" {
 		t.Skip(agentPackages + " is not set: .ci/check clients installs the packages")
 	}
-	waits := map[string]string{"short": ""}
-	if *slowTurns {
-		waits["slow"] = "wait: 55s\n"
+	turns := map[string]string{"short": "say: "}
+	if *slowTurn > 0 {
+		// No vendor may be silent for so long before its first text, nor between two of them.
+		const begins, word = 55 * time.Second, 10 * time.Second
+		turns["slow"] = fmt.Sprintf("wait: %s\nslow: %s\nsay: %s", begins, word, strings.Repeat("well, ", int(max(0, *slowTurn-begins)/word)))
 	}
 	for _, a := range agents() {
 		switch a.name {
@@ -43,18 +47,18 @@ func TestCodingAgentsCallAnAgent(t *testing.T) {
 		default:
 			continue
 		}
-		for name, wait := range waits {
+		for name, orders := range turns {
 			t.Run(a.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				askGuide(t, a, filepath.Join(packages, "node_modules/.bin"), wait)
+				askGuide(t, a, filepath.Join(packages, "node_modules/.bin"), orders)
 			})
 		}
 	}
 }
 
-// askGuide lets a program ask an agent whose turn waits for its model. If the turn is slow, the program calls the tool again
+// askGuide lets a program ask an agent. orders begin the orders for the reply of its model. If the turn is slow, the program calls the tool again
 // with the id of the session.
-func askGuide(t *testing.T, a codingAgent, bin, wait string) {
+func askGuide(t *testing.T, a codingAgent, bin, orders string) {
 	const tool = "mcp__guide__Guide"
 	session := regexp.MustCompile(`ses_[0-9a-z]+`)
 	offered := regexp.MustCompile(`"name":"(mcp__guide__)?Guide"`)
@@ -67,12 +71,12 @@ func askGuide(t *testing.T, a codingAgent, bin, wait string) {
 		id := session.Find(body)
 		switch {
 		case isGuide(body):
-			return wait + "say: " + guideAnswer
+			return orders + guideAnswer
 		case !bytes.Contains(body, []byte(tool)) && !offered.Match(body):
 			return "say: Opening" // a title is requested
 		case bytes.Contains(body, []byte(guideAnswer)):
 			return "say: The guide says: " + guideAnswer
-		case results > 4:
+		case results > 8:
 			return "say: The guide does not answer."
 		case id != nil:
 			return "rounds: 100\n" + call(tool, map[string]any{"sessionId": string(id)})
@@ -115,7 +119,7 @@ func askGuide(t *testing.T, a codingAgent, bin, wait string) {
 			t.Errorf("the vendor answered with %d: %s", s.Status, s.Refused)
 		}
 	}
-	if turns != 1 || working != (wait != "") {
+	if turns != 1 || working != strings.HasPrefix(orders, "wait") {
 		t.Errorf("the agent's model was called %d times; the program received the status working: %v", turns, working)
 	}
 	var sessions struct{ Data []struct{ ID, Status string } }
