@@ -459,7 +459,7 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			p.fill("#reply-schema", "[]")
 			p.says("Not a JSON object.")
 			p.fill("#reply-schema", `{"type": "object"}`)
-			p.see(`document.querySelector("#effort")?.scrollIntoView() === undefined`)
+			p.see(`(() => { const e = document.querySelector("#effort"); e?.scrollIntoView(); return !!e; })()`)
 			p.shot("answers")
 			p.press("Save")
 			p.says("Saved")
