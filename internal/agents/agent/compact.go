@@ -186,6 +186,7 @@ func (w *Worker) refresh(ctx context.Context, t *turn) error {
 func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 	q := *p
 	q.past, q.steps, q.final = p.past[:c.past], p.steps[:c.steps], ""
+	q.reply, q.formatRefused = nil, false
 	if c.past < len(p.past) || c.steps <= p.skipped() {
 		q.message, q.steps = stoa.Message{}, nil
 	}
@@ -202,7 +203,7 @@ func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 		return nil
 	})
 	call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, stoa.SummarizeText))
-	call.MaxOutputTokens, call.Format = stoa.SummaryTokens, nil
+	call.MaxOutputTokens = stoa.SummaryTokens
 	return call
 }
 

@@ -421,3 +421,31 @@ func TestASummaryIsChargedOnceThroughKills(t *testing.T) {
 		t.Errorf("the books differ: %+v, %v", differences, err)
 	}
 }
+
+// TestASummaryIsNoAnswer has a session with a reply schema that is summarized: the summary is a text, and the answers after it fit.
+func TestASummaryIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	n := onNarrow(t, "They asked for cities.", func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
+		sessiontest.Say(yield, `{"city":"Athens"}`)
+	})
+	r := n.Service(compacting)
+	sessiontest.Run(t, r)
+	a := n.Agent(replies(citySchema), func(a *stoa.Agent) { a.Model = narrowModel })
+	s := n.Until(r, n.Begin(r, a, strings.Repeat("Where is it? ", 300)), stoa.SessionCompleted)
+	for range 6 {
+		if _, err := r.Send(t.Context(), n.Caller(), a.ID, s.ID, session.SendRequest{Message: strings.Repeat("And now? ", 400)}); err != nil {
+			t.Fatal(err)
+		}
+		s = n.Until(r, s, stoa.SessionCompleted)
+	}
+	calls, summaries := n.made()
+	if summaries == 0 {
+		t.Error("there is no summary")
+	}
+	for i, c := range calls {
+		if (c.Format == nil) != summarized(c) {
+			t.Errorf("call %d has the format %+v", i+1, c.Format)
+		}
+	}
+	n.CheckBooks(r, s)
+}
