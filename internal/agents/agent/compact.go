@@ -186,7 +186,7 @@ func (w *Worker) refresh(ctx context.Context, t *turn) error {
 func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 	q := *p
 	q.past, q.steps, q.final = p.past[:c.past], p.steps[:c.steps], ""
-	q.reply, q.formatRefused = nil, false
+	q.reply = nil
 	if c.past < len(p.past) || c.steps <= p.skipped() {
 		q.message, q.steps = stoa.Message{}, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"strconv"
 	"strings"
 
 	"stoa/internal/base/stoa"
@@ -18,7 +19,7 @@ func (p *prompt) fingerprint(call *stoa.Call) string {
 	}
 	instructions := []string{call.Instructions}
 	if f := call.TextFormat(); f.Schema != "" {
-		instructions = append(instructions, f.Schema)
+		instructions = append(instructions, f.Schema, strconv.FormatBool(f.Refused))
 	}
 	parts := [][]string{tools, instructions, {p.knowledge.Text}, {p.omission()}}
 	sums := make([]string, len(parts))

@@ -10,7 +10,6 @@ import (
 	"stoa/internal/agents/session"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
-	"stoa/internal/models/wire"
 )
 
 type prompt struct {
@@ -21,31 +20,28 @@ type prompt struct {
 	knowledge    drive.Knowledge
 	settings     stoa.CallSettings
 	reply        *reply // nil: answers are free texts
-
-	formatRefused bool // a request with the format was refused: later ones ask for it in words
-
-	view        *view
-	told        bool // the knowledge is recorded among the sources
-	turn        int64
-	maxOutput   int64             // see [stoa.Turn]
-	past        []pastTurn        // earlier turns, oldest first
-	history     bool              // the caller has reported earlier messages; they are turn 0
-	from, skip  int64             // the first turn that the prompt contains, and how many of its steps it does not; 0 means all turns
-	summary     *store.Compaction // of what is before from; nil if none is used
-	newest      *store.Compaction // the newest one, even if its summary is not used
-	message     stoa.Message      // of the user, in this turn
-	attachments []store.MessageAttachments
-	steps       []stoa.Step
-	prefix      string // fingerprint of the call of this step
-	pastPrefix  string // fingerprint of the last call of the earlier turns
-	sees        bool   // the model accepts images
-	shown       bool   // the last request had images
-	refused     bool   // a request with images was refused: later ones have no images
-	external    []stoa.OfferedTool
-	tables      bool // the agent queries tables
-	cut         bool
-	final       stoa.Code           // the limit that makes the next step the last; empty if it is not
-	actions     []stoa.ExternalCall // of earlier turns, the oldest first; those of turns that are left out are listed
+	view         *view
+	told         bool // the knowledge is recorded among the sources
+	turn         int64
+	maxOutput    int64             // see [stoa.Turn]
+	past         []pastTurn        // earlier turns, oldest first
+	history      bool              // the caller has reported earlier messages; they are turn 0
+	from, skip   int64             // the first turn that the prompt contains, and how many of its steps it does not; 0 means all turns
+	summary      *store.Compaction // of what is before from; nil if none is used
+	newest       *store.Compaction // the newest one, even if its summary is not used
+	message      stoa.Message      // of the user, in this turn
+	attachments  []store.MessageAttachments
+	steps        []stoa.Step
+	prefix       string // fingerprint of the call of this step
+	pastPrefix   string // fingerprint of the last call of the earlier turns
+	sees         bool   // the model accepts images
+	shown        bool   // the last request had images
+	refused      bool   // a request with images was refused: later ones have no images
+	external     []stoa.OfferedTool
+	tables       bool // the agent queries tables
+	cut          bool
+	final        stoa.Code           // the limit that makes the next step the last; empty if it is not
+	actions      []stoa.ExternalCall // of earlier turns, the oldest first; those of turns that are left out are listed
 }
 
 const (
@@ -220,10 +216,6 @@ func (p *prompt) build() stoa.Call {
 	}
 	if p.mode == stoa.ModeChat {
 		parts = append(parts, askText)
-	}
-	if p.formatRefused {
-		parts = append(parts, wire.InWords(*call.Format))
-		call.Format = nil
 	}
 	call.Instructions = strings.Join(parts, "\n\n")
 	if p.knowledge.Text != "" {

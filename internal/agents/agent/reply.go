@@ -13,8 +13,9 @@ import (
 
 // A reply is the form of a session's answers. A nil reply is free text.
 type reply struct {
-	schema string
-	check  *schema.Parameters
+	schema  string
+	check   *schema.Parameters
+	refused bool // a request with the format was refused: later ones ask for it in words
 }
 
 func newReply(text string) (*reply, error) {
@@ -22,14 +23,14 @@ func newReply(text string) (*reply, error) {
 		return nil, nil
 	}
 	check, err := schema.ReadParameters(text)
-	return &reply{text, check}, err
+	return &reply{schema: text, check: check}, err
 }
 
 func (r *reply) format() *stoa.Format {
 	if r == nil {
 		return nil
 	}
-	return &stoa.Format{Kind: stoa.FormatSchema, Name: "reply", Schema: r.schema, Relaxed: true}
+	return &stoa.Format{Kind: stoa.FormatSchema, Name: "reply", Schema: r.schema, Relaxed: true, Refused: r.refused}
 }
 
 // problem returns what is wrong with an answer, for the model that wrote it; empty if it fits.
@@ -62,9 +63,9 @@ func again(s *stoa.Step) string {
 // vendor need not have it. The request is then repeated with the format in words.
 func (p *prompt) dropFormat(err error) bool {
 	f, ok := errors.AsType[*wire.Failure](err)
-	if !ok || p.reply == nil || p.formatRefused || f.Status != http.StatusBadRequest && f.Status != http.StatusUnprocessableEntity {
+	if !ok || p.reply == nil || p.reply.refused || f.Status != http.StatusBadRequest && f.Status != http.StatusUnprocessableEntity {
 		return false
 	}
-	p.formatRefused = true
+	p.reply.refused = true
 	return true
 }

@@ -395,5 +395,8 @@ func TestAServerThatRefusesTheFormatIsAskedInWords(t *testing.T) {
 	if served := vendor.Served(); len(served) != 2 || served[0].Refused == "" || !bytes.Contains(served[1].Body, []byte("Answer with JSON that fits")) || string(session.ReplyJSON(s)) != `{"city":"Athens"}` {
 		t.Errorf("%d requests, %q; %s", len(served), served[0].Refused, session.ReplyJSON(s))
 	}
+	if receipts, _, err := r.Receipts(t.Context(), s.AccountID, s.AgentID, s.ID, store.Page{Limit: 10}); err != nil || len(receipts) != 1 || receipts[0].Adjustments&stoa.FormatInWords == 0 {
+		t.Errorf("the receipts are %+v, %v", receipts, err)
+	}
 	h.CheckBooks(r, s)
 }

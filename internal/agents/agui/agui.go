@@ -141,7 +141,7 @@ func (e *Encoder) Add(ev stoa.SessionEvent) (out []Event, err error) {
 		if d := (session.DeltaData{}); read(&d) {
 			before := ""
 			if d.MessageID == e.message {
-				before = first(e.sent, d.Offset)
+				before = session.CutRunes(e.sent, d.Offset)
 			}
 			e.text(d.MessageID, before+d.Text, false)
 		}
@@ -311,17 +311,6 @@ func (e *Encoder) Break(err error) []Event {
 	e.endStep()
 	e.add(Event{Type: RunError, Code: string(problem.Code), Message: problem.Message})
 	return e.out
-}
-
-// first returns the beginning of a text, by its number of characters.
-func first(text string, characters int) string {
-	for i := range text {
-		if characters == 0 {
-			return text[:i]
-		}
-		characters--
-	}
-	return text
 }
 
 // ApprovalID returns the id of an interrupt for an approval. It contains the number of the event with which the session

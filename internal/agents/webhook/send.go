@@ -99,8 +99,7 @@ const (
 // withReply completes a body with the value of the turn's reply, which each attempt reads again: what a session says is not
 // stored twice, and not sent after the session was deleted.
 func (d *Dispatcher) withReply(ctx context.Context, accountID, body string) (string, error) {
-	begin, ok := strings.CutSuffix(body, unsentReply)
-	if !ok {
+	if !strings.HasSuffix(body, unsentReply) {
 		return body, nil
 	}
 	var of struct {
@@ -123,7 +122,7 @@ func (d *Dispatcher) withReply(ctx context.Context, accountID, body string) (str
 	if err != nil || len(v) == 0 || len(v) > maxReply {
 		return body, err
 	}
-	return begin + strings.TrimSuffix(unsentReply, "null}}") + string(v) + "}}", nil
+	return strings.TrimSuffix(body, "null}}") + string(v) + "}}", nil
 }
 
 func (d *Dispatcher) broken(ctx context.Context, o outcome, err error) outcome {

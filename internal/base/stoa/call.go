@@ -158,6 +158,8 @@ type Format struct {
 	Strict      *bool
 	// Relaxed means that the format is requested in words where the provider cannot enforce it, or not together with tools.
 	Relaxed bool
+	// Refused means that a provider has refused the relaxed format, so that it is requested in words.
+	Refused bool
 }
 
 // A FormatKind is a kind of [Format].

@@ -163,9 +163,8 @@ func (tx Work) SessionConfig(ctx context.Context, r SessionRow) (c stoa.AgentSet
 		v, err = tx.Setup().PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
 		c = v.AgentSettings
 	}
-	if r.ReplySchema != stoa.AgentSchema {
-		own := c.CallSettings() // a copy, because versions are shared
-		own.ReplySchema = r.ReplySchema
+	if own := c.CallSettings(); r.ReplySchema != stoa.AgentSchema && own.ReplySchema != r.ReplySchema {
+		own.ReplySchema = r.ReplySchema // of a copy, because versions are shared
 		c.Calls = &own
 	}
 	return c, err

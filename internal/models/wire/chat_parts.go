@@ -216,11 +216,11 @@ func formatOrder(call stoa.Call, route stoa.Route, system string) string {
 	switch f := call.TextFormat(); formatKind(f) {
 	case stoa.FormatSchema:
 		if !acceptsSchema(route) {
-			return InWords(f)
+			return inWords(f)
 		}
 	case stoa.FormatObject:
 		if route.Dialect == "deepseek" && !strings.Contains(strings.ToLower(system), "json") {
-			return InWords(f)
+			return inWords(f)
 		}
 	}
 	return ""

@@ -22,7 +22,7 @@ func encodeGemini(w *builder, call stoa.Call, route stoa.Route) error {
 	w.reasoning = reasoningIn(list)
 	f := call.TextFormat()
 	if f.Kind == stoa.FormatSchema && route.Traits.Schema != "native" || f.Kind == stoa.FormatObject && route.Traits.Schema == "" {
-		system = strings.TrimPrefix(system+"\n\n"+InWords(f), "\n\n")
+		system = strings.TrimPrefix(system+"\n\n"+inWords(f), "\n\n")
 	}
 	w.open('{')
 	if system != "" {

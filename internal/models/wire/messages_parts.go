@@ -27,7 +27,7 @@ const failedText = "The tool failed."
 func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
 	system, list := turnsOf(call, route, shape{alternate: true, noBlank: true})
 	if call.TextFormat().Kind != stoa.FormatText && !isNative(call.TextFormat(), route.Traits) {
-		system = strings.TrimPrefix(system+"\n\n"+InWords(call.TextFormat()), "\n\n")
+		system = strings.TrimPrefix(system+"\n\n"+inWords(call.TextFormat()), "\n\n")
 	}
 	off, _ := thinking(call, route.Traits)
 	reasoning = keepRun(list, off)

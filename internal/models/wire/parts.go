@@ -374,9 +374,9 @@ func (w *builder) strictObject(arguments string) {
 	w.close('}')
 }
 
-// InWords returns the instruction to answer in a format, for a model without a setting for
+// inWords returns the instruction to answer in a format, for a model without a setting for
 // it.
-func InWords(f stoa.Format) string {
+func inWords(f stoa.Format) string {
 	if f.Kind == stoa.FormatSchema && strings.TrimSpace(f.Schema) != "" {
 		return "Answer with JSON that fits the following JSON Schema, and with nothing else:\n" + strings.TrimSpace(f.Schema)
 	}

@@ -116,33 +116,31 @@ func CheckFormat(call *stoa.Call, route stoa.Route) error {
 // Relax returns a call for a route with its relaxed format, see [stoa.Format], as strictly as the provider can enforce it. It
 // reports whether that is in words.
 func Relax(call stoa.Call, route stoa.Route) (relaxed stoa.Call, inWordsOnly bool) {
-	f := call.TextFormat()
-	if !f.Relaxed {
+	if call.Format == nil || !call.Format.Relaxed {
 		return call, false
 	}
+	f := *call.Format
 	f.Relaxed = false
-	if (route.Traits.Schema == "native" || route.Wire == "chat" && acceptsSchema(route)) && CheckFormat(&call, route) == nil {
-		strict, loose := f, f
+	if !f.Refused && (route.Traits.Schema == "native" || route.Wire == "chat" && acceptsSchema(route)) && CheckFormat(&call, route) == nil {
+		strict := f
 		strict.Strict = new(true)
-		_, err := FitFormat(strict, route)
-		if err == nil {
+		if _, err := FitFormat(strict, route); err == nil {
 			call.Format = &strict
 			return call, false
 		}
+		tried := f
 		if v := vendorOf(route); v != schema.OpenAI && v != schema.Compatible {
 			// These enforce what is left of a schema that they cannot express, which may refuse answers that fit it,
 			// unless only limits of values are missing.
-			loose.Strict, loose.Schema = new(true), schema.WithoutLimits(f.Schema)
-			_, err = FitFormat(loose, route)
-		} else {
-			_, err = FitFormat(f, route)
+			tried = strict
+			tried.Schema = schema.WithoutLimits(f.Schema)
 		}
-		if err == nil {
+		if _, err := FitFormat(tried, route); err == nil {
 			call.Format = &f
 			return call, false
 		}
 	}
-	call.Instructions = strings.TrimPrefix(call.Instructions+"\n\n"+InWords(f), "\n\n")
+	call.Instructions = strings.TrimPrefix(call.Instructions+"\n\n"+inWords(f), "\n\n")
 	call.Format = nil
 	return call, true
 }
