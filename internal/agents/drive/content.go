@@ -71,7 +71,7 @@ type intake struct {
 func (in *intake) Write(p []byte) (int, error) {
 	c := in.content
 	if c.size+int64(len(p)) > in.limit {
-		return 0, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", in.limit)
+		return 0, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %s, the limit of one file.", stoa.Size(in.limit))
 	}
 	c.size += int64(len(p))
 	in.hash.Write(p)

@@ -171,7 +171,7 @@ func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (R
 	}
 	for i, op := range ops {
 		if op.Content != nil && op.Content.size > d.limits.MaxFileBytes {
-			return Result{}, &OpError{i, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", d.limits.MaxFileBytes).At("content")}
+			return Result{}, &OpError{i, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %s, the limit of one file.", stoa.Size(d.limits.MaxFileBytes)).At("content")}
 		}
 	}
 	uploads, err := d.upload(ctx, who, ops)
@@ -408,11 +408,11 @@ func (w *writer) charge(p Path, cur *File, size int64) error {
 func (w *writer) checkBytes() error {
 	limits := w.d.limits
 	if w.drive.bytes > limits.MaxBytes {
-		return stoa.Errorf(stoa.CodeStorageFull, "The drive would exceed its limit of %d bytes, with the texts of its documents. Delete some files first.", limits.MaxBytes)
+		return stoa.Errorf(stoa.CodeStorageFull, "The drive would exceed its limit of %s, with the texts of its documents. Delete some files first.", stoa.Size(limits.MaxBytes))
 	}
 	others, err := w.reserve()
 	if err == nil && others.bytes+w.drive.bytes > limits.MaxAccountBytes {
-		err = stoa.Errorf(stoa.CodeStorageFull, "The drives of this account would exceed their limit of %d bytes. Delete some files first.", limits.MaxAccountBytes)
+		err = stoa.Errorf(stoa.CodeStorageFull, "The drives of this account would exceed their limit of %s. Delete some files first.", stoa.Size(limits.MaxAccountBytes))
 	}
 	return err
 }

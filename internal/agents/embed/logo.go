@@ -29,7 +29,7 @@ func (s *Embeds) CreateLogo(ctx context.Context, tx *store.Tx, accountID, conten
 		return l, stoa.Errorf(stoa.CodeInvalidValue, "The content must be base64.").At("content")
 	}
 	if len(data) > MaxLogoBytes {
-		return l, stoa.Errorf(stoa.CodeInvalidValue, "The logo has %d bytes; the maximum is %d. Send a smaller one.", len(data), MaxLogoBytes).At("content")
+		return l, stoa.Errorf(stoa.CodeInvalidValue, "The logo has %s; the maximum is %s. Send a smaller one.", stoa.Size(int64(len(data))), stoa.Size(MaxLogoBytes)).At("content")
 	}
 	m, err := media.ImageOf(data)
 	if err != nil {

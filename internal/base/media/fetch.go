@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stoa/internal/base/outbound"
+	"stoa/internal/base/stoa"
 )
 
 // Limits of fetching.
@@ -57,7 +58,7 @@ func (f *Fetcher) Fetch(ctx context.Context, account, address string, limit int)
 	for range maxRedirects + 1 {
 		reply, err := get(ctx, client, address)
 		if failure, ok := errors.AsType[*outbound.Error](err); ok && failure.Reason == outbound.TooLarge {
-			return nil, invalid("The content of the URL is larger than %d bytes.", limit)
+			return nil, invalid("The content of the URL is larger than %s.", stoa.Size(int64(limit)))
 		}
 		switch {
 		case err != nil:

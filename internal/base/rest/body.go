@@ -289,5 +289,5 @@ func (b *Base) ReadBytes(w http.ResponseWriter, r *http.Request) ([]byte, error)
 var byteOrderMark = []byte("\ufeff")
 
 func tooLarge(most int64) error {
-	return stoa.Errorf(stoa.CodeTooLarge, "The body is larger than %d bytes, the maximum of this operation. Send a smaller body.", most)
+	return stoa.Errorf(stoa.CodeTooLarge, "The body is larger than %s, the maximum of this operation. Send a smaller body.", stoa.Size(most))
 }

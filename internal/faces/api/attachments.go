@@ -106,7 +106,7 @@ func (s *Drive) stage(r *http.Request, limit int64) (*drive.Content, error) {
 }
 
 func largeFile(limit int64) *stoa.Error {
-	return stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit)
+	return stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %s, the limit of one file.", stoa.Size(limit))
 }
 
 // storeUpload calls record to store the row of an upload, stores its content in its own drive, calls done,

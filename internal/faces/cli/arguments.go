@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"stoa/internal/base/stoa"
 )
 
 // takes returns a check for these positional arguments. The last name may end with
@@ -64,7 +66,7 @@ func (e *env) fileText(written, name string, most int64) (string, error) {
 		return "", usagef("read %s: %w", written, err)
 	}
 	if int64(len(text)) > most {
-		return "", usagef("%s is larger than %s", written, bytesText(most))
+		return "", usagef("%s is larger than %s", written, stoa.Size(most))
 	}
 	return string(text), nil
 }

@@ -61,6 +61,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -131,7 +132,7 @@ func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, 
 	if err == nil {
 		return exitDone
 	}
-	err = inFlags(c, err)
+	err = e.suggestModels(ctx, c, inFlags(c, err))
 	code := exitCode(err)
 	if code != exitInterrupted {
 		e.printError(err)
@@ -224,6 +225,9 @@ cancelled, 130 interrupted. Data goes to standard output, everything else to sta
 		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // so that the unknown command is reported, not its flag
 			return unknown(c, name)
 		}
+		if absent, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			return unknownFlag(c, absent)
+		}
 		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 			if needed := valueNeeded(bad.GetFlag()); needed != "" {
 				return usagef("--%s must be %s, not %q", bad.GetFlag().Name, needed, bad.GetValue())
@@ -280,16 +284,65 @@ func command(use, short, long, example string) *cobra.Command {
 
 func unknown(c *cobra.Command, name string) error {
 	text := fmt.Sprintf("there is no command %q; see %s --help", c.CommandPath()+" "+name, c.CommandPath())
-	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(name); len(near) > 0 {
-		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	if name == "update" || name == "upgrade" {
+		if !c.HasParent() {
+			text = fmt.Sprintf("there is no command %q; replace the program to upgrade it: see \"Upgrade\" in the installation guide", c.CommandPath()+" "+name)
+		}
 	}
-	return usageError{errors.New(text)}
+	var words []string // the names of each command follow each other
+	names := map[string]string{}
+	for _, sub := range c.Commands() {
+		for _, word := range slices.Concat([]string{sub.Name()}, sub.Aliases, sub.SuggestFor) {
+			if sub.IsAvailableCommand() {
+				words = append(words, word)
+				names[word] = sub.Name()
+			}
+		}
+	}
+	var found []string
+	for _, word := range near(name, words) {
+		if !slices.Contains(found, names[word]) {
+			found = append(found, names[word])
+		}
+	}
+	return usageError{errors.New(text + didYouMean(found))}
+}
+
+// otherFlags contains words for flags in other programs.
+var otherFlags = map[string]string{
+	"since": "from", "after": "from", "start": "from", "until": "to", "before": "to", "end": "to", "count": "limit", "max": "limit", "first": "limit",
+	"query": "search", "filter": "search", "q": "search", "grep": "search", "output": "json", "format": "json", "force": "yes", "budget": "max-credits",
+}
+
+// unknownFlag suggests flags of c for one that it does not have. A negative amount is parsed as a flag.
+func unknownFlag(c *cobra.Command, absent *pflag.NotExistError) error {
+	name := absent.GetSpecifiedName()
+	if shorts := absent.GetSpecifiedShortnames(); shorts != "" {
+		if strings.Trim(shorts, "0123456789.,") == "" {
+			return usagef("-%s is read as a flag, and amounts cannot be negative; see %s --help", shorts, c.CommandPath())
+		}
+		return usagef("%w; see %s --help", absent, c.CommandPath())
+	}
+	var all []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			all = append(all, f.Name)
+		}
+	})
+	found := near(name, all)
+	if other := otherFlags[name]; slices.Contains(all, other) {
+		found = []string{other}
+	}
+	for i := range found {
+		found[i] = "--" + found[i]
+	}
+	return usagef("%w%s; see %s --help", absent, didYouMean(found), c.CommandPath())
 }
 
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s accepts no arguments, but got %q; see %s --help", c.CommandPath(), args[0], c.CommandPath())
+		example, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
+		return usagef("%s accepts no arguments, but got %q; for example: %s", c.CommandPath(), args[0], cmp.Or(example, c.CommandPath()))
 	}
 	return nil
 }

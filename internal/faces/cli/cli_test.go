@@ -189,8 +189,8 @@ func TestAmountsAreWrittenForPeople(t *testing.T) {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
 	}
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_999: "1.0 MB", 3_000_000: "3.0 MB", 1 << 40: "1.1 TB"} {
-		if got := bytesText(n); got != want {
+	for n, want := range map[int64]string{0: "0 bytes", 1: "1 byte", 999: "999 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1536: "1.5 KiB", 1<<20 - 1: "1 MiB", 3_000_000: "2.9 MiB", 10 << 20: "10 MiB", 1 << 40: "1 TiB", 5 << 50: "5120 TiB"} {
+		if got := stoa.Size(n); got != want {
 			t.Errorf("%d bytes are %s, want %s", n, got, want)
 		}
 	}

@@ -95,11 +95,12 @@ can see it: use PGPASSWORD or ~/.pgpass.`,
 		if *from == *to {
 			return usagef("--from and --to name the same store")
 		}
-		progress := &copyProgress{e: e}
+		progress := &copyProgress{e: e, line: e.progress()}
 		o := backup.CopyOptions{From: storeAt(*from), To: storeAt(*to), Drives: drive.Tables(), ReplaceText: *replace, Progress: progress.show}
 		log := slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		o.From.Logger, o.To.Logger = log, log
 		done, err := backup.Copy(c.Context(), o)
+		progress.line.done()
 		if err != nil {
 			return err
 		}
@@ -134,13 +135,25 @@ func storeAt(place string) store.Config {
 
 const progressPause = 5 * time.Second
 
-// copyProgress prints a line for each table, and periodic lines for large ones.
+// copyProgress overwrites one line on a terminal. Elsewhere it prints a line for each table, and periodic lines for
+// large ones.
 type copyProgress struct {
-	e     *env
-	began time.Time // start of the table, or of its last line
+	e      *env
+	line   *progress
+	began  time.Time // start of the table, or of its last line
+	tables int
+	rows   int64 // of the complete tables
 }
 
 func (p *copyProgress) show(table string, rows int64, done bool) {
+	if isTerminal(p.e.err) {
+		p.line.show("%s · %s · %s", some(p.tables, "table", "tables"), some(int(p.rows+rows), "row", "rows"), table)
+		if done {
+			p.tables++
+			p.rows += rows
+		}
+		return
+	}
 	p.began = cmp.Or(p.began, time.Now())
 	switch {
 	case done:

@@ -19,6 +19,7 @@ import (
 	"stoa/internal/base/contract"
 	"stoa/internal/base/extract"
 	"stoa/internal/base/jsonx"
+	"stoa/internal/base/stoa"
 )
 
 var viewFiles = view{"DriveFile", []column{
@@ -288,7 +289,7 @@ func (e *env) remove(ctx context.Context, r remote, name string, deep, yes, dry 
 			}
 			return nil
 		}
-		if err := e.confirm(yes, "Delete %s with %s (%s)?", prefix, some(len(in), "file", "files"), bytesText(bytes)); err != nil {
+		if err := e.confirm(yes, "Delete %s with %s (%s)?", prefix, some(len(in), "file", "files"), stoa.Size(bytes)); err != nil {
 			return err
 		}
 		query = url.Values{"prefix": {prefix}, "recursive": {"true"}}
@@ -447,7 +448,7 @@ func (e *env) driveExport() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		e.say("Wrote %s, %s.", args[0], bytesText(n))
+		e.say("Wrote %s, %s.", args[0], stoa.Size(n))
 		return nil
 	})
 }
@@ -469,7 +470,7 @@ func (e *env) download(ctx context.Context, res *http.Response, name, what strin
 			os.Remove(name)
 		}
 	}()
-	counted := &counter{out: f, each: func(n int64) { p.show("%s · %s", what, bytesText(n)) }}
+	counted := &counter{out: f, each: func(n int64) { p.show("%s · %s", what, stoa.Size(n)) }}
 	err = copyAll(ctx, counted, res)
 	return counted.n, err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"stoa/internal/agents/drive"
+	"stoa/internal/testkit/apitest"
 )
 
 // TestACutSearchSaysSo: a search that was ended early is never shown as if it had
@@ -55,6 +60,8 @@ func TestDocumentsThatAreNotReadAreNamed(t *testing.T) {
 		asked = append(asked, r.Method+" "+r.URL.Path[strings.LastIndexByte(r.URL.Path, '/'):]+" "+path+" "+r.URL.Query().Get("textEncoding"))
 		mu.Unlock()
 		switch {
+		case strings.HasSuffix(r.URL.Path, "/drive"):
+			fmt.Fprint(w, `{"agentId":"agt_06h03i5s3prfd1l3n0000000","files":1,"bytes":3,"historyFiles":0,"historyBytes":0,"maxFiles":10000,"maxBytes":1000000,"maxFileBytes":1000000,"revision":1,"updatedAt":"2026-11-20T11:58:00.000Z"}`)
 		case strings.HasSuffix(r.URL.Path, "/content"):
 			fmt.Fprintf(w, `{"path":%q,"textStatus":%q,"textNote":null}`, path, status[path])
 		case strings.HasSuffix(r.URL.Path, "/reread") && strings.Contains(string(body), `"textEncoding":"gbk"`):
@@ -100,6 +107,53 @@ func TestDocumentsThatAreNotReadAreNamed(t *testing.T) {
 	} {
 		if said := p.runs(0, "", append([]string{"drive"}, c.args...)...); !strings.Contains(said, c.want) {
 			t.Errorf("%v says %q", c.args, said)
+		}
+	}
+}
+
+// A file that the service would reject for its size is rejected before anything is sent.
+func TestFilesThatDoNotFitAreNotSent(t *testing.T) {
+	t.Parallel()
+	h := apitest.Start(t, apitest.Config{Drive: drive.Limits{MaxFileBytes: 2 << 10, MaxBytes: 5 << 10}})
+	run(t, h, "", "agents", "create", "--name", "Support", "--instructions", "Help.")
+	dir := t.TempDir()
+	write := func(name string, size int) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, bytes.Repeat([]byte("a"), size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	small, large := write("small.txt", 100), write("large.txt", 3<<10)
+	_, errOut, code := run(t, h, "", "drive", "push", "Support", small, large)
+	if want := "nothing was copied: the limit of one file is 2 KiB, and these are larger: " + large + " (3 KiB)"; code != exitFailed || !strings.Contains(errOut, want) {
+		t.Errorf("%d %s, want %s", code, errOut, want)
+	}
+	_, errOut, code = run(t, h, "", "drive", "push", "Support", small, write("a", 2<<10), write("b", 2<<10), write("c", 2<<10))
+	if want := "nothing was copied: the drive would have 6.1 KiB, more than its limit of 5 KiB"; code != exitFailed || !strings.Contains(errOut, want) {
+		t.Errorf("%d %s, want %s", code, errOut, want)
+	}
+	if out, errOut, code := run(t, h, "", "drive", "ls", "Support"); code != exitDone || out != "" {
+		t.Error(out, errOut)
+	}
+}
+
+func TestProgressOfATransfer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		bytes   int64
+		elapsed time.Duration
+		want    string
+	}{
+		{0, time.Minute, "1 of 3 · 0 bytes of 10 MiB · a.txt"},
+		{1 << 20, 500 * time.Millisecond, "1 of 3 · 1 MiB of 10 MiB · a.txt"},
+		{1 << 20, 2 * time.Second, "1 of 3 · 1 MiB of 10 MiB · 512 KiB/s · 18 s left · a.txt"},
+		{1 << 20, time.Minute, "1 of 3 · 1 MiB of 10 MiB · 17.1 KiB/s · 9 min left · a.txt"},
+		{11 << 20, 11 * time.Second, "1 of 3 · 11 MiB of 10 MiB · 1 MiB/s · 0 s left · a.txt"}, // a repeated request counts again
+	} {
+		tr := &transfer{done: 1, files: 3, total: 10 << 20, bytes: c.bytes}
+		if got := tr.status("a.txt", c.elapsed); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
 }

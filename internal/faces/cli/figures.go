@@ -56,20 +56,6 @@ func parseCredits(text string) (stoa.Credits, error) {
 	return stoa.Credits(n), nil
 }
 
-func bytesText(n int64) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, unit := float64(n)/1000, "kB"
-	for _, next := range []string{"MB", "GB", "TB"} {
-		if value < 999.95 {
-			break
-		}
-		value, unit = value/1000, next
-	}
-	return fmt.Sprintf("%.1f %s", value, unit)
-}
-
 // some formats a count with its noun.
 func some(n int, one, many string) string {
 	if n == 1 {

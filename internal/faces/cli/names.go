@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -174,6 +175,24 @@ func (e *env) modelNames(ctx context.Context) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// suggestModels adds the names of similar models to the error about an unknown one.
+func (e *env) suggestModels(ctx context.Context, c *cobra.Command, err error) error {
+	if client.CodeOf(err) != "model_not_found" {
+		return err
+	}
+	f := c.Flags().Lookup("model")
+	if f == nil || !f.Changed {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	names, failed := e.modelNames(ctx)
+	if failed != nil {
+		return err // without suggestions
+	}
+	return fmt.Errorf("%w%s", err, didYouMean(near(f.Value.String(), names)))
 }
 
 func knownModels(ctx context.Context, call *client.Client) ([]contract.Model, error) {

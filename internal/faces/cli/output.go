@@ -20,10 +20,11 @@ import (
 )
 
 type output struct {
-	e    *env
-	json bool
-	wide bool // a table also shows ids
-	expr string
+	e       *env
+	json    bool
+	wide    bool // a table shows all columns, also ids, and may be wider than the terminal
+	hasWide bool // the command has the flag
+	expr    string
 }
 
 // output adds --json and --jq to a command that prints data.
@@ -214,7 +215,7 @@ func (o *output) format(c column, row any, human, aligned bool) string {
 		case c.kind == credits || c.kind == exact:
 			return stoa.Credits(n).String()
 		case c.kind == size && human:
-			return bytesText(n)
+			return stoa.Size(n)
 		case c.kind == count && human:
 			return stoa.Grouped(n)
 		}
@@ -343,7 +344,11 @@ func (o *output) table(columns []column, rows [][]string) error {
 	}
 	s := o.e.style(o.e.out)
 	all, cut := len(columns), false
-	columns, rows, widths := fitted(columns, rows, width(o.e.out))
+	available := width(o.e.out)
+	if o.wide {
+		available = 0
+	}
+	columns, rows, widths := fitted(columns, rows, available)
 	line := func(cells []string, paint func(i int, text string) string) {
 		var parts []string
 		for i, cell := range cells {
@@ -388,7 +393,11 @@ func (o *output) table(columns []column, rows [][]string) error {
 			missing = append(missing, some(hidden, "column is hidden", "columns are hidden"))
 		}
 		if len(missing) > 0 {
-			o.e.hint("%s; --json shows all.", strings.Join(missing, ", "))
+			flag := "--json"
+			if o.hasWide {
+				flag = "--wide"
+			}
+			o.e.hint("%s; %s shows all.", strings.Join(missing, ", "), flag)
 		}
 	}()
 	_, err := io.WriteString(o.e.out, b.String())
@@ -550,6 +559,9 @@ func (o *output) printJSON(raw jsonx.Value) error {
 		if err, ok := v.(error); ok {
 			if halt, ok := err.(*gojq.HaltError); ok && halt.Value() == nil {
 				return nil
+			}
+			if _, list := value.([]any); list {
+				return fmt.Errorf("--jq: %w; the expression gets the rows as one array, so .[0].id is the id of the first and .[].id are those of all", err)
 			}
 			return fmt.Errorf("--jq: %w", err)
 		}

@@ -99,7 +99,7 @@ func (e *env) prompt(args []string) (string, error) {
 			return "", fmt.Errorf("read the prompt: %w", err)
 		}
 		if len(text) > maxPrompt {
-			return "", usagef("the prompt is larger than %s", bytesText(maxPrompt))
+			return "", usagef("the prompt is larger than %s", stoa.Size(maxPrompt))
 		}
 		parts[i] = string(text)
 	}

@@ -70,7 +70,7 @@ func (t *timeline) event(ev client.SessionEvent) error {
 	case "tool.called":
 		return t.line("→", text(v, "name")+" "+text(v, "arguments"))
 	case "tool.completed":
-		line := text(v, "name") + " answered " + bytesText(number(v, "bytes"))
+		line := text(v, "name") + " answered " + stoa.Size(number(v, "bytes"))
 		if text(v, "isError") == "true" {
 			line = text(v, "name") + " failed"
 		}

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,9 @@ import (
 
 	"stoa/internal/agents/drive"
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
+	"stoa/internal/base/stoa"
 )
 
 const (
@@ -48,6 +51,7 @@ type transfer struct {
 
 	mu    sync.Mutex
 	line  *progress
+	began time.Time // of the first file
 	done  int
 	bytes int64
 	total int64
@@ -215,10 +219,45 @@ func (t *transfer) push(ctx context.Context, local map[string]string, prefix str
 			}
 		}
 	}
+	if err := t.fits(ctx, plans, have); err != nil {
+		t.line.done()
+		return err
+	}
 	return t.execute(ctx, plans, t.upload, func(ctx context.Context, p plan) error {
 		_, err := t.r.call.JSON(ctx, http.MethodDelete, t.r.path+"/files", url.Values{"path": {p.Path}}, nil, nil)
 		return err
 	})
+}
+
+// fits rejects plans with files that the service would reject for their size, before anything is sent.
+func (t *transfer) fits(ctx context.Context, plans []plan, have map[string]file) error {
+	var usage contract.Drive
+	if _, err := t.r.call.JSON(ctx, http.MethodGet, t.r.path, nil, nil, &usage); err != nil {
+		return err
+	}
+	size := usage.Bytes
+	var large []string
+	for _, p := range plans {
+		switch p.Action {
+		case actDelete:
+			size -= p.Size
+			continue
+		case actKeep:
+			continue
+		}
+		size += p.Size - have[p.Path].Size
+		if p.Size > usage.MaxFileBytes {
+			large = append(large, fmt.Sprintf("%s (%s)", p.local, stoa.Size(p.Size)))
+		}
+	}
+	if len(large) > 0 {
+		slices.Sort(large)
+		return fmt.Errorf("nothing was copied: the limit of one file is %s, and these are larger: %s", stoa.Size(usage.MaxFileBytes), strings.Join(large, ", "))
+	}
+	if size > usage.MaxBytes {
+		return fmt.Errorf("nothing was copied: the drive would have %s, more than its limit of %s", stoa.Size(size), stoa.Size(usage.MaxBytes))
+	}
+	return nil
 }
 
 // pull makes the local folder equal to the part of the drive below a prefix. It
@@ -359,6 +398,7 @@ func (t *transfer) execute(ctx context.Context, plans []plan, carry, remove func
 		t.e.say("Dry run: %s to copy.", tally(count, t.total))
 		return nil
 	}
+	t.began = time.Now()
 	err := t.each(ctx, plans, func(p plan) bool { return p.Action == actDelete }, remove)
 	if err == nil {
 		err = t.each(ctx, plans, func(p plan) bool { return p.Action == actCreate || p.Action == actReplace }, carry)
@@ -368,7 +408,11 @@ func (t *transfer) execute(ctx context.Context, plans []plan, carry, remove func
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w; %s copied, run the same command to continue", err, fmt.Sprintf("%d of %s", t.done, some(t.files, "file", "files")))
+		copied := fmt.Sprintf("%d of %s copied", t.done, some(t.files, "file", "files"))
+		if answer, ok := errors.AsType[*client.Error](err); ok && answer.Status < 500 && !slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests}, answer.Status) {
+			return fmt.Errorf("%w; %s", err, copied) // because the same command would fail again
+		}
+		return fmt.Errorf("%w; %s, run the same command to continue", err, copied)
 	}
 	t.e.say("Done: %s copied.", tally(count, t.total))
 	slices.SortFunc(t.unread, func(a, b file) int { return strings.Compare(a.Path, b.Path) })
@@ -383,7 +427,7 @@ func (t *transfer) execute(ctx context.Context, plans []plan, carry, remove func
 
 func tally(count map[string]int, bytes int64) string {
 	return fmt.Sprintf("%d new, %d changed, %d deleted, %d unchanged; %s",
-		count[actCreate], count[actReplace], count[actDelete], count[actKeep], bytesText(bytes))
+		count[actCreate], count[actReplace], count[actDelete], count[actKeep], stoa.Size(bytes))
 }
 
 func (t *transfer) each(ctx context.Context, plans []plan, which func(plan) bool, do func(context.Context, plan) error) error {
@@ -413,7 +457,22 @@ func (t *transfer) show(text string) {
 		t.line.show("%s", text)
 		return
 	}
-	t.line.show("%d of %d · %s of %s · %s", t.done, t.files, bytesText(t.bytes), bytesText(t.total), text)
+	t.line.show("%s", t.status(text, time.Since(t.began)))
+}
+
+// status describes the transfer after the elapsed time, with its speed and the time left once they mean something.
+func (t *transfer) status(name string, elapsed time.Duration) string {
+	parts := []string{fmt.Sprintf("%d of %d", t.done, t.files), stoa.Size(t.bytes) + " of " + stoa.Size(t.total)}
+	if seconds := elapsed.Seconds(); seconds >= 1 && t.bytes > 0 {
+		speed := float64(t.bytes) / seconds
+		left := time.Duration(float64(max(0, t.total-t.bytes)) / speed * float64(time.Second))
+		unit := time.Second
+		if left > 90*time.Second {
+			unit = time.Minute
+		}
+		parts = append(parts, stoa.Size(int64(speed))+"/s", spanText(left.Round(unit))+" left")
+	}
+	return strings.Join(append(parts, name), " · ")
 }
 
 func (t *transfer) moved(n int, name string) {

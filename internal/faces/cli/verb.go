@@ -93,9 +93,8 @@ func (e *env) verb(v verb) *cobra.Command {
 	isList := v.rows.columns != nil
 	if isList {
 		most = limit(c)
-		if at := v.rows.first(); at >= 0 && v.rows.columns[at].kind == objectName {
-			c.Flags().BoolVar(&o.wide, "wide", false, "also show the ids in a table")
-		}
+		c.Flags().BoolVar(&o.wide, "wide", false, "show all columns of a table, and nothing cut")
+		o.hasWide = true
 	}
 	setters := []setter{e.flags(c, v.fields...)}
 	for _, add := range v.extra {
