@@ -30,31 +30,44 @@ func TestTheGuideToCallsOfAgentsDoesWhatItSays(t *testing.T) { pasteGuide(t, "ca
 // TestTheGuideToHooksDoesWhatItSays does the same with docs/hooks.md.
 func TestTheGuideToHooksDoesWhatItSays(t *testing.T) { pasteGuide(t, "hooks.md") }
 
+// TestTheGuideToPythonDoesWhatItSays does the same with the program of docs/python.md.
+func TestTheGuideToPythonDoesWhatItSays(t *testing.T) {
+	pasteBlocks(t, "python.md", "python", "python3", "print('== %d', flush=True)\n%s\n")
+}
+
 func pasteGuide(t *testing.T, name string) {
 	t.Helper()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("there is no bash")
-	}
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl")
+	}
+	pasteBlocks(t, name, "sh", "bash", "echo '== %d'\n%s\n")
+}
+
+// pasteBlocks runs the blocks of a language as one script. mark prints the number of a block before it.
+func pasteBlocks(t *testing.T, name, language, program, mark string) {
+	t.Helper()
+	program, err := exec.LookPath(program)
+	if err != nil {
+		t.Skip("there is no", program)
 	}
 	text, err := os.ReadFile("../../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n(?:```text\n(.*?)^```\n)?").FindAllStringSubmatch(string(text), -1)
+	blocks := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```\n(?:```text\n(.*?)^```\n)?").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) < 5 {
 		t.Fatalf("the guide has %d commands; the test reads it wrongly", len(blocks))
 	}
 	var script strings.Builder
-	script.WriteString("set -u\n")
+	if language == "sh" {
+		script.WriteString("set -u\n")
+	}
 	for i, b := range blocks {
-		fmt.Fprintf(&script, "echo '== %d'\n%s\n", i, b[1])
+		fmt.Fprintf(&script, mark, i, b[1])
 	}
 	h := start(t, apitest.Config{})
-	cmd := exec.CommandContext(t.Context(), bash, "-c", script.String())
-	cmd.Env = append(os.Environ(), "STOA="+h.URL, "STOA_API_KEY="+h.Key)
+	cmd := exec.CommandContext(t.Context(), program, "-c", script.String())
+	cmd.Env = append(os.Environ(), "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

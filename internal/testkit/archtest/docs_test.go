@@ -3,6 +3,7 @@ package archtest
 import (
 	"go/ast"
 	"go/token"
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -116,4 +117,32 @@ func literal(e ast.Expr) []string {
 		return nil
 	}
 	return []string{text}
+}
+
+// TestGuidesSetTheVariablesThatTheyUse: a guide that relies on the shell of another one prints curl errors to whoever
+// begins there.
+func TestGuidesSetTheVariablesThatTheyUse(t *testing.T) {
+	t.Parallel()
+	use := regexp.MustCompile(`(?m)^.*\$\{?(STOA_BASE_URL|STOA_API_KEY|AGENT_ID)\b`)
+	other := regexp.MustCompile(`(?:\$\{?|env\.|os\.environ\["|os\.Getenv\("|export )STOA\b`)
+	names, err := fs.Glob(root, "docs/*.md")
+	if err != nil || len(names) < 10 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		if name == "docs/cli.md" { // the help of commands
+			continue
+		}
+		text := read(t, name)
+		if m := other.FindString(text); m != "" {
+			t.Errorf("%s has %q: the address is STOA_BASE_URL everywhere", name, m)
+		}
+		for _, m := range use.FindAllStringSubmatchIndex(text, -1) {
+			variable := text[m[2]:m[3]]
+			if !regexp.MustCompile(`(?m)^\s*(export )?` + variable + `=`).MatchString(text[:m[0]]) {
+				t.Errorf("%s uses %s before it sets it: begin with the two exports of docs/quickstart.md", name, variable)
+				break
+			}
+		}
+	}
 }
