@@ -24,7 +24,7 @@ build: ## the release: one static file, ./stoa
 sbom: build ## the bill of materials of ./stoa: stoa.cdx.json
 	go run -C tools ./sbom $(abspath $(BINARY)) > stoa.cdx.json
 
-release: ## archives for six systems, checksums, bills of materials, a Homebrew formula, signatures: make release VERSION=v1.2.3 [URL=where they will be]
+release: ## archives for six systems, an image for two processors, an install script, checksums, bills of materials, a Homebrew formula, signatures: make release VERSION=v1.2.3 [URL=where they will be]
 	temp=$$(mktemp -d) && .ci/build "$$temp" && rm -rf "$$temp"
 	go run -C tools ./release -version "$(VERSION)" -out $(abspath $(DIST)) $(if $(URL),-url $(URL))
 	IMAGE="$(IMAGE)" CHART="$(CHART)" .ci/sign $(DIST)
