@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,7 +25,13 @@ type output struct {
 	e    *env
 	json bool
 	wide bool // a table also shows ids
+	csv  bool // of a list
 	expr string
+}
+
+// addCSV adds --csv to a command that prints a list.
+func (o *output) addCSV(c *cobra.Command) {
+	c.Flags().BoolVar(&o.csv, "csv", false, "print CSV with a header line: the columns by their names in JSON, amounts in micro-credits")
 }
 
 // output adds --json and --jq to a command that prints data.
@@ -257,6 +265,9 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 	if more {
 		defer o.e.hint("There are more; use a larger --limit, or 0 for all.")
 	}
+	if o.csv {
+		return o.writeCSV(v, raw)
+	}
 	if o.raw() {
 		all := []byte{'['}
 		for i, row := range raw {
@@ -289,6 +300,41 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 		}
 	}
 	return o.table(v.columns, cells)
+}
+
+func (o *output) writeCSV(v view, rows []jsonx.Value) error {
+	w := csv.NewWriter(o.e.out)
+	cells := make([]string, len(v.columns))
+	for i, c := range v.columns {
+		cells[i] = c.path
+	}
+	err := w.Write(cells)
+	for _, row := range rows {
+		if err != nil {
+			return err
+		}
+		var value any
+		if value, err = decode(row); err != nil {
+			return err
+		}
+		for i, c := range v.columns {
+			cells[i] = text(value, c.path)
+			if _, number := at(value, c.path).(json.Number); !number {
+				cells[i] = csvText(cells[i])
+			}
+		}
+		err = w.Write(cells)
+	}
+	w.Flush()
+	return cmp.Or(err, w.Error())
+}
+
+// csvText marks a text that a spreadsheet could run as a formula.
+func csvText(text string) string {
+	if t := strings.TrimSpace(text); t != "" && strings.ContainsRune("=+-@", rune(t[0])) {
+		return "'" + text
+	}
+	return text
 }
 
 func (o *output) object(v view, raw jsonx.Value) error {
@@ -582,6 +628,9 @@ func (o *output) query() (*gojq.Code, error) {
 
 // check compiles the jq expression, so that an invalid one fails before any request.
 func (o *output) check() error {
+	if o.csv && o.raw() {
+		return usagef("--csv cannot be combined with --json and --jq")
+	}
 	if o.expr == "" {
 		return nil
 	}
