@@ -37,6 +37,12 @@ const (
 	GetRequestSummaryParamsIntervalN5M  GetRequestSummaryParamsInterval = "5m"
 )
 
+// Defines values for GetStatementsParamsCharges.
+const (
+	GetStatementsParamsChargesWith    GetStatementsParamsCharges = "with"
+	GetStatementsParamsChargesWithout GetStatementsParamsCharges = "without"
+)
+
 // Account defines model for Account.
 type Account struct {
 	CreatedAt      Time                      `json:"createdAt"`
@@ -523,6 +529,9 @@ type AuditActionList struct {
 type AuditEntry struct {
 	// AccountID The id of the changed account; `service` for changes outside of accounts.
 	AccountID string `json:"accountId"`
+
+	// AccountName The name of that account, in lists of the changes of all accounts.
+	AccountName string `json:"accountName,omitempty,omitzero"`
 
 	// Action The `operationId` of the change; with a dot, as in `webhook.disabled`, for a change by the service.
 	//
@@ -5016,7 +5025,12 @@ type SendMessage struct {
 
 // Session defines model for Session.
 type Session struct {
-	AgentID string `json:"agentId"`
+	// AccountID The id of the account, in lists of the sessions of other accounts.
+	AccountID string `json:"accountId,omitempty,omitzero"`
+
+	// AccountName The name of that account.
+	AccountName string `json:"accountName,omitempty,omitzero"`
+	AgentID     string `json:"agentId"`
 
 	// AgentName The name of the agent, in lists of sessions.
 	AgentName string `json:"agentName,omitempty,omitzero"`
@@ -5500,6 +5514,9 @@ type StatementList struct {
 
 	// Totals The charges of all accounts by model: the sum of all statements. Only on the first page with `accountId=*`.
 	Totals []StatementCharge `json:"totals,omitempty,omitzero"`
+
+	// Uncharged The number of accounts without charges in the month. Only on the first page with `accountId=*`.
+	Uncharged int64 `json:"uncharged,omitempty,omitzero"`
 }
 
 // StepCall defines model for StepCall.
@@ -6544,6 +6561,9 @@ type AnthropicVersion = string
 // AuditAccount defines model for AuditAccount.
 type AuditAccount = string
 
+// AuditAccounts defines model for AuditAccounts.
+type AuditAccounts = string
+
 // ChatID defines model for ChatID.
 type ChatID = string
 
@@ -6733,8 +6753,23 @@ type Search = string
 // SessionID defines model for SessionID.
 type SessionID = string
 
-// Sort defines model for Sort.
-type Sort = string
+// SortOfAccounts defines model for SortOfAccounts.
+type SortOfAccounts = string
+
+// SortOfAgents defines model for SortOfAgents.
+type SortOfAgents = string
+
+// SortOfKeys defines model for SortOfKeys.
+type SortOfKeys = string
+
+// SortOfRequests defines model for SortOfRequests.
+type SortOfRequests = string
+
+// SortOfSessions defines model for SortOfSessions.
+type SortOfSessions = string
+
+// SortOfStatements defines model for SortOfStatements.
+type SortOfStatements = string
 
 // StepID defines model for StepID.
 type StepID = string
@@ -6780,10 +6815,10 @@ type ListAccountsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Sort By creation, or by name, where capital letters can precede small ones.
-	Sort Sort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+	// Sort By creation, name, unspent credits including held ones (`balance`), `spentLast30DaysMicro` (`spent`), or `lastUsedAt` (`used`).
+	Sort SortOfAccounts `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 
-	// Order Ascending or descending; by default newest first, and names from A to Z.
+	// Order Ascending or descending; by default names from A to Z, and otherwise newest or largest first.
 	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
@@ -6834,10 +6869,10 @@ type ListAgentsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Sort By creation, or by name, where capital letters can precede small ones.
-	Sort Sort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+	// Sort By creation, name, the credits of the last 30 days (UTC, `spent`), or `lastSessionAt` (`used`). Capital letters can precede small ones.
+	Sort SortOfAgents `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 
-	// Order Ascending or descending; by default newest first, and names from A to Z.
+	// Order Ascending or descending; by default names from A to Z, and otherwise newest or largest first.
 	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
@@ -7209,8 +7244,11 @@ type ListSessionsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first by default.
-	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	// Sort By creation, the last change (`updated`), or credits (`spent`).
+	Sort SortOfSessions `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Order Ascending or descending; by default names from A to Z, and otherwise newest or largest first.
+	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateSessionParams defines parameters for CreateSession.
@@ -7362,8 +7400,8 @@ type ListAgentVersionsParams struct {
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// AccountID For operators, the account whose log is read, or `service` for changes outside of accounts. The default is the account of the key.
-	AccountID AuditAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+	// AccountID For operators, the account whose log is read, `service` for changes outside of accounts, or `*` for the changes of all accounts and of the service, by time. The default is the account of the key.
+	AccountID AuditAccounts `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// Actor Only changes by this key.
 	Actor string `form:"actor,omitempty" json:"actor,omitempty,omitzero"`
@@ -7659,8 +7697,11 @@ type ListKeysParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first by default.
-	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	// Sort By creation, the credits of the last 30 days (UTC, `spent`), or the stored time of the last use (`used`), which can be a minute old.
+	Sort SortOfKeys `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Order Ascending or descending; by default names from A to Z, and otherwise newest or largest first.
+	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateKeyParams defines parameters for CreateKey.
@@ -7857,8 +7898,11 @@ type ListRequestsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first by default.
-	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	// Sort By creation, duration, or credits (`spent`).
+	Sort SortOfRequests `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Order Ascending or descending; by default names from A to Z, and otherwise newest or largest first.
+	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // GetRequestSummaryParams defines parameters for GetRequestSummary.
@@ -7929,6 +7973,9 @@ type CreateSecretParams struct {
 
 // ListAllSessionsParams defines parameters for ListAllSessions.
 type ListAllSessionsParams struct {
+	// AccountID For operators, the account whose sessions are listed, or `*` for all accounts. The default is the account of the key.
+	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
 	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
@@ -7953,8 +8000,11 @@ type ListAllSessionsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first by default.
-	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	// Sort By creation, the last change (`updated`), or credits (`spent`).
+	Sort SortOfSessions `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Order Ascending or descending; by default names from A to Z, and otherwise newest or largest first.
+	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // ListSpacesParams defines parameters for ListSpaces.
@@ -8046,9 +8096,18 @@ type GetStatementsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first by default.
-	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	// Charges With `accountId=*`, only accounts with charges in the month, or only those without.
+	Charges GetStatementsParamsCharges `form:"charges,omitempty" json:"charges,omitempty,omitzero"`
+
+	// Sort With `accountId=*`, by the creation of the account, or by what was charged.
+	Sort SortOfStatements `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Order Ascending or descending; by default names from A to Z, and otherwise newest or largest first.
+	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
+
+// GetStatementsParamsCharges defines parameters for GetStatements.
+type GetStatementsParamsCharges string
 
 // ListToolCallsParams defines parameters for ListToolCalls.
 type ListToolCallsParams struct {

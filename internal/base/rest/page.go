@@ -53,17 +53,22 @@ func NewPager(limit int, cursor, order string, list ...string) Pager {
 	return p
 }
 
-// NewSortedPager is [NewPager] for a list that can also be sorted by name, which is ascending by default.
+// NewSortedPager is [NewPager] for a list that can also be sorted by name, which is ascending by default, or by a number.
 func NewSortedPager(limit int, cursor, sort, order string, list ...string) Pager {
 	byName := sort == "name"
 	if byName && order == "" {
 		order = "asc"
 	}
-	if byName {
+	if sort == "created" {
+		sort = ""
+	}
+	if sort != "" {
 		list = append(list, sort)
 	}
 	p := NewPager(limit, cursor, order, list...)
-	p.Page.ByName = byName
+	if p.Page.ByName = byName; !byName {
+		p.Page.By = sort
+	}
 	return p
 }
 

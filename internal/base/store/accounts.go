@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"stoa/internal/base/db"
@@ -40,6 +41,10 @@ type AccountRow struct {
 type AccountFilter struct {
 	Text  string       // a part of the name, the email or the id, ignoring case
 	Below stoa.Credits // upper bound of the unspent credits
+	// Month is the month of [SortCharged]. Charged narrows the list in that order: above 0 to accounts with charges in
+	// the month, below 0 to those without.
+	Month   stoa.Month
+	Charged int
 }
 
 // unspent is the SQL of the credits of an account, in a table of that name, that are
@@ -74,7 +79,9 @@ func (tx Books) AccountRow(ctx context.Context, id string) (AccountRow, error) {
 	return a, err
 }
 
-// Accounts lists accounts, also by name, and returns the cursor of the next page, or the zero cursor.
+// Accounts lists accounts, also by name, or by unspent credits (SortBalance), the charges of [AccountRow.Spent]
+// (SortSpent), the last use of a key (SortUsed) or the charges of a month (SortCharged), and returns the cursor of the next
+// page, or the zero cursor. These four orders read all accounts, and their sums by day or by hour, for each page.
 // With a filter a page may be short or empty although there is a next one, because it reads at
 // most 2,000 accounts.
 func (tx Books) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
@@ -82,8 +89,63 @@ func (tx Books) Accounts(ctx context.Context, f AccountFilter, p Page) ([]Accoun
 	if f.Below > 0 {
 		q.tests = append(q.tests, test{`balance + ` + unspent("looked") + ` < $%d`, int64(f.Below)})
 	}
+	sums, args, err := tx.accountSums(ctx, p.By, f.Month)
+	if err != nil {
+		return nil, Cursor{}, err
+	}
+	if p.By != "" {
+		q = q.sorted(withSums(p.By, sums, f), args...)
+	}
 	return filteredPage(ctx, tx.Tx, p, q, scanAccountRow, func(a AccountRow) Cursor { return p.cursor(a.CreatedAt, a.Name, a.ID) },
 		accountRow()+`(`, `) a`)
+}
+
+// accountSums returns a table of account_id and amount for an order of [Books.Accounts], and its arguments.
+func (tx Books) accountSums(ctx context.Context, by string, month stoa.Month) (table string, args []any, err error) {
+	switch by {
+	case SortBalance:
+		return `(SELECT account_id, CAST(SUM(amount - spent) AS BIGINT) AS amount FROM leases WHERE is_open = 1 GROUP BY account_id)`, nil, nil
+	case SortUsed:
+		return `(SELECT account_id, MAX(last_used_at) AS amount FROM keys GROUP BY account_id)`, nil, nil
+	case SortSpent:
+		return `(SELECT account_id, CAST(SUM(amount) AS BIGINT) AS amount FROM charge_days WHERE day >= $1 GROUP BY account_id)`, []any{tx.spentSince()}, nil
+	case SortCharged:
+		_, final, err := tx.statementMonths(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		if !month.End().After(final) {
+			return `(SELECT account_id, charged AS amount FROM statements WHERE month = $1)`, []any{string(month)}, nil
+		}
+		table, args, err = tx.hours(ctx, ofEach, "", month.Start(), month.End(), nil)
+		return `(SELECT account_id, CAST(SUM(amount) AS BIGINT) AS amount FROM ` + table + ` GROUP BY account_id)`, args, err
+	}
+	return "", nil, nil
+}
+
+// withSums returns the accounts with a column sort_key from a table of [Books.accountSums].
+func withSums(by, table string, f AccountFilter) string {
+	where, own := ` WHERE 1 = 1`, ``
+	if by == SortBalance {
+		own = `a.balance + `
+	}
+	switch {
+	case f.Charged > 0:
+		where = ` WHERE sort_key > 0`
+	case f.Charged < 0:
+		where = fmt.Sprintf(` WHERE sort_key = 0 AND created_at < %d`, db.Micros(f.Month.End()))
+	}
+	return `FROM (SELECT a.*, ` + own + `COALESCE(s.amount, 0) AS sort_key FROM accounts a LEFT JOIN ` + table + ` s ON s.account_id = a.id) accounts` + where
+}
+
+// CountUncharged returns the number of accounts without charges in a month.
+func (tx Books) CountUncharged(ctx context.Context, month stoa.Month) (n int64, err error) {
+	table, args, err := tx.accountSums(ctx, SortCharged, month)
+	if err != nil {
+		return 0, err
+	}
+	_, err = tx.Get(ctx, `SELECT COUNT(*) `+withSums(SortCharged, table, AccountFilter{Month: month, Charged: -1}), args, &n)
+	return n, err
 }
 
 // HasAccounts reports whether there is any account; a store without one is new.

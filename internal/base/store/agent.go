@@ -5,7 +5,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"stoa/internal/base/db"
@@ -78,7 +80,7 @@ type AgentFilter struct {
 	Text                string // a part of the name, the description, the external id or the id, ignoring case
 }
 
-// Agents lists an account's agents, also by name, and returns the cursor of the next page, or the
+// Agents lists an account's agents, also by name, by the charges of 30 days (SortSpent) or their newest session (SortUsed), and returns the cursor of the next page, or the
 // zero cursor. With a text, or by name with another filter, a page may be short or empty although
 // there is a next one, because no index serves these and it reads at most 2,000 agents.
 func (tx Setup) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, Cursor, error) {
@@ -91,6 +93,14 @@ func (tx Setup) Agents(ctx context.Context, accountID string, f AgentFilter, p P
 	} else {
 		args, cond := narrow(q.args, "space_id", f.SpaceID, "external_id", f.ExternalID)
 		q.from, q.args = q.from+cond, args
+	}
+	from := strings.Replace(q.from, `FROM agents`, `FROM (SELECT a.*, COALESCE(%s, 0) AS sort_key FROM agents a) agents`, 1)
+	switch p.By {
+	case SortUsed:
+		q = q.sorted(fmt.Sprintf(from, `(SELECT MAX(s.created_at) FROM sessions s WHERE s.account_id = a.account_id AND s.agent_id = a.id)`), q.args...)
+	case SortSpent:
+		sum := fmt.Sprintf(`(SELECT CAST(SUM(d.amount) AS BIGINT) FROM agent_days d WHERE d.account_id = a.account_id AND d.agent_id = a.id AND d.day >= $%d)`, len(q.args)+1)
+		q = q.sorted(fmt.Sprintf(from, sum), append(slices.Clip(q.args), tx.Books().spentSince())...)
 	}
 	return agents.search(ctx, tx.Tx, p, q)
 }

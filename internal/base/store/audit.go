@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -178,6 +179,54 @@ func (tx People) AuditEntries(ctx context.Context, accountID string, f AuditFilt
 	args = args[:len(args)-strings.Count(rest, "$")] // those of rest are the last ones
 	_, err = tx.Get(ctx, fmt.Sprintf(`SELECT seq %s%s LIMIT 1 OFFSET %d`, from, order, maxLooked-1), args, &next)
 	return rows, next, err
+}
+
+// AuditOfAll lists the audit rows of all accounts and of the service, for operators, and returns the cursor of the next
+// page, or the zero cursor. With an actor, an action or an object a page may be short or empty although there is a next one,
+// because it reads at most 2,000 rows.
+func (tx People) AuditOfAll(ctx context.Context, f AuditFilter, p Page) ([]audit.Entry, Cursor, error) {
+	from, args := `FROM audit WHERE at >= $1`, []any{db.Micros(f.From)}
+	add := func(cond string, values ...any) {
+		places := make([]any, len(values))
+		for i, v := range values {
+			args = append(args, v)
+			places[i] = len(args)
+		}
+		from += fmt.Sprintf(" AND "+cond, places...)
+	}
+	if !f.To.IsZero() {
+		add("at < $%d", db.Micros(f.To))
+	}
+	op, dir := "<", " DESC"
+	if p.Asc {
+		op, dir = ">", ""
+	}
+	order := fmt.Sprintf(" ORDER BY at%[1]s, account_id%[1]s, seq%[1]s", dir)
+	if account, seq, ok := strings.Cut(p.After.ID, "\x00"); ok {
+		n, _ := strconv.ParseInt(seq, 10, 64) // ignored, because the cursor has a checksum
+		add("(at, account_id, seq) "+op+" ($%d, $%d, $%d)", db.Micros(p.After.At), account, n)
+	}
+	after := func(at int64, account string, seq int64) Cursor {
+		return Cursor{At: db.Time(at), ID: account + "\x00" + strconv.FormatInt(seq, 10)}
+	}
+	rest, all := narrow(slices.Clone(args), "object", f.Object, "actor", f.Actor, "action", f.Action)
+	limited := append(rest, p.limit()+1)
+	rows, more, err := listPage(ctx, tx.Tx, p, scanAudit, fmt.Sprintf(`SELECT %s FROM (SELECT %[1]s %s%s LIMIT %d) looked WHERE 1 = 1%s%[3]s LIMIT $%d`,
+		auditColumns, from, order, maxLooked, all, len(limited)), limited...)
+	if err != nil {
+		return nil, Cursor{}, err
+	}
+	if more {
+		last := rows[len(rows)-1]
+		return rows, after(db.Micros(last.At), last.AccountID, last.Seq), nil
+	}
+	var at, seq int64
+	var account string
+	found, err := tx.Get(ctx, fmt.Sprintf(`SELECT at, account_id, seq %s%s LIMIT 1 OFFSET %d`, from, order, maxLooked-1), args, &at, &account, &seq)
+	if err != nil || !found {
+		return rows, Cursor{}, err
+	}
+	return rows, after(at, account, seq), nil
 }
 
 // MaxAuditActions is the maximum number of actions that [People.AuditActions] returns. It exceeds the

@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"stoa/internal/base/db"
@@ -61,7 +64,8 @@ type KeyFilter struct {
 	Unrevoked bool   // omits revoked keys
 }
 
-// Keys lists an account's keys with secrets, expired ones too, and returns the cursor of the next page, or
+// Keys lists an account's keys with secrets, expired ones too, also by the charges of 30 days (SortSpent) or their last use
+// (SortUsed), and returns the cursor of the next page, or
 // the zero cursor. With a text or only unrevoked ones, a page may be short or empty although there is a
 // next one, because it reads at most 2,000 keys.
 func (tx People) Keys(ctx context.Context, accountID string, f KeyFilter, p Page) ([]stoa.Key, Cursor, error) {
@@ -69,6 +73,14 @@ func (tx People) Keys(ctx context.Context, accountID string, f KeyFilter, p Page
 	q := filtered{from: `FROM keys WHERE account_id = $1 AND kind = ''` + cond, args: args, search: textSearch{f.Text, []string{"name", "id"}}}
 	if f.Unrevoked {
 		q.tests = append(q.tests, test{`revoked_at <= $%d`, 0})
+	}
+	switch p.By {
+	case SortUsed:
+		q = q.sorted(strings.Replace(q.from, `FROM keys`, `FROM (SELECT k.*, last_used_at AS sort_key FROM keys k) keys`, 1), q.args...)
+	case SortSpent:
+		sums := fmt.Sprintf(`FROM (SELECT k.*, COALESCE(h.amount, 0) AS sort_key FROM keys k LEFT JOIN (SELECT key_id, CAST(SUM(amount) AS BIGINT) AS amount FROM charge_hours
+			WHERE account_id = $1 AND account_id <> '' AND hour >= $%d GROUP BY key_id) h ON h.key_id = k.id) keys`, len(args)+1)
+		q = q.sorted(strings.Replace(q.from, `FROM keys`, sums, 1), append(slices.Clip(args), tx.Books().spentSince()*24)...)
 	}
 	return keys.search(ctx, tx.Tx, p, q)
 }

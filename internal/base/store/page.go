@@ -16,13 +16,24 @@ type Page struct {
 	Limit  int    // maximum number of rows; 0 means 20
 	Asc    bool   // oldest first, or by name from A to Z
 	ByName bool   // order by name, in the order of the database; only lists whose method says so support it
+	By     string // order by a number, such as SortSpent; only lists whose method says so support it
 	After  Cursor // the last row of the previous page; zero means from the start
 
 	apart bool // created_at differs in all rows, whose index therefore has no id
 }
 
+// The numbers by which lists can be ordered. Their methods say what each is.
+const (
+	SortBalance  = "balance"
+	SortSpent    = "spent"
+	SortUsed     = "used"
+	SortUpdated  = "updated"
+	SortDuration = "duration"
+	SortCharged  = "charged"
+)
+
 // A Cursor is the position of a row in a list ordered by creation. In the order of names At is
-// zero, and ID contains the name, a zero byte and the id.
+// zero, and ID contains the name, a zero byte and the id. In the order of a number At has it as microseconds.
 type Cursor struct {
 	At time.Time
 	ID string
@@ -34,6 +45,8 @@ func (p Page) cursor(at time.Time, name, id string) Cursor {
 	}
 	return Cursor{At: at, ID: id}
 }
+
+func (p Page) numbered(n int64, id string) Cursor { return Cursor{At: time.UnixMicro(n).UTC(), ID: id} }
 
 func (p Page) limit() int {
 	if p.Limit <= 0 {
@@ -58,11 +71,14 @@ func (p Page) from(n int) (where, order string, args []any) {
 		op, dir = ">", "ASC"
 	}
 	by := "created_at"
-	if p.ByName {
+	switch {
+	case p.By != "":
+		by = "sort_key"
+	case p.ByName:
 		by = "name"
 	}
 	order = fmt.Sprintf(" ORDER BY %s %s", by, dir)
-	if !p.apart {
+	if !p.apart || p.By != "" {
 		order += ", id " + dir
 	}
 	if p.After == (Cursor{}) {
@@ -77,6 +93,9 @@ func (p Page) from(n int) (where, order string, args []any) {
 
 // order orders the rows of a page that were selected in a subquery of that name.
 func (p Page) order(name string) string {
+	if p.By != "" {
+		return fmt.Sprintf(" ORDER BY %s.place", name)
+	}
 	if p.Asc {
 		return fmt.Sprintf(" ORDER BY %[1]s.created_at, %[1]s.id", name)
 	}
@@ -96,6 +115,15 @@ type filtered struct {
 
 	tests  []test     // further conditions, which require reading the rows
 	search textSearch // a text that the rows must contain
+
+	plain *filtered // for [Page.By]: the same rows without the column sort_key, which from then has
+}
+
+// sorted returns f in the order of a number: from is as in f, with a column sort_key and its own arguments.
+func (f filtered) sorted(from string, args ...any) filtered {
+	plain := f
+	f.from, f.args, f.plain = from, args, &plain
+	return f
 }
 
 // A test is a condition with one value, whose placeholder is $%d.
@@ -138,8 +166,9 @@ func (f filtered) conditions(args []any) (cond string, all []any) {
 // a row's position.
 func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan func(*sql.Rows) (T, error), cursor func(T) Cursor, before, after string) ([]T, Cursor, error) {
 	query, args := f.rows(p)
-	if f.search.text != "" {
-		ids, err := f.found(ctx, tx, p)
+	var keys map[string]int64
+	if f.search.text != "" || p.By != "" {
+		ids, found, err := f.found(ctx, tx, p)
 		if err != nil {
 			return nil, Cursor{}, err
 		}
@@ -147,6 +176,7 @@ func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan f
 			next, err := f.next(ctx, tx, p, false, Cursor{})
 			return nil, next, err
 		}
+		keys = found
 		query, args = f.rowsOf(p, ids)
 	}
 	rows, more, err := listPage(ctx, tx, p, scan, before+query+after, args...)
@@ -156,6 +186,9 @@ func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan f
 	var last Cursor
 	if len(rows) > 0 {
 		last = cursor(rows[len(rows)-1])
+	}
+	if p.By != "" && len(rows) > 0 {
+		last = p.numbered(keys[last.ID], last.ID)
 	}
 	next, err := f.next(ctx, tx, p, more, last)
 	return rows, next, err
@@ -182,14 +215,20 @@ func (f filtered) next(ctx context.Context, tx *Tx, p Page, more bool, last Curs
 	}
 	where, order, args := p.from(len(f.args) + 1)
 	var at int64
-	name, id, column := "", "", "''"
+	name, id, number, column := "", "", "created_at", "''"
 	if p.ByName {
 		column = "name"
 	}
-	found, err := tx.Get(ctx, fmt.Sprintf(`SELECT created_at, %s, id %s%s%s LIMIT 1 OFFSET %d`, column, f.from, where, order, maxLooked-1),
+	if p.By != "" {
+		number = "sort_key"
+	}
+	found, err := tx.Get(ctx, fmt.Sprintf(`SELECT %s, %s, id %s%s%s LIMIT 1 OFFSET %d`, number, column, f.from, where, order, maxLooked-1),
 		append(slices.Clip(f.args), args...), &at, &name, &id)
 	if err != nil || !found {
 		return Cursor{}, err
+	}
+	if p.By != "" {
+		return p.numbered(at, id), nil
 	}
 	return p.cursor(db.Time(at), name, id), nil
 }

@@ -236,9 +236,16 @@ type RequestFilter struct {
 // Requests lists an account's rows of the request log, or for an operator without an account those of
 // all, and returns the cursor of the next page, or the zero cursor. With a filter other than by time
 // a page may be short or empty although there is a next one, because it reads at most 2,000 rows.
+// By duration (SortDuration) or charge (SortSpent), which no index has, because each call would write to it, it sorts the newest
+// 200,000 matching rows.
 func (tx Operations) Requests(ctx context.Context, accountID string, f RequestFilter, p Page) ([]RequestRow, Cursor, error) {
 	p.apart = true
-	return filteredPage(ctx, tx.Tx, p, requestsOf(accountID, f), scanRequest, func(r RequestRow) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
+	q := requestsOf(accountID, f)
+	if column := map[string]string{SortSpent: "amount", SortDuration: "duration"}[p.By]; column != "" {
+		cond, args := q.conditions(q.args)
+		q = filtered{from: `FROM requests WHERE 1 = 1`}.sorted(fmt.Sprintf(`FROM (SELECT id, %s AS sort_key %s%s ORDER BY created_at DESC LIMIT %d) newest WHERE 1 = 1`, column, q.from, cond, maxSummed), args...)
+	}
+	return filteredPage(ctx, tx.Tx, p, q, scanRequest, func(r RequestRow) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
 		`SELECT `+requestColumns+` FROM (`, `) r`)
 }
 

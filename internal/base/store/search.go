@@ -33,15 +33,36 @@ func folded(s string) string {
 	return strings.ToLower(s)
 }
 
-// found returns the ids of the rows of a page that contain the text, and of one row more.
-func (f filtered) found(ctx context.Context, tx *Tx, p Page) (ids []any, err error) {
-	query, args := f.looked(p, `id, COALESCE(`+strings.Join(f.search.columns, `, ''), COALESCE(`)+`, '')`)
-	text := folded(f.search.text)
-	values := make([]string, len(f.search.columns)+1)
-	dest := make([]any, len(values))
-	for i := range values {
-		dest[i] = &values[i]
+// found returns the ids of the rows of a page that contain the text, and of one row more, and in the order of a number
+// that of each.
+func (f filtered) found(ctx context.Context, tx *Tx, p Page) (ids []any, keys map[string]int64, err error) {
+	columns, searched := `id, 0`, f.search.columns
+	if p.By != "" {
+		columns = `id, sort_key`
 	}
+	if f.search.text == "" {
+		searched = nil
+	}
+	for _, c := range searched {
+		columns += `, COALESCE(` + c + `, '')`
+	}
+	var query string
+	var args []any
+	if f.hasTests() {
+		query, args = f.looked(p, columns)
+	} else {
+		where, order, more := p.clause(len(f.args) + 1)
+		query, args = `SELECT `+columns+` `+f.from+where+order, append(slices.Clip(f.args), more...)
+	}
+	text := folded(f.search.text)
+	var id string
+	var key int64
+	values := make([]string, len(searched))
+	dest := []any{&id, &key}
+	for i := range values {
+		dest = append(dest, &values[i])
+	}
+	keys = map[string]int64{}
 	err = tx.Query(ctx, func(rows *sql.Rows) error {
 		if len(ids) > p.limit() {
 			return errPageFull
@@ -49,20 +70,29 @@ func (f filtered) found(ctx context.Context, tx *Tx, p Page) (ids []any, err err
 		if err := rows.Scan(dest...); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(values[1:], func(v string) bool { return strings.Contains(folded(v), text) }) {
-			ids = append(ids, values[0])
+		if text == "" || slices.ContainsFunc(values, func(v string) bool { return strings.Contains(folded(v), text) }) {
+			ids = append(ids, id)
+			keys[id] = key
 		}
 		return nil
 	}, query, args...)
 	if err == errPageFull {
 		err = nil
 	}
-	return ids, err
+	return ids, keys, err
 }
 
 // rowsOf returns the SELECT for the rows of a filtered list that have these ids, in the order of
 // the page, with its arguments.
 func (f filtered) rowsOf(p Page, ids []any) (query string, args []any) {
+	if p.By != "" { // the order of ids, which their numbers had when they were read
+		in, args := inList(slices.Clip(f.plain.args), ids)
+		var place strings.Builder
+		for i := range ids {
+			fmt.Fprintf(&place, " WHEN $%d THEN %d", len(f.plain.args)+1+i, i)
+		}
+		return `SELECT *, CASE id` + place.String() + ` END AS place ` + f.plain.from + ` AND id IN (` + in + `) ORDER BY place` + fmt.Sprintf(` LIMIT %d`, p.limit()+1), args
+	}
 	_, order, _ := p.from(1)
 	in, args := inList(slices.Clip(f.args), ids)
 	return `SELECT * ` + f.from + ` AND id IN (` + in + `)` + order + fmt.Sprintf(` LIMIT %d`, p.limit()+1), args

@@ -270,14 +270,19 @@ type SessionFilter struct {
 	AgentID, ExternalUserID, ExternalID, TriggerType, TriggerID string
 	Status                                                      stoa.SessionStatus
 	Text                                                        string // a part of the title or of the ids, ignoring case
+	NoTexts                                                     bool   // Text is only compared with the ids
 }
 
-// Sessions lists an account's sessions, and returns the cursor of the next page, or the zero cursor.
+// Sessions lists an account's sessions, or for an operator without an account those of all, also by credits (SortSpent) or
+// their last change (SortUpdated), and returns the cursor of the next page, or the zero cursor.
 // With a text, a filter by trigger, by more than one of the others, or by user without an agent, a
 // page may be short or empty although there is a next one, because no index serves these and it reads
 // at most 2,000 sessions.
 func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
-	q := filtered{from: `FROM sessions s WHERE s.account_id = $1`, args: []any{accountID}}
+	q := filtered{from: `FROM sessions s WHERE length(s.agent_id) > 0`}
+	if accountID != "" {
+		q = filtered{from: `FROM sessions s WHERE s.account_id = $1`, args: []any{accountID}}
+	}
 	add := func(column, value string) bool {
 		if value == "" {
 			return false
@@ -292,6 +297,8 @@ func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, 
 	}
 	// The first that is given selects the index.
 	switch {
+	case accountID == "": // sessions_by_time has no other columns
+		q.rest = []string{"external_id", f.ExternalID, "external_user_id", f.ExternalUserID, "status", string(f.Status)}
 	case add("external_id", f.ExternalID):
 		q.rest = []string{"external_user_id", f.ExternalUserID, "status", string(f.Status)}
 	case ofAgent && add("external_user_id", f.ExternalUserID):
@@ -302,7 +309,18 @@ func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, 
 		q.rest = []string{"external_user_id", f.ExternalUserID}
 	}
 	q.rest = append(q.rest, "trigger_type", f.TriggerType, "trigger_id", f.TriggerID)
-	q.search = textSearch{f.Text, []string{"title", "external_id", "external_user_id", "id"}}
+	searched := []string{"title", "external_id", "external_user_id", "id"}
+	if f.NoTexts {
+		searched = searched[1:]
+	}
+	q.search = textSearch{f.Text, searched}
+	if column := map[string]string{SortSpent: "spent", SortUpdated: "updated_at"}[p.By]; column != "" {
+		rows := fmt.Sprintf(`FROM (SELECT *, %s AS sort_key FROM sessions) s`, column)
+		if accountID == "" {
+			rows = fmt.Sprintf(`FROM (SELECT *, %s AS sort_key FROM sessions WHERE length(agent_id) > 0 ORDER BY created_at DESC LIMIT %d) s`, column, maxSummed)
+		}
+		q = q.sorted(strings.Replace(q.from, `FROM sessions s`, rows, 1), q.args...)
+	}
 	// The page is selected from the narrow rows first; only the selected ones are joined.
 	found, next, err := filteredPage(ctx, tx.Tx, p, q, func(rows *sql.Rows) (stoa.Session, error) {
 		r, err := scanSession(rows)

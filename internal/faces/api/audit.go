@@ -26,14 +26,29 @@ func (s *Books) auditAccount(ctx context.Context, c stoa.Caller, asked string) (
 
 func (s *Books) listAudit(ctx context.Context, in rest.Request[contract.ListAuditParams, rest.None]) (rest.Reply[rest.Page[contract.AuditEntry]], error) {
 	q := in.Params
-	accountID, err := s.auditAccount(ctx, in.Caller, q.AccountID)
+	all := q.AccountID == allAccounts && in.Caller.Key.Has(stoa.ScopeOperatorRead)
+	accountID, err := allAccounts, error(nil)
+	if !all {
+		accountID, err = s.auditAccount(ctx, in.Caller, q.AccountID)
+	}
 	if err != nil {
 		return rest.Reply[rest.Page[contract.AuditEntry]]{}, err
 	}
 	f := store.AuditFilter{Actor: q.Actor, Action: q.Action, Object: q.Object, From: q.From.Time(), To: q.To.Time()}
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "audit", accountID, f.Actor, f.Action, f.Object, f.From.String(), f.To.String())
 	n := namesOf(accountID)
+	if all {
+		n.accountID = ""
+	}
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]audit.Entry, store.Cursor, error) {
+		if all {
+			rows, next, err := tx.People().AuditOfAll(ctx, f, p.Page)
+			for _, e := range rows {
+				n.add(store.NamedKeys, e.Actor)
+				n.add(store.NamedAccounts, e.AccountID)
+			}
+			return rows, next, n.read(ctx, tx, err)
+		}
 		rows, next, err := tx.People().AuditEntries(ctx, accountID, f, p.Page, p.Number())
 		for _, e := range rows {
 			n.add(store.NamedKeys, e.Actor)
@@ -45,7 +60,7 @@ func (s *Books) listAudit(ctx context.Context, in rest.Request[contract.ListAudi
 		return rows, store.Cursor{At: rest.Numbered(next).At}, err
 	}, func(e audit.Entry) contract.AuditEntry {
 		out := contractAudit(e)
-		out.ActorName = n.of(store.NamedKeys, e.Actor)
+		out.ActorName, out.AccountName = n.of(store.NamedKeys, e.Actor), n.of(store.NamedAccounts, e.AccountID)
 		return out
 	})
 }

@@ -81,7 +81,7 @@ func (s *People) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 	if by := in.Caller.Key; accountID == by.AccountID && !by.Manages(stoa.Key{}) {
 		f.MemberID = by.MemberID
 	}
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "keys", accountID, f.MemberID, f.Text, strconv.FormatBool(f.Unrevoked))
+	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "keys", accountID, f.MemberID, f.Text, strconv.FormatBool(f.Unrevoked))
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, store.Cursor, error) {
 		return s.Keys.List(ctx, tx, accountID, f, p.Page)
 	}, s.contractKey)

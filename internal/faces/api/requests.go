@@ -23,11 +23,11 @@ func (s *Books) listRequests(ctx context.Context, in rest.Request[contract.ListR
 	if err != nil {
 		return rest.Reply[contract.RequestList]{}, err
 	}
-	cursorOf := func(cursor, order string) rest.Pager {
-		return rest.NewPager(q.Limit, cursor, order, "requests", accountID, q.KeyID, q.Model, q.Provider, q.Status, q.ErrorCode,
+	cursorOf := func(cursor, sort, order string) rest.Pager {
+		return rest.NewSortedPager(q.Limit, cursor, sort, order, "requests", accountID, q.KeyID, q.Model, q.Provider, q.Status, q.ErrorCode,
 			strconv.Itoa(q.MinDurationMilliseconds), q.From.String(), q.To.String())
 	}
-	p, follow := cursorOf(q.Cursor, q.Order), cursorOf("", "asc")
+	p, follow := cursorOf(q.Cursor, string(q.Sort), string(q.Order)), cursorOf("", "", "asc")
 	if p.Err != nil {
 		return rest.Reply[contract.RequestList]{}, p.Err
 	}

@@ -294,7 +294,7 @@ func TestAgentsAndAccountsAreSorted(t *testing.T) {
 	if len(list.Data) != 2 || list.Data[0].Name != "AAA" {
 		t.Errorf("the accounts are %+v", list.Data)
 	}
-	if e := a.WantError(stoa.CodeInvalidValue, "GET", "/api/v1/accounts?sort=balance", nil); *e.Param != "sort" {
+	if e := a.WantError(stoa.CodeInvalidValue, "GET", "/api/v1/accounts?sort=colour", nil); *e.Param != "sort" {
 		t.Errorf("the error is about %q", *e.Param)
 	}
 }

@@ -89,29 +89,52 @@ func acceptedSession(session stoa.Session) rest.Reply[contract.Session] {
 
 func (s *Sessions) listSessions(ctx context.Context, in rest.Request[idAnd[contract.ListSessionsParams], rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params.Query
-	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
+	return s.sessionPage(ctx, in.Caller, in.Caller.Account.ID, "sessions", store.SessionFilter{
 		AgentID: in.Params.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
-	}, q.Limit, q.Cursor, q.Order)
+	}, q.Limit, q.Cursor, string(q.Sort), string(q.Order))
 }
 
 func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract.ListAllSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
-	return s.sessionPage(ctx, in.Caller.Account.ID, "allSessions", store.SessionFilter{
+	accountID := ""
+	if q.AccountID != allAccounts || !in.Caller.Key.Has(stoa.ScopeOperatorRead) {
+		var err error
+		if accountID, err = s.requestedAccount(ctx, in.Caller, q.AccountID); err != nil {
+			return rest.Reply[rest.Page[contract.Session]]{}, err
+		}
+	}
+	return s.sessionPage(ctx, in.Caller, accountID, "allSessions", store.SessionFilter{
 		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
-	}, q.Limit, q.Cursor, q.Order)
+		NoTexts: accountID != in.Caller.Account.ID,
+	}, q.Limit, q.Cursor, string(q.Sort), string(q.Order))
 }
 
-// sessionPage returns a page of sessions; list names the list that a cursor belongs to.
-func (s *Sessions) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
-	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
+// sessionPage returns a page of sessions; list names the list that a cursor belongs to. Those of other accounts than the
+// caller's have no texts.
+func (s *Sessions) sessionPage(ctx context.Context, c stoa.Caller, accountID, list string, f store.SessionFilter, limit int, cursor, sort, order string) (rest.Reply[rest.Page[contract.Session]], error) {
+	p := rest.NewSortedPager(limit, cursor, sort, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
 	n := namesOf(accountID)
 	rows, next, err := s.Sessions.List(ctx, accountID, f, p.Page)
 	for _, r := range rows {
 		n.add(store.NamedAgents, r.AgentID)
+		if r.AccountID != c.Account.ID {
+			n.add(store.NamedAccounts, r.AccountID)
+		}
 	}
 	return rest.PageTo(p, rows, next, n.load(ctx, s.Store, err), func(session stoa.Session) contract.Session {
+		foreign := session.AccountID != c.Account.ID
+		if foreign {
+			session.Title, session.Reply, session.ReplySchema, session.Pending, session.Metadata = "", "", "", nil, nil
+			if session.Turn.Failure != nil {
+				session.Turn.Failure = &stoa.Failure{Code: session.Turn.Failure.Code, Retryable: session.Turn.Failure.Retryable}
+			}
+		}
 		out := contractSession(session)
 		out.AgentName = n.of(store.NamedAgents, session.AgentID)
+		if foreign {
+			out.Reply = nullable.NewNullNullable[string]()
+			out.AccountID, out.AccountName = session.AccountID, n.of(store.NamedAccounts, session.AccountID)
+		}
 		return out
 	})
 }

@@ -29,7 +29,8 @@ type namedStatement struct {
 
 type statementPage struct {
 	rest.Page[contract.Statement]
-	Totals []contract.StatementCharge `json:"totals,omitempty"`
+	Totals    []contract.StatementCharge `json:"totals,omitempty"`
+	Uncharged *int64                     `json:"uncharged,omitempty"`
 }
 
 // getStatements serves GET /api/v1/statements/{month}, as JSON or as CSV.
@@ -68,15 +69,25 @@ func (s *Books) getStatements(w http.ResponseWriter, in *rest.Request[getStateme
 
 func (s *Books) allStatements(w http.ResponseWriter, in *rest.Request[getStatementsParams, rest.None], month stoa.Month) error {
 	ctx, q := in.HTTP.Context(), in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "statements", string(month))
+	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "statements", string(month), string(q.Charges))
 	if p.Err != nil {
 		return p.Err
+	}
+	filter := store.AccountFilter{Month: month}
+	switch q.Charges {
+	case "with":
+		filter.Charged = 1
+	case "without":
+		filter.Charged = -1
+	}
+	if filter.Charged != 0 && p.Page.By == "" {
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"charges\" narrows the list by what was charged: it requires sort=charged.").At("charges")
 	}
 	var next store.Cursor
 	read := func(page store.Page) ([]namedStatement, error) {
 		return report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (list []namedStatement, err error) {
 			var accounts []store.AccountRow
-			if accounts, next, err = tx.Books().Accounts(ctx, store.AccountFilter{}, page); err != nil {
+			if accounts, next, err = tx.Books().Accounts(ctx, filter, page); err != nil {
 				return nil, err
 			}
 			for _, a := range accounts {
@@ -84,7 +95,7 @@ func (s *Books) allStatements(w http.ResponseWriter, in *rest.Request[getStateme
 				if err != nil {
 					return nil, err
 				}
-				if st.Charges = st.ByModel(); st.Opening != 0 || len(st.Grants)+len(st.Charges) > 0 {
+				if st.Charges = st.ByModel(); filter.Charged < 0 || st.Opening != 0 || len(st.Grants)+len(st.Charges) > 0 {
 					list = append(list, namedStatement{st, a.Name})
 				}
 			}
@@ -99,6 +110,11 @@ func (s *Books) allStatements(w http.ResponseWriter, in *rest.Request[getStateme
 		body := statementPage{Page: rest.NewPageTo(p, list, next, contractStatement)}
 		if q.Cursor == "" {
 			totals, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]stoa.StatementCharge, error) {
+				n, err := tx.Books().CountUncharged(ctx, month)
+				if err != nil {
+					return nil, err
+				}
+				body.Uncharged = &n
 				return tx.Books().ChargesOfMonth(ctx, month)
 			})
 			if err != nil {
@@ -108,7 +124,7 @@ func (s *Books) allStatements(w http.ResponseWriter, in *rest.Request[getStateme
 		}
 		return rest.Answer(w, rest.Reply[statementPage]{Body: body}, nil)
 	}
-	page := store.Page{Limit: statementsTogether, Asc: p.Page.Asc}
+	page := store.Page{Limit: statementsTogether, Asc: p.Page.Asc, By: p.Page.By}
 	lines := statementHeader()
 	for begun := false; ; begun = true {
 		list, err := read(page)

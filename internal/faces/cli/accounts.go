@@ -79,13 +79,12 @@ func (e *env) accounts() *cobra.Command {
 			use: "list", short: "List the accounts",
 			long: `List all accounts of the service, newest first, with their available credits, the charges of the last 30 days
 (UTC) and the last use of a key.`,
-			example: "  stoa accounts list\n  stoa accounts list --search acme\n  stoa accounts list --below 5 --limit 0",
+			example: "  stoa accounts list\n  stoa accounts list --sort spent --limit 10\n  stoa accounts list --search acme\n  stoa accounts list --below 5 --limit 0",
 			op:      "GET /accounts", rows: viewAccounts, none: "No accounts found.",
-			fields: []field{
-				sortField(),
-				{"search", "q", asText, "only accounts with this `text` in their name, email or id"},
-				{"below", "unspentBelowMicro", asCredits, "only accounts with fewer `credits`, including held ones"},
-			},
+			fields: append(sortFields("`value`: created, name, balance, spent (in 30 days) or used"),
+				field{"search", "q", asText, "only accounts with this `text` in their name, email or id"},
+				field{"below", "unspentBelowMicro", asCredits, "only accounts with fewer `credits`, including held ones"},
+			),
 		},
 		verb{
 			use: "get ACCOUNT", short: "Show an account", long: "Show an account with its credits.", example: "  stoa accounts get acme",

@@ -253,7 +253,7 @@ func (e *env) agents() *cobra.Command {
 			use: "list", short: "List the agents",
 			long: "List the agents of the account, newest first.", example: "  stoa agents list\n  stoa agents list --space museum",
 			op: "GET /api-agents", rows: viewAgents, names: map[string]string{"spaceId": "spaceName"}, none: "There are no agents yet; create one with \"stoa agents create\".",
-			fields: []field{{"space", "spaceId", asSpace, "only agents of this `space`, by id or name"}, searchField("name, description or ids"), sortField()},
+			fields: append(sortFields("`value`: created, name, spent (in 30 days) or used"), field{"space", "spaceId", asSpace, "only agents of this `space`, by id or name"}, searchField("name, description or ids")),
 		},
 		verb{
 			use: "get AGENT", short: "Show an agent",

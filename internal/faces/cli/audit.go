@@ -36,7 +36,7 @@ func (e *env) audit() *cobra.Command {
 			field{"actor", "actor", asText, "only changes by the key with this `id`"},
 			field{"action", "action", asText, "only changes by this `operation`, such as updateWebhook"},
 			field{"object", "object", asText, "only changes of the object with this `id`"},
-			field{"account", "accountId", asText, auditAccountHelp},
+			field{"account", "accountId", asText, auditAccountHelp + "; '*' for all"},
 		),
 	})...)
 	c.AddCommand(e.auditExport(), e.auditVerify())

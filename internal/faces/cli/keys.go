@@ -47,7 +47,7 @@ func (e *env) keys() *cobra.Command {
 			long:    "List the keys of the account, newest first, including revoked and expired ones. Secrets are never shown.",
 			example: "  stoa keys list\n  stoa keys list --jq '.[] | select(.status==\"active\") | .id'",
 			op:      "GET /keys", rows: viewKeys, none: "There are no keys.",
-			fields: []field{searchField("name or id"), {"unrevoked", "unrevoked", asBool, "only keys that are not revoked"}},
+			fields: append(sortFields("`value`: created, spent (in 30 days) or used"), searchField("name or id"), field{"unrevoked", "unrevoked", asBool, "only keys that are not revoked"}),
 		},
 		verb{
 			use: "get KEY", short: "Show a key",

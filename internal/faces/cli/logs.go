@@ -68,7 +68,8 @@ Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
 		"  stoa logs --status 4xx --from 1h\n  stoa logs --key website --min-duration 20s\n  stoa logs req_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa logs --account '*' --follow")
 	o := e.output(c)
 	n := limit(c)
-	filter := e.flags(c, append(periodFields,
+	o.addCSV(c)
+	filter := e.flags(c, append(append(periodFields, sortFields("`value`: created, duration or spent")...),
 		field{"account", "accountId", asText, "for operators: rows of the account with this `id`; '*' for all accounts"},
 		field{"key", "keyId", asKey, "only calls of this `key`, by id or name"},
 		field{"model", "model", asText, "only calls that requested this `model`, or that it served"},
@@ -85,6 +86,9 @@ Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
 		}
 		if *least > 0 {
 			given["minDurationMilliseconds"] = (*least).Milliseconds()
+		}
+		if *follow && (given["sort"] != nil || given["order"] != nil || o.csv) {
+			return usagef("--follow cannot be combined with --sort, --order and --csv")
 		}
 		if len(args) > 0 && (len(given) > 0 || *follow) {
 			return usagef("a single request cannot be combined with filters or --follow")

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,9 +24,15 @@ import (
 type output struct {
 	e       *env
 	json    bool
+	csv     bool // of a list
 	wide    bool // a table shows all columns, also ids, and may be wider than the terminal
 	hasWide bool // the command has the flag
 	expr    string
+}
+
+// addCSV adds --csv to a command that prints a list.
+func (o *output) addCSV(c *cobra.Command) {
+	c.Flags().BoolVar(&o.csv, "csv", false, "print CSV with a header line: the columns by their names in JSON, amounts in micro-credits")
 }
 
 // output adds --json and --jq to a command that prints data.
@@ -258,6 +266,9 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 	if more {
 		defer o.e.hint("There are more; use a larger --limit, or 0 for all.")
 	}
+	if o.csv {
+		return o.writeCSV(v, raw)
+	}
 	if o.raw() {
 		all := []byte{'['}
 		for i, row := range raw {
@@ -290,6 +301,41 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 		}
 	}
 	return o.table(v.columns, cells)
+}
+
+func (o *output) writeCSV(v view, rows []jsonx.Value) error {
+	w := csv.NewWriter(o.e.out)
+	cells := make([]string, len(v.columns))
+	for i, c := range v.columns {
+		cells[i] = c.path
+	}
+	err := w.Write(cells)
+	for _, row := range rows {
+		if err != nil {
+			return err
+		}
+		var value any
+		if value, err = decode(row); err != nil {
+			return err
+		}
+		for i, c := range v.columns {
+			cells[i] = text(value, c.path)
+			if _, number := at(value, c.path).(json.Number); !number {
+				cells[i] = csvText(cells[i])
+			}
+		}
+		err = w.Write(cells)
+	}
+	w.Flush()
+	return cmp.Or(err, w.Error())
+}
+
+// csvText marks a text that a spreadsheet could run as a formula.
+func csvText(text string) string {
+	if t := strings.TrimSpace(text); t != "" && strings.ContainsRune("=+-@", rune(t[0])) {
+		return "'" + text
+	}
+	return text
 }
 
 func (o *output) object(v view, raw jsonx.Value) error {
@@ -594,6 +640,9 @@ func (o *output) query() (*gojq.Code, error) {
 
 // check compiles the jq expression, so that an invalid one fails before any request.
 func (o *output) check() error {
+	if o.csv && o.raw() {
+		return usagef("--csv cannot be combined with --json and --jq")
+	}
 	if o.expr == "" {
 		return nil
 	}

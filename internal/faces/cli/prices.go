@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -114,10 +113,7 @@ func (e *env) previewCSV(by []string, rows []contract.PricesPreviewRow) error {
 		var cells []string
 		for _, word := range by {
 			for _, text := range texts[word] {
-				if t := strings.TrimSpace(text); t != "" && strings.ContainsRune("=+-@", rune(t[0])) {
-					text = "'" + text
-				}
-				cells = append(cells, text)
+				cells = append(cells, csvText(text))
 			}
 		}
 		for _, n := range []int64{r.Calls, r.ChargedMicro, r.NewMicro, r.DifferenceMicro} {

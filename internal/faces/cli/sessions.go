@@ -130,6 +130,9 @@ for the first two and with 5 for the others.`)
 				{"user", "externalUserId", asText, "only sessions of this end `user`"},
 				{"external-id", "externalId", asText, "only the session with this external `id`"},
 				searchField("title or ids"),
+				{"account", "accountId", asText, "for operators: sessions of the account with this `id`, without their texts; '*' for all accounts"},
+				sortFields("`value`: created, updated or spent")[0],
+				sortFields("")[1],
 			},
 		}),
 		e.verb(verb{

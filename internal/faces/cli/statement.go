@@ -40,6 +40,10 @@ up to its closing balance, which must be the opening balance of the next month, 
 	format := c.Flags().String("format", "table", "the `format`: table, csv, json or html")
 	account := c.Flags().String("account", "", "for operators: an `account`, or '*' for all")
 	sends(c, "account", "accountId")
+	sort := c.Flags().String("sort", "", "with --account '*': sort by `value`, created or charged (default created)")
+	order := c.Flags().String("order", "", "the `direction`: asc or desc (default desc)")
+	sends(c, "sort", "sort")
+	sends(c, "order", "order")
 	check := c.Flags().Bool("check", false, "only check the statements")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		month, ok := stoa.ParseMonth(args[0])
@@ -59,6 +63,11 @@ up to its closing balance, which must be the opening balance of the next month, 
 		}
 		if *account != "" {
 			query.Set("accountId", *account)
+		}
+		for name, value := range map[string]string{"sort": *sort, "order": *order} {
+			if value != "" {
+				query.Set(name, value)
+			}
 		}
 		path := "/statements/" + string(month)
 		switch {

@@ -68,8 +68,12 @@ func searchField(members string) field {
 	return field{"search", "q", asText, "only those with this `text` in their " + members + ", ignoring case"}
 }
 
-func sortField() field {
-	return field{"sort", "sort", asText, "the `order`: created (newest first) or name (default created)"}
+// sortFields are the flags of a list that can be sorted; by are its values of --sort.
+func sortFields(by string) []field {
+	return []field{
+		{"sort", "sort", asText, "sort by " + by + " (default created)"},
+		{"order", "order", asText, "the `direction`: asc or desc (default: names from A to Z, otherwise newest or largest first)"},
+	}
 }
 
 func (e *env) verbs(table ...verb) []*cobra.Command {
@@ -93,6 +97,7 @@ func (e *env) verb(v verb) *cobra.Command {
 	isList := v.rows.columns != nil
 	if isList {
 		most = limit(c)
+		o.addCSV(c)
 		c.Flags().BoolVar(&o.wide, "wide", false, "show all columns of a table, and nothing cut")
 		o.hasWide = true
 	}

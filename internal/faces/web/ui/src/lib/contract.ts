@@ -218,6 +218,7 @@ export interface AuditActionList {
 
 export interface AuditEntry {
   accountId: string;
+  accountName?: string;
   action: string;
   actor: string;
   actorName?: string;
@@ -3306,6 +3307,8 @@ export interface SendMessage {
 }
 
 export interface Session {
+  accountId?: string;
+  accountName?: string;
   agentId: string;
   agentName?: string;
   agentVersion: number;
@@ -3579,6 +3582,7 @@ export interface StatementList {
   hasMore: boolean;
   nextCursor: string | null;
   totals?: StatementCharge[];
+  uncharged?: number;
 }
 
 export interface StepCall {
