@@ -6803,7 +6803,7 @@ type WaitSeconds = int
 
 // ListAccountsParams defines parameters for ListAccounts.
 type ListAccountsParams struct {
-	// Q Only accounts with this text in their name, email or id, ignoring case.
+	// Q Only accounts with this text in their name, email or id, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does).
 	Q string `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// UnspentBelowMicro Only accounts with fewer credits than this, including credits held for running calls.
@@ -6854,7 +6854,7 @@ type InviteAccountMemberParams struct {
 
 // ListAgentsParams defines parameters for ListAgents.
 type ListAgentsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// SpaceID Only agents in this space.
@@ -7037,7 +7037,7 @@ type DuplicateAgentParams struct {
 
 // ListEmbedSessionsParams defines parameters for ListEmbedSessions.
 type ListEmbedSessionsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -7064,7 +7064,7 @@ type RefreshEmbedSessionParams struct {
 
 // ListEmbedTagsParams defines parameters for ListEmbedTags.
 type ListEmbedTagsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -7097,7 +7097,7 @@ type UpdateEmbedTagParams struct {
 
 // ListEmbedURLsParams defines parameters for ListEmbedURLs.
 type ListEmbedURLsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -7118,7 +7118,7 @@ type CreateEmbedURLParams struct {
 
 // ListHooksParams defines parameters for ListHooks.
 type ListHooksParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -7166,7 +7166,7 @@ type RollbackAgentParams struct {
 
 // ListScheduledTasksParams defines parameters for ListScheduledTasks.
 type ListScheduledTasksParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -7223,7 +7223,7 @@ type ListTaskRunsParams struct {
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Status Only sessions in this status.
@@ -7445,7 +7445,7 @@ type ExportAuditParams struct {
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -7514,7 +7514,7 @@ type RestoreConfigVersionParams struct {
 
 // ListConnectionsParams defines parameters for ListConnections.
 type ListConnectionsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// SpaceID Only steps of agents in this space.
@@ -7661,7 +7661,7 @@ type ListInvitationsParams struct {
 	// AccountID For operators, the account to read. The default is the account of the key.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -7685,7 +7685,7 @@ type ListKeysParams struct {
 	// Unrevoked Only keys that are not revoked.
 	Unrevoked bool `form:"unrevoked,omitempty" json:"unrevoked,omitempty,omitzero"`
 
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// AccountID For operators, the account to read. The default is the account of the key.
@@ -7730,7 +7730,7 @@ type RotateKeyParams struct {
 
 // ListMembersParams defines parameters for ListMembers.
 type ListMembersParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// AccountID For operators, the account to read. The default is the account of the key.
@@ -7952,7 +7952,7 @@ type GetRequestSummaryParamsInterval string
 
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -7976,7 +7976,7 @@ type ListAllSessionsParams struct {
 	// AccountID For operators, the account whose sessions are listed, or `*` for all accounts. The default is the account of the key.
 	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// AgentID Only sessions of this agent.
@@ -8009,7 +8009,7 @@ type ListAllSessionsParams struct {
 
 // ListSpacesParams defines parameters for ListSpaces.
 type ListSpacesParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// ExternalID Only the object with this external id.
@@ -8069,7 +8069,7 @@ type ListSpaceAgentsParams struct {
 
 // ListSpaceScheduledTasksParams defines parameters for ListSpaceScheduledTasks.
 type ListSpaceScheduledTasksParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -8153,7 +8153,7 @@ type GetUsageParams struct {
 
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {
-	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.

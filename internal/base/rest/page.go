@@ -39,6 +39,7 @@ func NewPager(limit int, cursor, order string, list ...string) Pager {
 	}
 	if order == "" {
 		p.bound += "desc"
+		p.Page.Ranked = true
 	}
 	if cursor == "" {
 		return p
@@ -50,6 +51,9 @@ func NewPager(limit int, cursor, order string, list ...string) Pager {
 	}
 	p.Page.After.At = time.UnixMicro(int64(binary.BigEndian.Uint64(raw[sumSize:]))).UTC()
 	p.Page.After.ID = string(raw[sumSize+8:])
+	if p.Page.After.IsRanked() && !p.Page.Ranked {
+		p.Err = stoa.Errorf(stoa.CodeInvalidCursor, "This cursor belongs to a list in another order. Start again without one.").At("cursor")
+	}
 	return p
 }
 
@@ -58,6 +62,9 @@ func NewSortedPager(limit int, cursor, sort, order string, list ...string) Pager
 	byName := sort == "name"
 	if byName && order == "" {
 		order = "asc"
+	}
+	if sort != "" && order == "" {
+		order = "desc" // not ranked by a search
 	}
 	if sort == "created" {
 		sort = ""

@@ -17,6 +17,7 @@ type Page struct {
 	Asc    bool   // oldest first, or by name from A to Z
 	ByName bool   // order by name, in the order of the database; only lists whose method says so support it
 	By     string // order by a number, such as SortSpent; only lists whose method says so support it
+	Ranked bool   // a searched list begins with the best matches; without a search it has no effect
 	After  Cursor // the last row of the previous page; zero means from the start
 
 	apart bool // created_at differs in all rows, whose index therefore has no id
@@ -165,6 +166,9 @@ func (f filtered) conditions(args []any) (cond string, all []any) {
 // zero cursor. before and after are the parts of the query around the list. cursor returns
 // a row's position.
 func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan func(*sql.Rows) (T, error), cursor func(T) Cursor, before, after string) ([]T, Cursor, error) {
+	if p.Ranked && f.search.text != "" {
+		return rankedPage(ctx, tx, p, f, scan, cursor, before, after)
+	}
 	query, args := f.rows(p)
 	var keys map[string]int64
 	if f.search.text != "" || p.By != "" {

@@ -1,18 +1,22 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
+	"stoa/internal/base/db"
 	"stoa/internal/base/stoa"
 )
 
@@ -80,6 +84,151 @@ func (f filtered) found(ctx context.Context, tx *Tx, p Page) (ids []any, keys ma
 		err = nil
 	}
 	return ids, keys, err
+}
+
+// The ranks of a match, best first.
+const (
+	rankExact = iota
+	rankPrefix
+	rankWord
+	rankPart
+	rankNone
+)
+
+// rank returns how well a folded value matches a folded text.
+func rank(value, text string) int {
+	at := strings.Index(value, text)
+	switch {
+	case at < 0:
+		return rankNone
+	case value == text:
+		return rankExact
+	case at == 0:
+		return rankPrefix
+	}
+	for ; at >= 0; at = strings.Index(value, text) {
+		before, _ := utf8.DecodeLastRuneInString(value[:at])
+		if !unicode.IsLetter(before) && !unicode.IsDigit(before) {
+			return rankWord
+		}
+		value = value[at+len(text)-1:] // a byte of the match stays, so that the next match has something before it
+	}
+	return rankPart
+}
+
+// rankedMark begins the id of the cursor of a ranked page. No id of a row begins with it.
+const rankedMark = "\x01"
+
+// IsRanked reports whether c is the place of a row in a ranked list, which has no meaning in another order.
+func (c Cursor) IsRanked() bool { return strings.HasPrefix(c.ID, rankedMark) }
+
+// A rankedPlace is the place of a row in a ranked list. Only the maxLooked rows after start are ranked together; the
+// next ones follow them.
+type rankedPlace struct {
+	start Cursor // the rows after it are ranked together
+	rank  int
+	last  Cursor // the row before the page; zero before the first
+}
+
+func (r rankedPlace) cursor() Cursor {
+	return Cursor{r.last.At, fmt.Sprintf("%s%d\x00%d\x00%s\x00%s", rankedMark, r.rank, r.start.At.UnixMicro(), r.start.ID, r.last.ID)}
+}
+
+func placeOf(c Cursor) (r rankedPlace, ok bool) {
+	if !c.IsRanked() {
+		return rankedPlace{start: c}, true
+	}
+	parts := strings.Split(strings.TrimPrefix(c.ID, rankedMark), "\x00")
+	if len(parts) != 4 {
+		return r, false
+	}
+	rank, err := strconv.Atoi(parts[0])
+	at, failed := strconv.ParseInt(parts[1], 10, 64)
+	return rankedPlace{Cursor{time.UnixMicro(at).UTC(), parts[2]}, rank, Cursor{c.At, parts[3]}}, err == nil && failed == nil
+}
+
+// rankedPage is [filteredPage] for a search that begins with the best matches: equal columns, then those that begin with
+// the text, then those with a word that does, then the others; equal ones by age, newest first. It ranks maxLooked rows
+// together, because it reads no more of them for a page.
+func rankedPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan func(*sql.Rows) (T, error), cursor func(T) Cursor, before, after string) ([]T, Cursor, error) {
+	place, ok := placeOf(p.After)
+	if !ok {
+		return nil, Cursor{}, fmt.Errorf("store: a ranked cursor is damaged: %q", p.After.ID)
+	}
+	if place.start == (Cursor{}) { // fixed, because rows created later would move others out of the ranked ones
+		var at int64
+		where, order, args := Page{}.from(len(f.args) + 1)
+		if found, err := tx.Get(ctx, `SELECT created_at `+f.from+where+order+` LIMIT 1`, append(slices.Clip(f.args), args...), &at); err != nil || !found {
+			return nil, Cursor{}, err
+		}
+		place.start.At = db.Time(at + 1)
+	}
+	window := Page{After: place.start, apart: p.apart, Limit: p.Limit}
+	type match struct {
+		rank int
+		at   int64
+		id   string
+	}
+	better := func(a, b match) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.at, a.at), cmp.Compare(b.id, a.id))
+	}
+	var matches []match
+	query, args := f.looked(window, `id, created_at, COALESCE(`+strings.Join(f.search.columns, `, ''), COALESCE(`)+`, '')`)
+	text := folded(f.search.text)
+	var m match
+	values := make([]string, len(f.search.columns))
+	dest := []any{&m.id, &m.at}
+	for i := range values {
+		dest = append(dest, &values[i])
+	}
+	last := match{place.rank, db.Micros(place.last.At), place.last.ID}
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		m.rank = rankNone
+		for _, v := range values {
+			m.rank = min(m.rank, rank(folded(v), text))
+		}
+		if m.rank < rankNone && (place.last == (Cursor{}) || better(m, last) > 0) {
+			matches = append(matches, m)
+		}
+		return nil
+	}, query, args...)
+	if err != nil {
+		return nil, Cursor{}, err
+	}
+	slices.SortFunc(matches, better)
+	more := len(matches) > p.limit()
+	matches = matches[:min(len(matches), p.limit())]
+	if len(matches) == 0 {
+		next, err := f.next(ctx, tx, window, false, Cursor{})
+		return nil, next, err
+	}
+	ids, position := make([]any, len(matches)), map[string]int{}
+	for i, m := range matches {
+		ids[i], position[m.id] = m.id, i
+	}
+	var list []T
+	for {
+		query, args = f.rowsOf(window, ids)
+		var cut bool
+		if list, cut, err = listPage(ctx, tx, window, scan, before+query+after, args...); err != nil {
+			return nil, Cursor{}, err
+		}
+		if !cut {
+			break
+		}
+		ids = ids[:(len(ids)+1)/2] // because the texts of all are larger than a page may be
+		matches, more = matches[:len(ids)], true
+	}
+	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(position[cursor(a).ID], position[cursor(b).ID]) })
+	if more {
+		end := matches[len(matches)-1]
+		return list, rankedPlace{place.start, end.rank, Cursor{db.Time(end.at), end.id}}.cursor(), nil
+	}
+	next, err := f.next(ctx, tx, window, false, Cursor{})
+	return list, next, err
 }
 
 // rowsOf returns the SELECT for the rows of a filtered list that have these ids, in the order of

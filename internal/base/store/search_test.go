@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -341,4 +342,85 @@ func TestListsAreSortedByName(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// A ranked search lists each match once: equal names first, then those that begin with the text, then those with a word
+// that does, then the others, and equal ones by age. Objects that are created between two pages change nothing.
+func TestASearchBeginsWithTheBestMatches(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
+		a := storetest.Account(t, st, 0)
+		for _, name := range []string{
+			"Contract reader", "A CONTRACT READER", "Contract reader 1", "Subcontract readers", "contract", "Contract reader", "Old contract-reader",
+			"Éclair contract reader", "Contract reader 2", "xcontract readerx contract reader",
+		} {
+			newAgents(t, st, a.ID, name) // each at its own time
+		}
+		want := []string{"Contract reader", "Contract reader", "Contract reader 2", "Contract reader 1", "xcontract readerx contract reader", "Éclair contract reader", "A CONTRACT READER", "Subcontract readers"}
+		for limit := 1; limit <= 9; limit++ {
+			var got []string
+			p := store.Page{Limit: limit, Ranked: true}
+			for {
+				var list []stoa.Agent
+				var next store.Cursor
+				read(t, st, func(tx *store.Tx) (err error) {
+					list, next, err = tx.Setup().Agents(ctx, a.ID, store.AgentFilter{Text: "contract READER"}, p)
+					return err
+				})
+				for _, one := range list {
+					got = append(got, one.Name)
+				}
+				if p.After = next; next == (store.Cursor{}) {
+					break
+				}
+				if limit == 3 && len(got) == 3 {
+					newAgents(t, st, a.ID, "Contract reader")
+				}
+			}
+			if limit > 3 && len(got) == len(want)+1 {
+				got = got[1:] // the one that was created between pages
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("pages of %d: %q, want %q", limit, got, want)
+			}
+		}
+	})
+}
+
+// More objects than one page looks at are ranked in parts; none is lost or listed twice.
+func TestARankedSearchOfManyObjects(t *testing.T) {
+	t.Parallel()
+	st := storetest.New(t).Open()
+	a := storetest.Account(t, st, 0)
+	var names []string
+	r := rand.New(rand.NewPCG(7, 7))
+	want := 0
+	for i := range 4100 {
+		name := fmt.Sprintf("other %d", i)
+		if r.IntN(20) == 0 {
+			name = []string{"needle", "needle " + name, "a needle", "aneedle"}[r.IntN(4)] + fmt.Sprintf(" %d", i)
+			want++
+		}
+		names = append(names, name)
+	}
+	newAgents(t, st, a.ID, names...)
+	seen := map[string]int{}
+	pages := 0
+	for p := (store.Page{Limit: 7, Ranked: true}); ; pages++ {
+		var list []stoa.Agent
+		read(t, st, func(tx *store.Tx) (err error) {
+			list, p.After, err = tx.Setup().Agents(ctx, a.ID, store.AgentFilter{Text: "needle"}, p)
+			return err
+		})
+		for _, one := range list {
+			seen[one.ID]++
+		}
+		if p.After == (store.Cursor{}) {
+			break
+		}
+	}
+	if len(seen) != want || slices.Max(slices.Collect(maps.Values(seen))) != 1 {
+		t.Errorf("%d of %d are listed in %d pages", len(seen), want, pages)
+	}
 }

@@ -70,6 +70,23 @@ func TestListsAreSearched(t *testing.T) {
 	}
 	c.WantError(stoa.CodeInvalidCursor, "GET", "/api/v1/api-agents?q=x&limit=1&cursor="+*list.NextCursor, nil)
 	c.Want(200, "GET", "/api/v1/api-agents?q=e&limit=1&cursor="+*list.NextCursor, nil)
+	c.WantError(stoa.CodeInvalidCursor, "GET", "/api/v1/api-agents?q=e&limit=1&order=desc&cursor="+*list.NextCursor, nil)
+	// The best match is first, unless the list is sorted.
+	for _, name := range []string{"Guide", "Guide 2"} {
+		c.Want(201, "POST", "/api/v1/api-agents", object{"spaceId": newSpace(t, c, object{"name": "s"}).ID, "name": name, "instructions": "i"})
+	}
+	for query, want := range map[string][]string{
+		"guide": {"Guide", "Guide 2", "Museum guide"}, "guide&sort=created": {"Guide 2", "Guide", "Museum guide"}, "guide&order=asc": {"Museum guide", "Guide", "Guide 2"},
+	} {
+		c.Want(200, "GET", "/api/v1/api-agents?q="+query, nil).JSON(&list)
+		var got []string
+		for _, one := range list.Data {
+			got = append(got, one.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
 }
 
 // TestListsOfAnAgentAreSearched searches the schedules and the embeds of an agent, the budgets and the invitations.

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -40,7 +41,8 @@ func TestThePaletteFindsPagesActionsAndObjects(t *testing.T) {
 			p.do(chromedp.KeyEvent(arrowDown))
 			p.see(chosen + `.startsWith("Overview")`)
 			p.insert("requ")
-			p.see(`document.querySelectorAll("[role=option]").length === 1`)
+			p.see(chosen + `.startsWith("Requests")`)
+			p.see(`[...document.querySelectorAll("[role=option] .cut")].at(-1).innerText === "Guides about “requ”"`)
 			p.enter()
 			p.see(`location.hash === "#/requests" && !document.querySelector("dialog")`)
 
@@ -50,6 +52,25 @@ func TestThePaletteFindsPagesActionsAndObjects(t *testing.T) {
 			p.enter()
 			p.see(`document.activeElement.id === "key-name" && location.hash === "#/keys"`)
 			p.press("Cancel")
+
+			// Verbs and words of other products.
+			for typed, want := range map[string]string{
+				"create key": "Create key", "add key": "Create key", "add provider": "Add provider", "theme": "Switch between light and dark", "sign out": "Sign out",
+				"logout": "Sign out", "vendor": "Providers", "approvals": "Tool calls", "users": "Members", "customers": "Accounts", "api reference": "API reference", "keys": "Keys",
+			} {
+				p.palette()
+				p.insert(typed)
+				p.see(chosen + `?.startsWith(` + strconv.Quote(want) + `)`)
+				p.do(chromedp.KeyEvent("\u001b"))
+				p.see(`!document.querySelector("dialog")`)
+			}
+			p.palette()
+			p.insert("theme")
+			p.see(chosen + `?.startsWith("Switch")`)
+			p.see(`(window.wasTheme = document.documentElement.dataset.theme, true)`)
+			p.enter()
+			p.see(`document.documentElement.dataset.theme !== window.wasTheme`)
+			p.see(`(document.querySelector("[data-theme-switch]").click(), true)`)
 
 			p.palette()
 			p.insert("Acme")

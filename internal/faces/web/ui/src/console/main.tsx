@@ -270,7 +270,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
           <p>Your changes on this page are not saved and will be lost.</p>
         </Dialog>
       )}
-      {keyboard.shown === "palette" && <Palette pages={listed} onClose={keyboard.close} />}
+      {keyboard.shown === "palette" && <Palette pages={listed} onClose={keyboard.close} onSignOut={() => void onSignOut()} />}
       {keyboard.shown === "keys" && <Shortcuts onClose={keyboard.close} />}
       <main id="main" class="view" key={at?.page.path} inert={sheet}>
         {at && spends.has(at.page.path) && <CreditNotices path={path} />}

@@ -1,4 +1,5 @@
 // For operators: the managed settings, with the draft of changes and the versions that were applied.
+import { useEffect } from "preact/hooks";
 import type { ConfigPrice, ConfigVersion } from "../../lib/contract";
 import { credits, of, rulesInWords } from "../../lib/format";
 import { Badge, Button, Id, Notice, Time } from "../parts/basic";
@@ -89,6 +90,12 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
       return p ? credits(p[rate] ?? p.input ?? 0) : <span class="muted">–</span>;
     },
   });
+  // The palette opens the form for a provider by an address.
+  useEffect(() => {
+    if (!filter.new || !writes) return;
+    change({ new: "" });
+    dialogs.open("form", { kind: "provider" });
+  }, [filter.new]);
   const rows = tab === "history" ? [] : tab === "family" ? families(all) : settingsOf(all, tab);
   const auto = settingsOf(all, "auto")[0];
   return (

@@ -45,17 +45,58 @@ interface Entry {
   icon: IconName;
   to: string; // an address of the console
   run?: () => void; // instead of going there
+  words?: string; // other words for the title
+  typed?: boolean; // shown only if its words are typed
 }
 
-// actions are what can be begun from anywhere: the title, the address, the scope and the
-// operation that they need.
-const actions: { title: string; to: string; scope: string; needs: string }[] = [
-  { title: "New agent", to: "agents?new=1", scope: "agents:write", needs: "createAgent" },
-  { title: "New key", to: "keys?new=1", scope: "keys:write", needs: "createKey" },
-  { title: "New webhook", to: "webhooks?new=1", scope: "webhooks:write", needs: "createWebhook" },
-  { title: "New account", to: "accounts?new=1", scope: "operator", needs: "createAccount" },
-  { title: "Invite a member", to: "members?new=1", scope: "account:write", needs: "inviteMember" },
+const creates = "new create add make";
+
+// actions are what can be begun from anywhere: the title of the button, other words for it, the address, the scope and
+// the operation that they need.
+const actions: { title: string; words: string; to: string; scope: string; needs: string }[] = [
+  { title: "Create agent", words: creates + " assistant bot", to: "agents?new=1", scope: "agents:write", needs: "createAgent" },
+  { title: "Create key", words: creates + " api token secret", to: "keys?new=1", scope: "keys:write", needs: "createKey" },
+  { title: "Create budget", words: creates + " limit cap", to: "budgets?new=1", scope: "account:write", needs: "createBudget" },
+  { title: "Add a webhook", words: creates + " notification alert event", to: "webhooks?new=1", scope: "webhooks:write", needs: "createWebhook" },
+  { title: "Connect a server", words: creates + " connection mcp tool openapi", to: "connections?new=1", scope: "connections:write", needs: "createConnection" },
+  { title: "Add provider", words: creates + " vendor model connect openai anthropic gemini ollama", to: "providers?new=1", scope: "operator", needs: "setConfigDraft" },
+  { title: "Create account", words: creates + " customer", to: "accounts?new=1", scope: "operator", needs: "createAccount" },
+  { title: "Invite a member", words: creates + " person user colleague", to: "members?new=1", scope: "account:write", needs: "inviteMember" },
 ];
+
+// Pages are also found by what people call them elsewhere.
+const otherWords: Record<string, string> = {
+  "": "dashboard home",
+  usage: "analytics statistics cost spend",
+  requests: "logs calls errors",
+  "tool-calls": "approvals approve inbox",
+  credits: "balance ledger receipts payments top up billing",
+  statements: "invoices bills billing month",
+  invoices: "statements bills billing month",
+  budgets: "limits caps",
+  keys: "api tokens",
+  members: "users team people roles",
+  audit: "history changes log",
+  accounts: "customers tenants organizations",
+  providers: "vendors models prices plans routes settings",
+  nodes: "servers cluster health",
+  playground: "chat try test prompt",
+  connections: "tools mcp integrations secrets",
+  sessions: "conversations chats runs threads",
+};
+
+// rank says how well an entry matches what was typed, as the search of the server does: 0 is best, undefined is not at all.
+function rank(e: Entry, typed: string): number | undefined {
+  const title = e.title.toLowerCase();
+  if (title === typed) return 0;
+  if (title.startsWith(typed)) return 1;
+  const words = typed.split(/\s+/);
+  const all = [title, e.kind.toLowerCase(), e.words ?? ""].join(" ");
+  const begins = (text: string) => words.every((w) => text.split(/[^\p{L}\p{N}]+/u).some((word) => word.startsWith(w)));
+  if (begins(title)) return 2;
+  if (begins(all)) return 3;
+  return words.every((w) => all.includes(w)) ? 4 : undefined;
+}
 
 interface Found {
   id: string;
@@ -70,6 +111,8 @@ const searched: { path: string; kind: string; icon: IconName; scope: string; nee
   { path: "/sessions", kind: "Session", icon: "sessions", scope: "sessions:read", needs: "listAllSessions", to: (o) => `agents/${o.agentId}/sessions/${o.id}` },
   { path: "/connections", kind: "Connection", icon: "connections", scope: "connections:read", needs: "listConnections", to: (o) => "connections/" + o.id },
   { path: "/accounts", kind: "Account", icon: "accounts", scope: "operator:read", needs: "listAccounts", to: (o) => "accounts/" + o.id },
+  { path: "/keys", kind: "Key", icon: "keys", scope: "keys:write", needs: "listKeys", to: (o) => withFilter("keys", { q: o.name ?? o.id }) },
+  { path: "/members", kind: "Member", icon: "members", scope: "account:read", needs: "listMembers", to: (o) => withFilter("members", { q: o.name || o.id }) },
 ];
 
 const isId = /^(req|resp)_[0-9a-z]{20,}$/i;
@@ -85,7 +128,11 @@ function useFound(words: string, session: Session): Entry[] {
       for (const [i, s] of searched.entries()) {
         if (!session.may(s.scope) || !session.offers(s.needs)) continue;
         find<Found>(session.api, s, words, hits, stop.signal).then(
-          ({ rows }) => setFound((old) => Object.assign([...old], { [i]: rows.map((o) => ({ title: o.name || o.title || o.id, kind: s.kind, icon: s.icon, to: s.to(o) })) })),
+          ({ rows, more }) => {
+            const entries: Entry[] = rows.map((o) => ({ title: o.name || o.title || o.id, kind: s.kind, icon: s.icon, to: s.to(o) }));
+            if (more) entries.push({ title: `All with “${words}”`, kind: s.kind + "s", icon: s.icon, to: withFilter(s.to({ id: "" }).split(/[/?]/)[0]!, { q: words }) });
+            setFound((old) => Object.assign([...old], { [i]: entries }));
+          },
           () => {}, // the pages are still found
         );
       }
@@ -100,7 +147,7 @@ function useFound(words: string, session: Session): Entry[] {
 
 // A Palette offers the pages of the navigation and the actions that the key or the role may
 // use.
-export function Palette({ pages, onClose }: { pages: { path: string; title: string; icon: IconName; group: string }[]; onClose: () => void }) {
+export function Palette({ pages, onClose, onSignOut }: { pages: { path: string; title: string; icon: IconName; group: string }[]; onClose: () => void; onSignOut: () => void }) {
   const session = useSession();
   const id = useId();
   const list = useRef<HTMLUListElement>(null);
@@ -108,14 +155,24 @@ export function Palette({ pages, onClose }: { pages: { path: string; title: stri
   const [at, setAt] = useState(0);
   const words = typed.trim().toLowerCase();
   const fixed: Entry[] = [
-    ...pages.map((p) => ({ title: p.title, kind: p.group ? p.group : "Page", icon: p.icon, to: p.path })),
+    ...pages.map((p) => ({ title: p.title, kind: p.group ? p.group : "Page", icon: p.icon, to: p.path, words: otherWords[p.path] })),
     ...(session.who.accounts.length > 1 ? session.who.accounts.map((a) => ({ title: a.name, kind: "Switch account", icon: "accounts" as const, to: a.id, run: () => showAccount(a.id) })) : []),
-    ...actions.filter((a) => session.may(a.scope) && session.offers(a.needs)).map((a) => ({ title: a.title, kind: "Action", icon: "plus" as const, to: a.to })),
+    ...actions.filter((a) => session.may(a.scope) && session.offers(a.needs)).map((a) => ({ ...a, kind: "Action", icon: "plus" as const })),
+    { title: "Switch between light and dark", kind: "Action", icon: "overview", to: "theme", words: "theme mode appearance", typed: true, run: () => document.querySelector<HTMLElement>("[data-theme-switch]")?.click() },
+    { title: "Sign out", kind: "Action", icon: "out", to: "sign-out", words: "log out logout leave", typed: true, run: onSignOut },
+    ...[
+      { title: "Guides", to: "/docs", words: "documentation help manual" },
+      { title: "API reference", to: "/docs/api-openapi", words: "openapi endpoints documentation" },
+      { title: "Explorer", to: "/api/v1/doc", words: "try api swagger" },
+    ].map((d) => ({ ...d, kind: "Documentation", icon: "file" as const, typed: true, run: () => location.assign(d.to) })),
   ];
+  const guides: Entry[] = words.length < 2 ? [] : [{ title: `Guides about “${words}”`, kind: "Documentation", icon: "file", to: "guides", run: () => location.assign("/docs?q=" + encodeURIComponent(words)) }];
+  const ranked = words ? fixed.flatMap((e) => ((at) => (at === undefined ? [] : [{ e, at }]))(rank(e, words))).sort((a, b) => a.at - b.at).map(({ e }) => e) : fixed.filter((e) => !e.typed);
   const entries = [
     ...(isId.test(words) ? [{ title: "Request " + words, kind: "Request", icon: "requests" as const, to: withFilter("requests", { id: words }) }] : []),
-    ...fixed.filter((e) => words.split(/\s+/).every((w) => e.title.toLowerCase().includes(w) || e.kind.toLowerCase().includes(w))),
+    ...ranked,
     ...useFound(words, session),
+    ...guides,
   ];
   const active = Math.min(at, entries.length - 1);
   useEffect(() => list.current?.children[active]?.scrollIntoView({ block: "nearest" }), [active]);
@@ -167,7 +224,7 @@ export function Palette({ pages, onClose }: { pages: { path: string; title: stri
             </li>
           ))}
         </ul>
-        {entries.length === 0 && <p class="pad muted">No results.</p>}
+        {entries.length === guides.length && words && <p class="pad muted">Nothing here has this name.</p>}
       </div>
     </Dialog>
   );
