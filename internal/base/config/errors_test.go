@@ -93,6 +93,7 @@ func TestProblems(t *testing.T) {
 		},
 		{name: "a list in place of a value", yaml: "listen: [a]\n", want: `stoa.yaml:1:9: listen: must be a single value`},
 		{name: "a value in place of a list", yaml: "auto: alpha\n", want: `stoa.yaml:1:7: auto: must be a list, such as [a, b]`},
+		{name: "a list of extensions", yaml: "extensions: [all]\n", want: `stoa.yaml:1:13: extensions: must be a mapping of names to values; all of them are {models: true, inputTokens: true, compact: true, v1Alias: true, tools: true, formats: true, images: true, files: true, chatCompletions: true, messages: true, gemini: true}`},
 		{name: "a value in place of a mapping", yaml: "limits: 5\n", want: `stoa.yaml:1:9: limits: must be a mapping of names to values`},
 		{name: "a word in place of a number", yaml: "limits: {turnSteps: many}\n", want: `stoa.yaml:1:21: limits.turnSteps: "many" is not a whole number`},
 		{name: "a word in place of true", yaml: "plans: {pro: {gatedModels: maybe}}\n", want: `stoa.yaml:1:28: plans.pro.gatedModels: "maybe" is neither true nor false`},

@@ -159,6 +159,10 @@ func (r *reader) pairs(n ast.Node, path string) []*ast.MappingValueNode {
 	case *ast.MappingValueNode:
 		return []*ast.MappingValueNode{n}
 	}
+	if path == "extensions" { // the variable and the flag accept a list
+		r.fail(n, path, "must be a mapping of names to values; all of them are {%s: true}", strings.Join(AllExtensions().Names(), ": true, "))
+		return nil
+	}
 	r.fail(n, path, "must be a mapping of names to values")
 	return nil
 }

@@ -54,7 +54,7 @@ func pasteBlocks(t *testing.T, name, language, program, mark string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```\n(?:```text\n(.*?)^```\n)?").FindAllStringSubmatch(string(text), -1)
+	blocks := regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```\n(?:```text\n(.*?)^```\n)?").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) < 5 {
 		t.Fatalf("the guide has %d commands; the test reads it wrongly", len(blocks))
 	}

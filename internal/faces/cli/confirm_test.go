@@ -55,6 +55,7 @@ func TestErrorsSayWhatAFlagAccepts(t *testing.T) {
 		"agents list --limt 3":                          "unknown flag: --limt; did you mean --limit?; see stoa agents list --help",
 		"receipts list --since yesterday":               "unknown flag: --since; did you mean --from?; see stoa receipts list --help",
 		"schedule list":                                 `there is no command "stoa schedule"; see stoa --help; did you mean tasks?`,
+		"keys create --name x --scope response":         "operator, *; did you mean responses?",
 		"update":                                        `there is no command "stoa update"; replace the program to upgrade it`,
 		"budget list":                                   "did you mean budgets?",
 		"accounts grant x -5":                           "-5 is read as a flag, and amounts cannot be negative; see stoa accounts grant --help",

@@ -81,6 +81,9 @@ func inFlags(c *cobra.Command, err error) error {
 	text := answer.Message
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "The parameter "), strconv.Quote(answer.Param)+" ")
 	text = bound.ReplaceAllStringFunc(text, func(limit string) string { return inUnits(last, limit) })
+	if _, list, ok := strings.Cut(text, "must be one of "); ok {
+		text = strings.TrimSuffix(text, ".") + didYouMean(near(value, strings.Split(strings.TrimSuffix(list, "."), ", ")))
+	}
 	if answer.RequestID != "" {
 		text += " (" + answer.RequestID + ")"
 	}

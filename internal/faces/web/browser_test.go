@@ -129,20 +129,20 @@ type tab struct {
 	looked string   // the elements at the last look of axe-core
 }
 
-// open loads a page as seen by l.
-func open(t *testing.T, browser context.Context, base, path string, l look) *tab {
+// open loads a page as seen by l, which may complain as allow says.
+func open(t *testing.T, browser context.Context, base, path string, l look, allowed ...string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
-	return watch(t, ctx, cancel, base, path, l)
+	return watch(t, ctx, cancel, base, path, l, allowed...)
 }
 
 // watch loads a page in a new tab, which cancel closes.
-func watch(t *testing.T, ctx context.Context, cancel func(), base, path string, l look) *tab {
+func watch(t *testing.T, ctx context.Context, cancel func(), base, path string, l look, allowed ...string) *tab {
 	t.Helper()
 	t.Cleanup(cancel)
 	ctx, cancelTime := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancelTime)
-	p := &tab{t: t, ctx: ctx, base: base}
+	p := &tab{t: t, ctx: ctx, base: base, expect: allowed}
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func embedPolicy(origins []string, logo string) string {
 	if logo != "" {
 		pictures = "img-src " + logo + "; "
 	}
-	return "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " + pictures +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; " + pictures +
 		"base-uri 'none'; form-action 'none'; frame-ancestors " + ancestors + "; " +
 		"require-trusted-types-for 'script'; trusted-types dompurify"
 }

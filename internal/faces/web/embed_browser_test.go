@@ -69,6 +69,9 @@ func TestTheChatInABrowser(t *testing.T) {
 			p.says("Welcome.")
 			p.see(`!!(location.hash === "" && document.title === "Visitors’ guide" && document.cookie === "")`)
 			p.fits()
+			// The font is that of the preview, and only the part that the text needs is loaded.
+			p.see(`document.fonts.status === "loaded" && getComputedStyle(document.body).fontFamily.startsWith("Inter")`)
+			p.see(`performance.getEntriesByType("resource").filter((r) => r.name.endsWith(".woff2")).length === 1`)
 			p.shot("greeting")
 			p.say("say: # Prices\n\nA ticket costs **seven** drachmas:\n\n- for one day\n- for *all* halls\n\n| Hall | Hours |\n|---|---|\n| North | dawn to noon |\n\n`code` and [a link](https://example.com/more).")
 			p.see(`!!(document.querySelector(".reply table td")?.innerText === "North")`)
@@ -227,8 +230,7 @@ func TestTheEndsOfAChat(t *testing.T) {
 	p := open(t, browser, st.h.URL, path, l)
 	p.say("say: hello")
 	p.see(`!!([...document.querySelectorAll(".reply")].some((e) => e.innerText === "hello"))`)
-	other := open(t, browser, st.h.URL, path, l) // another visitor, the same link
-	other.allow("409")
+	other := open(t, browser, st.h.URL, path, l, "409") // another visitor, the same link
 	other.says("This link was used")
 	other.says("Ask the site’s owner for a new one.")
 	other.shot("used")
@@ -242,14 +244,12 @@ func TestTheEndsOfAChat(t *testing.T) {
 	p.shot("ended")
 
 	_, path = st.link(t, nil)
-	p = open(t, browser, st.h.URL, strings.Split(path, "#")[0]+"#t=wrong", l)
-	p.allow("401")
+	p = open(t, browser, st.h.URL, strings.Split(path, "#")[0]+"#t=wrong", l, "401")
 	p.says("This chat cannot be opened")
 	p.shot("invalid")
 
 	_, path = st.link(t, map[string]any{"chatExpiresInSeconds": 2})
-	p = open(t, browser, st.h.URL, path, l)
-	p.allow("401")
+	p = open(t, browser, st.h.URL, path, l, "401")
 	p.says("This chat has ended")
 
 	// A connection that breaks while the answer comes loses nothing of it.

@@ -189,7 +189,7 @@ func TestTheChatPageHasSecurityHeaders(t *testing.T) {
 	r := ask(t, st.h.Server.Handler(), "GET", path, "Accept", "text/html")
 	body := bodyOf(t, r)
 	want := map[string]string{
-		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
+		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
 			"frame-ancestors https://*.example.com http://localhost:3000; require-trusted-types-for 'script'; trusted-types dompurify",
 		"Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "", "Set-Cookie": "",
 	}

@@ -55,7 +55,7 @@ func TestThePaletteFindsPagesActionsAndObjects(t *testing.T) {
 
 			// Verbs and words of other products.
 			for typed, want := range map[string]string{
-				"create key": "Create key", "add key": "Create key", "add provider": "Add provider", "theme": "Switch between light and dark", "sign out": "Sign out",
+				"create key": "Create key", "add key": "Create key", "add provider": "Add provider", "theme": "Light or dark", "sign out": "Sign out",
 				"logout": "Sign out", "vendor": "Providers", "approvals": "Tool calls", "users": "Members", "customers": "Accounts", "api reference": "API reference", "keys": "Keys",
 			} {
 				p.palette()
@@ -66,7 +66,7 @@ func TestThePaletteFindsPagesActionsAndObjects(t *testing.T) {
 			}
 			p.palette()
 			p.insert("theme")
-			p.see(chosen + `?.startsWith("Switch")`)
+			p.see(chosen + `?.startsWith("Light or dark")`)
 			p.see(`(window.wasTheme = document.documentElement.dataset.theme, true)`)
 			p.enter()
 			p.see(`document.documentElement.dataset.theme !== window.wasTheme`)

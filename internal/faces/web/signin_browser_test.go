@@ -100,7 +100,7 @@ func TestAnAccountIsChosenPerTab(t *testing.T) {
 	other.see(`document.querySelector(".rail select")?.value === "` + stubAccount + `"`)
 	other.palette()
 	other.insert("switch")
-	other.see(`document.querySelectorAll("[role=option]").length === 2`)
+	other.see(`[...document.querySelectorAll("[role=option] .kind")].map((e) => e.innerText).join() === "Switch account,Switch account,Documentation"`)
 	other.do(chromedp.KeyEvent(arrowDown))
 	other.enter()
 	other.see(`document.querySelector(".rail select")?.value === "` + otherAccount + `"`)

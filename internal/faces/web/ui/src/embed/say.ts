@@ -5,8 +5,10 @@ export const language = pick(new URLSearchParams(location.search).get("lang"));
 
 export const say = words(language);
 
-const time = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
-const date = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+// Times are in the form of the visitor's region, such as en-GB, if it has the language of the page.
+const region = navigator.languages.find((l) => l.split("-")[0] === language) ?? language;
+const time = new Intl.DateTimeFormat(region, { hour: "2-digit", minute: "2-digit" });
+const date = new Intl.DateTimeFormat(region, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 
 // clock formats a time, without the date if it is today.
 export function clock(iso: string): string {

@@ -37,7 +37,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
           {say(end ? "Ended" : state.offline ? "Offline" : state.sending ? "Sending" : chat.waitingFor === "operator" ? "Waiting for the operator" : busy ? (slow ? "Still working…" : "Working") : chat.status === "waiting_for_input" ? "Waiting for you" : "")}
         </span>
       </header>
-      <Said state={state} asks={asks} name={name} onStart={end || limited || !idle ? undefined : (text) => void visit.send(text)} />
+      <Said state={state} asks={asks} onStart={end || limited || !idle ? undefined : (text) => void visit.send(text)} />
       <div class="chat-foot">
         {end ? (
           <Ended end={end} />
@@ -137,7 +137,7 @@ function Ended({ end, alone }: { end: End; alone?: boolean }) {
 
 // Said shows the conversation and scrolls to its end, unless the reader has scrolled
 // away from it.
-function Said({ state, asks, name, onStart }: { state: State; asks: PendingInput | null; name: string; onStart?: (text: string) => void }) {
+function Said({ state, asks, onStart }: { state: State; asks: PendingInput | null; onStart?: (text: string) => void }) {
   const chat = state.chat!;
   const box = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
@@ -187,7 +187,7 @@ function Said({ state, asks, name, onStart }: { state: State; asks: PendingInput
         )}
         {!chat.greeting && chat.messages.length === 0 && (
           <li class="hello">
-            <p class="muted">{say("Ask {name} something.", { name })}</p>
+            <p class="muted">{say("Write your question below.")}</p>
           </li>
         )}
         {chat.messages.length === 0 && onStart && <Starters of={chat.starters} onStart={onStart} />}

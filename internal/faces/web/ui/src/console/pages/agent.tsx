@@ -7,7 +7,7 @@ import { CallAgent } from "../parts/callagent";
 import { Diff } from "../parts/diff";
 import { useAction } from "../parts/form";
 import { Empty, Failure, States } from "../parts/load";
-import { Subject, type Tagged, useSubject } from "../parts/subject";
+import { Lost, Subject, type Tagged, useSubject } from "../parts/subject";
 import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
@@ -34,14 +34,15 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
   const tabs = [
     { id: "sessions", title: "Sessions", shown: offers("listSessions") },
     { id: "drive", title: "Drive", shown: offers("listDriveFiles") },
-    { id: "tasks", title: "Schedules", shown: offers("listScheduledTasks") },
+    { id: "schedules", title: "Schedules", shown: offers("listScheduledTasks") },
     { id: "hooks", title: "Hooks", shown: offers("listHooks") },
     { id: "embeds", title: "Embeds", shown: offers("listEmbedURLs") },
     { id: "call", title: "Call", shown: true },
     { id: "settings", title: "Settings", shown: true },
     { id: "versions", title: "Versions", shown: offers("listAgentVersions") },
   ].filter((t) => t.shown);
-  const active = tabs.some((t) => t.id === view) ? view : tabs[0]!.id;
+  const wanted = view === "tasks" ? "schedules" : view; // its former address
+  const active = tabs.some((t) => t.id === wanted) ? wanted : tabs[0]!.id;
   const [one, other] = rest.split("/with/"); // of two sessions that are compared
   const name = agent.data?.data.name;
   const section = tabs.find((t) => t.id === active)!.title;
@@ -49,6 +50,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
   const inSession = one && !other && active === "sessions" && may("sessions:read") && agent.problem?.status !== 404;
   useTitle(!inSession && name && `${name} · ${section}`);
   if (inSession) return <SessionView key={one} agentId={id} agentName={name} version={agent.data?.data.version} id={one} />;
+  if (view && active !== wanted) return <Lost what="page" why="An agent has no page of this name." to={`agents/${id}`} back="agent" />;
   return (
     <Subject of={agent} what="agent" list="agents" title={name} state={agent.data && <span class="small muted">{agent.data.data.model} · version {agent.data.data.version}</span>} aside={<div class="push small muted"><Id of={id} /></div>}>
       <Tabs label="Agent" tabs={tabs} active={active} onChange={(tab) => go(`agents/${id}/${tab}`)} />
@@ -61,7 +63,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
           <SessionsView agentId={id} />
         ))}
       {active === "drive" && (may("drive:read") ? <DriveView agentId={id} folder={rest} /> : <Lacking scope="drive:read" />)}
-      {active === "tasks" && (!may("schedules:read") ? <Lacking scope="schedules:read" /> : rest ? <TaskView key={rest} agentId={id} id={rest} /> : <TasksView agentId={id} />)}
+      {active === "schedules" && (!may("schedules:read") ? <Lacking scope="schedules:read" /> : rest ? <TaskView key={rest} agentId={id} id={rest} /> : <TasksView agentId={id} />)}
       {active === "hooks" && (may("schedules:read") ? <HooksView agentId={id} /> : <Lacking scope="schedules:read" />)}
       {active === "embeds" && (may("embeds:write") ? <States of={agent}>{(a) => <EmbedsView agentId={id} name={a.data.name} enabled={a.data.embedEnabled} shown={rest} />}</States> : <Lacking scope="embeds:write" />)}
       {active === "call" && <States of={agent}>{(a) => <CallAgent agent={a.data} />}</States>}

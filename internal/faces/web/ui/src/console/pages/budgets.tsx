@@ -78,7 +78,7 @@ export function Budgets() {
         },
         { title: "Spent", number: true, show: (b) => (b.spentMicro === null ? <span class="muted">–</span> : <Amount of={b.spentMicro} as="column" />) },
         { title: "Limit", number: true, keep: 2, show: (b) => <Amount of={b.limitMicro} as="column" /> },
-        { title: "At the limit", named: true, show: (b) => <span class="muted">{b.atCap === "refuse" ? "refused" : "shortened"}</span> },
+        { title: "At the limit", named: true, show: (b) => <span class="muted">{b.atCap === "refuse" ? "calls are refused" : "replies are shortened"}</span> },
         { title: "Resets", named: true, show: (b) => (b.resetsAt ? <Time at={b.resetsAt} /> : <span class="muted">never</span>) },
       ]}
       actions={[

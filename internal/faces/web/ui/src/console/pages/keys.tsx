@@ -104,7 +104,7 @@ export const keyColumns: Column<Key>[] = [
       </div>
     ),
   },
-  { title: "Scopes", show: (k) => <span class="small">{k.scopes.map((scope) => scopeWords[scope as Scope] ?? scope).join(", ")}</span> },
+  { title: "Scopes", show: (k) => <span class="small">{scopesInWords(k.scopes)}</span> },
   { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
   { title: "Created", named: true, show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
   { title: "Last used", keep: 1, named: true, show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
@@ -155,6 +155,12 @@ const scopeWords: Partial<Record<Scope, string>> = {
   operator: "run the service",
   "*": "everything except running the service",
 };
+
+// scopesInWords describes the scopes of a key.
+function scopesInWords(scopes: string[]): string {
+  if (scopes.includes("*") && scopes.includes("operator")) return "everything, including running the service";
+  return scopes.map((scope) => scopeWords[scope as Scope] ?? scope).join(", ");
+}
 
 const offered = Object.keys(scopeWords).filter((scope) => scope !== "operator" && scope !== "*") as Scope[];
 

@@ -68,7 +68,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const [{ step }] = useFilter(); // a model call, which is opened
   const [view, setView] = useState(step ? "log" : "talk");
   const back = useWayBack();
-  const part = back.to.startsWith("agents/") && (back.to.includes("/with/") ? "Comparison" : back.to.includes("/tasks/") ? "Scheduled task" : undefined);
+  const part = back.to.startsWith("agents/") && (back.to.includes("/with/") ? "Comparison" : /\/(tasks|schedules)\//.test(back.to) ? "Scheduled task" : undefined);
   const fromAgent = !part && back.to.startsWith("agents/" + agentId);
   const [upTo, setUpTo] = useState<number>(); // types of shown events; undefined means all
 

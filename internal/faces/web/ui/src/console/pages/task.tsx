@@ -68,7 +68,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
   return (
     <>
       <p class="small muted crumb">
-        <a class="back" href={`#/agents/${agentId}/tasks`}>
+        <a class="back" href={`#/agents/${agentId}/schedules`}>
           Scheduled tasks
         </a>
       </p>
@@ -160,7 +160,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
                 onConfirm={async () => {
                   if (await run(() => api.remove(path))) {
                     toast("The task is deleted");
-                    go(`agents/${agentId}/tasks`);
+                    go(`agents/${agentId}/schedules`);
                   } else setDeleting(false);
                 }}
               >

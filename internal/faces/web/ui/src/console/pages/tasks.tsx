@@ -34,10 +34,10 @@ export function TasksView({ agentId }: { agentId: string }) {
       label="Scheduled tasks"
       search={{ name: "q", label: "Name or message" }}
       nothing="No such tasks"
-      create={may("schedules:write") && { title: "Schedule a task", dialog: ({ onClose }) => <TaskForm agentId={agentId} onClose={onClose} onDone={(t) => go(`agents/${agentId}/tasks/${t.id}`)} /> }}
+      create={may("schedules:write") && { title: "Schedule a task", dialog: ({ onClose }) => <TaskForm agentId={agentId} onClose={onClose} onDone={(t) => go(`agents/${agentId}/schedules/${t.id}`)} /> }}
       empty={{ title: "No scheduled tasks yet", text: "A task starts a session on a schedule: a report each morning, a check each hour." }}
       columns={[
-        { title: "Task", show: (t) => <a href={`#/agents/${agentId}/tasks/${t.id}`}>{t.name}</a> },
+        { title: "Task", show: (t) => <a href={`#/agents/${agentId}/schedules/${t.id}`}>{t.name}</a> },
         { title: "When", keep: 1, show: (t) => <When of={t.schedule} /> },
         { title: "State", keep: 4, show: (t) => <TaskState of={t} /> },
         { title: "Next run", keep: 2, named: true, show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },

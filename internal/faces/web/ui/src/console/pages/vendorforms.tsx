@@ -100,9 +100,9 @@ export function ProviderForm({ all, of: setting, ...ends }: Form) {
       return ["provider", name.trim()];
     });
   const own = kind === "server";
-  const ready = name.trim() !== "" && (!own || url.trim() !== "") && keys.every((k) => k.id.trim() !== "" && (k.secret !== "" || k.stored));
+  const missing = !name.trim() ? "It needs a name." : own && !url.trim() ? "It needs the address of the server." : keys.some((k) => !k.id.trim() || !(k.secret || k.stored)) ? "Each key needs an id and its text." : undefined;
   return (
-    <FormDialog id="provider" wide={keys.length > 0} title={setting ? `Edit ${setting.name}` : "Add a provider"} submit="Save to the draft" ready={ready} action={form.action} onSubmit={submit} onClose={form.onClose}>
+    <FormDialog id="provider" wide={keys.length > 0} title={setting ? `Edit ${setting.name}` : "Add a provider"} submit="Save to the draft" missing={missing} action={form.action} onSubmit={submit} onClose={form.onClose}>
       {!setting && <SelectField id="provider-kind" label="Vendor" options={Object.entries(kinds).map(([k, v]) => [k, v.words] as const)} value={kind} onChange={choose} />}
       {!setting && <TextField id="provider-name" label="Name" hint="Lower-case letters, digits, - and _. Shown in receipts and requests." maxLength={64} problem={form.at("name")} value={name} onChange={setName} />}
       <TextField id="provider-url" label="Base URL" hint={own ? "Such as http://127.0.0.1:11434/v1." : `Leave it empty for ${of.url}.`} code maxLength={2000} problem={form.at("baseURL")} value={url} onChange={setURL} />
@@ -235,7 +235,7 @@ export function FamilyForm({ all, of: setting, ...ends }: Form) {
       return ["family", name.trim()];
     });
   return (
-    <FormDialog id="family" wide title={setting ? `Routes of the ${setting.name} models` : "Add a family"} submit="Save to the draft" ready={name.trim() !== "" && routes.length > 0} action={form.action} onSubmit={submit} onClose={form.onClose}>
+    <FormDialog id="family" wide title={setting ? `Routes of the ${setting.name} models` : "Add a family"} submit="Save to the draft" missing={!name.trim() ? "It needs a name." : routes.length === 0 ? "It needs a provider." : undefined} action={form.action} onSubmit={submit} onClose={form.onClose}>
       {!setting && <TextField id="family-name" label="Name" hint="Any word. Models of your own belong to a family." maxLength={64} value={name} onChange={setName} />}
       <RoutesFields id="family" routes={routes} providers={namesOf(all, "provider")} at={form.at} onChange={setRoutes} />
       <Rest of={form} />
@@ -260,7 +260,7 @@ export function AliasForm({ all, of: setting, ...ends }: Form) {
       return ["alias", rule.match];
     });
   return (
-    <FormDialog id="alias" title={setting ? `Edit the alias ${setting.name}` : "Add an alias"} submit="Save to the draft" ready={match.trim() !== ""} action={form.action} onSubmit={submit} onClose={form.onClose}>
+    <FormDialog id="alias" title={setting ? `Edit the alias ${setting.name}` : "Add an alias"} submit="Save to the draft" missing={!match.trim() ? "It needs a name to match." : undefined} action={form.action} onSubmit={submit} onClose={form.onClose}>
       <TextField id="alias-match" label="Name" hint="As clients send it, such as gpt-4o. A * stands for any characters." code maxLength={128} problem={form.at("match")} value={match} onChange={setMatch} autofocus />
       <SelectField id="alias-model" label="Model" options={[...new Set([model, ...models])].map((m) => [m, m] as const)} problem={form.at("model")} value={model} onChange={setModel} />
       <Rest of={form} />
@@ -354,7 +354,7 @@ export function ModelForm({ all, of: setting, ...ends }: Form) {
   const count = (name: string, label: string, hint?: string) => field(name, label, { type: "number", step: "1", problem: form.at(name), hint });
   const paid = ["input", "cachedInput", "output"].every((r) => (now[r] !== "" || r === "cachedInput") && Number(now[r]) >= 0);
   return (
-    <FormDialog id="model" wide title={setting ? setting.name : "Add a model"} submit="Save to the draft" ready={id.trim() !== "" && paid} action={form.action} onSubmit={submit} onClose={form.onClose}>
+    <FormDialog id="model" wide title={setting ? setting.name : "Add a model"} submit="Save to the draft" missing={!id.trim() ? "It needs an identifier." : !paid ? "It needs a price." : undefined} action={form.action} onSubmit={submit} onClose={form.onClose}>
       {!setting && <TextField id="model-id" label="Name" hint="As clients request it. Letters, digits and . _ : / -" code maxLength={128} value={id} onChange={setID} autofocus />}
       {!setting && (
         <SelectField
@@ -424,7 +424,7 @@ export function PlanForm({ of: setting, all: _, ...ends }: Form) {
       return ["plan", id.trim()];
     });
   return (
-    <FormDialog id="plan" title={setting ? `Edit the plan ${setting.name}` : "Add a plan"} submit="Save to the draft" ready={id.trim() !== ""} action={form.action} onSubmit={submit} onClose={form.onClose}>
+    <FormDialog id="plan" title={setting ? `Edit the plan ${setting.name}` : "Add a plan"} submit="Save to the draft" missing={!id.trim() ? "It needs an identifier." : undefined} action={form.action} onSubmit={submit} onClose={form.onClose}>
       {!setting && <TextField id="plan-id" label="Id" hint="Lower-case letters, digits, - and _. It cannot be changed later." maxLength={64} value={id} onChange={setID} />}
       <TextField id="plan-name" label="Name" maxLength={200} problem={form.at("name")} value={name} onChange={setName} />
       <SelectField id="plan-gated" label="Gated models" options={[["no", "Not included"], ["yes", "Included"]]} value={gated} onChange={setGated} />

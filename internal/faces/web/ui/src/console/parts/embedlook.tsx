@@ -106,7 +106,7 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
             <Face title={shown} logo={logo?.url} />
             <b class="cut">{shown}</b>
           </p>
-          <p class={greeting ? "" : "muted"}>{greeting || `Ask ${shown} something.`}</p>
+          <p class={greeting ? "" : "muted"}>{greeting || "Write your question below."}</p>
           {starters.slice(0, 6).map((text) => (
             <p class="starter">{text}</p>
           ))}

@@ -40,8 +40,9 @@ export function useAction({ repeats = false } = {}): Action {
 }
 
 // A FormDialog is a dialog with one form, which Enter or its button submits. It
-// shows the problem of the action unless a field does. A preview is next to the form.
-export function FormDialog(props: { id: string; title: string; wide?: boolean; submit: string; preview?: ComponentChildren; ready?: boolean; action: Action; shown?: boolean; onSubmit: () => void; onClose: () => void; children: ComponentChildren }) {
+// shows the problem of the action unless a field does. A preview is next to the form. missing says what the form lacks
+// to be submitted.
+export function FormDialog(props: { id: string; title: string; wide?: boolean; submit: string; preview?: ComponentChildren; ready?: boolean; missing?: string; action: Action; shown?: boolean; onSubmit: () => void; onClose: () => void; children: ComponentChildren }) {
   return (
     <Dialog
       title={props.title}
@@ -51,8 +52,9 @@ export function FormDialog(props: { id: string; title: string; wide?: boolean; s
       onClose={props.onClose}
       footer={
         <>
+          {props.missing && <span class="small muted">{props.missing}</span>}
           <Button onClick={props.onClose}>Cancel</Button>
-          <button class="button main" type="submit" form={props.id} disabled={props.action.busy || props.ready === false}>
+          <button class="button main" type="submit" form={props.id} disabled={props.action.busy || props.ready === false || !!props.missing}>
             {props.submit}
           </button>
         </>

@@ -158,7 +158,7 @@ export function Palette({ pages, onClose, onSignOut }: { pages: { path: string; 
     ...pages.map((p) => ({ title: p.title, kind: p.group ? p.group : "Page", icon: p.icon, to: p.path, words: otherWords[p.path] })),
     ...(session.who.accounts.length > 1 ? session.who.accounts.map((a) => ({ title: a.name, kind: "Switch account", icon: "accounts" as const, to: a.id, run: () => showAccount(a.id) })) : []),
     ...actions.filter((a) => session.may(a.scope) && session.offers(a.needs)).map((a) => ({ ...a, kind: "Action", icon: "plus" as const })),
-    { title: "Switch between light and dark", kind: "Action", icon: "overview", to: "theme", words: "theme mode appearance", typed: true, run: () => document.querySelector<HTMLElement>("[data-theme-switch]")?.click() },
+    { title: "Light or dark", kind: "Action", icon: "overview", to: "theme", words: "theme mode appearance", typed: true, run: () => document.querySelector<HTMLElement>("[data-theme-switch]")?.click() },
     { title: "Sign out", kind: "Action", icon: "out", to: "sign-out", words: "log out logout leave", typed: true, run: onSignOut },
     ...[
       { title: "Guides", to: "/docs", words: "documentation help manual" },

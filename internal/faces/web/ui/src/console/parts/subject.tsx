@@ -42,10 +42,9 @@ export function Subject<T extends { id: string }>(props: { of: Loaded<Tagged<T>>
           <p class="small muted">
             <a href={"#/" + list}>{capital(list)}</a>
             {id && may("account:read") && offers("listAudit") && (
-              <>
-                {" · "}
-                <a href={"#/audit?object=" + id}>History</a>
-              </>
+              <a class="changes" href={"#/audit?object=" + id}>
+                Change log
+              </a>
             )}
           </p>
           <div class="row">

@@ -143,7 +143,7 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
             <label class="check" key={type}>
               <input type="checkbox" checked={events.includes(type)} onChange={() => setEvents(toggle(events, type))} />
               <span>
-                {words} <code class="breaks">{type}</code>
+                {words} {words !== type.replace(/[._]/g, " ") && <code class="breaks">{type}</code>}
               </span>
             </label>
           ))}
