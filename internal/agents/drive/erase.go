@@ -7,6 +7,21 @@ import (
 	"stoa/internal/base/db"
 )
 
+// erased lists the tables of the drives with their columns that are not numbers. [Drives.Erase] removes the rows of all of them with
+// the drive, except that drive_objects has the names of objects until these have left the bucket. A test compares the list with the
+// tables, so that a new column needs a decision.
+var erased = map[string]string{
+	"drive_drives":   "account_id agent_id",
+	"drive_files":    "path id sha256 mime",
+	"drive_versions": "path sha256 mime",
+	"drive_blobs":    "sha256 object",
+	"drive_pieces":   "data",
+	"drive_texts":    "status places encoding declared note",
+	"drive_passages": "words", // on PostgreSQL; SQLite has the words in drive_index
+	"drive_claims":   "scope ref body result",
+	"drive_objects":  "key account_id",
+}
+
 // mergePages is the number of pages of the index that one transaction merges, so that writers wait only briefly.
 const mergePages = 500
 
@@ -15,7 +30,7 @@ const mergePages = 500
 // which otherwise keeps those of deleted files until a later merge. With all it also removes the objects of files that were
 // deleted earlier. It can be repeated after a crash.
 func (d *Drives) Erase(ctx context.Context, accountID string, all bool, gone func(context.Context, Owner) (bool, error)) (n int, err error) {
-	for last := int64(0); ; {
+	for last := ""; ; {
 		var owners []Owner
 		var ids []int64
 		err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -25,7 +40,7 @@ func (d *Drives) Erase(ctx context.Context, accountID string, all bool, gone fun
 				err := rows.Scan(&id, &o.AgentID)
 				owners, ids = append(owners, o), append(ids, id)
 				return err
-			}, `SELECT id, agent_id FROM drive_drives WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT $3`, accountID, last, sweepDrives)
+			}, `SELECT id, agent_id FROM drive_drives WHERE account_id = $1 AND agent_id > $2 ORDER BY agent_id LIMIT $3`, accountID, last, sweepDrives)
 		})
 		if err != nil {
 			return n, err
@@ -34,7 +49,7 @@ func (d *Drives) Erase(ctx context.Context, accountID string, all bool, gone fun
 			break
 		}
 		for i, o := range owners {
-			last = ids[i]
+			last = o.AgentID
 			if is, err := gone(ctx, o); err != nil {
 				return n, err
 			} else if !is {
@@ -42,7 +57,7 @@ func (d *Drives) Erase(ctx context.Context, accountID string, all bool, gone fun
 			}
 			// An object without a time is not kept when its content is removed; see dropBlob.
 			if err := d.db.Write(ctx, func(tx *db.Tx) error {
-				_, err := tx.Exec(ctx, `UPDATE drive_objects SET since = 0 WHERE account_id = $1 AND blob_id IN (SELECT id FROM drive_blobs WHERE drive_id = $2 AND object <> '')`, accountID, ids[i])
+				_, err := tx.Exec(ctx, `UPDATE drive_objects SET since = 0 WHERE blob_id > 0 AND blob_id IN (SELECT id FROM drive_blobs WHERE drive_id = $1 AND object <> '')`, ids[i])
 				return err
 			}); err != nil {
 				return n, err
@@ -55,7 +70,7 @@ func (d *Drives) Erase(ctx context.Context, accountID string, all bool, gone fun
 	}
 	if all {
 		if err := d.db.Write(ctx, func(tx *db.Tx) error {
-			_, err := tx.Exec(ctx, `UPDATE drive_objects SET since = 0 WHERE account_id = $1`, accountID)
+			_, err := tx.Exec(ctx, `UPDATE drive_objects SET since = 0 WHERE account_id = $1 AND blob_id <= 0`, accountID)
 			return err
 		}); err != nil {
 			return n, err

@@ -623,6 +623,9 @@ type Budget struct {
 	ResetsAt nullable.Nullable[Time] `json:"resetsAt"`
 	Scope    string                  `json:"scope"`
 
+	// SetByOperator Whether the operator of the service set the budget for this account. Its members cannot change or delete it.
+	SetByOperator bool `json:"setByOperator"`
+
 	// SpentMicro The credits spent in the current period, including `openingMicro`; null if `subject` is `*`.
 	SpentMicro nullable.Nullable[int64] `json:"spentMicro"`
 
@@ -2557,6 +2560,50 @@ type EmbedURLWithLink struct {
 	//
 	// Example: https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA
 	URL string `json:"url"`
+}
+
+// Erasure The removal of the data of an end user or a customer.
+type Erasure struct {
+	// AccountID The account whose data is removed.
+	AccountID string `json:"accountId"`
+
+	// Backups Which copies of the data the service cannot reach.
+	Backups string `json:"backups"`
+
+	// Changed What stays, without the data.
+	Changed struct {
+		AuditEntries int64 `json:"auditEntries"`
+		Receipts     int64 `json:"receipts"`
+	} `json:"changed"`
+	CompletedAt nullable.Nullable[Time] `json:"completedAt"`
+	CreatedAt   Time                    `json:"createdAt"`
+
+	// ID Example: era_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+
+	// Removed What was removed so far.
+	Removed struct {
+		// Drives Drives of agents, and uploads.
+		Drives int64 `json:"drives"`
+
+		// Rows Other rows of the database, such as keys, deliveries and stored replies.
+		Rows     int64 `json:"rows"`
+		Sessions int64 `json:"sessions"`
+	} `json:"removed"`
+
+	// ReplacementID The random id that replaces the end user's in receipts and periods of budgets; null for a customer.
+	ReplacementID nullable.Nullable[string] `json:"replacementId"`
+	Status        string                    `json:"status"`
+}
+
+// ErasureList defines model for ErasureList.
+type ErasureList struct {
+	Data    []Erasure `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor The cursor of the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // ExchangeEmbedURL defines model for ExchangeEmbedURL.
@@ -6799,6 +6846,27 @@ type InviteAccountParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
+// ListAccountBudgetsParams defines parameters for ListAccountBudgets.
+type ListAccountBudgetsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateAccountBudgetParams defines parameters for CreateAccountBudget.
+type CreateAccountBudgetParams struct {
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // CreateGrantParams defines parameters for CreateGrant.
 type CreateGrantParams struct {
 	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
@@ -7591,6 +7659,18 @@ type CreateEmbedUploadParams struct {
 	Name UploadName `form:"name" json:"name"`
 }
 
+// ListErasuresParams defines parameters for ListErasures.
+type ListErasuresParams struct {
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // ListInputsParams defines parameters for ListInputs.
 type ListInputsParams struct {
 	// Status Only inputs that are pending.
@@ -8169,6 +8249,9 @@ type InviteAccountJSONRequestBody = InviteAccount
 
 // UpdateAccountJSONRequestBody defines body for UpdateAccount for application/json ContentType.
 type UpdateAccountJSONRequestBody = UpdateAccount
+
+// CreateAccountBudgetJSONRequestBody defines body for CreateAccountBudget for application/json ContentType.
+type CreateAccountBudgetJSONRequestBody = CreateBudget
 
 // CreateGrantJSONRequestBody defines body for CreateGrant for application/json ContentType.
 type CreateGrantJSONRequestBody = CreateGrant
