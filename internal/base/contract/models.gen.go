@@ -6273,7 +6273,11 @@ type UsageReport struct {
 	From    Time       `json:"from"`
 	GroupBy []string   `json:"groupBy"`
 
-	// Timezone The time zone of the days.
+	// TimeZone The time zone of the days.
+	TimeZone string `json:"timeZone,omitempty,omitzero"`
+
+	// Timezone The earlier name of `timeZone`.
+	// Deprecated: this property has been marked as deprecated upstream, but no `x-deprecated-reason` was set
 	Timezone string    `json:"timezone,omitempty,omitzero"`
 	To       Time      `json:"to"`
 	Totals   UsageSums `json:"totals"`
@@ -7973,10 +7977,14 @@ type GetRequestSummaryParams struct {
 	// GroupBy The dimension to group by; by default none.
 	GroupBy GetRequestSummaryParamsGroupBy `form:"groupBy,omitempty" json:"groupBy,omitempty,omitzero"`
 
-	// Interval Groups by time too: intervals of five minutes, hours or days, in `timezone`.
+	// Interval Groups by time too: intervals of five minutes, hours or days, in `timeZone`.
 	Interval GetRequestSummaryParamsInterval `form:"interval,omitempty" json:"interval,omitempty,omitzero"`
 
-	// Timezone The time zone of the intervals: a name of the IANA database.
+	// TimeZone The time zone of the intervals: a name of the IANA database, by default UTC.
+	TimeZone string `form:"timeZone,omitempty" json:"timeZone,omitempty,omitzero"`
+
+	// Timezone The earlier name of `timeZone`, which takes precedence.
+	// Deprecated: this property has been marked as deprecated upstream, but no `x-deprecated-reason` was set
 	Timezone string `form:"timezone,omitempty" json:"timezone,omitempty,omitzero"`
 }
 
@@ -8168,7 +8176,11 @@ type GetUsageParams struct {
 	// Format The format of the reply.
 	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
 
-	// Timezone The time zone of the days, and of the default `from`: a name of the IANA database.
+	// TimeZone The time zone of the days, and of the default `from`: a name of the IANA database, by default UTC.
+	TimeZone string `form:"timeZone,omitempty" json:"timeZone,omitempty,omitzero"`
+
+	// Timezone The earlier name of `timeZone`, which takes precedence.
+	// Deprecated: this property has been marked as deprecated upstream, but no `x-deprecated-reason` was set
 	Timezone string `form:"timezone,omitempty" json:"timezone,omitempty,omitzero"`
 }
 

@@ -224,7 +224,11 @@ func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.Non
 }
 
 func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[idAnd[contract.ListBudgetWindowsParams], rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params.Query
+	q := in.Params.Query
+	accountID, err := store.Read(ctx, s.Store, func(tx *store.Tx) (string, error) { return readBudget(ctx, tx, in.Caller, in.Params.ID) })
+	if err != nil {
+		return rest.Reply[rest.Page[contract.BudgetWindow]]{}, err
+	}
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, in.Params.ID)
 	n, kind := namesOf(accountID), ""
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]shownWindow, bool, error) {

@@ -397,7 +397,7 @@ func TestUsageInABrowser(t *testing.T) {
 		p.do(chromedp.Navigate(srv.URL + "/console?again#/usage"))
 		p.says("Days are those of Asia/")
 		p.see(`document.querySelectorAll(".chart .bar-of").length === 14`)
-		stub.askedFor("GET /api/v1/usage?", "timezone=Asia%2F", "T18%3A30%3A00.000Z") // the zone has two names
+		stub.askedFor("GET /api/v1/usage?", "timeZone=Asia%2F", "T18%3A30%3A00.000Z") // the zone has two names
 	})
 	stub.askedFor("GET /api/v1/requests/summary?", "accountId=*", "from=2", "to=2", "groupBy=account")
 	stub.askedFor("GET /api/v1/requests/summary?", "interval=hour")

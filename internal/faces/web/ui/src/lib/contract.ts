@@ -4000,6 +4000,7 @@ export interface UsageReport {
   data: UsageRow[];
   from: string;
   groupBy: string[];
+  timeZone?: string;
   timezone?: string;
   to: string;
   totals: UsageSums;
