@@ -58,6 +58,12 @@ func (tx Operations) SaveErasure(ctx context.Context, e *stoa.Erasure) error {
 	return err
 }
 
+// FreeErasure ends the claim of an erasure that failed.
+func (tx Operations) FreeErasure(ctx context.Context, accountID, id string) error {
+	_, err := tx.Exec(ctx, `UPDATE erasures SET claimed_until = 0 WHERE account_id = $1 AND id = $2`, accountID, id)
+	return err
+}
+
 // DeleteAccount marks an account as deleted and suspends it, so that its keys end. Its data stays until it is erased. A missing
 // account is CodeNotFound.
 func (tx Books) DeleteAccount(ctx context.Context, id string) error {

@@ -4,13 +4,19 @@ import (
 	"bytes"
 	"database/sql"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"stoa/internal/agents/drive"
 	"stoa/internal/base/audit"
+	"stoa/internal/base/config"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/db"
 	"stoa/internal/base/stoa"
@@ -240,5 +246,50 @@ func TestTheOperatorsAccountCannotBeDeleted(t *testing.T) {
 	h.Client(t).WantError(stoa.CodeInvalidValue, "DELETE", "/api/v1/end-users/"+strings.Repeat("x", 513), nil)
 	for _, name := range []string{"", "%00", "%ff"} {
 		h.Client(t).WantError(stoa.CodeNotFound, "DELETE", "/api/v1/end-users/"+name, nil)
+	}
+}
+
+// An erasure that fails in the middle is completed later, also in the bucket.
+func TestAFailedErasureContinues(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Server: unlimited, Payments: fakestripe.New(t).Payments()})
+	objects, refuse := map[string]bool{}, true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPut:
+			objects[r.URL.Path] = true
+			io.Copy(io.Discard, r.Body)
+		case refuse:
+			w.WriteHeader(http.StatusForbidden)
+		case r.Method == http.MethodDelete:
+			delete(objects, r.URL.Path)
+		}
+	}))
+	t.Cleanup(server.Close)
+	b, err := drive.NewBucket(config.S3{Endpoint: server.URL, Bucket: "files", Region: "us-east-1", AccessKey: "a", SecretKey: "s", Keep: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Drives.UseBucket(b)
+	a := newTenant(t, h, "acme")
+	path := "/api/v1/accounts/" + a.ids["accounts"]
+	a.With("Content-Type", "application/octet-stream").Want(201, "PUT", "/api/v1/api-agents/"+a.ids["api-agents"]+"/drive/files/content?path=a.bin", "\x00"+strings.Repeat("bytes", 20_000))
+	if len(objects) != 1 {
+		t.Fatalf("the bucket has %v", objects)
+	}
+	var e contract.Erasure
+	h.Client(t).Want(202, "DELETE", path, nil).JSON(&e)
+	if err := h.Erasures.RunDue(t.Context()); err == nil {
+		t.Fatal("the erasure succeeded without the bucket")
+	}
+	if h.Client(t).Want(200, "GET", "/api/v1/erasures/"+e.ID, nil).JSON(&e); e.Status != "running" || e.Removed.Rows == 0 {
+		t.Errorf("after the failure it is %+v", e)
+	}
+	refuse = false
+	if err := h.Erasures.RunDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if h.Client(t).Want(200, "GET", "/api/v1/erasures/"+e.ID, nil).JSON(&e); e.Status != "completed" || len(objects) != 0 {
+		t.Errorf("it ends as %+v, and the bucket has %v", e, objects)
 	}
 }

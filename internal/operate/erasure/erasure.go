@@ -88,7 +88,9 @@ func (s *Eraser) RunDue(ctx context.Context) error {
 			return err
 		}
 		if err := job.run(ctx); err != nil {
-			return err
+			// Without the claim the next attempt need not wait for its end, also if the process stops.
+			ctx := context.WithoutCancel(ctx)
+			return errors.Join(err, s.store.Write(ctx, func(tx *store.Tx) error { return tx.Operations().FreeErasure(ctx, job.AccountID, job.ID) }))
 		}
 	}
 }
