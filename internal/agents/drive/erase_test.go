@@ -19,7 +19,7 @@ func TestErasedDrivesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	const marker = "zebraquagga7531"
 	dir := t.TempDir()
-	d, err := drive.Open(t.Context(), db.Config{Dir: dir}, drive.Limits{})
+	d, err := drive.Open(t.Context(), db.Config{Dir: dir}, drive.Limits{}) // on SQLite, whose files are searched
 	if err != nil {
 		t.Fatal(err)
 	}

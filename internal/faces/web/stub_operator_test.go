@@ -67,7 +67,7 @@ func operatorReplies() map[string]string {
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,
 		"POST /accounts/{id}/budgets": stubBudget("4", "account", "null", "0", "0"),
 		"DELETE /accounts/{id}":       stubErasure,
-		"DELETE /end-users/{id}":      stubErasure,
+		"DELETE /end-users/user-1042": stubErasure,
 		"GET /requests/{id}":          stubRequest("found", 404, "model_not_found"),
 	}
 }

@@ -257,6 +257,9 @@ func (j *job) eraseChain(ctx context.Context, chain string, which func(*store.Tx
 		}
 		after = last
 		j.AuditEntries += n
+		if err := j.save(ctx); err != nil {
+			return err
+		}
 	}
 }
 
@@ -358,6 +361,9 @@ func (j *job) eraseTexts(ctx context.Context) error {
 				return err
 			}
 			j.Removed += int64(len(found))
+			if err := j.save(ctx); err != nil {
+				return err
+			}
 			if more = len(rows) == batch; more {
 				after = rows[len(rows)-1]
 			}
