@@ -54,7 +54,7 @@ func agentReplies() map[string]string {
 	}
 	written := func(f string) string { return strings.TrimSuffix(f, "}") + `,"outcome":"created"}` }
 	session := func(status, reply, pending, failure string) string {
-		return fmt.Sprintf(`{"id":%q,"object":"session","agentId":%q,"agentName":"Helper","spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","agentVersion":3,"draft":false,"mode":"chat","status":%q,"statusReason":null,"reply":%s,"replyJson":null,"pendingInput":%s,"error":%s,"turn":{"id":"trn_01k9zqd3m8w5x7y2c4b6n8p0ra","number":1,"attempt":1,"startedAt":%s,"finishedAt":null,"deadlineAt":null},"queuedMessages":0,"model":{"requested":"auto","served":"beta-3.8-flash","fallback":false},"usage":{"inputTokens":900,"outputTokens":80,"totalTokens":980,"steps":2,"toolCalls":0,"creditsMicro":1950},"toolsWithheld":[],"lastEventSeq":9,"trigger":{"type":"api","id":null},"externalId":null,"externalUserId":"user-1042","title":null,"metadata":{},"createdAt":%s,"updatedAt":%s,"startedAt":%s,"finishedAt":null}`,
+		return fmt.Sprintf(`{"id":%q,"object":"session","agentId":%q,"agentName":"Helper","spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","agentVersion":3,"draft":false,"mode":"chat","status":%q,"statusReason":null,"reply":%s,"replyJson":null,"pendingInput":%s,"error":%s,"turn":{"id":"trn_01k9zqd3m8w5x7y2c4b6n8p0ra","number":1,"attempt":1,"startedAt":%s,"finishedAt":null,"deadlineAt":null},"queuedMessages":0,"model":{"requested":"auto","served":"beta-3.8-flash","fallback":false},"usage":{"inputTokens":900,"outputTokens":80,"totalTokens":980,"steps":2,"toolCalls":0,"creditsMicro":1950},"toolsWithheld":[],"lastEventSeq":9,"trigger":{"type":"api","id":null},"externalId":null,"externalUserId":null,"title":null,"metadata":{},"createdAt":%s,"updatedAt":%s,"startedAt":%s,"finishedAt":null}`,
 			stubSession, stubAgent, status, reply, pending, failure, at, at, at, at)
 	}
 	list := func(items ...string) string {
@@ -91,7 +91,7 @@ func agentReplies() map[string]string {
 		"GET /sessions":                                        list(waiting, titled(session("failed", "null", "null", `{"code":"step_limit_reached","message":"The turn made 50 model calls, which is the limit.","retryable":false}`)), session("completed", `"Within 14 days."`, "null", "null")),
 		"GET /api-agents/{id}/sessions":                        list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
 		"POST /api-agents/{id}/sessions":                       session("queued", "null", "null", "null"),
-		"GET /api-agents/{id}/sessions/{sessionId}":            waiting,
+		"GET /api-agents/{id}/sessions/{sessionId}":            strings.Replace(waiting, `"externalUserId":null`, `"externalUserId":"user-1042"`, 1),
 		"GET /api-agents/{id}/sessions/{sessionId}/messages":   list(`{"id":"msg_1","turn":1,"role":"user","kind":"message","status":"completed","text":"What about refunds?","sources":[],"attachments":[],"createdAt":"2026-11-20T11:58:00.000Z"}`),
 		"GET /api-agents/{id}/sessions/{sessionId}/steps/{stepId}": `{"id":"` + stubSession + `.1.1","turn":1,"step":1,"input":[{"role":"user","text":"What about refunds?","truncated":false,"callId":null,"name":null,"isError":false}],
 			"text":"I look into <b>the</b> files.","calls":[{"callId":"c1","name":"drive_search","arguments":"{\"query\":\"refunds\"}"}],"reasoningSegments":1,"stop":"tool_calls","createdAt":"2026-11-20T12:00:02.000Z","receipt":null}`,
