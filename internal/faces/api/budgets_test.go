@@ -194,6 +194,8 @@ func TestOperatorsSetBudgetsOfCustomers(t *testing.T) {
 	customer := h.ClientWith(t, key.Secret)
 	var b contract.Budget
 	operator.Want(201, "POST", path, object{"scope": "account", "period": "total", "limitMicro": 100, "atCap": "refuse"}).JSON(&b)
+	operator.WantError(stoa.CodeConflict, "POST", path, object{"scope": "account", "period": "total", "limitMicro": 5})
+	operator.WantError(stoa.CodeInvalidTimezone, "POST", path, object{"scope": "account", "period": "week", "limitMicro": 5, "timeZone": "Mars"})
 	own := newBudget(t, customer, object{"scope": "account", "period": "day", "limitMicro": 50_000_000})
 	if !b.SetByOperator || own.SetByOperator {
 		t.Errorf("set by the operator: %+v, by the customer: %+v", b, own)
