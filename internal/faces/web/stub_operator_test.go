@@ -65,10 +65,10 @@ func operatorReplies() map[string]string {
 		"GET /accounts/{id}/budgets": `{"data":[` + strings.Join([]string{
 			stubBudget("4", "account", "null", "3200000", "40000"), stubBudget("5", "key", `"*"`, "null", "null"),
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,
-		"POST /accounts/{id}/budgets": stubBudget("4", "account", "null", "0", "0"),
-		"DELETE /accounts/{id}":       stubErasure,
-		"DELETE /end-users/user-1042": stubErasure,
-		"GET /requests/{id}":          stubRequest("found", 404, "model_not_found"),
+		"POST /accounts/{id}/budgets":        stubBudget("4", "account", "null", "0", "0"),
+		"DELETE /accounts/{id}":              stubErasure,
+		"DELETE /end-users/{externalUserId}": stubErasure,
+		"GET /requests/{id}":                 stubRequest("found", 404, "model_not_found"),
 	}
 }
 
