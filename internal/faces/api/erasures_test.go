@@ -243,6 +243,12 @@ func TestTheOperatorsAccountCannotBeDeleted(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	h.Client(t).WantError(stoa.CodeNotFound, "DELETE", "/api/v1/accounts/"+stoa.NewID("acc"), nil)
+	var acme contract.AccountWithKey
+	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "acme"}).JSON(&acme)
+	h.Client(t).Want(200, "PATCH", "/api/v1/accounts/"+acme.ID, object{"suspended": true})
+	for _, path := range []string{"/api/v1/erasures", "/api/v1/erasures/era_1"} {
+		h.ClientWith(t, acme.Key.Secret).WantError(stoa.CodeSuspended, "GET", path, nil)
+	}
 	h.Client(t).WantError(stoa.CodeInvalidValue, "DELETE", "/api/v1/end-users/"+strings.Repeat("x", 513), nil)
 	for _, name := range []string{"", "%00", "%ff"} {
 		h.Client(t).WantError(stoa.CodeNotFound, "DELETE", "/api/v1/end-users/"+name, nil)
