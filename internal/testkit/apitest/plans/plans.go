@@ -163,7 +163,7 @@ func (r *recorder) check(ctx context.Context) (problems []string, err error) {
 }
 
 // onlySQLite matches tables, columns and functions that PostgreSQL does not have.
-var onlySQLite = regexp.MustCompile(`\bdrive_(?:index|vocabulary)\b|\browid\b|\bsqlite_\w+|\binstr\(|^PRAGMA `)
+var onlySQLite = regexp.MustCompile(`\bdrive_(?:index|vocabulary)\b|\browid\b|\bsqlite_\w+|\binstr\(|\btotal_changes\(|^PRAGMA `)
 
 // statements returns the statements that have a plan, in order.
 func statements(seen map[string]bool) (out []string) {
