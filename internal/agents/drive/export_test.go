@@ -40,3 +40,6 @@ func (d *Drives) Waits() bool { return len(d.wake) > 0 }
 
 // PlaceOf returns the place of some lines of a text.
 func PlaceOf(list []extract.Place, first, last int64) string { return places(list).of(first, last) }
+
+// Erased is the list of the columns with texts.
+var Erased = erased

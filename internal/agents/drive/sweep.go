@@ -180,7 +180,7 @@ func (w *writer) dropBlob(id int64) error {
 	if _, err := w.tx.Exec(w.ctx, `DELETE FROM drive_blobs WHERE drive_id = $1 AND id = $2`, w.drive.id, id); err != nil {
 		return err
 	}
-	if _, err := w.tx.Exec(w.ctx, `UPDATE drive_objects SET blob_id = 0, since = $1 WHERE blob_id = $2 AND blob_id > 0`, w.now, id); err != nil {
+	if _, err := w.tx.Exec(w.ctx, `UPDATE drive_objects SET blob_id = 0, since = CASE since WHEN 0 THEN 0 ELSE CAST($1 AS BIGINT) END WHERE blob_id = $2 AND blob_id > 0`, w.now, id); err != nil {
 		return err
 	}
 	_, err := w.tx.Exec(w.ctx, `DELETE FROM drive_pieces WHERE blob_id = $1`, id)

@@ -17,6 +17,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,6 +65,50 @@ func (e *Entry) Sum() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// ErasedText replaces an object, and [ErasedAddress] an address, that an erasure removed from an entry.
+const (
+	ErasedText    = `{"erased":true}`
+	ErasedAddress = "(erased)"
+)
+
+// ErasureAction is the action of the entries that name erased ones. The entry of an erasure is newer than the entries
+// that it names, so a purge of old entries never removes it first.
+const ErasureAction = "audit.erased"
+
+// Erase removes the objects and the address of an entry, and reports whether it had any. The hashes of the entry stay,
+// so that the chain stays whole.
+func (e *Entry) Erase() (changed bool) {
+	for _, text := range []*string{&e.Before, &e.After} {
+		if *text != "" && *text != ErasedText {
+			*text, changed = ErasedText, true
+		}
+	}
+	if e.Address != "" && e.Address != ErasedAddress {
+		e.Address, changed = ErasedAddress, true
+	}
+	return changed
+}
+
+func (e *Entry) erased() bool {
+	return e.Before == ErasedText || e.After == ErasedText || e.Address == ErasedAddress
+}
+
+// MaxErasures is the maximum number of entries that an [Erasure] names, so that its text is stored whole.
+const MaxErasures = 200
+
+// An Erasure is the object of an entry with [ErasureAction]. It vouches for what erasures left of earlier entries, whose
+// own hashes no longer cover it.
+type Erasure struct {
+	ID      string        `json:"id"`
+	Entries []ErasedEntry `json:"entries"`
+}
+
+// An ErasedEntry names an erased entry by its number and its [Entry.Sum] after the erasure.
+type ErasedEntry struct {
+	Seq int64  `json:"seq"`
+	Sum string `json:"sum"`
+}
+
 // A Checkpoint is the place after which an export begins, if that is not the start of the
 // chain: the rows up to it were purged, or not requested.
 type Checkpoint struct {
@@ -84,6 +130,7 @@ type Verified struct {
 	AccountID   string
 	First, Last int64
 	Hash        string // hash of the last entry
+	Erased      int    // number of entries whose texts were erased
 	Purged      bool   // the chain begins after a checkpoint
 }
 
@@ -99,6 +146,7 @@ func Verify(export io.Reader, anchor string) (Verified, error) {
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	var last Checkpoint // the place before the next entry
 	anchored := anchor == ""
+	unproven := map[int64]ErasedEntry{} // erased entries that no later one has named yet
 	n := 0
 	for lines.Scan() {
 		n++
@@ -133,8 +181,23 @@ func Verify(export io.Reader, anchor string) (Verified, error) {
 			return out, bad(fmt.Sprintf("entry %d was expected here: entries were removed, inserted or moved", last.Seq+1))
 		case e.Prev != last.Hash:
 			return out, bad("it does not follow the entry before it: one of them was changed")
-		case e.Hash != e.Sum():
+		case e.Hash == e.Sum():
+		case e.erased():
+			unproven[e.Seq] = ErasedEntry{e.Seq, e.Sum()}
+			out.Erased++
+		default:
 			return out, bad("it was changed")
+		}
+		if e.Action == ErasureAction && e.Actor == Service {
+			var names Erasure
+			if err := json.Unmarshal([]byte(e.After), &names); err != nil {
+				return out, bad("it does not name the entries that were erased")
+			}
+			for _, named := range names.Entries {
+				if unproven[named.Seq] == named {
+					delete(unproven, named.Seq)
+				}
+			}
 		}
 		last = Checkpoint{e.AccountID, e.Seq, e.Hash}
 		anchored = anchored || e.Hash == anchor
@@ -145,6 +208,10 @@ func Verify(export io.Reader, anchor string) (Verified, error) {
 	}
 	if err := lines.Err(); err != nil {
 		return out, fmt.Errorf("line %d cannot be read: %w", n+1, err)
+	}
+	if len(unproven) > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(unproven)))
+		return out, stoa.Errorf(stoa.CodeInvalidValue, "entry %d: its texts were removed, and no later entry %q names it", first, ErasureAction)
 	}
 	if !anchored {
 		return out, stoa.Errorf(stoa.CodeInvalidValue, "no entry up to %d has the hash of the anchor: the end of the log was cut, or the log was written again", last.Seq)

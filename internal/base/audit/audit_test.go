@@ -132,6 +132,52 @@ func TestEveryDamageIsFound(t *testing.T) {
 	}
 }
 
+// An entry whose texts were erased verifies if a later one names what is left of it, and only then.
+func TestErasedEntriesVerifyIfALaterOneNamesThem(t *testing.T) {
+	t.Parallel()
+	whole, entries := chain(4)
+	text := func(e audit.Entry) string {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	erased := entries[1]
+	if !erased.Erase() || erased.Erase() || strings.Contains(text(erased), `"a"`) {
+		t.Fatalf("erased: %+v", erased)
+	}
+	named, err := json.Marshal(audit.Erasure{ID: "era_1", Entries: []audit.ErasedEntry{{Seq: erased.Seq, Sum: erased.Sum()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := audit.Entry{AccountID: "acc_1", Seq: 5, At: entries[3].At, Actor: audit.Service, Action: audit.ErasureAction, After: string(named), Prev: entries[3].Hash}
+	names.Hash = names.Sum()
+	other := erased
+	other.Actor = "key_2"
+	byKey := names
+	byKey.Actor = "key_1"
+	byKey.Hash = byKey.Sum()
+	log := func(second audit.Entry, last ...audit.Entry) []string {
+		lines := slices.Clone(whole)
+		lines[1] = text(second)
+		for _, e := range last {
+			lines = append(lines, text(e))
+		}
+		return lines
+	}
+	if v, err := verify(log(erased, names), entries[1].Hash); err != nil || v.Last != 5 || v.Erased != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	for name, lines := range map[string][]string{
+		"not named": log(erased), "changed otherwise": log(other, names), "named by a key": log(erased, byKey),
+	} {
+		if _, err := verify(lines, ""); err == nil || !strings.Contains(err.Error(), "entry 2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestSecretsAreMasked(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

@@ -632,6 +632,9 @@ type Budget struct {
 	ResetsAt nullable.Nullable[Time] `json:"resetsAt"`
 	Scope    string                  `json:"scope"`
 
+	// SetByOperator Whether the operator of the service set the budget for this account. Its members cannot change or delete it.
+	SetByOperator bool `json:"setByOperator"`
+
 	// SpentMicro The credits spent in the current period, including `openingMicro`; null if `subject` is `*`.
 	SpentMicro nullable.Nullable[int64] `json:"spentMicro"`
 
@@ -2566,6 +2569,50 @@ type EmbedURLWithLink struct {
 	//
 	// Example: https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA
 	URL string `json:"url"`
+}
+
+// Erasure The removal of the data of an end user or a customer.
+type Erasure struct {
+	// AccountID The account whose data is removed.
+	AccountID string `json:"accountId"`
+
+	// Backups Which copies of the data the service cannot reach.
+	Backups string `json:"backups"`
+
+	// Changed What stays, without the data.
+	Changed struct {
+		AuditEntries int64 `json:"auditEntries"`
+		Receipts     int64 `json:"receipts"`
+	} `json:"changed"`
+	CompletedAt nullable.Nullable[Time] `json:"completedAt"`
+	CreatedAt   Time                    `json:"createdAt"`
+
+	// ID Example: era_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+
+	// Removed What was removed so far.
+	Removed struct {
+		// Drives Drives of agents, and uploads.
+		Drives int64 `json:"drives"`
+
+		// Rows Other rows of the database, such as keys, deliveries and stored replies.
+		Rows     int64 `json:"rows"`
+		Sessions int64 `json:"sessions"`
+	} `json:"removed"`
+
+	// ReplacementID The random id that replaces the end user's in receipts and periods of budgets; null for a customer.
+	ReplacementID nullable.Nullable[string] `json:"replacementId"`
+	Status        string                    `json:"status"`
+}
+
+// ErasureList defines model for ErasureList.
+type ErasureList struct {
+	Data    []Erasure `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor The cursor of the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // ExchangeEmbedURL defines model for ExchangeEmbedURL.
@@ -6243,7 +6290,11 @@ type UsageReport struct {
 	From    Time       `json:"from"`
 	GroupBy []string   `json:"groupBy"`
 
-	// Timezone The time zone of the days.
+	// TimeZone The time zone of the days.
+	TimeZone string `json:"timeZone,omitempty,omitzero"`
+
+	// Timezone The earlier name of `timeZone`.
+	// Deprecated: this property has been marked as deprecated upstream, but no `x-deprecated-reason` was set
 	Timezone string    `json:"timezone,omitempty,omitzero"`
 	To       Time      `json:"to"`
 	Totals   UsageSums `json:"totals"`
@@ -6830,6 +6881,27 @@ type CreateAccountParams struct {
 
 // InviteAccountParams defines parameters for InviteAccount.
 type InviteAccountParams struct {
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListAccountBudgetsParams defines parameters for ListAccountBudgets.
+type ListAccountBudgetsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateAccountBudgetParams defines parameters for CreateAccountBudget.
+type CreateAccountBudgetParams struct {
 	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
@@ -7629,6 +7701,18 @@ type CreateEmbedUploadParams struct {
 	Name UploadName `form:"name" json:"name"`
 }
 
+// ListErasuresParams defines parameters for ListErasures.
+type ListErasuresParams struct {
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // ListInputsParams defines parameters for ListInputs.
 type ListInputsParams struct {
 	// Status Only inputs that are pending.
@@ -7937,10 +8021,14 @@ type GetRequestSummaryParams struct {
 	// GroupBy The dimension to group by; by default none.
 	GroupBy GetRequestSummaryParamsGroupBy `form:"groupBy,omitempty" json:"groupBy,omitempty,omitzero"`
 
-	// Interval Groups by time too: intervals of five minutes, hours or days, in `timezone`.
+	// Interval Groups by time too: intervals of five minutes, hours or days, in `timeZone`.
 	Interval GetRequestSummaryParamsInterval `form:"interval,omitempty" json:"interval,omitempty,omitzero"`
 
-	// Timezone The time zone of the intervals: a name of the IANA database.
+	// TimeZone The time zone of the intervals: a name of the IANA database, by default UTC.
+	TimeZone string `form:"timeZone,omitempty" json:"timeZone,omitempty,omitzero"`
+
+	// Timezone The earlier name of `timeZone`, which takes precedence.
+	// Deprecated: this property has been marked as deprecated upstream, but no `x-deprecated-reason` was set
 	Timezone string `form:"timezone,omitempty" json:"timezone,omitempty,omitzero"`
 }
 
@@ -8147,7 +8235,11 @@ type GetUsageParams struct {
 	// Format The format of the reply.
 	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
 
-	// Timezone The time zone of the days, and of the default `from`: a name of the IANA database.
+	// TimeZone The time zone of the days, and of the default `from`: a name of the IANA database, by default UTC.
+	TimeZone string `form:"timeZone,omitempty" json:"timeZone,omitempty,omitzero"`
+
+	// Timezone The earlier name of `timeZone`, which takes precedence.
+	// Deprecated: this property has been marked as deprecated upstream, but no `x-deprecated-reason` was set
 	Timezone string `form:"timezone,omitempty" json:"timezone,omitempty,omitzero"`
 }
 
@@ -8228,6 +8320,9 @@ type InviteAccountJSONRequestBody = InviteAccount
 
 // UpdateAccountJSONRequestBody defines body for UpdateAccount for application/json ContentType.
 type UpdateAccountJSONRequestBody = UpdateAccount
+
+// CreateAccountBudgetJSONRequestBody defines body for CreateAccountBudget for application/json ContentType.
+type CreateAccountBudgetJSONRequestBody = CreateBudget
 
 // CreateGrantJSONRequestBody defines body for CreateGrant for application/json ContentType.
 type CreateGrantJSONRequestBody = CreateGrant

@@ -260,6 +260,18 @@ func (d *DB) Turn(ctx context.Context) (leave func(), err error) {
 	}
 }
 
+// ErrInUse is returned by [DB.EmptyLog] while a transaction, such as that of a backup, reads the log.
+var ErrInUse = errors.New("db: a transaction reads the log")
+
+// EmptyLog removes the earlier contents of pages from the log of SQLite (the WAL), so that deleted rows are in no file.
+// It does nothing on PostgreSQL, whose log is kept for its standbys and backups.
+func (d *DB) EmptyLog(ctx context.Context) error {
+	if s, ok := d.engine.(*sqliteDB); ok {
+		return s.emptyWAL(ctx)
+	}
+	return nil
+}
+
 // Postgres reports whether this is PostgreSQL.
 func (d *DB) Postgres() bool { return d.postgres }
 

@@ -157,7 +157,8 @@ func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 	pragmas := []string{"busy_timeout(10000)"}
 	cache := 8000 // KiB
 	if !queryOnly {
-		pragmas = append(pragmas, "journal_mode(WAL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)")
+		// secure_delete overwrites deleted rows, because the texts of erased customers must not stay in free pages.
+		pragmas = append(pragmas, "journal_mode(WAL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "secure_delete(1)")
 	} else {
 		// Small, because a commit of the writer empties the caches of all others, so that a large
 		// one is filled again and again, and their memory is never given back.
@@ -457,6 +458,24 @@ func (s *sqliteDB) read(ctx context.Context, fn func(*Tx) error) error {
 		defer func() { s.trace(Trace{Statements: tx.ran}) }()
 	}
 	return fn(tx)
+}
+
+// emptyWAL moves the commits of the WAL into the file and truncates the WAL. It is [ErrInUse]
+// while a reader needs the WAL.
+func (s *sqliteDB) emptyWAL(ctx context.Context) error {
+	c, err := s.reader(ctx) // query_only allows checkpoints
+	if err != nil {
+		return err
+	}
+	defer func() { s.readers <- c }()
+	var busy, frames, moved int
+	if err := c.c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved); err != nil {
+		return classify(err)
+	}
+	if busy != 0 {
+		return ErrInUse
+	}
+	return nil
 }
 
 // close waits for the writer to finish its running work and closes the connections.

@@ -16,6 +16,7 @@ type Budget struct {
 	Limit       Credits      `db:"limit_micro"`
 	AtCap       AtCap        `db:"at_cap"`
 	NotifyAt    []int        `db:"notify_at,optional"` // marks in percent of the limit, ascending
+	ByOperator  bool         `db:"by_operator"`        // an operator set it for the account, whose members cannot change it
 	EffectiveAt time.Time    `db:"effective_at"`       // calls that began earlier are not limited
 	Revision    int64        `db:"revision"`
 	CreatedAt   time.Time    `db:"created_at"`

@@ -22,7 +22,7 @@ func (tx Books) InsertAccount(ctx context.Context, a stoa.Account) (stoa.Account
 	return a, err
 }
 
-// Account returns the account with that id, or CodeNotFound.
+// Account returns the account with that id, also a deleted one, or CodeNotFound.
 func (tx Books) Account(ctx context.Context, id string) (stoa.Account, error) {
 	return accounts.one(ctx, tx.Tx, noAccount(id), `id = $1`, id)
 }
@@ -70,22 +70,22 @@ func scanAccountRow(rows *sql.Rows) (a AccountRow, err error) {
 
 func (tx Books) spentSince() int64 { return dayOf(tx.Now) - spentDays + 1 }
 
-// AccountRow returns the account with that id, or CodeNotFound.
+// AccountRow returns the account with that id, or CodeNotFound if it is missing or deleted.
 func (tx Books) AccountRow(ctx context.Context, id string) (AccountRow, error) {
-	a, found, err := first(ctx, tx.Tx, scanAccountRow, accountRow()+`accounts a WHERE id = $2`, tx.spentSince(), id)
+	a, found, err := first(ctx, tx.Tx, scanAccountRow, accountRow()+`accounts a WHERE id = $2 AND deleted_at = 0`, tx.spentSince(), id)
 	if err == nil && !found {
 		err = noAccount(id)
 	}
 	return a, err
 }
 
-// Accounts lists accounts, also by name, or by unspent credits (SortBalance), the charges of [AccountRow.Spent]
+// Accounts lists accounts that are not deleted, also by name, or by unspent credits (SortBalance), the charges of [AccountRow.Spent]
 // (SortSpent), the last use of a key (SortUsed) or the charges of a month (SortCharged), and returns the cursor of the next
 // page, or the zero cursor. These four orders read all accounts, and their sums by day or by hour, for each page.
 // With a filter a page may be short or empty although there is a next one, because it reads at
 // most 2,000 accounts.
 func (tx Books) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
-	q := filtered{from: `FROM accounts WHERE $1 > 0`, args: []any{tx.spentSince()}, search: textSearch{f.Text, []string{"name", "email", "id"}}}
+	q := filtered{from: `FROM accounts WHERE $1 > 0 AND deleted_at = 0`, args: []any{tx.spentSince()}, search: textSearch{f.Text, []string{"name", "email", "id"}}}
 	if f.Below > 0 {
 		q.tests = append(q.tests, test{`balance + ` + unspent("looked") + ` < $%d`, int64(f.Below)})
 	}

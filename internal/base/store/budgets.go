@@ -69,6 +69,15 @@ func (tx Books) Budget(ctx context.Context, accountID, id string) (stoa.Budget, 
 	return budgets.one(ctx, tx.Tx, noBudget(id), `account_id = $1 AND id = $2`, accountID, id)
 }
 
+// AccountOfBudget returns the account id of a budget, for operators, or CodeNotFound.
+func (tx Books) AccountOfBudget(ctx context.Context, id string) (accountID string, err error) {
+	found, err := tx.Get(ctx, `SELECT account_id FROM budgets WHERE id = $1`, []any{id}, &accountID)
+	if err == nil && !found {
+		err = noBudget(id)
+	}
+	return accountID, err
+}
+
 func noBudget(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no budget %q.", id) }
 
 // Budgets lists the budgets of an account. A text in the scope, the subject, its name or the id narrows it

@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"stoa/internal/base/db"
+)
 
 // Channel returns the name under which nodes notify each other.
 func (s *Store) Channel() string { return s.db.Channel() }
@@ -15,4 +19,12 @@ func (s *Store) Freeing() bool {
 // DifferencesBy is [Books.Differences] with another number of charges that are summed together.
 func (tx Books) DifferencesBy(ctx context.Context, accountID string, together int) ([]Difference, ChargeTotals, error) {
 	return tx.differencesBy(ctx, accountID, together)
+}
+
+// ErasedTables returns the list of the tables with texts, and the database.
+func ErasedTables(s *Store) ([]erasedTable, *db.DB) { return erasedTables, s.db }
+
+// Columns returns the columns that the list names.
+func (t erasedTable) Columns() (table, columns string, explained bool) {
+	return t.name, t.removed + " " + t.cleared + " " + t.kept, t.kept == "" || t.why != ""
 }

@@ -137,7 +137,7 @@ func (s *People) updateAccount(ctx context.Context, in rest.Request[byID, contra
 		return rest.Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; a suspended account could not resume itself.").At("suspended")
 	}
 	_, err := store.Write(ctx, s.Store, func(tx *store.Tx) (stoa.Account, error) {
-		a, err := tx.Books().Account(ctx, in.Params.ID)
+		a, err := tx.Books().LiveAccount(ctx, in.Params.ID)
 		if err != nil {
 			return a, err
 		}
@@ -181,6 +181,9 @@ func mayUpdateAccount(k stoa.Key, b *contract.UpdateAccount) error {
 }
 
 func (s *People) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateGrant]) (rest.Reply[contract.Grant], error) {
+	if _, err := tx.Books().LiveAccount(ctx, in.Params.ID); err != nil {
+		return rest.Reply[contract.Grant]{}, err
+	}
 	g, isNew, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{
 		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: orZero(in.Body.ExternalRef),
 	})
@@ -197,6 +200,12 @@ func (s *People) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[
 // createWithdrawal serves POST /api/v1/accounts/{id}/withdrawals. It does not run in the transaction of an
 // idempotency key, because leases must return their credits first; the externalRef makes it safe to repeat.
 func (s *People) createWithdrawal(ctx context.Context, in rest.Request[byID, contract.CreateWithdrawal]) (rest.Reply[contract.Withdrawal], error) {
+	if err := s.Store.Read(ctx, func(tx *store.Tx) error {
+		_, err := tx.Books().LiveAccount(ctx, in.Params.ID)
+		return err
+	}); err != nil {
+		return rest.Reply[contract.Withdrawal]{}, err
+	}
 	w, isNew, err := s.Ledger.Withdraw(ctx, stoa.Withdrawal{
 		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: in.Body.ExternalRef, Kind: stoa.Withdrawn,
 	}, true, nil)
@@ -222,7 +231,7 @@ func (s *People) createAccountKey(ctx context.Context, tx *store.Tx, in rest.Req
 	if err != nil {
 		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
-	if _, err := tx.Books().Account(ctx, in.Params.ID); err != nil {
+	if _, err := tx.Books().LiveAccount(ctx, in.Params.ID); err != nil {
 		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
 	return s.insertKey(ctx, tx, in.Caller.Key, k)

@@ -190,6 +190,7 @@ func TestACursorFitsOneListAlone(t *testing.T) {
 		"/api/v1/usage?groupBy=day,day":                                   "groupBy",
 		"/api/v1/usage?format=xml":                                        "format",
 		"/api/v1/usage?groupBy=day&timezone=Nowhere/Nope":                 "timezone",
+		"/api/v1/usage?groupBy=day&timeZone=Nowhere/Nope&timezone=UTC":    "timeZone",
 		"/api/v1/usage?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z": "from",
 	} {
 		r := c.Want(400, "GET", path, nil)

@@ -36,6 +36,7 @@ import (
 	"stoa/internal/models/gateway"
 	"stoa/internal/models/responses"
 	"stoa/internal/models/upstream"
+	"stoa/internal/operate/erasure"
 	"stoa/internal/operate/managed"
 	"stoa/internal/operate/member"
 	"stoa/internal/operate/payment"
@@ -104,6 +105,7 @@ type People struct {
 	Scheduler *scheduler.Scheduler
 	Plans     func() []stoa.Plan // as published; nil means none
 	Mailer    *member.Mailer     // sends links
+	Erasures  *erasure.Eraser    // carries out erasures
 
 	members member.Members
 }

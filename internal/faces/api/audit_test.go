@@ -120,6 +120,9 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	step(other, "createWithdrawal", 201, "POST", v1+"/accounts/"+other+"/withdrawals", object{"amountMicro": 2, "externalRef": "w"})
 	key := step(other, "createAccountKey", 201, "POST", v1+"/accounts/"+other+"/keys", object{"name": "k"})
 	step(other, "updateKey", 200, "PATCH", v1+"/keys/"+key, object{"name": "l"})
+	theirs := step(other, "createAccountBudget", 201, "POST", v1+"/accounts/"+other+"/budgets", object{"scope": "account", "period": "total", "limitMicro": 5})
+	step(other, "updateBudget", 200, "PATCH", v1+"/budgets/"+theirs, object{"limitMicro": 6})
+	step(other, "deleteBudget", 204, "DELETE", v1+"/budgets/"+theirs, nil)
 
 	key = do("createKey", 201, "POST", v1+"/keys", object{"name": "k", "scopes": []string{"responses"}})
 	do("rotateKey", 201, "POST", v1+"/keys/"+key+"/rotate", object{"overlapSeconds": 3600})
@@ -218,6 +221,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		step(audit.Service, "applyConfigDraft", 201, "POST", configPath+"/draft/apply", nil)
 	}
 	step(audit.Service, "restoreConfigVersion", 201, "POST", configPath+"/versions/1/restore", nil)
+	step(other, "deleteAccount", 202, "DELETE", v1+"/accounts/"+other, nil)
 
 	doc, err := contract.Load()
 	if err != nil {

@@ -41,6 +41,7 @@ var notAudited = map[string]string{
 	"POST /api/v1/config/draft/check":                              readsOnly,
 	"POST /api/v1/prices/preview":                                  readsOnly,
 	"POST /api/v1/config/draft/test":                               isModelCall,
+	"DELETE /api/v1/end-users/{externalUserId}":                    "It writes its own entry, whose object is the erasure instead of the name of a person.",
 	"POST /api/v1/connections/{id}/refresh":                        "It reads the server's tools, of which none works before a review, which is recorded.",
 	"POST /api/v1/connections/{id}/tools/test":                     isTrial,
 	"PUT /api/v1/api-agents/{id}/drive/files":                      isDrive,
@@ -103,7 +104,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 		"POST /api/v1/accounts/invitations", "POST /api/v1/members", "POST /api/v1/members/{id}/link")
 	creates(func(*rest.Exchange, string) string { return audit.Service }, "POST /api/v1/config/draft/apply", "POST /api/v1/config/versions/{version}/restore")
 	creates(func(_ *rest.Exchange, id string) string { return id }, "POST /api/v1/accounts")
-	creates(func(x *rest.Exchange, _ string) string { return x.HTTP.PathValue("id") }, "POST /api/v1/accounts/{id}/grants", "POST /api/v1/accounts/{id}/keys", "POST /api/v1/accounts/{id}/members")
+	creates(func(x *rest.Exchange, _ string) string { return x.HTTP.PathValue("id") }, "POST /api/v1/accounts/{id}/grants", "POST /api/v1/accounts/{id}/budgets", "POST /api/v1/accounts/{id}/keys", "POST /api/v1/accounts/{id}/members")
 
 	changes("id", func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		k, err := keyOf(ctx, tx, x.Log.Caller, x.HTTP.PathValue("id"), stoa.ScopeOperator)
@@ -115,7 +116,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 			return "", nil, err
 		}
 		return a.ID, contractAccount(a, s.People.Ledger.BalanceOf(a.ID, a.Funds)), nil
-	}, "PATCH /api/v1/accounts/{id}", "POST /api/v1/accounts/{id}/withdrawals")
+	}, "PATCH /api/v1/accounts/{id}", "DELETE /api/v1/accounts/{id}", "POST /api/v1/accounts/{id}/withdrawals")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		m, err := tx.People().Member(ctx, account, id)
 		return auditedMember(m), err
@@ -124,10 +125,14 @@ func (s *Server) audited() map[string]*rest.Audited {
 		i, err := tx.People().Invitation(ctx, account, id)
 		return contractInvitation(i), err
 	}), "DELETE /api/v1/invitations/{id}", "POST /api/v1/invitations/{id}/link")
-	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
-		b, err := tx.Books().Budget(ctx, account, id)
-		return contractBudget(b, billing.BudgetUse{}), err
-	}), "PATCH /api/v1/budgets/{id}", "DELETE /api/v1/budgets/{id}")
+	changes("id", func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
+		account, err := readBudget(ctx, tx, x.Log.Caller, x.HTTP.PathValue("id"))
+		if err != nil {
+			return "", nil, err
+		}
+		b, err := tx.Books().Budget(ctx, account, x.HTTP.PathValue("id"))
+		return account, contractBudget(b, billing.BudgetUse{}), err
+	}, "PATCH /api/v1/budgets/{id}", "DELETE /api/v1/budgets/{id}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		space, err := tx.Setup().Space(ctx, account, id)
 		return contractSpace(space), err

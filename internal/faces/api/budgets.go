@@ -14,9 +14,20 @@ import (
 )
 
 func (s *Books) createBudget(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateBudget]) (rest.Reply[contract.Budget], error) {
-	body := in.Body
+	return s.insertBudget(ctx, tx, in.Caller.Account.ID, false, in.Body)
+}
+
+// createAccountBudget serves POST /api/v1/accounts/{id}/budgets.
+func (s *Books) createAccountBudget(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateBudget]) (rest.Reply[contract.Budget], error) {
+	if _, err := tx.Books().LiveAccount(ctx, in.Params.ID); err != nil {
+		return rest.Reply[contract.Budget]{}, err
+	}
+	return s.insertBudget(ctx, tx, in.Params.ID, in.Params.ID != in.Caller.Account.ID, in.Body)
+}
+
+func (s *Books) insertBudget(ctx context.Context, tx *store.Tx, accountID string, byOperator bool, body contract.CreateBudget) (rest.Reply[contract.Budget], error) {
 	b := stoa.Budget{
-		AccountID: in.Caller.Account.ID, Scope: stoa.BudgetScope(body.Scope), Subject: orZero(body.Subject), Period: stoa.BudgetPeriod(body.Period),
+		AccountID: accountID, ByOperator: byOperator, Scope: stoa.BudgetScope(body.Scope), Subject: orZero(body.Subject), Period: stoa.BudgetPeriod(body.Period),
 		TimeZone: orElse(orZero(body.TimeZone), "UTC"), Limit: stoa.Credits(body.LimitMicro), EffectiveAt: tx.Now.Add(s.Ledger.BudgetDelay()),
 	}
 	setBudget(&b, body.AtCap, body.NotifyAt)
@@ -32,6 +43,27 @@ func (s *Books) createBudget(ctx context.Context, tx *store.Tx, in rest.Request[
 	}
 	shown, err := s.showBudget(ctx, tx, b)
 	return rest.Created(rest.Prefix+"/budgets/"+b.ID, shown), err
+}
+
+// readBudget returns the account of a budget that a caller may read: any with the scope operator:read, otherwise the caller's.
+func readBudget(ctx context.Context, tx *store.Tx, c stoa.Caller, id string) (accountID string, err error) {
+	if c.Key.Has(stoa.ScopeOperatorRead) {
+		return tx.Books().AccountOfBudget(ctx, id)
+	}
+	return c.Account.ID, nil
+}
+
+// changedBudget returns the account of a budget that a caller may change: any with the scope operator, otherwise one of the caller's
+// account that no operator has set.
+func changedBudget(ctx context.Context, tx *store.Tx, c stoa.Caller, id string) (accountID string, err error) {
+	if c.Key.Has(stoa.ScopeOperator) {
+		return tx.Books().AccountOfBudget(ctx, id)
+	}
+	b, err := tx.Books().Budget(ctx, c.Account.ID, id)
+	if err == nil && b.ByOperator {
+		err = stoa.Errorf(stoa.CodeScope, "The operator of this service set this budget. Ask them to change it.")
+	}
+	return c.Account.ID, err
 }
 
 func setBudget(b *stoa.Budget, atCap nullable.Nullable[string], notifyAt nullable.Nullable[[]int]) {
@@ -86,7 +118,7 @@ func contractBudget(b stoa.Budget, use billing.BudgetUse) contract.Budget {
 	}
 	return contract.Budget{
 		ID: b.ID, Scope: string(b.Scope), Subject: nullIfZero(b.Subject), Period: string(b.Period), TimeZone: b.TimeZone,
-		LimitMicro: int64(b.Limit), AtCap: string(b.AtCap), NotifyAt: append([]int{}, b.NotifyAt...), EffectiveAt: contract.Time(b.EffectiveAt),
+		LimitMicro: int64(b.Limit), AtCap: string(b.AtCap), NotifyAt: append([]int{}, b.NotifyAt...), SetByOperator: b.ByOperator, EffectiveAt: contract.Time(b.EffectiveAt),
 		StartsAt: nullIfNever(use.Starts), ResetsAt: nullIfNever(use.Ends),
 		SpentMicro: micro(use.Spent), HeldMicro: micro(use.Held), OpeningMicro: micro(use.Opening),
 		CreatedAt: contract.Time(b.CreatedAt), UpdatedAt: contract.Time(b.UpdatedAt),
@@ -94,11 +126,25 @@ func contractBudget(b stoa.Budget, use billing.BudgetUse) contract.Budget {
 }
 
 func (s *Books) listBudgets(ctx context.Context, in rest.Request[contract.ListBudgetsParams, rest.None]) (rest.Reply[rest.Page[contract.Budget]], error) {
-	accountID := in.Caller.Account.ID
-	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "budgets", accountID, in.Params.Q)
+	return s.budgetsOf(ctx, in.Caller.Account.ID, in.Params)
+}
+
+// listAccountBudgets serves GET /api/v1/accounts/{id}/budgets.
+func (s *Books) listAccountBudgets(ctx context.Context, in rest.Request[idAnd[contract.ListAccountBudgetsParams], rest.None]) (rest.Reply[rest.Page[contract.Budget]], error) {
+	if err := s.Store.Read(ctx, func(tx *store.Tx) error {
+		_, err := tx.Books().LiveAccount(ctx, in.Params.ID)
+		return err
+	}); err != nil {
+		return rest.Reply[rest.Page[contract.Budget]]{}, err
+	}
+	return s.budgetsOf(ctx, in.Params.ID, contract.ListBudgetsParams(in.Params.Query))
+}
+
+func (s *Books) budgetsOf(ctx context.Context, accountID string, q contract.ListBudgetsParams) (rest.Reply[rest.Page[contract.Budget]], error) {
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budgets", accountID, q.Q)
 	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]shownBudget, store.Cursor, error) {
-		all, next, err := tx.Books().Budgets(ctx, accountID, in.Params.Q, p.Page)
+		all, next, err := tx.Books().Budgets(ctx, accountID, q.Q, p.Page)
 		shown := make([]shownBudget, len(all))
 		for i, b := range all {
 			if err != nil {
@@ -123,7 +169,11 @@ type shownBudget struct {
 }
 
 func (s *Books) getBudget(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Budget], error) {
-	b, err := tx.Books().Budget(ctx, in.Caller.Account.ID, in.Params.ID)
+	accountID, err := readBudget(ctx, tx, in.Caller, in.Params.ID)
+	if err != nil {
+		return rest.Reply[contract.Budget]{}, err
+	}
+	b, err := tx.Books().Budget(ctx, accountID, in.Params.ID)
 	if err != nil {
 		return rest.Reply[contract.Budget]{}, err
 	}
@@ -132,7 +182,11 @@ func (s *Books) getBudget(ctx context.Context, tx *store.Tx, in rest.Request[byI
 }
 
 func (s *Books) updateBudget(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.UpdateBudget]) (rest.Reply[contract.Budget], error) {
-	b, err := tx.Books().EditBudget(ctx, in.Caller.Account.ID, in.Params.ID, func(b *stoa.Budget) error {
+	accountID, err := changedBudget(ctx, tx, in.Caller, in.Params.ID)
+	if err != nil {
+		return rest.Reply[contract.Budget]{}, err
+	}
+	b, err := tx.Books().EditBudget(ctx, accountID, in.Params.ID, func(b *stoa.Budget) error {
 		if in.Body.LimitMicro > 0 {
 			b.Limit = stoa.Credits(in.Body.LimitMicro)
 		}
@@ -150,8 +204,14 @@ func (s *Books) updateBudget(ctx context.Context, tx *store.Tx, in rest.Request[
 const windowBatch = 500
 
 func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
-	accountID, id := in.Caller.Account.ID, in.Params.ID
-	if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Books().DeleteBudget(ctx, accountID, id) }); err != nil {
+	accountID, err := store.Write(ctx, s.Store, func(tx *store.Tx) (string, error) {
+		accountID, err := changedBudget(ctx, tx, in.Caller, in.Params.ID)
+		if err != nil {
+			return "", err
+		}
+		return accountID, tx.Books().DeleteBudget(ctx, accountID, in.Params.ID)
+	})
+	if err != nil {
 		return rest.NoContent(), err
 	}
 	for n := int64(windowBatch); n == windowBatch; {
@@ -164,7 +224,11 @@ func (s *Books) deleteBudget(ctx context.Context, in rest.Request[byID, rest.Non
 }
 
 func (s *Books) listBudgetWindows(ctx context.Context, in rest.Request[idAnd[contract.ListBudgetWindowsParams], rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params.Query
+	q := in.Params.Query
+	accountID, err := store.Read(ctx, s.Store, func(tx *store.Tx) (string, error) { return readBudget(ctx, tx, in.Caller, in.Params.ID) })
+	if err != nil {
+		return rest.Reply[rest.Page[contract.BudgetWindow]]{}, err
+	}
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, in.Params.ID)
 	n, kind := namesOf(accountID), ""
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]shownWindow, bool, error) {

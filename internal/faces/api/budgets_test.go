@@ -180,3 +180,47 @@ func TestABudgetOfAnAgentEndsItsTurn(t *testing.T) {
 		t.Errorf("refused with %+v", e)
 	}
 }
+
+// A budget that an operator sets for a customer limits the customer's calls, and only operators change it.
+func TestOperatorsSetBudgetsOfCustomers(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	operator := h.Client(t)
+	var account contract.AccountWithKey
+	operator.Want(201, "POST", "/api/v1/accounts", object{"name": "acme", "grantMicro": 100_000_000}).JSON(&account)
+	path := "/api/v1/accounts/" + account.ID + "/budgets"
+	var key contract.KeyWithSecret
+	operator.Want(201, "POST", "/api/v1/accounts/"+account.ID+"/keys", object{"name": "theirs", "scopes": []string{"*", "account:read", "account:write"}}).JSON(&key)
+	customer := h.ClientWith(t, key.Secret)
+	var b contract.Budget
+	operator.Want(201, "POST", path, object{"scope": "account", "period": "total", "limitMicro": 100, "atCap": "refuse"}).JSON(&b)
+	operator.WantError(stoa.CodeConflict, "POST", path, object{"scope": "account", "period": "total", "limitMicro": 5})
+	operator.WantError(stoa.CodeInvalidTimezone, "POST", path, object{"scope": "account", "period": "week", "limitMicro": 5, "timeZone": "Mars"})
+	own := newBudget(t, customer, object{"scope": "account", "period": "day", "limitMicro": 50_000_000})
+	if !b.SetByOperator || own.SetByOperator {
+		t.Errorf("set by the operator: %+v, by the customer: %+v", b, own)
+	}
+	for r := customer.Do("POST", "/api/v1/responses", object{"model": "auto", "input": "hi"}); r.Status != 429; r = customer.Do("POST", "/api/v1/responses", object{"model": "auto", "input": "hi"}) {
+	}
+	for _, c := range []*apitest.Client{customer, operator} {
+		var list page[contract.Budget]
+		c.Want(200, "GET", map[bool]string{true: path, false: budgetsPath}[c == operator], nil).JSON(&list)
+		if len(list.Data) != 2 || list.Data[1].ID != b.ID || !list.Data[1].SetByOperator {
+			t.Errorf("the list has %+v", list.Data)
+		}
+		c.Want(200, "GET", budgetsPath+"/"+b.ID, nil)
+		c.Want(200, "GET", budgetsPath+"/"+b.ID+"/windows", nil)
+	}
+	customer.WantError(stoa.CodeScope, "PATCH", budgetsPath+"/"+b.ID, object{"limitMicro": 1_000_000})
+	customer.WantError(stoa.CodeScope, "DELETE", budgetsPath+"/"+b.ID, nil)
+	customer.WantError(stoa.CodeScope, "POST", path, object{"scope": "account", "period": "week", "limitMicro": 1})
+	customer.Want(200, "PATCH", budgetsPath+"/"+own.ID, object{"limitMicro": 1_000_000})
+	operator.Want(200, "PATCH", budgetsPath+"/"+b.ID, object{"limitMicro": 2_000_000}).JSON(&b)
+	if b.LimitMicro != 2_000_000 || !b.SetByOperator {
+		t.Errorf("changed to %+v", b)
+	}
+	operator.Want(204, "DELETE", budgetsPath+"/"+b.ID, nil)
+	operator.WantError(stoa.CodeNotFound, "DELETE", budgetsPath+"/"+b.ID, nil)
+	operator.WantError(stoa.CodeNotFound, "GET", "/api/v1/accounts/"+stoa.NewID("acc")+"/budgets", nil)
+	h.ClientWith(t, key.Secret).Want(204, "DELETE", budgetsPath+"/"+own.ID, nil)
+}

@@ -121,9 +121,11 @@ func TestUsageIsSummedByGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Want(200, "GET", "/api/v1/usage?timezone=Pacific/Kiritimati", nil).JSON(&report)
-	if len(report.Data) != 1 || report.Data[0].Day != time.Now().In(kiritimati).Format(time.DateOnly) || report.Timezone != "Pacific/Kiritimati" || report.From.Time().In(kiritimati).Hour() != 0 {
-		t.Errorf("by day there it is %+v", report)
+	for _, query := range []string{"timeZone=Pacific/Kiritimati", "timezone=Pacific/Kiritimati", "timezone=UTC&timeZone=Pacific/Kiritimati"} {
+		c.Want(200, "GET", "/api/v1/usage?"+query, nil).JSON(&report)
+		if len(report.Data) != 1 || report.Data[0].Day != time.Now().In(kiritimati).Format(time.DateOnly) || report.TimeZone != "Pacific/Kiritimati" || report.Timezone != report.TimeZone || report.From.Time().In(kiritimati).Hour() != 0 {
+			t.Errorf("by day there it is %+v", report)
+		}
 	}
 	c.Want(200, "GET", "/api/v1/usage?groupBy=endUser,model,agent", nil).JSON(&report)
 	if len(report.Data) != 3 || !report.Data[0].EndUser.IsNull() || report.Data[1].EndUser.MustGet() != "ann" || report.Data[1].Calls != 2 ||

@@ -111,6 +111,11 @@ func TestAFullDiskIsSaidToBeFull(t *testing.T) {
 	until("createBudget", func(i int) *apitest.Reply {
 		return c.Do("POST", budgetsPath, object{"scope": "end_user", "subject": fmt.Sprint(long, i), "period": "total", "limitMicro": 1})
 	})
+	until("createAccountBudget", func(i int) *apitest.Reply {
+		return c.Do("POST", "/api/v1/accounts/"+acme.ID+"/budgets", object{"scope": "end_user", "subject": fmt.Sprint(long, i), "period": "total", "limitMicro": 1})
+	})
+	until("eraseEndUser", func(i int) *apitest.Reply { return c.Do("DELETE", "/api/v1/end-users/"+fmt.Sprint(long, i), nil) })
+	until("deleteAccount", func(i int) *apitest.Reply { return c.Do("DELETE", "/api/v1/accounts/"+accounts[i%len(accounts)], nil) })
 	until("createResponse", func(int) *apitest.Reply {
 		return c.Do("POST", "/api/v1/responses", object{"model": "auto", "input": "say: hi", "user": long})
 	})

@@ -17,7 +17,7 @@ func (s *People) inviteMember(ctx context.Context, tx *store.Tx, in rest.Request
 }
 
 func (s *People) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
-	if _, err := tx.Books().Account(ctx, in.Params.ID); err != nil {
+	if _, err := tx.Books().LiveAccount(ctx, in.Params.ID); err != nil {
 		return rest.Reply[contract.InvitationWithLink]{}, err
 	}
 	return s.invite(ctx, tx, in.Caller, in.Params.ID, in.Body)

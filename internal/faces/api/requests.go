@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -95,9 +94,9 @@ func (s *Books) getRequestSummary(ctx context.Context, in rest.Request[contract.
 	if err != nil {
 		return rest.Reply[contract.RequestSummary]{}, err
 	}
-	zone, err := stoa.LoadZone(cmp.Or(q.Timezone, "UTC"))
+	zone, err := zoneOf(q.TimeZone, q.Timezone)
 	if err != nil {
-		return rest.Reply[contract.RequestSummary]{}, stoa.Errorf(stoa.CodeInvalidValue, "%s", stoa.AsError(err).Message).At("timezone")
+		return rest.Reply[contract.RequestSummary]{}, err
 	}
 	var interval func(time.Time) time.Time
 	if start := intervals[q.Interval]; start != nil {

@@ -84,10 +84,17 @@ func (s *Server) table() []rest.Route {
 		rest.Get("GET /api/v1/accounts", stoa.ScopeOperatorRead, s.People.listAccounts),
 		rest.Get("GET /api/v1/accounts/{id}", stoa.ScopeOperatorRead, s.People.getAccount),
 		rest.Update("PATCH /api/v1/accounts/{id}", stoa.ScopeOperatorBilling, s.People.updateAccount),
+		rest.Write("DELETE /api/v1/accounts/{id}", stoa.ScopeOperator, s.People.deleteAccount),
+		rest.Create("POST /api/v1/accounts/{id}/budgets", stoa.ScopeOperator, s.Books.createAccountBudget),
+		rest.Get("GET /api/v1/accounts/{id}/budgets", stoa.ScopeOperatorRead, s.Books.listAccountBudgets),
 		rest.Create("POST /api/v1/accounts/{id}/grants", stoa.ScopeOperatorBilling, s.People.createGrant),
 		rest.Update("POST /api/v1/accounts/{id}/withdrawals", stoa.ScopeOperatorBilling, s.People.createWithdrawal),
 		rest.Create("POST /api/v1/accounts/{id}/keys", stoa.ScopeOperator, s.People.createAccountKey),
 		rest.Create("POST /api/v1/accounts/{id}/members", stoa.ScopeOperatorBilling, s.People.inviteAccountMember),
+
+		rest.Write("DELETE /api/v1/end-users/{externalUserId}", "sessions:write", s.People.eraseEndUser),
+		rest.Get("GET /api/v1/erasures", "", s.People.listErasures),
+		rest.Read("GET /api/v1/erasures/{id}", "", s.People.getErasure),
 
 		rest.Get("GET /api/v1/providers", stoa.ScopeOperatorRead, s.Providers.listProviders),
 		rest.Get("GET /api/v1/providers/recent", stoa.ScopeOperatorRead, s.Providers.listRecentProviders),

@@ -77,6 +77,12 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 			}
 		})
 	}
+	made.ids["end-users"] = "nobody"
+	for _, user := range []string{"nobody", "nobody-else"} {
+		var e contract.Erasure
+		c.Want(202, "DELETE", "/api/v1/end-users/"+user, nil).JSON(&e)
+		made.ids["erasures"] = e.ID
+	}
 	for range 2 {
 		id(201, "payments", "/api/v1/payments", object{"pack": "small"})
 	}

@@ -35,9 +35,9 @@ func (s *Books) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsa
 	if len(by) == 0 {
 		by = []string{"day"}
 	}
-	zone, err := stoa.LoadZone(cmp.Or(q.Timezone, "UTC"))
+	zone, err := zoneOf(q.TimeZone, q.Timezone)
 	if err != nil {
-		return stoa.Errorf(stoa.CodeInvalidValue, "%s", stoa.AsError(err).Message).At("timezone")
+		return err
 	}
 	to := q.To.Time()
 	if to.IsZero() {
@@ -91,7 +91,7 @@ func (s *Books) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsa
 		_, _ = w.Write(body) // ignored, because the caller may have disconnected
 		return nil
 	}
-	out := contract.UsageReport{From: contract.Time(from), To: contract.Time(to), Timezone: zone.String(), GroupBy: by, Data: []contract.UsageRow{}}
+	out := contract.UsageReport{From: contract.Time(from), To: contract.Time(to), TimeZone: zone.String(), Timezone: zone.String(), GroupBy: by, Data: []contract.UsageRow{}}
 	for _, u := range sums {
 		row := extend[contract.UsageRow](usageSums(u))
 		if slices.Contains(by, store.ByProvider) {
@@ -240,4 +240,17 @@ func (s *Books) reconcileUsage(ctx context.Context, in rest.Request[rest.None, r
 
 func difference(what, id string, want, have stoa.Credits) contract.Difference {
 	return contract.Difference{What: what, ID: nullIfZero(id), ExpectedMicro: int64(want), ActualMicro: int64(have)}
+}
+
+// zoneOf returns the time zone of a query: of timeZone, otherwise of its earlier name timezone, otherwise UTC.
+func zoneOf(timeZone, timezone string) (*time.Location, error) {
+	param := "timeZone"
+	if timeZone == "" && timezone != "" {
+		timeZone, param = timezone, "timezone"
+	}
+	zone, err := stoa.LoadZone(cmp.Or(timeZone, "UTC"))
+	if err != nil {
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "%s", stoa.AsError(err).Message).At(param)
+	}
+	return zone, nil
 }

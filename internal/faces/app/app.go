@@ -147,7 +147,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
 	group, working := errgroup.WithContext(settling)
-	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens, s.Discovery.Run, s.renewPlans, s.warmDocuments, s.SignIn.Run, s.API.People.Mailer.Run, s.API.People.RunEnds, s.FollowConfig, s.Alerts.Run} {
+	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Erasures.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens, s.Discovery.Run, s.renewPlans, s.warmDocuments, s.SignIn.Run, s.API.People.Mailer.Run, s.API.People.RunEnds, s.FollowConfig, s.Alerts.Run} {
 		group.Go(func() error { return run(settling) })
 	}
 	if s.Sales != nil {

@@ -46,6 +46,7 @@ import (
 	"stoa/internal/models/upstream"
 	"stoa/internal/operate/alert"
 	"stoa/internal/operate/console"
+	"stoa/internal/operate/erasure"
 	"stoa/internal/operate/managed"
 	"stoa/internal/operate/member"
 	"stoa/internal/operate/payment"
@@ -100,6 +101,7 @@ type Service struct {
 	Worker    *agent.Worker
 	Scheduler *scheduler.Scheduler
 	Retention *retention.Purger
+	Erasures  *erasure.Eraser
 	Hooks     *webhook.Dispatcher
 	Alerts    *alert.Watch
 	Requests  *requestlog.Log
@@ -174,6 +176,7 @@ func New(p Parts) (*Service, error) {
 	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
 		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.Sessions.RemoveEnded, s.log)
+	s.Erasures = erasure.New(s.Store, s.Drives, s.Sessions, s.log)
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
 	}
@@ -280,7 +283,7 @@ func (s *Service) buildAPI(p Parts) error {
 		},
 		Books: api.Books{Ledger: s.Ledger, Requests: s.Requests},
 		People: api.People{
-			Ledger: s.Ledger, Scheduler: s.Scheduler, Plans: s.planList,
+			Ledger: s.Ledger, Scheduler: s.Scheduler, Plans: s.planList, Erasures: s.Erasures,
 			Mailer: &member.Mailer{Store: s.Store, Vault: s.Vault, Sender: s.mail.Sender, PublicURL: s.mail.PublicURL, Logger: s.log, Wake: make(chan struct{}, 1)},
 		},
 		Providers: api.Providers{

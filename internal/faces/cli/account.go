@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"stoa/internal/base/jsonx"
 )
@@ -243,12 +244,18 @@ accounts; by provider, failed requests that vendors can bill are included.
 
 Days, and the dates of --from and --to, are in the time zone of --timezone. Keys, agents, spaces and members are
 shown by name, and by id if several share a name or if they were deleted. JSON contains ids and names, CSV only ids.`,
-		"  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv")
+		"  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --time-zone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv")
 	o := e.output(c)
 	by := c.Flags().StringSlice("by", []string{"day"}, "the `groups`, in order, separated by commas")
 	sends(c, "by", "groupBy")
 	csv := c.Flags().Bool("csv", false, "print CSV with a header line")
-	timezone := c.Flags().String("timezone", "UTC", "the time `zone` of days, such as Europe/Berlin")
+	timezone := c.Flags().String("time-zone", "UTC", "the time `zone` of days, such as Europe/Berlin")
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "timezone" { // the earlier name
+			name = "time-zone"
+		}
+		return pflag.NormalizedName(name)
+	})
 	period := e.flags(c, periodFields...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		words := make([]string, len(*by))
@@ -267,9 +274,9 @@ shown by name, and by id if several share a name or if they were deleted. JSON c
 		query := parameters(span)
 		zone, err := time.LoadLocation(*timezone)
 		if err != nil {
-			return usagef("--timezone %q is not a time zone; write one such as Europe/Berlin", *timezone)
+			return usagef("--time-zone %q is not a time zone; write one such as Europe/Berlin", *timezone)
 		}
-		query.Set("timezone", zone.String())
+		query.Set("timeZone", zone.String())
 		if slices.Contains(words, "account") || slices.Contains(words, "provider") {
 			query.Set("accountId", "*")
 		}

@@ -151,11 +151,18 @@ credits. Standard output contains only the link.`,
 			},
 		},
 		verb{
+			use: "budgets ACCOUNT", short: "List the budgets of an account",
+			long:    `List the budgets of a customer's account. "stoa budgets create --account" sets one.`,
+			example: "  stoa accounts budgets acme",
+			op:      "GET /accounts/{ACCOUNT}/budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudgets, names: map[string]string{"subject": "subjectName"}, none: "The account has no budgets.",
+		},
+		verb{
 			use: "keys ACCOUNT", short: "Create a key for an account",
 			long:    "Create a key for a customer, for example to replace a lost one. Its secret is shown only now: standard output contains nothing else.",
 			example: "  stoa accounts keys acme --name replacement",
 			op:      "POST /accounts/{ACCOUNT}/keys", fields: keyFields, needs: []string{"name"}, missing: noKeyName, print: e.secret,
 		},
 	)...)
+	c.AddCommand(e.accountsDelete())
 	return c
 }

@@ -147,6 +147,9 @@ that of the event audit.anchor, as --anchor.`,
 		if v.Purged {
 			start = " It begins after a checkpoint."
 		}
+		if v.Erased > 0 {
+			start += fmt.Sprintf(" The texts of %s were erased.", some(v.Erased, "entry", "entries"))
+		}
 		_, err = fmt.Fprintf(e.out, "The log of %s is complete from entry %d to %d, whose hash is %s.%s\n", v.AccountID, v.First, v.Last, v.Hash, start)
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -8,6 +9,8 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"stoa/internal/base/client"
 )
 
 var viewBudget = view{"Budget", []column{
@@ -20,10 +23,13 @@ var viewBudget = view{"Budget", []column{
 	{"Spent", "spentMicro", credits},
 	{"Held", "heldMicro", credits},
 	{"At the limit", "atCap", plain},
+	{"Set by operator", "setByOperator", plain},
 	{"Notices at %", "notifyAt", plain},
 	{"Begins again", "resetsAt", when},
 	{"In effect since", "effectiveAt", when},
 }}
+
+var viewBudgets = viewBudget.only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt")
 
 const budgetsPath = "/budgets"
 
@@ -34,7 +40,7 @@ func (e *env) budgets() *cobra.Command {
 			use: "list", short: "List the budgets",
 			long:    "List the budgets of the account, newest first, with the state of their current periods.",
 			example: "  stoa budgets list\n  stoa budgets list --jq '.[] | select(.scope==\"key\")'",
-			op:      "GET /budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudget.only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), names: map[string]string{"subject": "subjectName"}, none: "There are no budgets. Create one with \"stoa budgets create\".",
+			op:      "GET /budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudgets, names: map[string]string{"subject": "subjectName"}, none: "There are no budgets. Create one with \"stoa budgets create\".",
 		},
 		verb{
 			use: "get BUDGET", short: "Show a budget",
@@ -72,6 +78,15 @@ func (e *env) budgets() *cobra.Command {
 	return c
 }
 
+// budgetsPathOf returns the path of the budgets of an account, or of the key's own without one.
+func budgetsPathOf(ctx context.Context, call *client.Client, account string) (string, error) {
+	if account == "" {
+		return budgetsPath, nil
+	}
+	id, err := accountCollection.find(ctx, call, account)
+	return "/accounts/" + url.PathEscape(id) + budgetsPath, err
+}
+
 func notifyAt(c *cobra.Command) setter {
 	marks := c.Flags().IntSlice("notify-at", nil, "marks in `percent` of the limit at which webhooks receive budget.threshold")
 	sends(c, "notify-at", "notifyAt")
@@ -86,8 +101,9 @@ func notifyAt(c *cobra.Command) setter {
 func (e *env) budgetsSet() *cobra.Command {
 	c := command("create", "Create or change a budget",
 		`Create a budget, or change the one with the same scope, subject and period. The time zone of a budget cannot be
-changed; delete it and create another one. --scope, --period and --limit are required.`,
-		"  stoa budgets create --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets create --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100")
+changed; delete it and create another one. --scope, --period and --limit are required. With --account, operators set
+the budget of a customer, whose members can read it but not change it.`,
+		"  stoa budgets create --account acme --scope account --period month --limit 500\n  stoa budgets create --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets create --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100")
 	settings := e.flags(c,
 		field{"scope", "scope", asChoice, "the `kind` of subject: account, member, key, agent, embed or end_user"},
 		field{"subject", "subject", asText, "the `id` of the member, key, agent or embed, or the end user; '*' limits each one separately"},
@@ -97,6 +113,7 @@ changed; delete it and create another one. --scope, --period and --limit are req
 		field{"at-cap", "atCap", asText, "the `behavior` at the limit: shorten (less output) or refuse (default shorten)"},
 	)
 	marks := notifyAt(c)
+	account := c.Flags().String("account", "", "for operators: a budget of the customer's `account` with this id or name")
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		body := map[string]any{}
@@ -112,8 +129,12 @@ changed; delete it and create another one. --scope, --period and --limit are req
 		if err != nil {
 			return err
 		}
-		method, path := http.MethodPost, budgetsPath
-		for row, err := range call.All(c.Context(), budgetsPath, nil, 0) {
+		method := http.MethodPost
+		path, err := budgetsPathOf(c.Context(), call, *account)
+		if err != nil {
+			return err
+		}
+		for row, err := range call.All(c.Context(), path, nil, 0) {
 			if err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ var guideOrder = []guideGroup{
 	{Name: "Agents", names: []string{"agents", "call-an-agent", "python", "sdks", "drives", "schedules", "hooks", "slack", "reports", "tools", "approvals", "connections", "http-tools", "connection-secrets", "connection-calls", "webhooks", "embeds"}},
 	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "budgets", "cli", "pages"}},
 	{Name: "Deploy", names: []string{"install", "configuration", "managed-settings", "settings-server", "settings-models", "settings-limits", "settings-people", "proxy", "postgresql", "nodes", "backup", "capacity", "performance", "comparison", "security", "dependencies"}},
-	{Name: "Operate", names: []string{"operations", "monitoring", "alerts", "troubleshooting", "metrics", "ledger", "sell-access", "members", "audit"}},
+	{Name: "Operate", names: []string{"operations", "monitoring", "alerts", "troubleshooting", "metrics", "ledger", "erasure", "sell-access", "members", "audit"}},
 }
 
 type guideGroup struct {

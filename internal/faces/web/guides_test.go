@@ -120,7 +120,7 @@ func TestGuidesAreSearched(t *testing.T) {
 	for q, want := range map[string]string{
 		"how much does it cost": "billing", "send email": "reports", "sse": "agents", "https tls certificate": "proxy", "forgot owner key": "install",
 		"lost password": "members", "invite colleague": "members", "chat widget": "embeds", "human in the loop": "approvals", "knowledge base rag": "drives",
-		"top up": "sell-access", "stuck session": "agents", "multi node cluster": "nodes", "delete data gdpr": "ledger", "images vision": "extensions",
+		"top up": "sell-access", "stuck session": "agents", "multi node cluster": "nodes", "delete data gdpr": "ledger", "delete a customer gdpr": "erasure", "right to be forgotten": "erasure", "erase end user": "erasure", "images vision": "extensions",
 		"json schema structured output": "extensions", "error codes": "conventions", "retry": "conventions", "idempotency": "conventions", "revoke a leaked key": "audit",
 		"embed logo": "embeds", "curl": "clients", "stripe": "sell-access", "langchain": "clients", "environment variables": "configuration",
 	} {

@@ -254,7 +254,7 @@ func TestProvidersInABrowser(t *testing.T) {
 	}
 }
 
-func TestASessionIsDownloaded(t *testing.T) {
+func TestASessionIsDownloadedAndItsUserErased(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
@@ -268,6 +268,13 @@ func TestASessionIsDownloaded(t *testing.T) {
 	p.press("Markdown, to read")
 	p.see(`!document.querySelector("dialog")`)
 	stub.sent("GET /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/export")
+	p.press("Erase this user")
+	p.says("Receipts stay under a random id")
+	p.fits()
+	p.shot("erase")
+	p.press("Erase the user")
+	p.says("The end user is being erased")
+	stub.sent("DELETE /api/v1/end-users/user-1042")
 }
 
 func TestPagesShowErrorsAndEmptyLists(t *testing.T) {

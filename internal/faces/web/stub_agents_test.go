@@ -91,7 +91,7 @@ func agentReplies() map[string]string {
 		"GET /sessions":                                        list(waiting, titled(session("failed", "null", "null", `{"code":"step_limit_reached","message":"The turn made 50 model calls, which is the limit.","retryable":false}`)), session("completed", `"Within 14 days."`, "null", "null")),
 		"GET /api-agents/{id}/sessions":                        list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
 		"POST /api-agents/{id}/sessions":                       session("queued", "null", "null", "null"),
-		"GET /api-agents/{id}/sessions/{sessionId}":            waiting,
+		"GET /api-agents/{id}/sessions/{sessionId}":            strings.Replace(waiting, `"externalUserId":null`, `"externalUserId":"user-1042"`, 1),
 		"GET /api-agents/{id}/sessions/{sessionId}/messages":   list(`{"id":"msg_1","turn":1,"role":"user","kind":"message","status":"completed","text":"What about refunds?","sources":[],"attachments":[],"createdAt":"2026-11-20T11:58:00.000Z"}`),
 		"GET /api-agents/{id}/sessions/{sessionId}/steps/{stepId}": `{"id":"` + stubSession + `.1.1","turn":1,"step":1,"input":[{"role":"user","text":"What about refunds?","truncated":false,"callId":null,"name":null,"isError":false}],
 			"text":"I look into <b>the</b> files.","calls":[{"callId":"c1","name":"drive_search","arguments":"{\"query\":\"refunds\"}"}],"reasoningSegments":1,"stop":"tool_calls","createdAt":"2026-11-20T12:00:02.000Z","receipt":null}`,

@@ -62,7 +62,13 @@ func operatorReplies() map[string]string {
 		"GET /budgets/{id}/windows": `{"data":[{"subject":"ann@example.com","startsAt":"2026-10-31T23:00:00.000Z","resetsAt":"2026-11-30T23:00:00.000Z","limitMicro":5000000,"spentMicro":4100000,"heldMicro":0,"openingMicro":0}],"nextCursor":null,"hasMore":false}`,
 		"GET /statements/{month}":   stubStatements(),
 		"POST /budgets":             stubBudget("3", "account", "null", "0", "0"),
-		"GET /requests/{id}":        stubRequest("found", 404, "model_not_found"),
+		"GET /accounts/{id}/budgets": `{"data":[` + strings.Join([]string{
+			stubBudget("4", "account", "null", "3200000", "40000"), stubBudget("5", "key", `"*"`, "null", "null"),
+		}, ",") + `],"nextCursor":null,"hasMore":false}`,
+		"POST /accounts/{id}/budgets":        stubBudget("4", "account", "null", "0", "0"),
+		"DELETE /accounts/{id}":              stubErasure,
+		"DELETE /end-users/{externalUserId}": stubErasure,
+		"GET /requests/{id}":                 stubRequest("found", 404, "model_not_found"),
 	}
 }
 
@@ -90,9 +96,11 @@ func stubStatements() string {
 
 // stubBudget is a budget of 5 credits a month.
 func stubBudget(number, scope, subject, spent, held string) string {
-	return fmt.Sprintf(`{"id":"bud_%s","scope":%q,"subject":%s,"period":"month","timeZone":"Europe/Vienna","limitMicro":5000000,"atCap":"shorten","notifyAt":[80,100],"effectiveAt":"2026-11-01T08:00:00.000Z","startsAt":"2026-10-31T23:00:00.000Z","resetsAt":"2026-11-30T23:00:00.000Z","spentMicro":%s,"heldMicro":%s,"openingMicro":%s,"createdAt":"2026-11-01T08:00:00.000Z","updatedAt":"2026-11-01T08:00:00.000Z"}`,
-		number, scope, subject, spent, held, map[bool]string{true: "0", false: "null"}[spent != "null"])
+	return fmt.Sprintf(`{"id":"bud_%s","scope":%q,"subject":%s,"period":"month","timeZone":"Europe/Vienna","limitMicro":5000000,"atCap":"shorten","notifyAt":[80,100],"setByOperator":%v,"effectiveAt":"2026-11-01T08:00:00.000Z","startsAt":"2026-10-31T23:00:00.000Z","resetsAt":"2026-11-30T23:00:00.000Z","spentMicro":%s,"heldMicro":%s,"openingMicro":%s,"createdAt":"2026-11-01T08:00:00.000Z","updatedAt":"2026-11-01T08:00:00.000Z"}`,
+		number, scope, subject, number == "4", spent, held, map[bool]string{true: "0", false: "null"}[spent != "null"])
 }
+
+const stubErasure = `{"id":"era_01k9zqd3m8w5x7y2c4b6n8p0ra","kind":"account","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","status":"running","replacementId":null,"removed":{"sessions":0,"drives":0,"rows":0},"changed":{"receipts":0,"auditEntries":0},"backups":"Backups still contain the data.","createdAt":"2026-11-20T11:58:00.000Z","completedAt":null}`
 
 // stubChange is an entry of the audit log.
 func stubChange(seq int, action, before, after string) string {

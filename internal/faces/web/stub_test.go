@@ -182,6 +182,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 			op += "/link"
 		}
 	}
+	if strings.HasPrefix(path, "/end-users/") {
+		op = "DELETE /end-users/{externalUserId}"
+	}
 	if strings.HasPrefix(path, "/statements/") {
 		op = "GET /statements/{month}"
 	}

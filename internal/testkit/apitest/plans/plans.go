@@ -56,6 +56,8 @@ var planned = map[string]string{
 	`FROM tasks WHERE account_id = $1`:                  "the tasks of an account are bounded",
 	`FROM task_runs r WHERE r.task_id = $1 AND r.`:      "those that a partial index has are few",
 	`FROM drive_objects WHERE blob_id <= 0 AND since <`: "what no file refers to, of accounts with too much of it: a sweep",
+	`embed_chats WHERE account_id = $1`:                 "an erasure: those that have not begun, and those of some days",
+	`DELETE FROM invitations WHERE used_at > 0`:         "an erasure: those of a month",
 	`FROM embed_refusals WHERE embed_id = $1`:           "a bounded number for each embed",
 	`FROM drive_versions WHERE drive_id = $1 AND path`:  "a bounded number for each path",
 	`t.number = r.turn WHERE r.account_id = $1 AND r.t`: "the runs of a task are bounded, and are found without the account elsewhere",
@@ -166,7 +168,7 @@ func (r *recorder) check(ctx context.Context) (problems []string, err error) {
 }
 
 // onlySQLite matches tables, columns and functions that PostgreSQL does not have.
-var onlySQLite = regexp.MustCompile(`\bdrive_(?:index|vocabulary)\b|\browid\b|\bsqlite_\w+|\binstr\(|^PRAGMA `)
+var onlySQLite = regexp.MustCompile(`\bdrive_(?:index|vocabulary)\b|\browid\b|\bsqlite_\w+|\binstr\(|\btotal_changes\(|^PRAGMA `)
 
 // statements returns the statements that have a plan, in order.
 func statements(seen map[string]bool) (out []string) {

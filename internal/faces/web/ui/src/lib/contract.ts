@@ -260,6 +260,7 @@ export interface Budget {
   period: "day" | "week" | "month" | "total";
   resetsAt: string | null;
   scope: "account" | "member" | "key" | "agent" | "embed" | "end_user";
+  setByOperator: boolean;
   spentMicro: number | null;
   startsAt: string | null;
   subject: string | null;
@@ -1532,6 +1533,32 @@ export interface EmbedURLWithLink {
   theme: "auto" | "light" | "dark";
   title?: string | null;
   url: string;
+}
+
+export interface Erasure {
+  accountId: string;
+  backups: string;
+  changed: {
+    auditEntries: number;
+    receipts: number;
+  };
+  completedAt: string | null;
+  createdAt: string;
+  id: string;
+  kind: "account" | "end_user";
+  removed: {
+    drives: number;
+    rows: number;
+    sessions: number;
+  };
+  replacementId: string | null;
+  status: "running" | "completed";
+}
+
+export interface ErasureList {
+  data: Erasure[];
+  hasMore: boolean;
+  nextCursor: string | null;
 }
 
 export interface Error {
@@ -3977,6 +4004,7 @@ export interface UsageReport {
   data: UsageRow[];
   from: string;
   groupBy: string[];
+  timeZone?: string;
   timezone?: string;
   to: string;
   totals: UsageSums;

@@ -11,6 +11,7 @@ import { TextField } from "../parts/fields";
 import type { Choice } from "../parts/filter";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
+import { Menu } from "../parts/menu";
 import { useMeta } from "../parts/shared";
 import { type Ends, orderOf, ResourcePage, useDialogs, useResource } from "../parts/resource";
 import { PlanField, toMicro, usePlanName } from "../parts/plan";
@@ -21,6 +22,7 @@ import { Spent } from "../parts/spark";
 import { Spend } from "../parts/spend";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
+import { budgetsAt } from "./budgets";
 import { Ledger } from "./credits";
 import { InviteCustomer } from "./invitecustomer";
 import { keyColumns, MakeKey, Revoke, useRevoked } from "./keys";
@@ -130,18 +132,20 @@ const tabs = [
   { id: "usage", title: "Usage" },
   { id: "ledger", title: "Ledger" },
   { id: "keys", title: "Keys" },
+  { id: "budgets", title: "Budgets" },
   { id: "limits", title: "Limits" },
 ];
 
 // One is the page of an account.
 function One({ id, tab }: { id: string; tab: string }) {
-  const { api, may, offers } = useSession();
+  const { api, me, may, offers } = useSession();
   const planName = usePlanName();
   const account = useLoad((signal) => api.get<AccountWithCredits>("/accounts/" + encodeURIComponent(id), undefined, signal), [api, id]);
   const active = tabs.some((t) => t.id === tab) ? tab : "usage";
   const a = account.data;
-  const dialogs = useDialogs<"topUp" | "withdraw">(
+  const dialogs = useDialogs<"topUp" | "withdraw" | "remove">(
     {
+      remove: ({ onClose }) => <Remove of={account.data!} onClose={onClose} />,
       topUp: (ends) => <TopUp id={id} {...ends} />,
       withdraw: (ends) => <Withdraw id={id} {...ends} />,
     },
@@ -173,6 +177,7 @@ function One({ id, tab }: { id: string; tab: string }) {
               </Button>
             </>
           )}
+          {a && a.id !== me.id && may("operator") && <Menu label="More" items={[{ title: "Delete the account", danger: true, onClick: () => dialogs.open("remove") }]} />}
         </div>
       </header>
       <States of={account}>
@@ -219,6 +224,7 @@ function One({ id, tab }: { id: string; tab: string }) {
               <Tabs label="Account" tabs={tabs} active={active} onChange={(to) => go(`accounts/${id}/${to}`)} />
               {active === "ledger" && <Ledger key={a.credits.grantedMicro} account={a.id} />}
               {active === "keys" && <Keys id={a.id} />}
+              {active === "budgets" && <AccountBudgets id={a.id} />}
               {active === "limits" && <Limits of={a} onDone={account.reload} />}
               {active === "usage" && <Spend account={a.id} />}
             </section>
@@ -226,6 +232,49 @@ function One({ id, tab }: { id: string; tab: string }) {
         )}
       </States>
       {dialogs.dialog}
+    </>
+  );
+}
+
+// Remove deletes an account. Its name is typed, because everything of the account is lost.
+function Remove({ of: a, onClose }: { of: AccountWithCredits; onClose: () => void }) {
+  const { api } = useSession();
+  const [typed, setTyped] = useState("");
+  return (
+    <ConfirmAction
+      title={`Delete "${a.name}"?`}
+      action="Delete the account"
+      waits={typed.trim() !== a.name}
+      work={() => api.remove("/accounts/" + a.id)}
+      onDone={() => {
+        toast("The account is deleted; its data is being erased");
+        go("accounts");
+      }}
+      onClose={onClose}
+    >
+      <p>Its keys end, and everything that its people, agents and calls have stored is erased: sessions, files, members, secrets and logs. Nobody can undo this.</p>
+      <p>
+        Receipts and the ledger stay without names.{" "}
+        {a.credits.availableMicro > 0 && (
+          <>
+            <Amount of={a.credits.availableMicro} /> credits are left and cannot be used any more.
+          </>
+        )}{" "}
+        Backups keep the data: see <a href="/docs/erasure">the guide</a>.
+      </p>
+      <TextField id="account-typed" label="Name of the account" hint={`Type ${a.name} to confirm.`} maxLength={200} value={typed} onChange={setTyped} autofocus />
+    </ConfirmAction>
+  );
+}
+
+function AccountBudgets({ id }: { id: string }) {
+  const { may } = useSession();
+  const { list, head, dialog } = useResource(budgetsAt(`/accounts/${id}/budgets`, may("operator"), may("operator")));
+  return (
+    <>
+      <header>{head}</header>
+      {list}
+      {dialog}
     </>
   );
 }

@@ -6,7 +6,7 @@ import { Amount, Badge, Notice, Time } from "../parts/basic";
 import { Dialog } from "../parts/dialog";
 import { SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
-import { type Ends, ResourcePage, ResourcePanel } from "../parts/resource";
+import { type Ends, type Resource, ResourcePage, ResourcePanel } from "../parts/resource";
 import { PickerField, type Source, sources } from "../parts/picker";
 import { useSession } from "../parts/session";
 
@@ -35,59 +35,63 @@ const word = <V extends string>(list: [V, string][], value: V) => list.find(([v]
 
 export function Budgets() {
   const { may } = useSession();
-  const writes = may("account:write");
-  return (
-    <ResourcePage<Budget>
-      title="Budgets"
-      path="/budgets"
-      limit={50}
-      label="Budgets"
-      search={{ name: "q", label: "Name or id of what is limited" }}
-      nothing="No such budgets"
-      create={writes && { title: "Create budget", dialog: (ends) => <BudgetForm {...ends} /> }}
-      empty={{
-        title: "No budgets",
-        text: (
-          <>
-            A budget limits what the account, a key, an agent or an end user spends in a period. See <a href="/docs/budgets">the guide</a>.
-          </>
+  return <ResourcePage<Budget> title="Budgets" {...budgetsAt("/budgets", may("account:write"), may("operator"))} />;
+}
+
+// budgetsAt is the list of the budgets at a path: those of this account, or for operators of another one. Its members cannot change
+// what an operator has set.
+export function budgetsAt(path: string, writes: boolean, operates: boolean): Resource<Budget> {
+  const mayChange = (b: Budget) => writes && (!b.setByOperator || operates);
+  return {
+    path,
+    limit: 50,
+    label: "Budgets",
+    search: { name: "q", label: "Name or id of what is limited" },
+    nothing: "No such budgets",
+    create: writes && { title: "Create budget", dialog: (ends) => <BudgetForm path={path} {...ends} /> },
+    empty: {
+      title: "No budgets",
+      text: (
+        <>
+          A budget limits what the account, a key, an agent or an end user spends in a period. See <a href="/docs/budgets">the guide</a>.
+        </>
+      ),
+    },
+    columns: (show) => [
+      {
+        title: "Limits",
+        show: (b) => (
+          <div>
+            {b.subject === "*" ? `Each ${word(scopes, b.scope).toLowerCase()}` : b.subject ? <span class="breaks">{b.subjectName ?? b.subject}</span> : word(scopes, b.scope)}
+            {b.subject && b.subject !== "*" && <div class="small muted">{word(scopes, b.scope).toLowerCase()}</div>}
+            {b.setByOperator && <div class="small muted">set by the operator</div>}
+          </div>
         ),
-      }}
-      columns={(show) => [
-        {
-          title: "Limits",
-          show: (b) => (
-            <div>
-              {b.subject === "*" ? `Each ${word(scopes, b.scope).toLowerCase()}` : b.subject ? <span class="breaks">{b.subjectName ?? b.subject}</span> : word(scopes, b.scope)}
-              {b.subject && b.subject !== "*" && <div class="small muted">{word(scopes, b.scope).toLowerCase()}</div>}
-            </div>
+      },
+      { title: "Period", show: (b) => word(periods, b.period).split(",")[0] },
+      {
+        title: "Used",
+        keep: 1,
+        show: (b) =>
+          b.spentMicro === null ? (
+            <button type="button" class="link" onClick={() => show(({ onClose }) => <Subjects of={b} onClose={onClose} />)}>
+              see each
+            </button>
+          ) : (
+            <Used spent={b.spentMicro} held={b.heldMicro ?? 0} limit={b.limitMicro} warnAt={Math.min(...b.notifyAt, 100)} />
           ),
-        },
-        { title: "Period", show: (b) => word(periods, b.period).split(",")[0] },
-        {
-          title: "Used",
-          keep: 1,
-          show: (b) =>
-            b.spentMicro === null ? (
-              <button type="button" class="link" onClick={() => show(({ onClose }) => <Subjects of={b} onClose={onClose} />)}>
-                see each
-              </button>
-            ) : (
-              <Used spent={b.spentMicro} held={b.heldMicro ?? 0} limit={b.limitMicro} warnAt={Math.min(...b.notifyAt, 100)} />
-            ),
-        },
-        { title: "Spent", number: true, show: (b) => (b.spentMicro === null ? <span class="muted">–</span> : <Amount of={b.spentMicro} as="column" />) },
-        { title: "Limit", number: true, keep: 2, show: (b) => <Amount of={b.limitMicro} as="column" /> },
-        { title: "At the limit", named: true, show: (b) => <span class="muted">{b.atCap === "refuse" ? "calls are refused" : "replies are shortened"}</span> },
-        { title: "Resets", named: true, show: (b) => (b.resetsAt ? <Time at={b.resetsAt} /> : <span class="muted">never</span>) },
-      ]}
-      actions={[
-        { title: "Subjects", kind: "quiet", when: (b) => b.subject === "*", dialog: (ends, b) => <Subjects of={b} onClose={ends.onClose} /> },
-        { title: "Edit", when: () => writes, dialog: (ends, b) => <BudgetForm of={b} {...ends} /> },
-        { title: "Delete", kind: "danger", when: () => writes, dialog: (ends, b) => <Remove of={b} {...ends} /> },
-      ]}
-    />
-  );
+      },
+      { title: "Spent", number: true, show: (b) => (b.spentMicro === null ? <span class="muted">–</span> : <Amount of={b.spentMicro} as="column" />) },
+      { title: "Limit", number: true, keep: 2, show: (b) => <Amount of={b.limitMicro} as="column" /> },
+      { title: "At the limit", named: true, show: (b) => <span class="muted">{b.atCap === "refuse" ? "calls are refused" : "replies are shortened"}</span> },
+      { title: "Resets", named: true, show: (b) => (b.resetsAt ? <Time at={b.resetsAt} /> : <span class="muted">never</span>) },
+    ],
+    actions: [
+      { title: "Subjects", kind: "quiet", when: (b) => b.subject === "*", dialog: (ends, b) => <Subjects of={b} onClose={ends.onClose} /> },
+      { title: "Edit", when: mayChange, dialog: (ends, b) => <BudgetForm path={path} of={b} {...ends} /> },
+      { title: "Delete", kind: "danger", when: mayChange, dialog: (ends, b) => <Remove of={b} {...ends} /> },
+    ],
+  };
 }
 
 // Used shows the share of a limit that is spent or held, with a mark from a number of percent on.
@@ -131,7 +135,7 @@ const picks: Partial<Record<Budget["scope"], { source: Source; scope: string }>>
 };
 
 // BudgetForm creates a budget, or changes the limit, the cap and the marks of one.
-function BudgetForm({ of, onDone, onClose }: { of?: Budget } & Ends) {
+function BudgetForm({ path, of, onDone, onClose }: { path: string; of?: Budget } & Ends) {
   const { api, may } = useSession();
   const [scope, setScope] = useState<Budget["scope"]>(of?.scope ?? "account");
   const [subject, setSubject] = useState(of?.subject ?? "*");
@@ -141,6 +145,7 @@ function BudgetForm({ of, onDone, onClose }: { of?: Budget } & Ends) {
   const [atCap, setAtCap] = useState<Budget["atCap"]>(of?.atCap ?? "shorten");
   const [marks, setMarks] = useState((of?.notifyAt ?? [80, 100]).join(", "));
   const action = useAction();
+  const pick = path === "/budgets" && picks[scope] && may(picks[scope].scope) ? picks[scope] : undefined; // the lists are of this account
   const submit = () =>
     action.run(async (once) => {
       const body: UpdateBudget = { limitMicro: Math.round(Number(limit) * 1e6), atCap, notifyAt: marks.split(/[\s,]+/).filter(Boolean).map(Number) };
@@ -150,7 +155,7 @@ function BudgetForm({ of, onDone, onClose }: { of?: Budget } & Ends) {
         return;
       }
       const made: CreateBudget = { ...body, limitMicro: body.limitMicro!, scope, period, timeZone: zone.trim() || null, subject: scope === "account" ? null : subject.trim() };
-      await api.create<Budget>("/budgets", made, once);
+      await api.create<Budget>(path, made, once);
       onDone("The budget is created");
     });
   return (
@@ -158,10 +163,10 @@ function BudgetForm({ of, onDone, onClose }: { of?: Budget } & Ends) {
       {!of && (
         <>
           <SelectField id="budget-scope" label="Limits" options={scopes} value={scope} onChange={(scope) => (setScope(scope), setSubject("*"))} />
-          {picks[scope] && may(picks[scope].scope) && (
-            <PickerField key={scope} id="budget-subject" label="Subject" hint="All: each one is limited separately." source={picks[scope].source} fixed={[{ id: "*", title: "All" }]} value={subject} onChange={setSubject} />
+          {pick && (
+            <PickerField key={scope} id="budget-subject" label="Subject" hint="All: each one is limited separately." source={pick.source} fixed={[{ id: "*", title: "All" }]} value={subject} onChange={setSubject} />
           )}
-          {scope !== "account" && !(picks[scope] && may(picks[scope].scope)) && <TextField id="budget-subject" label="Subject" hint="An id, or the name of an end user; * limits each one separately." maxLength={512} value={subject} onChange={setSubject} />}
+          {scope !== "account" && !pick && <TextField id="budget-subject" label="Subject" hint="An id, or the name of an end user; * limits each one separately." maxLength={512} value={subject} onChange={setSubject} />}
           <SelectField id="budget-period" label="Period" options={periods} value={period} onChange={setPeriod} />
           {period !== "total" && <TextField id="budget-zone" label="Time zone" hint="Periods begin at its midnights." maxLength={64} value={zone} onChange={setZone} />}
         </>

@@ -14,7 +14,7 @@ import { Approvals, KeysHint } from "../parts/approvals";
 import { OpenCalls } from "../parts/calls";
 import { GivenSecrets, hasSecrets } from "../parts/credentials";
 import { Confirm, Dialog } from "../parts/dialog";
-import { useAction } from "../parts/form";
+import { ConfirmAction, useAction } from "../parts/form";
 import { Empty, Failure, Skeleton, useLoad } from "../parts/load";
 import { followLog } from "../parts/log";
 import { pictures } from "../parts/picture";
@@ -61,6 +61,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const [log, setLog] = useState<Log>({ events: [], said: [], live: false });
   const { busy, problem, run } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
+  const [erasing, setErasing] = useState(false);
   const [saving, setSaving] = useState(false);
   const [comparing, setComparing] = useState(false);
   const [repeating, setRepeating] = useState(false);
@@ -159,7 +160,16 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
         </div>
         <div class="small muted breaks">
           <Time at={s.createdAt} /> by {triggers[s.trigger.type] ?? s.trigger.type}
-          {s.externalUserId && ` · end user ${s.externalUserId}`} · {plural(s.turn.number, "turn")}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens · <Amount of={s.usage.creditsMicro} /> credits
+          {s.externalUserId && ` · end user ${s.externalUserId}`}
+          {s.externalUserId && writes && (
+            <>
+              {" "}
+              <button type="button" class="link" onClick={() => setErasing(true)}>
+                Erase this user
+              </button>
+            </>
+          )}{" "}
+          · {plural(s.turn.number, "turn")}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens · <Amount of={s.usage.creditsMicro} /> credits
           {s.model.served && ` · ${s.model.served}`} {s.model.fallback && <Badge meaning="warning">instead of {s.model.requested}</Badge>}
         </div>
         {hasSecrets(s.credentials) && (
@@ -247,6 +257,22 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
         >
           <p>It has called your tools, which may have had effects. The agent receives the list of these calls, and can repeat them.</p>
         </Confirm>
+      )}
+      {erasing && (
+        <ConfirmAction
+          title="Erase this end user?"
+          action="Erase the user"
+          work={() => api.remove("/end-users/" + encodeURIComponent(s.externalUserId!))}
+          onDone={() => {
+            toast("The end user is being erased");
+            go(`agents/${agentId}/sessions`);
+          }}
+          onClose={() => setErasing(false)}
+        >
+          <p>
+            All sessions of <b class="breaks">{s.externalUserId}</b> are deleted, with any agent, and so are stored credentials, embeds and replies. Receipts stay under a random id. Nobody can undo this. See <a href="/docs/erasure">the guide</a>.
+          </p>
+        </ConfirmAction>
       )}
       {deleting && (
         <Confirm

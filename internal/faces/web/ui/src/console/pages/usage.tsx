@@ -111,7 +111,7 @@ async function fromLog(api: Api, f: Filter, at: { from: number; to: number }, si
   const step = length <= 2 * hour ? hour / 12 : length <= 48 * hour ? hour : 24 * hour;
   const interval = step < hour ? "5m" : step < 24 * hour ? "hour" : "day";
   const ask = (from: number, to: number, groupBy?: string, interval?: string) =>
-    api.get<RequestSummary>("/requests/summary", { from: iso(from), to: iso(to), accountId: group === "account" ? "*" : undefined, groupBy, interval, timezone: interval === "day" ? zone : undefined }, signal);
+    api.get<RequestSummary>("/requests/summary", { from: iso(from), to: iso(to), accountId: group === "account" ? "*" : undefined, groupBy, interval, timeZone: interval === "day" ? zone : undefined }, signal);
   // Quantiles of intervals cannot be added: those of a group are asked for.
   const [now, parts, then] = [await ask(at.from, at.to, group), await ask(at.from, at.to, timed(metric) ? undefined : group, interval), await ask(at.from - length, at.from, group)];
   const start = step < 24 * hour ? Math.floor(at.from / step) * step : midnight(at.from);
@@ -131,7 +131,7 @@ async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number 
   const member = { model: "model", key: "keyId", agent: "agentId", member: "memberId", endUser: "endUser", account: "accountId" }[group] as "model" | "keyId" | "agentId" | "memberId" | "endUser" | "accountId";
   const accountId = group === "account" ? "*" : undefined;
   const value = (r: Pick<UsageRow, "calls" | "totalTokens" | "creditsMicro">) => (f.metric === "calls" ? r.calls : f.metric === "tokens" ? r.totalTokens : r.creditsMicro);
-  const ask = (from: number, to: number, by: string) => api.get<UsageReport>("/usage", { from: iso(from), to: iso(to), groupBy: by, timezone: zone, accountId }, signal);
+  const ask = (from: number, to: number, by: string) => api.get<UsageReport>("/usage", { from: iso(from), to: iso(to), groupBy: by, timeZone: zone, accountId }, signal);
   const [now, then] = await Promise.all([ask(at.from, at.to, "day," + group), ask(at.from - (at.to - at.from), at.from, group)]);
   const bars: Answer["bars"] = [];
   for (let from = midnight(at.from); from < at.to; from = midnight(from, 1)) bars.push({ name: dayOf(from), from, to: midnight(from, 1) });

@@ -42,7 +42,7 @@ export function useSpent<T extends { id: string }>(group: "agent" | "key"): Colu
   const usage = useLoad(
     async (signal) => {
       if (!reads) return new Map<string, number[]>();
-      const ask = (groupBy: string) => api.get<UsageReport>("/usage", { from: new Date(from).toISOString(), groupBy, timezone: zone }, signal);
+      const ask = (groupBy: string) => api.get<UsageReport>("/usage", { from: new Date(from).toISOString(), groupBy, timeZone: zone }, signal);
       const report = await ask("day," + group).catch((error) => {
         if (error instanceof Problem && error.status === 400) return ask(group); // too many groups
         throw error;

@@ -19,7 +19,7 @@ export function Spend({ account }: { account?: string }) {
   const { api } = useSession();
   const [span, setSpan] = useState("14");
   const usage = useLoad(
-    (signal) => api.get<UsageReport>("/usage", { from: new Date(midnight(Date.now(), 1 - Number(span))).toISOString(), groupBy: "day,model", timezone: zone, accountId: account }, signal),
+    (signal) => api.get<UsageReport>("/usage", { from: new Date(midnight(Date.now(), 1 - Number(span))).toISOString(), groupBy: "day,model", timeZone: zone, accountId: account }, signal),
     [api, span, account],
   );
   const content = (
