@@ -4646,6 +4646,14 @@ type RequestModel struct {
 	Served nullable.Nullable[string] `json:"served"`
 }
 
+// RequestFile defines model for RequestFile.
+type RequestFile struct {
+	// Lines The number of lines; null for a file without a text.
+	Lines  nullable.Nullable[int64] `json:"lines"`
+	Path   string                   `json:"path"`
+	Sha256 string                   `json:"sha256"`
+}
+
 // RequestGroup A group: the members by which it is grouped, and its sums.
 type RequestGroup struct {
 	AccountID string `json:"accountId,omitempty,omitzero"`
@@ -4706,6 +4714,53 @@ type DroppedRequests struct {
 	Count int64 `json:"count"`
 	Since Time  `json:"since"`
 	Until Time  `json:"until"`
+}
+
+// RequestPart defines model for RequestPart.
+type RequestPart struct {
+	// CachedTokens How much of it the vendor has probably read from its cache: the receipt has the number of tokens, and a cache contains the beginning of a request.
+	CachedTokens int64                     `json:"cachedTokens"`
+	CallID       nullable.Nullable[string] `json:"callId"`
+
+	// Files The files of the kind `files`, in their order.
+	Files []RequestFile `json:"files"`
+
+	// IsError Whether it is the result of a failed call.
+	IsError bool `json:"isError"`
+
+	// Kind `tools`: a definition of a tool. `instructions`: those of the agent. `service`: those of the service. `format`: the JSON Schema of
+	// answers. `files`: the files of the drive. `summary`: what stands in for the beginning of the conversation. `history`: an earlier
+	// turn. `note`: a remark of the service, such as the time or changed files. `message`: the message of this turn, and its files. `step`: an
+	// earlier reply of this turn, and the results of its calls.
+	Kind string `json:"kind"`
+
+	// Missing Whether the text is no longer stored, because a file was deleted.
+	Missing bool `json:"missing"`
+
+	// Name The name of the tool.
+	Name nullable.Nullable[string] `json:"name"`
+
+	// New Whether the call before did not have it.
+	New  bool   `json:"new"`
+	Role string `json:"role"`
+
+	// Step The number of the step, for the kind `step`.
+	Step nullable.Nullable[int64] `json:"step"`
+
+	// Text The text, at most its first 64 KiB; less if all texts together exceed 4 MiB.
+	Text string `json:"text"`
+
+	// Tokens An estimate. The estimates of all parts add up to the input tokens of the receipt, if there is one.
+	Tokens int64 `json:"tokens"`
+
+	// Truncated Whether the text is longer.
+	Truncated bool `json:"truncated"`
+
+	// Turn The number of the turn, in the conversation.
+	Turn nullable.Nullable[int64] `json:"turn"`
+
+	// Type `reasoning` has no text, because its vendor has sealed it. `image` has the type and size as its text.
+	Type string `json:"type"`
 }
 
 // RequestSummary defines model for RequestSummary.
@@ -5243,6 +5298,9 @@ type SessionStep struct {
 	// Receipt Null if the call was free, or if the receipt was deleted with its retention.
 	Receipt nullable.Nullable[Receipt] `json:"receipt"`
 
+	// Request The whole request; null for a call that a release without this member has made.
+	Request nullable.Nullable[StepRequest] `json:"request"`
+
 	// Step The number of the step in its turn.
 	Step int64 `json:"step"`
 
@@ -5543,6 +5601,22 @@ type StepInput struct {
 
 	// Truncated Whether the text is longer.
 	Truncated bool `json:"truncated"`
+}
+
+// StepRequest The request of a model call. It is built again from what the session stores, by the code that built it for the call, and compared with
+// a hash of what was sent.
+type StepRequest struct {
+	// Differs The kinds of parts that are not as they were sent. Empty if `exact`, or if only the conversation differs.
+	Differs []string `json:"differs"`
+
+	// Exact Whether this is what was sent.
+	Exact bool `json:"exact"`
+
+	// Note What is not as it was sent, and why; null if `exact`.
+	Note nullable.Nullable[string] `json:"note"`
+
+	// Parts The parts in their order. If there are more, the oldest ones of the history are one part without a text.
+	Parts []RequestPart `json:"parts"`
 }
 
 // StepUsage defines model for StepUsage.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 
+	"stoa/internal/agents/agent"
 	"stoa/internal/agents/session"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
@@ -98,10 +99,33 @@ func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, r
 	for _, r := range st.Results {
 		add("tool", r.Content, r)
 	}
+	request, err := s.Worker.Sent(ctx, in.Caller.Account.ID, q.ID, q.SessionID, st.Turn, st.Number)
+	if err != nil {
+		return rest.Reply[contract.SessionStep]{}, err
+	}
+	if request != nil && st.Receipt != nil {
+		request.Scale(st.Receipt.Usage.InputTokens, st.Receipt.Usage.CachedTokens)
+	}
+	out.Request = nullIfNil(request, contractStepRequest)
 	for _, c := range st.Calls {
 		out.Calls = append(out.Calls, contract.StepCall{CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
 	return rest.Reply[contract.SessionStep]{Body: out}, nil
+}
+
+func contractStepRequest(r agent.Request) contract.StepRequest {
+	out := contract.StepRequest{Exact: r.Exact, Differs: append([]string{}, r.Differs...), Note: nullIfZero(r.Note), Parts: []contract.RequestPart{}}
+	for _, p := range r.Parts {
+		part := contract.RequestPart{
+			Kind: p.Kind, Role: p.Role, Type: p.Type, Turn: nullIfZero(p.Turn), Step: nullIfZero(p.Step), New: p.New, Name: nullIfZero(p.Name), CallID: nullIfZero(p.CallID),
+			IsError: p.IsError, Text: p.Text, Truncated: p.Truncated, Missing: p.Missing, Files: []contract.RequestFile{}, Tokens: p.Tokens, CachedTokens: p.Cached,
+		}
+		for _, f := range p.Files {
+			part.Files = append(part.Files, contract.RequestFile{Path: f.Path, Sha256: f.SHA256, Lines: nullIfZero(f.Lines)})
+		}
+		out.Parts = append(out.Parts, part)
+	}
+	return out
 }
 
 func (s *Sessions) listSessionReceipts(ctx context.Context, in rest.Request[sessionAnd[contract.ListSessionReceiptsParams], rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {

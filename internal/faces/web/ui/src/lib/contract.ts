@@ -2800,6 +2800,12 @@ export interface Request {
   timeToFirstTokenMilliseconds: number | null;
 }
 
+export interface RequestFile {
+  lines: number | null;
+  path: string;
+  sha256: string;
+}
+
 export interface RequestGroup {
   accountId?: string;
   accountName?: string;
@@ -2829,6 +2835,24 @@ export interface RequestList {
   followCursor: string;
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface RequestPart {
+  cachedTokens: number;
+  callId: string | null;
+  files: RequestFile[];
+  isError: boolean;
+  kind: "tools" | "instructions" | "service" | "format" | "files" | "summary" | "history" | "note" | "message" | "step";
+  missing: boolean;
+  name: string | null;
+  new: boolean;
+  role: "system" | "user" | "assistant" | "tool";
+  step: number | null;
+  text: string;
+  tokens: number;
+  truncated: boolean;
+  turn: number | null;
+  type: "text" | "tool" | "call" | "result" | "image" | "reasoning";
 }
 
 export interface RequestSummary {
@@ -3431,6 +3455,7 @@ export interface SessionStep {
   input: StepInput[];
   reasoningSegments: number;
   receipt: Receipt | null;
+  request: StepRequest | null;
   step: number;
   stop: string | null;
   text: string;
@@ -3607,6 +3632,13 @@ export interface StepInput {
   role: "user" | "tool";
   text: string;
   truncated: boolean;
+}
+
+export interface StepRequest {
+  differs: ("tools" | "instructions" | "files" | "summary")[];
+  exact: boolean;
+  note: string | null;
+  parts: RequestPart[];
 }
 
 export interface StepUsage {

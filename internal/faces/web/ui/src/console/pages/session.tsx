@@ -314,11 +314,11 @@ async function readTools(api: Api, path: string): Promise<ExportedTool[]> {
     .filter((line) => line.type === "tool");
 }
 
-// Took shows the duration of the newest turn.
+// Took shows how long the newest turn ran. The trace has the time since its message, which includes the wait for a worker.
 function Took({ session: s }: { session: Session }) {
   const { startedAt, finishedAt } = s.turn;
   if (!startedAt || !finishedAt) return null;
-  return <span class="muted">took {duration(new Date(finishedAt).getTime() - new Date(startedAt).getTime())}</span>;
+  return <span class="muted" title="From the first worker to the end of the turn">turn {s.turn.number} ran {duration(new Date(finishedAt).getTime() - new Date(startedAt).getTime())}</span>;
 }
 
 const mostSources = 6;
