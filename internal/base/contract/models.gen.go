@@ -1338,6 +1338,9 @@ type CreateEmbed struct {
 	// ExternalUserID Your id of the visitor.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
 
+	// Feedback Whether visitors can rate answers; true by default.
+	Feedback nullable.Nullable[bool] `json:"feedback,omitempty,omitzero"`
+
 	// Greeting A text before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
@@ -1393,6 +1396,9 @@ type CreateEmbedTag struct {
 
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// Feedback Whether visitors can rate answers; true by default.
+	Feedback nullable.Nullable[bool] `json:"feedback,omitempty,omitzero"`
 
 	// Greeting A text before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
@@ -2087,7 +2093,10 @@ type EmbedChat struct {
 	Error         nullable.Nullable[EmbedError] `json:"error"`
 
 	// ExpiresAt The expiry of the token.
-	ExpiresAt          Time                      `json:"expiresAt"`
+	ExpiresAt Time `json:"expiresAt"`
+
+	// Feedback Whether the visitor can rate answers.
+	Feedback           bool                      `json:"feedback"`
 	Greeting           nullable.Nullable[string] `json:"greeting"`
 	HasEarlierMessages bool                      `json:"hasEarlierMessages"`
 
@@ -2202,13 +2211,14 @@ type EmbedLogoList struct {
 // EmbedMessage defines model for EmbedMessage.
 type EmbedMessage struct {
 	// Attachments The files of a message; absent if there are none.
-	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
-	CreatedAt   Time         `json:"createdAt"`
-	ID          string       `json:"id"`
-	Kind        string       `json:"kind"`
-	Role        string       `json:"role"`
-	Status      string       `json:"status"`
-	Text        string       `json:"text"`
+	Attachments []Attachment    `json:"attachments,omitempty,omitzero"`
+	CreatedAt   Time            `json:"createdAt"`
+	Feedback    VisitorFeedback `json:"feedback,omitempty,omitzero"`
+	ID          string          `json:"id"`
+	Kind        string          `json:"kind"`
+	Role        string          `json:"role"`
+	Status      string          `json:"status"`
+	Text        string          `json:"text"`
 }
 
 // EmbedRemaining defines model for EmbedRemaining.
@@ -2238,7 +2248,10 @@ type EmbedSession struct {
 	// Credentials Secrets of the chat for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials    nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 	ExternalUserID nullable.Nullable[string]            `json:"externalUserId"`
-	Greeting       nullable.Nullable[string]            `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: ems_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID                string                    `json:"id"`
@@ -2296,7 +2309,10 @@ type EmbedSessionWithToken struct {
 	// ExpiresAt The expiry of the token.
 	ExpiresAt      Time                      `json:"expiresAt"`
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
-	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: ems_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID                string                    `json:"id"`
@@ -2361,7 +2377,10 @@ type EmbedTag struct {
 	// DisabledReason The reason why the tag is disabled: `user` or `key_revoked`. New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 	Enabled        bool                      `json:"enabled"`
-	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID The id of the tag, which is public.
 	//
@@ -2463,7 +2482,10 @@ type EmbedURL struct {
 	// ExpiresAt The time when the ticket expires.
 	ExpiresAt      Time                      `json:"expiresAt"`
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
-	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: emu_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID                string                    `json:"id"`
@@ -2525,7 +2547,10 @@ type EmbedURLWithLink struct {
 	// ExpiresAt The time when the ticket expires.
 	ExpiresAt      Time                      `json:"expiresAt"`
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
-	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: emu_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID                string                    `json:"id"`
@@ -2563,6 +2588,40 @@ type EmbedURLWithLink struct {
 type ExchangeEmbedURL struct {
 	EmbedURLID string `json:"embedUrlId"`
 	Ticket     string `json:"ticket"`
+}
+
+// Feedback defines model for Feedback.
+type Feedback struct {
+	AgentID        string                    `json:"agentId"`
+	AgentName      string                    `json:"agentName"`
+	By             string                    `json:"by"`
+	Comment        nullable.Nullable[string] `json:"comment"`
+	CreatedAt      Time                      `json:"createdAt"`
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+
+	// ID Example: fbk_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// KeyID The key that rated; null for a visitor.
+	KeyID     nullable.Nullable[string] `json:"keyId"`
+	MessageID string                    `json:"messageId"`
+	Rating    string                    `json:"rating"`
+
+	// Reply The beginning of the answer.
+	Reply        string                    `json:"reply"`
+	SessionID    string                    `json:"sessionId"`
+	SessionTitle nullable.Nullable[string] `json:"sessionTitle"`
+	Turn         int64                     `json:"turn"`
+	UpdatedAt    Time                      `json:"updatedAt"`
+}
+
+// FeedbackList defines model for FeedbackList.
+type FeedbackList struct {
+	Data    []Feedback `json:"data"`
+	HasMore bool       `json:"hasMore"`
+
+	// NextCursor The cursor of the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // GeminiModelInfo defines model for GeminiModelInfo.
@@ -3476,6 +3535,9 @@ type Message struct {
 	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
 	CreatedAt   Time         `json:"createdAt"`
 
+	// Feedback The ratings of a `reply`; absent if there are none.
+	Feedback []MessageFeedback `json:"feedback,omitempty,omitzero"`
+
 	// ID Example: msg_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
@@ -3524,6 +3586,15 @@ type MessageEvent struct {
 	// Turn The number of the turn; 0 while the message is queued.
 	Turn int64  `json:"turn"`
 	Type string `json:"type"`
+}
+
+// MessageFeedback defines model for MessageFeedback.
+type MessageFeedback struct {
+	// By The side that rates: the visitor of the session, or a key or member of the account.
+	By        string                    `json:"by"`
+	Comment   nullable.Nullable[string] `json:"comment"`
+	Rating    string                    `json:"rating"`
+	UpdatedAt Time                      `json:"updatedAt"`
 }
 
 // MessageList defines model for MessageList.
@@ -5418,6 +5489,13 @@ type SetConnectionLimits struct {
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
 }
 
+// SetFeedback defines model for SetFeedback.
+type SetFeedback struct {
+	// Comment Why; for people.
+	Comment nullable.Nullable[string] `json:"comment,omitempty,omitzero"`
+	Rating  string                    `json:"rating"`
+}
+
 // SetSecretValue defines model for SetSecretValue.
 type SetSecretValue struct {
 	// ExpiresAt The expiry of the new value; by default it does not expire.
@@ -6090,6 +6168,9 @@ type UpdateEmbedTag struct {
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
+	// Feedback Whether visitors can rate answers; null is true.
+	Feedback nullable.Nullable[bool] `json:"feedback,omitempty,omitzero"`
+
 	// Greeting A text before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
@@ -6405,6 +6486,12 @@ type VisitorAttachments struct {
 	Types    []string `json:"types"`
 }
 
+// VisitorFeedback defines model for VisitorFeedback.
+type VisitorFeedback struct {
+	Comment nullable.Nullable[string] `json:"comment"`
+	Rating  string                    `json:"rating"`
+}
+
 // Webhook An address to which events are sent.
 type Webhook struct {
 	CreatedAt Time `json:"createdAt"`
@@ -6675,6 +6762,9 @@ type FilterAccount = string
 // FilterAgent defines model for FilterAgent.
 type FilterAgent = string
 
+// FilterBy defines model for FilterBy.
+type FilterBy = string
+
 // FilterCallOutcome defines model for FilterCallOutcome.
 type FilterCallOutcome = string
 
@@ -6699,6 +6789,15 @@ type FilterExternalID = string
 // FilterExternalUser defines model for FilterExternalUser.
 type FilterExternalUser = string
 
+// FilterFeedback defines model for FilterFeedback.
+type FilterFeedback = string
+
+// FilterFeedbackAgent defines model for FilterFeedbackAgent.
+type FilterFeedbackAgent = string
+
+// FilterFeedbackSession defines model for FilterFeedbackSession.
+type FilterFeedbackSession = string
+
 // FilterInputAgent defines model for FilterInputAgent.
 type FilterInputAgent = string
 
@@ -6713,6 +6812,9 @@ type FilterKey = string
 
 // FilterModel defines model for FilterModel.
 type FilterModel = string
+
+// FilterRating defines model for FilterRating.
+type FilterRating = string
 
 // FilterSession defines model for FilterSession.
 type FilterSession = string
@@ -6782,6 +6884,9 @@ type LastEventID = int64
 
 // Limit defines model for Limit.
 type Limit = int
+
+// MessageID defines model for MessageID.
+type MessageID = string
 
 // MessageOrder defines model for MessageOrder.
 type MessageOrder = string
@@ -7271,6 +7376,9 @@ type ListSessionsParams struct {
 	// Trigger Only sessions with this origin.
 	Trigger FilterTrigger `form:"trigger,omitempty" json:"trigger,omitempty,omitzero"`
 
+	// Feedback Only sessions with an answer that has this rating.
+	Feedback FilterFeedback `form:"feedback,omitempty" json:"feedback,omitempty,omitzero"`
+
 	// ExternalUserID Only sessions for this end user.
 	ExternalUserID FilterExternalUser `form:"externalUserId,omitempty" json:"externalUserId,omitempty,omitzero"`
 
@@ -7665,6 +7773,30 @@ type CreateEmbedUploadParams struct {
 	Name UploadName `form:"name" json:"name"`
 }
 
+// ListFeedbackParams defines parameters for ListFeedback.
+type ListFeedbackParams struct {
+	// AgentID Only ratings of this agent's answers.
+	AgentID FilterFeedbackAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
+
+	// SessionID Only ratings of answers in this session.
+	SessionID FilterFeedbackSession `form:"sessionId,omitempty" json:"sessionId,omitempty,omitzero"`
+
+	// Rating Only these ratings.
+	Rating FilterRating `form:"rating,omitempty" json:"rating,omitempty,omitzero"`
+
+	// By Only ratings by this side.
+	By FilterBy `form:"by,omitempty" json:"by,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // ListInputsParams defines parameters for ListInputs.
 type ListInputsParams struct {
 	// Status Only inputs that are pending.
@@ -8015,6 +8147,9 @@ type ListAllSessionsParams struct {
 	// Trigger Only sessions with this origin.
 	Trigger FilterTrigger `form:"trigger,omitempty" json:"trigger,omitempty,omitzero"`
 
+	// Feedback Only sessions with an answer that has this rating.
+	Feedback FilterFeedback `form:"feedback,omitempty" json:"feedback,omitempty,omitzero"`
+
 	// ExternalUserID Only sessions for this end user.
 	ExternalUserID FilterExternalUser `form:"externalUserId,omitempty" json:"externalUserId,omitempty,omitzero"`
 
@@ -8325,6 +8460,9 @@ type AnswerInputJSONRequestBody = AnswerInput
 // SendMessageJSONRequestBody defines body for SendMessage for application/json ContentType.
 type SendMessageJSONRequestBody = SendMessage
 
+// SetFeedbackJSONRequestBody defines body for SetFeedback for application/json ContentType.
+type SetFeedbackJSONRequestBody = SetFeedback
+
 // RetrySessionJSONRequestBody defines body for RetrySession for application/json ContentType.
 type RetrySessionJSONRequestBody = RetrySession
 
@@ -8366,6 +8504,9 @@ type AnswerEmbedInputJSONRequestBody = AnswerInput
 
 // SendEmbedMessageJSONRequestBody defines body for SendEmbedMessage for application/json ContentType.
 type SendEmbedMessageJSONRequestBody = SendEmbedMessage
+
+// SetEmbedFeedbackJSONRequestBody defines body for SetEmbedFeedback for application/json ContentType.
+type SetEmbedFeedbackJSONRequestBody = SetFeedback
 
 // ExchangeEmbedURLJSONRequestBody defines body for ExchangeEmbedURL for application/json ContentType.
 type ExchangeEmbedURLJSONRequestBody = ExchangeEmbedURL

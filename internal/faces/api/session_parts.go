@@ -35,8 +35,15 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[sessionAnd[
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Message]]{}, err
 	}
-	byTurn := map[int64][]contract.Source{}
+	byTurn, ratings := map[int64][]contract.Source{}, map[string][]contract.MessageFeedback{}
 	if first, last := turnsOf(list); last > 0 {
+		rated, err := s.Sessions.Feedback(ctx, accountID, in.Params.ID, in.Params.SessionID, first, last)
+		if err != nil {
+			return rest.Reply[rest.Page[contract.Message]]{}, err
+		}
+		for _, r := range rated {
+			ratings[r.MessageID] = append(ratings[r.MessageID], contractFeedback(r))
+		}
 		var sources []stoa.Source
 		sources, err = s.Sessions.Sources(ctx, accountID, in.Params.ID, in.Params.SessionID, first, last, maxSources)
 		for _, src := range sources {
@@ -47,6 +54,7 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[sessionAnd[
 		message := contract.Message{
 			ID: m.ID, Turn: nullIfZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
 			Sources: []contract.Source{}, Attachments: contractAttachments(m.Attachments), CreatedAt: contract.Time(m.CreatedAt),
+			Feedback: ratings[m.ID],
 		}
 		if m.Kind == stoa.KindReply {
 			message.Sources = append(message.Sources, byTurn[m.Turn]...)

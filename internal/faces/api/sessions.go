@@ -90,20 +90,20 @@ func acceptedSession(session stoa.Session) rest.Reply[contract.Session] {
 func (s *Sessions) listSessions(ctx context.Context, in rest.Request[idAnd[contract.ListSessionsParams], rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params.Query
 	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
-		AgentID: in.Params.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
+		AgentID: in.Params.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, Feedback: q.Feedback, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
 	}, q.Limit, q.Cursor, q.Order)
 }
 
 func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract.ListAllSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
 	return s.sessionPage(ctx, in.Caller.Account.ID, "allSessions", store.SessionFilter{
-		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
+		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, Feedback: q.Feedback, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
 	}, q.Limit, q.Cursor, q.Order)
 }
 
 // sessionPage returns a page of sessions; list names the list that a cursor belongs to.
 func (s *Sessions) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
-	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
+	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text, f.Feedback)
 	n := namesOf(accountID)
 	rows, next, err := s.Sessions.List(ctx, accountID, f, p.Page)
 	for _, r := range rows {

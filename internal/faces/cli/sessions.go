@@ -137,6 +137,7 @@ for the first two and with 5 for the others.`)
 			fields: []field{
 				{"AGENT", "agentId", asAgent, ""},
 				{"status", "status", asText, "only sessions with this `status`: queued, running, waiting_for_input, completed, failed or cancelled"},
+				{"feedback", "feedback", asText, "only sessions with an answer that has this `rating`: up or down"},
 				{"trigger", "trigger", asText, "only sessions from this `origin`: api, schedule, embed, hook, responses or mcp"},
 				{"user", "externalUserId", asText, "only sessions of this end `user`"},
 				{"external-id", "externalId", asText, "only the session with this external `id`"},

@@ -100,6 +100,7 @@ func agentReplies() map[string]string {
 		"POST /api-agents/{id}/drive/files/move":               written(file("start.md", "text/markdown", 1800, true)),
 		"POST /api-agents/{id}/duplicate":                      agent,
 		"GET /api-agents/{id}/drive/search":                    `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"place":null,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}],"cut":true}`,
+		"GET /feedback": list(`{"id":"fbk_01k9zqd3m8w5x7y2c4b6n8p0ra","agentId":"`+stubAgent+`","agentName":"Helper","sessionId":"`+stubSession+`","sessionTitle":null,"externalUserId":"user-1042","messageId":"msg_01k9zqd3m8w5x7y2c4b6n8p0rb","turn":1,"reply":"Money comes <b>back</b> within 14 days.","by":"visitor","rating":"down","comment":"=That was last year.","keyId":null,"createdAt":`+at+`,"updatedAt":`+at+`}`),
 		"GET /sessions":                                        list(waiting, titled(session("failed", "null", "null", `{"code":"step_limit_reached","message":"The turn made 50 model calls, which is the limit.","retryable":false}`)), session("completed", `"Within 14 days."`, "null", "null")),
 		"GET /api-agents/{id}/sessions":                        list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
 		"POST /api-agents/{id}/sessions":                       session("queued", "null", "null", "null"),

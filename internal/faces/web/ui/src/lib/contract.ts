@@ -812,6 +812,7 @@ export interface CreateEmbed {
   credentials?: Record<string, string> | null;
   expiresInSeconds?: number | null;
   externalUserId?: string | null;
+  feedback?: boolean | null;
   greeting?: string | null;
   logo?: string | null;
   maxCreditsMicro?: number | null;
@@ -834,6 +835,7 @@ export interface CreateEmbedTag {
   chatsPerDay?: number | null;
   credentials?: Record<string, string> | null;
   enabled?: boolean | null;
+  feedback?: boolean | null;
   greeting?: string | null;
   language?: "auto" | "en" | "de" | "fr" | "es" | null;
   logo?: string | null;
@@ -1009,7 +1011,7 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "message.feedback" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
   scope?: "account" | "service" | null;
   spaceIds?: string[] | null;
   url?: string | null;
@@ -1264,6 +1266,7 @@ export interface EmbedChat {
   chatExpiresAt: string;
   error: EmbedError | null;
   expiresAt: string;
+  feedback: boolean;
   greeting: string | null;
   hasEarlierMessages: boolean;
   id: string;
@@ -1335,6 +1338,7 @@ export interface EmbedLogoList {
 export interface EmbedMessage {
   attachments?: Attachment[];
   createdAt: string;
+  feedback?: VisitorFeedback;
   id: string;
   kind: "message" | "answer" | "reply" | "comment" | "question" | "history";
   role: "user" | "assistant";
@@ -1356,6 +1360,7 @@ export interface EmbedSession {
   createdAt: string;
   credentials?: Record<string, string> | null;
   externalUserId: string | null;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
@@ -1390,6 +1395,7 @@ export interface EmbedSessionWithToken {
   createdAt: string;
   expiresAt: string;
   externalUserId: string | null;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
@@ -1429,6 +1435,7 @@ export interface EmbedTag {
   credentials?: Record<string, string> | null;
   disabledReason: string | null;
   enabled: boolean;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   language: string;
@@ -1477,6 +1484,7 @@ export interface EmbedURL {
   exchangedAt: string | null;
   expiresAt: string;
   externalUserId: string | null;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
@@ -1513,6 +1521,7 @@ export interface EmbedURLWithLink {
   exchangedAt: string | null;
   expiresAt: string;
   externalUserId: string | null;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
@@ -1549,6 +1558,30 @@ export interface ErrorEnvelope {
 export interface ExchangeEmbedURL {
   embedUrlId: string;
   ticket: string;
+}
+
+export interface Feedback {
+  agentId: string;
+  agentName: string;
+  by: "visitor" | "account";
+  comment: string | null;
+  createdAt: string;
+  externalUserId: string | null;
+  id: string;
+  keyId: string | null;
+  messageId: string;
+  rating: "up" | "down";
+  reply: string;
+  sessionId: string;
+  sessionTitle: string | null;
+  turn: number;
+  updatedAt: string;
+}
+
+export interface FeedbackList {
+  data: Feedback[];
+  hasMore: boolean;
+  nextCursor: string | null;
 }
 
 export interface FunctionTool {
@@ -2078,6 +2111,7 @@ export interface MemberList {
 export interface Message {
   attachments?: Attachment[];
   createdAt: string;
+  feedback?: MessageFeedback[];
   id: string;
   kind: "message" | "answer" | "reply" | "comment" | "question" | "history";
   role: "user" | "assistant";
@@ -2140,6 +2174,13 @@ export interface MessageEvent {
   text?: string;
   turn: number;
   type: "message.created" | "message.completed";
+}
+
+export interface MessageFeedback {
+  by: "visitor" | "account";
+  comment: string | null;
+  rating: "up" | "down";
+  updatedAt: string;
 }
 
 export interface MessageInput {
@@ -3518,6 +3559,11 @@ export type SetConnectionLimits = {
   timeoutSeconds?: number | null;
 } | null;
 
+export interface SetFeedback {
+  comment?: string | null;
+  rating: "up" | "down";
+}
+
 export interface SetSecretValue {
   expiresAt?: string | null;
   value: string;
@@ -3912,6 +3958,7 @@ export interface UpdateEmbedTag {
   chatsPerDay?: number | null;
   credentials?: Record<string, string> | null;
   enabled?: boolean | null;
+  feedback?: boolean | null;
   greeting?: string | null;
   language?: "auto" | "en" | "de" | "fr" | "es" | null;
   logo?: string | null;
@@ -3985,7 +4032,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "message.feedback" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -4071,6 +4118,11 @@ export type VisitorAttachments = {
   maxFiles: number;
   types: ("image" | "pdf" | "text" | "document")[];
 } | null;
+
+export interface VisitorFeedback {
+  comment: string | null;
+  rating: "up" | "down";
+}
 
 export interface Webhook {
   createdAt: string;
