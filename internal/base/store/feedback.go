@@ -27,9 +27,9 @@ func (tx Work) RemoveFeedback(ctx context.Context, sessionID, messageID, by stri
 	return err
 }
 
-// SessionFeedback returns the ratings of the messages of turns of a session.
+// SessionFeedback returns the ratings of the messages of turns of a session, at most the newest 2,000.
 func (tx Work) SessionFeedback(ctx context.Context, sessionID string, first, last int64) ([]stoa.Feedback, error) {
-	return list(ctx, tx.Tx, feedback.scan, `SELECT `+feedback.columns+` FROM feedback WHERE session_id = $1 AND turn >= $2 AND turn <= $3 ORDER BY turn DESC, side DESC`, sessionID, first, last)
+	return list(ctx, tx.Tx, feedback.scan, `SELECT `+feedback.columns+` FROM feedback WHERE session_id = $1 AND turn >= $2 AND turn <= $3 ORDER BY turn DESC, side DESC LIMIT 2000`, sessionID, first, last)
 }
 
 // A FeedbackFilter narrows a list of ratings. Empty members match all.

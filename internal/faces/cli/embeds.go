@@ -233,7 +233,7 @@ var lookFields = []field{
 	{"title", "title", asText, "the `text` above the chat (default: the agent's name)"},
 	{"logo", "logo", asText, "`id` of a logo, see \"stoa embeds logos\""},
 	{"starter", "starters", asTexts, "a `question` to offer before the first message; repeatable"},
-	{"feedback=true", "feedback", asBool, "visitors can rate answers (default true)"},
+	{"feedback=true", "feedback", asBool, "visitors can rate answers"},
 }
 
 func (e *env) embedLogos() *cobra.Command {
