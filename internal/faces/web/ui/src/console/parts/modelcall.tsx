@@ -154,23 +154,35 @@ function Request({ of, receipt }: { of: StepRequest; receipt: boolean }) {
         </p>
       )}
       {groups.map((g, i) => (
-        <details key={i} open={g.parts.some((p) => p.new && p.kind !== "note")}>
-          <summary class="small">
-            <span>
-              {titles[g.parts[0]!.kind](g.parts[0]!)}
-              {g.parts[0]!.new && <b> · new</b>}
-            </span>
-            {receipt && <progress max={Math.max(1, g.tokens)} value={g.cached} aria-label={`${count(g.cached)} of ${count(g.tokens)} tokens from the cache`} title={`${count(g.cached)} of ${count(g.tokens)} tokens from the cache`} />}
-            <span class="muted number">{count(g.tokens)} tokens</span>
-          </summary>
-          <div class="stack">
-            {g.parts.map((p, j) => (
-              <Piece key={j} of={p} />
-            ))}
-          </div>
-        </details>
+        <Folded key={i} of={g} receipt={receipt} />
       ))}
     </section>
+  );
+}
+
+// Folded shows the parts of a group when it is open, because all of them can be long.
+function Folded({ of: g, receipt }: { of: Group; receipt: boolean }) {
+  const [open, setOpen] = useState(g.parts.some((p) => p.new && p.kind !== "note"));
+  const first = g.parts[0]!;
+  const cached = `${count(g.cached)} of ${count(g.tokens)} tokens from the cache`;
+  return (
+    <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary class="small">
+        <span>
+          {titles[first.kind](first)}
+          {first.new && <b> · new</b>}
+        </span>
+        {receipt && <progress max={Math.max(1, g.tokens)} value={g.cached} aria-label={cached} title={cached} />}
+        <span class="muted">{count(g.tokens)} tokens</span>
+      </summary>
+      {open && (
+        <div class="stack">
+          {g.parts.map((p, j) => (
+            <Piece key={j} of={p} />
+          ))}
+        </div>
+      )}
+    </details>
   );
 }
 
