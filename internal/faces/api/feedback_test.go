@@ -57,6 +57,7 @@ func TestAnswersAreRated(t *testing.T) {
 			t.Errorf("%s lists %d", query, len(got))
 		}
 	}
+	a.WantError(stoa.CodeAgentNotFound, "GET", "/api/v1/feedback?agentId=none", nil)
 	_, otherPath := a.begin(t, "say: fine", nil)
 	a.until(t, otherPath, "completed")
 	for _, path := range []string{"/api/v1/sessions", a.agent + "/sessions"} {
