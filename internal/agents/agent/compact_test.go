@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"stoa/internal/agents/agent"
 	"stoa/internal/agents/session"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
@@ -198,6 +200,12 @@ func TestASessionIsSummarized(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	n.CheckBooks(r, got)
+	all := checkSent(t, n.Fixture, r, got, nil)
+	if summary := all[len(all)-1].Parts; !slices.ContainsFunc(summary, func(p agent.RequestPart) bool {
+		return p.Kind == agent.PartSummary && strings.Contains(p.Text, "The user has listed details.")
+	}) {
+		t.Errorf("the last call has no summary: %+v", summary)
+	}
 }
 
 // TestUselessSummariesAreNotRepeated has a model that summarizes nothing: the oldest turns are

@@ -321,4 +321,5 @@ func TestALongResultIsReadOn(t *testing.T) {
 	if row := callsOf(h, r, s)[0]; row.ResultBytes != len(strings.Join(lines, "\n")) {
 		t.Errorf("%d bytes are kept", row.ResultBytes)
 	}
+	checkSent(t, h, r, s, nil)
 }

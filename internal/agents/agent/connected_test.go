@@ -150,6 +150,7 @@ func TestToolsOfAConnectionAreCalled(t *testing.T) {
 			t.Errorf("the log is\n%s", log)
 		}
 		h.CheckBooks(r, s)
+		checkSent(t, h, r, s, nil)
 	})
 }
 

@@ -190,6 +190,11 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 					}
 				}
 				checkPrefixes(t, vendor.Served()[before:])
+				var bodies [][]byte
+				for _, served := range vendor.Served()[before:] {
+					bodies = append(bodies, served.Body)
+				}
+				checkSent(t, h, r, s, bodies)
 			}
 			checkAccepted(t, vendor)
 		})

@@ -24,6 +24,8 @@ type view struct {
 	Whole   bool          `json:"whole"` // whether the prompts contain all texts
 	Files   []drive.Known `json:"files,omitempty"`
 	Changes []change      `json:"changes,omitempty"`
+	// Recorded reports that a step has the view; the later steps with the same view do not repeat it.
+	Recorded bool `json:"recorded,omitzero"`
 
 	texts []string
 	dirty bool // not stored yet
@@ -80,6 +82,7 @@ func (w *Worker) keepView(ctx context.Context, p *prompt, of drive.Owner, k *dri
 	}
 	if len(changed) > 0 && len(p.steps) == 0 {
 		v.Changes, v.dirty = append(v.Changes, change{p.turn, changed}), true
+		v.Recorded = false
 	}
 	p.knowledge = *k
 	if len(v.Changes) == 0 && len(changed) == 0 {

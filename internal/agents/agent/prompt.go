@@ -33,6 +33,7 @@ type prompt struct {
 	attachments  []store.MessageAttachments
 	steps        []stoa.Step
 	prefix       string // fingerprint of the call of this step
+	sent         string // see [sent]
 	pastPrefix   string // fingerprint of the last call of the earlier turns
 	sees         bool   // the model accepts images
 	shown        bool   // the last request had images
@@ -192,7 +193,10 @@ func (p *prompt) shorten(call *stoa.Call, over int64) {
 	}
 }
 
-func (p *prompt) build() stoa.Call {
+func (p *prompt) build() stoa.Call { return p.buildNoting(func(string, int64, int) {}) }
+
+// buildNoting is build, and calls note after the messages of one kind (and turn) are appended, with their number so far.
+func (p *prompt) buildNoting(note func(kind string, turn int64, messages int)) stoa.Call {
 	call := stoa.Call{
 		Tools: p.tools(), Stateful: true, Prefer: p.madeBy(), MaxOutputTokens: p.maxOutput,
 		Format: p.reply.format(), Effort: p.settings.Effort, Temperature: p.settings.Temperature,
@@ -220,6 +224,7 @@ func (p *prompt) build() stoa.Call {
 	call.Instructions = strings.Join(parts, "\n\n")
 	if p.knowledge.Text != "" {
 		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, filesText+p.knowledge.Text))
+		note(PartFiles, 0, len(call.Messages))
 	}
 	add := func(text string) {
 		if text != "" {
@@ -227,26 +232,33 @@ func (p *prompt) build() stoa.Call {
 		}
 	}
 	add(p.omission())
+	note(PartSummary, 0, len(call.Messages))
 	next := p.from
 	for i := range p.past {
 		add(p.acted(next, p.past[i].number))
 		add(p.changed(next, p.past[i].number+1))
+		note(PartNote, p.past[i].number, len(call.Messages))
 		next = p.past[i].number + 1
 		call.Messages = append(call.Messages, p.seen(p.past[i].messages)...)
+		note(PartHistory, p.past[i].number, len(call.Messages))
 	}
 	if len(p.message.Parts) > 0 {
 		add(p.acted(next, p.turn))
 		add(p.changed(next, p.turn+1))
+		note(PartNote, p.turn, len(call.Messages))
 		call.Messages = append(call.Messages, p.seen([]stoa.Message{p.message})...)
+		note(PartMessage, p.turn, len(call.Messages))
 	}
 	results := p.withImages()
 	markRepeated(p.steps, results)
 	for i := p.skipped(); i < len(p.steps); i++ {
 		call.Messages = appendStep(call.Messages, &p.steps[i], results[i])
 		add(again(&p.steps[i]))
+		note(PartStep, p.steps[i].Number, len(call.Messages))
 	}
 	if p.final != "" {
 		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, stoa.LastStepNote))
+		note(PartStep, 0, len(call.Messages))
 	}
 	return call
 }

@@ -399,4 +399,5 @@ func TestAServerThatRefusesTheFormatIsAskedInWords(t *testing.T) {
 		t.Errorf("the receipts are %+v, %v", receipts, err)
 	}
 	h.CheckBooks(r, s)
+	checkSent(t, h, r, s, nil)
 }

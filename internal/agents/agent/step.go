@@ -59,6 +59,9 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 		return false, err
 	}
 	recorded = true
+	if v := t.prompt.view; v != nil {
+		v.Recorded = true
+	}
 	t.prompt.steps = append(t.prompt.steps, st)
 	return done, nil
 }
@@ -86,6 +89,9 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 		}
 		req.Fit = fitImages
 	}
+	if t.prompt.sent, err = t.sentAs(&req.Call); err != nil {
+		return draft, nil, forget, err
+	}
 	stream, err = w.cfg.Gateway.Respond(ctx, *t.caller, req)
 	return draft, stream, forget, err
 }
@@ -105,6 +111,9 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 	}
 	if draft.Rejected = st.Problem != ""; t.prompt.reply != nil && len(st.Calls) == 0 && !draft.Rejected {
 		draft.Text = string(jsonx.ObjectIn(st.Text))
+	}
+	if err := t.prompt.recordSent(ch, &st); err != nil {
+		return false, err
 	}
 	ch.RecordStep(draft, st)
 	switch {
@@ -198,6 +207,9 @@ func (w *Worker) abandon(ctx context.Context, t *turn, draft *session.Draft, str
 	charge, err := stream.Abandon(context.WithoutCancel(ctx), func(ctx context.Context, tx *store.Tx) error {
 		ch, err := w.sessions.LockOwned(ctx, tx, t.run.lease)
 		if err != nil {
+			return err
+		}
+		if err := t.prompt.recordSent(ch, &st); err != nil {
 			return err
 		}
 		ch.RecordStep(draft, st)

@@ -73,11 +73,32 @@ func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 // load reads the data of a turn: the agent as it was frozen, the message, the recorded steps,
 // the history that fits, and the drive.
 func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn, error) {
+	t, message, attached, err := w.loadRows(ctx, row)
+	if err != nil {
+		return t, err
+	}
+	t.run = r
+	p := t.prompt
+	p.from, p.skip = row.ContextFrom, row.ContextSteps
+	err = w.attach(ctx, t, message, attached)
+	if err == nil {
+		err = w.readDrive(ctx, p, t.drive, t.window)
+	}
+	if err == nil {
+		err = w.store.Read(ctx, func(tx *store.Tx) error {
+			p.past, p.from, p.skip = nil, row.ContextFrom, row.ContextSteps
+			return p.recall(ctx, tx, row, t.window)
+		})
+	}
+	return t, err
+}
+
+// loadRows reads what load reads from the rows of the session, except its history. It also returns the message of the turn, and the form
+// in which the model receives its files.
+func (w *Worker) loadRows(ctx context.Context, row store.SessionRow) (t *turn, message store.MessageRow, attached string, err error) {
 	p := &prompt{model: row.ModelAsked, mode: row.Mode, turn: row.Turn.Number, maxOutput: row.Turn.MaxOutput}
-	t := &turn{run: r, prompt: p, drive: drive.Owner{AccountID: row.AccountID, AgentID: row.AgentID}, row: row}
-	var message store.MessageRow
-	var attached string
-	err := w.store.Read(ctx, func(tx *store.Tx) error {
+	t = &turn{prompt: p, drive: drive.Owner{AccountID: row.AccountID, AgentID: row.AgentID}, row: row}
+	err = w.store.Read(ctx, func(tx *store.Tx) error {
 		caller, err := w.caller(ctx, tx, &row)
 		if err != nil {
 			return err
@@ -168,20 +189,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		}
 		return nil
 	})
-	p.from, p.skip = row.ContextFrom, row.ContextSteps
-	if err == nil {
-		err = w.attach(ctx, t, message, attached)
-	}
-	if err == nil {
-		err = w.readDrive(ctx, p, t.drive, t.window)
-	}
-	if err == nil {
-		err = w.store.Read(ctx, func(tx *store.Tx) error {
-			p.past, p.from, p.skip = nil, row.ContextFrom, row.ContextSteps
-			return p.recall(ctx, tx, row, t.window)
-		})
-	}
-	return t, err
+	return t, message, attached, err
 }
 
 // limitDrive restricts the turn's access to the drive, because the session may have become a

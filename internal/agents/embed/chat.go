@@ -26,7 +26,8 @@ type Chat struct {
 	Operator  bool                      // the agent waits for an operator's decision; Status is running
 	Problem   *Problem                  // the reason for a missing answer; nil if nothing failed
 
-	Messages    []store.MessageRow // the latest ones, in order
+	Messages    []store.MessageRow       // the latest ones, in order
+	Ratings     map[string]stoa.Feedback // of the visitor, by the ids of messages
 	HasEarlier  bool
 	LastSeq     int64 // number after which the chat's events continue
 	MessagesDue int   // number of messages that may still be sent
@@ -120,6 +121,18 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 			return out, err
 		}
 		slices.Reverse(out.Messages)
+		if len(out.Messages) > 0 {
+			ratings, err := tx.Work().SessionFeedback(ctx, row.ID, out.Messages[0].Turn, row.Turn.Number)
+			if err != nil {
+				return out, err
+			}
+			out.Ratings = map[string]stoa.Feedback{}
+			for _, r := range ratings {
+				if r.By == stoa.ByVisitor {
+					out.Ratings[r.MessageID] = r
+				}
+			}
+		}
 		for _, m := range out.Messages {
 			if m.Status == stoa.MessageInProgress {
 				out.LastSeq = min(out.LastSeq, m.FirstSeq)
@@ -334,4 +347,25 @@ func count(ctx context.Context, tx *store.Tx, id string, row *store.SessionRow, 
 		return stoa.Errorf(stoa.CodeEmbedLimit, "At most %d messages can be sent per minute. Try again in %d seconds.", e.MessagesPerMinute, (wait+time.Second-1)/time.Second).After(wait)
 	}
 	return tx.Setup().SendUnderEmbed(ctx, e, append(recent, tx.Now))
+}
+
+// Rate sets a visitor's rating of an answer, or removes it if rating is empty. It fails with [stoa.CodeScope] if the embed has no
+// ratings, and like [session.Sessions.Rate].
+func (s *Embeds) Rate(ctx context.Context, tx *store.Tx, who Visitor, messageID, rating, comment string) (stoa.Feedback, error) {
+	e := who.Embed
+	if !e.Feedback {
+		return stoa.Feedback{}, stoa.Errorf(stoa.CodeScope, "Answers of this chat cannot be rated. Its owner can allow it with the embed's \"feedback\".")
+	}
+	if row, err := begun(ctx, tx, e); err != nil {
+		return stoa.Feedback{}, err
+	} else if row == nil {
+		return stoa.Feedback{}, stoa.Errorf(stoa.CodeNotFound, "The chat has no such answer.")
+	}
+	if wait, ok := s.allow(e.ID+" rates", messagesPerAddress); !ok {
+		return stoa.Feedback{}, stoa.Errorf(stoa.CodeRateLimit, "Too many ratings. Try again in %d seconds.", wait/time.Second).After(wait)
+	}
+	if rating == "" {
+		return stoa.Feedback{}, s.cfg.Sessions.Unrate(ctx, tx, e.AccountID, e.AgentID, e.ChatID, messageID, stoa.ByVisitor)
+	}
+	return s.cfg.Sessions.Rate(ctx, tx, e.AccountID, e.AgentID, e.ChatID, messageID, stoa.Feedback{By: stoa.ByVisitor, Rating: rating, Comment: comment})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,6 +82,15 @@ func (e *exporter) messages(ctx context.Context, fn func(m stoa.SessionMessage) 
 	}
 }
 
+// feedback returns the ratings of an answer.
+func (e *exporter) feedback(ctx context.Context, m stoa.SessionMessage) ([]stoa.Feedback, error) {
+	if m.Kind != stoa.KindReply {
+		return nil, nil
+	}
+	list, err := e.all.Feedback(ctx, e.s.AccountID, e.agentID, e.s.ID, m.Turn, m.Turn)
+	return slices.DeleteFunc(list, func(r stoa.Feedback) bool { return r.MessageID != m.ID }), err
+}
+
 func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error {
 	after := int64(0)
 	for {
@@ -143,6 +153,14 @@ type exportMessage struct {
 	Text        string           `json:"text"`
 	CreatedAt   string           `json:"createdAt"`
 	Attachments []AttachmentData `json:"attachments,omitempty"`
+	Feedback    []exportFeedback `json:"feedback,omitempty"`
+}
+
+type exportFeedback struct {
+	By        string `json:"by"`
+	Rating    string `json:"rating"`
+	Comment   string `json:"comment,omitzero"`
+	UpdatedAt string `json:"updatedAt"`
 }
 
 type exportTool struct {
@@ -214,7 +232,15 @@ func (e *exporter) jsonl(ctx context.Context) error {
 		return err
 	}
 	err = e.messages(ctx, func(m stoa.SessionMessage) error {
-		return e.line(exportMessage{"message", m.ID, m.Turn, string(m.Role), m.Kind, string(m.Status), m.Text, timeText(m.CreatedAt), AttachmentsData(m.Attachments)})
+		ratings, err := e.feedback(ctx, m)
+		if err != nil {
+			return err
+		}
+		line := exportMessage{"message", m.ID, m.Turn, string(m.Role), m.Kind, string(m.Status), m.Text, timeText(m.CreatedAt), AttachmentsData(m.Attachments), nil}
+		for _, r := range ratings {
+			line.Feedback = append(line.Feedback, exportFeedback{r.By, r.Rating, r.Comment, timeText(r.UpdatedAt)})
+		}
+		return e.line(line)
 	})
 	if err != nil {
 		return err
@@ -328,6 +354,13 @@ func (e *exporter) markdown(ctx context.Context) error {
 			if err == nil {
 				_, err = fmt.Fprintf(e.out, "\nAttached: %s (%s, %d bytes)\n", f.Name, f.MimeType, f.Size)
 			}
+		}
+		if err != nil {
+			return err
+		}
+		ratings, err := e.feedback(ctx, m)
+		for _, r := range ratings {
+			fmt.Fprintf(e.out, "\nRated %s by the %s: %s\n", r.Rating, r.By, strings.Join(strings.Fields(r.Comment), " "))
 		}
 		return err
 	})

@@ -28,6 +28,7 @@ const (
 	ReviewNeeded      = "connection.review_needed"
 	NeedsAuth         = "connection.needs_authorization"
 	AttachmentCreated = "attachment.created"
+	MessageFeedback   = "message.feedback"
 	AuditAnchor       = "audit.anchor"
 	AuditRecorded     = store.AuditRecorded
 	BudgetThreshold   = "budget.threshold"
@@ -284,4 +285,21 @@ func BudgetReached(ctx context.Context, tx *store.Tx, m billing.Mark) error {
 		d.StartsAt, d.ResetsAt = store.EventTime(m.Starts), store.EventTime(m.Ends)
 	}
 	return Emit(ctx, tx, Event{AccountID: b.AccountID, Type: BudgetThreshold, Data: d})
+}
+
+// MessageRated emits the event of a rating; an empty rating means that it was removed.
+func MessageRated(ctx context.Context, tx *store.Tx, s stoa.Session, f stoa.Feedback, rating string) error {
+	return Emit(ctx, tx, Event{AccountID: s.AccountID, SpaceID: s.SpaceID, Type: MessageFeedback, Data: struct {
+		AccountID      string `json:"accountId"`
+		SpaceID        string `json:"spaceId"`
+		AgentID        string `json:"agentId"`
+		SessionID      string `json:"sessionId"`
+		ExternalID     string `json:"externalId,omitempty"`
+		ExternalUserID string `json:"externalUserId,omitempty"`
+		MessageID      string `json:"messageId"`
+		Turn           int64  `json:"turn"`
+		By             string `json:"by"`
+		Rating         string `json:"rating,omitempty"`
+		HasComment     bool   `json:"hasComment"`
+	}{s.AccountID, s.SpaceID, s.AgentID, s.ID, s.ExternalID, s.ExternalUserID, f.MessageID, f.Turn, f.By, rating, rating != "" && f.Comment != ""}})
 }

@@ -45,6 +45,7 @@ var sentences = map[string]string{
 	ReviewNeeded:      "A tool of {a connection} needs a review",
 	NeedsAuth:         "{A connection} needs an authorization",
 	AttachmentCreated: "A visitor has uploaded a file for {an agent}",
+	MessageFeedback:   "An answer of {an agent} was rated",
 	AuditAnchor:       "The audit log has new entries",
 	AuditRecorded:     "The audit log has a new entry",
 	BudgetThreshold:   "A budget has reached a threshold",

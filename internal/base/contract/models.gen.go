@@ -1350,6 +1350,9 @@ type CreateEmbed struct {
 	// ExternalUserID Your id of the visitor.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
 
+	// Feedback Whether visitors can rate answers; true by default.
+	Feedback nullable.Nullable[bool] `json:"feedback,omitempty,omitzero"`
+
 	// Greeting A text before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
@@ -1405,6 +1408,9 @@ type CreateEmbedTag struct {
 
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// Feedback Whether visitors can rate answers; true by default.
+	Feedback nullable.Nullable[bool] `json:"feedback,omitempty,omitzero"`
 
 	// Greeting A text before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
@@ -2099,7 +2105,10 @@ type EmbedChat struct {
 	Error         nullable.Nullable[EmbedError] `json:"error"`
 
 	// ExpiresAt The expiry of the token.
-	ExpiresAt          Time                      `json:"expiresAt"`
+	ExpiresAt Time `json:"expiresAt"`
+
+	// Feedback Whether the visitor can rate answers.
+	Feedback           bool                      `json:"feedback"`
 	Greeting           nullable.Nullable[string] `json:"greeting"`
 	HasEarlierMessages bool                      `json:"hasEarlierMessages"`
 
@@ -2214,13 +2223,14 @@ type EmbedLogoList struct {
 // EmbedMessage defines model for EmbedMessage.
 type EmbedMessage struct {
 	// Attachments The files of a message; absent if there are none.
-	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
-	CreatedAt   Time         `json:"createdAt"`
-	ID          string       `json:"id"`
-	Kind        string       `json:"kind"`
-	Role        string       `json:"role"`
-	Status      string       `json:"status"`
-	Text        string       `json:"text"`
+	Attachments []Attachment    `json:"attachments,omitempty,omitzero"`
+	CreatedAt   Time            `json:"createdAt"`
+	Feedback    VisitorFeedback `json:"feedback,omitempty,omitzero"`
+	ID          string          `json:"id"`
+	Kind        string          `json:"kind"`
+	Role        string          `json:"role"`
+	Status      string          `json:"status"`
+	Text        string          `json:"text"`
 }
 
 // EmbedRemaining defines model for EmbedRemaining.
@@ -2250,7 +2260,10 @@ type EmbedSession struct {
 	// Credentials Secrets of the chat for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials    nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 	ExternalUserID nullable.Nullable[string]            `json:"externalUserId"`
-	Greeting       nullable.Nullable[string]            `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: ems_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID                string                    `json:"id"`
@@ -2308,7 +2321,10 @@ type EmbedSessionWithToken struct {
 	// ExpiresAt The expiry of the token.
 	ExpiresAt      Time                      `json:"expiresAt"`
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
-	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: ems_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID                string                    `json:"id"`
@@ -2373,7 +2389,10 @@ type EmbedTag struct {
 	// DisabledReason The reason why the tag is disabled: `user` or `key_revoked`. New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 	Enabled        bool                      `json:"enabled"`
-	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID The id of the tag, which is public.
 	//
@@ -2475,7 +2494,10 @@ type EmbedURL struct {
 	// ExpiresAt The time when the ticket expires.
 	ExpiresAt      Time                      `json:"expiresAt"`
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
-	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: emu_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID                string                    `json:"id"`
@@ -2537,7 +2559,10 @@ type EmbedURLWithLink struct {
 	// ExpiresAt The time when the ticket expires.
 	ExpiresAt      Time                      `json:"expiresAt"`
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
-	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// Feedback Whether visitors can rate answers. False for embeds that a release without ratings has created, until they are changed.
+	Feedback bool                      `json:"feedback"`
+	Greeting nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: emu_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID                string                    `json:"id"`
@@ -2619,6 +2644,40 @@ type ErasureList struct {
 type ExchangeEmbedURL struct {
 	EmbedURLID string `json:"embedUrlId"`
 	Ticket     string `json:"ticket"`
+}
+
+// Feedback defines model for Feedback.
+type Feedback struct {
+	AgentID        string                    `json:"agentId"`
+	AgentName      string                    `json:"agentName"`
+	By             string                    `json:"by"`
+	Comment        nullable.Nullable[string] `json:"comment"`
+	CreatedAt      Time                      `json:"createdAt"`
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+
+	// ID Example: fbk_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// KeyID The key that rated; null for a visitor.
+	KeyID     nullable.Nullable[string] `json:"keyId"`
+	MessageID string                    `json:"messageId"`
+	Rating    string                    `json:"rating"`
+
+	// Reply The beginning of the answer.
+	Reply        string                    `json:"reply"`
+	SessionID    string                    `json:"sessionId"`
+	SessionTitle nullable.Nullable[string] `json:"sessionTitle"`
+	Turn         int64                     `json:"turn"`
+	UpdatedAt    Time                      `json:"updatedAt"`
+}
+
+// FeedbackList defines model for FeedbackList.
+type FeedbackList struct {
+	Data    []Feedback `json:"data"`
+	HasMore bool       `json:"hasMore"`
+
+	// NextCursor The cursor of the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // GeminiModelInfo defines model for GeminiModelInfo.
@@ -3532,6 +3591,9 @@ type Message struct {
 	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
 	CreatedAt   Time         `json:"createdAt"`
 
+	// Feedback The ratings of a `reply`; absent if there are none.
+	Feedback []MessageFeedback `json:"feedback,omitempty,omitzero"`
+
 	// ID Example: msg_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
@@ -3580,6 +3642,15 @@ type MessageEvent struct {
 	// Turn The number of the turn; 0 while the message is queued.
 	Turn int64  `json:"turn"`
 	Type string `json:"type"`
+}
+
+// MessageFeedback defines model for MessageFeedback.
+type MessageFeedback struct {
+	// By The side that rates: the visitor of the session, or a key or member of the account.
+	By        string                    `json:"by"`
+	Comment   nullable.Nullable[string] `json:"comment"`
+	Rating    string                    `json:"rating"`
+	UpdatedAt Time                      `json:"updatedAt"`
 }
 
 // MessageList defines model for MessageList.
@@ -4702,6 +4773,14 @@ type RequestModel struct {
 	Served nullable.Nullable[string] `json:"served"`
 }
 
+// RequestFile defines model for RequestFile.
+type RequestFile struct {
+	// Lines The number of lines; null for a file without a text.
+	Lines  nullable.Nullable[int64] `json:"lines"`
+	Path   string                   `json:"path"`
+	Sha256 string                   `json:"sha256"`
+}
+
 // RequestGroup A group: the members by which it is grouped, and its sums.
 type RequestGroup struct {
 	AccountID string `json:"accountId,omitempty,omitzero"`
@@ -4762,6 +4841,53 @@ type DroppedRequests struct {
 	Count int64 `json:"count"`
 	Since Time  `json:"since"`
 	Until Time  `json:"until"`
+}
+
+// RequestPart defines model for RequestPart.
+type RequestPart struct {
+	// CachedTokens How much of it the vendor has probably read from its cache: the receipt has the number of tokens, and a cache contains the beginning of a request.
+	CachedTokens int64                     `json:"cachedTokens"`
+	CallID       nullable.Nullable[string] `json:"callId"`
+
+	// Files The files of the kind `files`, in their order.
+	Files []RequestFile `json:"files"`
+
+	// IsError Whether it is the result of a failed call.
+	IsError bool `json:"isError"`
+
+	// Kind `tools`: a definition of a tool. `instructions`: those of the agent. `service`: those of the service. `format`: the JSON Schema of
+	// answers. `files`: the files of the drive. `summary`: what stands in for the beginning of the conversation. `history`: an earlier
+	// turn. `note`: a remark of the service, such as the time or changed files. `message`: the message of this turn, and its files. `step`: an
+	// earlier reply of this turn, and the results of its calls.
+	Kind string `json:"kind"`
+
+	// Missing Whether the text is no longer stored, because a file was deleted.
+	Missing bool `json:"missing"`
+
+	// Name The name of the tool.
+	Name nullable.Nullable[string] `json:"name"`
+
+	// New Whether the call before did not have it.
+	New  bool   `json:"new"`
+	Role string `json:"role"`
+
+	// Step The number of the step, for the kind `step`.
+	Step nullable.Nullable[int64] `json:"step"`
+
+	// Text The text, at most its first 64 KiB; less if all texts together exceed 4 MiB.
+	Text string `json:"text"`
+
+	// Tokens An estimate. The estimates of all parts add up to the input tokens of the receipt, if there is one.
+	Tokens int64 `json:"tokens"`
+
+	// Truncated Whether the text is longer.
+	Truncated bool `json:"truncated"`
+
+	// Turn The number of the turn, in the conversation.
+	Turn nullable.Nullable[int64] `json:"turn"`
+
+	// Type `reasoning` has no text, because its vendor has sealed it. `image` has the type and size as its text.
+	Type string `json:"type"`
 }
 
 // RequestSummary defines model for RequestSummary.
@@ -5304,6 +5430,9 @@ type SessionStep struct {
 	// Receipt Null if the call was free, or if the receipt was deleted with its retention.
 	Receipt nullable.Nullable[Receipt] `json:"receipt"`
 
+	// Request The whole request; null for a call that a release without this member has made.
+	Request nullable.Nullable[StepRequest] `json:"request"`
+
 	// Step The number of the step in its turn.
 	Step int64 `json:"step"`
 
@@ -5419,6 +5548,13 @@ type SetConnectionLimits struct {
 
 	// TimeoutSeconds The timeout of one call; 30 by default.
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
+}
+
+// SetFeedback defines model for SetFeedback.
+type SetFeedback struct {
+	// Comment Why; for people.
+	Comment nullable.Nullable[string] `json:"comment,omitempty,omitzero"`
+	Rating  string                    `json:"rating"`
 }
 
 // SetSecretValue defines model for SetSecretValue.
@@ -5607,6 +5743,22 @@ type StepInput struct {
 
 	// Truncated Whether the text is longer.
 	Truncated bool `json:"truncated"`
+}
+
+// StepRequest The request of a model call. It is built again from what the session stores, by the code that built it for the call, and compared with
+// a hash of what was sent.
+type StepRequest struct {
+	// Differs The kinds of parts that are not as they were sent. Empty if `exact`, or if only the conversation differs.
+	Differs []string `json:"differs"`
+
+	// Exact Whether this is what was sent.
+	Exact bool `json:"exact"`
+
+	// Note What is not as it was sent, and why; null if `exact`.
+	Note nullable.Nullable[string] `json:"note"`
+
+	// Parts The parts in their order. If there are more, the oldest ones of the history are one part without a text.
+	Parts []RequestPart `json:"parts"`
 }
 
 // StepUsage defines model for StepUsage.
@@ -6080,6 +6232,9 @@ type UpdateEmbedTag struct {
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
+	// Feedback Whether visitors can rate answers; null is true.
+	Feedback nullable.Nullable[bool] `json:"feedback,omitempty,omitzero"`
+
 	// Greeting A text before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
@@ -6399,6 +6554,12 @@ type VisitorAttachments struct {
 	Types    []string `json:"types"`
 }
 
+// VisitorFeedback defines model for VisitorFeedback.
+type VisitorFeedback struct {
+	Comment nullable.Nullable[string] `json:"comment"`
+	Rating  string                    `json:"rating"`
+}
+
 // Webhook An address to which events are sent.
 type Webhook struct {
 	CreatedAt Time `json:"createdAt"`
@@ -6672,6 +6833,9 @@ type FilterAccount = string
 // FilterAgent defines model for FilterAgent.
 type FilterAgent = string
 
+// FilterBy defines model for FilterBy.
+type FilterBy = string
+
 // FilterCallOutcome defines model for FilterCallOutcome.
 type FilterCallOutcome = string
 
@@ -6696,6 +6860,15 @@ type FilterExternalID = string
 // FilterExternalUser defines model for FilterExternalUser.
 type FilterExternalUser = string
 
+// FilterFeedback defines model for FilterFeedback.
+type FilterFeedback = string
+
+// FilterFeedbackAgent defines model for FilterFeedbackAgent.
+type FilterFeedbackAgent = string
+
+// FilterFeedbackSession defines model for FilterFeedbackSession.
+type FilterFeedbackSession = string
+
 // FilterInputAgent defines model for FilterInputAgent.
 type FilterInputAgent = string
 
@@ -6710,6 +6883,9 @@ type FilterKey = string
 
 // FilterModel defines model for FilterModel.
 type FilterModel = string
+
+// FilterRating defines model for FilterRating.
+type FilterRating = string
 
 // FilterSession defines model for FilterSession.
 type FilterSession = string
@@ -6779,6 +6955,9 @@ type LastEventID = int64
 
 // Limit defines model for Limit.
 type Limit = int
+
+// MessageID defines model for MessageID.
+type MessageID = string
 
 // MessageOrder defines model for MessageOrder.
 type MessageOrder = string
@@ -7304,6 +7483,9 @@ type ListSessionsParams struct {
 	// Trigger Only sessions with this origin.
 	Trigger FilterTrigger `form:"trigger,omitempty" json:"trigger,omitempty,omitzero"`
 
+	// Feedback Only sessions with an answer that has this rating.
+	Feedback FilterFeedback `form:"feedback,omitempty" json:"feedback,omitempty,omitzero"`
+
 	// ExternalUserID Only sessions for this end user.
 	ExternalUserID FilterExternalUser `form:"externalUserId,omitempty" json:"externalUserId,omitempty,omitzero"`
 
@@ -7713,6 +7895,30 @@ type ListErasuresParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// ListFeedbackParams defines parameters for ListFeedback.
+type ListFeedbackParams struct {
+	// AgentID Only ratings of this agent's answers.
+	AgentID FilterFeedbackAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
+
+	// SessionID Only ratings of answers in this session.
+	SessionID FilterFeedbackSession `form:"sessionId,omitempty" json:"sessionId,omitempty,omitzero"`
+
+	// Rating Only these ratings.
+	Rating FilterRating `form:"rating,omitempty" json:"rating,omitempty,omitzero"`
+
+	// By Only ratings by this side.
+	By FilterBy `form:"by,omitempty" json:"by,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // ListInputsParams defines parameters for ListInputs.
 type ListInputsParams struct {
 	// Status Only inputs that are pending.
@@ -8076,6 +8282,9 @@ type ListAllSessionsParams struct {
 	// Trigger Only sessions with this origin.
 	Trigger FilterTrigger `form:"trigger,omitempty" json:"trigger,omitempty,omitzero"`
 
+	// Feedback Only sessions with an answer that has this rating.
+	Feedback FilterFeedback `form:"feedback,omitempty" json:"feedback,omitempty,omitzero"`
+
 	// ExternalUserID Only sessions for this end user.
 	ExternalUserID FilterExternalUser `form:"externalUserId,omitempty" json:"externalUserId,omitempty,omitzero"`
 
@@ -8405,6 +8614,9 @@ type AnswerInputJSONRequestBody = AnswerInput
 // SendMessageJSONRequestBody defines body for SendMessage for application/json ContentType.
 type SendMessageJSONRequestBody = SendMessage
 
+// SetFeedbackJSONRequestBody defines body for SetFeedback for application/json ContentType.
+type SetFeedbackJSONRequestBody = SetFeedback
+
 // RetrySessionJSONRequestBody defines body for RetrySession for application/json ContentType.
 type RetrySessionJSONRequestBody = RetrySession
 
@@ -8446,6 +8658,9 @@ type AnswerEmbedInputJSONRequestBody = AnswerInput
 
 // SendEmbedMessageJSONRequestBody defines body for SendEmbedMessage for application/json ContentType.
 type SendEmbedMessageJSONRequestBody = SendEmbedMessage
+
+// SetEmbedFeedbackJSONRequestBody defines body for SetEmbedFeedback for application/json ContentType.
+type SetEmbedFeedbackJSONRequestBody = SetFeedback
 
 // ExchangeEmbedURLJSONRequestBody defines body for ExchangeEmbedURL for application/json ContentType.
 type ExchangeEmbedURLJSONRequestBody = ExchangeEmbedURL

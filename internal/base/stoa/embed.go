@@ -49,6 +49,7 @@ type EmbedLook struct {
 	Title    string   `db:"title"`             // empty means the agent's name
 	Logo     string   `db:"logo"`              // the id of an [EmbedLogo]; empty means none
 	Starters []string `db:"starters,optional"` // questions that are offered before the first message
+	Feedback bool     `db:"feedback"`          // visitors can rate answers
 }
 
 // An EmbedLogo is a picture for embeds. Its id is public. Its content never changes, so that

@@ -107,6 +107,8 @@ type Step struct {
 	Results      []*ToolResult // as long as Calls; nil until they arrive
 	Prefix       string        // hashes of the parts with which the call began, so that a broken prefix can be named; see [Broke]
 	Problem      string        // why its text, an answer, does not fit the reply schema; empty if it does
+	Sent         string        // how its call was made, for the worker, which can build it again; empty for steps of former releases
+	View         string        // the files of the drive in its prompt, if they are not those of the step before; see Sent
 	CreatedAt    time.Time
 }
 

@@ -25,23 +25,29 @@ func (tx Work) InsertCompaction(ctx context.Context, sessionID string, c Compact
 		sessionID, c.Turn, c.From, c.Steps, c.Text, c.Calls, c.TokensBefore, c.After, db.Micros(tx.Now))
 }
 
+// CompactionOf returns the compaction of a turn; nil for none.
+func (tx Work) CompactionOf(ctx context.Context, sessionID string, turn int64) (*Compaction, error) {
+	return tx.compaction(ctx, `turn = $2`, sessionID, turn)
+}
+
+func (tx Work) compaction(ctx context.Context, where string, args ...any) (*Compaction, error) {
+	c, found, err := first(ctx, tx.Tx, func(rows *sql.Rows) (c Compaction, err error) {
+		err = rows.Scan(&c.Turn, &c.From, &c.Steps, &c.Text, &c.Calls, &c.TokensBefore, &c.After)
+		return c, err
+	}, `SELECT turn, from_turn, from_steps, text, calls, tokens_before, tokens_after FROM compactions
+		WHERE session_id = $1 AND `+where+` ORDER BY turn DESC LIMIT 1`, args...)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &c, nil
+}
+
 // Compactions returns the newest compaction of a session and the newest whose summary is used;
 // nil for none.
 func (tx Work) Compactions(ctx context.Context, sessionID string) (newest, used *Compaction, err error) {
-	one := func(where string) (*Compaction, error) {
-		c, found, err := first(ctx, tx.Tx, func(rows *sql.Rows) (c Compaction, err error) {
-			err = rows.Scan(&c.Turn, &c.From, &c.Steps, &c.Text, &c.Calls, &c.TokensBefore, &c.After)
-			return c, err
-		}, `SELECT turn, from_turn, from_steps, text, calls, tokens_before, tokens_after FROM compactions
-			WHERE session_id = $1`+where+` ORDER BY turn DESC LIMIT 1`, sessionID)
-		if err != nil || !found {
-			return nil, err
-		}
-		return &c, nil
-	}
-	if newest, err = one(""); err != nil || newest == nil || newest.Text != "" {
+	if newest, err = tx.compaction(ctx, `turn >= 0`, sessionID); err != nil || newest == nil || newest.Text != "" {
 		return newest, newest, err
 	}
-	used, err = one(` AND text <> ''`)
+	used, err = tx.compaction(ctx, `text <> ''`, sessionID)
 	return newest, used, err
 }

@@ -271,11 +271,12 @@ type SessionFilter struct {
 	Status                                                      stoa.SessionStatus
 	Text                                                        string // a part of the title or of the ids, ignoring case
 	NoTexts                                                     bool   // Text is only compared with the ids
+	Feedback                                                    string // one of its answers has this rating
 }
 
 // Sessions lists an account's sessions, or for an operator without an account those of all, also by credits (SortSpent) or
 // their last change (SortUpdated), and returns the cursor of the next page, or the zero cursor.
-// With a text, a filter by trigger, by more than one of the others, or by user without an agent, a
+// With a text, a filter by trigger, by feedback, by more than one of the others, or by user without an agent, a
 // page may be short or empty although there is a next one, because no index serves these and it reads
 // at most 2,000 sessions.
 func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
@@ -309,6 +310,9 @@ func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, 
 		q.rest = []string{"external_user_id", f.ExternalUserID}
 	}
 	q.rest = append(q.rest, "trigger_type", f.TriggerType, "trigger_id", f.TriggerID)
+	if f.Feedback != "" {
+		q.tests = []test{{`EXISTS (SELECT 1 FROM feedback f WHERE f.session_id = looked.id AND f.rating = $%d)`, f.Feedback}}
+	}
 	searched := []string{"title", "external_id", "external_user_id", "id"}
 	if f.NoTexts {
 		searched = searched[1:]
@@ -389,6 +393,7 @@ func (tx Work) RemoveSession(ctx context.Context, accountID, id string) error {
 		`DELETE FROM own_credentials WHERE owner_id = $1`,
 		`DELETE FROM inputs WHERE session_id = $1`,
 		`DELETE FROM messages WHERE session_id = $1`,
+		`DELETE FROM feedback WHERE session_id = $1`,
 		`DELETE FROM compactions WHERE session_id = $1`,
 		`DELETE FROM step_results WHERE session_id = $1`,
 		`DELETE FROM result_images WHERE session_id = $1`,

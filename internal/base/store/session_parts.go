@@ -98,9 +98,21 @@ func (tx Work) InsertStep(ctx context.Context, s stoa.Step) error {
 	if err != nil {
 		return err
 	}
-	return tx.Later(ctx, `INSERT INTO steps (session_id, turn, number, text, calls, state_wire, state_model, state_data, stop, created_at, prefix, problem)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		s.SessionID, s.Turn, s.Number, s.Text, calls, of.Wire, of.Model, reasoning, string(s.Stop), db.Micros(tx.Now), s.Prefix, s.Problem)
+	return tx.Later(ctx, `INSERT INTO steps (session_id, turn, number, text, calls, state_wire, state_model, state_data, stop, created_at, prefix, problem, sent, drive_view)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		s.SessionID, s.Turn, s.Number, s.Text, calls, of.Wire, of.Model, reasoning, string(s.Stop), db.Micros(tx.Now), s.Prefix, s.Problem, s.Sent, s.View)
+}
+
+// StepSent returns how the call of a step was made: [stoa.Step.Sent], and the newest [stoa.Step.View] up to it. Both are empty if
+// they were not recorded.
+func (tx Work) StepSent(ctx context.Context, sessionID string, turn, number int64) (sent, view string, err error) {
+	found, err := tx.Get(ctx, `SELECT sent FROM steps WHERE session_id = $1 AND turn = $2 AND number = $3`, []any{sessionID, turn, number}, &sent)
+	if err != nil || !found {
+		return "", "", err
+	}
+	_, err = tx.Get(ctx, `SELECT drive_view FROM steps WHERE session_id = $1 AND (turn < $2 OR turn = $2 AND number <= $3) AND drive_view <> ''
+		ORDER BY turn DESC, number DESC LIMIT 1`, []any{sessionID, turn, number}, &view)
+	return sent, view, err
 }
 
 // storedReasoning is the reasoning of a step in its row, which also has columns for the

@@ -77,6 +77,11 @@ var notAudited = map[string]string{
 	"POST /api/v1/embed/chat-sessions/{chatId}/input":              isVisitor,
 	"POST /api/v1/embed/chat-sessions/{chatId}/cancel":             isVisitor,
 	"POST /api/v1/embed/chat-sessions/{chatId}/retry":              isVisitor,
+
+	"PUT /api/v1/api-agents/{id}/sessions/{sessionId}/messages/{messageId}/feedback":    isWork,
+	"DELETE /api/v1/api-agents/{id}/sessions/{sessionId}/messages/{messageId}/feedback": isWork,
+	"PUT /api/v1/embed/chat-sessions/{chatId}/messages/{messageId}/feedback":            isVisitor,
+	"DELETE /api/v1/embed/chat-sessions/{chatId}/messages/{messageId}/feedback":         isVisitor,
 }
 
 // audited returns the operations that the audit log records.

@@ -53,7 +53,7 @@ func (s *Embeds) contractChat(c embed.Chat) contract.EmbedChat {
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
 		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullUnless(c.Operator, "operator"), Error: nullable.NewNullNullable[contract.EmbedError](),
-		Greeting: nullIfZero(e.Greeting), Title: nullIfZero(e.Title), LogoURL: nullIfZero(s.logoLink(e.Logo)), Starters: e.Starters, Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
+		Greeting: nullIfZero(e.Greeting), Title: nullIfZero(e.Title), LogoURL: nullIfZero(s.logoLink(e.Logo)), Starters: e.Starters, Feedback: e.Feedback, Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
 		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
 		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
 	}
@@ -61,9 +61,13 @@ func (s *Embeds) contractChat(c embed.Chat) contract.EmbedChat {
 		out.Error = nullable.NewNullableWithValue(contract.EmbedError{Message: c.Problem.Message, Retryable: c.Problem.Retryable})
 	}
 	for _, m := range c.Messages {
-		out.Messages = append(out.Messages, contract.EmbedMessage{
+		message := contract.EmbedMessage{
 			ID: m.ID, Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text, Attachments: contractAttachments(m.Attachments), CreatedAt: contract.Time(m.CreatedAt),
-		})
+		}
+		if r, ok := c.Ratings[m.ID]; ok {
+			message.Feedback = contract.VisitorFeedback{Rating: r.Rating, Comment: nullIfZero(r.Comment)}
+		}
+		out.Messages = append(out.Messages, message)
 	}
 	return out
 }

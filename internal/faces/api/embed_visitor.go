@@ -71,7 +71,7 @@ func (s *Embeds) preflight(w http.ResponseWriter, r *http.Request) (bool, error)
 		return true, embed.ErrOrigin()
 	}
 	h.Del("Access-Control-Expose-Headers")
-	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
 	h.Set("Access-Control-Max-Age", preflightKept)
 	w.WriteHeader(http.StatusNoContent)

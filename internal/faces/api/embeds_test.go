@@ -313,7 +313,7 @@ func TestOriginsAreChecked(t *testing.T) {
 			t.Errorf("%s may read the reply: %q", origin, r.Header)
 		}
 		pre := preflight(t, h, v.chat+"/messages", origin)
-		if pre.StatusCode != 204 || pre.Header.Get("Access-Control-Allow-Origin") != origin || pre.Header.Get("Access-Control-Allow-Methods") != "GET, POST" ||
+		if pre.StatusCode != 204 || pre.Header.Get("Access-Control-Allow-Origin") != origin || pre.Header.Get("Access-Control-Allow-Methods") != "GET, POST, PUT, DELETE" ||
 			pre.Header.Get("Access-Control-Allow-Headers") != "Authorization, Content-Type, Idempotency-Key, Last-Event-ID" {
 			t.Errorf("the preflight of %s: %d %v", origin, pre.StatusCode, pre.Header)
 		}

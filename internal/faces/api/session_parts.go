@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 
+	"stoa/internal/agents/agent"
 	"stoa/internal/agents/session"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
@@ -34,8 +35,15 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[sessionAnd[
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Message]]{}, err
 	}
-	byTurn := map[int64][]contract.Source{}
+	byTurn, ratings := map[int64][]contract.Source{}, map[string][]contract.MessageFeedback{}
 	if first, last := turnsOf(list); last > 0 {
+		rated, err := s.Sessions.Feedback(ctx, accountID, in.Params.ID, in.Params.SessionID, first, last)
+		if err != nil {
+			return rest.Reply[rest.Page[contract.Message]]{}, err
+		}
+		for _, r := range rated {
+			ratings[r.MessageID] = append(ratings[r.MessageID], contractFeedback(r))
+		}
 		var sources []stoa.Source
 		sources, err = s.Sessions.Sources(ctx, accountID, in.Params.ID, in.Params.SessionID, first, last, maxSources)
 		for _, src := range sources {
@@ -46,6 +54,7 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[sessionAnd[
 		message := contract.Message{
 			ID: m.ID, Turn: nullIfZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
 			Sources: []contract.Source{}, Attachments: contractAttachments(m.Attachments), CreatedAt: contract.Time(m.CreatedAt),
+			Feedback: ratings[m.ID],
 		}
 		if m.Kind == stoa.KindReply {
 			message.Sources = append(message.Sources, byTurn[m.Turn]...)
@@ -98,10 +107,33 @@ func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, r
 	for _, r := range st.Results {
 		add("tool", r.Content, r)
 	}
+	request, err := s.Worker.Sent(ctx, in.Caller.Account.ID, q.ID, q.SessionID, st.Turn, st.Number)
+	if err != nil {
+		return rest.Reply[contract.SessionStep]{}, err
+	}
+	if request != nil && st.Receipt != nil {
+		request.Scale(st.Receipt.Usage.InputTokens, st.Receipt.Usage.CachedTokens)
+	}
+	out.Request = nullIfNil(request, contractStepRequest)
 	for _, c := range st.Calls {
 		out.Calls = append(out.Calls, contract.StepCall{CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
 	return rest.Reply[contract.SessionStep]{Body: out}, nil
+}
+
+func contractStepRequest(r agent.Request) contract.StepRequest {
+	out := contract.StepRequest{Exact: r.Exact, Differs: append([]string{}, r.Differs...), Note: nullIfZero(r.Note), Parts: []contract.RequestPart{}}
+	for _, p := range r.Parts {
+		part := contract.RequestPart{
+			Kind: p.Kind, Role: p.Role, Type: p.Type, Turn: nullIfZero(p.Turn), Step: nullIfZero(p.Step), New: p.New, Name: nullIfZero(p.Name), CallID: nullIfZero(p.CallID),
+			IsError: p.IsError, Text: p.Text, Truncated: p.Truncated, Missing: p.Missing, Files: []contract.RequestFile{}, Tokens: p.Tokens, CachedTokens: p.Cached,
+		}
+		for _, f := range p.Files {
+			part.Files = append(part.Files, contract.RequestFile{Path: f.Path, Sha256: f.SHA256, Lines: nullIfZero(f.Lines)})
+		}
+		out.Parts = append(out.Parts, part)
+	}
+	return out
 }
 
 func (s *Sessions) listSessionReceipts(ctx context.Context, in rest.Request[sessionAnd[contract.ListSessionReceiptsParams], rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {

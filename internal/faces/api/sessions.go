@@ -90,7 +90,7 @@ func acceptedSession(session stoa.Session) rest.Reply[contract.Session] {
 func (s *Sessions) listSessions(ctx context.Context, in rest.Request[idAnd[contract.ListSessionsParams], rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params.Query
 	return s.sessionPage(ctx, in.Caller, in.Caller.Account.ID, "sessions", store.SessionFilter{
-		AgentID: in.Params.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
+		AgentID: in.Params.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, Feedback: q.Feedback, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
 	}, q.Limit, q.Cursor, string(q.Sort), string(q.Order))
 }
 
@@ -104,7 +104,7 @@ func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract
 		}
 	}
 	return s.sessionPage(ctx, in.Caller, accountID, "allSessions", store.SessionFilter{
-		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
+		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, Feedback: q.Feedback, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
 		NoTexts: accountID != in.Caller.Account.ID,
 	}, q.Limit, q.Cursor, string(q.Sort), string(q.Order))
 }
@@ -112,7 +112,7 @@ func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract
 // sessionPage returns a page of sessions; list names the list that a cursor belongs to. Those of other accounts than the
 // caller's have no texts.
 func (s *Sessions) sessionPage(ctx context.Context, c stoa.Caller, accountID, list string, f store.SessionFilter, limit int, cursor, sort, order string) (rest.Reply[rest.Page[contract.Session]], error) {
-	p := rest.NewSortedPager(limit, cursor, sort, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
+	p := rest.NewSortedPager(limit, cursor, sort, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text, f.Feedback)
 	n := namesOf(accountID)
 	rows, next, err := s.Sessions.List(ctx, accountID, f, p.Page)
 	for _, r := range rows {

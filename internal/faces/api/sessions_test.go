@@ -120,6 +120,13 @@ func TestASessionAnswersFromItsFiles(t *testing.T) {
 		if st.Step > 1 && (st.Input[0].Role != "tool" || orNone(st.Input[0].Name) != "drive_search" && orNone(st.Input[0].Name) != "drive_read") {
 			t.Errorf("step %d adds %+v", st.Step, st.Input)
 		}
+		request, tokens, cached := orNone(st.Request), int64(0), int64(0)
+		for _, p := range request.Parts {
+			tokens, cached = tokens+p.Tokens, cached+p.CachedTokens
+		}
+		if u := orNone(st.Receipt).Usage; !request.Exact || tokens != u.InputTokens || cached != u.CachedInputTokens {
+			t.Errorf("step %d was sent as %+v, %d tokens of %+v", st.Step, request, tokens, u)
+		}
 		if st.Step == int64(got.Usage.Steps) && st.Text != orNone(got.Reply) {
 			t.Errorf("the last step replies %q", st.Text)
 		}

@@ -102,6 +102,10 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 		a.until(t, path, "completed")
 		c.Want(202, "POST", path+"/messages", object{"message": "say: " + name})
 		a.until(t, path, "completed")
+		var messages contract.MessageList
+		c.Want(200, "GET", path+"/messages", nil).JSON(&messages)
+		made.ids["messages"] = messages.Data[1].ID
+		c.Want(200, "PUT", path+"/messages/"+made.ids["messages"]+"/feedback", object{"rating": "up", "comment": name})
 		made.ids["sessions"], made.ids["steps"] = s.ID, stoa.StepID(s.ID, 1, 1)
 		made.ids["models"], made.ids["providers"] = "auto", "sandbox" // no objects of a tenant, and the same for all
 		task, _ := newTask(t, a, nil)

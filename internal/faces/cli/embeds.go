@@ -33,6 +33,7 @@ func viewEmbed(schema string) view {
 		{"Title", "title", plain},
 		{"Logo", "logo", plain},
 		{"Starters", "starters", plain},
+		{"Feedback", "feedback", plain},
 		{"Attachments", "attachments.types", plain},
 		{"Rejected requests", "refusedRequests", count},
 		{"Credentials", "credentials", plain},
@@ -232,6 +233,7 @@ var lookFields = []field{
 	{"title", "title", asText, "the `text` above the chat (default: the agent's name)"},
 	{"logo", "logo", asText, "`id` of a logo, see \"stoa embeds logos\""},
 	{"starter", "starters", asTexts, "a `question` to offer before the first message; repeatable"},
+	{"feedback=true", "feedback", asBool, "visitors can rate answers"},
 }
 
 func (e *env) embedLogos() *cobra.Command {
@@ -286,6 +288,7 @@ var viewTag = view{"EmbedTag", []column{
 	{"Title", "title", plain},
 	{"Logo", "logo", plain},
 	{"Starters", "starters", plain},
+	{"Feedback", "feedback", plain},
 	{"Theme", "theme", plain},
 	{"Accent", "accentColor", plain},
 	{"Position", "position", plain},

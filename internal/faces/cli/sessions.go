@@ -65,6 +65,17 @@ var viewSession = view{"Session", []column{
 	{"Finished", "finishedAt", when},
 }}
 
+var viewParts = view{"RequestPart", []column{
+	{"Part", "kind", plain},
+	{"Turn", "turn", count},
+	{"Role", "role", plain},
+	{"Type", "type", plain},
+	{"Name", "name", plain},
+	{"Tokens", "tokens", count},
+	{"Cached", "cachedTokens", count},
+	{"Text", "text", flexible},
+}}
+
 var viewMessages = view{"Message", []column{
 	{"Turn", "turn", count},
 	{"Who", "role", plain},
@@ -126,6 +137,7 @@ for the first two and with 5 for the others.`)
 			fields: []field{
 				{"AGENT", "agentId", asAgent, ""},
 				{"status", "status", asText, "only sessions with this `status`: queued, running, waiting_for_input, completed, failed or cancelled"},
+				{"feedback", "feedback", asText, "only sessions with an answer that has this `rating`: up or down"},
 				{"trigger", "trigger", asText, "only sessions from this `origin`: api, schedule, embed, hook, responses or mcp"},
 				{"user", "externalUserId", asText, "only sessions of this end `user`"},
 				{"external-id", "externalId", asText, "only the session with this external `id`"},
@@ -147,7 +159,7 @@ for the first two and with 5 for the others.`)
 			"  stoa sessions messages ses_01k9zqd3m8w5x7y2c4b6n8p0ra"), func(ctx context.Context, x sessionContext, _ []string) error {
 			return x.o.list(viewMessages, x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "There are no messages.")
 		}),
-		e.sessionsReply(),
+		e.sessionsStep(), e.sessionsReply(),
 		e.sessionAction("cancel", "Stop the agent", "Stop the agent, within five seconds. Text written so far is kept."),
 		e.sessionAction("upgrade", "Move a chat to the agent's newest version", "Let later turns of a chat that has stopped use the newest version of the agent: its instructions, model and tools."),
 		e.sessionAction("retry", "Retry the last turn", "Send the last message of a failed or cancelled session again, as a new turn."),
@@ -390,6 +402,50 @@ func (e *env) sessionsGet() *cobra.Command {
 			return err
 		}
 		return o.object(viewSession, raw)
+	})
+}
+
+func (e *env) sessionsStep() *cobra.Command {
+	c := command("step STEP", "Show a model call",
+		`Show the whole request of a model call by its parts, and the reply. STEP is the id of the session with the numbers of the turn and of the
+model call in it; events and receipts have it. Tokens of parts are estimates that add up to those of the receipt. --json prints the
+texts whole.`,
+		"  stoa sessions step ses_01k9zqd3m8w5x7y2c4b6n8p0ra.1.1\n  stoa sessions step ses_01k9zqd3m8w5x7y2c4b6n8p0ra.2.1 --jq '.request.parts[] | select(.kind == \"files\").text'")
+	o := e.output(c)
+	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
+		id, _, _ := strings.Cut(args[0], ".")
+		_, agent, rest, err := ofSession(ctx, call, c.Use, []string{id})
+		if err != nil {
+			return err
+		}
+		var step contract.SessionStep
+		raw, err := call.JSON(ctx, http.MethodGet, client.SessionPath(agent, rest[0])+"/steps/"+url.PathEscape(args[0]), nil, nil, &step)
+		if err != nil {
+			return err
+		}
+		if o.raw() {
+			return o.printJSON(raw)
+		}
+		request, _ := step.Request.Get() // null for a call of a former release
+		if note, err := request.Note.Get(); err == nil {
+			e.say("%s", note)
+		}
+		if err := o.list(viewParts, func(yield func(jsonx.Value, error) bool) {
+			for _, p := range request.Parts {
+				if one, err := jsonx.Marshal(p); !yield(one, err) {
+					return
+				}
+			}
+		}, 0, "The request was not recorded, because a former release made the call."); err != nil {
+			return err
+		}
+		for _, part := range step.Calls {
+			e.say("Call: %s %s", part.Name, clean(part.Arguments))
+		}
+		if step.Text != "" {
+			e.say("Reply: %s", clean(step.Text))
+		}
+		return nil
 	})
 }
 

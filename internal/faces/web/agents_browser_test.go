@@ -118,6 +118,11 @@ func TestASessionIsATrace(t *testing.T) {
 			p.see(`[...document.querySelectorAll(".trace a[href='#/credits?id=` + stubSession + `.1.1']")].some((a) => a.innerText.endsWith("credits"))`)
 			p.click(".trace li details summary")
 			p.says("I look into <b>the</b> files.") // of the model call, as text
+			p.see(`[...document.querySelectorAll(".modelcall .request summary")].map((e) => e.children[0].innerText + ", " + e.lastChild.innerText).join("; ") ===
+				"Tools, 96 tokens; Instructions of the agent, 320 tokens; Instructions of the service, 40 tokens; 1 file of the drive, 700 tokens; Turn 1, 32 tokens; Message of this turn · new, 52 tokens"`)
+			p.see(`[...document.querySelectorAll(".modelcall .request details[open] pre")].map((e) => e.innerText).join() === "What about refunds?,[It is Friday.]"`)
+			p.see(`(() => { const d = [...document.querySelectorAll(".modelcall .request details")][4]; d.open = true; return d.innerText.includes("<b>What</b> can I do?"); })()`) // as text
+			p.says("The text of a file that the request contained has been deleted.")
 			p.see(`document.querySelector(".modelcall a[href*='try=What+about+refunds'][href*='from=` + stubSession + `']")?.innerText === "Ask the draft the same"`)
 			p.fits()
 			p.shot("model-call")

@@ -225,5 +225,5 @@ func TestAPageIsListedOnlyForItsScope(t *testing.T) {
 	p := signIn(t, browser, st.h.URL, keyWith(st.h, "responses"), "", sizes()[0])
 	p.see(listed + ` === "Overview,Playground"`)
 	p = signIn(t, browser, st.h.URL, keyWith(st.h, "sessions:read"), "", sizes()[0])
-	p.see(listed + ` === "Overview,Sessions,Tool calls"`)
+	p.see(listed + ` === "Overview,Sessions,Feedback,Tool calls"`)
 }

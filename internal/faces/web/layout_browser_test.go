@@ -134,7 +134,7 @@ func everyPage() []string {
 	agent := "agents/" + stubAgent
 	return []string{
 		"", "playground", "agents", agent, agent + "/settings", agent + "/drive", agent + "/sessions", agent + "/tasks", agent + "/hooks", agent + "/embeds/embed-urls", agent + "/versions", agent + "/tasks/" + stubTask,
-		agent + "/sessions/" + stubSession, "sessions", "tool-calls", "connections", "connections/" + stubConnection, "connections/secrets", "webhooks", "webhooks/" + stubHook, "usage", "credits", "credits/ledger", "credits/books", "invoices",
+		agent + "/sessions/" + stubSession, "sessions", "feedback", "tool-calls", "connections", "connections/" + stubConnection, "connections/secrets", "webhooks", "webhooks/" + stubHook, "usage", "credits", "credits/ledger", "credits/books", "invoices",
 		"requests", "audit", "budgets", "keys", "members", "accounts", "accounts/acc_01k9zqd3m8w5x7y2c4b6n8p0rz", "accounts/acc_01k9zqd3m8w5x7y2c4b6n8p0rz/keys", "accounts/acc_01k9zqd3m8w5x7y2c4b6n8p0rz/budgets",
 		"accounts/acc_01k9zqd3m8w5x7y2c4b6n8p0rz/ledger", "accounts/acc_01k9zqd3m8w5x7y2c4b6n8p0rz/limits", "providers", "providers?settings=family", "providers?settings=model", "providers?settings=alias", "providers?settings=plan", "providers?settings=history", "nodes",
 	}

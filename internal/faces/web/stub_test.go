@@ -110,7 +110,7 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		s.respond(w, r)
 		return
 	}
-	if strings.HasPrefix(path, "/api-agents") || path == "/spaces" || path == "/sessions" {
+	if strings.HasPrefix(path, "/api-agents") || path == "/spaces" || path == "/sessions" || path == "/feedback" {
 		s.agents(w, r, path)
 		return
 	}

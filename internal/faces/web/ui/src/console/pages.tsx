@@ -17,6 +17,7 @@ import { Overview } from "./pages/overview";
 import { Playground } from "./pages/playground";
 import { ProvidersPage } from "./pages/providers";
 import { Requests } from "./pages/requests";
+import { Feedback } from "./pages/feedback";
 import { AllSessions } from "./pages/sessions";
 import { Usage } from "./pages/usage";
 import { Webhooks } from "./pages/webhooks";
@@ -40,6 +41,7 @@ export const pages: Page[] = [
   { path: "connections", title: "Connections", icon: "connections", group: "Build", needs: "listConnections", scope: "connections:read", what: "see connections", show: Connections },
   { path: "usage", title: "Usage", icon: "usage", group: "Observe", needs: "getUsage", scope: "usage:read", what: "see usage", show: Usage },
   { path: "requests", title: "Requests", icon: "requests", group: "Observe", needs: "listRequests", scope: "usage:read", what: "read the request log", show: Requests },
+  { path: "feedback", title: "Feedback", icon: "up", group: "Observe", needs: "listFeedback", scope: "sessions:read", what: "see feedback", show: Feedback },
   { path: "tool-calls", title: "Tool calls", icon: "approve", group: "Observe", needs: "listToolCalls", scope: "sessions:read", what: "see tool calls", show: ToolCalls },
   { path: "credits", title: "Credits", icon: "credits", group: "Account", needs: "listReceipts", scope: "usage:read", what: "read the books", show: Credits },
   { path: "invoices", title: "Invoices", icon: "file", group: "Account", needs: "getStatements", scope: "usage:read", what: "read the statements", show: Invoices },

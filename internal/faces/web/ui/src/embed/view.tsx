@@ -4,6 +4,7 @@ import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../c
 import { Button, Notice } from "../console/parts/basic";
 import { ReplyText, Spoken } from "../console/parts/reply";
 import { copyText } from "../lib/copy";
+import { Thumbs } from "../console/parts/thumbs";
 import { Face } from "../console/parts/face";
 import { clock, say } from "./say";
 import { working, type Message, type PendingInput, type ToolConfirmation } from "./types";
@@ -37,7 +38,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
           {say(end ? "Ended" : state.offline ? "Offline" : state.sending ? "Sending" : chat.waitingFor === "operator" ? "Waiting for the operator" : busy ? (slow ? "Still working…" : "Working") : chat.status === "waiting_for_input" ? "Waiting for you" : "")}
         </span>
       </header>
-      <Said state={state} asks={asks} onStart={end || limited || !idle ? undefined : (text) => void visit.send(text)} />
+      <Said visit={visit} state={state} asks={asks} onStart={end || limited || !idle ? undefined : (text) => void visit.send(text)} />
       <div class="chat-foot">
         {end ? (
           <Ended end={end} />
@@ -137,7 +138,7 @@ function Ended({ end, alone }: { end: End; alone?: boolean }) {
 
 // Said shows the conversation and scrolls to its end, unless the reader has scrolled
 // away from it.
-function Said({ state, asks, onStart }: { state: State; asks: PendingInput | null; onStart?: (text: string) => void }) {
+function Said({ visit, state, asks, onStart }: { visit: Visit; state: State; asks: PendingInput | null; onStart?: (text: string) => void }) {
   const chat = state.chat!;
   const box = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
@@ -191,7 +192,7 @@ function Said({ state, asks, onStart }: { state: State; asks: PendingInput | nul
           </li>
         )}
         {chat.messages.length === 0 && onStart && <Starters of={chat.starters} onStart={onStart} />}
-        {chat.messages.map((m) => m.id !== asked && <Bubble key={m.id} m={m} />)}
+        {chat.messages.map((m) => m.id !== asked && <Bubble key={m.id} m={m} visit={chat.feedback && !state.end && !busy && !chat.pendingInput ? visit : undefined} />)}
         {busy && last?.status !== "in_progress" && (
           <li class="turn assistant">
             <div class="reply streaming" aria-hidden="true" />
@@ -226,7 +227,8 @@ function plain(text: string): string {
   return text.replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/[*_`#>|~]+/g, "");
 }
 
-function Bubble({ m }: { m: Message }) {
+// Bubble shows a message; with a visit, an answer can be rated.
+function Bubble({ m, visit }: { m: Message; visit?: Visit }) {
   if (m.role === "user") {
     return (
       <li class={"turn user" + (m.id === "sending" ? " sending" : "")} data-time={clock(m.createdAt)}>
@@ -243,11 +245,12 @@ function Bubble({ m }: { m: Message }) {
       <span class="unseen">{say("Answer: ")}</span>
       <ReplyText text={m.text} streaming={streaming} />
       {!streaming && (
-        <p class="meta">
+        <div class="meta">
           {m.status === "cancelled" && <span>{say("Stopped")}</span>}
           <time datetime={m.createdAt}>{clock(m.createdAt)}</time>
           <Copy label={say("Copy the answer")} text={m.text} />
-        </p>
+          {visit && m.kind === "reply" && <Thumbs was={m.feedback} rate={(to) => visit.rate(m.id, to)} say={say} />}
+        </div>
       )}
     </li>
   );

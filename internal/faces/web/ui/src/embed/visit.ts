@@ -180,6 +180,19 @@ export class Visit {
     return () => clearTimeout(timer);
   }
 
+  // rate sets or removes the visitor's rating of an answer, and reports whether the service accepted it.
+  async rate(id: string, to: Message["feedback"] | null): Promise<boolean> {
+    this.set({ notice: "" });
+    try {
+      await new Api(this.token!).raw(to ? "PUT" : "DELETE", this.path(`/messages/${encodeURIComponent(id)}/feedback`), to ? { body: to } : {});
+    } catch (error) {
+      this.showProblem(error);
+      return false;
+    }
+    this.setChat({ messages: this.state.chat!.messages.map((m) => (m.id === id ? { ...m, feedback: to ?? undefined } : m)) });
+    return true;
+  }
+
   retry(): Promise<boolean> {
     return this.act("/retry");
   }

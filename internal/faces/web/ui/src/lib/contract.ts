@@ -814,6 +814,7 @@ export interface CreateEmbed {
   credentials?: Record<string, string> | null;
   expiresInSeconds?: number | null;
   externalUserId?: string | null;
+  feedback?: boolean | null;
   greeting?: string | null;
   logo?: string | null;
   maxCreditsMicro?: number | null;
@@ -836,6 +837,7 @@ export interface CreateEmbedTag {
   chatsPerDay?: number | null;
   credentials?: Record<string, string> | null;
   enabled?: boolean | null;
+  feedback?: boolean | null;
   greeting?: string | null;
   language?: "auto" | "en" | "de" | "fr" | "es" | null;
   logo?: string | null;
@@ -1011,7 +1013,7 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "message.feedback" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
   scope?: "account" | "service" | null;
   spaceIds?: string[] | null;
   url?: string | null;
@@ -1266,6 +1268,7 @@ export interface EmbedChat {
   chatExpiresAt: string;
   error: EmbedError | null;
   expiresAt: string;
+  feedback: boolean;
   greeting: string | null;
   hasEarlierMessages: boolean;
   id: string;
@@ -1337,6 +1340,7 @@ export interface EmbedLogoList {
 export interface EmbedMessage {
   attachments?: Attachment[];
   createdAt: string;
+  feedback?: VisitorFeedback;
   id: string;
   kind: "message" | "answer" | "reply" | "comment" | "question" | "history";
   role: "user" | "assistant";
@@ -1358,6 +1362,7 @@ export interface EmbedSession {
   createdAt: string;
   credentials?: Record<string, string> | null;
   externalUserId: string | null;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
@@ -1392,6 +1397,7 @@ export interface EmbedSessionWithToken {
   createdAt: string;
   expiresAt: string;
   externalUserId: string | null;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
@@ -1431,6 +1437,7 @@ export interface EmbedTag {
   credentials?: Record<string, string> | null;
   disabledReason: string | null;
   enabled: boolean;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   language: string;
@@ -1479,6 +1486,7 @@ export interface EmbedURL {
   exchangedAt: string | null;
   expiresAt: string;
   externalUserId: string | null;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
@@ -1515,6 +1523,7 @@ export interface EmbedURLWithLink {
   exchangedAt: string | null;
   expiresAt: string;
   externalUserId: string | null;
+  feedback: boolean;
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
@@ -1577,6 +1586,30 @@ export interface ErrorEnvelope {
 export interface ExchangeEmbedURL {
   embedUrlId: string;
   ticket: string;
+}
+
+export interface Feedback {
+  agentId: string;
+  agentName: string;
+  by: "visitor" | "account";
+  comment: string | null;
+  createdAt: string;
+  externalUserId: string | null;
+  id: string;
+  keyId: string | null;
+  messageId: string;
+  rating: "up" | "down";
+  reply: string;
+  sessionId: string;
+  sessionTitle: string | null;
+  turn: number;
+  updatedAt: string;
+}
+
+export interface FeedbackList {
+  data: Feedback[];
+  hasMore: boolean;
+  nextCursor: string | null;
 }
 
 export interface FunctionTool {
@@ -2106,6 +2139,7 @@ export interface MemberList {
 export interface Message {
   attachments?: Attachment[];
   createdAt: string;
+  feedback?: MessageFeedback[];
   id: string;
   kind: "message" | "answer" | "reply" | "comment" | "question" | "history";
   role: "user" | "assistant";
@@ -2168,6 +2202,13 @@ export interface MessageEvent {
   text?: string;
   turn: number;
   type: "message.created" | "message.completed";
+}
+
+export interface MessageFeedback {
+  by: "visitor" | "account";
+  comment: string | null;
+  rating: "up" | "down";
+  updatedAt: string;
 }
 
 export interface MessageInput {
@@ -2828,6 +2869,12 @@ export interface Request {
   timeToFirstTokenMilliseconds: number | null;
 }
 
+export interface RequestFile {
+  lines: number | null;
+  path: string;
+  sha256: string;
+}
+
 export interface RequestGroup {
   accountId?: string;
   accountName?: string;
@@ -2857,6 +2904,24 @@ export interface RequestList {
   followCursor: string;
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface RequestPart {
+  cachedTokens: number;
+  callId: string | null;
+  files: RequestFile[];
+  isError: boolean;
+  kind: "tools" | "instructions" | "service" | "format" | "files" | "summary" | "history" | "note" | "message" | "step";
+  missing: boolean;
+  name: string | null;
+  new: boolean;
+  role: "system" | "user" | "assistant" | "tool";
+  step: number | null;
+  text: string;
+  tokens: number;
+  truncated: boolean;
+  turn: number | null;
+  type: "text" | "tool" | "call" | "result" | "image" | "reasoning";
 }
 
 export interface RequestSummary {
@@ -3461,6 +3526,7 @@ export interface SessionStep {
   input: StepInput[];
   reasoningSegments: number;
   receipt: Receipt | null;
+  request: StepRequest | null;
   step: number;
   stop: string | null;
   text: string;
@@ -3522,6 +3588,11 @@ export type SetConnectionLimits = {
   maxResultBytes?: number | null;
   timeoutSeconds?: number | null;
 } | null;
+
+export interface SetFeedback {
+  comment?: string | null;
+  rating: "up" | "down";
+}
 
 export interface SetSecretValue {
   expiresAt?: string | null;
@@ -3638,6 +3709,13 @@ export interface StepInput {
   role: "user" | "tool";
   text: string;
   truncated: boolean;
+}
+
+export interface StepRequest {
+  differs: ("tools" | "instructions" | "files" | "summary")[];
+  exact: boolean;
+  note: string | null;
+  parts: RequestPart[];
 }
 
 export interface StepUsage {
@@ -3911,6 +3989,7 @@ export interface UpdateEmbedTag {
   chatsPerDay?: number | null;
   credentials?: Record<string, string> | null;
   enabled?: boolean | null;
+  feedback?: boolean | null;
   greeting?: string | null;
   language?: "auto" | "en" | "de" | "fr" | "es" | null;
   logo?: string | null;
@@ -3984,7 +4063,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "message.feedback" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -4071,6 +4150,11 @@ export type VisitorAttachments = {
   maxFiles: number;
   types: ("image" | "pdf" | "text" | "document")[];
 } | null;
+
+export interface VisitorFeedback {
+  comment: string | null;
+  rating: "up" | "down";
+}
 
 export interface Webhook {
   createdAt: string;

@@ -6,7 +6,7 @@ import { type Agent, applyEvent, going, type SessionMessage, type Session, type 
 import { copyText } from "../../lib/copy";
 import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
-import type { MessageList } from "../../lib/contract";
+import type { FeedbackList, MessageList } from "../../lib/contract";
 import type { Meta } from "../../lib/types";
 import { Amount, Badge, Button, Notice, Time } from "../parts/basic";
 import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../parts/attach";
@@ -22,6 +22,7 @@ import { ReplyText, Spoken } from "../parts/reply";
 import { Text } from "../parts/filter";
 import { Status } from "../parts/status";
 import { useAutoScroll } from "../parts/autoscroll";
+import { type Rating, Thumbs } from "../parts/thumbs";
 import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { Pages, useList } from "../parts/table";
@@ -58,6 +59,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const { api, may, offers } = useSession();
   const path = `/api-agents/${agentId}/sessions/${id}`;
   const session = useLoad((signal) => api.get<Session>(path, undefined, signal), [api, path]);
+  const feedback = useLoad((signal) => (offers("listFeedback") ? api.get<FeedbackList>("/feedback", { sessionId: id, limit: 100 }, signal) : Promise.resolve(undefined)), [api, id]);
   const [log, setLog] = useState<Log>({ events: [], said: [], live: false });
   const { busy, problem, run } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
@@ -97,6 +99,11 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
     return done;
   };
   const retry = (acknowledgeEffects: boolean) => act(() => api.raw("POST", path + "/retry", { body: { acknowledgeEffects }, headers: { "Idempotency-Key": onceKey() } }));
+  const rate = async (message: string, to: Rating | null) => {
+    const done = await run(() => api.raw(to ? "PUT" : "DELETE", `${path}/messages/${message}/feedback`, to ? { body: to } : {}));
+    if (done) feedback.reload();
+    return done;
+  };
   const post = (what: string, body: unknown) => act(() => api.raw("POST", `${path}/${what}`, { body, headers: { "Idempotency-Key": onceKey() } }));
 
   // The log contains the calls of tools; their answers are in the export, which is read
@@ -202,7 +209,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
               ) : (
                 <div key={m.id} class={"turn assistant " + m.kind}>
                   {m.text ? <ReplyText text={m.text} streaming={running && m.status === "in_progress"} /> : <span class="reply streaming" role="img" aria-label="Waiting for the first token" />}
-                  {m.status === "completed" && m.text && m.kind !== "comment" && <Below agentId={agentId} message={m} events={said.findLast((x) => x.role === "assistant" && x.turn === m.turn) === said[i] ? events : []} />}
+                  {m.status === "completed" && m.text && m.kind !== "comment" && <Below agentId={agentId} message={m} events={said.findLast((x) => x.role === "assistant" && x.turn === m.turn) === said[i] ? events : []} rated={feedback.data?.data.filter((r) => r.messageId === m.id)} rate={writes && m.kind === "reply" && feedback.data && !(m.turn === s.turn.number && (running || s.status === "waiting_for_input")) ? (to) => rate(m.id, to) : undefined} />}
                 </div>
               ),
             )}
@@ -340,11 +347,11 @@ async function readTools(api: Api, path: string): Promise<ExportedTool[]> {
     .filter((line) => line.type === "tool");
 }
 
-// Took shows the duration of the newest turn.
+// Took shows how long the newest turn ran. The trace has the time since its message, which includes the wait for a worker.
 function Took({ session: s }: { session: Session }) {
   const { startedAt, finishedAt } = s.turn;
   if (!startedAt || !finishedAt) return null;
-  return <span class="muted">took {duration(new Date(finishedAt).getTime() - new Date(startedAt).getTime())}</span>;
+  return <span class="muted" title="From the first worker to the end of the turn">turn {s.turn.number} ran {duration(new Date(finishedAt).getTime() - new Date(startedAt).getTime())}</span>;
 }
 
 const mostSources = 6;
@@ -365,8 +372,8 @@ function Spent({ agentId, credits }: { agentId: string; credits: number }) {
   );
 }
 
-// Below shows the sources of an answer, and a copy button.
-function Below({ agentId, message, events }: { agentId: string; message: SessionMessage; events: SessionEvent[] }) {
+// Below shows the sources of an answer, a copy button, and its ratings.
+function Below({ agentId, message, events, rated = [], rate }: { agentId: string; message: SessionMessage; events: SessionEvent[]; rated?: FeedbackList["data"]; rate?: (to: Rating | null) => Promise<boolean> }) {
   const [all, setAll] = useState(false);
   let turn = 0;
   const sources = new Map<string, SessionEvent>();
@@ -392,6 +399,15 @@ function Below({ agentId, message, events }: { agentId: string; message: Session
         </Button>
       )}
       <Button kind="quiet" small icon="copy" label="Copy the answer" onClick={copy} />
+      {rate && <Thumbs was={rated.find((r) => r.by === "account")} rate={rate} />}
+      {rated.map((r) => (
+        (r.by === "visitor" || r.comment) && (
+          <p key={r.id} class="small muted rated breaks">
+            {r.by === "visitor" ? "Visitor" : "You or a member"}: {r.rating === "up" ? "good" : "bad"}
+            {r.comment && ` · ${r.comment}`}
+          </p>
+        )
+      ))}
     </div>
   );
 }

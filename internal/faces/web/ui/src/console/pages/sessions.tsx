@@ -47,7 +47,13 @@ function columns(agent?: (s: Session) => ComponentChildren): Column<Session>[] {
   ];
 }
 
-const filters = ["q", "agentId", "status", "trigger", "externalUserId"];
+const filters = ["q", "agentId", "status", "trigger", "feedback", "externalUserId"];
+
+export const ratings = [
+  { id: "", title: "All" },
+  { id: "up", title: "Good" },
+  { id: "down", title: "Bad" },
+];
 
 export const triggers: Record<string, string> = { api: "API", schedule: "schedule", embed: "embed", hook: "hook", responses: "model call", mcp: "MCP client", agui: "AG-UI" };
 
@@ -80,6 +86,7 @@ export function AllSessions({ rest }: { rest: string }) {
           {may("agents:read") && offers("listAgents") && <PickOf name="agentId" label="Agent" source={sources.agents} fixed={[{ id: "", title: "All" }]} {...shared} />}
           <Pick name="status" label="Status" choices={[{ id: "", title: "All" }, ...statusOptions.map(([id, title]) => ({ id, title }))]} {...shared} />
           <Pick name="trigger" label="Started by" choices={[{ id: "", title: "All" }, ...Object.entries(triggers).map(([id, title]) => ({ id, title }))]} {...shared} />
+          <Pick name="feedback" label="Rated" choices={ratings} {...shared} />
           <Text name="externalUserId" label="End user (exact id)" {...shared} />
         </Filters>
         <Pages

@@ -12,7 +12,7 @@ import { ConfirmAction, useAction } from "./form";
 import { useSession } from "./session";
 import { useList } from "./table";
 
-type Look = Partial<Pick<EmbedTag, "title" | "logo" | "logoUrl" | "starters">>;
+type Look = Partial<Pick<EmbedTag, "title" | "logo" | "logoUrl" | "starters" | "feedback">>;
 
 // useLook returns the fields of a look, its part of a body, and the preview of a chat with it.
 export function useLook({ was = {}, name, problem }: { was?: Look; name?: string; problem?: Problem }) {
@@ -22,6 +22,7 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
   const [title, setTitle] = useState(was.title ?? "");
   const [logo, setLogo] = useState<{ id: string; url: string } | null>(was.logo ? { id: was.logo, url: was.logoUrl ?? "" } : null);
   const [lines, setLines] = useState((was.starters ?? []).join("\n"));
+  const [feedback, setFeedback] = useState(was.feedback ?? true);
   const upload = useAction({ repeats: true });
   const starters = lines.split("\n").map((line) => line.trim()).filter(Boolean);
   const about = (param: string) => (problem?.param?.split(/[.[]/)[0] === param ? problem.message : undefined);
@@ -36,7 +37,7 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
       logos.first.reload();
     });
   return {
-    body: { title: title.trim() || null, logo: logo?.id ?? null, starters: starters.length > 0 ? starters : null },
+    body: { title: title.trim() || null, logo: logo?.id ?? null, starters: starters.length > 0 ? starters : null, feedback },
     shown: ["title", "logo", "starters"].some(about),
     fields: (
       <>
@@ -94,6 +95,9 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
           )}
         </Field>
         <AreaField id="embed-starters" label="Suggested questions" hint="One per line, up to 6. A click sends one." placeholder="none" rows={3} problem={about("starters")} value={lines} onChange={setLines} />
+        <label class="check">
+          <input type="checkbox" checked={feedback} onChange={(e) => setFeedback(e.currentTarget.checked)} /> Visitors can rate answers
+        </label>
       </>
     ),
     // preview shows the first screen of the chat.

@@ -184,7 +184,7 @@ export function Trace({ of, turns, resultOf, running }: { of: Of; turns: Turn[];
           <summary>
             <b>Turn {t.number}</b>{" "}
             <span class="small muted">
-              {plural(t.steps, "model call")}, <Amount of={t.credits} /> credits{running && i === turns.length - 1 ? "" : ", " + duration(since(t.at, t.until))}
+              {plural(t.steps, "model call")}, <Amount of={t.credits} /> credits{running && i === turns.length - 1 ? "" : ", " + duration(since(t.at, t.until)) + " from its message to its end"}
             </span>
           </summary>
           {!(running && i === turns.length - 1) && (

@@ -80,6 +80,7 @@ const eventWords: Record<Exclude<EventType, Exclude<keyof typeof alertWords, "we
   "connection.needs_authorization": "server rejects its secret",
   "tool_call.unknown": "tool call outcome unknown",
   "attachment.created": "visitor uploaded a file",
+  "message.feedback": "answer rated",
   "audit.anchor": "daily hash of the audit log",
   "audit.recorded": "new entry in the audit log",
 };
