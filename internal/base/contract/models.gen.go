@@ -3915,12 +3915,12 @@ type Notice struct {
 	Scope string                  `json:"scope"`
 	Since nullable.Nullable[Time] `json:"since"`
 
-	// Subject The id of the budget or the webhook; for an alert, the provider, customer or node.
+	// Subject The id of the budget, the webhook or the schedule; for an alert, the provider, customer or node.
 	//
 	// Example: claude
 	Subject nullable.Nullable[string] `json:"subject"`
 
-	// Type `budget.threshold`, `webhook.failing`, or the type of an alert. New ones may be added.
+	// Type `budget.threshold`, `webhook.failing`, `schedule.failing`, or the type of an alert. New ones may be added.
 	//
 	// Example: provider.down
 	Type string `json:"type"`
@@ -4419,6 +4419,12 @@ type ProviderTest struct {
 
 // Receipt The cost of one call and its basis.
 type Receipt struct {
+	// AccountID The id of the account, in lists of the receipts of all accounts.
+	AccountID string `json:"accountId,omitempty,omitzero"`
+
+	// AccountName The name of that account.
+	AccountName string `json:"accountName,omitempty,omitzero"`
+
 	// Adjustments Adjustments of a call that could not be sent as requested, and problems found in its reply. Absent if there are none.
 	// - `tool_choice_auto`: this model cannot be forced to call a tool, so the choice was treated as `auto`.
 	// - `strict_dropped`: a function with `strict` was sent without it, because this model cannot enforce its schema.
@@ -8092,6 +8098,9 @@ type CreatePaymentParams struct {
 
 // ListReceiptsParams defines parameters for ListReceipts.
 type ListReceiptsParams struct {
+	// AccountID For operators, the account to read, or `*` for all accounts, which cannot be combined with `agentId`, `spaceId`, `sessionId` and `endUser`. The default is the account of the key.
+	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
 	// From At or after this time.
 	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
@@ -8128,6 +8137,9 @@ type ListReceiptsParams struct {
 
 // GetReceiptSummaryParams defines parameters for GetReceiptSummary.
 type GetReceiptSummaryParams struct {
+	// AccountID For operators, the account to read, or `*` for all accounts, which cannot be combined with `agentId`, `spaceId`, `sessionId` and `endUser`. The default is the account of the key.
+	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
 	// From At or after this time.
 	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
 

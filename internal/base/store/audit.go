@@ -211,7 +211,7 @@ func (tx People) AuditOfAll(ctx context.Context, f AuditFilter, p Page) ([]audit
 	}
 	rest, all := narrow(slices.Clone(args), "object", f.Object, "actor", f.Actor, "action", f.Action)
 	limited := append(rest, p.limit()+1)
-	rows, more, err := listPage(ctx, tx.Tx, p, scanAudit, fmt.Sprintf(`SELECT %s FROM (SELECT %[1]s %s%s LIMIT %d) looked WHERE 1 = 1%s%[3]s LIMIT $%d`,
+	rows, more, err := listPage(ctx, tx.Tx, p, scanAudit, fmt.Sprintf(`SELECT %s FROM (SELECT %[1]s %s%s LIMIT %d) looked WHERE 1 = 1%s%[3]s LIMIT $%[6]d`,
 		auditColumns, from, order, maxLooked, all, len(limited)), limited...)
 	if err != nil {
 		return nil, Cursor{}, err

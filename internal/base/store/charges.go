@@ -160,11 +160,18 @@ func (tx Books) Receipts(ctx context.Context, accountID string, f ReceiptFilter,
 		`SELECT `+receiptColumns+` FROM (`, `) c`)
 }
 
-// SumReceipts sums the charges of [Books.Receipts].
+// SumReceipts sums the charges of [Books.Receipts], or without an account those of [Books.ReceiptsOfAll].
 func (tx Books) SumReceipts(ctx context.Context, accountID string, f ReceiptFilter) (r UsageRow, err error) {
 	q, sums := receiptsOf(accountID, f), sumsOfCharges
 	if f.SessionID+f.EndUser+f.AgentID+f.SpaceID == "" {
-		table, args, err := tx.hours(ctx, ofOne, accountID, f.From, f.To, nil)
+		who := ofOne
+		if accountID == "" {
+			who = ofAll
+			if f.KeyID != "" {
+				who = ofEach
+			}
+		}
+		table, args, err := tx.hours(ctx, who, accountID, f.From, f.To, nil)
 		if err != nil {
 			return r, err
 		}

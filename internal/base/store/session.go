@@ -292,14 +292,15 @@ func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, 
 		q.from += fmt.Sprintf(" AND s.%s = $%d", column, len(q.args))
 		return true
 	}
-	ofAgent := add("agent_id", f.AgentID)
+	one := accountID == "" || p.By != "" // whose index has no other columns
+	ofAgent := !one && add("agent_id", f.AgentID)
 	if !ofAgent { // those of a deleted agent are removed later; the length keeps the indexes usable
 		q.from += ` AND length(s.agent_id) > 0 AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = s.account_id AND a.id = s.agent_id AND a.deleted_at > 0)`
 	}
 	// The first that is given selects the index.
 	switch {
-	case accountID == "": // sessions_by_time has no other columns
-		q.rest = []string{"external_id", f.ExternalID, "external_user_id", f.ExternalUserID, "status", string(f.Status)}
+	case one:
+		q.rest = []string{"agent_id", f.AgentID, "external_id", f.ExternalID, "external_user_id", f.ExternalUserID, "status", string(f.Status)}
 	case add("external_id", f.ExternalID):
 		q.rest = []string{"external_user_id", f.ExternalUserID, "status", string(f.Status)}
 	case ofAgent && add("external_user_id", f.ExternalUserID):

@@ -101,6 +101,11 @@ func (tx Work) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page
 		`SELECT `+taskColumns+` FROM (`, `) t LEFT JOIN task_runs r ON r.id = t.last_run_id`+p.order("t"))
 }
 
+// FailingTasks returns an account's tasks whose last turns failed, unless a person paused them, the most failures first.
+func (tx Work) FailingTasks(ctx context.Context, accountID string, limit int) ([]stoa.ScheduledTask, error) {
+	return list(ctx, tx.Tx, tasks.scan, `SELECT `+tasks.columns+` FROM tasks WHERE account_id = $1 AND failures > 0 AND (enabled = 1 OR pause_reason = 'failures') AND deleted_at = 0 ORDER BY failures DESC, id LIMIT $2`, accountID, limit)
+}
+
 // DueTasks returns tasks whose next instant is due, the oldest first. On PostgreSQL it locks them until
 // the commit and skips those that another process has locked, so that two processes never work on the
 // same task. See docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.

@@ -45,15 +45,48 @@ func contractEntry(e store.Entry) contract.LedgerEntry {
 }
 
 func (s *Books) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
-	accountID, q, n := in.Caller.Account.ID, in.Params, namesOf(in.Caller.Account.ID)
+	q := in.Params
+	accountID, err := s.receiptsOf(ctx, in.Caller, q)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.Receipt]]{}, err
+	}
+	n := namesOf(accountID)
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Receipt, store.Cursor, error) {
-		list, next, err := tx.Books().Receipts(ctx, accountID, receiptFilter(q), p.Page)
+		read := tx.Books().Receipts
+		if accountID == "" {
+			read = func(ctx context.Context, _ string, f store.ReceiptFilter, p store.Page) ([]store.Receipt, store.Cursor, error) {
+				return tx.Books().ReceiptsOfAll(ctx, f, p)
+			}
+		}
+		list, next, err := read(ctx, accountID, receiptFilter(q), p.Page)
 		for _, r := range list {
 			n.addOfReceipt(r)
+			if accountID == "" {
+				n.add(store.NamedAccounts, r.AccountID)
+			}
 		}
 		return list, next, n.read(ctx, tx, err)
-	}, n.receipt)
+	}, func(r store.Receipt) contract.Receipt {
+		out := n.receipt(r)
+		if accountID == "" {
+			out.AccountID, out.AccountName = r.AccountID, n.of(store.NamedAccounts, r.AccountID)
+		}
+		return out
+	})
+}
+
+// receiptsOf returns the account whose receipts the caller lists; empty means all.
+func (s *Books) receiptsOf(ctx context.Context, c stoa.Caller, q contract.ListReceiptsParams) (string, error) {
+	if q.AccountID != allAccounts || !c.Key.Has(stoa.ScopeOperatorRead) {
+		return s.requestedAccount(ctx, c, q.AccountID)
+	}
+	for _, f := range []struct{ name, value string }{{"agentId", q.AgentID}, {"spaceId", q.SpaceID}, {"sessionId", q.SessionID}, {"endUser", q.EndUser}} {
+		if f.value != "" {
+			return "", stoa.Errorf(stoa.CodeInvalidValue, "%q is a filter within one account: name it in \"accountId\".", f.name).At(f.name)
+		}
+	}
+	return "", nil
 }
 
 func receiptFilter(q contract.ListReceiptsParams) store.ReceiptFilter {
@@ -75,8 +108,13 @@ func (n *names) receipt(r store.Receipt) contract.Receipt {
 }
 
 func (s *Books) getReceiptSummary(ctx context.Context, in rest.Request[contract.GetReceiptSummaryParams, rest.None]) (rest.Reply[contract.UsageSums], error) {
-	accountID, filter := in.Caller.Account.ID, receiptFilter(extend[contract.ListReceiptsParams](in.Params))
-	u, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
+	q := extend[contract.ListReceiptsParams](in.Params)
+	accountID, err := s.receiptsOf(ctx, in.Caller, q)
+	if err != nil {
+		return rest.Reply[contract.UsageSums]{}, err
+	}
+	filter := receiptFilter(q)
+	u, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
 		return tx.Books().SumReceipts(ctx, accountID, filter)
 	})
 	return rest.Reply[contract.UsageSums]{Body: usageSums(u)}, err

@@ -16,6 +16,8 @@ import (
 const (
 	maxAlertNotices  = 50
 	maxBudgetNotices = 30
+	maxTaskNotices   = 30
+	noticeTask       = "schedule.failing"
 	maxNotice        = 300 // characters
 )
 
@@ -66,6 +68,19 @@ func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, res
 					message = "A webhook was disabled because it failed"
 				}
 				add(webhook.WebhookFailing, scopeAccount, f.ID, message+": "+cmp.Or(w.Description, w.URL, w.ID), "webhooks/"+f.ID, f.Since)
+			}
+		}
+		if key.Has("schedules:read") {
+			failing, err := tx.Work().FailingTasks(ctx, accountID, maxTaskNotices)
+			if err != nil {
+				return err
+			}
+			for _, t := range failing {
+				message := "A schedule fails"
+				if !t.Enabled {
+					message = "A schedule was paused because it failed"
+				}
+				add(noticeTask, scopeAccount, t.ID, message+": "+t.Name, "agents/"+t.AgentID+"/tasks/"+t.ID, t.UpdatedAt)
 			}
 		}
 		if !key.Has(stoa.ScopeAccountRead) {

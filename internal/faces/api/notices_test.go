@@ -46,6 +46,12 @@ func TestNotices(t *testing.T) {
 		call(5000)
 	}
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		if _, err := tx.Work().InsertTask(t.Context(), stoa.ScheduledTask{
+			AccountID: h.Account.ID, AgentID: "agt_1", KeyID: "key_1", Name: "Every morning", Mode: stoa.ModeOnce, Failures: 2, Enabled: true,
+			Schedule: stoa.Schedule{Type: stoa.ScheduleInterval, Every: time.Hour}, SessionPolicy: "new", MissedPolicy: "skip", OverlapPolicy: "skip",
+		}); err != nil {
+			return err
+		}
 		if _, _, err := tx.Operations().WebhookFailed(t.Context(), h.Account.ID, w.ID, tx.Now.Add(-6*time.Minute), false); err != nil {
 			return err
 		}
@@ -57,24 +63,25 @@ func TestNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, list := notices(t, c)
-	if got != "provider.down account.balance_low webhook.failing budget.threshold" {
+	if got != "provider.down account.balance_low webhook.failing schedule.failing budget.threshold" {
 		t.Fatalf("%+v", list)
 	}
 	for i, want := range []struct{ scope, path, message string }{
 		{"service", "providers", "A provider does not answer: claude"},
 		{"service", "accounts/" + customer.ID, "A customer is low on credits: " + customer.Name},
 		{"account", "webhooks/" + w.ID, "A webhook fails: öö"},
+		{"account", "agents/agt_1/tasks/", "A schedule fails: Every morning"},
 		{"account", "budgets", "A budget is used up to "},
 	} {
-		if n := list.Data[i]; n.Scope != want.scope || n.ConsolePath != want.path || !strings.HasPrefix(n.Message, want.message) || n.Since.IsNull() {
+		if n := list.Data[i]; n.Scope != want.scope || !strings.HasPrefix(n.ConsolePath, want.path) || !strings.HasPrefix(n.Message, want.message) || n.Since.IsNull() {
 			t.Errorf("%+v, want %+v", n, want)
 		}
 	}
-	if !strings.HasSuffix(list.Data[3].Message, ": end_user ann") {
-		t.Error(list.Data[3].Message)
+	if !strings.HasSuffix(list.Data[4].Message, ": end_user ann") {
+		t.Error(list.Data[4].Message)
 	}
 	for want, scopes := range map[string][]string{
-		"": {"agents:read"}, "webhook.failing": {stoa.ScopeAll}, "budget.threshold": {stoa.ScopeAccountRead}, "provider.down account.balance_low": {stoa.ScopeOperatorRead},
+		"": {"agents:read"}, "webhook.failing schedule.failing": {stoa.ScopeAll}, "schedule.failing": {"schedules:read"}, "budget.threshold": {stoa.ScopeAccountRead}, "provider.down account.balance_low": {stoa.ScopeOperatorRead},
 	} {
 		key, _ := h.NewKey(h.Account.ID, scopes...)
 		if got, _ := notices(t, h.ClientWith(t, key)); got != want {
@@ -86,7 +93,7 @@ func TestNotices(t *testing.T) {
 		t.Errorf("a customer sees %q", got)
 	}
 	c.Want(200, "PATCH", budgetsPath+"/"+b.ID, object{"limitMicro": 1_000_000_000})
-	if got, _ := notices(t, c); got != "provider.down account.balance_low webhook.failing" {
+	if got, _ := notices(t, c); got != "provider.down account.balance_low webhook.failing schedule.failing" {
 		t.Errorf("with a higher limit: %s", got)
 	}
 	c.Want(200, "PATCH", "/api/v1/accounts/"+customer.ID, object{"suspended": true})

@@ -97,14 +97,6 @@ in its member models are used, and other models have their current prices. "-" i
 	return all
 }
 
-// csvText marks a text of a CSV file, so that no spreadsheet runs it as a formula.
-func csvText(text string) string {
-	if t := strings.TrimSpace(text); t != "" && strings.ContainsRune("=+-@", rune(t[0])) {
-		return "'" + text
-	}
-	return text
-}
-
 // previewCSV prints rows as CSV.
 func (e *env) previewCSV(by []string, rows []contract.PricesPreviewRow) error {
 	w := csv.NewWriter(e.out)

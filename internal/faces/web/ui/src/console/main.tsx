@@ -21,6 +21,7 @@ import { commandKey, Palette, Shortcuts, useKeyboard } from "./parts/palette";
 import { Rail, TopBar } from "./parts/shell";
 import { Toasts } from "./parts/toast";
 import { isSession, PreviousContext, usePath, usePrevious } from "./parts/router";
+import { ScopeContext, useKeptScope } from "./parts/scope";
 import { accountOf, forget, mayWith, offeredKey, SessionContext, showAccount } from "./parts/session";
 import { SignIn } from "./signin";
 
@@ -186,6 +187,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
   const notices = useLiveNotices(at?.page.path);
   const alerts = notices.data?.data.length ?? 0;
   const keyboard = useKeyboard();
+  const scope = useKeptScope(mayWith(me.key.scopes, "operator:read"));
   useEffect(() => {
     document.title = (inbox.calls && `(${inbox.calls}) `) + title + " · Stoa console";
   }, [title, inbox.calls]);
@@ -281,7 +283,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
           <InboxContext.Provider value={inbox}>
             <NoticesContext.Provider value={notices.data ?? (notices.problem && { data: [] })}>
               <PreviousContext.Provider value={previous}>
-                {!at ? <Lost what="page" why="This address does not exist in the console." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}
+                <ScopeContext.Provider value={scope}>{!at ? <Lost what="page" why="This address does not exist in the console." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}</ScopeContext.Provider>
               </PreviousContext.Provider>
             </NoticesContext.Provider>
           </InboxContext.Provider>

@@ -9,7 +9,6 @@ import { Audit } from "./pages/audit";
 import { Budgets } from "./pages/budgets";
 import { Connections } from "./pages/connections";
 import { Credits } from "./pages/credits";
-import { Invoices } from "./pages/invoices";
 import { Keys } from "./pages/keys";
 import { Members } from "./pages/members";
 import { Nodes } from "./pages/nodes";
@@ -19,6 +18,7 @@ import { ProvidersPage } from "./pages/providers";
 import { Requests } from "./pages/requests";
 import { Feedback } from "./pages/feedback";
 import { AllSessions } from "./pages/sessions";
+import { Statements } from "./pages/statements";
 import { Usage } from "./pages/usage";
 import { Webhooks } from "./pages/webhooks";
 
@@ -44,7 +44,7 @@ export const pages: Page[] = [
   { path: "feedback", title: "Feedback", icon: "up", group: "Observe", needs: "listFeedback", scope: "sessions:read", what: "see feedback", show: Feedback },
   { path: "tool-calls", title: "Tool calls", icon: "approve", group: "Observe", needs: "listToolCalls", scope: "sessions:read", what: "see tool calls", show: ToolCalls },
   { path: "credits", title: "Credits", icon: "credits", group: "Account", needs: "listReceipts", scope: "usage:read", what: "read the books", show: Credits },
-  { path: "invoices", title: "Invoices", icon: "file", group: "Account", needs: "getStatements", scope: "usage:read", what: "read the statements", show: Invoices },
+  { path: "invoices", title: "Statements", icon: "file", group: "Account", needs: "getStatements", scope: "usage:read", what: "read the statements", show: Statements },
   { path: "budgets", title: "Budgets", icon: "budgets", group: "Account", needs: "listBudgets", scope: "account:read", what: "read the budgets", show: Budgets },
   { path: "keys", title: "Keys", icon: "keys", group: "Account", needs: "listKeys", scope: "keys:write", what: "manage keys", show: Keys },
   { path: "members", title: "Members", icon: "members", group: "Account", needs: "listMembers", scope: "account:read", what: "read the members", show: Members },

@@ -2695,6 +2695,8 @@ export interface ProviderTest {
 }
 
 export interface Receipt {
+  accountId?: string;
+  accountName?: string;
   adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here" | "cache_marks_changed" | "grammar_in_words" | "items_left_out" | "end_unknown" | "limit_set_here")[];
   agentId: string | null;
   agentName?: string;

@@ -13,7 +13,7 @@ import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
 import { Menu } from "../parts/menu";
 import { useMeta } from "../parts/shared";
-import { type Ends, orderOf, ResourcePage, useDialogs, useResource } from "../parts/resource";
+import { type Ends, ResourcePage, useDialogs, useResource } from "../parts/resource";
 import { PlanField, toMicro, usePlanName } from "../parts/plan";
 import { go, withFilter } from "../parts/router";
 import { KeySecret } from "../parts/secret";
@@ -23,8 +23,10 @@ import { Spend } from "../parts/spend";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { budgetsAt } from "./budgets";
+import { History } from "./audit";
 import { Ledger } from "./credits";
 import { InviteCustomer } from "./invitecustomer";
+import { MembersOf } from "./members";
 import { keyColumns, MakeKey, Revoke, useRevoked } from "./keys";
 
 export function Accounts({ rest }: { rest: string }) {
@@ -40,11 +42,6 @@ const lows: Choice[] = [
   { id: "20", title: "Below 20 credits" },
   { id: "100", title: "Below 100 credits" },
 ];
-const orders: Choice[] = [
-  { id: "", title: "Newest first" },
-  { id: "asc", title: "Oldest first" },
-  { id: "name", title: "By name" },
-];
 
 function All() {
   const { may } = useSession();
@@ -57,7 +54,6 @@ function All() {
       label="Accounts"
       search={{ name: "q", label: "Name, email or id" }}
       filters={[{ name: "low", label: "Credits left", choices: lows, param: (low) => (Number(low) > 0 ? { unspentBelowMicro: toMicro(low) } : {}) }]}
-      sort={{ name: "order", label: "Order", choices: orders, param: orderOf }}
       empty={{ title: "No accounts" }}
       nothing="No matching accounts"
       onPick={(a) => go("accounts/" + a.id)}
@@ -66,6 +62,7 @@ function All() {
       columns={[
         {
           title: "Name",
+          sort: "name",
           show: (a) => (
             <div>
               <a class="breaks" href={"#/accounts/" + a.id}>
@@ -79,6 +76,7 @@ function All() {
         { title: "Plan", show: (a) => planName(a.plan) },
         {
           title: "Balance",
+          sort: "balance",
           keep: 2,
           number: true,
           show: (a) => (
@@ -87,9 +85,9 @@ function All() {
             </>
           ),
         },
-        { title: "Spent, 30 days", keep: 1, number: true, show: (a) => (a.spentByDayMicro ? <Spent of={a.spentByDayMicro} /> : <Amount of={a.spentLast30DaysMicro} as="column" />) },
-        { title: "Last used", named: true, show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
-        { title: "Created", named: true, show: (a) => <Time at={a.createdAt} /> },
+        { title: "Spent, 30 days", sort: "spent", keep: 1, number: true, show: (a) => (a.spentByDayMicro ? <Spent of={a.spentByDayMicro} /> : <Amount of={a.spentLast30DaysMicro} as="column" />) },
+        { title: "Last used", sort: "used", named: true, show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
+        { title: "Created", sort: "created", named: true, show: (a) => <Time at={a.createdAt} /> },
       ]}
     />
   );
@@ -133,7 +131,9 @@ const tabs = [
   { id: "ledger", title: "Ledger" },
   { id: "keys", title: "Keys" },
   { id: "budgets", title: "Budgets" },
+  { id: "members", title: "Members" },
   { id: "limits", title: "Limits" },
+  { id: "history", title: "History" },
 ];
 
 // One is the page of an account.
@@ -157,12 +157,6 @@ function One({ id, tab }: { id: string; tab: string }) {
         <div>
           <p class="small muted">
             <a href="#/accounts">Accounts</a>
-            {offers("listAudit") && (
-              <>
-                {" · "}
-                <a href={"#/" + withFilter("audit", { account: id })}>History</a>
-              </>
-            )}
           </p>
           <div class="row">
             <h1 class="breaks">{a?.name ?? "Account"}</h1> {a?.suspended && <Badge meaning="failed">suspended</Badge>}
@@ -216,7 +210,7 @@ function One({ id, tab }: { id: string; tab: string }) {
               <Figure title="Last used" word sub={<a href={"#/" + withFilter("requests", { account: a.id })}>Its requests</a>}>
                 {a.lastUsedAt ? <Time at={a.lastUsedAt} /> : "never"}
               </Figure>
-              <Figure title="Plan" word sub={offers("getStatements") && <a href={"#/" + withFilter("invoices", { of: a.id })}>Its invoices</a>}>
+              <Figure title="Plan" word sub={offers("getStatements") && <a href={"#/" + withFilter("invoices", { of: a.id })}>Its statements</a>}>
                 {planName(a.plan)}
               </Figure>
             </dl>
@@ -225,6 +219,8 @@ function One({ id, tab }: { id: string; tab: string }) {
               {active === "ledger" && <Ledger key={a.credits.grantedMicro} account={a.id} />}
               {active === "keys" && <Keys id={a.id} />}
               {active === "budgets" && <AccountBudgets id={a.id} />}
+              {active === "members" && <MembersOf account={a.id} />}
+              {active === "history" && <History account={a.id} />}
               {active === "limits" && <Limits of={a} onDone={account.reload} />}
               {active === "usage" && <Spend account={a.id} />}
             </section>
@@ -345,6 +341,8 @@ function Keys({ id }: { id: string }) {
     nothing: "No matching keys",
     empty: revoked.empty,
     columns: keyColumns,
+    sortName: "keys",
+    heads: true,
     actions: [{ title: "Revoke", kind: "danger", when: (k) => k.status !== "revoked" && may("keys:write"), dialog: (ends, k) => <Revoke of={k} {...ends} /> }],
     create: may("operator") && { title: "Create key", look: "plain", dialog: ({ onClose, onNext }) => <MakeKey path={`/accounts/${id}/keys`} onClose={onClose} onDone={(made) => showKey(made, onNext)} /> },
   });

@@ -10,7 +10,7 @@ import { FormDialog, useAction } from "../parts/form";
 import { useLoad } from "../parts/load";
 import { ModelSelect } from "../parts/models";
 import { PickerField, sources } from "../parts/picker";
-import { orderOf, useResource } from "../parts/resource";
+import { useResource } from "../parts/resource";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 import { useManySpaces } from "../parts/space";
@@ -33,13 +33,13 @@ function AllAgents() {
     label: "Agents",
     search: { name: "q", label: "Name, description or id" },
     filters: many ? [{ name: "spaceId", label: "Space", source: sources.spaces, fixed: [{ id: "", title: "All" }] }] : [],
-    sort: { name: "order", label: "Order", choices: [{ id: "", title: "Newest first" }, { id: "asc", title: "Oldest first" }, { id: "name", title: "By name" }], param: orderOf },
     nothing: "No such agents",
     create: may("agents:write") && { title: "Create agent", dialog: ({ onClose }) => <MakeAgent onClose={onClose} /> },
     empty: { title: "No agents yet", text: "An agent is instructions, a model and a drive of files. Sessions with it run here and keep their history." },
     columns: [
       {
         title: "Name",
+        sort: "name",
         show: (a) => (
           <>
             <a href={"#/agents/" + a.id}>{a.name}</a>
@@ -53,6 +53,7 @@ function AllAgents() {
       { title: "Drive", named: true, show: (a) => <span class="nowrap">{a.driveAccess === "read_write" ? "reads and writes" : "reads"}</span> },
       {
         title: "Last session",
+        sort: "used",
         named: true,
         show: (a) => (a.lastSessionAt ? <a href={`#/agents/${a.id}/sessions`}><Time at={a.lastSessionAt} /></a> : <span class="muted">never</span>),
       },

@@ -11,6 +11,7 @@ import { Filters, Pick, Range, spanOf, Text } from "../parts/filter";
 import { Empty, useLoad } from "../parts/load";
 import { PickOf, sources } from "../parts/picker";
 import { type Filter, useFilter, withFilter } from "../parts/router";
+import { ScopeSwitch, useScope } from "../parts/scope";
 import { useSession } from "../parts/session";
 import { Pages, useList } from "../parts/table";
 
@@ -22,36 +23,53 @@ export function Audit() {
   const [open, setOpen] = useState<AuditEntry>();
   const operates = may("operator:read");
   const shared = { filter, change };
-  const actions = useLoad((signal) => api.get<AuditActionList>("/audit/actions", { accountId: filter.account }, signal), [api, filter.account]);
+  const scope = useScope();
+  const account = filter.account || scope.accountId;
+  const all = account === "*"; // the actions are those of one log
+  const actions = useLoad((signal) => (all ? Promise.resolve(undefined) : api.get<AuditActionList>("/audit/actions", { accountId: account }, signal)), [api, account]);
   return (
     <>
       <header class="head">
         <h1>Audit</h1>
+        <ScopeSwitch onChange={() => change({ account: "", actor: "" })} />
       </header>
       <section class="panel" aria-label="Changes">
         <Filters names={names} {...shared}>
           <Text name="object" label="Object id" kind="search" {...shared} />
           <Range any="Any" {...shared} />
-          {may("keys:write") && !filter.account ? (
+          {may("keys:write") && !account ? (
             <PickOf name="actor" label="Key" source={sources.keys} {...shared} />
           ) : (
             <Text name="actor" label="Key id" {...shared} />
           )}
-          <Pick name="action" label="Action" choices={[{ id: "", title: "Any" }, ...(actions.data?.data ?? []).map(({ action }) => ({ id: action, title: words(action) }))]} {...shared} />
-          {operates && <PickOf name="account" label="Account" source={sources.accounts} fixed={[{ id: "", title: "Mine" }, { id: "service", title: "The service" }]} {...shared} />}
+          {all ? <Text name="action" label="Action, such as updateWebhook" {...shared} /> : <Pick name="action" label="Action" choices={[{ id: "", title: "Any" }, ...(actions.data?.data ?? []).map(({ action }) => ({ id: action, title: words(action) }))]} {...shared} />}
+          {operates && <PickOf name="account" label="Account" source={sources.accounts} fixed={[{ id: "", title: scope.all ? "All customers" : "This account" }, { id: "service", title: "The service" }]} {...shared} />}
         </Filters>
-        <Rows key={JSON.stringify(filter)} filter={filter} onPick={setOpen} />
+        <Rows key={JSON.stringify(filter) + account} filter={filter} account={account} onPick={setOpen} />
       </section>
       <p class="muted small">
         Each entry contains the hash of the one before. <code>stoa audit export</code> saves the log, and <code>stoa audit verify</code> checks that nothing was changed: <a href="/docs/audit">the guide</a>.
       </p>
-      {open && <Entry of={open} filter={filter} onClose={() => setOpen(undefined)} />}
+      {open && <Entry of={open} account={account} onClose={() => setOpen(undefined)} />}
     </>
   );
 }
 
-function Rows({ filter, onPick }: { filter: Filter; onPick: (e: AuditEntry) => void }) {
-  const query = useMemo(() => ({ ...spanOf(filter), actor: filter.actor, action: filter.action, object: filter.object, accountId: filter.account }), [filter]);
+const none: Filter = {};
+
+// History is the audit log of an account as a part of its page.
+export function History({ account }: { account: string }) {
+  const [open, setOpen] = useState<AuditEntry>();
+  return (
+    <>
+      <Rows filter={none} account={account} onPick={setOpen} />
+      {open && <Entry of={open} account={account} onClose={() => setOpen(undefined)} />}
+    </>
+  );
+}
+
+function Rows({ filter, account, onPick }: { filter: Filter; account?: string; onPick: (e: AuditEntry) => void }) {
+  const query = useMemo(() => ({ ...spanOf(filter), actor: filter.actor, action: filter.action, object: filter.object, accountId: account }), [filter, account]);
   const pages = useList<AuditEntry>("/audit", 50, undefined, query);
   const narrowed = names.some((n) => filter[n]);
   return (
@@ -76,6 +94,7 @@ function Rows({ filter, onPick }: { filter: Filter; onPick: (e: AuditEntry) => v
           },
         },
         { title: "Changed", show: (e) => changed(e).length > 0 && <span class="muted breaks">{changed(e).join(", ")}</span> },
+        ...(account === "*" ? [{ title: "Account", keep: 1, show: (e: AuditEntry) => <span class="breaks">{e.accountName ?? e.accountId}</span> }] : []),
         { title: "By", keep: 2, show: (e) => <span class="breaks" title={e.actor}>{e.actorName ?? e.actor}</span> },
       ]}
       empty={<Empty title={narrowed ? "No matching changes" : "No changes yet"} />}
@@ -123,7 +142,7 @@ const pretty = (text: string): string => JSON.stringify(JSON.parse(text), undefi
 // pages are those of objects, by the prefix of the id.
 const pages: Record<string, string> = { agt: "agents/", con: "connections/", whk: "webhooks/" };
 
-function Entry({ of: e, filter, onClose }: { of: AuditEntry; filter: Filter; onClose: () => void }) {
+function Entry({ of: e, account, onClose }: { of: AuditEntry; account?: string; onClose: () => void }) {
   const page = e.after && pages[e.object.split("_")[0]!]; // a deleted object has none
   return (
     <Dialog title={words(e.action)} wide drawer onClose={onClose}>
@@ -136,7 +155,7 @@ function Entry({ of: e, filter, onClose }: { of: AuditEntry; filter: Filter; onC
           e.requestId && ["Request", <Id of={e.requestId} />],
           e.address && ["Address", e.address],
           ["Hash", <Id of={e.hash} />],
-          ["More", <a href={"#/" + withFilter("audit", { object: e.object, account: filter.account ?? "" })} onClick={onClose}>All changes of this object</a>],
+          ["More", <a href={"#/" + withFilter("audit", { object: e.object, account: account ? e.accountId : "" })} onClick={onClose}>All changes of this object</a>],
         ]}
       />
       {e.before && e.after ? <Diff was={pretty(e.before)} now={pretty(e.after)} data /> : <Code title={e.before ? "Deleted" : "Created or decided"} text={pretty(e.after ?? e.before ?? "{}")} wraps />}

@@ -18,6 +18,7 @@ import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { Payments } from "./payments";
 import { type Filter, go, useFilter, withFilter } from "../parts/router";
+import { ScopeSwitch, useScope } from "../parts/scope";
 import { useSession } from "../parts/session";
 
 const always = [
@@ -28,6 +29,7 @@ const always = [
 
 export function Credits({ rest }: { rest: string }) {
   const { me, may, offers } = useSession();
+  const [, change] = useFilter();
   const meta = useMeta();
   const sells = may("account:read") && meta.data?.payments;
   if (rest === "payments" && !meta.data) return <States of={meta}>{() => null}</States>;
@@ -37,6 +39,7 @@ export function Credits({ rest }: { rest: string }) {
     <>
       <header class="head">
         <h1>Credits</h1>
+        {active === "receipts" && <ScopeSwitch onChange={() => change({ key: "", agent: "", user: "" })} />}
         {may("operator:billing") ? (
           <a class="button push" href={"#/accounts/" + me.id}>
             Top up
@@ -61,18 +64,19 @@ export function Credits({ rest }: { rest: string }) {
 // Balance shows the credits of the account.
 function Balance() {
   const { api, offers } = useSession();
+  const scope = useScope();
   const now = useLoad(() => shared<CreditsOf>(api, "/credits"), [api]);
   useLive(now, 15_000);
   const lately = useLoad(
-    (signal) => (offers("getReceiptSummary") ? api.get<UsageSums>("/receipts/summary", { from: new Date(midnight(Date.now(), -29)).toISOString() }, signal) : Promise.resolve(undefined)),
-    [api],
+    (signal) => (offers("getReceiptSummary") ? api.get<UsageSums>("/receipts/summary", { from: new Date(midnight(Date.now(), -29)).toISOString(), accountId: scope.accountId }, signal) : Promise.resolve(undefined)),
+    [api, scope.all],
   );
   const c = now.data;
   const shown = (amount?: number) => (amount === undefined ? "–" : <Amount of={amount} />);
   return (
     <dl class="figures">
       <Figure
-        title="Available"
+        title={scope.label("Available", false)}
         sub={
           c && (
             <>
@@ -88,10 +92,10 @@ function Balance() {
       >
         {shown(c?.availableMicro)}
       </Figure>
-      <Figure title="Spent in 30 days" sub={lately.data && of(lately.data.calls, "call")}>
+      <Figure title={scope.label("Spent in 30 days")} sub={lately.data && of(lately.data.calls, "call")}>
         {shown(lately.data?.creditsMicro)}
       </Figure>
-      <Figure title="Granted in all" sub={c && <><Amount of={c.spentMicro} /> spent in all</>}>
+      <Figure title={scope.label("Granted in all", false)} sub={c && <><Amount of={c.spentMicro} /> spent in all</>}>
         {shown(c?.grantedMicro)}
       </Figure>
     </dl>
@@ -102,15 +106,18 @@ const endings: Record<string, Meaning> = { completed: "ok", incomplete: "warning
 
 const filters = ["range", "from", "to", "model", "key", "agent", "user", "id"];
 
-function receiptQuery(f: Filter): Record<string, string | undefined> {
-  return { ...spanOf(f), model: f.model, keyId: f.key, agentId: f.agent, endUser: f.user };
+function receiptQuery(f: Filter, accountId: string | undefined): Record<string, string | undefined> {
+  return { accountId, ...spanOf(f), model: f.model, keyId: f.key, agentId: f.agent, endUser: f.user };
 }
 
 function Receipts() {
   const { api, may } = useSession();
   const [filter, change] = useFilter();
   const asked = JSON.stringify(filter);
-  const query = useMemo(() => receiptQuery(filter), [asked]);
+  const scope = useScope();
+  // Agents and end users are those of one account.
+  const accountId = filter.agent || filter.user ? undefined : scope.accountId;
+  const query = useMemo(() => receiptQuery(filter, accountId), [asked, accountId]);
   const pages = useList<Receipt>(filter.id ? undefined : "/receipts", 50, undefined, query);
   const one = useLoad((signal) => (filter.id ? api.get<Receipt>("/receipts/" + encodeURIComponent(filter.id), undefined, signal) : Promise.resolve(undefined)), [api, filter.id]);
   const meta = useMeta();
@@ -128,8 +135,9 @@ function Receipts() {
         </div>
       ),
     },
+    ...(accountId ? [{ title: "Account", keep: 1, show: (r: Receipt) => (r.accountId ? <a class="breaks" href={"#/accounts/" + r.accountId}>{r.accountName ?? r.accountId}</a> : null) }] : []),
     { title: "Key", show: (r) => <span class="breaks">{r.keyName ?? r.keyId}</span> },
-    { title: "Agent", show: (r) => (r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{r.agentName ?? r.agentId}</a> : null) },
+    { title: "Agent", show: (r) => (r.agentId && accountId ? <span class="breaks">{r.agentName ?? r.agentId}</span> : r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{r.agentName ?? r.agentId}</a> : null) },
     { title: "End user", show: (r) => (r.endUser !== null ? <span class="breaks">{r.endUser}</span> : null) },
     ...lastColumns<Receipt>((r) => r.usage.totalTokens, setOpen),
   ];
@@ -138,7 +146,7 @@ function Receipts() {
       <Filters names={filters} filter={filter} change={change}>
         <Range filter={filter} change={change} any="Any" />
         <Text name="model" label="Model" filter={filter} change={change} offers={meta.data?.models.map((m) => m.id)} />
-        {may("keys:write") ? (
+        {may("keys:write") && !accountId ? (
           <PickOf name="key" label="Key" source={sources.keys} filter={filter} change={change} />
         ) : (
           <Text name="key" label="Key id" filter={filter} change={change} />
@@ -152,10 +160,12 @@ function Receipts() {
           <Totals query={query} />
           <Download<Receipt>
             path="/receipts"
-            query={() => receiptQuery(filter)}
+            query={() => receiptQuery(filter, accountId)}
             name="receipts.csv"
             columns={[
               ["id", (r) => r.id],
+              ["accountId", (r) => r.accountId ?? null],
+              ["accountName", (r) => r.accountName ?? null],
               ["startedAt", (r) => r.startedAt],
               ["requestedModel", (r) => r.model.requested],
               ["servedModel", (r) => r.model.served],
@@ -184,6 +194,7 @@ function Receipts() {
         <Pages
           of={pages}
           label="Receipts"
+          csv={false}
           onPick={setOpen}
           empty={
             <Empty title={narrowed ? "No matching receipts" : "No receipts yet"}>

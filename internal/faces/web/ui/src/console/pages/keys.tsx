@@ -29,6 +29,7 @@ export function Keys() {
     query: revoked.query,
     search: { name: "q", label: "Name or id" },
     nothing: "No matching keys",
+    heads: true,
     empty: revoked.empty,
     aside: revoked.choice,
     create: { title: "Create key", dialog: (ends) => <MakeKey onClose={ends.onClose} onDone={made(ends)} /> },
@@ -106,8 +107,8 @@ export const keyColumns: Column<Key>[] = [
   },
   { title: "Scopes", show: (k) => <span class="small">{scopesInWords(k.scopes)}</span> },
   { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
-  { title: "Created", named: true, show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
-  { title: "Last used", keep: 1, named: true, show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
+  { title: "Created", sort: "created", named: true, show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
+  { title: "Last used", sort: "used", keep: 1, named: true, show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
 ];
 
 function Mine({ id }: { id: string }) {

@@ -4,11 +4,12 @@ import type { Invitation, InvitationList, InvitationWithLink, InviteMember, Memb
 import { Badge, Notice, Time } from "../parts/basic";
 import { SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
-import { Failure, useLoad } from "../parts/load";
+import { Empty, Failure, useLoad } from "../parts/load";
 import { type Ends, ResourcePage } from "../parts/resource";
 import { useFilter } from "../parts/router";
 import { Secret } from "../parts/secret";
 import { useSession } from "../parts/session";
+import { type Column, Pages, useList } from "../parts/table";
 
 type Role = Member["role"];
 type OperatorRole = NonNullable<Member["operatorRole"]> | "";
@@ -31,6 +32,61 @@ const nameOf = (m: Member) => m.name || m.email || m.id;
 type Row = Member | Invitation;
 
 const invited = (row: Row): row is Invitation => "expiresAt" in row;
+
+// columnsOf shows members and invitations; me is the person who is signed in.
+const columnsOf = (me?: string): Column<Row>[] => [
+    {
+      title: "Name",
+      show: (row) =>
+        invited(row) ? (
+          <div>
+            <div class="breaks">
+              {row.name || row.email || <span class="muted">Anyone with the link</span>} <Badge meaning="waiting">invited</Badge>
+            </div>
+            <div class="small muted breaks">
+              {row.name && row.email && `${row.email}, `}
+              {row.accountName && `becomes the owner of ${row.accountName}, `}
+              {row.createdByName && `by ${row.createdByName}, `}
+              expires <Time at={row.expiresAt} />
+            </div>
+          </div>
+        ) : (
+          <div>
+            <div class="breaks">
+              {nameOf(row)} {row.id === me && <Badge meaning="accent">you</Badge>}
+            </div>
+            {row.name && row.email && <div class="small muted breaks">{row.email}</div>}
+          </div>
+        ),
+    },
+    {
+      title: "Role",
+      keep: 3,
+      show: (row) => (
+        <div>
+          {row.role} {row.operatorRole && <Badge>operator: {row.operatorRole}</Badge>}
+          {!invited(row) && row.source === "group" && <div class="small muted">by a group</div>}
+        </div>
+      ),
+    },
+    {
+      title: "Signs in with",
+      show: (row) => (invited(row) ? null : row.issuer ? <span class="breaks" title={row.issuer}>{hostOf(row.issuer)}</span> : <span class="muted">links</span>),
+    },
+    {
+      title: "Last active",
+      keep: 2,
+      named: true,
+      show: (row) => (invited(row) ? null : row.lastUsedAt ? <Time at={row.lastUsedAt} /> : <span class="muted">never</span>),
+    },
+    { title: "Joined", keep: 1, named: true, show: (row) => (invited(row) ? null : <Time at={row.createdAt} />) },
+];
+
+// MembersOf lists the members of a customer's account.
+export function MembersOf({ account }: { account: string }) {
+  const pages = useList<Row>("/members", 50, undefined, { accountId: account });
+  return <Pages of={pages} label="Members" columns={columnsOf()} empty={<Empty title="No members"><p>Nobody signs in to this account; its programs use keys.</p></Empty>} />;
+}
 
 const most = 100; // open invitations of an account
 
@@ -56,53 +112,7 @@ export function Members() {
         nothing="No matching members"
         empty={{ title: "No members", text: "Invite people to give each their own sign-in and role. Programs, and people with a key, do not need to be members." }}
         create={changes && { title: "Invite", dialog: (ends) => <Invite onClose={ends.onClose} onDone={shows(ends, "The invitation")} /> }}
-        columns={[
-          {
-            title: "Name",
-            show: (row) =>
-              invited(row) ? (
-                <div>
-                  <div class="breaks">
-                    {row.name || row.email || <span class="muted">Anyone with the link</span>} <Badge meaning="waiting">invited</Badge>
-                  </div>
-                  <div class="small muted breaks">
-                    {row.name && row.email && `${row.email}, `}
-                    {row.accountName && `becomes the owner of ${row.accountName}, `}
-                    {row.createdByName && `by ${row.createdByName}, `}
-                    expires <Time at={row.expiresAt} />
-                  </div>
-                </div>
-              ) : (
-                <div>
-                  <div class="breaks">
-                    {nameOf(row)} {row.id === who.person?.id && <Badge meaning="accent">you</Badge>}
-                  </div>
-                  {row.name && row.email && <div class="small muted breaks">{row.email}</div>}
-                </div>
-              ),
-          },
-          {
-            title: "Role",
-            keep: 3,
-            show: (row) => (
-              <div>
-                {row.role} {row.operatorRole && <Badge>operator: {row.operatorRole}</Badge>}
-                {!invited(row) && row.source === "group" && <div class="small muted">by a group</div>}
-              </div>
-            ),
-          },
-          {
-            title: "Signs in with",
-            show: (row) => (invited(row) ? null : row.issuer ? <span class="breaks" title={row.issuer}>{hostOf(row.issuer)}</span> : <span class="muted">links</span>),
-          },
-          {
-            title: "Last active",
-            keep: 2,
-            named: true,
-            show: (row) => (invited(row) ? null : row.lastUsedAt ? <Time at={row.lastUsedAt} /> : <span class="muted">never</span>),
-          },
-          { title: "Joined", keep: 1, named: true, show: (row) => (invited(row) ? null : <Time at={row.createdAt} />) },
-        ]}
+        columns={columnsOf(who.person?.id)}
         actions={[
           { title: "Changes", kind: "quiet", when: ofMember(() => offers("listAudit")), run: (row) => location.assign("#/audit?actor=" + (row as Member).keyId) },
           { title: "Role", when: ofMember(() => changes), dialog: (ends, row) => <ChangeRole of={row as Member} {...ends} /> },

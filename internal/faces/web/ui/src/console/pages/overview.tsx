@@ -3,8 +3,10 @@
 import { useContext } from "preact/hooks";
 import type { Session } from "../../lib/agents";
 import type { Model, NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
-import { count, credits, day as dayName, dayOf, duration, of, rulesInWords, zone } from "../../lib/format";
+import { count, credits, day as dayName, dayOf, duration, midnight, of, rulesInWords, zone } from "../../lib/format";
 import type { Credits, Key, List, Receipt, UsageReport } from "../../lib/types";
+import { Curves, ProviderCurves } from "./curves";
+import { ScopeSwitch, useScope } from "../parts/scope";
 import { Amount, Badge, Id, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { shared, useMeta } from "../parts/shared";
@@ -27,6 +29,7 @@ export function Overview() {
     <>
       <header class="head">
         <h1>Overview</h1>
+        <ScopeSwitch />
       </header>
       {steps.loading && !steps.data ? (
         <Skeleton lines={12} />
@@ -54,6 +57,8 @@ export function Overview() {
               <Latest />
             </div>
           )}
+          {sums && <Curves />}
+          {may("operator:read") && offers("getRequestSummary") && <ProviderCurves />}
           <Served />
         </>
       )}
@@ -62,6 +67,7 @@ export function Overview() {
 }
 
 function Figures({ sums }: { sums: boolean }) {
+  const scope = useScope();
   const { api, me, offers } = useSession();
   const asks = sums && offers("getCredits");
   const balance = useLoad<Partial<Credits>>(() => (asks ? shared<Credits>(api, "/credits") : Promise.resolve(me.credits)), [api]);
@@ -70,7 +76,7 @@ function Figures({ sums }: { sums: boolean }) {
     <dl class="figures">
       {sums && <Spending />}
       <Figure
-        title="Credits available"
+        title={scope.label("Credits available", false)}
         sub={
           <>
             {now.grantedMicro !== undefined && (
@@ -94,29 +100,39 @@ function Figures({ sums }: { sums: boolean }) {
   );
 }
 
-// Spending shows today and this month, in the time zone of the browser. The forecast is linear:
-// the month goes on as it went so far.
+const lately = 7; // days that the forecast continues
+
+// Spending shows today and this month, in the time zone of the browser. The forecast adds the rest of the month, each day
+// of which costs as much as a day of the last seven.
 function Spending() {
   const { api } = useSession();
+  const scope = useScope();
   const at = Date.now();
   const start = new Date(new Date(at).getFullYear(), new Date(at).getMonth(), 1).getTime();
   const end = new Date(new Date(at).getFullYear(), new Date(at).getMonth() + 1, 1).getTime();
-  const month = useLoad((signal) => api.get<UsageReport>("/usage", { from: new Date(start).toISOString(), groupBy: "day", timezone: zone }, signal), [api]);
-  const ofMonth = month.data?.totals;
-  const ofToday = month.data && (month.data.data.find((d) => d.day === dayOf(at)) ?? { calls: 0, creditsMicro: 0 });
-  const days = (at - start) / day;
+  const read = useLoad((signal) => api.get<UsageReport>("/usage", { from: new Date(midnight(at, -30)).toISOString(), groupBy: "day", timeZone: zone, accountId: scope.accountId }, signal), [api, scope.all]);
+  const rows = read.data?.data ?? [];
+  const sum = (from: string, to: string) => rows.reduce((all, r) => (r.day! >= from && r.day! < to ? all + r.creditsMicro : all), 0);
+  const today = dayOf(at);
+  const ofMonth = read.data && { creditsMicro: sum(dayOf(start), "9") };
+  const ofToday = read.data && (rows.find((d) => d.day === today) ?? { calls: 0, creditsMicro: 0 });
+  // Whole days since the first charge, at most seven.
+  const first = rows.map((r) => r.day!).sort()[0];
+  const days = first ? Math.min(lately, Math.round((midnight(at) - new Date(first + "T00:00:00").getTime()) / day)) : 0;
   const step = ofMonth && ofMonth.creditsMicro > 1e6 ? 10_000 : 100; // micro-credits, of the rounded forecast
-  const forecast = ofMonth && (ofMonth.creditsMicro / Math.max(at - start, 1)) * (end - start);
+  const forecast = ofMonth && days > 0 ? ofMonth.creditsMicro + (sum(dayOf(midnight(at, -days)), today) / days) * ((end - at) / day) : undefined;
   return (
     <>
-      <Figure title="Spent today" sub={ofToday && of(ofToday.calls, "call")}>
+      <Figure title={scope.label("Spent today")} sub={ofToday && of(ofToday.calls, "call")}>
         {ofToday ? <Amount of={ofToday.creditsMicro} /> : "–"}
       </Figure>
       <Figure
-        title="This month"
+        title={scope.label("This month")}
         sub={
-          forecast !== undefined && (
-            <span title="Linear: the rest of the month costs per hour as much as the month so far.">{days < 1 ? "too early for a forecast" : `≈ ${credits(Math.round(forecast / step) * step)} by ${dayName(dayOf(end - 1))}`}</span>
+          ofMonth && (
+            <span title={`The forecast adds for each day left as much as a day of the last ${lately} cost; with fewer days, of those.`}>
+              {forecast === undefined ? "too early for a forecast" : `≈ ${credits(Math.round(forecast / step) * step)} by ${dayName(dayOf(end - 1))}${days < lately ? `, from ${of(days, "day")}` : ""}`}
+            </span>
           )
         }
       >
@@ -129,15 +145,16 @@ function Spending() {
 // Health shows errors and times of the calls of the last 24 hours.
 function Health() {
   const { api } = useSession();
-  const log = useLoad((signal) => api.get<RequestSummary>("/requests/summary", { from: new Date(Date.now() - day).toISOString() }, signal), [api]);
+  const scope = useScope();
+  const log = useLoad((signal) => api.get<RequestSummary>("/requests/summary", { from: new Date(Date.now() - day).toISOString(), accountId: scope.accountId }, signal), [api, scope.all]);
   const sums = log.data?.totals;
   const took = (ms: number | null | undefined) => (ms == null ? "–" : duration(ms));
   return (
     <>
-      <Figure title="Errors" sub={<a href="#/requests?range=24h">{sums ? `of ${log.data!.complete ? "" : "the newest "}${of(sums.requests, "request")} in 24 h` : "in 24 h"}</a>}>
+      <Figure title={scope.label("Errors")} sub={<a href="#/requests?range=24h">{sums ? `of ${log.data!.complete ? "" : "the newest "}${of(sums.requests, "request")} in 24 h` : "in 24 h"}</a>}>
         <span class={sums && sums.errors > 0 ? "bad" : ""}>{sums ? count(sums.errors) : "–"}</span>
       </Figure>
-      <Figure title="Latency p50" sub={`p95 ${took(sums?.p95DurationMilliseconds)}`}>
+      <Figure title={scope.label("Latency p50")} sub={`p95 ${took(sums?.p95DurationMilliseconds)}`}>
         {took(sums?.medianDurationMilliseconds)}
       </Figure>
     </>
@@ -228,7 +245,8 @@ function Ranking({ title, all, of: rows, none }: { title: string; all: string; o
 
 function TopAgents() {
   const { api } = useSession();
-  const usage = useLoad((signal) => api.get<UsageReport>("/usage", { from: month(), groupBy: "agent" }, signal), [api]);
+  const scope = useScope();
+  const usage = useLoad((signal) => api.get<UsageReport>("/usage", { from: month(), groupBy: "agent", accountId: scope.accountId }, signal), [api, scope.all]);
   return (
     <States of={usage} lines={5}>
       {(u) => (
@@ -236,7 +254,7 @@ function TopAgents() {
           title="Top agents"
           all="usage?group=agent&range=30d"
           none="No agent spent credits"
-          of={u.data.flatMap((r) => (r.agentId ? [{ id: r.agentId, name: r.agentName || r.agentId, to: "agents/" + r.agentId, spent: r.creditsMicro }] : []))}
+          of={u.data.flatMap((r) => (r.agentId ? [{ id: r.agentId, name: r.agentName || r.agentId, to: scope.all ? "usage?group=agent&range=30d" : "agents/" + r.agentId, spent: r.creditsMicro }] : []))}
         />
       )}
     </States>

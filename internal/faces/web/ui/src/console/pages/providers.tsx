@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Provider, ProviderFailure, ProviderList, ProviderRoute, ProviderTest, RecentCalls, RecentProvider, RecentProviderList } from "../../lib/contract";
 import { count, duration, local, moment, of } from "../../lib/format";
+import type { UsageReport } from "../../lib/types";
 import { Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
 import { useAction } from "../parts/form";
 import { Empty, Failure, type Loaded, Skeleton, useLoad } from "../parts/load";
@@ -19,18 +20,26 @@ export const ProvidersPage = () => (
   </PolledPage>
 );
 
+const day = 24 * 3_600_000; // milliseconds
+
 function All({ of: p }: { of: ProviderList }) {
-  const { api, offers } = useSession();
+  const { api, may, offers } = useSession();
   const [filter] = useFilter();
   const asks = offers("listRecentProviders");
   const recent = useLoad<RecentProviderList | undefined>((signal) => (asks ? api.get<RecentProviderList>("/providers/recent", undefined, signal) : Promise.resolve(undefined)), [api]);
+  const reads = may("usage:read") && offers("getUsage");
+  const books = useLoad((signal) => (reads ? api.get<UsageReport>("/usage", { from: new Date(Date.now() - day).toISOString(), accountId: "*" }, signal) : Promise.resolve(undefined)), [api]);
   useEffect(() => {
-    const timer = setInterval(() => document.visibilityState === "visible" && recent.reload(), 60_000);
+    const again = () => {
+      recent.reload();
+      books.reload();
+    };
+    const timer = setInterval(() => document.visibilityState === "visible" && again(), 60_000);
     return () => clearInterval(timer);
-  }, [recent.reload]);
+  }, [recent.reload, books.reload]);
   return (
     <>
-      <Sums of={p} recent={recent.data} />
+      <Sums of={p} recent={recent.data} calls={books.data?.totals.calls} />
       {offers("getConfig") && <Vendors />}
       {(!filter.settings || filter.settings === "provider") && (asks && !recent.data && !recent.problem ? <Skeleton /> : <Health of={p} recent={recent} />)}
     </>
@@ -38,11 +47,11 @@ function All({ of: p }: { of: ProviderList }) {
 }
 
 // Sums shows whether all providers serve, and the calls of the last 24 hours.
-function Sums({ of: p, recent }: { of: ProviderList; recent?: RecentProviderList }) {
+function Sums({ of: p, recent, calls }: { of: ProviderList; recent?: RecentProviderList; calls?: number }) {
   const resting = p.data.filter((one) => !one.disabled && one.routes.some((r) => r.state !== "closed"));
   const unread = p.data.filter((one) => one.listProblem);
   const sum = (member: "calls" | "errors") => recent && recent.data.reduce((all, r) => all + r.day[member], recent.unserved.day);
-  const [calls, errors] = [sum("calls"), sum("errors")];
+  const [requests, errors] = [sum("calls"), sum("errors")];
   return (
     <dl class="figures">
       <Figure title="Providers" sub={resting.length > 0 ? <span class="bad">{resting.map((one) => one.name).join(", ")} failing</span> : unread.length > 0 ? <span class="bad">models of {unread.map((one) => one.name).join(", ")} not offered</span> : "none failing"}>
@@ -51,10 +60,10 @@ function Sums({ of: p, recent }: { of: ProviderList; recent?: RecentProviderList
       <Figure title="Calls in progress" sub={`${count(p.retrying)} retrying`}>
         {count(p.active)}
       </Figure>
-      <Figure title="Calls in 24 h" sub="agents excluded">
+      <Figure title="Calls in 24 h" sub="all customers, with agents">
         {calls === undefined ? "–" : count(calls)}
       </Figure>
-      <Figure title="Errors in 24 h" sub={!!calls && `${((100 * errors!) / calls).toFixed(1)} %${recent!.unserved.day > 0 ? `, ${count(recent!.unserved.day)} without a provider` : ""}`}>
+      <Figure title="Errors in 24 h" sub={!!requests && `of ${of(requests, "request")}, all customers${recent!.unserved.day > 0 ? `, ${count(recent!.unserved.day)} without a provider` : ""}`}>
         {errors === undefined ? "–" : <span class={errors > 0 ? "bad" : ""}>{count(errors)}</span>}
       </Figure>
     </dl>

@@ -13,14 +13,21 @@ import { type Choice, Filters, Pick, Range, spanOf, Text } from "../parts/filter
 import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
 import { useMeta } from "../parts/shared";
 import { PickOf, sources } from "../parts/picker";
-import { type Column, Table, useOlder } from "../parts/table";
+import { ScopeSwitch, useScope } from "../parts/scope";
+import { type Column, orderOf, Table, useOlder } from "../parts/table";
 import { type Filter, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 
 const again = 2_000; // polling interval of the live tail in milliseconds
 const kept = 500; // maximum number of rows of the live tail
 
-const names = ["range", "from", "to", "model", "key", "account", "status", "error", "provider", "slow", "id"];
+const names = ["range", "from", "to", "model", "key", "account", "status", "error", "provider", "slow", "order", "id"];
+
+const orders: Choice[] = [
+  { id: "", title: "Newest first" },
+  { id: "duration", title: "Slowest first" },
+  { id: "spent", title: "Dearest first" },
+];
 
 const statuses: Choice[] = [
   { id: "", title: "Any" },
@@ -40,8 +47,8 @@ const slowness: Choice[] = [
 ];
 
 // queryOf returns the query of a filter.
-function queryOf(f: Filter): Record<string, string | undefined> {
-  return { ...spanOf(f), model: f.model, keyId: f.key, accountId: f.account, status: f.status, errorCode: f.error, provider: f.provider, minDurationMilliseconds: f.slow };
+function queryOf(f: Filter, account: string | undefined): Record<string, string | undefined> {
+  return { ...spanOf(f), model: f.model, keyId: f.key, accountId: f.account || account, status: f.status, errorCode: f.error, provider: f.provider, minDurationMilliseconds: f.slow };
 }
 
 export function Requests() {
@@ -54,8 +61,9 @@ export function Requests() {
   const asked = JSON.stringify(filter);
   // One query for all pages: a cursor is only valid with the filter that it was
   // returned for.
-  const query = useMemo(() => queryOf(filter), [asked, live]);
-  const others = !!filter.account;
+  const scope = useScope();
+  const query = useMemo(() => queryOf(filter, scope.accountId), [asked, live, scope.all]);
+  const others = !!query.accountId;
   const columns: Column<Request>[] = [
     { title: "When", show: (r) => <time dateTime={r.startedAt} title={r.startedAt} class="nowrap">{local(r.startedAt)}</time> },
     { title: "Status", keep: 3, show: (r) => <Outcome of={r} /> },
@@ -77,13 +85,14 @@ export function Requests() {
     <>
       <header class="head">
         <h1>Requests</h1>
+        <ScopeSwitch onChange={() => change({ account: "", key: "" })} />
         <div class="push row">
           <label class="check">
             <input type="checkbox" checked={live} onChange={(e) => setLive(e.currentTarget.checked)} /> Live tail
           </label>
           <Download<Request>
             path="/requests"
-            query={() => queryOf(filter)}
+            query={() => ({ ...queryOf(filter, scope.accountId), ...orderOf(filter.order) })}
             name="requests.csv"
             columns={[
               ["id", (r) => r.id],
@@ -115,7 +124,7 @@ export function Requests() {
           <Range filter={filter} change={change} any="Any" />
           <Pick name="status" label="Status" filter={filter} change={change} choices={statuses} />
           <Text name="model" label="Model" filter={filter} change={change} offers={meta.data?.models.map((m) => m.id)} />
-          {may("keys:write") && filter.account !== "*" ? (
+          {may("keys:write") && query.accountId !== "*" ? (
             <PickOf name="key" label="Key" source={{ ...sources.keys, query: { accountId: filter.account } }} filter={filter} change={change} />
           ) : (
             <Text name="key" label="Key id" filter={filter} change={change} />
@@ -127,15 +136,16 @@ export function Requests() {
               source={sources.accounts}
               filter={filter}
               change={(by) => change({ ...by, key: "" })}
-              fixed={[{ id: "", title: "Mine" }, { id: "*", title: "All accounts" }]}
+              fixed={[{ id: "", title: scope.all ? "All customers" : "This account" }]}
             />
           )}
           <Text name="error" label="Error code" filter={filter} change={change} />
           <Text name="provider" label="Provider" filter={filter} change={change} />
           <Pick name="slow" label="Took" filter={filter} change={change} choices={slowness} />
+          <Pick name="order" label="Order" filter={filter} change={change} choices={orders} />
         </Filters>
-        {!filter.id && <Totals key={asked + live} query={query} />}
-        {filter.id ? <One id={filter.id} columns={columns} onPick={setOpen} /> : <Rows key={asked + live} query={query} live={live} columns={columns} onPick={setOpen} narrowed={names.some((n) => filter[n])} />}
+        {!filter.id && <Totals key={asked + live + scope.all} query={query} words={operates && query.accountId === scope.accountId ? scope.words : ""} />}
+        {filter.id ? <One id={filter.id} columns={columns} onPick={setOpen} /> : <Rows key={asked + live + scope.all} query={query} live={live} order={live ? "" : (filter.order ?? "")} onOrder={(order) => change({ order })} columns={columns} onPick={setOpen} narrowed={names.some((n) => filter[n])} />}
       </section>
       {meta.data && (
         <p class="muted small">
@@ -148,7 +158,7 @@ export function Requests() {
 }
 
 // Totals shows the sums of all rows that match the filters.
-function Totals({ query }: { query: Record<string, string | undefined> }) {
+function Totals({ query, words }: { query: Record<string, string | undefined>; words: string }) {
   const { api, offers } = useSession();
   const sums = useLoad((signal) => (offers("getRequestSummary") ? api.get<RequestSummary>("/requests/summary", query, signal) : Promise.resolve(undefined)), [api]);
   if (sums.problem) return <p class="pad totals muted">{sums.problem.message}</p>;
@@ -156,6 +166,7 @@ function Totals({ query }: { query: Record<string, string | undefined> }) {
   const { totals, complete } = sums.data;
   return (
     <p class="pad totals" role="status">
+      {words && <span class="muted">Of {words}: </span>}
       {!complete && "Of the newest: "}
       <b>{of(totals.requests, "request")}</b>, <b>{of(totals.errors, "error")}</b>, {credits(totals.creditsMicro)} credits
       {totals.medianDurationMilliseconds !== null && `, half within ${duration(totals.medianDurationMilliseconds)}, 95 % within ${duration(totals.p95DurationMilliseconds!)}`}
@@ -168,9 +179,9 @@ interface Shown {
   onPick: (r: Request) => void;
 }
 
-function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Record<string, string | undefined>; live: boolean; narrowed: boolean }) {
-  const { api, may } = useSession();
-  const first = useLoad((signal) => api.get<RequestList>("/requests", { ...query, limit: 50 }, signal), [api]);
+function Rows({ query, live, columns, onPick, narrowed, order, onOrder }: Shown & { query: Record<string, string | undefined>; live: boolean; narrowed: boolean; order: string; onOrder: (order: string) => void }) {
+  const { api } = useSession();
+  const first = useLoad((signal) => api.get<RequestList>("/requests", { ...query, ...orderOf(order), limit: 50 }, signal), [api]);
   const [older, setOlder] = useState<RequestList[]>([]);
   const [newer, setNewer] = useState<Request[]>([]);
   const [dropped, setDropped] = useState<RequestList["dropped"]>(); // of the live tail; before, that of the first page
@@ -209,7 +220,7 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
   const more = async () => {
     setBusy(true);
     try {
-      const page = await api.get<RequestList>("/requests", { ...query, limit: 50, cursor: last!.nextCursor! });
+      const page = await api.get<RequestList>("/requests", { ...query, ...orderOf(order), limit: 50, cursor: last!.nextCursor! });
       setOlder((pages) => [...pages, page]);
       setProblem(undefined);
     } catch (error) {
@@ -244,7 +255,7 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
               </div>
             )}
             {rows.length > 0 ? (
-              <Table label="Requests" rows={rows} columns={columns} onPick={onPick} />
+              <Table label="Requests" rows={rows} columns={columns} onPick={onPick} sorting={live ? undefined : { order, change: onOrder }} />
             ) : last?.hasMore ? (
               searching
             ) : (
@@ -252,11 +263,6 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
                 <p>{narrowed ? "Choose a longer time, or clear the filters." : "All calls with the account's keys appear here, including failed and rejected ones."}</p>
                 {!narrowed && (
                   <p class="row">
-                    {may("operator:read") && (
-                      <a class="button" href="#/requests?account=*">
-                        Show all accounts
-                      </a>
-                    )}
                     <a class="button" href="#/playground">
                       Try a model
                     </a>

@@ -10,26 +10,32 @@ import { Empty, Failure } from "../parts/load";
 import { Filters, Pick, Text } from "../parts/filter";
 import { PickOf, sources } from "../parts/picker";
 import { Status, statusOptions } from "../parts/status";
-import { type Column, Pages, useList, useLiveList } from "../parts/table";
+import { ScopeSwitch, useScope } from "../parts/scope";
+import { type Column, orderOf, Pages, useList, useLiveList } from "../parts/table";
 import { type Filter, go } from "../parts/router";
 import { useSession } from "../parts/session";
 
 // columns returns the columns of a list of sessions.
-function columns(agent?: (s: Session) => ComponentChildren): Column<Session>[] {
+function columns(agent?: (s: Session) => ComponentChildren, account?: boolean): Column<Session>[] {
   return [
     {
       title: "Session",
       show: (s) => (
         <>
-          <a href={`#/agents/${s.agentId}/sessions/${s.id}`} class="clamp">
-            {s.title || s.reply?.slice(0, 80) || <span class="mono">{s.id}</span>}
-          </a>
-          {s.error && <div class="small reason">{s.error.message}</div>}
+          {s.accountId ? (
+            <span class="mono">{s.id}</span>
+          ) : (
+            <a href={`#/agents/${s.agentId}/sessions/${s.id}`} class="clamp">
+              {s.title || s.reply?.slice(0, 80) || <span class="mono">{s.id}</span>}
+            </a>
+          )}
+          {s.error && <div class="small reason">{s.error.message || s.error.code}</div>}
           {s.pendingInput && <div class="small muted clamp">It asks: {s.pendingInput.prompt}</div>}
         </>
       ),
     },
     { title: "Status", keep: 3, show: (s) => <span title={s.error?.message}><Status of={s.status} /></span> },
+    ...(account ? [{ title: "Account", keep: 1, show: (s: Session) => (s.accountId ? <a class="clamp" href={"#/accounts/" + s.accountId}>{s.accountName ?? s.accountId}</a> : <span class="muted">this account</span>) }] : []),
     ...(agent ? [{ title: "Agent", show: agent }] : []),
     {
       title: "Started by",
@@ -42,12 +48,18 @@ function columns(agent?: (s: Session) => ComponentChildren): Column<Session>[] {
       ),
     },
     { title: "Turns", number: true, show: (s) => s.turn.number },
-    { title: "Credits", number: true, keep: 1, show: (s) => <Amount of={s.usage.creditsMicro} as="column" /> },
-    { title: "Changed", keep: 2, show: (s) => <Time at={s.updatedAt} /> },
+    { title: "Credits", sort: "spent", number: true, keep: 1, show: (s) => <Amount of={s.usage.creditsMicro} as="column" /> },
+    { title: "Changed", sort: "updated", keep: 2, show: (s) => <Time at={s.updatedAt} /> },
   ];
 }
 
 const filters = ["q", "agentId", "status", "trigger", "feedback", "externalUserId"];
+const orders = [
+  { id: "", title: "Newest first" },
+  { id: "asc", title: "Oldest first" },
+  { id: "updated", title: "Changed, latest first" },
+  { id: "spent", title: "Credits, largest first" },
+];
 
 export const ratings = [
   { id: "", title: "All" },
@@ -61,9 +73,12 @@ export const triggers: Record<string, string> = { api: "API", schedule: "schedul
 // "#/sessions/".
 export function AllSessions({ rest }: { rest: string }) {
   const { may, offers } = useSession();
-  const filter = Object.fromEntries([...new URLSearchParams(rest)].filter(([name, value]) => filters.includes(name) && value));
-  const query = new URLSearchParams(filter);
-  const pages = useList<Session>("/sessions" + (query.size ? "?" + query : ""), 30);
+  const filter = Object.fromEntries([...new URLSearchParams(rest)].filter(([name, value]) => [...filters, "order"].includes(name) && value));
+  const { order, ...narrowed } = filter;
+  const scope = useScope();
+  const all = scope.all && !narrowed.agentId; // an agent is one of this account
+  const query = new URLSearchParams(narrowed);
+  const pages = useList<Session>("/sessions" + (query.size ? "?" + query : ""), 30, undefined, { accountId: all ? scope.accountId : undefined, ...orderOf(order) });
   useLiveList(pages);
   const change = (by: Filter) => {
     const next = new URLSearchParams(Object.entries({ ...filter, ...by }).filter(([, value]) => value));
@@ -74,6 +89,7 @@ export function AllSessions({ rest }: { rest: string }) {
     <>
       <header class="head">
         <h1>Sessions</h1>
+        <ScopeSwitch onChange={() => change({ agentId: "" })} />
         <div class="push">
           <Button icon="again" onClick={pages.first.reload}>
             Refresh
@@ -81,17 +97,19 @@ export function AllSessions({ rest }: { rest: string }) {
         </div>
       </header>
       <section class="panel">
-        <Filters names={filters} {...shared}>
-          <Text name="q" label="Title or id" kind="search" soon {...shared} />
+        <Filters names={[...filters, "order"]} {...shared}>
+          <Text name="q" label={all ? "Id" : "Title or id"} kind="search" soon {...shared} />
           {may("agents:read") && offers("listAgents") && <PickOf name="agentId" label="Agent" source={sources.agents} fixed={[{ id: "", title: "All" }]} {...shared} />}
           <Pick name="status" label="Status" choices={[{ id: "", title: "All" }, ...statusOptions.map(([id, title]) => ({ id, title }))]} {...shared} />
           <Pick name="trigger" label="Started by" choices={[{ id: "", title: "All" }, ...Object.entries(triggers).map(([id, title]) => ({ id, title }))]} {...shared} />
           <Pick name="feedback" label="Rated" choices={ratings} {...shared} />
           <Text name="externalUserId" label="End user (exact id)" {...shared} />
+          <Pick name="order" label="Order" choices={orders} {...shared} />
         </Filters>
         <Pages
           of={pages}
           label="Sessions"
+          sorting={{ order: order ?? "", change: (order) => change({ order }) }}
           empty={
             query.size ? (
               <Empty title="No matching sessions">
@@ -106,13 +124,20 @@ export function AllSessions({ rest }: { rest: string }) {
               </Empty>
             )
           }
-          columns={columns((s) => (
-            <a href={"#/agents/" + s.agentId} class="clamp">
-              {s.agentName ?? <span class="mono">{s.agentId}</span>}
-            </a>
-          ))}
+          columns={columns(
+            (s) =>
+              s.accountId ? (
+                <span class="clamp">{s.agentName ?? s.agentId}</span>
+              ) : (
+                <a href={"#/agents/" + s.agentId} class="clamp">
+                  {s.agentName ?? <span class="mono">{s.agentId}</span>}
+                </a>
+              ),
+            all,
+          )}
         />
       </section>
+      {all && <p class="muted small">Sessions of customers are shown without their texts.</p>}
     </>
   );
 }

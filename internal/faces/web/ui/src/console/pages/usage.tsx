@@ -13,6 +13,7 @@ import { Empty, States, useLoad } from "../parts/load";
 import { Spark } from "../parts/spark";
 import { Table } from "../parts/table";
 import { type Filter, go, useFilter, withFilter } from "../parts/router";
+import { ScopeSwitch, useScope } from "../parts/scope";
 import { useSession } from "../parts/session";
 
 // Daily totals are from the receipts, which are complete. Hours, errors and durations
@@ -103,7 +104,7 @@ function measure(metric: string, s: RequestSums): number {
 
 const timed = (metric: string): boolean => /^(p|first)\d+$/.test(metric);
 
-async function fromLog(api: Api, f: Filter, at: { from: number; to: number }, signal: AbortSignal): Promise<Answer> {
+async function fromLog(api: Api, f: Filter, accountId: string | undefined, at: { from: number; to: number }, signal: AbortSignal): Promise<Answer> {
   const metric = f.metric ?? "";
   const group = f.group || "model";
   const member = ({ model: "model", key: "keyId", provider: "provider", account: "accountId" } as const)[group as "model" | "key" | "provider" | "account"] ?? "model";
@@ -111,7 +112,7 @@ async function fromLog(api: Api, f: Filter, at: { from: number; to: number }, si
   const step = length <= 2 * hour ? hour / 12 : length <= 48 * hour ? hour : 24 * hour;
   const interval = step < hour ? "5m" : step < 24 * hour ? "hour" : "day";
   const ask = (from: number, to: number, groupBy?: string, interval?: string) =>
-    api.get<RequestSummary>("/requests/summary", { from: iso(from), to: iso(to), accountId: group === "account" ? "*" : undefined, groupBy, interval, timeZone: interval === "day" ? zone : undefined }, signal);
+    api.get<RequestSummary>("/requests/summary", { from: iso(from), to: iso(to), accountId, groupBy, interval, timeZone: interval === "day" ? zone : undefined }, signal);
   // Quantiles of intervals cannot be added: those of a group are asked for.
   const [now, parts, then] = [await ask(at.from, at.to, group), await ask(at.from, at.to, timed(metric) ? undefined : group, interval), await ask(at.from - length, at.from, group)];
   const start = step < 24 * hour ? Math.floor(at.from / step) * step : midnight(at.from);
@@ -126,10 +127,9 @@ async function fromLog(api: Api, f: Filter, at: { from: number; to: number }, si
   return { bars, cells, by: sums(now.data), all: measure(metric, now.totals), before: sums(then.data), allBefore: now.complete && then.complete ? measure(metric, then.totals) : undefined, cut: !now.complete, names };
 }
 
-async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number }, signal: AbortSignal): Promise<Answer> {
+async function fromReceipts(api: Api, f: Filter, accountId: string | undefined, at: { from: number; to: number }, signal: AbortSignal): Promise<Answer> {
   const group = f.group || "model";
   const member = { model: "model", key: "keyId", agent: "agentId", member: "memberId", endUser: "endUser", account: "accountId" }[group] as "model" | "keyId" | "agentId" | "memberId" | "endUser" | "accountId";
-  const accountId = group === "account" ? "*" : undefined;
   const value = (r: Pick<UsageRow, "calls" | "totalTokens" | "creditsMicro">) => (f.metric === "calls" ? r.calls : f.metric === "tokens" ? r.totalTokens : r.creditsMicro);
   const ask = (from: number, to: number, by: string) => api.get<UsageReport>("/usage", { from: iso(from), to: iso(to), groupBy: by, timeZone: zone, accountId }, signal);
   const [now, then] = await Promise.all([ask(at.from, at.to, "day," + group), ask(at.from - (at.to - at.from), at.from, group)]);
@@ -147,21 +147,23 @@ async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number 
 export function Usage() {
   const { api, may } = useSession();
   const [filter, change] = useFilter();
+  const scope = useScope();
+  const accountId = filter.group === "account" ? "*" : scope.accountId;
   const metric = metrics.find((m) => m.id === (filter.metric ?? "")) ?? metrics[0]!;
   const at = useMemo(() => span(filter), [JSON.stringify(filter)]);
   const log = at.log || !!metric.log || groups.find((g) => g.id === filter.group)?.of === "log";
   const shown = groups.filter((g) => (g.of === "both" || (log ? g.of === "log" || g.id === filter.group : true)) && (g.id !== "account" || may("operator:read")) && !(g.of === "receipts" && (metric.log || at.log)));
   const group = shown.find((g) => g.id === (filter.group ?? "")) ?? shown[0]!;
   const asked: Filter = { ...filter, metric: metric.id, group: group.id };
-  const answer = useLoad((signal) => (log ? fromLog(api, asked, at, signal) : fromReceipts(api, asked, at, signal)), [api, JSON.stringify(asked)]);
+  const answer = useLoad((signal) => (log ? fromLog(api, asked, accountId, at, signal) : fromReceipts(api, asked, accountId, at, signal)), [api, JSON.stringify(asked), accountId]);
   const nameOf = (id: string): string => answer.data?.names?.get(id) ?? (id === "none" ? `no ${group.title.toLowerCase()}` : id);
   const amount = (n: number): string => (timed(metric.id) ? duration(n) : metric.id === "" ? credits(n) : count(n));
   const cell = (n: number): string => (metric.id === "" ? columnCredits(n) : amount(n));
   // The calls behind a bar or a group are receipts or requests.
   const calls = (more: Filter): string => {
     const by: Filter = { range: "custom", from: inputTime(iso(at.from)), to: inputTime(iso(at.to + 60_000)), ...more };
-    if (!log && group.id === "account") return by.account ? "accounts/" + by.account : "accounts"; // receipts are of one account
-    return log ? withFilter("requests", { ...by, account: group.id === "account" && !by.account ? "*" : (by.account ?? "") }) : withFilter("credits/receipts", by);
+    if (!log && by.account) return "accounts/" + by.account;
+    return log ? withFilter("requests", { ...by, account: by.account ?? accountId ?? "" }) : withFilter("credits/receipts", by);
   };
   const member = { "": "model", key: "key", agent: "agent", member: "", endUser: "user", provider: "provider", account: "account" }[group.id]!;
   const save = (a: Answer) =>
@@ -173,6 +175,7 @@ export function Usage() {
     <>
       <header class="head">
         <h1>Usage</h1>
+        <ScopeSwitch onChange={() => filter.group === "account" && change({ group: "" })} />
         <div class="push">
           <Button icon="download" disabled={!answer.data} onClick={() => save(answer.data!)}>
             CSV
@@ -211,9 +214,11 @@ export function Usage() {
                 <div class="body stack">
                   <p>
                     <b class="total">
-                      {amount(a.all)} {metric.word}
+                      {amount(a.all)} {log && metric.id === "calls" ? "requests" : metric.word}
                     </b>{" "}
-                    <span class="muted">{a.allBefore === undefined ? "" : compare(a.all, a.allBefore, amount)}</span>
+                    <span class="muted">
+                      of {accountId ? "all customers" : "this account"} {a.allBefore === undefined ? "" : compare(a.all, a.allBefore, amount)}
+                    </span>
                   </p>
                   {!!a.saved && (
                     <p class="muted">
@@ -240,7 +245,7 @@ export function Usage() {
                   label={`${metric.title} of each ${group.title.toLowerCase()}`}
                   rows={rows}
                   columns={[
-                    { title: group.title, show: (r) => (r.id === "none" || !member ? <span class={r.id === "none" ? "muted" : "breaks"}>{nameOf(r.id)}</span> : <a class="breaks" href={"#/" + calls({ [member]: r.id })}>{nameOf(r.id)}</a>) },
+                    { title: group.title, show: (r) => (r.id === "none" || !member || (!log && accountId && ["agent", "endUser"].includes(group.id)) ? <span class={r.id === "none" ? "muted" : "breaks"}>{nameOf(r.id)}</span> : <a class="breaks" href={"#/" + calls({ [member]: r.id })}>{nameOf(r.id)}</a>) },
                     { title: metric.title, number: true, show: (r) => <span class="nowrap">{!timed(metric.id) && <Spark of={a.bars.map((_, i) => a.cells.find((c) => c.bar === i && c.group === r.id)?.value ?? 0)} />} {cell(r.value)}</span> },
                     ...(timed(metric.id) ? [] : [{ title: "Share", number: true, show: (r: { value: number }) => (a.all > 0 ? `${Math.round((100 * r.value) / a.all)} %` : "–") }]),
                     { title: "Before", number: true, show: (r) => (a.allBefore === undefined ? "–" : cell(r.before ?? 0)) },

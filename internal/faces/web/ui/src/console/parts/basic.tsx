@@ -12,6 +12,7 @@ export function Button(props: {
   disabled?: boolean;
   icon?: IconName;
   label?: string; // for a button that shows only an icon
+  hint?: string;
   expanded?: boolean; // of a button that shows more
   pressed?: boolean; // of a button that switches
   onClick?: () => void;
@@ -19,7 +20,7 @@ export function Button(props: {
 }) {
   const names = ["button", props.kind && props.kind !== "plain" ? props.kind : "", props.small ? "small" : "", props.label ? "icon" : ""];
   return (
-    <button type={props.type ?? "button"} class={names.filter(Boolean).join(" ")} disabled={props.disabled} aria-label={props.label} aria-expanded={props.expanded} aria-pressed={props.pressed} title={props.label} onClick={props.onClick}>
+    <button type={props.type ?? "button"} class={names.filter(Boolean).join(" ")} disabled={props.disabled} aria-label={props.label} aria-expanded={props.expanded} aria-pressed={props.pressed} title={props.label ?? props.hint} onClick={props.onClick}>
       {props.icon && <Icon name={props.icon} />}
       {props.children}
     </button>

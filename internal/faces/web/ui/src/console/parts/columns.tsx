@@ -8,8 +8,8 @@ import type { Column } from "./table";
 export function lastColumns<T extends { creditsMicro: number; durationMilliseconds: number }>(tokens: (row: T) => number, onPick: (row: T) => void): Column<T>[] {
   return [
     { title: "Tokens", number: true, show: (r) => count(tokens(r)) },
-    { title: "Time", number: true, keep: 1, show: (r) => duration(r.durationMilliseconds) },
-    { title: "Credits", number: true, keep: 2, show: (r) => <Amount of={r.creditsMicro} as="column" /> },
+    { title: "Time", sort: "duration", number: true, keep: 1, show: (r) => duration(r.durationMilliseconds) },
+    { title: "Credits", sort: "spent", number: true, keep: 2, show: (r) => <Amount of={r.creditsMicro} as="column" /> },
     {
       title: "",
       show: (r) => (

@@ -82,6 +82,7 @@ const otherWords: Record<string, string> = {
   nodes: "servers cluster health",
   playground: "chat try test prompt",
   connections: "tools mcp integrations secrets",
+  feedback: "ratings thumbs reviews",
   sessions: "conversations chats runs threads",
 };
 

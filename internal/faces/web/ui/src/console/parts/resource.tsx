@@ -11,7 +11,7 @@ import { Empty } from "./load";
 import { Menu } from "./menu";
 import { PickOf, type Source } from "./picker";
 import { useFilter } from "./router";
-import { type Column, Pages, useList, useLiveList } from "./table";
+import { type Column, orderOf, Pages, useList, useLiveList } from "./table";
 import { toast } from "./toast";
 
 type Dialog = (ends: Ends) => ComponentChildren;
@@ -64,8 +64,14 @@ interface Narrowing {
   param?: (value: string) => Query;
 }
 
-// orderOf returns the query of an order: "asc" of creation, or "name".
-export const orderOf = (value: string): Query => (value === "name" ? { sort: "name" } : { order: value });
+// orders returns the choices of an order by the columns that have one, for windows without heads.
+const orders = <T,>(columns: Column<T>[]): Choice[] => [
+  { id: "", title: "Newest first" },
+  { id: "asc", title: "Oldest first" },
+  ...columns.flatMap(({ sort, title, show, number }) =>
+    !sort || !show || sort === "created" ? [] : sort === "name" ? [{ id: "name", title: "By name" }, { id: "name.desc", title: "By name, from Z" }] : [{ id: sort, title: `${title}, ${number ? "largest" : "latest"} first` }, { id: sort + ".asc", title: `${title}, ${number ? "smallest" : "earliest"} first` }],
+  ),
+];
 
 interface Nothing {
   title: string;
@@ -85,10 +91,11 @@ export interface Resource<T> {
   search?: Narrowing;
   few?: number; // with fewer rows there is no filter [1]
   filters?: (Narrowing & ({ choices: Choice[] } | { source: Source; fixed: Choice[] }))[];
-  sort?: Narrowing & { choices: Choice[] };
   total?: (page: List<T>) => number; // the number of rows on all pages
   onPick?: (row: T) => void;
   actions?: Action<T>[];
+  heads?: true; // the order is only at the heads of the columns
+  sortName?: string; // of the order in the address; by default "order"
   lead?: T[] | "loading"; // rows before those of the list, such as invitations before members
   onReload?: () => void; // reads them again
   aside?: ComponentChildren; // in the head of the list, before the button that makes another
@@ -100,7 +107,9 @@ export interface Resource<T> {
 // the table with its filters, and dialog the open dialog.
 export function useResource<T extends object>(r: Resource<T>) {
   const [filter, change] = useFilter();
-  const narrowings = [...(r.search ? [r.search] : []), ...(r.filters ?? []), ...(r.sort ? [r.sort] : [])];
+  const plainColumns = typeof r.columns === "function" ? r.columns(() => undefined) : r.columns;
+  const sorts = plainColumns.some((c) => c.sort) ? [{ name: r.sortName ?? "order", label: "Order", choices: orders(plainColumns), param: orderOf }] : [];
+  const narrowings = [...(r.search ? [r.search] : []), ...(r.filters ?? []), ...sorts];
   const names = narrowings.map((n) => n.name);
   const asked = narrowings.flatMap((n) => (filter[n.name] ? [n.param?.(filter[n.name]!) ?? { [n.name]: filter[n.name] }] : []));
   const pages = useList<T>(r.path, r.limit, r.changed, Object.assign({}, r.query, ...asked));
@@ -137,7 +146,7 @@ export function useResource<T extends object>(r: Resource<T>) {
   const columns = typeof r.columns === "function" ? r.columns(show) : r.columns;
   const shared = { filter, change };
   const bare = asked.length === 0 && !pages.hasMore && !!pages.first.data && lead !== "loading" && pages.rows.length + lead.length < (r.few ?? 1); // nothing to narrow
-  const alone = r.search && names.length === 1 ? r.search : undefined; // it needs no bar of its own
+  const alone = r.search && names.length - (r.heads ? sorts.length : 0) === 1 ? r.search : undefined; // it needs no bar of its own
   const none = asked.length > 0 && r.nothing ? { title: r.nothing } : r.empty;
   return {
     pages,
@@ -162,7 +171,7 @@ export function useResource<T extends object>(r: Resource<T>) {
         {names.length > 0 && !alone && !bare && (
           <Filters names={names} {...shared}>
             {r.search && <Text name={r.search.name} label={r.search.label} kind="search" soon {...shared} />}
-            {[...(r.filters ?? []), ...(r.sort ? [r.sort] : [])].map((f) =>
+            {[...(r.filters ?? []), ...(r.heads ? [] : sorts)].map((f) =>
               "source" in f ? (
                 <PickOf key={f.name} name={f.name} label={f.label} source={f.source} fixed={f.fixed} {...shared} />
               ) : (
@@ -177,6 +186,7 @@ export function useResource<T extends object>(r: Resource<T>) {
           columns={actions.length > 0 ? [...columns, buttons] : columns}
           onPick={r.onPick}
           total={r.total}
+          sorting={sorts[0] && { order: filter[sorts[0].name] ?? "", change: (order) => change({ [sorts[0]!.name]: order }) }}
           empty={<Empty title={none.title}>{none.text && <p>{none.text}</p>}</Empty>}
         />
       </>

@@ -63,6 +63,7 @@ export function useSpent<T extends { id: string }>(group: "agent" | "key"): Colu
   return [
     {
       title: "Credits, 30 days",
+      sort: "spent",
       number: true,
       keep: 2,
       show: ({ id }) => (usage.data ? <Spent of={usage.data.get(id) ?? []} /> : <Spark of={[]} />),

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { credits, dayOf, midnight, of, zone } from "../../lib/format";
 import type { UsageReport } from "../../lib/types";
 import { useSession } from "./session";
+import { useScope } from "./scope";
 import { Amount } from "./basic";
 import { Chart } from "./chart";
 import { Empty, States, useLoad } from "./load";
@@ -17,10 +18,11 @@ const spans = [
 
 export function Spend({ account }: { account?: string }) {
   const { api } = useSession();
+  const scope = useScope();
   const [span, setSpan] = useState("14");
   const usage = useLoad(
-    (signal) => api.get<UsageReport>("/usage", { from: new Date(midnight(Date.now(), 1 - Number(span))).toISOString(), groupBy: "day,model", timeZone: zone, accountId: account }, signal),
-    [api, span, account],
+    (signal) => api.get<UsageReport>("/usage", { from: new Date(midnight(Date.now(), 1 - Number(span))).toISOString(), groupBy: "day,model", timeZone: zone, accountId: account ?? scope.accountId }, signal),
+    [api, span, account, scope.all],
   );
   const content = (
     <>
@@ -52,7 +54,7 @@ export function Spend({ account }: { account?: string }) {
           return (
             <div class="body">
               <p class="muted small">
-                <Amount of={report.totals.creditsMicro} /> credits for {of(report.totals.calls, "call")} and {of(report.totals.totalTokens, "token")}. Days are those of {zone}.
+                <Amount of={report.totals.creditsMicro} /> credits for {of(report.totals.calls, "call")} and {of(report.totals.totalTokens, "token")}{!account && scope.label("")}. Days are those of {zone}.
               </p>
               <Chart label="Credits by day and model" bars={bars} unit="Credits" amount={credits} />
             </div>

@@ -6,6 +6,7 @@ import type { List } from "../../lib/types";
 import { useSession } from "./session";
 import { Button } from "./basic";
 import { Dialog } from "./dialog";
+import { Download } from "./download";
 import { Facts } from "./facts";
 import { asProblem, Failure, type Loaded, States, useLive, useLoad } from "./load";
 
@@ -17,6 +18,34 @@ export interface Column<T> {
   keep?: number; // a column with a smaller number, or further to the right, is hidden first
   grows?: boolean; // takes the width that is left; without one, the first column does
   tall?: boolean; // may have several lines
+  sort?: string; // the value of the API's parameter "sort" for it
+}
+
+// orderOf returns the query of an order: "asc" of creation, "spent", or "spent.asc".
+export function orderOf(value: string | undefined): Query {
+  if (!value) return {};
+  const [sort, order] = value.split(".");
+  return value === "asc" ? { order: "asc" } : { sort, order };
+}
+
+// A Sorting is the order of a list, as in the address, and what changes it.
+export interface Sorting {
+  order: string;
+  change: (order: string) => void;
+}
+
+// next returns the order after a click on a head: downwards first, names upwards first, then the other way, then none.
+function next(by: string, order: string): string {
+  if (by === "created") return order === "" ? "asc" : "";
+  return order === by ? by + (by === "name" ? ".desc" : ".asc") : order.startsWith(by + ".") ? "" : by;
+}
+
+// directionOf returns the direction in which a list is sorted by a column.
+function directionOf(by: string, order: string): "ascending" | "descending" | "none" {
+  if (by === "created") return order === "" ? "descending" : order === "asc" ? "ascending" : "none";
+  const [sort, to] = order.split(".");
+  if (sort !== by) return "none";
+  return (to ?? (by === "name" ? "asc" : "desc")) === "asc" ? "ascending" : "descending";
 }
 
 // fit hides columns of a table, the least important first, until it is as wide as its box. It
@@ -35,7 +64,7 @@ const limits = 9; // columns that can be hidden
 // and a phone shows cards: each cell brings the title of its column. A click anywhere in a row,
 // or Enter, calls onPick; without it, a row whose columns are hidden shows all in a drawer. Arrow
 // keys move among the rows.
-export function Table<T extends object>({ columns, rows, label, onPick }: { columns: Column<T>[]; rows: T[]; label: string; onPick?: (row: T) => void }) {
+export function Table<T extends object>({ columns, rows, label, onPick, sorting }: { columns: Column<T>[]; rows: T[]; label: string; onPick?: (row: T) => void; sorting?: Sorting }) {
   const box = useRef<HTMLDivElement>(null);
   const [dropped, setDropped] = useState(0);
   const [at, setAt] = useState(0); // the row that Tab reaches
@@ -83,8 +112,19 @@ export function Table<T extends object>({ columns, rows, label, onPick }: { colu
         <thead>
           <tr>
             {columns.map((c, i) => (
-              <th scope="col" class={look(c, i)}>
-                {c.title ? c.title : <span class="unseen">Actions</span>}
+              <th scope="col" class={look(c, i)} aria-sort={sorting && c.sort ? directionOf(c.sort, sorting.order) : undefined}>
+                {sorting && c.sort ? (
+                  <>
+                    <button type="button" class="sorts" onClick={() => sorting.change(next(c.sort!, sorting.order))}>
+                      {c.title}
+                    </button>
+                    <span class="unsorted">{c.title}</span>
+                  </>
+                ) : c.title ? (
+                  c.title
+                ) : (
+                  <span class="unseen">Actions</span>
+                )}
               </th>
             ))}
           </tr>
@@ -166,25 +206,28 @@ function usePages<T>(load: (cursor: string | undefined, signal: AbortSignal) => 
 // it is empty.
 export function useList<T>(path: string | undefined, limit: number, changed?: unknown, query?: Query) {
   const { api } = useSession();
-  return usePages<T>((cursor, signal) => (path ? api.get<List<T>>(path, { ...query, limit, cursor }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [
+  const pages = usePages<T>((cursor, signal) => (path ? api.get<List<T>>(path, { ...query, limit, cursor }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [
     api,
     path,
     changed,
     JSON.stringify(query),
   ]);
+  return { ...pages, path, query };
 }
 
 // useLiveList keeps a list current while it shows its first page alone.
-export function useLiveList<T>(of: ReturnType<typeof usePages<T>>, when = true) {
+export function useLiveList<T>(of: Listed<T>, when = true) {
   useLive(of.first, livePause, when && of.pages === 1);
 }
 
+type Listed<T> = ReturnType<typeof useList<T>>;
+
 const livePause = 10_000; // milliseconds
 
-// Pages shows a list page by page. total reads the number of all rows, if the API
+// Pages shows a list page by page, and saves it as CSV. total reads the number of all rows, if the API
 // provides it.
-export function Pages<T extends object>(props: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren; onPick?: (row: T) => void; total?: (page: List<T>) => number }) {
-  const { of, columns, label, empty, onPick, total } = props;
+export function Pages<T extends object>(props: { of: Listed<T>; columns: Column<T>[]; label: string; empty: ComponentChildren; onPick?: (row: T) => void; total?: (page: List<T>) => number; sorting?: Sorting; csv?: false }) {
+  const { of, columns, label, empty, onPick, total, sorting, csv } = props;
   const older = useOlder({ ...of, rows: of.rows.length, busy: of.busy || of.first.loading || !!of.problem });
   return (
     <States of={of.first as Loaded<List<T>>} lines={6}>
@@ -193,22 +236,25 @@ export function Pages<T extends object>(props: { of: ReturnType<typeof usePages<
           empty
         ) : (
           <>
-            {of.rows.length === 0 ? older : <Table columns={columns} rows={of.rows} label={label} onPick={onPick} />}
+            {of.rows.length === 0 ? older : <Table columns={columns} rows={of.rows} label={label} onPick={onPick} sorting={sorting} />}
             {of.problem && (
               <div class="pad">
                 <Failure problem={of.problem} />
               </div>
             )}
-            {of.hasMore && (
+            {(of.hasMore || (of.path && csv !== false && of.rows.length > 0)) && (
               <div class="more">
-                {total && (
+                {of.hasMore && total && (
                   <span class="small muted">
                     {count(of.rows.length)} of {count(total(page))}
                   </span>
                 )}
-                <Button onClick={of.next} disabled={of.busy}>
-                  {of.busy ? "Loading" : "Show more"}
-                </Button>
+                {of.hasMore && (
+                  <Button onClick={of.next} disabled={of.busy}>
+                    {of.busy ? "Loading" : "Show more"}
+                  </Button>
+                )}
+                {of.path && csv !== false && of.rows.length > 0 && <Download small path={of.path} query={() => of.query ?? {}} name={label.toLowerCase().replaceAll(" ", "-") + ".csv"} />}
               </div>
             )}
           </>

@@ -1,4 +1,4 @@
-// Invoices: the statement of an account's month, and for operators a list of those of all accounts.
+// Statements: the statement of an account's month, and for operators a list of those of all accounts.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Statement, StatementCharge, StatementGrants, StatementList } from "../../lib/contract";
@@ -13,7 +13,7 @@ import { asProblem, Empty, States, useLoad } from "../parts/load";
 import { PickOf, sources } from "../parts/picker";
 import { go, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
-import { Pages, Table, useList } from "../parts/table";
+import { orderOf, Pages, type Sorting, Table, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 
 const most = 24; // months to choose from
@@ -30,7 +30,7 @@ const nameIn = (length: "long" | "short") => {
 const named = nameIn("long");
 const short = nameIn("short");
 
-export function Invoices() {
+export function Statements() {
   const { api, may } = useSession();
   const [filter, change] = useFilter();
   const [busy, setBusy] = useState(false);
@@ -53,7 +53,7 @@ export function Invoices() {
   return (
     <>
       <header class="head">
-        <h1>Invoices</h1>
+        <h1>Statements</h1>
         <div class="push row">
           {whose !== "*" && <Button onClick={() => print()}>Print</Button>}
           <Button icon="download" disabled={busy} onClick={save}>
@@ -89,28 +89,52 @@ export function Invoices() {
 const monthEnd = (month: string): Date => new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)), 1));
 
 function All({ month }: { month: string }) {
-  const pages = useList<Statement>("/statements/" + month, 50, undefined, { accountId: "*" });
-  const link = (s: Statement) => withFilter("invoices", { month, of: s.accountId });
+  const [filter, change] = useFilter();
+  const order = filter.order || "charged";
+  const pages = useList<Statement>("/statements/" + month, 50, undefined, { accountId: "*", charges: "with", ...orderOf(order) });
+  const first = pages.first.data as StatementList | undefined;
   return (
     <>
-      {!pages.first.problem && <Sums month={month} of={pages.first.data && ((pages.first.data as StatementList).totals ?? [])} />}
+      {!pages.first.problem && <Sums month={month} of={first && (first.totals ?? [])} />}
       <section class="panel" aria-label="Statements">
-        <Pages
-          of={pages}
-          label="Statements"
-          onPick={(s) => go(link(s))}
-          empty={<Empty title="No account had credits in this month" />}
-          columns={[
-            { title: "Account", show: (s) => <a class="breaks" href={"#/" + link(s)}>{s.accountName}</a> },
-            { title: "Models", keep: 1, show: (s) => <Models of={s} /> },
-            { title: "Calls", number: true, show: (s) => count(s.charges.reduce((sum, c) => sum + c.calls, 0)) },
-            { title: "Charged", number: true, keep: 3, show: (s) => <Amount of={s.chargedMicro} as="ledger" /> },
-            { title: "Closing balance", number: true, keep: 2, show: (s) => <Amount of={s.closingMicro} as="ledger" /> },
-            { title: "State", keep: 1, show: (s) => <State of={s} /> },
-          ]}
-        />
+        <Listed month={month} of={pages} label="Statements" sorting={{ order, change: (order) => change({ order }) }} />
       </section>
+      {!!first?.uncharged && <Uncharged key={month} month={month} n={first.uncharged} />}
     </>
+  );
+}
+
+// Uncharged lists the accounts without charges when it is opened.
+function Uncharged({ month, n }: { month: string; n: number }) {
+  const [open, setOpen] = useState(false);
+  const pages = useList<Statement>(open ? "/statements/" + month : undefined, 50, undefined, { accountId: "*", charges: "without", sort: "charged" });
+  return (
+    <details class="panel folded" onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>{of(n, "account")} without charges</summary>
+      {open && <Listed month={month} of={pages} label="Accounts without charges" />}
+    </details>
+  );
+}
+
+function Listed({ month, of: pages, label, sorting }: { month: string; of: ReturnType<typeof useList<Statement>>; label: string; sorting?: Sorting }) {
+  const link = (s: Statement) => withFilter("invoices", { month, of: s.accountId });
+  return (
+    <Pages
+      of={pages}
+      label={label}
+      onPick={(s) => go(link(s))}
+      sorting={sorting}
+      csv={false}
+      empty={<Empty title="No account was charged in this month" />}
+      columns={[
+        { title: "Account", show: (s) => <a class="breaks" href={"#/" + link(s)}>{s.accountName}</a> },
+        { title: "Models", keep: 1, show: (s) => <Models of={s} /> },
+        { title: "Calls", number: true, show: (s) => count(s.charges.reduce((sum, c) => sum + c.calls, 0)) },
+        { title: "Charged", sort: "charged", number: true, keep: 3, show: (s) => <Amount of={s.chargedMicro} as="column" /> },
+        { title: "Closing balance", number: true, keep: 2, show: (s) => <Amount of={s.closingMicro} as="column" /> },
+        { title: "State", keep: 1, show: (s) => <State of={s} /> },
+      ]}
+    />
   );
 }
 
