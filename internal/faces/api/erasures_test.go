@@ -283,8 +283,9 @@ func TestAFailedErasureContinues(t *testing.T) {
 	if len(objects) != 1 {
 		t.Fatalf("the bucket has %v", objects)
 	}
-	var e contract.Erasure
+	var e, next contract.Erasure
 	h.Client(t).Want(202, "DELETE", path, nil).JSON(&e)
+	h.Client(t).Want(202, "DELETE", "/api/v1/end-users/somebody", nil).JSON(&next)
 	if err := h.Erasures.RunDue(t.Context()); err == nil {
 		t.Fatal("the erasure succeeded without the bucket")
 	}
@@ -297,5 +298,8 @@ func TestAFailedErasureContinues(t *testing.T) {
 	}
 	if h.Client(t).Want(200, "GET", "/api/v1/erasures/"+e.ID, nil).JSON(&e); e.Status != "completed" || len(objects) != 0 {
 		t.Errorf("it ends as %+v, and the bucket has %v", e, objects)
+	}
+	if h.Client(t).Want(200, "GET", "/api/v1/erasures/"+next.ID, nil).JSON(&next); next.Status != "completed" {
+		t.Errorf("the one after it ends as %+v", next)
 	}
 }

@@ -31,7 +31,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 			p.type_("#key", goodKey)
 			p.press("Sign in")
 			p.says("Credits by day and model")
-			p.see(`document.querySelectorAll(".chart .bar-of").length === 14`)
+			p.see(`document.querySelector(".chart")?.querySelectorAll(".bar-of").length === 14`)
 			p.says("Latest calls")
 			p.says("gamma-6-luna")
 			p.fits()

@@ -123,7 +123,7 @@ const shifted = `new Promise((done) => {
 	const moved = new Set();
 	const add = (e) => {
 		sum += e.hadRecentInput ? 0 : e.value;
-		for (const s of e.sources) moved.add(s.node?.className || s.node?.nodeName);
+		for (const s of e.sources) moved.add(s.node?.getAttribute?.("class") || s.node?.nodeName);
 	};
 	new PerformanceObserver((list) => list.getEntries().forEach(add)).observe({ type: "layout-shift", buffered: true });
 	requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done({ sum, moved: [...moved] }))));
