@@ -99,7 +99,7 @@ func (tx Setup) Agents(ctx context.Context, accountID string, f AgentFilter, p P
 	case SortUsed:
 		q = q.sorted(fmt.Sprintf(from, `(SELECT MAX(s.created_at) FROM sessions s WHERE s.account_id = a.account_id AND s.agent_id = a.id)`), q.args...)
 	case SortSpent:
-		sum := fmt.Sprintf(`(SELECT CAST(SUM(d.amount) AS BIGINT) FROM agent_days d WHERE d.account_id = a.account_id AND d.agent_id = a.id AND d.day >= $%d)`, len(q.args)+1)
+		sum := fmt.Sprintf(`(SELECT CAST(SUM(d.amount) AS BIGINT) FROM charge_days d WHERE d.account_id = a.id AND d.day >= $%d)`, len(q.args)+1)
 		q = q.sorted(fmt.Sprintf(from, sum), append(slices.Clip(q.args), tx.Books().spentSince())...)
 	}
 	return agents.search(ctx, tx.Tx, p, q)

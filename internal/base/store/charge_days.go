@@ -13,14 +13,11 @@ const (
 	keptDays  = spentDays + 10
 )
 
-// addDays ends an INSERT of sums so that they are added to existing ones.
+// addDays ends an INSERT of sums so that they are added to existing ones. charge_days has the sums of accounts, and those of
+// agents with the id of the agent as account_id.
 const addDays = ` ON CONFLICT (account_id, day, node_id) DO UPDATE SET amount = charge_days.amount + excluded.amount`
 
 var insertDays = insertEach(`INSERT INTO charge_days (account_id, day, node_id, amount)`, 4, addDays)
-
-const addAgentDays = ` ON CONFLICT (account_id, agent_id, day, node_id) DO UPDATE SET amount = agent_days.amount + excluded.amount`
-
-var insertAgentDays = insertEach(`INSERT INTO agent_days (account_id, agent_id, day, node_id, amount)`, 5, addAgentDays)
 
 // SpentByDay returns the charges of each account on each of the last 30 days of UTC, the oldest day
 // first.
@@ -50,11 +47,5 @@ func (tx Books) SpentByDay(ctx context.Context, accounts []AccountRow) (map[stri
 
 // PurgeChargeDays removes the sums of days that no list reads any more.
 func (tx Books) PurgeChargeDays(ctx context.Context) (int64, error) {
-	before := dayOf(tx.Now) - keptDays
-	agents, err := tx.Exec(ctx, `DELETE FROM agent_days WHERE day < $1`, before)
-	if err != nil {
-		return 0, err
-	}
-	accounts, err := tx.Exec(ctx, `DELETE FROM charge_days WHERE day < $1`, before)
-	return accounts + agents, err
+	return tx.Exec(ctx, `DELETE FROM charge_days WHERE day < $1`, dayOf(tx.Now)-keptDays)
 }

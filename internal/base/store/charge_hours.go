@@ -108,18 +108,18 @@ var insertHours = insertEach(`INSERT INTO charge_hours (`+ofHour+`, `+eachSum+`)
 // PostgreSQL the INSERT of the charges does that, to avoid a round trip. SQLite would need twice the
 // time for the same statement.
 func (tx Books) addToSums(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
-	type day struct{ account, agent, node string }
+	type day struct{ of, node string }
 	type hour struct{ account, served, provider, key, node string }
-	days, agents, hours := map[day]stoa.Credits{}, map[day]stoa.Credits{}, map[hour]*UsageRow{}
+	days, hours := map[day]stoa.Credits{}, map[hour]*UsageRow{}
 	for i := range receipts {
 		r := &receipts[i]
 		if !inserted[r.ID] {
 			continue
 		}
 		if r.Amount > 0 {
-			days[day{r.AccountID, "", r.NodeID}] += r.Amount
+			days[day{r.AccountID, r.NodeID}] += r.Amount
 			if r.AgentID != "" {
-				agents[day{r.AccountID, r.AgentID, r.NodeID}] += r.Amount
+				days[day{r.AgentID, r.NodeID}] += r.Amount
 			}
 		}
 		one := UsageRow{Calls: 1, Usage: r.Usage, Amount: r.Amount, WrittenOff: r.WrittenOff, Saved: r.Price.Saved(r.Usage)}
@@ -135,16 +135,9 @@ func (tx Books) addToSums(ctx context.Context, receipts []Receipt, inserted map[
 	}
 	args, now := make([]any, 0, 16*len(hours)), db.Micros(tx.Now)
 	for of, amount := range days {
-		args = append(args, of.account, now/(24*hourMicros), of.node, int64(amount))
+		args = append(args, of.of, now/(24*hourMicros), of.node, int64(amount))
 	}
 	if err := tx.execEach(ctx, &insertDays, 4, args); err != nil {
-		return err
-	}
-	args = args[:0]
-	for of, amount := range agents {
-		args = append(args, of.account, of.agent, now/(24*hourMicros), of.node, int64(amount))
-	}
-	if err := tx.execEach(ctx, &insertAgentDays, 5, args); err != nil {
 		return err
 	}
 	args = args[:0]

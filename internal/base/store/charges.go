@@ -120,8 +120,8 @@ var insertTexts, insertTextsWithSums = func() (plain, withSums [len(insertSizes)
 		withSums[i] = `WITH made AS (` + insert + ` RETURNING id, account_id, agent_id, created_at, created_at / 3600000000 AS hour, served, provider, key_id, node_id, ` + ofCharge + `), days AS (
 			INSERT INTO charge_days (account_id, day, node_id, amount)
 			SELECT account_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 GROUP BY 1, 2, 3` + addDays + `), agents AS (
-			INSERT INTO agent_days (account_id, agent_id, day, node_id, amount)
-			SELECT account_id, agent_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 AND agent_id <> '' GROUP BY 1, 2, 3, 4` + addAgentDays + `), hours AS (` + addMade + `)
+			INSERT INTO charge_days (account_id, day, node_id, amount)
+			SELECT agent_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 AND agent_id <> '' GROUP BY 1, 2, 3` + addDays + `), hours AS (` + addMade + `)
 			SELECT id FROM made`
 	}
 	return plain, withSums

@@ -91,7 +91,6 @@ var erasedTables = []erasedTable{
 	{name: "audit_heads", kept: "account_id hash purged_hash", why: "hashes"},
 	{name: "charge_adjustments", kept: "charge_id account_id", why: "ids"},
 	{name: "charge_days", kept: "account_id node_id", why: "sums"},
-	{name: "agent_days", kept: "account_id agent_id node_id", why: "sums of the books; the ids are random"},
 	{name: "charge_hours", kept: "account_id served provider key_id node_id", why: "sums by model, provider and key"},
 	{name: "charge_hours_fill", kept: "account_id", why: "sums"},
 	{name: "leases", kept: "id account_id node_id", why: "the books"},
