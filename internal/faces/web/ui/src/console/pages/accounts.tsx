@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant, CreateWithdrawal, UpdateAccount, Withdrawal } from "../../lib/contract";
 import { count, credits, isLow } from "../../lib/format";
 import type { Credits, Key, KeyWithSecret } from "../../lib/types";
+import { Effects } from "../parts/effects";
 import { Amount, Badge, Button, Id, Time } from "../parts/basic";
 import { Facts } from "../parts/facts";
 import { Figure } from "../parts/figure";
@@ -248,6 +249,7 @@ function Remove({ of: a, onClose }: { of: AccountWithCredits; onClose: () => voi
       }}
       onClose={onClose}
     >
+      <Effects of="account" id={a.id} />
       <p>Its keys end, and everything that its people, agents and calls have stored is erased: sessions, files, members, secrets and logs. Nobody can undo this.</p>
       <p>
         Receipts and the ledger stay without names.{" "}
@@ -409,6 +411,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
           }}
           onClose={() => setSuspending(false)}
         >
+          <Effects of="account" id={a.id} change="suspend" />
           <p>Its keys stop working: calls, sessions and embedded chats are refused until you resume it. Nothing is deleted.</p>
         </ConfirmAction>
       )}

@@ -68,7 +68,7 @@ export function Secrets({ head }: { head: ComponentChildren }) {
             kind: "danger",
             when: () => writes,
             dialog: (ends, s) => (
-              <ConfirmAction title={`Delete "${s.name}"?`} action="Delete it" work={() => api.remove("/secrets/" + s.id)} said="The secret is deleted" {...ends}>
+              <ConfirmAction title={`Delete "${s.name}"?`} action="Delete it" waits={s.usedBy.length > 0} undo={`"${s.name}" is deleted in 5 seconds`} work={() => api.remove("/secrets/" + s.id)} said="The secret is deleted" {...ends}>
                 <p>The value is deleted for good. Sessions and schedules that use it lose the tools of its connections.</p>
                 {s.usedBy.length > 0 && (
                   <Notice meaning="waiting">
