@@ -30,6 +30,12 @@ var ofAgents = []struct{ kind, working string }{
 	{"sessions", `length(agent_id) > 0 AND status IN ('queued', 'running', 'waiting_for_input')`},
 }
 
+// AccountsOnPlan counts the accounts on a plan that are not deleted, up to [MaxEffects].
+func (tx Books) AccountsOnPlan(ctx context.Context, plan string) (n int, err error) {
+	_, err = tx.Get(ctx, fmt.Sprintf(`SELECT COUNT(*) FROM (SELECT 1 FROM accounts WHERE plan = $1 AND deleted_at = 0 LIMIT %d) counted`, MaxEffects), []any{plan}, &n)
+	return n, err
+}
+
 // Effects counts the working objects of an account that a change of the scope's object concerns, up to [MaxEffects] of each
 // kind. Kinds without objects are left out. A key or a member has no sessions: those that it started continue.
 func (tx People) Effects(ctx context.Context, accountID string, of EffectScope) (all []Effect, err error) {

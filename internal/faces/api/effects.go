@@ -195,7 +195,7 @@ func effectsText(all []contract.Effect) string {
 	for _, o := range []struct{ outcome, one, many string }{
 		{stops, "stops", "stop"},
 		{deletes, "is deleted", "are deleted"},
-		{narrows, "loses access", "lose access"},
+		{narrows, "loses ", "lose "},
 		{lowers, "becomes lower", "become lower"},
 		{blocks, "uses it and must be changed first", "use it and must be changed first"},
 		{continues, "that it created continues", "that it created continue"},
@@ -209,6 +209,11 @@ func effectsText(all []contract.Effect) string {
 			n := fmt.Sprint(e.Count)
 			if e.Count == store.MaxEffects && e.Kind != "models" {
 				n = "at least " + n
+			}
+			if e.Outcome == narrows { // only one kind at a time
+				lost := map[string]string{"keys": "scopes", "agents": "its tools"}[e.Kind]
+				o.one, o.many = "loses "+orElse(lost, "access"), "lose "+orElse(lost, "access")
+				verb = o.one
 			}
 			words := effectWords[e.Kind]
 			if parts = append(parts, n+" "+words[min(e.Count-1, 1)]); e.Count > 1 {

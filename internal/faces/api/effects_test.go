@@ -109,11 +109,38 @@ func TestEffectsOfAConnection(t *testing.T) {
 	c.Want(200, "PATCH", path, object{"auth": object{"type": "secret", "secretId": secret.ID}})
 	wantEffects(t, c, "of=secret&id="+secret.ID, map[string]int{"block connections": 1}, "1 connection uses it and must be changed first.")
 	c.WantError(stoa.CodeSecretInUse, "DELETE", "/api/v1/secrets/"+secret.ID, nil)
-	wantEffects(t, c, "of=connection&change=disable&id="+connection.ID, map[string]int{"narrow agents": 1}, "1 agent loses access.")
+	wantEffects(t, c, "of=connection&change=disable&id="+connection.ID, map[string]int{"narrow agents": 1}, "1 agent loses its tools.")
 	c.WantError(stoa.CodeConnectionInUse, "DELETE", path, nil)
 	wantEffects(t, c, "of=space&id="+agent.SpaceID, map[string]int{"delete agents": 1, "delete connections": 1})
 	c.Want(204, "DELETE", "/api/v1/spaces/"+agent.SpaceID+"?force=true", nil)
 	for _, of := range []string{"space&id=" + agent.SpaceID, "connection&id=" + connection.ID, "secret&id=sec_none", "member&id=none"} {
 		c.WantError(stoa.CodeNotFound, "GET", "/api/v1/effects?of="+of, nil)
 	}
+}
+
+// TestEffectsOfAMember counts the keys of a member that another role narrows or revokes, and changes the role.
+func TestEffectsOfAMember(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	c := h.Client(t)
+	h.NewMember(h.Account.ID, "owner", "") // so that the other is not the last owner
+	m := h.NewMember(h.Account.ID, "owner", "")
+	as := asMember(t, h, m.PersonID)
+	var narrowed, revoked contract.KeyWithSecret
+	as.Want(201, "POST", "/api/v1/keys", object{"name": "both", "scopes": []string{"agents:read", "keys:write"}}).JSON(&narrowed)
+	as.Want(201, "POST", "/api/v1/keys", object{"name": "writes", "scopes": []string{"connections:write"}}).JSON(&revoked)
+	of := "of=member&id=" + m.PersonID
+	wantEffects(t, c, of, map[string]int{"keys": 2}, "2 keys stop.")
+	wantEffects(t, c, of+"&change=role&to=owner", map[string]int{})
+	wantEffects(t, c, of+"&change=role&to=viewer", map[string]int{"keys": 1, "narrow keys": 1}, "1 key stops. 1 key loses scopes.")
+	c.WantError(stoa.CodeInvalidValue, "GET", "/api/v1/effects?"+of+"&change=role&to=king", nil)
+	c.Want(200, "PATCH", membersPath+"/"+m.PersonID, object{"role": "viewer"})
+	var k contract.Key
+	if c.Want(200, "GET", "/api/v1/keys/"+revoked.ID, nil).JSON(&k); k.Status != "revoked" {
+		t.Errorf("%+v", k)
+	}
+	if c.Want(200, "GET", "/api/v1/keys/"+narrowed.ID, nil).JSON(&k); k.Status != "active" || len(k.Scopes) != 1 {
+		t.Errorf("%+v", k)
+	}
+	wantEffects(t, c, of, map[string]int{"keys": 1})
 }

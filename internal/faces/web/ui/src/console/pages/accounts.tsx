@@ -361,6 +361,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
   const { api, me, may } = useSession();
   const meta = useMeta();
   const action = useAction({ repeats: true });
+  const [newPlan, setNewPlan] = useState<string>(); // chosen, not yet confirmed
   const [suspending, setSuspending] = useState(false);
   const patch = (said: string, body: UpdateAccount) =>
     action.run(async () => {
@@ -373,7 +374,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
   const both = (key: number | null, all: number | null) => (key === null && all === null ? most(null) : <>{most(key)} a key, {most(all)} in all</>);
   return (
     <div class="body pad stack narrow">
-      {may("operator:billing") && <PlanField hint="Applies from the next call." value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />}
+      {may("operator:billing") && <PlanField hint="Applies from the next call." value={a.plan} onChange={setNewPlan} />}
       {plan && (
         <Facts
           of={[
@@ -399,6 +400,22 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
         </div>
       )}
       {action.problem && <Failure problem={action.problem} />}
+      {newPlan && (
+        <ConfirmAction
+          title={`Change the plan of "${a.name}"?`}
+          action="Change the plan"
+          work={() => api.patch("/accounts/" + a.id, { plan: newPlan })}
+          onDone={() => {
+            setNewPlan(undefined);
+            toast("The plan is changed");
+            onDone();
+          }}
+          onClose={() => setNewPlan(undefined)}
+        >
+          <Effects of="account" id={a.id} change="plan" to={newPlan} />
+          <p>The new plan applies from the next call.</p>
+        </ConfirmAction>
+      )}
       {suspending && (
         <ConfirmAction
           title={`Suspend "${a.name}"?`}
