@@ -165,8 +165,11 @@ func (s *People) planEffects(from, to string, add func(outcome, kind string, n i
 	}
 	n := 0
 	for _, limit := range [][2]int{
-		{was.RequestsPerMinute, is.RequestsPerMinute}, {was.RequestsPerMinutePerAccount, is.RequestsPerMinutePerAccount},
-		{was.ConcurrentPerKey, is.ConcurrentPerKey}, {was.ConcurrentPerAccount, is.ConcurrentPerAccount}, {was.ActiveSessions, is.ActiveSessions},
+		{was.RequestsPerMinute, is.RequestsPerMinute},
+		{was.RequestsPerMinutePerAccount, is.RequestsPerMinutePerAccount},
+		{was.ConcurrentPerKey, is.ConcurrentPerKey},
+		{was.ConcurrentPerAccount, is.ConcurrentPerAccount},
+		{was.ActiveSessions, is.ActiveSessions},
 	} {
 		if limit[1] > 0 && (limit[0] == 0 || limit[1] < limit[0]) { // 0 is no limit
 			n++

@@ -43,7 +43,9 @@ function Wants({ of: input, call: c }: { of: OpenInput; call: PendingToolCall })
         <EscapedText text={visible(inShort(c))} />
       </p>
       <p class="small muted breaks">
-        {input.externalUserId && `end user ${input.externalUserId} · `}asked <Time at={input.createdAt} /> · {effectsWords[c.effects]}
+        {input.externalUserId && `end user ${input.externalUserId} · `}
+        <span class="roomy">asked </span>
+        <Time at={input.createdAt} /> · {effectsWords[c.effects]}
         <span class="roomy">
           {" "}
           · expires <Time at={c.expiresAt} />
