@@ -142,6 +142,11 @@ func TestSecretsInTheConsole(t *testing.T) {
 	p.press("Keep it")
 	p.row("of last year", "Delete")
 	p.press("Delete it")
+	p.press("Undo")
+	p.says("Undone: nothing was sent")
+	st.secret(t, "of last year") // is still there
+	p.row("of last year", "Delete")
+	p.press("Delete it")
 	p.see(`!document.querySelector("dialog") && !document.querySelector("table").innerText.includes("of last year")`)
 
 	// A read-only key shows the list without changes.

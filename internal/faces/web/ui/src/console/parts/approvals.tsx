@@ -43,7 +43,7 @@ export function approveLater(ids: string[], said: string, send: () => Promise<st
   };
   for (const id of ids) held.add(id);
   changed();
-  later(said, () => void send().then(release), () => release(ids));
+  later(said, () => send().then(release), () => release(ids));
 }
 
 // Choosing is the selection of calls in a list.

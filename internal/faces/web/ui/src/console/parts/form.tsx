@@ -88,12 +88,12 @@ export function ConfirmAction(props: { title: string; action: string; waits?: bo
   const { busy, problem, run } = useAction();
   const hold = (note: string) => {
     props.onClose();
-    later(note, () => {
+    later(note, () =>
       props.work().then(
         () => props.onDone(props.said),
         (error: unknown) => toast(asProblem(error).message, "failed"),
-      );
-    });
+      ),
+    );
   };
   const confirm = () =>
     props.undo

@@ -22,15 +22,18 @@ export function toast(text: string, meaning: "ok" | "failed" = "ok", action?: No
 
 const grace = 5_000; // milliseconds in which a person can undo
 
-const waiting = new Set<() => void>();
+const waiting = new Set<() => Promise<unknown>>();
+
+// sendNow does all work that waits for an Undo, before what it needs is gone.
+export const sendNow = (): Promise<unknown> => Promise.all([...waiting].map((send) => send()));
 
 // later does work after five seconds, unless a person chooses Undo in its note. If the page is left
 // before, it does it then, so that nothing is lost. The service has no such wait: an undone request is not sent.
-export function later(text: string, work: () => void, undone?: () => void): void {
+export function later(text: string, work: () => Promise<unknown>, undone?: () => void): void {
   const send = () => {
     waiting.delete(send);
     clearTimeout(timer);
-    work();
+    return work();
   };
   const timer = setTimeout(send, grace);
   waiting.add(send);
@@ -45,7 +48,7 @@ export function later(text: string, work: () => void, undone?: () => void): void
 
 addEventListener("pagehide", () => {
   leave(true);
-  for (const send of [...waiting]) send();
+  void sendNow();
 });
 addEventListener("pageshow", () => leave(false));
 
