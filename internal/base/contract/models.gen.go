@@ -9,6 +9,26 @@ import (
 	"github.com/oapi-codegen/nullable"
 )
 
+// Defines values for GetEffectsParamsOf.
+const (
+	GetEffectsParamsOfAccount    GetEffectsParamsOf = "account"
+	GetEffectsParamsOfAgent      GetEffectsParamsOf = "agent"
+	GetEffectsParamsOfConnection GetEffectsParamsOf = "connection"
+	GetEffectsParamsOfKey        GetEffectsParamsOf = "key"
+	GetEffectsParamsOfMember     GetEffectsParamsOf = "member"
+	GetEffectsParamsOfSecret     GetEffectsParamsOf = "secret"
+	GetEffectsParamsOfSpace      GetEffectsParamsOf = "space"
+)
+
+// Defines values for GetEffectsParamsChange.
+const (
+	GetEffectsParamsChangeDelete  GetEffectsParamsChange = "delete"
+	GetEffectsParamsChangeDisable GetEffectsParamsChange = "disable"
+	GetEffectsParamsChangePlan    GetEffectsParamsChange = "plan"
+	GetEffectsParamsChangeRole    GetEffectsParamsChange = "role"
+	GetEffectsParamsChangeSuspend GetEffectsParamsChange = "suspend"
+)
+
 // Defines values for RevokeKeyParamsRevokeMade.
 const (
 	RevokeKeyParamsRevokeMadeAll   RevokeKeyParamsRevokeMade = "all"
@@ -2071,6 +2091,31 @@ type DuplicateAgent struct {
 
 	// SpaceID The space of the new agent; by default that of the original.
 	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
+}
+
+// Effect defines model for Effect.
+type Effect struct {
+	// Count The number of objects; 1000 stands for 1000 or more, except for models.
+	Count int `json:"count"`
+
+	// Kind The objects concerned. `limits` are those of a plan that become lower, `models` those that an account can no longer call.
+	//
+	// Example: tasks
+	Kind string `json:"kind"`
+
+	// Outcome `stop`: they no longer work. `delete`: they are deleted. `narrow`: they lose scopes, tools or access. `continue`: they stay as they are. `block`: they prevent the change. `lower`: they become lower.
+	Outcome string `json:"outcome"`
+}
+
+// Effects defines model for Effects.
+type Effects struct {
+	Data   []Effect `json:"data"`
+	Object string   `json:"object"`
+
+	// Text All effects in words.
+	//
+	// Example: 3 schedules and 2 embeds stop. 1 key that it created continues.
+	Text string `json:"text"`
 }
 
 // EmbedAgent defines model for EmbedAgent.
@@ -6884,6 +6929,12 @@ type FilterInputKind = string
 // FilterInputStatus defines model for FilterInputStatus.
 type FilterInputStatus = string
 
+// FilterInputTool defines model for FilterInputTool.
+type FilterInputTool = string
+
+// FilterInputUser defines model for FilterInputUser.
+type FilterInputUser = string
+
 // FilterKey defines model for FilterKey.
 type FilterKey = string
 
@@ -7832,6 +7883,27 @@ type ListLedgerParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// GetEffectsParams defines parameters for GetEffects.
+type GetEffectsParams struct {
+	// Of The kind of the object.
+	Of GetEffectsParamsOf `form:"of" json:"of"`
+
+	// ID The id of the object.
+	ID string `form:"id" json:"id"`
+
+	// Change The change.
+	Change GetEffectsParamsChange `form:"change,omitempty" json:"change,omitempty,omitzero"`
+
+	// To The plan or the role after the change; required for these changes.
+	To string `form:"to,omitempty" json:"to,omitempty,omitzero"`
+}
+
+// GetEffectsParamsOf defines parameters for GetEffects.
+type GetEffectsParamsOf string
+
+// GetEffectsParamsChange defines parameters for GetEffects.
+type GetEffectsParamsChange string
+
 // ListEmbedLogosParams defines parameters for ListEmbedLogos.
 type ListEmbedLogosParams struct {
 	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
@@ -7935,6 +8007,12 @@ type ListInputsParams struct {
 
 	// AgentID Only inputs of sessions of this agent.
 	AgentID FilterInputAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
+
+	// ToolName Only inputs with a call of this tool, by the name in `tool`.
+	ToolName FilterInputTool `form:"toolName,omitempty" json:"toolName,omitempty,omitzero"`
+
+	// ExternalUserID Only inputs of sessions for this end user.
+	ExternalUserID FilterInputUser `form:"externalUserId,omitempty" json:"externalUserId,omitempty,omitzero"`
 
 	// Unclaimed Only inputs that are not claimed, or whose claim has expired.
 	Unclaimed FilterUnclaimed `form:"unclaimed,omitempty" json:"unclaimed,omitempty,omitzero"`

@@ -191,6 +191,8 @@ func (tx Work) KeepLateOutput(ctx context.Context, accountID, id, output string)
 type InputFilter struct {
 	Kind      string // stoa.InputToolCall, which is that of an empty one too, stoa.InputToolApproval, or AllInputs
 	AgentID   string
+	Tool      string // of one of its calls
+	EndUser   string
 	Unclaimed bool
 }
 
@@ -232,7 +234,14 @@ func (tx Work) OpenInputs(ctx context.Context, accountID string, f InputFilter, 
 		args: []any{accountID}, rest: []string{"agent_id", f.AgentID},
 	}
 	if f.Unclaimed {
-		q.tests = []test{{"claimed_until <= $%d", db.Micros(tx.Now)}}
+		q.tests = append(q.tests, test{"claimed_until <= $%d", db.Micros(tx.Now)})
+	}
+	if f.Tool != "" {
+		q.tests = append(q.tests, test{`EXISTS (SELECT 1 FROM tool_calls c WHERE c.session_id = looked.session_id AND c.turn = looked.turn AND c.step = looked.step
+			AND (c.input_id = looked.id OR c.approval_input_id = looked.id) AND c.tool = $%d)`, f.Tool})
+	}
+	if f.EndUser != "" {
+		q.tests = append(q.tests, test{`EXISTS (SELECT 1 FROM sessions s WHERE s.account_id = looked.account_id AND s.id = looked.session_id AND s.external_user_id = $%d)`, f.EndUser})
 	}
 	rows, next, err := filteredPage(ctx, tx.Tx, p, q, scanOpenInput, func(in stoa.Input) Cursor { return Cursor{At: in.CreatedAt, ID: in.ID} },
 		`SELECT `+openInputColumns+` FROM (`, `)`+openInputNames+p.order("i"))

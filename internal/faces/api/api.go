@@ -104,8 +104,9 @@ type People struct {
 	// Scheduler starts sessions at the instants of tasks.
 	Scheduler *scheduler.Scheduler
 	Plans     func() []stoa.Plan // as published; nil means none
-	Mailer    *member.Mailer     // sends links
-	Erasures  *erasure.Eraser    // carries out erasures
+	Catalog   *atomic.Pointer[catalog.Catalog]
+	Mailer    *member.Mailer  // sends links
+	Erasures  *erasure.Eraser // carries out erasures
 
 	members member.Members
 }

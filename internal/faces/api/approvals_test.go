@@ -39,7 +39,10 @@ func TestAPersonDecidesAboutACall(t *testing.T) {
 		list.Data[0].AgentName != "Helper" || orNone(list.Data[0].ExternalUserID) != "user-7" || !strings.HasPrefix(orNone(list.Data[0].SessionTitle), "call: lookup_order") {
 		t.Errorf("whoever waited got %+v", list.Data)
 	}
-	for query, want := range map[string]int{"": 0, "?kind=tool_call": 0, "?kind=tool_approval": 1, "?kind=all": 1} {
+	for query, want := range map[string]int{
+		"": 0, "?kind=tool_call": 0, "?kind=tool_approval": 1, "?kind=all": 1,
+		"?kind=all&toolName=lookup_order&externalUserId=user-7": 1, "?kind=all&toolName=lookup": 0, "?kind=all&externalUserId=user": 0,
+	} {
 		if a.Want(200, "GET", "/api/v1/inputs"+query, nil).JSON(&list); len(list.Data) != want {
 			t.Errorf("%q lists %d inputs, want %d", query, len(list.Data), want)
 		}

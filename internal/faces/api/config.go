@@ -241,9 +241,10 @@ func (s *Providers) getConfigVersion(ctx context.Context, tx *store.Tx, in rest.
 }
 
 const (
-	effectListTime = 3 * time.Second // maximum for the lists of all servers together
-	maxEffectLists = 20              // servers whose lists are read
-	maxEffectNames = 8               // models that a text names
+	effectListTime  = 3 * time.Second // maximum for the lists of all servers together
+	maxEffectLists  = 20              // servers whose lists are read
+	maxEffectNames  = 8               // models that a text names
+	maxEffectPrices = 50              // models whose prices change
 )
 
 // effects returns what a draft ends for callers and agents. It reads the lists of models of the draft's servers, because
@@ -306,7 +307,105 @@ func (s *Providers) effects(ctx context.Context, accountID string, r managed.Rep
 	if agents > 0 {
 		add(contract.ConfigEffect{Kind: "agents_stop", Agents: agents, Text: counted(int(agents), "agent stops", "agents stop") + ": the draft has no provider for their model."})
 	}
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	for _, text := range s.priceEffects(ctx, accountID, r.Prices, after) {
+		add(contract.ConfigEffect{Kind: "prices_change", Text: text})
+	}
+	for _, c := range r.Changes {
+		plan, isPlan := strings.CutPrefix(c.Path, "plans.")
+		if !isPlan {
+			continue
+		}
+		n, err := store.Read(ctx, s.Store, func(tx *store.Tx) (int, error) { return tx.Books().AccountsOnPlan(ctx, plan) })
+		if err != nil {
+			return out, err
+		}
+		if text := "whose limits or models change."; n > 0 {
+			if c.After == nil {
+				text = "which the draft removes."
+			}
+			add(contract.ConfigEffect{Kind: "plans_change", Text: fmt.Sprintf("%s on the plan `%s`, %s", counted(n, "account is", "accounts are"), plan, text)})
+		}
+	}
+	return out, nil
+}
+
+// priceEffects says for each changed price by how much it changes, and what the calls of a month would have cost: the last
+// month, or the present one if no account used the model then. Sums that cannot be read in time are left out.
+func (s *Providers) priceEffects(ctx context.Context, accountID string, changes []managed.PriceChange, after *catalog.Catalog) (texts []string) {
+	if len(changes) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, effectListTime)
+	defer cancel()
+	type sum struct {
+		accounts map[string]bool
+		more     stoa.Credits
+	}
+	price := pricing(after, s.Catalog.Load())
+	sums := func(month stoa.Month) map[string]sum {
+		rows, err := report(ctx, &s.core, accountID, func(ctx context.Context, tx *store.Tx) ([]store.PreviewRow, error) {
+			return tx.Books().PreviewCharges(ctx, month, store.PreviewGroups{Account: true, Model: true}, price)
+		})
+		byModel := map[string]sum{}
+		for _, r := range rows {
+			of := byModel[r.Model]
+			if of.accounts == nil {
+				of.accounts = map[string]bool{}
+			}
+			of.accounts[r.AccountID] = true
+			of.more += r.New - r.Charged
+			byModel[r.Model] = of
+		}
+		if err != nil {
+			return nil
+		}
+		return byModel
+	}
+	now := stoa.MonthOf(time.Now())
+	last := stoa.MonthOf(now.Start().Add(-time.Hour))
+	lastMonth, thisMonth := sums(last), sums(now)
+	for _, c := range changes {
+		if c.Before == nil || c.After == nil || len(texts) == maxEffectPrices {
+			continue
+		}
+		var parts []string
+		for _, rate := range []struct {
+			name    string
+			was, is stoa.Credits
+		}{{"input", c.Before.Input, c.After.Input}, {"cached input", c.Before.CachedInput, c.After.CachedInput}, {"output", c.Before.Output, c.After.Output}} {
+			switch {
+			case rate.was == rate.is:
+			case rate.was == 0:
+				parts = append(parts, rate.name+" is no longer free")
+			default:
+				parts = append(parts, fmt.Sprintf("%s %+.0f %%", rate.name, 100*float64(rate.is-rate.was)/float64(rate.was)))
+			}
+		}
+		if len(parts) == 0 {
+			parts = []string{"other rates change"}
+		}
+		text := fmt.Sprintf("`%s`: %s.", c.Model, strings.Join(parts, ", "))
+		month, used := last, lastMonth[c.Model]
+		if len(used.accounts) == 0 {
+			month, used = now, thisMonth[c.Model]
+		}
+		if n := len(used.accounts); n > 0 {
+			text += fmt.Sprintf(" In %s %s used it; its calls would have cost %s credits.", month, counted(n, "account", "accounts"), signed(used.more))
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// signed writes a difference of credits, in more places if it is small.
+func signed(c stoa.Credits) string {
+	if c > -10_000 && c < 10_000 {
+		return fmt.Sprintf("%+.6f", float64(c)/1e6)
+	}
+	return fmt.Sprintf("%+.2f", float64(c)/1e6)
 }
 
 func serves(cat *catalog.Catalog, name string) bool {

@@ -67,6 +67,30 @@ func TestADraftSaysWhatItEnds(t *testing.T) {
 	}
 }
 
+// TestADraftSaysWhomPricesConcern changes the price of a model that was used, and a plan that an account is on.
+func TestADraftSaysWhomPricesConcern(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Server: unlimited})
+	c := h.Client(t)
+	c.Want(200, "POST", responses, object{"model": "alpha-haiku-4-5", "input": "say: one"})
+	c.Want(200, "PUT", configPath+"/draft", object{"settings": object{
+		"models": object{"alpha-haiku-4-5": object{"price": object{"input": 20_000_000, "output": 20_000_000}}},
+		"plans":  object{h.Account.Plan: object{"name": "Other", "requestsPerMinute": 7}},
+	}})
+	var check contract.ConfigCheck
+	c.Want(200, "POST", configPath+"/draft/check", nil).JSON(&check)
+	texts := map[string]string{}
+	for _, e := range check.Effects {
+		texts[string(e.Kind)] += e.Text
+	}
+	if got := texts["prices_change"]; !strings.HasPrefix(got, "`alpha-haiku-4-5`: input +1900 %, ") || !strings.Contains(got, "1 account used it; its calls would have cost +") {
+		t.Errorf("%q of %+v", got, check)
+	}
+	if got, want := texts["plans_change"], "1 account is on the plan `"+h.Account.Plan+"`, whose limits or models change."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestADraftOfAListIsTested tests a provider that offers the models that its server lists, before it
 // is in force.
 func TestADraftOfAListIsTested(t *testing.T) {

@@ -31,6 +31,7 @@ func (s *Server) table() []rest.Route {
 		rest.PublicStream("GET /api/v1/openapi.json", s.Status.getOpenAPI),
 		rest.Get("GET /api/v1/users/me", "", s.Status.getMe),
 		rest.Get("GET /api/v1/notices", "", s.Status.listNotices),
+		rest.Read("GET /api/v1/effects", "", s.People.getEffects),
 
 		rest.Create("POST /api/v1/keys", "keys:write", s.People.createKey),
 		rest.Get("GET /api/v1/keys", "keys:write", s.People.listKeys),

@@ -322,7 +322,7 @@ func (s *Sessions) resolveToolCall(ctx context.Context, tx *store.Tx, in rest.Re
 
 func (s *Sessions) listInputs(_ context.Context, in rest.Request[contract.ListInputsParams, rest.None]) (rest.Reply[rest.Page[contract.OpenInput]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, fmt.Sprint(q.Unclaimed))
+	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, q.ToolName, q.ExternalUserID, fmt.Sprint(q.Unclaimed))
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.OpenInput]]{}, p.Err
 	}
@@ -335,7 +335,7 @@ func (s *Sessions) listInputs(_ context.Context, in rest.Request[contract.ListIn
 	}
 	waiting, done := s.UntilDrain(in.HTTP.Context())
 	defer done()
-	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.Page, time.Duration(q.WaitSeconds)*time.Second)
+	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Tool: q.ToolName, EndUser: q.ExternalUserID, Unclaimed: q.Unclaimed}, p.Page, time.Duration(q.WaitSeconds)*time.Second)
 	return rest.PageTo(p, list, next, err, func(in stoa.Input) contract.OpenInput {
 		in.ClaimID = "" // only the claimer receives it, because it proves the claim
 		return contractOpenInput(in)

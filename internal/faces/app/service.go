@@ -283,7 +283,7 @@ func (s *Service) buildAPI(p Parts) error {
 		},
 		Books: api.Books{Ledger: s.Ledger, Requests: s.Requests},
 		People: api.People{
-			Ledger: s.Ledger, Scheduler: s.Scheduler, Plans: s.planList, Erasures: s.Erasures,
+			Ledger: s.Ledger, Scheduler: s.Scheduler, Plans: s.planList, Catalog: &s.catalog, Erasures: s.Erasures,
 			Mailer: &member.Mailer{Store: s.Store, Vault: s.Vault, Sender: s.mail.Sender, PublicURL: s.mail.PublicURL, Logger: s.log, Wake: make(chan struct{}, 1)},
 		},
 		Providers: api.Providers{

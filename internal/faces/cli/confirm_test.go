@@ -24,6 +24,8 @@ func TestConfirmationsLookFirst(t *testing.T) {
 	for args, want := range map[string]string{
 		"keys revoke nokey":                                         `there is no key "nokey"`,
 		"keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra":                `There is no key "key_01k`,
+		"keys revoke website --pause-changed":                       `will stop working. Nothing else stops."`,
+		"spaces delete Default":                                     `for good? 1 agent is deleted."`,
 		"keys revoke website":                                       `"Revoke key \"Website\"? Anything`,
 		"keys revoke " + id:                                         `"Revoke key \"Website\"? Anything`,
 		"agents delete suport":                                      `there is no agent "suport"; "stoa agents list" shows them; did you mean Support?`,

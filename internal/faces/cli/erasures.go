@@ -61,7 +61,10 @@ erased. The books stay without names. Unspent credits cannot be used any more.`,
 		"  stoa accounts delete acme --wait\n  stoa accounts delete acc_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 		func(ctx context.Context, call *client.Client, arg string) (path, question string, err error) {
 			id, err := accountCollection.find(ctx, call, arg)
-			return "/accounts/" + url.PathEscape(id), "Delete the account " + arg + " and erase all its data? This cannot be undone.", err
+			if err != nil {
+				return "", "", err
+			}
+			return "/accounts/" + url.PathEscape(id), "Delete the account " + arg + " and erase all its data? This cannot be undone." + effects(ctx, call, "account", id), nil
 		})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stoa/internal/base/client"
+	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
 )
 
@@ -229,7 +230,13 @@ func (v verb) remove(ctx context.Context, e *env, call *client.Client, words, ty
 				shown[i] = strconv.Quote(name)
 			}
 		}
-		if err := e.confirm(false, "%s", v.ask(shown)); err != nil {
+		question := v.ask(shown)
+		if of := effectKinds[v.op]; of != "" && query.Get("revokeMade") != "false" && query.Get("keys") != "keep" {
+			for _, id := range ids[last:][:min(len(ids)-last, maxEffectTexts)] {
+				question += effects(ctx, call, of, id)
+			}
+		}
+		if err := e.confirm(false, "%s", question); err != nil {
 			return err
 		}
 	}
@@ -246,6 +253,24 @@ func (v verb) remove(ctx context.Context, e *env, call *client.Client, words, ty
 		}
 	}
 	return nil
+}
+
+// effectKinds are the kinds of objects, as GET /effects names them, whose deletion says what it stops.
+var effectKinds = map[string]string{
+	"DELETE /keys/{KEY}": "key", "DELETE /api-agents/{AGENT}": "agent", "DELETE /spaces/{SPACE}": "space",
+	"DELETE /connections/{CONNECTION}": "connection", "DELETE /secrets/{SECRET}": "secret", "DELETE /members/{PERSON}": "member",
+}
+
+const maxEffectTexts = 5 // objects of one command whose effects are shown
+
+// effects returns a sentence that says what a deletion stops, after a space. It is empty if the service cannot answer, because
+// an older one lacks the operation and a key that may delete need not be able to read.
+func effects(ctx context.Context, call *client.Client, of, id string) string {
+	var found contract.Effects
+	if _, err := call.JSON(ctx, http.MethodGet, "/effects", url.Values{"of": {of}, "id": {id}}, nil, &found); err != nil || found.Text == "" {
+		return ""
+	}
+	return " " + visible(found.Text)
 }
 
 // existing returns the name or the title of the object at a path, or "". It fails only if the object does not exist,

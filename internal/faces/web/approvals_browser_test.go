@@ -42,7 +42,14 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			p.see(`document.querySelector(".rail a[aria-current] .count")?.innerText.startsWith("2")`)
 			p.see(`document.querySelector("[role=tab][aria-selected=true] .badge")?.innerText === "2"`)
 			p.see(`document.title.startsWith("(2) Tool calls")`)
-			p.see(`/^call: send_mail.*Visitors’ guide · end user ada · asked /s.test(document.querySelector(".inbox")?.innerText)`)
+			p.see(`/^Visitors’ guide — would send_mail ada@example.com, 1915883588174806058, .*end user ada · (asked )?just now/s.test(document.querySelector(".inbox")?.innerText)`)
+			if l.width < 600 {
+				if eval[bool](p, `!!document.querySelector(".approval .arguments")`) {
+					t.Error("a phone shows all arguments unasked")
+				}
+				p.shot("compact")
+				p.see(`(document.querySelectorAll(".unfolds[aria-expanded=false]").forEach((b) => b.click()), true)`)
+			}
 
 			// The exact arguments are shown.
 			p.see(`(() => { const shown = [...document.querySelectorAll(".approval .arguments")].map((e) => e.innerText); return shown.length === 2 && shown[0].includes("1915883588174806058") && shown[0].includes("<b>Hi</b>\\u{200b}") && shown[0].includes('[{"to":"bo@example.com"},"1"]') && !shown[1].includes("end"); })()`)
@@ -143,6 +150,77 @@ func TestTheInboxHasTabs(t *testing.T) {
 			p.see(tabs + ` === "Approvals 1,Programs 1,All calls"`) // an approved call waits for its program
 			if got := st.calls(t, path)[0].Approval.MustGet(); got.Decision != "approve" {
 				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestCallsAreDecidedTogether narrows the list, selects calls by keyboard and by range, takes an approval back, and leaves
+// the page while another one waits.
+func TestCallsAreDecidedTogether(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	for _, l := range ends(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t)
+			var paths []string
+			for i := range 6 {
+				paths = append(paths, st.ask(t, fmt.Sprintf(`call: send_mail {"to":"user%d@example.com"}`, i)))
+			}
+			decision := func(i int) string {
+				if a, err := st.calls(t, paths[i])[0].Approval.Get(); err == nil {
+					return a.Decision
+				}
+				return ""
+			}
+			p := signIn(t, browser, st.h.URL, st.h.Key, "tool-calls", l)
+			const cards = `[...document.querySelectorAll(".approval")]`
+			p.see(cards + `.length === 6`)
+			p.fits()
+			p.shot("six")
+			if per := eval[float64](p, `document.querySelector(".inbox").getBoundingClientRect().height / 6`); l.width < 600 && per > 131 {
+				t.Errorf("a call takes %.0f px of a phone", per)
+			}
+			p.open("tool-calls?toolName=refund")
+			p.says("No matches")
+			p.open("tool-calls?toolName=send_mail&externalUserId=ada")
+			p.see(cards + `.length === 6 && (` + cards + `[0].focus(), true)`)
+			p.key("x")
+			p.says("1 call selected")
+			p.see(`(` + cards + `[2].querySelector("input[type=checkbox]").dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey: true })), true)`)
+			p.says("3 calls selected")
+			p.fits()
+			p.shot("selected")
+			p.see(`(` + cards + `[5].focus(), true)`)
+			p.key("a") // decides about the selection, not about the call with the focus
+			p.says("3 calls are approved in 5 seconds")
+			p.see(cards + `.length === 3`)
+			p.press("Undo")
+			p.says("nothing was sent")
+			p.see(cards + `.length === 6`)
+			p.check("Select all 6")
+			p.says("6 calls selected")
+			for range 2 {
+				p.see(`(` + cards + `.at(-1).querySelector("input[type=checkbox]:checked") ?? ` + cards + `.at(-2).querySelector("input[type=checkbox]")).click() === undefined`)
+			}
+			p.says("4 calls selected")
+			p.press("Reject 4")
+			p.says("4 calls rejected")
+			p.see(cards + `.length === 2`)
+			for i := range 6 {
+				if got, want := decision(i), map[bool]string{true: "reject"}[i < 4]; got != want {
+					t.Errorf("call %d: %q", i, got)
+				}
+			}
+			p.see(`(` + cards + `[0].focus(), true)`)
+			p.key("a")
+			p.see(cards + `.length === 1`)
+			p.shot("undo")
+			p.see(`(location.assign("/docs"), true)`) // the approval is sent then
+			for st.calls(t, paths[4])[0].Approval.IsNull() {
+			}
+			if decision(4) != "approve" || decision(5) != "" {
+				t.Errorf("%s, %s", decision(4), decision(5))
 			}
 		})
 	}

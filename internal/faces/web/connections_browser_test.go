@@ -138,8 +138,8 @@ func TestConnectionsInABrowser(t *testing.T) {
 			p.press("Replace the value")
 			p.says("…-key")
 			p.press("Delete")
-			p.press("Delete it")
-			p.says("secret_in_use")
+			p.says("It is in use and cannot be deleted yet.")
+			p.see(`document.querySelector("dialog footer .danger")?.disabled`)
 			p.press("Keep it")
 			p.open("connections/" + st.connection(t))
 			p.press("Delete")
@@ -180,7 +180,7 @@ func (p *tab) open(path string) {
 // test opens the form that calls a tool.
 func (p *tab) test(tool string) {
 	p.t.Helper()
-	p.see(`(() => { const li = [...document.querySelectorAll(".tools > li")].find((li) => li.querySelector("b").textContent === "` + tool + `"); const b = [...(li?.querySelectorAll("button") ?? [])].find((b) => b.innerText.trim() === "Test"); b?.click(); return !!b; })()`)
+	p.see(`(() => { const li = [...document.querySelectorAll(".tools > tbody")].find((li) => li.querySelector("b").textContent === "` + tool + `"); const b = [...(li?.querySelectorAll("button") ?? [])].find((b) => b.innerText.trim() === "Test"); b?.click(); return !!b; })()`)
 }
 
 // TestRequestsAreToolsInTheConsole connects servers that know nothing of tools: by
@@ -238,6 +238,50 @@ func TestRequestsAreToolsInTheConsole(t *testing.T) {
 			p.says(server.URL)
 			p.fits()
 			p.shot("document")
+		})
+	}
+}
+
+// TestToolsAreSetTogether selects the tools without a warning, sets one choice for all, and adds one with a warning.
+func TestToolsAreSetTogether(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	for _, l := range ends(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t, onLoopback)
+			f := fakemcp.Start(t)
+			f.SetTools(append(fakemcp.Tools(), `{"name":"get-env","description":"Returns all environment variables.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`,
+				`{"name":"readTextFile","description":"Returns a text.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, `{"name":"list_orders","description":"Lists the profiles of customers.","inputSchema":{"type":"object"}}`)...)
+			st.c.Want(201, "POST", "/api/v1/connections", map[string]any{"kind": "mcp", "name": "shop", "url": f.URL})
+			path := "/api/v1/connections/" + st.connection(t)
+			st.c.Want(200, "POST", path+"/refresh", nil)
+			p := signIn(t, browser, st.h.URL, st.h.Key, "connections/"+st.connection(t), l)
+			p.says("7 to review")
+			p.says("mentions environment variables")
+			p.says("mentions files")
+			p.says("2 tools with a warning: select one by one")
+			p.says("call without asking, only reads (suggested by its annotations)")
+			p.fits()
+			p.shot("table")
+			p.press("Select all new tools")
+			p.says("5 tools chosen")
+			p.choose("#set-approval", "always")
+			p.see(`[...document.querySelectorAll(".tools tbody.chosen")].every((b) => b.innerText.includes("ask before each call"))`)
+			p.choose("#set-effects", "once")
+			p.check("get-env")
+			p.says("6 tools chosen")
+			p.fits()
+			p.shot("chosen")
+			p.press("Approve")
+			p.says("6 tools approved")
+			for name, want := range map[string]string{"read": "always once", "act": "always once", "get-env": "never read"} {
+				if tool := st.tool(t, name); tool.State != "approved" || tool.Approval.MustGet()+" "+tool.Effects.MustGet() != want {
+					t.Errorf("%s is %+v", name, tool)
+				}
+			}
+			if tool := st.tool(t, "readTextFile"); tool.State != "new" {
+				t.Errorf("%+v", tool)
+			}
 		})
 	}
 }

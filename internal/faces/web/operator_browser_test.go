@@ -509,6 +509,8 @@ func TestAnAccountHasAPage(t *testing.T) {
 			p.do(chromedp.Navigate(srv.URL + "/console#/accounts/" + account + "/limits"))
 			p.press("Suspend the account")
 			p.says("Its keys stop working")
+			p.says("12 keys, 3 schedules and 2 embeds stop.")
+			p.shot("suspend")
 			p.press("Suspend")
 			p.says("The account is suspended")
 			p.press("Keys")

@@ -135,10 +135,16 @@ func TestSecretsInTheConsole(t *testing.T) {
 	}
 	p.row("of kind bearer", "Delete")
 	p.see(`document.querySelector("dialog .notice")?.innerText.includes("Give another secret, or none, to shop.")`)
-	p.press("Delete it")
-	p.says("secret_in_use")
+	p.says("1 connection uses it and must be changed first.")
+	p.see(`document.querySelector("dialog footer .danger").disabled`)
+	st.c.WantError("secret_in_use", "DELETE", "/api/v1/secrets/"+st.secret(t, "of kind bearer").ID, nil)
 	p.everywhere("in use")
 	p.press("Keep it")
+	p.row("of last year", "Delete")
+	p.press("Delete it")
+	p.press("Undo")
+	p.says("Undone: nothing was sent")
+	st.secret(t, "of last year") // is still there
 	p.row("of last year", "Delete")
 	p.press("Delete it")
 	p.see(`!document.querySelector("dialog") && !document.querySelector("table").innerText.includes("of last year")`)

@@ -56,6 +56,7 @@ func operatorReplies() map[string]string {
 			stubChange(1, "createSpace", "", `{"id":"spc_1","name":"Support"}`),
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,
 		"GET /audit/actions": `{"data":[{"action":"createSpace"},{"action":"updateWebhook"},{"action":"webhook.disabled"}],"nextCursor":null,"hasMore":false}`,
+		"GET /effects":       `{"object":"effects","text":"12 keys, 3 schedules and 2 embeds stop.","data":[{"kind":"keys","count":12,"outcome":"stop"},{"kind":"tasks","count":3,"outcome":"stop"},{"kind":"embeds","count":2,"outcome":"stop"}]}`,
 		"GET /budgets": `{"data":[` + strings.Join([]string{
 			stubBudget("1", "account", "null", "3200000", "40000"), stubBudget("2", "end_user", `"*"`, "null", "null"),
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,

@@ -19,7 +19,7 @@ import { MissingScope } from "./parts/missing";
 import { Lost } from "./parts/subject";
 import { commandKey, Palette, Shortcuts, useKeyboard } from "./parts/palette";
 import { Rail, TopBar } from "./parts/shell";
-import { Toasts } from "./parts/toast";
+import { sendNow, Toasts } from "./parts/toast";
 import { isSession, PreviousContext, usePath, usePrevious } from "./parts/router";
 import { ScopeContext, useKeptScope } from "./parts/scope";
 import { accountOf, forget, mayWith, offeredKey, SessionContext, showAccount } from "./parts/session";
@@ -100,6 +100,7 @@ function Console() {
     );
   }
   const signOut = async () => {
+    await sendNow();
     setLeaving(true);
     await new Promise((done) => setTimeout(done)); // until the page is gone, and its requests with it
     try {

@@ -37,6 +37,11 @@ export async function problemOf(reply: Response): Promise<Problem> {
   return new Problem(reply.status, { requestId: reply.headers.get("x-request-id") ?? "", ...body });
 }
 
+// left is whether the page is being left: requests then outlive it.
+let left = false;
+export const leave = (on: boolean) => void (left = on);
+export const isLeft = () => left;
+
 export type Query = Record<string, string | number | undefined>;
 
 // A Caller says how requests are authenticated: by a token, or by the cookie of the
@@ -75,6 +80,7 @@ export class Api {
         signal: init.signal,
         credentials: this.credentials,
         cache: "no-store",
+        keepalive: left,
       });
     } catch (error) {
       if (init.signal?.aborted) throw error;

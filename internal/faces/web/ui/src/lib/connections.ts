@@ -49,6 +49,21 @@ export const perSessionWords: Record<Connection["credentialsPerSession"], string
 // sessionWords describe how long a session at a stateful server lasts.
 export const sessionWords: Record<Connection["sessions"], string> = { turn: "end with the turn, or when it waits", session: "last as long as the agent's session, at most 30 minutes without a call" };
 
+const risks: [RegExp, string][] = [
+  [/\b(env|environment)\b/, "environment variables"],
+  [/\b(secrets?|tokens?|passwords?|credentials?)\b/, "secrets"],
+  [/\b(files?|filesystem)\b/, "files"],
+  [/\b(exec|execute[sd]?|shell|bash)\b/, "commands"],
+  [/\b(delete[sd]?|remove[sd]?|drop)\b/, "deletion"],
+];
+
+// risksOf names what the name or the texts of a tool say about secrets, files, commands and deletion. Annotations of a server
+// are its own words, and what it calls read-only can still return secrets.
+export function risksOf(t: ConnectionTool): string[] {
+  const text = [t.name.replace(/([a-z])([A-Z])/g, "$1 $2"), t.title ?? "", t.description].join(" ").replaceAll("_", " ").replaceAll("-", " ").toLowerCase();
+  return risks.filter(([sign]) => sign.test(text)).map(([, word]) => word);
+}
+
 // waits reports whether a tool waits for a decision.
 export const waits = (t: ConnectionTool): boolean => t.state === "new" || t.state === "changed";
 

@@ -1251,6 +1251,18 @@ export interface DuplicateAgent {
   spaceId?: string | null;
 }
 
+export interface Effect {
+  count: number;
+  kind: string;
+  outcome: string;
+}
+
+export interface Effects {
+  data: Effect[];
+  object: "effects";
+  text: string;
+}
+
 export interface EmbedAgent {
   name: string;
 }

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant, CreateWithdrawal, UpdateAccount, Withdrawal } from "../../lib/contract";
 import { count, credits, isLow } from "../../lib/format";
 import type { Credits, Key, KeyWithSecret } from "../../lib/types";
+import { Effects } from "../parts/effects";
 import { Amount, Badge, Button, Id, Time } from "../parts/basic";
 import { Facts } from "../parts/facts";
 import { Figure } from "../parts/figure";
@@ -248,6 +249,7 @@ function Remove({ of: a, onClose }: { of: AccountWithCredits; onClose: () => voi
       }}
       onClose={onClose}
     >
+      <Effects of="account" id={a.id} />
       <p>Its keys end, and everything that its people, agents and calls have stored is erased: sessions, files, members, secrets and logs. Nobody can undo this.</p>
       <p>
         Receipts and the ledger stay without names.{" "}
@@ -359,6 +361,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
   const { api, me, may } = useSession();
   const meta = useMeta();
   const action = useAction({ repeats: true });
+  const [newPlan, setNewPlan] = useState<string>(); // chosen, not yet confirmed
   const [suspending, setSuspending] = useState(false);
   const patch = (said: string, body: UpdateAccount) =>
     action.run(async () => {
@@ -371,7 +374,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
   const both = (key: number | null, all: number | null) => (key === null && all === null ? most(null) : <>{most(key)} a key, {most(all)} in all</>);
   return (
     <div class="body pad stack narrow">
-      {may("operator:billing") && <PlanField hint="Applies from the next call." value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />}
+      {may("operator:billing") && <PlanField hint="Applies from the next call." value={a.plan} onChange={setNewPlan} />}
       {plan && (
         <Facts
           of={[
@@ -397,6 +400,22 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
         </div>
       )}
       {action.problem && <Failure problem={action.problem} />}
+      {newPlan && (
+        <ConfirmAction
+          title={`Change the plan of "${a.name}"?`}
+          action="Change the plan"
+          work={() => api.patch("/accounts/" + a.id, { plan: newPlan })}
+          onDone={() => {
+            setNewPlan(undefined);
+            toast("The plan is changed");
+            onDone();
+          }}
+          onClose={() => setNewPlan(undefined)}
+        >
+          <Effects of="account" id={a.id} change="plan" to={newPlan} />
+          <p>The new plan applies from the next call.</p>
+        </ConfirmAction>
+      )}
       {suspending && (
         <ConfirmAction
           title={`Suspend "${a.name}"?`}
@@ -409,6 +428,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
           }}
           onClose={() => setSuspending(false)}
         >
+          <Effects of="account" id={a.id} change="suspend" />
           <p>Its keys stop working: calls, sessions and embedded chats are refused until you resume it. Nothing is deleted.</p>
         </ConfirmAction>
       )}

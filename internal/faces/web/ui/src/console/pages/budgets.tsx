@@ -182,7 +182,7 @@ function BudgetForm({ path, of, onDone, onClose }: { path: string; of?: Budget }
 function Remove({ of, ...ends }: { of: Budget } & Ends) {
   const { api } = useSession();
   return (
-    <ConfirmAction title="Delete the budget?" action="Delete the budget" work={() => api.remove("/budgets/" + of.id)} said="The budget is deleted" {...ends}>
+    <ConfirmAction title="Delete the budget?" action="Delete the budget" undo="The budget is deleted in 5 seconds" work={() => api.remove("/budgets/" + of.id)} said="The budget is deleted" {...ends}>
       <p>Calls are no longer limited, and the spend of the current period is lost.</p>
     </ConfirmAction>
   );

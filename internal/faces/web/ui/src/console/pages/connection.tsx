@@ -4,6 +4,7 @@ import { kindWords, originOf, perSessionWords, sessionWords } from "../../lib/co
 import type { Agent, Connection, ConnectionAuth, ConnectionToolList, RefreshedConnection, Secret, UpdateConnection } from "../../lib/contract";
 import { duration, of, size } from "../../lib/format";
 import type { List } from "../../lib/types";
+import { Effects } from "../parts/effects";
 import { useAccess, type Way, wayOf } from "../parts/access";
 import { SignIn } from "../parts/authorize";
 import { Badge, Button, Id, Notice, Time } from "../parts/basic";
@@ -96,6 +97,7 @@ function One({ subject, of: tagged }: { subject: Loaded<Tagged<Connection>>; of:
       switchOff: (ends) => <SwitchOff path={path} of={c} onClose={ends.onClose} onDone={() => changed(ends, `The connection "${c.name}" is switched off`)} />,
       delete: ({ onClose }) => (
         <ConfirmAction title={`Delete "${c.name}"?`} action="Delete it" work={() => api.remove(path)} onClose={onClose} onDone={() => (toast(`The connection "${c.name}" is deleted`), go("connections"))}>
+          <Effects of="connection" id={c.id} />
           <p>Its tools and their reviews are deleted. Its secret is kept. This cannot be undone.</p>
         </ConfirmAction>
       ),

@@ -81,7 +81,7 @@ export function HooksView({ agentId }: { agentId: string }) {
                   title: "Delete",
                   kind: "danger" as const,
                   dialog: (ends: Ends, h: Hook) => (
-                    <ConfirmAction title="Delete this hook?" action="Delete it" work={() => api.remove(`${path}/${h.id}`)} said="It is deleted" {...ends}>
+                    <ConfirmAction title="Delete this hook?" action="Delete it" undo="The hook is deleted in 5 seconds" work={() => api.remove(`${path}/${h.id}`)} said="It is deleted" {...ends}>
                       <p>Requests to its address are then refused. Its sessions are kept.</p>
                     </ConfirmAction>
                   ),

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import type { CreateKey, UpdateKey } from "../../lib/contract";
 import { count, inputTime, local, utcDay } from "../../lib/format";
 import type { Key, KeyWithSecret, UsageReport } from "../../lib/types";
+import { Effects } from "../parts/effects";
 import { Amount, Badge, type Meaning, Notice, Time } from "../parts/basic";
 import { SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
@@ -289,7 +290,7 @@ function Rotate({ of, onDone, onClose }: { of: Key; onDone: (made: KeyWithSecret
   const submit = () => action.run(async (once) => onDone(await api.create<KeyWithSecret>(`/keys/${of.id}/rotate`, { overlapSeconds: overlap }, once)));
   return (
     <FormDialog id="rotate-key" title={`Rotate "${of.name}"`} submit="Create the new key" action={action} onSubmit={submit} onClose={onClose}>
-      <p>A new key is created with the same name, scopes and limits.</p>
+      <p>A new key is created with the same name, scopes and limits. What the old key created continues.</p>
       <SelectField id="overlap" label="The old key" options={overlaps} value={overlap} onChange={setOverlap} />
     </FormDialog>
   );
@@ -303,7 +304,8 @@ export function Revoke({ of, ...ends }: { of: Key } & Ends) {
       <p>
         Programs that use <code>{of.hint}</code> are refused from now on. Replies that run are finished. This cannot be undone.
       </p>
-      <p>The embeds, script tags, webhooks and tasks that it created end with it.</p>
+      <p>The embeds, script tags, hooks, webhooks and tasks that it created end with it.</p>
+      <Effects of="key" id={of.id} />
       <label class="check">
         <input type="checkbox" checked={pause} onChange={(e) => setPause(e.currentTarget.checked)} /> Also pause the tasks, webhooks, script tags and connections that it changed
       </label>

@@ -1,6 +1,7 @@
 // The people who can sign in to the account: their roles, invitations, and sign-in links.
 import { useState } from "preact/hooks";
 import type { Invitation, InvitationList, InvitationWithLink, InviteMember, Member, SignInLink, UpdateMember } from "../../lib/contract";
+import { Effects } from "../parts/effects";
 import { Badge, Notice, Time } from "../parts/basic";
 import { SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
@@ -189,6 +190,7 @@ function ChangeRole({ of: m, onDone, onClose }: { of: Member } & Ends) {
   return (
     <FormDialog id="change-role" title={`Change the role of ${nameOf(m)}`} submit="Save" action={action} onSubmit={submit} onClose={onClose}>
       <RoleFields role={role} operatorRole={operatorRole} onRole={setRole} onOperatorRole={setOperatorRole} />
+      {role !== m.role && <Effects of="member" id={m.id} change="role" to={role} />}
       <p class="small muted">
         Keys that {nameOf(m)} created lose the scopes that the new role lacks.
         {m.source === "group" && " The role no longer follows the groups of the identity provider."}
@@ -237,6 +239,7 @@ function Remove({ of: m, ...ends }: { of: Member } & Ends) {
   return (
     <ConfirmAction title={`Remove ${nameOf(m)}?`} action="Remove the member" work={() => api.remove("/members/" + m.id, { keys })} said={`${nameOf(m)} is no longer a member`} {...ends}>
       <p>{nameOf(m)} is signed out of this account within a second.{m.source === "group" && " The groups of the identity provider make them a member again at the next sign-in."}</p>
+      {keys === "end" && <Effects of="member" id={m.id} />}
       <fieldset class="plainset">
         <legend>Their keys, and what they and these keys created</legend>
         <label class="check">

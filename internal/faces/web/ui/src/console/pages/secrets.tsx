@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { hasExpired } from "../../lib/connections";
 import type { Secret } from "../../lib/contract";
 import { Badge, Notice, Time } from "../parts/basic";
+import { Effects } from "../parts/effects";
 import { ConfirmAction } from "../parts/form";
 import { ResourcePanel } from "../parts/resource";
 import { ReplaceSecret, SecretForm } from "../parts/secretform";
@@ -68,7 +69,8 @@ export function Secrets({ head }: { head: ComponentChildren }) {
             kind: "danger",
             when: () => writes,
             dialog: (ends, s) => (
-              <ConfirmAction title={`Delete "${s.name}"?`} action="Delete it" work={() => api.remove("/secrets/" + s.id)} said="The secret is deleted" {...ends}>
+              <ConfirmAction title={`Delete "${s.name}"?`} action="Delete it" waits={s.usedBy.length > 0} undo={`"${s.name}" is deleted in 5 seconds`} work={() => api.remove("/secrets/" + s.id)} said="The secret is deleted" {...ends}>
+                <Effects of="secret" id={s.id} />
                 <p>The value is deleted for good. Sessions and schedules that use it lose the tools of its connections.</p>
                 {s.usedBy.length > 0 && (
                   <Notice meaning="waiting">

@@ -485,7 +485,7 @@ function Answer({ session: s, busy, post, agentId }: { session: Session; busy: b
         <p>
           <b>{pending.prompt}</b>
         </p>
-        <Approvals calls={pending.calls ?? []} busy={busy} decide={(decisions) => void post("input", { inputId: pending.id, decisions })} />
+        <Approvals calls={pending.calls ?? []} busy={busy} decide={(decisions) => post("input", { inputId: pending.id, decisions })} />
         <KeysHint />
       </div>
     );

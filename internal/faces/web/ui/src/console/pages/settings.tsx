@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
 import type { AgentTool } from "../../lib/contract";
 import type { Meta } from "../../lib/types";
+import { Effects } from "../parts/effects";
 import { ClientTools } from "../parts/clienttools";
 import { AllowedTools } from "../parts/allowedtools";
 import { Button, Field } from "../parts/basic";
@@ -283,6 +284,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
       </form>
       {deleting && (
         <Confirm title={`Delete "${was.name}"?`} action="Delete the agent" busy={busy} onConfirm={remove} onClose={() => setDeleting(false)}>
+          <Effects of="agent" id={was.id} />
           <p>Its drive and sessions are deleted, its schedules stop, and running turns are cancelled. Receipts are kept. This cannot be undone.</p>
         </Confirm>
       )}

@@ -60,7 +60,7 @@ export function useTags(agentId: string, path: string, enabled: boolean, name?: 
         title: "Delete",
         kind: "danger",
         dialog: (ends, t) => (
-          <ConfirmAction title="Delete this script tag?" action="Delete it" work={() => api.remove(`${path}/${t.id}`)} said="It is deleted" {...ends}>
+          <ConfirmAction title="Delete this script tag?" action="Delete it" undo="The script tag is deleted in 5 seconds" work={() => api.remove(`${path}/${t.id}`)} said="It is deleted" {...ends}>
             <p>Pages no longer show it, and its chats end immediately. Conversations are kept as sessions of the agent.</p>
           </ConfirmAction>
         ),

@@ -5,6 +5,7 @@ import { onceKey, type Problem } from "../../lib/api";
 import { Button } from "./basic";
 import { Confirm, Dialog } from "./dialog";
 import { asProblem, Failure } from "./load";
+import { later, toast } from "./toast";
 
 export interface Action {
   busy: boolean;
@@ -81,14 +82,26 @@ export function FormDialog(props: { id: string; title: string; wide?: boolean; s
 }
 
 // ConfirmAction asks before a destructive action, performs it, and shows the problem if
-// it failed. said is the note after success.
-export function ConfirmAction(props: { title: string; action: string; waits?: boolean; work: () => Promise<unknown>; said?: string; onDone: (said?: string) => void; onClose: () => void; children: ComponentChildren }) {
+// it failed. said is the note after success. With undo, its note, the work waits five seconds after the
+// dialog was closed, and a failure is a note too.
+export function ConfirmAction(props: { title: string; action: string; waits?: boolean; undo?: string; work: () => Promise<unknown>; said?: string; onDone: (said?: string) => void; onClose: () => void; children: ComponentChildren }) {
   const { busy, problem, run } = useAction();
+  const hold = (note: string) => {
+    props.onClose();
+    later(note, () =>
+      props.work().then(
+        () => props.onDone(props.said),
+        (error: unknown) => toast(asProblem(error).message, "failed"),
+      ),
+    );
+  };
   const confirm = () =>
-    run(async () => {
-      await props.work();
-      props.onDone(props.said);
-    });
+    props.undo
+      ? hold(props.undo)
+      : void run(async () => {
+          await props.work();
+          props.onDone(props.said);
+        });
   return (
     <Confirm title={props.title} action={props.action} busy={busy || props.waits} onConfirm={confirm} onClose={props.onClose}>
       {props.children}

@@ -26,7 +26,8 @@ export interface Ends {
 // useDialogs returns functions that open one of several dialogs, and the open one.
 export function useDialogs<K extends PropertyKey, A = void>(dialogs: Record<K, (ends: Ends, about: A) => ComponentChildren>, reload: () => void) {
   const [open, setOpen] = useState<{ name: K; about: A } | { next: Dialog }>();
-  const onClose = () => setOpen(undefined);
+  // A deletion that waited may end after another dialog was opened.
+  const onClose = () => setOpen((now) => (now === open ? undefined : now));
   const ends: Ends = {
     onClose,
     onDone: (said) => {

@@ -1,12 +1,13 @@
 // The tools of a connection: what their server says of each, and what a person decides
 // about it.
 import { useState } from "preact/hooks";
-import { type Approval, approvalWords, type Effects, effectsWords, idArguments, maxPublic, type OnUnknown, onUnknownWords, pointers, type Visitors, visitorsWords, waits } from "../../lib/connections";
+import { type Approval, approvalWords, type Effects, effectsWords, idArguments, maxPublic, type OnUnknown, onUnknownWords, pointers, risksOf, type Visitors, visitorsWords, waits } from "../../lib/connections";
 import type { Connection, ConnectionTool, ReviewConnectionTools } from "../../lib/contract";
 import { of } from "../../lib/format";
 import { useSession } from "./session";
 import { Badge, Button, type Meaning, Notice } from "./basic";
 import { Diff } from "./diff";
+import { Icon } from "./icon";
 import { TextField } from "./fields";
 import { useAction } from "./form";
 import { Empty, Failure } from "./load";
@@ -52,6 +53,8 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
   const open = (t: ConnectionTool) => writes && t.state !== "invalid" && t.state !== "missing";
   const picked = tools.filter((t) => chosen.includes(t.name) && open(t)).slice(0, most);
   const waiting = tools.filter((t) => waits(t) && open(t));
+  const harmless = waiting.filter((t) => risksOf(t).length === 0); // the others are selected one by one
+  const setAll = (change: Partial<Policy>) => setPolicies({ ...policies, ...Object.fromEntries(picked.map((t) => [t.name, changePolicy(policies[t.name] ?? policyOf(t), change)])) });
   const rows = [...tools].sort((a, b) => Number(waits(b)) - Number(waits(a)) || (a.name < b.name ? -1 : 1));
   const decide = async (decision: "approve" | "reject") => {
     const body: ReviewConnectionTools = {
@@ -70,8 +73,9 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
         <h2 id="tools">Tools</h2>
         {waiting.length > 0 && <Badge meaning="waiting">{waiting.length} to review</Badge>}
         {waiting.length > 0 && (
-          <div class="push">
-            <Button small onClick={() => setChosen(waiting.map((t) => t.name))}>
+          <div class="push row">
+            {harmless.length < waiting.length && <span class="small muted">{of(waiting.length - harmless.length, "tool")} with a warning: select one by one</span>}
+            <Button small disabled={harmless.length === 0} onClick={() => setChosen(harmless.map((t) => t.name))}>
               Select all new tools
             </Button>
           </div>
@@ -95,12 +99,21 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
           <p>{connection.lastCheckedAt && !connection.lastError ? "The server has no tools." : "They appear when the server has answered."}</p>
         </Empty>
       ) : (
-        <ul class="tools">
+        <table class="tools">
+          <thead>
+            <tr>
+              <th scope="col">Tool</th>
+              <th scope="col">Choice</th>
+              <th scope="col">
+                <span class="unseen">Actions</span>
+              </th>
+            </tr>
+          </thead>
           {rows.map((t) => (
             <Tool
               key={t.name}
               of={t}
-              writes={writes}
+              alone={waiting.length === 1 && waits(t)}
               chosen={chosen.includes(t.name)}
               policy={policies[t.name] ?? policyOf(t)}
               onChoose={open(t) ? (on) => setChosen((all) => (on ? [...all, t.name] : all.filter((n) => n !== t.name))) : undefined}
@@ -108,11 +121,13 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
               onTest={writes && connection.enabled && t.state === "approved" ? () => setTesting(t) : undefined}
             />
           ))}
-        </ul>
+        </table>
       )}
       {picked.length > 0 && (
         <div class="decide row">
           <span>{of(picked.length, "tool")} chosen</span>
+          <SetAll id="set-approval" title="Set approval" words={approvalWords} onSet={(approval) => setAll({ approval })} />
+          <SetAll id="set-effects" title="Set effects" words={effectsWords} onSet={(effects) => setAll({ effects })} />
           <div class="push row">
             <Button kind="danger" disabled={busy} onClick={() => void decide("reject")}>
               Reject
@@ -130,134 +145,177 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
 
 const pretty = (value: unknown) => JSON.stringify(value, null, 2);
 
-function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; policy: Policy; onChoose?: (on: boolean) => void; onPolicy: (p: Policy) => void; onTest?: () => void }) {
+// SetAll sets one choice for all selected tools.
+function SetAll<V extends string>({ id, title, words, onSet }: { id: string; title: string; words: Record<V, string>; onSet: (value: V) => void }) {
+  return (
+    <select id={id} class="input" aria-label={title + " of the selected tools"} value="" onChange={(e) => onSet(e.currentTarget.value as V)}>
+      <option value="" disabled>
+        {title}
+      </option>
+      {(Object.entries(words) as [V, string][]).map(([value, text]) => (
+        <option value={value} key={value}>
+          {text}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+// changePolicy changes a policy, without what its effects exclude.
+function changePolicy(policy: Policy, change: Partial<Policy>): Policy {
+  const p = { ...policy, ...change };
+  if (p.visitors === "yes" && p.effects !== "read") p.visitors = "no";
+  if (p.effects === "read") p.idempotencyArgument = null;
+  return p;
+}
+
+// Tool is a tool in the table: its name and warnings, the choice about it, and on request its definition and all settings.
+function Tool(props: { of: ConnectionTool; alone: boolean; chosen: boolean; policy: Policy; onChoose?: (on: boolean) => void; onPolicy: (p: Policy) => void; onTest?: () => void }) {
   const { of: t, policy } = props;
   const id = "tool-" + t.name.replace(/[^A-Za-z0-9_-]/g, "_");
+  const [open, setOpen] = useState(t.state === "changed" || props.alone); // what differs is read before the decision
+  const risks = risksOf(t);
+  const name = (
+    <b class="mono breaks">
+      <EscapedText text={t.name} />
+    </b>
+  );
+  const decides = props.onChoose && (props.chosen || waits(t));
+  const change = (by: Partial<Policy>) => props.onPolicy(changePolicy(policy, by));
   return (
-    <li class="stack">
-      <div class="row">
-        {props.onChoose ? (
-          <label class="check">
-            <input type="checkbox" checked={props.chosen} onChange={(e) => props.onChoose!(e.currentTarget.checked)} />
-            <b class="mono breaks">
-              <EscapedText text={t.name} />
-            </b>
-          </label>
-        ) : (
-          <b class="mono breaks">
-            <EscapedText text={t.name} />
-          </b>
-        )}
-        {t.title && (
-          <span class="breaks">
-            <EscapedText text={t.title} />
-          </span>
-        )}
-        <Badge meaning={meanings[t.state] ?? "none"}>{t.state}</Badge>
-        {t.state === "approved" && t.approval && t.effects && (
-          <span class="small muted">
-            {approvalWords[t.approval]}, {effectsWords[t.effects]}
-            {t.visitors === "yes" && ", also for visitors"}
-            {t.visitors === "confirm" && ", also for visitors who confirm it"}
-            {t.onUnknown === "fail" && ", the turn fails if the outcome is unknown"}
-            {t.idempotencyArgument && (
-              <>
-                , id in <code>{t.idempotencyArgument}</code>
-              </>
+    <tbody class={props.chosen ? "chosen" : undefined}>
+      <tr>
+        <td>
+          <div class="row">
+            {props.onChoose ? (
+              <label class="check">
+                <input type="checkbox" checked={props.chosen} onChange={(e) => props.onChoose!(e.currentTarget.checked)} />
+                {name}
+              </label>
+            ) : (
+              name
             )}
-          </span>
-        )}
-        {props.onTest && (
-          <div class="push">
-            <Button small icon="play" onClick={props.onTest}>
-              Test
-            </Button>
+            <Badge meaning={meanings[t.state] ?? "none"}>{t.state}</Badge>
+            {risks.length > 0 && (
+              <span class="small risk">
+                <Icon name="warning" /> mentions {risks.join(", ")}
+              </span>
+            )}
           </div>
-        )}
-      </div>
-      {t.warnings.length > 0 && (
-        <Notice meaning={t.state === "invalid" ? "failed" : "waiting"}>
-          {t.warnings.map((w) => (
-            <p>
-              <EscapedText text={w} />
-            </p>
-          ))}
-        </Notice>
-      )}
-      {t.previous ? <Changed of={t} /> : t.description ? <p class="pre breaks">{<EscapedText text={t.description} />}</p> : <p class="muted">It has no description.</p>}
-      <details class="small">
-        <summary>Arguments{t.annotations && ", and the server's annotations"}</summary>
-        <pre class="io" tabIndex={0} aria-label={`Arguments of ${t.name}`}>
-          <EscapedText text={pretty(t.inputSchema)} />
-        </pre>
-        {t.annotations && (
-          <pre class="io" tabIndex={0} aria-label={`Annotations of ${t.name}`}>
-            <EscapedText text={pretty(t.annotations)} />
-          </pre>
-        )}
-        {t.request && (
-          <pre class="io" tabIndex={0} aria-label={`Request of ${t.name}`}>
-            <EscapedText text={pretty(t.request)} />
-          </pre>
-        )}
-        <p class="muted breaks">
-          Name for models <code>{t.modelName}</code>; it takes about {of(t.definitionTokens, "token")} of each prompt. Definition <code>{t.sha256.slice(0, 12)}</code>.
-        </p>
-      </details>
-      {props.onChoose && (props.chosen || waits(t)) && (
-        <div class="pair policy">
-          <label class="filter" for={id + "-approval"}>
-            <span class="small muted">Approval</span>
-            <select id={id + "-approval"} class="input" value={policy.approval} onChange={(e) => props.onPolicy({ ...policy, approval: e.currentTarget.value as Approval })}>
-              {Object.entries(approvalWords).map(([value, words]) => (
-                <option value={value}>{words}</option>
-              ))}
-            </select>
-          </label>
-          <label class="filter" for={id + "-effects"}>
-            <span class="small muted">Effects</span>
-            <select id={id + "-effects"} class="input" value={policy.effects} onChange={(e) => props.onPolicy({ ...policy, effects: e.currentTarget.value as Effects, visitors: policy.visitors === "yes" && e.currentTarget.value !== "read" ? "no" : policy.visitors, ...(e.currentTarget.value === "read" ? { idempotencyArgument: null } : {}) })}>
-              {Object.entries(effectsWords).map(([value, words]) => (
-                <option value={value}>{words}</option>
-              ))}
-            </select>
-          </label>
-          <label class="filter" for={id + "-unknown"}>
-            <span class="small muted">If the outcome is unknown</span>
-            <select id={id + "-unknown"} class="input" value={policy.onUnknown} onChange={(e) => props.onPolicy({ ...policy, onUnknown: e.currentTarget.value as OnUnknown })}>
-              {Object.entries(onUnknownWords).map(([value, words]) => (
-                <option value={value}>{words}</option>
-              ))}
-            </select>
-          </label>
-          {policy.effects !== "read" && idArguments(t).length > 0 && (
-            <label class="filter" for={id + "-argument"}>
-              <span class="small muted">Argument for the id of the call</span>
-              <select id={id + "-argument"} class="input" value={policy.idempotencyArgument ?? ""} onChange={(e) => props.onPolicy({ ...policy, idempotencyArgument: e.currentTarget.value || null })}>
-                <option value="">none</option>
-                {idArguments(t).map((name) => (
-                  <option value={name}>{name}</option>
-                ))}
-              </select>
-            </label>
-          )}
-          <label class="filter" for={id + "-visitors"}>
-            <span class="small muted">Visitors</span>
-            <select id={id + "-visitors"} class="input" value={policy.visitors} onChange={(e) => props.onPolicy({ ...policy, visitors: e.currentTarget.value as Visitors })}>
-              {Object.entries(visitorsWords).map(
-                ([value, words]) =>
-                  (value !== "yes" || policy.effects === "read") && (
-                    <option value={value} key={value}>
-                      {words}
-                    </option>
-                  ),
+          <p class="small muted clamp">
+            <EscapedText text={[t.title, t.description].filter(Boolean).join(": ") || "It has no description."} />
+          </p>
+        </td>
+        <td class="small">
+          {t.state === "approved" && t.approval && t.effects && !props.chosen ? (
+            <span>
+              {approvalWords[t.approval]}, {effectsWords[t.effects]}
+              {t.visitors === "yes" && ", also for visitors"}
+              {t.visitors === "confirm" && ", also for visitors who confirm it"}
+              {t.onUnknown === "fail" && ", the turn fails if the outcome is unknown"}
+              {t.idempotencyArgument && (
+                <>
+                  , id in <code>{t.idempotencyArgument}</code>
+                </>
               )}
-            </select>
-          </label>
-        </div>
-      )}
-      {props.onChoose && (props.chosen || waits(t)) && policy.visitors === "confirm" && <Confirms id={id} of={t} policy={policy} onPolicy={props.onPolicy} />}
-    </li>
+            </span>
+          ) : (
+            decides && (
+              <span>
+                {approvalWords[policy.approval]}, {effectsWords[policy.effects]}
+                {t.approval === null && policy.approval === t.suggested.approval && policy.effects === t.suggested.effects && <span class="muted"> (suggested by its annotations)</span>}
+              </span>
+            )
+          )}
+        </td>
+        <td>
+          <div class="row">
+            <Button small kind="quiet" expanded={open} label={`Details of ${t.name}`} onClick={() => setOpen(!open)}>
+              Details
+            </Button>
+            {props.onTest && (
+              <Button small icon="play" onClick={props.onTest}>
+                Test
+              </Button>
+            )}
+          </div>
+        </td>
+      </tr>
+      <tr class="details" hidden={!open && t.warnings.length === 0}>
+        <td colSpan={3} class="stack">
+          {t.warnings.length > 0 && (
+            <Notice meaning={t.state === "invalid" ? "failed" : "waiting"}>
+              {t.warnings.map((w) => (
+                <p>
+                  <EscapedText text={w} />
+                </p>
+              ))}
+            </Notice>
+          )}
+          <div class="stack" hidden={!open}>
+            {t.previous ? <Changed of={t} /> : t.description && <p class="pre breaks">{<EscapedText text={t.description} />}</p>}
+            <details class="small">
+              <summary>Arguments{t.annotations && ", and the server's annotations"}</summary>
+              <pre class="io" tabIndex={0} aria-label={`Arguments of ${t.name}`}>
+                <EscapedText text={pretty(t.inputSchema)} />
+              </pre>
+              {t.annotations && (
+                <pre class="io" tabIndex={0} aria-label={`Annotations of ${t.name}`}>
+                  <EscapedText text={pretty(t.annotations)} />
+                </pre>
+              )}
+              {t.request && (
+                <pre class="io" tabIndex={0} aria-label={`Request of ${t.name}`}>
+                  <EscapedText text={pretty(t.request)} />
+                </pre>
+              )}
+              <p class="muted breaks">
+                Name for models <code>{t.modelName}</code>; it takes about {of(t.definitionTokens, "token")} of each prompt. Definition <code>{t.sha256.slice(0, 12)}</code>.
+              </p>
+            </details>
+            {decides && (
+              <div class="pair policy">
+                <Setting id={id + "-approval"} title="Approval" words={approvalWords} value={policy.approval} onChange={(approval) => change({ approval })} />
+                <Setting id={id + "-effects"} title="Effects" words={effectsWords} value={policy.effects} onChange={(effects) => change({ effects })} />
+                <Setting id={id + "-unknown"} title="If the outcome is unknown" words={onUnknownWords} value={policy.onUnknown} onChange={(onUnknown) => change({ onUnknown })} />
+                {policy.effects !== "read" && idArguments(t).length > 0 && (
+                  <Setting
+                    id={id + "-argument"}
+                    title="Argument for the id of the call"
+                    words={{ "": "none", ...Object.fromEntries(idArguments(t).map((name) => [name, name])) }}
+                    value={policy.idempotencyArgument ?? ""}
+                    onChange={(name) => change({ idempotencyArgument: name || null })}
+                  />
+                )}
+                <Setting
+                  id={id + "-visitors"}
+                  title="Visitors"
+                  words={Object.fromEntries(Object.entries(visitorsWords).filter(([value]) => value !== "yes" || policy.effects === "read")) as Record<Visitors, string>}
+                  value={policy.visitors}
+                  onChange={(visitors) => change({ visitors })}
+                />
+              </div>
+            )}
+            {decides && policy.visitors === "confirm" && <Confirms id={id} of={t} policy={policy} onPolicy={props.onPolicy} />}
+          </div>
+        </td>
+      </tr>
+    </tbody>
+  );
+}
+
+function Setting<V extends string>({ id, title, words, value, onChange }: { id: string; title: string; words: Record<V, string>; value: V; onChange: (value: V) => void }) {
+  return (
+    <label class="filter" for={id}>
+      <span class="small muted">{title}</span>
+      <select id={id} class="input" value={value} onChange={(e) => onChange(e.currentTarget.value as V)}>
+        {Object.entries<string>(words).map(([value, text]) => (
+          <option value={value} key={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 

@@ -146,7 +146,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
       )}
       {pending?.kind === "tool_approval" && !changed && (
         <div class="body">
-          <Approvals calls={pending.calls ?? []} busy={busy} decide={(decisions) => void post("input", { inputId: pending.id, decisions })} />
+          <Approvals calls={pending.calls ?? []} busy={busy} decide={(decisions) => post("input", { inputId: pending.id, decisions })} />
         </div>
       )}
       <form
