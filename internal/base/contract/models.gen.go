@@ -7253,6 +7253,27 @@ type MoveDriveFileParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
+// GetDriveFilePageParams defines parameters for GetDriveFilePage.
+type GetDriveFilePageParams struct {
+	// Path The path of the file.
+	Path DrivePath `form:"path" json:"path"`
+
+	// Page The number of the page, from 1.
+	Page int64 `form:"page" json:"page"`
+
+	// Width The width of the image in pixels.
+	Width int64 `form:"width,omitempty" json:"width,omitempty,omitzero"`
+
+	// FromLine The first line of the text to mark.
+	FromLine int64 `form:"fromLine,omitempty" json:"fromLine,omitempty,omitzero"`
+
+	// ToLine The last line of the text to mark; `fromLine` by default.
+	ToLine int64 `form:"toLine,omitempty" json:"toLine,omitempty,omitzero"`
+
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
+}
+
 // RestoreDriveFileParams defines parameters for RestoreDriveFile.
 type RestoreDriveFileParams struct {
 	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.

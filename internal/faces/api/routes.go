@@ -154,6 +154,7 @@ func (s *Server) table() []rest.Route {
 		rest.Stream("GET /api/v1/api-agents/{id}/drive/files/content", "drive:read", s.Drive.getDriveFileContent),
 		rest.Stream("PUT /api/v1/api-agents/{id}/drive/files/content", "drive:write", s.Drive.putDriveFileContent),
 		rest.Stream("GET /api/v1/api-agents/{id}/drive/files/text", "drive:read", s.Drive.getDriveFileText),
+		rest.Stream("GET /api/v1/api-agents/{id}/drive/files/page", "drive:read", s.Drive.getDriveFilePage),
 		rest.Stream("POST /api/v1/api-agents/{id}/drive/files/reread", "drive:write", s.Drive.rereadDriveFile),
 		rest.Stream("POST /api/v1/api-agents/{id}/drive/files/move", "drive:write", s.Drive.moveDriveFile),
 		rest.Get("GET /api/v1/api-agents/{id}/drive/files/versions", "drive:read", s.Drive.listDriveFileVersions),
