@@ -27,7 +27,7 @@ import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { type Filter, go, useFilter, useTitle, useWayBack } from "../parts/router";
+import { type Filter, go, useFilter, useTitle, useWayBack, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { triggers } from "./sessions";
 
@@ -388,7 +388,7 @@ function Below({ agentId, message, events, rated = [], rate }: { agentId: string
   return (
     <div class="row below">
       {list.slice(0, all ? undefined : mostSources).map((e) => (
-        <a class="chip" href={`#/agents/${agentId}/drive/${encodeURIComponent(e.path ?? "")}`} title={"Source: " + e.path + lines(e)}>
+        <a class="chip" href={"#/" + withFilter(`agents/${agentId}/drive/${encodeURIComponent(e.path ?? "")}`, { page: /^p\. (\d+)/.exec(e.place ?? "")?.[1] ?? "", from: String(e.fromLine ?? ""), to: String(e.toLine ?? ""), sha: e.sha256 ?? "" })} title={"Source: " + e.path + lines(e)}>
           {e.path}
           {e.place && `, ${e.place}`}
         </a>
