@@ -1341,6 +1341,9 @@ type CreateEmbed struct {
 	// ChatSessionID The id of a chat of this agent to continue. If both have an `externalUserId`, it must be the same. Continuing a session that was not started by an embed requires a key with `sessions:write`.
 	ChatSessionID nullable.Nullable[string] `json:"chatSessionId,omitempty,omitzero"`
 
+	// Contact Whether visitors can ask for a person, which webhooks and mails receive as `chat.person_requested`; false by default.
+	Contact nullable.Nullable[bool] `json:"contact,omitempty,omitzero"`
+
 	// Credentials Secrets of the chat for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
@@ -1402,6 +1405,9 @@ type CreateEmbedTag struct {
 
 	// ChatsPerDay The maximum number of chats that start, with their first messages, within 24 hours, at most a tenth of them in one network; 200 by default. Continued chats do not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
+
+	// Contact Whether visitors can ask for a person, which webhooks and mails receive as `chat.person_requested`; false by default.
+	Contact nullable.Nullable[bool] `json:"contact,omitempty,omitzero"`
 
 	// Credentials Secrets of its chats for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
@@ -2101,8 +2107,11 @@ type EmbedChat struct {
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time until which the token can be renewed.
-	ChatExpiresAt Time                          `json:"chatExpiresAt"`
-	Error         nullable.Nullable[EmbedError] `json:"error"`
+	ChatExpiresAt Time `json:"chatExpiresAt"`
+
+	// Contact Whether the visitor can ask for a person.
+	Contact bool                          `json:"contact"`
+	Error   nullable.Nullable[EmbedError] `json:"error"`
 
 	// ExpiresAt The expiry of the token.
 	ExpiresAt Time `json:"expiresAt"`
@@ -2122,7 +2131,10 @@ type EmbedChat struct {
 	Messages        []EmbedMessage                  `json:"messages"`
 	Object          string                          `json:"object"`
 	PendingInput    nullable.Nullable[PendingInput] `json:"pendingInput"`
-	Remaining       EmbedRemaining                  `json:"remaining"`
+
+	// PersonRequestedAt The latest time at which the visitor asked for a person; null if never.
+	PersonRequestedAt nullable.Nullable[Time] `json:"personRequestedAt"`
+	Remaining         EmbedRemaining          `json:"remaining"`
 
 	// Starters Questions to offer before the first message.
 	Starters []string `json:"starters,omitempty,omitzero"`
@@ -2255,7 +2267,10 @@ type EmbedSession struct {
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string `json:"chatSessionId"`
-	CreatedAt     Time   `json:"createdAt"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact   bool `json:"contact"`
+	CreatedAt Time `json:"createdAt"`
 
 	// Credentials Secrets of the chat for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials    nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
@@ -2316,7 +2331,10 @@ type EmbedSessionWithToken struct {
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string `json:"chatSessionId"`
-	CreatedAt     Time   `json:"createdAt"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact   bool `json:"contact"`
+	CreatedAt Time `json:"createdAt"`
 
 	// ExpiresAt The expiry of the token.
 	ExpiresAt      Time                      `json:"expiresAt"`
@@ -2381,7 +2399,10 @@ type EmbedTag struct {
 	// Attachments The files that the visitor can attach; null if none.
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 	ChatsPerDay int                                   `json:"chatsPerDay"`
-	CreatedAt   Time                                  `json:"createdAt"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact   bool `json:"contact"`
+	CreatedAt Time `json:"createdAt"`
 
 	// Credentials Secrets of its chats for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
@@ -2485,7 +2506,10 @@ type EmbedURL struct {
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string `json:"chatSessionId"`
-	CreatedAt     Time   `json:"createdAt"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact   bool `json:"contact"`
+	CreatedAt Time `json:"createdAt"`
 
 	// Credentials Secrets of the chat for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
@@ -2552,9 +2576,12 @@ type EmbedURLWithLink struct {
 	// ChatSessionID The id of the chat, which becomes a session of the agent with its first message.
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ChatSessionID string                  `json:"chatSessionId"`
-	CreatedAt     Time                    `json:"createdAt"`
-	ExchangedAt   nullable.Nullable[Time] `json:"exchangedAt"`
+	ChatSessionID string `json:"chatSessionId"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact     bool                    `json:"contact"`
+	CreatedAt   Time                    `json:"createdAt"`
+	ExchangedAt nullable.Nullable[Time] `json:"exchangedAt"`
 
 	// ExpiresAt The time when the ticket expires.
 	ExpiresAt      Time                      `json:"expiresAt"`
@@ -4121,6 +4148,16 @@ type PendingToolCall struct {
 	Tool string `json:"tool"`
 }
 
+// PersonRequestedEvent The visitor of an embedded chat asks for a person.
+type PersonRequestedEvent struct {
+	CreatedAt Time  `json:"createdAt"`
+	Seq       int64 `json:"seq"`
+
+	// Turn The newest turn of the session.
+	Turn int64  `json:"turn"`
+	Type string `json:"type"`
+}
+
 // Plan defines model for Plan.
 type Plan struct {
 	GatedModels bool `json:"gatedModels"`
@@ -4925,6 +4962,12 @@ type RequestSums struct {
 	// P95TimeToFirstTokenMilliseconds Null if no reply has text.
 	P95TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"p95TimeToFirstTokenMilliseconds"`
 	Requests                        int64                    `json:"requests"`
+}
+
+// RequestedPerson defines model for RequestedPerson.
+type RequestedPerson struct {
+	// RequestedAt The time at which the owner was told.
+	RequestedAt Time `json:"requestedAt"`
 }
 
 // RereadDriveFile defines model for RereadDriveFile.
@@ -6231,6 +6274,9 @@ type UpdateEmbedTag struct {
 
 	// ChatsPerDay The maximum number of chats that start, with their first messages, within 24 hours, at most a tenth of them in one network; 200 by default. Continued chats do not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
+
+	// Contact Whether visitors can ask for a person; null is false.
+	Contact nullable.Nullable[bool] `json:"contact,omitempty,omitzero"`
 
 	// Credentials Secrets of its chats for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. The object is replaced as a whole; null removes it. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`

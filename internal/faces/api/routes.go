@@ -253,6 +253,7 @@ func (s *Server) table() []rest.Route {
 		visitorCreate(&s.Embeds, "POST /api/v1/embed/chat-sessions/{chatId}/messages", s.Embeds.sendEmbedMessage),
 		visitorUpdate(&s.Embeds, "PUT /api/v1/embed/chat-sessions/{chatId}/messages/{messageId}/feedback", s.Embeds.setEmbedFeedback),
 		visitorUpdate(&s.Embeds, "DELETE /api/v1/embed/chat-sessions/{chatId}/messages/{messageId}/feedback", s.Embeds.deleteEmbedFeedback),
+		visitorUpdate(&s.Embeds, "POST /api/v1/embed/chat-sessions/{chatId}/person", s.Embeds.requestPerson),
 		visitorStream(&s.Embeds, "POST /api/v1/embed/chat-sessions/{chatId}/uploads", s.Drive.createEmbedUpload),
 		visitorCreate(&s.Embeds, "POST /api/v1/embed/chat-sessions/{chatId}/input", s.Embeds.answerEmbedInput),
 		visitorUpdate(&s.Embeds, "POST /api/v1/embed/chat-sessions/{chatId}/cancel", s.Embeds.cancelEmbedChat),

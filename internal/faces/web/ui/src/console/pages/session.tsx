@@ -127,6 +127,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const writing = log.said.findLast((m) => m.role === "assistant");
   // What the agent asks is shown only where it is answered.
   const asked = writes && !replayed && said.at(-1)?.role === "assistant" && said.at(-1)!.text.trim() === s.pendingInput?.prompt.trim() ? said.at(-1) : undefined;
+  const wanted = events.findLast((e) => e.type === "person.requested");
   return (
     <>
       <p class="small muted crumb">
@@ -135,6 +136,13 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
         </a>{" "}
         · {fromAgent ? <a href="#/sessions">Sessions</a> : <a href={`#/agents/${agentId}/sessions`}>{agentName ?? agentId}</a>}
       </p>
+      {wanted && (
+        <Notice meaning="waiting">
+          <p>
+            The visitor asks for a person (<Time at={wanted.createdAt} />). Get in touch with them: what is sent below is a message to the agent.
+          </p>
+        </Notice>
+      )}
       <div class="session-head">
         <div class="row">
           <h1 class="session-title" title={s.title ?? undefined}>

@@ -81,6 +81,7 @@ const eventWords: Record<Exclude<EventType, Exclude<keyof typeof alertWords, "we
   "tool_call.unknown": "tool call outcome unknown",
   "attachment.created": "visitor uploaded a file",
   "message.feedback": "answer rated",
+  "chat.person_requested": "person requested",
   "audit.anchor": "daily hash of the audit log",
   "audit.recorded": "new entry in the audit log",
 };
