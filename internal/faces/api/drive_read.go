@@ -109,7 +109,9 @@ func (s *Drive) getDriveFilePage(w http.ResponseWriter, in *rest.Request[idAnd[c
 		return stoa.Errorf(stoa.CodeInvalidValue, "The lines to mark begin at fromLine, and toLine is not before it.").At("toLine")
 	}
 	of := drive.Picture{Page: q.Page, Width: cmp.Or(q.Width, 1000), FromLine: q.FromLine, ToLine: to}
-	tag := func(f drive.File) string { return fmt.Sprintf("%s-%d-%d-%d-%d", f.SHA256, of.Page, of.Width, of.FromLine, of.ToLine) }
+	tag := func(f drive.File) string {
+		return fmt.Sprintf("%s-%d-%d-%d-%d", f.SHA256, of.Page, of.Width, of.FromLine, of.ToLine)
+	}
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-cache")
 	if q.IfNoneMatch != "" {
