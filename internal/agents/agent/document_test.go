@@ -35,7 +35,7 @@ func (paged) Read(_ context.Context, d extract.Document) (extract.Result, error)
 	return out, err
 }
 
-func (p paged) Page(context.Context, extract.Document, int64) ([]byte, error) {
+func (p paged) Page(context.Context, extract.Document, extract.Page) ([]byte, error) {
 	return []byte(p.image), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"stoa/internal/base/db"
 	"stoa/internal/base/extract"
@@ -152,22 +153,57 @@ func Why(s extract.Status) string {
 // Page returns one page of a PDF as a PNG image. A page that cannot be shown is
 // [stoa.CodeInvalidValue].
 func (d *Drives) Page(ctx context.Context, who Owner, p Path, page int64) (File, []byte, error) {
+	f, png, err := d.picture(ctx, who, p, extract.Page{Number: page}, 0, 0)
+	if errors.Is(err, extract.ErrBusy) || errors.Is(err, extract.ErrStopped) {
+		return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q cannot be shown at the moment: its reader is busy or was stopped. Try again.", page, p.text).At("page").Because(err)
+	}
+	return f, png, err
+}
+
+// A Picture selects a page of a PDF that a person reads.
+type Picture struct {
+	Page     int64
+	Width    int64 // in pixels, from 1 to [MaxWidth]
+	FromLine int64 // lines of the file's text that are marked if they are in the page; 0 for none
+	ToLine   int64
+}
+
+// MaxWidth is the maximum width in pixels of a [Picture].
+const MaxWidth = 2000
+
+// Picture returns one page of a PDF as a PNG image, as [Drives.Page] does. If too many documents wait for the reader, the
+// error is [stoa.CodeOverloaded].
+func (d *Drives) Picture(ctx context.Context, who Owner, p Path, of Picture) (File, []byte, error) {
+	f, png, err := d.picture(ctx, who, p, extract.Page{Number: of.Page, Width: of.Width}, of.FromLine, of.ToLine)
+	if errors.Is(err, extract.ErrBusy) || errors.Is(err, extract.ErrStopped) {
+		err = stoa.Errorf(stoa.CodeOverloaded, "The reader of documents is busy. Try again.").After(time.Second).Because(err)
+	}
+	return f, png, err
+}
+
+// picture returns a page with the given lines of the text marked, if from is not 0.
+func (d *Drives) picture(ctx context.Context, who Owner, p Path, page extract.Page, from, to int64) (File, []byte, error) {
 	f, content, err := d.Open(ctx, who, p)
 	if err != nil {
 		return f, nil, err
 	}
-	key := pageKey{who, f.SHA256, page}
+	key := pageKey{who, f.SHA256, page, from, to}
 	if png := d.pages.get(key); png != nil {
 		return f, png, nil
 	}
 	switch {
 	case f.Pages == 0:
 		return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no pages to show: only those of PDF files are shown as images.", p.text).At("page")
-	case page < 1 || page > f.Pages:
-		return f, nil, noPage(f, page)
+	case page.Number < 1 || page.Number > f.Pages:
+		return f, nil, noPage(f, page.Number)
 	case d.reader == nil:
 		err = errors.New("there is no reader")
 	default:
+		if from > 0 {
+			if page.Text, page.Mark, err = d.marked(ctx, who, f, page.Number, from, to); err != nil {
+				return f, nil, err
+			}
+		}
 		within, cancel := context.WithTimeout(ctx, 2*d.limits.ReadTime)
 		defer cancel()
 		var png []byte
@@ -181,9 +217,41 @@ func (d *Drives) Page(ctx context.Context, who Owner, p Path, page int64) (File,
 		return f, nil, ctx.Err()
 	}
 	if errors.Is(err, extract.ErrBusy) || errors.Is(err, extract.ErrStopped) {
-		return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q cannot be shown at the moment: its reader is busy or was stopped. Try again.", page, p.text).At("page").Because(err)
+		return f, nil, err
 	}
-	return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q has no text, or cannot be shown as an image: only those of intact PDF files can.", page, p.text).At("page").Because(err)
+	return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q has no text, or cannot be shown as an image: only those of intact PDF files can.", page.Number, p.text).At("page").Because(err)
+}
+
+// marked returns the text of a page up to a line, and the number of its last lines that are marked.
+func (d *Drives) marked(ctx context.Context, who Owner, f File, page, from, to int64) (text string, mark int64, err error) {
+	err = d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		list, err := placesOf(ctx, tx, row.id, f)
+		if err != nil {
+			return err
+		}
+		for i, place := range list {
+			if place.Page != page {
+				continue
+			}
+			first := place.Line + 1 // after the line "[page 1]"
+			if i+1 < len(list) {
+				to = min(to, list[i+1].Line-1)
+			}
+			from = max(from, first)
+			if from > to {
+				return nil
+			}
+			got, err := linesOf(ctx, tx, row.id, f, first, to, 0)
+			text, mark = got.Text, got.LastLine-from+1
+			return err
+		}
+		return nil
+	})
+	return text, mark, err
 }
 
 func noPage(f File, page int64) error {
@@ -204,7 +272,9 @@ type pages struct {
 type pageKey struct {
 	who    Owner
 	sha256 string
-	page   int64
+	page   extract.Page
+	from   int64
+	to     int64
 }
 
 func (c *pages) get(key pageKey) []byte {

@@ -101,7 +101,7 @@ func (r *reader) Read(ctx context.Context, d extract.Document) (extract.Result, 
 	return out, nil
 }
 
-func (r *reader) Page(_ context.Context, d extract.Document, _ int64) ([]byte, error) {
+func (r *reader) Page(_ context.Context, d extract.Document, _ extract.Page) ([]byte, error) {
 	if d.Name == "busy.pdf" {
 		return nil, extract.ErrBusy
 	}

@@ -28,6 +28,7 @@ type Chat struct {
 
 	Messages    []store.MessageRow       // the latest ones, in order
 	Ratings     map[string]stoa.Feedback // of the visitor, by the ids of messages
+	Person      time.Time                // latest time at which the visitor asked for a person; zero means never
 	HasEarlier  bool
 	LastSeq     int64 // number after which the chat's events continue
 	MessagesDue int   // number of messages that may still be sent
@@ -121,6 +122,9 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 			return out, err
 		}
 		slices.Reverse(out.Messages)
+		if out.Person, err = tx.Work().PersonRequestedAt(ctx, e.AccountID, row.ID); err != nil {
+			return out, err
+		}
 		if len(out.Messages) > 0 {
 			ratings, err := tx.Work().SessionFeedback(ctx, row.ID, out.Messages[0].Turn, row.Turn.Number)
 			if err != nil {
@@ -368,4 +372,19 @@ func (s *Embeds) Rate(ctx context.Context, tx *store.Tx, who Visitor, messageID,
 		return stoa.Feedback{}, s.cfg.Sessions.Unrate(ctx, tx, e.AccountID, e.AgentID, e.ChatID, messageID, stoa.ByVisitor)
 	}
 	return s.cfg.Sessions.Rate(ctx, tx, e.AccountID, e.AgentID, e.ChatID, messageID, stoa.Feedback{By: stoa.ByVisitor, Rating: rating, Comment: comment})
+}
+
+// RequestPerson announces that the visitor asks for a person; see [session.Sessions.RequestPerson]. It fails with [stoa.CodeScope] if
+// the embed does not offer it, and with [stoa.CodeNotFound] before the first message.
+func (s *Embeds) RequestPerson(ctx context.Context, tx *store.Tx, who Visitor) (time.Time, error) {
+	e := who.Embed
+	if !e.Contact {
+		return time.Time{}, stoa.Errorf(stoa.CodeScope, "Visitors of this chat cannot ask for a person. Its owner can allow it with the embed's \"contact\".")
+	}
+	if row, err := begun(ctx, tx, e); err != nil {
+		return time.Time{}, err
+	} else if row == nil {
+		return time.Time{}, stoa.Errorf(stoa.CodeNotFound, "The chat has no message yet. Send one first, so that the person knows what it is about.")
+	}
+	return s.cfg.Sessions.RequestPerson(ctx, tx, e.AccountID, e.AgentID, e.ChatID)
 }

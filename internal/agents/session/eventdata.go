@@ -30,6 +30,8 @@ const (
 	EventToolsWithheld  = "tools.withheld"    // [WithheldData]
 	EventRejected       = "reply.rejected"    // [RejectedData]
 	EventError          = "error"             // [ErrorData]
+
+	EventPersonRequested = "person.requested" // [PersonData]
 )
 
 // CreatedData is the data of session.created.
@@ -227,6 +229,11 @@ type ErrorData struct {
 	Message   string `json:"message"`
 	Retryable bool   `json:"retryable"`
 	Turn      int64  `json:"turn"`
+}
+
+// PersonData is the data of person.requested.
+type PersonData struct {
+	Turn int64 `json:"turn"`
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

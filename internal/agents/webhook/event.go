@@ -29,6 +29,7 @@ const (
 	NeedsAuth         = "connection.needs_authorization"
 	AttachmentCreated = "attachment.created"
 	MessageFeedback   = "message.feedback"
+	PersonRequested   = "chat.person_requested"
 	AuditAnchor       = "audit.anchor"
 	AuditRecorded     = store.AuditRecorded
 	BudgetThreshold   = "budget.threshold"
@@ -302,4 +303,18 @@ func MessageRated(ctx context.Context, tx *store.Tx, s stoa.Session, f stoa.Feed
 		Rating         string `json:"rating,omitempty"`
 		HasComment     bool   `json:"hasComment"`
 	}{s.AccountID, s.SpaceID, s.AgentID, s.ID, s.ExternalID, s.ExternalUserID, f.MessageID, f.Turn, f.By, rating, rating != "" && f.Comment != ""}})
+}
+
+// PersonWanted emits the event of a visitor who asks for a person.
+func PersonWanted(ctx context.Context, tx *store.Tx, s stoa.Session) error {
+	return Emit(ctx, tx, Event{AccountID: s.AccountID, SpaceID: s.SpaceID, Type: PersonRequested, Data: struct {
+		AccountID      string `json:"accountId"`
+		SpaceID        string `json:"spaceId"`
+		AgentID        string `json:"agentId"`
+		SessionID      string `json:"sessionId"`
+		ExternalID     string `json:"externalId,omitempty"`
+		ExternalUserID string `json:"externalUserId,omitempty"`
+		MessageID      string `json:"messageId"`
+		Turn           int64  `json:"turn"`
+	}{s.AccountID, s.SpaceID, s.AgentID, s.ID, s.ExternalID, s.ExternalUserID, s.Turn.MessageID, s.Turn.Number}})
 }

@@ -46,6 +46,7 @@ var sentences = map[string]string{
 	NeedsAuth:         "{A connection} needs an authorization",
 	AttachmentCreated: "A visitor has uploaded a file for {an agent}",
 	MessageFeedback:   "An answer of {an agent} was rated",
+	PersonRequested:   "A visitor of {an agent} asks for a person",
 	AuditAnchor:       "The audit log has new entries",
 	AuditRecorded:     "The audit log has a new entry",
 	BudgetThreshold:   "A budget has reached a threshold",

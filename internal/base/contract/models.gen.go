@@ -1361,6 +1361,9 @@ type CreateEmbed struct {
 	// ChatSessionID The id of a chat of this agent to continue. If both have an `externalUserId`, it must be the same. Continuing a session that was not started by an embed requires a key with `sessions:write`.
 	ChatSessionID nullable.Nullable[string] `json:"chatSessionId,omitempty,omitzero"`
 
+	// Contact Whether visitors can ask for a person, which webhooks and mails receive as `chat.person_requested`; false by default.
+	Contact nullable.Nullable[bool] `json:"contact,omitempty,omitzero"`
+
 	// Credentials Secrets of the chat for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
@@ -1422,6 +1425,9 @@ type CreateEmbedTag struct {
 
 	// ChatsPerDay The maximum number of chats that start, with their first messages, within 24 hours, at most a tenth of them in one network; 200 by default. Continued chats do not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
+
+	// Contact Whether visitors can ask for a person, which webhooks and mails receive as `chat.person_requested`; false by default.
+	Contact nullable.Nullable[bool] `json:"contact,omitempty,omitzero"`
 
 	// Credentials Secrets of its chats for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
@@ -2146,8 +2152,11 @@ type EmbedChat struct {
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time until which the token can be renewed.
-	ChatExpiresAt Time                          `json:"chatExpiresAt"`
-	Error         nullable.Nullable[EmbedError] `json:"error"`
+	ChatExpiresAt Time `json:"chatExpiresAt"`
+
+	// Contact Whether the visitor can ask for a person.
+	Contact bool                          `json:"contact"`
+	Error   nullable.Nullable[EmbedError] `json:"error"`
 
 	// ExpiresAt The expiry of the token.
 	ExpiresAt Time `json:"expiresAt"`
@@ -2167,7 +2176,10 @@ type EmbedChat struct {
 	Messages        []EmbedMessage                  `json:"messages"`
 	Object          string                          `json:"object"`
 	PendingInput    nullable.Nullable[PendingInput] `json:"pendingInput"`
-	Remaining       EmbedRemaining                  `json:"remaining"`
+
+	// PersonRequestedAt The latest time at which the visitor asked for a person; null if never.
+	PersonRequestedAt nullable.Nullable[Time] `json:"personRequestedAt"`
+	Remaining         EmbedRemaining          `json:"remaining"`
 
 	// Starters Questions to offer before the first message.
 	Starters []string `json:"starters,omitempty,omitzero"`
@@ -2300,7 +2312,10 @@ type EmbedSession struct {
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string `json:"chatSessionId"`
-	CreatedAt     Time   `json:"createdAt"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact   bool `json:"contact"`
+	CreatedAt Time `json:"createdAt"`
 
 	// Credentials Secrets of the chat for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials    nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
@@ -2361,7 +2376,10 @@ type EmbedSessionWithToken struct {
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string `json:"chatSessionId"`
-	CreatedAt     Time   `json:"createdAt"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact   bool `json:"contact"`
+	CreatedAt Time `json:"createdAt"`
 
 	// ExpiresAt The expiry of the token.
 	ExpiresAt      Time                      `json:"expiresAt"`
@@ -2426,7 +2444,10 @@ type EmbedTag struct {
 	// Attachments The files that the visitor can attach; null if none.
 	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 	ChatsPerDay int                                   `json:"chatsPerDay"`
-	CreatedAt   Time                                  `json:"createdAt"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact   bool `json:"contact"`
+	CreatedAt Time `json:"createdAt"`
 
 	// Credentials Secrets of its chats for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
@@ -2530,7 +2551,10 @@ type EmbedURL struct {
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ChatSessionID string `json:"chatSessionId"`
-	CreatedAt     Time   `json:"createdAt"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact   bool `json:"contact"`
+	CreatedAt Time `json:"createdAt"`
 
 	// Credentials Secrets of the chat for connections: a map of connection ids to secret ids, never values. Only in replies to GET requests for a single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
@@ -2597,9 +2621,12 @@ type EmbedURLWithLink struct {
 	// ChatSessionID The id of the chat, which becomes a session of the agent with its first message.
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ChatSessionID string                  `json:"chatSessionId"`
-	CreatedAt     Time                    `json:"createdAt"`
-	ExchangedAt   nullable.Nullable[Time] `json:"exchangedAt"`
+	ChatSessionID string `json:"chatSessionId"`
+
+	// Contact Whether visitors can ask for a person.
+	Contact     bool                    `json:"contact"`
+	CreatedAt   Time                    `json:"createdAt"`
+	ExchangedAt nullable.Nullable[Time] `json:"exchangedAt"`
 
 	// ExpiresAt The time when the ticket expires.
 	ExpiresAt      Time                      `json:"expiresAt"`
@@ -4166,6 +4193,16 @@ type PendingToolCall struct {
 	Tool string `json:"tool"`
 }
 
+// PersonRequestedEvent The visitor of an embedded chat asks for a person.
+type PersonRequestedEvent struct {
+	CreatedAt Time  `json:"createdAt"`
+	Seq       int64 `json:"seq"`
+
+	// Turn The newest turn of the session.
+	Turn int64  `json:"turn"`
+	Type string `json:"type"`
+}
+
 // Plan defines model for Plan.
 type Plan struct {
 	GatedModels bool `json:"gatedModels"`
@@ -4970,6 +5007,12 @@ type RequestSums struct {
 	// P95TimeToFirstTokenMilliseconds Null if no reply has text.
 	P95TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"p95TimeToFirstTokenMilliseconds"`
 	Requests                        int64                    `json:"requests"`
+}
+
+// RequestedPerson defines model for RequestedPerson.
+type RequestedPerson struct {
+	// RequestedAt The time at which the owner was told.
+	RequestedAt Time `json:"requestedAt"`
 }
 
 // RereadDriveFile defines model for RereadDriveFile.
@@ -6277,6 +6320,9 @@ type UpdateEmbedTag struct {
 	// ChatsPerDay The maximum number of chats that start, with their first messages, within 24 hours, at most a tenth of them in one network; 200 by default. Continued chats do not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
 
+	// Contact Whether visitors can ask for a person; null is false.
+	Contact nullable.Nullable[bool] `json:"contact,omitempty,omitzero"`
+
 	// Credentials Secrets of its chats for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. The object is replaced as a whole; null removes it. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
@@ -7302,6 +7348,27 @@ type GetDriveFileMetadataParams struct {
 type MoveDriveFileParams struct {
 	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// GetDriveFilePageParams defines parameters for GetDriveFilePage.
+type GetDriveFilePageParams struct {
+	// Path The path of the file.
+	Path DrivePath `form:"path" json:"path"`
+
+	// Page The number of the page, from 1.
+	Page int64 `form:"page" json:"page"`
+
+	// Width The width of the image in pixels.
+	Width int64 `form:"width,omitempty" json:"width,omitempty,omitzero"`
+
+	// FromLine The first line of the text to mark.
+	FromLine int64 `form:"fromLine,omitempty" json:"fromLine,omitempty,omitzero"`
+
+	// ToLine The last line of the text to mark; `fromLine` by default.
+	ToLine int64 `form:"toLine,omitempty" json:"toLine,omitempty,omitzero"`
+
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 }
 
 // RestoreDriveFileParams defines parameters for RestoreDriveFile.

@@ -81,6 +81,15 @@ type Reader interface {
 	// Read returns the text of a document. Its errors are faults of the service or the end of
 	// ctx; the faults of a document are statuses.
 	Read(ctx context.Context, d Document) (Result, error)
-	// Page returns one page of a PDF as a PNG image of at most 150 dpi.
-	Page(ctx context.Context, d Document, page int64) ([]byte, error)
+	// Page returns one page of a PDF as a PNG image.
+	Page(ctx context.Context, d Document, p Page) ([]byte, error)
+}
+
+// A Page selects a page of a PDF and how it is drawn.
+type Page struct {
+	Number int64 `json:"number"`          // from 1
+	Width  int64 `json:"width,omitempty"` // of the image in pixels, as far as limits allow; 0 means 150 dpi
+	// Text contains lines of the text of the page, from its beginning, the last Mark of which are marked.
+	Text string `json:"text,omitempty"`
+	Mark int64  `json:"mark,omitempty"`
 }

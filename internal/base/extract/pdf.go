@@ -21,6 +21,7 @@ import (
 	pdferrors "github.com/klippa-app/go-pdfium/errors"
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/responses"
 	"github.com/klippa-app/go-pdfium/webassembly"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -35,6 +36,7 @@ const (
 	pageDPI     = 150
 	pagePixels  = 4_000_000 // of a rendered page
 	pointsPerIn = 72.0
+	maxMarks    = 500 // rectangles of a page
 )
 
 func isPDF(head []byte) bool {
@@ -292,27 +294,32 @@ func ideographic(r rune) bool {
 
 // RenderPage returns a page of a PDF file as a PNG image of at most [media.MaxImage] bytes, in
 // the Text of the result. Only a child and tests call it; see [Parse].
-func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result {
+func RenderPage(ctx context.Context, data []byte, page Page, dir string) Result {
 	if !isPDF(data) {
 		return Result{Status: Unsupported, Note: "Only pages of PDF files can be shown as images."}
 	}
 	return withPDF(ctx, data, dir, func(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, pages int) Result {
-		if page < 1 || page > int64(pages) {
+		if page.Number < 1 || page.Number > int64(pages) {
 			return Result{Status: None, Note: fmt.Sprintf("The document has %d pages.", pages)}
 		}
-		at := requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: int(page - 1)}}
+		at := requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: int(page.Number - 1)}}
 		flatten(p, at)
 		size, err := p.GetPageSize(&requests.GetPageSize{Page: at})
 		if err != nil || !(size.Width > 0 && size.Height > 0) {
 			return broken("PDF page")
 		}
-		dpi := min(pageDPI, math.Sqrt(pagePixels*pointsPerIn*pointsPerIn/(size.Width*size.Height)), media.MaxSide*pointsPerIn/max(size.Width, size.Height))
+		dpi := float64(pageDPI)
+		if page.Width > 0 {
+			dpi = float64(page.Width) * pointsPerIn / size.Width
+		}
+		dpi = min(dpi, math.Sqrt(pagePixels*pointsPerIn*pointsPerIn/(size.Width*size.Height)), media.MaxSide*pointsPerIn/max(size.Width, size.Height))
 		width, height := int(size.Width*dpi/pointsPerIn), int(size.Height*dpi/pointsPerIn)
 		if width < 1 || height < 1 {
 			return broken("PDF page")
 		}
+		marks := marksOf(p, at, page)
 		for {
-			shown, err := renderAt(p, at, width, height)
+			shown, err := renderAt(p, at, width, height, marks)
 			if err != nil {
 				return broken("PDF page")
 			}
@@ -324,7 +331,87 @@ func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result
 	})
 }
 
-func renderAt(p pdfium.Pdfium, page requests.Page, width, height int) ([]byte, error) {
+// marksOf returns the rectangles of the lines to mark, in points of the page. All lines are searched for, one after the other,
+// because a line can occur twice in a page. A line that PDFium does not have like this, since [mend] changed it, has no rectangle.
+func marksOf(p pdfium.Pdfium, at requests.Page, page Page) []responses.FPDFText_GetRect {
+	if page.Mark <= 0 {
+		return nil
+	}
+	loaded, err := p.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: at})
+	if err != nil {
+		return nil
+	}
+	defer func() { _, _ = p.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: loaded.TextPage}) }()
+	lines := strings.Split(strings.TrimSuffix(page.Text, "\n"), "\n")
+	var out []responses.FPDFText_GetRect
+	next := 0
+	for i, line := range lines {
+		from, n := find(p, loaded.TextPage, strings.TrimSpace(line), next)
+		if n == 0 {
+			continue
+		}
+		next = from + n
+		if i < len(lines)-int(min(page.Mark, maxMarks)) {
+			continue
+		}
+		rects, err := p.FPDFText_CountRects(&requests.FPDFText_CountRects{TextPage: loaded.TextPage, StartIndex: from, Count: n})
+		if err != nil {
+			continue
+		}
+		for r := range min(rects.Count, maxMarks) {
+			if rect, err := p.FPDFText_GetRect(&requests.FPDFText_GetRect{TextPage: loaded.TextPage, Index: r}); err == nil {
+				out = append(out, *rect)
+			}
+		}
+	}
+	return out[:min(len(out), maxMarks)]
+}
+
+// find returns the position and the number of characters of a text in a page; 0 characters if it is not there.
+func find(p pdfium.Pdfium, page references.FPDF_TEXTPAGE, text string, from int) (at, n int) {
+	if text == "" {
+		return 0, 0
+	}
+	search, err := p.FPDFText_FindStart(&requests.FPDFText_FindStart{TextPage: page, Find: text, StartIndex: from})
+	if err != nil {
+		return 0, 0
+	}
+	defer func() { _, _ = p.FPDFText_FindClose(&requests.FPDFText_FindClose{Search: search.Search}) }()
+	if got, err := p.FPDFText_FindNext(&requests.FPDFText_FindNext{Search: search.Search}); err != nil || !got.GotMatch {
+		return 0, 0
+	}
+	index, err := p.FPDFText_GetSchResultIndex(&requests.FPDFText_GetSchResultIndex{Search: search.Search})
+	if err != nil {
+		return 0, 0
+	}
+	count, err := p.FPDFText_GetSchCount(&requests.FPDFText_GetSchCount{Search: search.Search})
+	if err != nil {
+		return 0, 0
+	}
+	return index.Index, count.Count
+}
+
+// mark colours the paper within a rectangle of the page yellow, like a text marker.
+func mark(p pdfium.Pdfium, page requests.Page, paper *image.RGBA, at responses.FPDFText_GetRect) {
+	size := paper.Rect.Size()
+	corner := func(x, y float64) image.Point {
+		to, err := p.FPDF_PageToDevice(&requests.FPDF_PageToDevice{Page: page, SizeX: size.X, SizeY: size.Y, PageX: x, PageY: y})
+		if err != nil {
+			return image.Point{}
+		}
+		return image.Pt(to.DeviceX, to.DeviceY)
+	}
+	area := image.Rectangle{Min: corner(at.Left, at.Top), Max: corner(at.Right, at.Bottom)}.Canon().Inset(-1).Intersect(paper.Rect)
+	for y := area.Min.Y; y < area.Max.Y; y++ {
+		for x := area.Min.X; x < area.Max.X; x++ {
+			c := paper.RGBAAt(x, y)
+			c.B = uint8(int(c.B) * 2 / 5)
+			paper.SetRGBA(x, y, c)
+		}
+	}
+}
+
+func renderAt(p pdfium.Pdfium, page requests.Page, width, height int, marks []responses.FPDFText_GetRect) ([]byte, error) {
 	shown, err := p.RenderPageInPixels(&requests.RenderPageInPixels{Page: page, Width: width, Height: height})
 	if err != nil {
 		return nil, err
@@ -334,6 +421,9 @@ func renderAt(p pdfium.Pdfium, page requests.Page, width, height int) ([]byte, e
 	paper := image.NewRGBA(rendered.Bounds()) // white, because a page may be transparent
 	draw.Draw(paper, paper.Rect, image.White, image.Point{}, draw.Src)
 	draw.Draw(paper, paper.Rect, rendered, paper.Rect.Min, draw.Over)
+	for _, at := range marks {
+		mark(p, page, paper, at)
+	}
 	var b bytes.Buffer
 	err = png.Encode(&b, paper)
 	return b.Bytes(), err

@@ -100,7 +100,7 @@ type request struct {
 	Name      string `json:"name,omitempty"`
 	MediaType string `json:"mediaType,omitempty"`
 	Encoding  string `json:"encoding,omitempty"`
-	Page      int64  `json:"page,omitempty"`
+	Page      Page   `json:"page,omitzero"`
 	Cache     string `json:"cache,omitempty"`
 	Seconds   int64  `json:"seconds"` // of processor time
 
@@ -141,7 +141,7 @@ func (s *Service) Read(ctx context.Context, d Document) (Result, error) {
 }
 
 // Page implements [Reader].
-func (s *Service) Page(ctx context.Context, d Document, page int64) ([]byte, error) {
+func (s *Service) Page(ctx context.Context, d Document, page Page) ([]byte, error) {
 	err := s.ready(ctx)
 	if err == ErrUnavailable {
 		return nil, &PageError{Status: Unsupported, Note: NoPDF}

@@ -192,7 +192,7 @@ func TestPDFNeedsACache(t *testing.T) {
 	if err := s.Warm(t.Context()); err == nil || !strings.Contains(err.Error(), file) {
 		t.Error(err)
 	}
-	if _, err := s.Page(t.Context(), extract.Document{Content: bytes.NewReader(pdf)}, 1); !isPageError(err, extract.Unsupported) {
+	if _, err := s.Page(t.Context(), extract.Document{Content: bytes.NewReader(pdf)}, extract.Page{Number: 1}); !isPageError(err, extract.Unsupported) {
 		t.Error(err)
 	}
 	if r, err := s.Read(t.Context(), extract.Document{Name: "a.html", Content: strings.NewReader("<p>text")}); err != nil || r.Status != extract.Ready {
@@ -271,7 +271,7 @@ func TestPageImage(t *testing.T) {
 	t.Parallel()
 	s := service(extract.Config{})
 	pdf := makePDF(pdfForm{flate: true}, [][]string{{"one"}, {"two"}})
-	shown, err := s.Page(t.Context(), extract.Document{Content: bytes.NewReader(pdf)}, 2)
+	shown, err := s.Page(t.Context(), extract.Document{Content: bytes.NewReader(pdf)}, extract.Page{Number: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,23 +301,23 @@ func TestPageImage(t *testing.T) {
 		{makePDF(pdfForm{password: "x"}, [][]string{{"one"}}), 1, extract.Encrypted},
 		{[]byte("text"), 1, extract.Unsupported},
 	} {
-		if _, err := s.Page(t.Context(), extract.Document{Content: bytes.NewReader(c.content)}, c.page); !isPageError(err, c.want) {
+		if _, err := s.Page(t.Context(), extract.Document{Content: bytes.NewReader(c.content)}, extract.Page{Number: c.page}); !isPageError(err, c.want) {
 			t.Errorf("%v, not %s", err, c.want)
 		}
 	}
 	narrow := pdfOf("<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 1 /Kids [3 0 R] >>",
 		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 10 30000] /Contents 4 0 R >>", rawStream("", []byte("0 0 5 5 re f")))
-	if shown, err := s.Page(t.Context(), extract.Document{Content: strings.NewReader(narrow)}, 1); err != nil {
+	if shown, err := s.Page(t.Context(), extract.Document{Content: strings.NewReader(narrow)}, extract.Page{Number: 1}); err != nil {
 		t.Error(err)
 	} else if img, err := png.Decode(bytes.NewReader(shown)); err != nil || img.Bounds().Dy() > 8000 || img.At(0, 0) != (color.RGBA{255, 255, 255, 255}) {
 		t.Errorf("%v %v %v", err, img.Bounds(), img.At(0, 0))
 	}
 	photo := pdfPage(rawStream("", []byte("q 600 0 0 800 0 0 cm /X Do Q")), rawStream("/Type /XObject /Subtype /Image /Width 1250 /Height 1667 /ColorSpace /DeviceRGB /BitsPerComponent 8", []byte(noise(3*1250*1667))))
-	if shown, err := s.Page(t.Context(), extract.Document{Content: strings.NewReader(photo)}, 1); err != nil || len(shown) > 3_750_000 || len(shown) < 1_000_000 {
+	if shown, err := s.Page(t.Context(), extract.Document{Content: strings.NewReader(photo)}, extract.Page{Number: 1}); err != nil || len(shown) > 3_750_000 || len(shown) < 1_000_000 {
 		t.Errorf("%v, %d bytes", err, len(shown))
 	}
 	huge := bytes.Replace(pdf, []byte("[0 0 612 842]"), []byte("[0 0 90000 90000]"), -1)
-	shown, err = s.Page(t.Context(), extract.Document{Content: bytes.NewReader(huge)}, 1)
+	shown, err = s.Page(t.Context(), extract.Document{Content: bytes.NewReader(huge)}, extract.Page{Number: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,7 @@ type EmbedLook struct {
 	Logo     string   `db:"logo"`              // the id of an [EmbedLogo]; empty means none
 	Starters []string `db:"starters,optional"` // questions that are offered before the first message
 	Feedback bool     `db:"feedback"`          // visitors can rate answers
+	Contact  bool     `db:"contact"`           // visitors can ask for a person
 }
 
 // An EmbedLogo is a picture for embeds. Its id is public. Its content never changes, so that

@@ -246,6 +246,18 @@ func (tx Work) SessionView(ctx context.Context, accountID, id string) (view stri
 	return view, err
 }
 
+// PersonRequestedAt returns the time at which the visitor of a session last asked for a person; zero means never.
+func (tx Work) PersonRequestedAt(ctx context.Context, accountID, id string) (at time.Time, err error) {
+	var micros int64
+	_, err = tx.Get(ctx, `SELECT person_requested_at FROM sessions WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &micros)
+	return db.Time(micros), err
+}
+
+// SetPersonRequested sets the time that [Work.PersonRequestedAt] returns to now.
+func (tx Work) SetPersonRequested(ctx context.Context, accountID, id string) error {
+	return tx.Later(ctx, `UPDATE sessions SET person_requested_at = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Micros(tx.Now))
+}
+
 // UpgradeSession writes the columns of a session that depend on the version of its agent.
 func (tx Work) UpgradeSession(ctx context.Context, r *SessionRow) error {
 	withheld, err := optionalText(r.Withheld)

@@ -80,6 +80,7 @@ var notAudited = map[string]string{
 
 	"PUT /api/v1/api-agents/{id}/sessions/{sessionId}/messages/{messageId}/feedback":    isWork,
 	"DELETE /api/v1/api-agents/{id}/sessions/{sessionId}/messages/{messageId}/feedback": isWork,
+	"POST /api/v1/embed/chat-sessions/{chatId}/person":                                  isVisitor,
 	"PUT /api/v1/embed/chat-sessions/{chatId}/messages/{messageId}/feedback":            isVisitor,
 	"DELETE /api/v1/embed/chat-sessions/{chatId}/messages/{messageId}/feedback":         isVisitor,
 }

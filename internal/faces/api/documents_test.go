@@ -218,7 +218,7 @@ func (r faultyReader) Read(context.Context, extract.Document) (extract.Result, e
 	return extract.Result{}, r.err
 }
 
-func (r faultyReader) Page(context.Context, extract.Document, int64) ([]byte, error) {
+func (r faultyReader) Page(context.Context, extract.Document, extract.Page) ([]byte, error) {
 	return nil, r.err
 }
 

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"mime"
@@ -94,6 +96,48 @@ func (s *Drive) getDriveFileText(w http.ResponseWriter, in *rest.Request[idAnd[c
 		return nil
 	}
 	return send(w, r, text)
+}
+
+func (s *Drive) getDriveFilePage(w http.ResponseWriter, in *rest.Request[idAnd[contract.GetDriveFilePageParams], rest.None]) error {
+	r, q := in.HTTP, in.Params.Query
+	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, q.Path)
+	if err != nil {
+		return err
+	}
+	to := cmp.Or(q.ToLine, q.FromLine)
+	if to < q.FromLine || q.FromLine == 0 && to > 0 {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The lines to mark begin at fromLine, and toLine is not before it.").At("toLine")
+	}
+	of := drive.Picture{Page: q.Page, Width: cmp.Or(q.Width, 1000), FromLine: q.FromLine, ToLine: to}
+	tag := func(f drive.File) string {
+		return fmt.Sprintf("%s-%d-%d-%d-%d", f.SHA256, of.Page, of.Width, of.FromLine, of.ToLine)
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "private, no-cache")
+	if q.IfNoneMatch != "" {
+		f, err := s.Drives.Get(r.Context(), who, path)
+		if err != nil {
+			return err
+		}
+		if hasTag(q.IfNoneMatch, tag(f)) {
+			h.Set("ETag", `"`+tag(f)+`"`)
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	f, png, err := s.Drives.Picture(r.Context(), who, path, of)
+	if err != nil {
+		return err
+	}
+	h.Set("ETag", `"`+tag(f)+`"`)
+	attach(h, fmt.Sprintf("%s-%d.png", drive.Portable(path.Base()), of.Page))
+	h.Set("Content-Type", "image/png")
+	h.Set("Content-Length", strconv.Itoa(len(png)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	return send(w, r, bytes.NewReader(png))
 }
 
 func (s *Drive) exportDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {

@@ -170,6 +170,7 @@ func TestAnothersAgentIsNoAgent(t *testing.T) {
 			{"GET", d + "/files/metadata?path=a", nil},
 			{"GET", d + "/files/content?path=a", nil},
 			{"GET", d + "/files/text?path=a", nil},
+			{"GET", d + "/files/page?path=a&page=1", nil},
 			{"POST", d + "/files/reread", m{"path": "a"}},
 			{"PUT", d + "/files/content?path=a", "raw"},
 			{"POST", d + "/files/move", m{"from": "a", "to": "b"}},

@@ -1,9 +1,11 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"image/png"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -12,13 +14,14 @@ import (
 	"stoa/internal/agents/drive"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/extract"
+	"stoa/internal/base/extract/extracttest"
 	"stoa/internal/base/stoa"
 	"stoa/internal/testkit/apitest"
 )
 
 // A documentReader reads documents of the form "%PDF-status text". Other content is a text in
 // the encoding that is named.
-type documentReader struct{ away atomic.Bool }
+type documentReader struct{ away, busy atomic.Bool }
 
 func (r *documentReader) Read(_ context.Context, d extract.Document) (extract.Result, error) {
 	if r.away.Load() {
@@ -41,7 +44,10 @@ func (r *documentReader) Read(_ context.Context, d extract.Document) (extract.Re
 	return out, err
 }
 
-func (*documentReader) Page(context.Context, extract.Document, int64) ([]byte, error) {
+func (r *documentReader) Page(context.Context, extract.Document, extract.Page) ([]byte, error) {
+	if r.busy.Load() {
+		return nil, extract.ErrBusy
+	}
 	return nil, errors.New("no page")
 }
 
@@ -165,5 +171,63 @@ func TestATextIsReadAgain(t *testing.T) {
 	h.WantError(stoa.CodeStorageFull, "PUT", h.at("/files"), m{"path": "c.pdf", "content": "%PDF-ready " + strings.Repeat("y", 100)})
 	if e := h.WantError(stoa.CodeUnknownField, "POST", h.at("/files/reread"), m{"path": "a", "encoding": "utf-8"}); fmt.Sprint(*e.Param) != "encoding" {
 		t.Errorf("%+v", e)
+	}
+}
+
+func TestPagesAreShownAsImages(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Reader: extracttest.Direct{}, Idle: true})
+	s := driveService{Service: h, Client: h.Client(t), drive: "/api/v1/api-agents/" + newAgent(t, h, h.Account.ID) + "/drive"}
+	s.put(t, 201, "a.txt", "a text")
+	s.With("Content-Type", "application/pdf").Want(201, "PUT", s.at("/files/content", "path", "a.pdf"), extracttest.PDF("Refunds", "within 14 days", "within 14 days"))
+	page := func(query ...string) *apitest.Reply {
+		t.Helper()
+		return s.Want(200, "GET", s.at("/files/page", append([]string{"path", "a.pdf"}, query...)...), nil)
+	}
+	marked := func(r *apitest.Reply) (yellow, width int) {
+		t.Helper()
+		img, err := png.Decode(bytes.NewReader(r.Body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for y := range img.Bounds().Dy() {
+			for x := range img.Bounds().Dx() {
+				if r, _, b, _ := img.At(x, y).RGBA(); r > 0xf000 && b < 0x8000 {
+					yellow++
+				}
+			}
+		}
+		return yellow, img.Bounds().Dx()
+	}
+	plain := page("page", "2")
+	if yellow, width := marked(plain); yellow != 0 || width != 1000 {
+		t.Errorf("%d yellow pixels, %d wide", yellow, width)
+	}
+	if h := plain.Header; h.Get("Content-Type") != "image/png" || h.Get("Cache-Control") != "private, no-cache" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "sandbox;") {
+		t.Errorf("%v", h)
+	}
+	s.With("If-None-Match", plain.Header.Get("ETag")).Want(304, "GET", s.at("/files/page", "path", "a.pdf", "page", "2"), nil)
+	// The text is "[page 1]", "Refunds", "[page 2]", "within 14 days", "[page 3]", "within 14 days".
+	if yellow, width := marked(page("page", "2", "width", "600", "fromLine", "2", "toLine", "6")); yellow < 300 || width != 600 {
+		t.Errorf("%d yellow pixels, %d wide", yellow, width)
+	}
+	if yellow, _ := marked(page("page", "3", "width", "600", "fromLine", "2", "toLine", "4")); yellow != 0 {
+		t.Errorf("%d yellow pixels in a page without a marked line", yellow)
+	}
+	for _, bad := range [][]string{{"page", "4"}, {"page", "0"}, {"page", "1", "width", "2001"}, {"page", "1", "toLine", "3"}, {"page", "1", "fromLine", "3", "toLine", "2"}} {
+		s.WantError(stoa.CodeInvalidValue, "GET", s.at("/files/page", append([]string{"path", "a.pdf"}, bad...)...), nil)
+	}
+	s.WantError(stoa.CodeInvalidValue, "GET", s.at("/files/page", "path", "a.txt", "page", "1"), nil)
+	s.WantError(stoa.CodeFileNotFound, "GET", s.at("/files/page", "path", "b.pdf", "page", "1"), nil)
+	s.WantError(stoa.CodeMissingParameter, "GET", s.at("/files/page", "path", "a.pdf"), nil)
+}
+
+func TestABusyReaderShowsNoPage(t *testing.T) {
+	t.Parallel()
+	h, r := startReading(t, drive.Limits{})
+	h.put(t, 201, "a.pdf", "%PDF-ready words")
+	r.busy.Store(true)
+	if e := h.WantError(stoa.CodeOverloaded, "GET", h.at("/files/page", "path", "a.pdf", "page", "1"), nil); !strings.Contains(e.Message, "Try again") {
+		t.Error(e.Message)
 	}
 }

@@ -53,7 +53,7 @@ func (s *Embeds) contractChat(c embed.Chat) contract.EmbedChat {
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
 		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullUnless(c.Operator, "operator"), Error: nullable.NewNullNullable[contract.EmbedError](),
-		Greeting: nullIfZero(e.Greeting), Title: nullIfZero(e.Title), LogoURL: nullIfZero(s.logoLink(e.Logo)), Starters: e.Starters, Feedback: e.Feedback, Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
+		Greeting: nullIfZero(e.Greeting), Title: nullIfZero(e.Title), LogoURL: nullIfZero(s.logoLink(e.Logo)), Starters: e.Starters, Feedback: e.Feedback, Contact: e.Contact, PersonRequestedAt: nullIfNever(c.Person), Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
 		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
 		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
 	}
@@ -209,4 +209,9 @@ func (s *Embeds) awaitChat(ctx context.Context, stream *sessionStream, e stoa.Em
 			return false
 		}
 	}
+}
+
+func (s *Embeds) requestPerson(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.RequestedPerson], error) {
+	at, err := store.Write(ctx, s.Store, func(tx *store.Tx) (time.Time, error) { return s.embeds.RequestPerson(ctx, tx, in.Visitor) })
+	return rest.Reply[contract.RequestedPerson]{Body: contract.RequestedPerson{RequestedAt: contract.Time(at)}}, err
 }

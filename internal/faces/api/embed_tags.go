@@ -21,7 +21,7 @@ func (s *Embeds) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Reque
 	made, err := s.embeds.CreateTag(ctx, tx, in.Caller, in.Params.ID, enabled, embed.TagRequest{
 		Origins: orZero(b.AllowedOrigins), Greeting: orZero(b.Greeting), Theme: orZero(b.Theme), Accent: orZero(b.AccentColor),
 		Position: orZero(b.Position), Language: orZero(b.Language), MaxCredits: stoa.Credits(orZero(b.MaxCreditsMicro)), ChatsPerDay: orZero(b.ChatsPerDay),
-		Attachments: visitorAttachments(b.Attachments), Look: stoa.EmbedLook{Title: orZero(b.Title), Logo: orZero(b.Logo), Starters: orZero(b.Starters), Feedback: valueOr(b.Feedback, true)},
+		Attachments: visitorAttachments(b.Attachments), Look: stoa.EmbedLook{Title: orZero(b.Title), Logo: orZero(b.Logo), Starters: orZero(b.Starters), Feedback: valueOr(b.Feedback, true), Contact: valueOr(b.Contact, false)},
 	})
 	if err == nil {
 		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
@@ -60,6 +60,7 @@ func (s *Embeds) updateEmbedTag(ctx context.Context, tx *store.Tx, in rest.Reque
 		patch(&r.Look.Logo, b.Logo, same)
 		patch(&r.Look.Starters, b.Starters, same)
 		patchOr(&r.Look.Feedback, b.Feedback, true, same)
+		patchOr(&r.Look.Contact, b.Contact, false, same)
 		patch(&r.Theme, b.Theme, same)
 		patch(&r.Accent, b.AccentColor, same)
 		patch(&r.Position, b.Position, same)
@@ -97,7 +98,7 @@ func (s *Embeds) contractTag(t embed.StoredTag) contract.EmbedTag {
 		ID: t.ID, Object: "embed_tag", AgentID: t.AgentID, Enabled: t.Disabled == "", DisabledReason: nullIfZero(t.Disabled),
 		AllowedOrigins: t.Origins, Greeting: nullIfZero(t.Greeting), Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
 		MaxCreditsMicro: int64(t.MaxCredits), ChatsPerDay: t.ChatsPerDay, Attachments: contractVisitorAttachments(t.Attachments),
-		Title: nullIfZero(t.Title), Logo: nullIfZero(t.Logo), LogoURL: nullIfZero(s.logoLink(t.Logo)), Starters: t.Starters, Feedback: t.Feedback,
+		Title: nullIfZero(t.Title), Logo: nullIfZero(t.Logo), LogoURL: nullIfZero(s.logoLink(t.Logo)), Starters: t.Starters, Feedback: t.Feedback, Contact: t.Contact,
 		Snippet:    fmt.Sprintf(`<script src="%s" data-embed="%s" async></script>`, html.EscapeString(s.link("/embed.js")), t.ID),
 		PreviewURL: s.link("/embed/" + t.ID), RefusedRequests: t.EmbedTag.Refused, RefusedOrigins: contractRefused(t.Refused),
 		CreatedAt: contract.Time(t.CreatedAt), UpdatedAt: contract.Time(t.UpdatedAt),

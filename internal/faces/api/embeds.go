@@ -23,7 +23,7 @@ func (s *Embeds) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contrac
 		Life:        time.Duration(orZero(b.ExpiresInSeconds)) * time.Second,
 		ChatLife:    time.Duration(orZero(b.ChatExpiresInSeconds)) * time.Second,
 		Attachments: visitorAttachments(b.Attachments),
-		Look:        stoa.EmbedLook{Title: orZero(b.Title), Logo: orZero(b.Logo), Starters: orZero(b.Starters), Feedback: valueOr(b.Feedback, true)},
+		Look:        stoa.EmbedLook{Title: orZero(b.Title), Logo: orZero(b.Logo), Starters: orZero(b.Starters), Feedback: valueOr(b.Feedback, true), Contact: valueOr(b.Contact, false)},
 	})
 }
 
@@ -125,7 +125,7 @@ func contractEmbedSession(e embed.Stored, now time.Time) contract.EmbedSession {
 	return contract.EmbedSession{
 		ID: e.ID, Object: "embed_session", AgentID: e.AgentID, ChatSessionID: e.ChatID, Status: e.Status(now),
 		AllowedOrigins: e.Origins, ExternalUserID: nullIfZero(e.ExternalUserID), Greeting: nullIfZero(e.Greeting), Theme: e.Theme, Attachments: contractVisitorAttachments(e.Attachments),
-		Title: nullIfZero(e.Title), Logo: nullIfZero(e.Logo), Starters: e.Starters, Feedback: e.Feedback,
+		Title: nullIfZero(e.Title), Logo: nullIfZero(e.Logo), Starters: e.Starters, Feedback: e.Feedback, Contact: e.Contact,
 		MessagesPerMinute: e.MessagesPerMinute, MaxMessages: e.MaxMessages, MaxMessageChars: e.MaxMessageChars, MaxCreditsMicro: nullIfZero(int64(e.MaxCredits)),
 		MessagesSent: e.Messages, LastMessageAt: nullIfNever(e.UsedAt), RefusedRequests: e.Embed.Refused, RefusedOrigins: contractRefused(e.Refused),
 		ChatExpiresAt: nullIfNever(e.ChatExpiresAt), RevokedAt: nullIfNever(e.RevokedAt), CreatedAt: contract.Time(e.CreatedAt),

@@ -53,7 +53,7 @@ var viewDrive = view{"Drive", []column{
 func (e *env) drive() *cobra.Command {
 	c := group("drive", "Manage the files of an agent", `Manage the files of an agent, which are its knowledge. AGENT is an id, an external id, or a unique name. Paths
 are relative, with / between folders.`)
-	c.AddCommand(e.driveLs(), e.driveCat(), e.driveText(), e.driveReread(), e.drivePush(), e.drivePull(), e.driveSync(), e.driveRm(), e.driveMv(),
+	c.AddCommand(e.driveLs(), e.driveCat(), e.driveText(), e.drivePage(), e.driveReread(), e.drivePush(), e.drivePull(), e.driveSync(), e.driveRm(), e.driveMv(),
 		e.driveSearch(), e.verb(verb{
 			use: "info AGENT", short: "Show the usage of a drive", long: "Show the number and size of the files of a drive, and its limits.", example: "  stoa drive info support",
 			op: "GET /api-agents/{AGENT}/drive", show: viewDrive,
@@ -187,10 +187,14 @@ func (e *env) driveCat() *cobra.Command {
 	return e.printing(c, "/files/content")
 }
 
-func (e *env) printing(c *cobra.Command, part string) *cobra.Command {
+func (e *env) printing(c *cobra.Command, part string, more ...func(url.Values)) *cobra.Command {
 	return e.withDrive(c, nil, func(ctx context.Context, r remote, _ *output, args []string) error {
 		for _, name := range args {
-			res, err := r.call.Do(ctx, client.Request{Path: r.path + part, Query: url.Values{"path": {name}}})
+			query := url.Values{"path": {name}}
+			for _, add := range more {
+				add(query)
+			}
+			res, err := r.call.Do(ctx, client.Request{Path: r.path + part, Query: query})
 			if err != nil {
 				return err
 			}
@@ -215,6 +219,17 @@ func (e *env) driveText() *cobra.Command {
 without a text is an error that says why.`,
 		"  stoa drive text support contract.pdf\n  stoa drive text support contract.pdf | less")
 	return e.printing(c, "/files/text")
+}
+
+func (e *env) drivePage() *cobra.Command {
+	c := command("page AGENT PATH", "Print a page of a PDF as an image", "Print a page of a PDF as an image in PNG format.",
+		"  stoa drive page support contract.pdf --page 3 > page.png")
+	page := c.Flags().Int("page", 1, "number of the page")
+	width := c.Flags().Int("width", 1000, "width of the image in pixels, at most 2000")
+	return e.printing(c, "/files/page", func(query url.Values) {
+		query.Set("page", fmt.Sprint(*page))
+		query.Set("width", fmt.Sprint(*width))
+	})
 }
 
 func (e *env) driveReread() *cobra.Command {

@@ -34,6 +34,7 @@ func viewEmbed(schema string) view {
 		{"Logo", "logo", plain},
 		{"Starters", "starters", plain},
 		{"Feedback", "feedback", plain},
+		{"Contact", "contact", plain},
 		{"Attachments", "attachments.types", plain},
 		{"Rejected requests", "refusedRequests", count},
 		{"Credentials", "credentials", plain},
@@ -234,6 +235,7 @@ var lookFields = []field{
 	{"logo", "logo", asText, "`id` of a logo, see \"stoa embeds logos\""},
 	{"starter", "starters", asTexts, "a `question` to offer before the first message; repeatable"},
 	{"feedback=true", "feedback", asBool, "visitors can rate answers"},
+	{"contact", "contact", asBool, "visitors can ask for a person"},
 }
 
 func (e *env) embedLogos() *cobra.Command {
@@ -289,6 +291,7 @@ var viewTag = view{"EmbedTag", []column{
 	{"Logo", "logo", plain},
 	{"Starters", "starters", plain},
 	{"Feedback", "feedback", plain},
+	{"Contact", "contact", plain},
 	{"Theme", "theme", plain},
 	{"Accent", "accentColor", plain},
 	{"Position", "position", plain},

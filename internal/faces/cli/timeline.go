@@ -40,6 +40,8 @@ func (t *timeline) event(ev client.SessionEvent) error {
 		return t.line("·", "session "+text(v, "sessionId")+" on version "+text(v, "agentVersion")+" of the agent")
 	case "session.upgraded":
 		return t.line("·", "moved to version "+text(v, "agentVersion")+" of the agent")
+	case "person.requested":
+		return t.line("!", "the visitor asks for a person")
 	case "session.compacted":
 		if text(v, "used") != "true" {
 			return t.line("·", "the summary was not used; the oldest turns are left out")

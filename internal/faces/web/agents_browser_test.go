@@ -55,7 +55,12 @@ func TestAgentsInABrowser(t *testing.T) {
 			for _, s := range []string{"Partly read", "Not read yet", "No text", "Encrypted", "Damaged", "Too large to read", "Not readable", "Unknown encoding"} {
 				p.says(s)
 			}
+			p.says("Not a PDF")
 			p.press("ready.pdf")
+			p.see(`document.querySelectorAll("dialog .pdfpage img").length > 0 && document.querySelector("dialog .pdfpage").innerText.includes("Money back within 14 days.")`)
+			p.fits()
+			p.shot("pages")
+			p.press("Text")
 			p.see(`document.querySelector("dialog textarea")?.value.includes("[page 1]")`)
 			p.says("12 pages")
 			p.press("Read again")
@@ -272,6 +277,57 @@ func TestFilesAreUploaded(t *testing.T) {
 	if !slices.Contains(stub.asked, "PUT /api/v1/api-agents/"+stubAgent+"/drive/files/content") {
 		t.Error("the file was never sent")
 	}
+}
+
+func TestManyFilesAreMovedAndDeleted(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	large := filepath.Join(t.TempDir(), "large.bin")
+	if err := os.WriteFile(large, make([]byte, 10<<20+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range ends(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/drive", l)
+			p.says("readme.md")
+			p.do(chromedp.Click(chromedp.CSS("input[aria-label='Select readme.md']")), chromedp.Click(chromedp.CSS("input[aria-label='Select logo.png']")))
+			p.says("2 files selected")
+			p.fits()
+			p.shot("selected")
+			p.press("Move")
+			p.type_("#move-folder", "old/2025")
+			p.do(chromedp.KeyEvent("\r"))
+			p.says("2 files moved")
+			if sent := stub.latest(); !strings.Contains(sent, `{"op":"move","from":"readme.md","to":"old/2025/readme.md"},{"op":"move","from":"logo.png","to":"old/2025/logo.png"}`) {
+				t.Errorf("sent %s", sent)
+			}
+			p.do(chromedp.Click(chromedp.CSS("input[aria-label='Select readme.md']")))
+			p.press("Delete")
+			p.press("Delete the files")
+			p.says("1 file deleted")
+			if sent := stub.latest(); !strings.Contains(sent, `{"operations":[{"op":"delete","path":"readme.md"}]}`) {
+				t.Errorf("sent %s", sent)
+			}
+			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[type=file]"), []string{large}))
+			p.says("It has 10 MiB; a file can have 10 MiB. It was not sent.")
+			stub.mu.Lock()
+			defer stub.mu.Unlock()
+			if slices.Contains(stub.asked, "PUT /api/v1/api-agents/"+stubAgent+"/drive/files/content") {
+				t.Error("the file was sent")
+			}
+		})
+	}
+}
+
+func TestASourceOpensItsPage(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/drive/ready.pdf?page=3&from=7&to=9", looks()[0])
+	p.see(`document.querySelector("dialog .pdfpage:nth-of-type(3)")?.innerText.includes("Page 3, cited")`)
+	p.see(`document.querySelectorAll("dialog .pdfpage:nth-of-type(3) img").length === 1`)
+	stub.askedFor("/drive/files/page?", "page=3", "fromLine=7", "toLine=9")
 }
 
 func TestAFolderIsUploaded(t *testing.T) {

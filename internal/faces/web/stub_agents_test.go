@@ -88,7 +88,7 @@ func agentReplies() map[string]string {
 		"GET /api-agents/{id}/drive":     fmt.Sprintf(`{"agentId":%q,"files":3,"bytes":20480,"historyFiles":0,"historyBytes":0,"revision":4,"maxFiles":10000,"maxBytes":1073741824,"maxFileBytes":10485760,"updatedAt":%s}`, stubAgent, at),
 		"GET /api-agents/{id}/drive/files": `{"data":[` + file("readme.md", "text/markdown", 1800, true) + `,` + file("logo.png", "image/png", 18432, false) + `,` +
 			document("ready") + `,` + document("partial") + `,` + document("pending") + `,` + document("empty") + `,` + document("encrypted") + `,` + document("broken") + `,` +
-			document("timeout") + `,` + document("unsupported") + `,` + strings.Replace(file("legacy.csv", "text/csv", 300, false), `"none"`, `"unknown_encoding"`, 1) + `],"commonPrefixes":["handbook/"],"nextCursor":null,"hasMore":false}`,
+			document("timeout") + `,` + document("unsupported") + `,` + file("scan.pdf", "application/pdf", 44_200, false) + `,` + strings.Replace(file("legacy.csv", "text/csv", 300, false), `"none"`, `"unknown_encoding"`, 1) + `],"commonPrefixes":["handbook/"],"nextCursor":null,"hasMore":false}`,
 		"PUT /api-agents/{id}/drive/files":                     written(file("notes.md", "text/markdown", 12, true)),
 		"PUT /api-agents/{id}/drive/files/content":             written(file("upload.txt", "text/plain", 12, true)),
 		"GET /api-agents/{id}/drive/files/metadata":            file("readme.md", "text/markdown", 1800, true),
@@ -97,6 +97,7 @@ func agentReplies() map[string]string {
 		"POST /api-agents/{id}/drive/files/reread":             file("legacy.csv", "text/csv", 300, true),
 		"GET /api-agents/{id}/drive/files/versions":            `{"data":[` + kept(4, true) + `,` + kept(3, false) + `]}`,
 		"POST /api-agents/{id}/drive/files/restore":            written(file("readme.md", "text/markdown", 1800, true)),
+		"POST /api-agents/{id}/drive/batch":                    `{"revision":5,"results":[{"outcome":"moved","path":"readme.md","file":null},{"outcome":"moved","path":"logo.png","file":null}]}`,
 		"POST /api-agents/{id}/drive/files/move":               written(file("start.md", "text/markdown", 1800, true)),
 		"POST /api-agents/{id}/duplicate":                      agent,
 		"GET /api-agents/{id}/drive/search":                    `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"place":null,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}],"cut":true}`,
@@ -151,7 +152,7 @@ func stubEvents() []string {
 func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 	path = strings.NewReplacer(stubSession+".1.1", "{stepId}", stubAgent, "{id}", stubSession, "{sessionId}", stubTask, "{taskId}", stubEmbed, "{embedId}", stubSigned, "{hookId}").Replace(path)
 	op := r.Method + " " + path
-	if op == "PATCH /api-agents/{id}" || op == "POST /api-agents/{id}/sessions" {
+	if op == "PATCH /api-agents/{id}" || op == "POST /api-agents/{id}/sessions" || op == "POST /api-agents/{id}/drive/batch" {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		s.mu.Lock()
@@ -182,7 +183,7 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		}
 		fmt.Fprint(w, "# What about refunds?\n")
 		return
-	case op == "GET /api-agents/{id}/drive/files/content" && r.URL.Query().Get("path") == "logo.png":
+	case op == "GET /api-agents/{id}/drive/files/content" && r.URL.Query().Get("path") == "logo.png", op == "GET /api-agents/{id}/drive/files/page":
 		w.Header().Set("ETag", `"9f86"`)
 		dot, _ := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 		w.Write(dot)

@@ -55,7 +55,7 @@ func (Direct) Read(ctx context.Context, d extract.Document) (extract.Result, err
 }
 
 // Page implements [extract.Reader].
-func (Direct) Page(ctx context.Context, d extract.Document, page int64) ([]byte, error) {
+func (Direct) Page(ctx context.Context, d extract.Document, page extract.Page) ([]byte, error) {
 	data, err := io.ReadAll(d.Content)
 	if err != nil {
 		return nil, err

@@ -74,6 +74,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
                 <p>{say(state.notice)}</p>
               </Notice>
             )}
+            {chat.contact && chat.messages.length > 0 && <Person visit={visit} at={chat.personRequestedAt} />}
             {limited ? (
               <Notice meaning="info">
                 <p>
@@ -92,6 +93,27 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
         )}
       </div>
     </main>
+  );
+}
+
+// Person asks the owner of the chat for a person, and says when that was done.
+function Person({ visit, at }: { visit: Visit; at: string | null }) {
+  const [busy, setBusy] = useState(false);
+  const ask = async () => {
+    setBusy(true);
+    await visit.person();
+    setBusy(false);
+  };
+  return (
+    <p class="row small muted" role="status">
+      {at ? (
+        <span>{say("A person was asked at {time}. They read this chat and get in touch.", { time: clock(at) })}</span>
+      ) : (
+        <Button small kind="quiet" disabled={busy} onClick={() => void ask()}>
+          {say("Talk to a person")}
+        </Button>
+      )}
+    </p>
   );
 }
 

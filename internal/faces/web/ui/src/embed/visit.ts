@@ -193,6 +193,17 @@ export class Visit {
     return true;
   }
 
+  // person tells the owner of the chat that the visitor wants a person.
+  async person(): Promise<void> {
+    this.set({ notice: "" });
+    try {
+      const { requestedAt } = await (await new Api(this.token!).raw("POST", this.path("/person"), {})).json();
+      this.setChat({ personRequestedAt: requestedAt });
+    } catch (error) {
+      this.showProblem(error);
+    }
+  }
+
   retry(): Promise<boolean> {
     return this.act("/retry");
   }

@@ -811,6 +811,7 @@ export interface CreateEmbed {
   attachments?: EmbedAttachments;
   chatExpiresInSeconds?: number | null;
   chatSessionId?: string | null;
+  contact?: boolean | null;
   credentials?: Record<string, string> | null;
   expiresInSeconds?: number | null;
   externalUserId?: string | null;
@@ -835,6 +836,7 @@ export interface CreateEmbedTag {
   allowedOrigins?: string[] | null;
   attachments?: EmbedAttachments;
   chatsPerDay?: number | null;
+  contact?: boolean | null;
   credentials?: Record<string, string> | null;
   enabled?: boolean | null;
   feedback?: boolean | null;
@@ -1013,7 +1015,7 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "message.feedback" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "message.feedback" | "chat.person_requested" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
   scope?: "account" | "service" | null;
   spaceIds?: string[] | null;
   url?: string | null;
@@ -1278,6 +1280,7 @@ export interface EmbedChat {
   agent: EmbedAgent;
   attachments?: VisitorAttachments;
   chatExpiresAt: string;
+  contact: boolean;
   error: EmbedError | null;
   expiresAt: string;
   feedback: boolean;
@@ -1290,6 +1293,7 @@ export interface EmbedChat {
   messages: EmbedMessage[];
   object: "embed.chat_session";
   pendingInput: PendingInput | null;
+  personRequestedAt: string | null;
   remaining: EmbedRemaining;
   starters?: string[];
   status: SessionStatus;
@@ -1371,6 +1375,7 @@ export interface EmbedSession {
   attachments?: VisitorAttachments;
   chatExpiresAt: string | null;
   chatSessionId: string;
+  contact: boolean;
   createdAt: string;
   credentials?: Record<string, string> | null;
   externalUserId: string | null;
@@ -1406,6 +1411,7 @@ export interface EmbedSessionWithToken {
   attachments?: VisitorAttachments;
   chatExpiresAt: string | null;
   chatSessionId: string;
+  contact: boolean;
   createdAt: string;
   expiresAt: string;
   externalUserId: string | null;
@@ -1445,6 +1451,7 @@ export interface EmbedTag {
   allowedOrigins: string[];
   attachments?: VisitorAttachments;
   chatsPerDay: number;
+  contact: boolean;
   createdAt: string;
   credentials?: Record<string, string> | null;
   disabledReason: string | null;
@@ -1493,6 +1500,7 @@ export interface EmbedURL {
   attachments?: VisitorAttachments;
   chatExpiresAt: string | null;
   chatSessionId: string;
+  contact: boolean;
   createdAt: string;
   credentials?: Record<string, string> | null;
   exchangedAt: string | null;
@@ -1531,6 +1539,7 @@ export interface EmbedURLWithLink {
   attachments?: VisitorAttachments;
   chatExpiresAt: string | null;
   chatSessionId: string;
+  contact: boolean;
   createdAt: string;
   exchangedAt: string | null;
   expiresAt: string;
@@ -2566,6 +2575,13 @@ export interface PendingToolCall {
   tool: string;
 }
 
+export interface PersonRequestedEvent {
+  createdAt: string;
+  seq: number;
+  turn: number;
+  type: "person.requested";
+}
+
 export interface Plan {
   gatedModels: boolean;
   id: string;
@@ -2954,6 +2970,10 @@ export interface RequestSums {
   p95DurationMilliseconds: number | null;
   p95TimeToFirstTokenMilliseconds: number | null;
   requests: number;
+}
+
+export interface RequestedPerson {
+  requestedAt: string;
 }
 
 export interface RereadDriveFile {
@@ -3496,7 +3516,7 @@ export interface SessionErrorEvent {
   type: "error";
 }
 
-export type SessionEvent = SessionCreatedEvent | SessionUpgradedEvent | SessionCompactedEvent | ReplyRejectedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
+export type SessionEvent = SessionCreatedEvent | SessionUpgradedEvent | SessionCompactedEvent | ReplyRejectedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent | PersonRequestedEvent;
 
 export interface SessionEventList {
   data: SessionEvent[];
@@ -4001,6 +4021,7 @@ export interface UpdateEmbedTag {
   allowedOrigins?: string[] | null;
   attachments?: EmbedAttachments;
   chatsPerDay?: number | null;
+  contact?: boolean | null;
   credentials?: Record<string, string> | null;
   enabled?: boolean | null;
   feedback?: boolean | null;
@@ -4077,7 +4098,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "message.feedback" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "message.feedback" | "chat.person_requested" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.failing" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }

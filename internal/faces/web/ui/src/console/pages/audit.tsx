@@ -6,6 +6,7 @@ import { Id } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Dialog } from "../parts/dialog";
 import { Diff } from "../parts/diff";
+import { EscapedText } from "../parts/escapedtext";
 import { Facts } from "../parts/facts";
 import { Filters, Pick, Range, spanOf, Text } from "../parts/filter";
 import { Empty, useLoad } from "../parts/load";
@@ -139,6 +140,21 @@ function changed(e: AuditEntry): string[] {
 // pretty returns the stored JSON with a member on each line.
 const pretty = (text: string): string => JSON.stringify(JSON.parse(text), undefined, 2);
 
+const longest = 300; // characters of a value
+
+// Change shows the value of a member before and after a change.
+function Change({ was, now }: { was: unknown; now: unknown }) {
+  const text = (v: unknown) => {
+    const all = v === undefined || v === null || v === "" ? "nothing" : v === true ? "yes" : v === false ? "no" : typeof v === "string" ? v : JSON.stringify(v);
+    return all.length > longest ? all.slice(0, longest) + "…" : all;
+  };
+  return (
+    <span class="breaks">
+      <EscapedText text={text(now)} /> <span class="muted">instead of <EscapedText text={text(was)} /></span>
+    </span>
+  );
+}
+
 // pages are those of objects, by the prefix of the id.
 const pages: Record<string, string> = { agt: "agents/", con: "connections/", whk: "webhooks/" };
 
@@ -158,7 +174,15 @@ function Entry({ of: e, account, onClose }: { of: AuditEntry; account?: string; 
           ["More", <a href={"#/" + withFilter("audit", { object: e.object, account: account ? e.accountId : "" })} onClick={onClose}>All changes of this object</a>],
         ]}
       />
-      {e.before && e.after ? <Diff was={pretty(e.before)} now={pretty(e.after)} data /> : <Code title={e.before ? "Deleted" : "Created or decided"} text={pretty(e.after ?? e.before ?? "{}")} wraps />}
+      {e.before && e.after ? (
+        <>
+          {changed(e).length > 0 && <Facts of={changed(e).map((name) => [words(name), <Change was={parsed(e.before)![name]} now={parsed(e.after)![name]} />])} />}
+          <details open={changed(e).length === 0}>
+            <summary class="small">As stored</summary>
+            <Diff was={pretty(e.before)} now={pretty(e.after)} data />
+          </details>
+        </>
+      ) : <Code title={e.before ? "Deleted" : "Created or decided"} text={pretty(e.after ?? e.before ?? "{}")} wraps />}
     </Dialog>
   );
 }

@@ -10,16 +10,18 @@ import { Badge, Button, Time } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
 import { Icon } from "../parts/icon";
 import { AreaField, TextField } from "../parts/fields";
-import { FormDialog, useAction } from "../parts/form";
+import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/load";
-import { isDocument, ReadText, TextBadge, TextStatus } from "../parts/filetext";
+import { isPDF, kindOf } from "../parts/filekind";
+import { type Cited, FilePages } from "../parts/filepages";
+import { isDocument, Reads, ReadText, TextStatus } from "../parts/filetext";
 import { Menu } from "../parts/menu";
 import { Picture, pictures } from "../parts/picture";
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { dropped, type Piece, picked, unpacked, UploadList, useUploads } from "../parts/uploads";
-import { useUnsaved } from "../parts/router";
+import { useFilter, useUnsaved } from "../parts/router";
 import { useSession } from "../parts/session";
 
 export function DriveView({ agentId, folder }: { agentId: string; folder: string }) {
@@ -46,12 +48,18 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
     [api, root, prefix, limit],
   );
   const [open, setOpen] = useState<string | undefined>(folder === prefix ? undefined : folder);
+  const [{ page, from, to, sha }] = useFilter(); // of a source of an answer
   const [making, setMaking] = useState(false);
+  const [chosen, setChosen] = useState<string[]>([]);
+  const [doing, setDoing] = useState<"delete" | "move">();
   const [over, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
   const folderPicker = useRef<HTMLInputElement>(null);
   const zipPicker = useRef<HTMLInputElement>(null);
+  useEffect(() => setChosen([]), [prefix]);
+  const choose = (path: string, on: boolean) => setChosen((all) => (on ? [...all, path] : all.filter((p) => p !== path)));
   const reload = () => {
+    setChosen([]);
     files.reload();
     drive.reload();
   };
@@ -64,7 +72,24 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
     }
   };
 
-  const uploads = useUploads(api, root, prefix, reload);
+  // What the drive cannot take is not sent. Only a replaced file makes room.
+  const taken = useRef(0); // bytes of this page's uploads since the usage was loaded
+  useEffect(() => void (taken.current = 0), [drive.data]);
+  const refuse = async (path: string, bytes: number) => {
+    const { maxFileBytes, maxBytes, bytes: used } = drive.data ?? {};
+    if (maxFileBytes === undefined || maxBytes === undefined || used === undefined) return;
+    if (bytes > maxFileBytes) return `It has ${size(bytes)}; a file can have ${size(maxFileBytes)}. It was not sent.`;
+    if (used + taken.current + bytes > maxBytes) {
+      const { data } = await api.get<DriveFileList>(root + "/files", { prefix: path, limit: 1 });
+      const before = data[0]?.path === path ? data[0].size : 0;
+      const left = Math.max(maxBytes - used - taken.current, 0);
+      if (bytes - before > left) return `It has ${size(bytes)}, and ${size(left)} of the drive's ${size(maxBytes)} are left. It was not sent.`;
+      taken.current -= before;
+    }
+    taken.current += bytes;
+    return;
+  };
+  const uploads = useUploads(api, root, prefix, refuse, reload);
   const send = async (given: Piece[] | Promise<Piece[]>) => {
     try {
       const pieces = await given;
@@ -129,6 +154,23 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
           )}
         </header>
         <UploadList of={uploads} />
+        {chosen.length > 0 && (
+          <div class="row selection" role="status">
+            <span class="small">{plural(chosen.length, "file")} selected</span>
+            <Button small icon="folder" onClick={() => setDoing("move")}>
+              Move
+            </Button>
+            <Button small icon="trash" onClick={() => setDoing("delete")}>
+              Delete
+            </Button>
+            <Button small kind="quiet" onClick={() => setChosen((files.data?.data ?? []).slice(0, mostAtOnce).map((f) => f.path))}>
+              Select all
+            </Button>
+            <Button small kind="quiet" onClick={() => setChosen([])}>
+              Clear
+            </Button>
+          </div>
+        )}
         <States of={files}>
           {(list) =>
             list.data.length + list.commonPrefixes.length === 0 ? (
@@ -150,16 +192,25 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
                             {r.folder.slice(prefix.length)}
                           </a>
                         ) : (
-                          <>
+                          <span class="entry">
+                            {writes && (
+                              <input
+                                type="checkbox"
+                                aria-label={"Select " + r.file!.path}
+                                disabled={chosen.length >= mostAtOnce && !chosen.includes(r.file!.path)}
+                                checked={chosen.includes(r.file!.path)}
+                                onChange={(e) => choose(r.file!.path, e.currentTarget.checked)}
+                              />
+                            )}
                             <button type="button" class="entry link" onClick={() => setOpen(r.file!.path)}>
-                              <Icon name="file" />
+                              <Icon name={kindOf(r.file!).icon} />
                               {r.file!.path.slice(prefix.length)}
-                            </button>{" "}
-                            <TextBadge of={r.file!} />
-                          </>
+                            </button>
+                          </span>
                         ),
                     },
-                    { title: "Type", show: (r) => <span class="small muted nowrap">{r.file?.mimeType ?? "folder"}</span> },
+                    { title: "Kind", keep: 1, show: (r) => <span class="small muted nowrap">{r.file ? kindOf(r.file).title : "Folder"}</span> },
+                    { title: "Agent reads it", keep: 3, named: true, show: (r) => r.file && <Reads of={r.file} /> },
                     { title: "Size", number: true, show: (r) => (r.file ? size(r.file.size) : "") },
                     { title: "Changed", show: (r) => r.file && <Time at={r.file.updatedAt} /> },
                   ]}
@@ -176,9 +227,60 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
           }
         </States>
       </section>
-      {open !== undefined && <FileDialog root={root} path={open} writes={writes} onClose={() => setOpen(undefined)} onChanged={reload} />}
+      {open !== undefined && <FileDialog root={root} path={open} writes={writes} cited={page && open === folder ? { page: Number(page), from: from ?? "", to: to ?? "", sha } : undefined} onClose={() => setOpen(undefined)} onChanged={reload} />}
+      {doing === "delete" && (
+        <ConfirmAction
+          title={`Delete ${plural(chosen.length, "file")}?`}
+          action="Delete the files"
+          work={() => batch(api, root, chosen.map((path) => ({ op: "delete", path })))}
+          said={`${plural(chosen.length, "file")} deleted`}
+          onDone={(said) => {
+            if (said) toast(said);
+            setDoing(undefined);
+            reload();
+          }}
+          onClose={() => setDoing(undefined)}
+        >
+          <p>The agent will not find them any more. Earlier contents are kept as versions.</p>
+        </ConfirmAction>
+      )}
+      {doing === "move" && (
+        <MoveFiles
+          root={root}
+          paths={chosen}
+          prefix={prefix}
+          onDone={() => {
+            setDoing(undefined);
+            reload();
+          }}
+          onClose={() => setDoing(undefined)}
+        />
+      )}
       {making && <NewFile root={root} prefix={prefix} onClose={() => setMaking(false)} onMade={reload} />}
     </>
+  );
+}
+
+const mostAtOnce = 500; // operations of one request
+
+// batch changes many files: all of them, or none.
+const batch = (api: Api, root: string, operations: unknown[]) => api.raw("POST", root + "/batch", { body: { operations }, headers: { "Idempotency-Key": onceKey() } });
+
+function MoveFiles({ root, paths, prefix, onDone, onClose }: { root: string; paths: string[]; prefix: string; onDone: () => void; onClose: () => void }) {
+  const { api } = useSession();
+  const [to, setTo] = useState(prefix);
+  const action = useAction();
+  const folder = to.trim().replace(/\/+$/, "");
+  const submit = () =>
+    action.run(async () => {
+      await batch(api, root, paths.map((from) => ({ op: "move", from, to: (folder && folder + "/") + from.slice(from.lastIndexOf("/") + 1) })));
+      toast(`${plural(paths.length, "file")} moved`);
+      onDone();
+    });
+  return (
+    <FormDialog id="move-files" title={`Move ${plural(paths.length, "file")}`} submit="Move" ready={folder !== prefix.replace(/\/$/, "")} action={action} onSubmit={submit} onClose={onClose}>
+      <TextField id="move-folder" label="Folder" hint="Separate folders by /. Empty is the top of the drive. If one file cannot be moved, none is." code spellcheck={false} value={to} onChange={setTo} autofocus />
+    </FormDialog>
   );
 }
 
@@ -248,8 +350,8 @@ function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void
   );
 }
 
-function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; path: string; writes: boolean; onClose: () => void; onChanged: () => void }) {
-  const { api } = useSession();
+function FileDialog({ root, path, writes, cited, onClose, onChanged }: { root: string; path: string; writes: boolean; cited?: Cited & { sha?: string }; onClose: () => void; onChanged: () => void }) {
+  const { api, offers } = useSession();
   const file = useLoad(
     async (signal) => {
       const meta = await api.get<DriveFile>(root + "/files/metadata", { path }, signal);
@@ -312,7 +414,8 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
   const text = draft ?? file.data?.text;
   const meta = file.data?.meta;
   const read = meta !== undefined && isDocument(meta);
-  const view = chosen ?? (read && text === undefined ? "text" : "content");
+  const drawn = meta !== undefined && isPDF(meta) && offers("getDriveFilePage");
+  const view = chosen ?? (drawn ? "pages" : read && text === undefined ? "text" : "content");
   return (
     <Dialog
       title={path}
@@ -342,7 +445,7 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
       {!file.data && file.loading && <Skeleton />}
       {meta && (
         <p class="small muted breaks">
-          {meta.mimeType}, {size(meta.size)}
+          <span title={meta.mimeType}>{kindOf(meta).title}</span>, {size(meta.size)}
           {!!meta.pages && `, ${plural(meta.pages, "page")}`}
           {meta.textEncoding && `, ${meta.textEncoding}`}, changed <Time at={meta.updatedAt} />
         </p>
@@ -361,12 +464,15 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
       {meta && (
         <Tabs
           label="File"
-          tabs={[...(read && text === undefined && !file.data?.picture ? [] : [{ id: "content", title: "Content" }]), ...(read ? [{ id: "text", title: "Text" }] : []), ...(meta.mimeType === "text/markdown" && text !== undefined ? [{ id: "preview", title: "Preview" }] : []), { id: "history", title: "History" }, ...(writes ? [{ id: "move", title: "Rename or move" }] : [])]}
+          tabs={[...(drawn ? [{ id: "pages", title: "Pages" }] : []), ...((read || drawn) && text === undefined && !file.data?.picture ? [] : [{ id: "content", title: "Content" }]), ...(read ? [{ id: "text", title: "Text" }] : []), ...(meta.mimeType === "text/markdown" && text !== undefined ? [{ id: "preview", title: "Preview" }] : []), { id: "history", title: "History" }, ...(writes ? [{ id: "move", title: "Rename or move" }] : [])]}
           active={view}
           onChange={setView}
         />
       )}
-      {view === "text" && meta ? (
+      {view === "pages" && meta ? (
+        // Lines of another content would mark other words.
+        <FilePages root={root} of={meta} cited={cited && (cited.sha && cited.sha !== meta.sha256 ? { page: cited.page, from: "", to: "" } : cited)} />
+      ) : view === "text" && meta ? (
         <ReadText root={root} of={meta} />
       ) : view === "history" ? (
         <History

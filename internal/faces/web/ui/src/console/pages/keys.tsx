@@ -97,7 +97,6 @@ export const keyColumns: Column<Key>[] = [
           {k.name} <Mine id={k.id} /> {k.status !== "active" && <Badge meaning={states[k.status]}>{k.status}</Badge>}
           {k.status === "active" && k.pausesAt && k.pausesAt <= new Date().toISOString() && <Badge meaning="waiting">paused until its member signs in</Badge>}
         </div>
-        <code class="nowrap">{k.hint}</code>
         {k.status === "active" && k.revokedAt && (
           <div class="small muted">
             ends <Time at={k.revokedAt} />
@@ -106,6 +105,7 @@ export const keyColumns: Column<Key>[] = [
       </div>
     ),
   },
+  { title: "Key", keep: 2, show: (k) => <code class="nowrap">{k.hint}</code> },
   { title: "Scopes", show: (k) => <span class="small">{scopesInWords(k.scopes)}</span> },
   { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
   { title: "Created", sort: "created", named: true, show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import type { Invitation, InvitationList, InvitationWithLink, InviteMember, Member, SignInLink, UpdateMember } from "../../lib/contract";
 import { Effects } from "../parts/effects";
 import { Badge, Notice, Time } from "../parts/basic";
+import { Facts } from "../parts/facts";
 import { SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Empty, Failure, useLoad } from "../parts/load";
@@ -111,7 +112,7 @@ export function Members() {
         label="Members"
         search={{ name: "q", label: "Name or email" }}
         nothing="No matching members"
-        empty={{ title: "No members", text: "Invite people to give each their own sign-in and role. Programs, and people with a key, do not need to be members." }}
+        empty={{ title: "No members", text: "Invite people to give each their own sign-in and role. Programs, and people with a key, do not need to be members." + (who.person ? "" : " You are signed in by a key yourself: the audit log names the key, not a person.") }}
         create={changes && { title: "Invite", dialog: (ends) => <Invite onClose={ends.onClose} onDone={shows(ends, "The invitation")} /> }}
         columns={columnsOf(who.person?.id)}
         actions={[
@@ -131,6 +132,24 @@ export function Members() {
   );
 }
 
+// rights say who may do what.
+const rights: [string, string][] = [
+  ["See agents, sessions, drives, schedules, connections and usage", "viewer, member, owner"],
+  ["Use models; create and change agents, sessions, drives, schedules and embeds", "member, owner"],
+  ["Approve tool calls, and manage their own keys", "member, owner"],
+  ["Change connections, secrets and webhooks", "owner"],
+  ["Read the audit log; invite, change and remove members", "owner"],
+];
+
+function Rights() {
+  return (
+    <details>
+      <summary class="small">Who may do what</summary>
+      <Facts of={rights} />
+    </details>
+  );
+}
+
 // hostOf returns the host of an address; the address if it has none.
 function hostOf(address: string): string {
   try {
@@ -146,6 +165,7 @@ function RoleFields({ role, operatorRole, onRole, onOperatorRole }: { role: Role
   return (
     <>
       <SelectField id="role" label="Role" options={roles} value={role} onChange={onRole} />
+      <Rights />
       {(may("operator") || operatorRole) && <SelectField id="operator-role" label="Operator role" hint="Only in the account of the service's operator." options={operatorRoles} value={operatorRole} onChange={onOperatorRole} />}
     </>
   );

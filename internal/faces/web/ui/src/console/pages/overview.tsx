@@ -1,13 +1,13 @@
 // The overview: what was spent and what it leads to, how calls went, what waits for a
 // person, and who spends. Each part is shown only to those who may read it.
-import { useContext } from "preact/hooks";
+import { useContext, useState } from "preact/hooks";
 import type { Session } from "../../lib/agents";
 import type { Model, NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
 import { count, credits, day as dayName, dayOf, duration, midnight, of, rulesInWords, zone } from "../../lib/format";
 import type { Credits, Key, List, Receipt, UsageReport } from "../../lib/types";
 import { Curves, ProviderCurves } from "./curves";
 import { ScopeSwitch, useScope } from "../parts/scope";
-import { Amount, Badge, Id, Notice, Time } from "../parts/basic";
+import { Amount, Badge, Button, Id, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { shared, useMeta } from "../parts/shared";
 import { Notices, NoticesContext } from "../parts/notices";
@@ -396,9 +396,13 @@ function Latest() {
   );
 }
 
+const mostModels = 6; // shown at first
+
 function Served() {
   const { me } = useSession();
   const meta = useMeta();
+  const [all, setAll] = useState(false);
+  const count = meta.data?.models.length ?? 0;
   return (
     <section class="panel" aria-labelledby="served">
       <header>
@@ -421,7 +425,7 @@ function Served() {
         {(m) => (
           <Table
             label="Models"
-            rows={m.models}
+            rows={[...m.models].sort((a, b) => Number(b.available) - Number(a.available)).slice(0, all ? undefined : mostModels)}
             columns={[
               { title: "Model", show: (r) => r.id },
               {
@@ -436,6 +440,13 @@ function Served() {
           />
         )}
       </States>
+      {!all && count > mostModels && (
+        <div class="more">
+          <Button small onClick={() => setAll(true)}>
+            Show all {count} models
+          </Button>
+        </div>
+      )}
       <p class="small muted note">Prices are credits per million tokens.</p>
     </section>
   );

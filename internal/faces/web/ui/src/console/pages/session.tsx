@@ -27,7 +27,7 @@ import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { type Filter, go, useFilter, useTitle, useWayBack } from "../parts/router";
+import { type Filter, go, useFilter, useTitle, useWayBack, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { triggers } from "./sessions";
 
@@ -127,6 +127,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const writing = log.said.findLast((m) => m.role === "assistant");
   // What the agent asks is shown only where it is answered.
   const asked = writes && !replayed && said.at(-1)?.role === "assistant" && said.at(-1)!.text.trim() === s.pendingInput?.prompt.trim() ? said.at(-1) : undefined;
+  const wanted = events.findLast((e) => e.type === "person.requested");
   return (
     <>
       <p class="small muted crumb">
@@ -135,6 +136,13 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
         </a>{" "}
         · {fromAgent ? <a href="#/sessions">Sessions</a> : <a href={`#/agents/${agentId}/sessions`}>{agentName ?? agentId}</a>}
       </p>
+      {wanted && (
+        <Notice meaning="waiting">
+          <p>
+            The visitor asks for a person (<Time at={wanted.createdAt} />). Get in touch with them: what is sent below is a message to the agent.
+          </p>
+        </Notice>
+      )}
       <div class="session-head">
         <div class="row">
           <h1 class="session-title" title={s.title ?? undefined}>
@@ -388,7 +396,7 @@ function Below({ agentId, message, events, rated = [], rate }: { agentId: string
   return (
     <div class="row below">
       {list.slice(0, all ? undefined : mostSources).map((e) => (
-        <a class="chip" href={`#/agents/${agentId}/drive/${encodeURIComponent(e.path ?? "")}`} title={"Source: " + e.path + lines(e)}>
+        <a class="chip" href={"#/" + withFilter(`agents/${agentId}/drive/${encodeURIComponent(e.path ?? "")}`, { page: /^p\. (\d+)/.exec(e.place ?? "")?.[1] ?? "", from: String(e.fromLine ?? ""), to: String(e.toLine ?? ""), sha: e.sha256 ?? "" })} title={"Source: " + e.path + lines(e)}>
           {e.path}
           {e.place && `, ${e.place}`}
         </a>

@@ -55,7 +55,7 @@ function All() {
         },
         { title: "Events", show: (w) => <span class="small">{eventsOf(w)}</span> },
         { title: "State", keep: 2, show: (w) => <HookState of={w} /> },
-        { title: "Failed", number: true, show: (w) => (w.failedDeliveries > 0 ? count(w.failedDeliveries) : <span class="muted">0</span>) },
+        { title: "Failed deliveries", number: true, show: (w) => (w.failedDeliveries > 0 ? count(w.failedDeliveries) : <span class="muted">{w.failingSince ? "none yet, retrying" : "0"}</span>) },
         { title: "Last success", show: (w) => (w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : <span class="muted">never</span>) },
       ]}
     />

@@ -12,7 +12,7 @@ import { ConfirmAction, useAction } from "./form";
 import { useSession } from "./session";
 import { useList } from "./table";
 
-type Look = Partial<Pick<EmbedTag, "title" | "logo" | "logoUrl" | "starters" | "feedback">>;
+type Look = Partial<Pick<EmbedTag, "title" | "logo" | "logoUrl" | "starters" | "feedback" | "contact">>;
 
 // useLook returns the fields of a look, its part of a body, and the preview of a chat with it.
 export function useLook({ was = {}, name, problem }: { was?: Look; name?: string; problem?: Problem }) {
@@ -23,6 +23,7 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
   const [logo, setLogo] = useState<{ id: string; url: string } | null>(was.logo ? { id: was.logo, url: was.logoUrl ?? "" } : null);
   const [lines, setLines] = useState((was.starters ?? []).join("\n"));
   const [feedback, setFeedback] = useState(was.feedback ?? true);
+  const [contact, setContact] = useState(was.contact ?? false);
   const upload = useAction({ repeats: true });
   const starters = lines.split("\n").map((line) => line.trim()).filter(Boolean);
   const about = (param: string) => (problem?.param?.split(/[.[]/)[0] === param ? problem.message : undefined);
@@ -37,7 +38,7 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
       logos.first.reload();
     });
   return {
-    body: { title: title.trim() || null, logo: logo?.id ?? null, starters: starters.length > 0 ? starters : null, feedback },
+    body: { title: title.trim() || null, logo: logo?.id ?? null, starters: starters.length > 0 ? starters : null, feedback, contact },
     shown: ["title", "logo", "starters"].some(about),
     fields: (
       <>
@@ -98,6 +99,10 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
         <label class="check">
           <input type="checkbox" checked={feedback} onChange={(e) => setFeedback(e.currentTarget.checked)} /> Visitors can rate answers
         </label>
+        <label class="check">
+          <input type="checkbox" checked={contact} onChange={(e) => setContact(e.currentTarget.checked)} /> Visitors can ask for a person
+        </label>
+        {contact && <p class="small muted">Webhooks and mails with the event "person requested" tell you. Create one under Webhooks.</p>}
       </>
     ),
     // preview shows the first screen of the chat.

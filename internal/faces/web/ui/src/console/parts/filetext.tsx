@@ -4,7 +4,9 @@ import type { DriveFile } from "../../lib/agents";
 import { Badge, Button, type Meaning, Notice } from "./basic";
 import { SelectField } from "./fields";
 import { useAction } from "./form";
+import { kindOf } from "./filekind";
 import { Failure, Skeleton, useLoad } from "./load";
+import { pictures } from "./picture";
 import { toast } from "./toast";
 import { useSession } from "./session";
 
@@ -24,10 +26,23 @@ const words: Partial<Record<Status, [Meaning, string, string]>> = {
   unknown_encoding: ["failed", "Unknown encoding", "The encoding of this text is unknown. Select it, so that the agent can read the text."],
 };
 
-// TextBadge shows the status of a file beside its name.
-export function TextBadge({ of }: { of: DriveFile }) {
-  const word = words[of.textStatus];
-  return word ? <Badge meaning={word[0]}>{word[1]}</Badge> : null;
+// Reads says whether the agent can read a file, and if not, why.
+export function Reads({ of }: { of: DriveFile }) {
+  const word = words[of.textStatus] ?? wordOfNone(of);
+  if (!word) return <span class="small muted">{of.textStatus === "none" ? "As a picture" : "Yes"}</span>;
+  return (
+    <span class="nowrap" title={of.textNote ?? word[2]}>
+      {word[0] !== "waiting" && of.textStatus !== "partial" && <span class="small muted">No </span>}<Badge meaning={word[0]}>{word[1]}</Badge>
+    </span>
+  );
+}
+
+// wordOfNone says why a file has no text, unless models see it as a picture.
+function wordOfNone(of: DriveFile): [Meaning, string, string] | undefined {
+  const { title } = kindOf(of);
+  if (of.textStatus !== "none" || pictures.includes(of.mimeType)) return;
+  if (title === "PDF" || title === "Word document" || title === "Spreadsheet" || title === "Slides") return ["failed", `Not a ${title === "Slides" ? "presentation" : title === "PDF" ? title : title.toLowerCase()}`, "The content is not what the name of the file says. The agent cannot read it."];
+  return ["info", "Not a text", "This file is neither a text nor a document. The agent knows only its name."];
 }
 
 // isDocument reports whether the text of a file is not its content.
@@ -63,7 +78,7 @@ export function TextStatus({ of, root, writes, onRead }: { of: DriveFile; root: 
   const { api, offers } = useSession();
   const [encoding, setEncoding] = useState("");
   const action = useAction({ repeats: true });
-  const word = words[of.textStatus];
+  const word = words[of.textStatus] ?? wordOfNone(of);
   const encoded = of.textStatus === "unknown_encoding" || !!of.textEncoding;
   const again = () =>
     action.run(async () => {
@@ -80,7 +95,7 @@ export function TextStatus({ of, root, writes, onRead }: { of: DriveFile; root: 
         </Notice>
       )}
       {!word && of.textNote && <p class="small muted">{of.textNote}</p>}
-      {writes && offers("rereadDriveFile") && (
+      {writes && of.textStatus !== "none" && offers("rereadDriveFile") && (
         <div class="row">
           {encoded && <SelectField id="encoding" label="Encoding" options={encodings} value={encoding || of.textEncoding?.toLowerCase() || ""} onChange={setEncoding} />}
           <Button small icon="again" disabled={action.busy || (of.textStatus === "unknown_encoding" && !encoding)} onClick={again}>

@@ -105,6 +105,8 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
       return { title: "Session created" };
     case "session.upgraded":
       return { title: `Moved to version ${e.agentVersion} of the agent` };
+    case "person.requested":
+      return { meaning: "waiting", title: "The visitor asks for a person" };
     case "session.compacted":
       return e.used
         ? { title: `The beginning was summarized: ${(e.tokensAfter ?? 0).toLocaleString("en")} tokens instead of ${(e.tokensBefore ?? 0).toLocaleString("en")}`, detail: e.text }

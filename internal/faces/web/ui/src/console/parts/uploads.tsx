@@ -49,8 +49,8 @@ function latest(all: Upload[]): Upload[] {
 }
 
 // useUploads uploads files below a prefix of a drive and calls onEnd when all have
-// ended. Leaving the page cancels pending ones.
-export function useUploads(api: Api, root: string, prefix: string, onEnd: () => void): Uploads {
+// ended. A file is not sent if refuse returns a reason. Leaving the page cancels pending ones.
+export function useUploads(api: Api, root: string, prefix: string, refuse: (path: string, bytes: number) => Promise<string | undefined>, onEnd: () => void): Uploads {
   const [shown, setShown] = useState<Upload[]>([]);
   const [sums, setSums] = useState({ total: 0, ended: 0, failed: 0 });
   const waiting = useRef<Piece[]>([]); // the next is the last
@@ -72,7 +72,10 @@ export function useUploads(api: Api, root: string, prefix: string, onEnd: () => 
       const path = piece.path;
       setShown((all) => [...latest(all), { id, path, part: 0 }]);
       try {
-        await api.upload(root + "/files/content", { path }, await piece.file(), (part) => change({ part }));
+        const file = await piece.file();
+        const reason = await refuse(path, file.size);
+        if (reason) throw new Error(reason);
+        await api.upload(root + "/files/content", { path }, file, (part) => change({ part }));
         change({ part: 1, done: true });
         setSums((s) => ({ ...s, ended: s.ended + 1 }));
       } catch (error) {

@@ -49,6 +49,10 @@ export function HookState({ of: w }: { of: Webhook }) {
   );
 }
 
+// example returns the body of a request.
+const example = (type: string) =>
+  JSON.stringify({ id: "evt_…", type, timestamp: "2026-11-23T17:14:30.131Z", data: type.startsWith("session.") ? { accountId: "acc_…", spaceId: "spc_…", agentId: "agt_…", sessionId: "ses_…", turn: 1 } : { accountId: "acc_…" } }, undefined, 2);
+
 type EventType = Exclude<CreateWebhook["events"][number], "*">;
 
 const alertWords = {
@@ -81,6 +85,7 @@ const eventWords: Record<Exclude<EventType, Exclude<keyof typeof alertWords, "we
   "tool_call.unknown": "tool call outcome unknown",
   "attachment.created": "visitor uploaded a file",
   "message.feedback": "answer rated",
+  "chat.person_requested": "person requested",
   "audit.anchor": "daily hash of the audit log",
   "audit.recorded": "new entry in the audit log",
 };
@@ -149,6 +154,15 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
             </label>
           ))}
       </fieldset>
+      {!url.startsWith("mailto:") && (
+        <details>
+          <summary class="small">What a request contains</summary>
+          <pre class="io small">{example(ofService ? "provider.down" : (events[0] ?? "session.completed"))}</pre>
+          <p class="small muted">
+            The members of <code>data</code> depend on the event: <a href="/docs/webhooks">the guide</a> lists them.
+          </p>
+        </details>
+      )}
       {!ofService && (many || inSpaces.length > 0) && (
         <fieldset class="plainset">
           <legend>Spaces</legend>
