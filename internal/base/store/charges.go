@@ -148,6 +148,7 @@ func (tx Books) receipt(ctx context.Context, where string, args ...any) (Receipt
 
 // A ReceiptFilter narrows a list of receipts. Empty members match all.
 type ReceiptFilter struct {
+	All                                                 bool // those of all accounts, for operators; only for sums by time, key and model
 	KeyID, Served, AgentID, SpaceID, SessionID, EndUser string
 	From, To                                            time.Time // created at or after From, before To
 }
@@ -165,7 +166,7 @@ func (tx Books) SumReceipts(ctx context.Context, accountID string, f ReceiptFilt
 	q, sums := receiptsOf(accountID, f), sumsOfCharges
 	if f.SessionID+f.EndUser+f.AgentID+f.SpaceID == "" {
 		who := ofOne
-		if accountID == "" {
+		if f.All {
 			who = ofAll
 			if f.KeyID != "" {
 				who = ofEach

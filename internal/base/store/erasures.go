@@ -58,9 +58,9 @@ func (tx Operations) SaveErasure(ctx context.Context, e *stoa.Erasure) error {
 	return err
 }
 
-// FreeErasure ends the claim of an erasure that failed.
+// FreeErasure ends the claim of an erasure that failed. The others that are due come before it.
 func (tx Operations) FreeErasure(ctx context.Context, accountID, id string) error {
-	_, err := tx.Exec(ctx, `UPDATE erasures SET claimed_until = 0 WHERE account_id = $1 AND id = $2`, accountID, id)
+	_, err := tx.Exec(ctx, `UPDATE erasures SET claimed_until = 0, again_at = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Micros(tx.Now))
 	return err
 }
 

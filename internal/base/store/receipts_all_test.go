@@ -73,8 +73,8 @@ func TestReceiptsOfAllAccountsAreListed(t *testing.T) {
 			}
 		}
 		read(t, st, func(tx *store.Tx) error {
-			sum, err := tx.Books().SumReceipts(ctx, "", store.ReceiptFilter{})
-			rare, err2 := tx.Books().SumReceipts(ctx, "", store.ReceiptFilter{KeyID: "key_rare"})
+			sum, err := tx.Books().SumReceipts(ctx, "", store.ReceiptFilter{All: true})
+			rare, err2 := tx.Books().SumReceipts(ctx, "", store.ReceiptFilter{All: true, KeyID: "key_rare"})
 			if err == nil {
 				err = err2
 			}

@@ -270,19 +270,20 @@ type SessionFilter struct {
 	AgentID, ExternalUserID, ExternalID, TriggerType, TriggerID string
 	Status                                                      stoa.SessionStatus
 	Text                                                        string // a part of the title or of the ids, ignoring case
+	All                                                         bool   // those of all accounts, for operators
 	NoTexts                                                     bool   // Text is only compared with the ids
 	Feedback                                                    string // one of its answers has this rating
 }
 
-// Sessions lists an account's sessions, or for an operator without an account those of all, also by credits (SortSpent) or
+// Sessions lists an account's sessions, or those of all accounts, also by credits (SortSpent) or
 // their last change (SortUpdated), and returns the cursor of the next page, or the zero cursor.
 // With a text, a filter by trigger, by feedback, by more than one of the others, or by user without an agent, a
 // page may be short or empty although there is a next one, because no index serves these and it reads
 // at most 2,000 sessions.
 func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
-	q := filtered{from: `FROM sessions s WHERE length(s.agent_id) > 0`}
-	if accountID != "" {
-		q = filtered{from: `FROM sessions s WHERE s.account_id = $1`, args: []any{accountID}}
+	q := filtered{from: `FROM sessions s WHERE s.account_id = $1`, args: []any{accountID}}
+	if f.All {
+		q = filtered{from: `FROM sessions s WHERE length(s.agent_id) > 0`}
 	}
 	add := func(column, value string) bool {
 		if value == "" {
@@ -292,7 +293,7 @@ func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, 
 		q.from += fmt.Sprintf(" AND s.%s = $%d", column, len(q.args))
 		return true
 	}
-	one := accountID == "" || p.By != "" // whose index has no other columns
+	one := f.All || p.By != "" // whose index has no other columns
 	ofAgent := !one && add("agent_id", f.AgentID)
 	if !ofAgent { // those of a deleted agent are removed later; the length keeps the indexes usable
 		q.from += ` AND length(s.agent_id) > 0 AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = s.account_id AND a.id = s.agent_id AND a.deleted_at > 0)`
@@ -321,7 +322,7 @@ func (tx Work) Sessions(ctx context.Context, accountID string, f SessionFilter, 
 	q.search = textSearch{f.Text, searched}
 	if column := map[string]string{SortSpent: "spent", SortUpdated: "updated_at"}[p.By]; column != "" {
 		rows := fmt.Sprintf(`FROM (SELECT *, %s AS sort_key FROM sessions) s`, column)
-		if accountID == "" {
+		if f.All {
 			rows = fmt.Sprintf(`FROM (SELECT *, %s AS sort_key FROM sessions WHERE length(agent_id) > 0 ORDER BY created_at DESC LIMIT %d) s`, column, maxSummed)
 		}
 		q = q.sorted(strings.Replace(q.from, `FROM sessions s`, rows, 1), q.args...)

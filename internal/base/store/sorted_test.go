@@ -184,7 +184,7 @@ func TestListsAreInTheOrderOfANumber(t *testing.T) {
 		walk(t, st, "agents", store.SortUsed, ran, ofAgents, nil)
 		for _, account := range []string{one, ""} {
 			ofSessions := func(tx *store.Tx, p store.Page) (list []string, next store.Cursor, err error) {
-				rows, next, err := tx.Work().Sessions(ctx, account, store.SessionFilter{}, p)
+				rows, next, err := tx.Work().Sessions(ctx, account, store.SessionFilter{All: account == ""}, p)
 				for _, s := range rows {
 					list = append(list, s.ID)
 				}

@@ -114,6 +114,7 @@ func (s *Books) getReceiptSummary(ctx context.Context, in rest.Request[contract.
 		return rest.Reply[contract.UsageSums]{}, err
 	}
 	filter := receiptFilter(q)
+	filter.All = accountID == ""
 	u, err := report(ctx, &s.core, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
 		return tx.Books().SumReceipts(ctx, accountID, filter)
 	})

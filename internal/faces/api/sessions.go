@@ -114,7 +114,7 @@ func (s *Sessions) listAllSessions(ctx context.Context, in rest.Request[contract
 	}
 	return s.sessionPage(ctx, in.Caller, accountID, "allSessions", store.SessionFilter{
 		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, Feedback: q.Feedback, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
-		NoTexts: accountID != in.Caller.Account.ID,
+		All: accountID == "", NoTexts: accountID != in.Caller.Account.ID,
 	}, q.Limit, q.Cursor, string(q.Sort), string(q.Order))
 }
 

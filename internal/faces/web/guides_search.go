@@ -45,12 +45,12 @@ type searchWord struct {
 }
 
 // common contains words that do not narrow a search.
-var common = strings.Fields("a an and are can do does for how i in is it much my of on or the to what with")
+var common = strings.Fields("a an and are be can do does for how i in is it much my of on or the to what with")
 
 // otherWords maps stems of words that people search for to the words of the guides.
 var otherWords = map[string]string{
 	"bubbl": "script tag", "certificat": "proxy", "cluster": "node", "colleagu": "member", "cost": "price", "email": "mail", "expensiv": "price",
-	"forgot": "lost", "forgotten": "lost", "gdpr": "retention", "hitl": "approval", "http": "proxy", "human": "approval", "knowledg": "drive", "login": "sign-in",
+	"forgot": "lost", "gdpr": "erase", "hitl": "approval", "http": "proxy", "human": "approval", "knowledg": "drive", "login": "sign-in",
 	"loop": "approval", "multi": "several", "multipl": "several", "password": "sign-in", "pay": "payment", "rag": "drive",
 	"refund": "withdrawal", "ssl": "proxy", "sse": "event stream", "structur": "json", "stuck": "waiting", "tls": "proxy", "top": "grant", "topup": "grant",
 	"vision": "image", "widget": "script tag",

@@ -73,8 +73,10 @@ func (s *Eraser) Run(ctx context.Context) error {
 	}
 }
 
-// RunDue carries out the erasures that are due.
+// RunDue carries out the erasures that are due, each once: one that fails does not delay the others.
 func (s *Eraser) RunDue(ctx context.Context) error {
+	failed := map[string]bool{}
+	var failures error
 	for {
 		var job *job
 		err := s.store.Write(ctx, func(tx *store.Tx) error {
@@ -85,12 +87,21 @@ func (s *Eraser) RunDue(ctx context.Context) error {
 			return err
 		})
 		if err != nil || job == nil {
-			return err
+			return errors.Join(failures, err)
 		}
-		if err := job.run(ctx); err != nil {
-			// Without the claim the next attempt need not wait for its end, also if the process stops.
-			ctx := context.WithoutCancel(ctx)
-			return errors.Join(err, s.store.Write(ctx, func(tx *store.Tx) error { return tx.Operations().FreeErasure(ctx, job.AccountID, job.ID) }))
+		again := failed[job.ID]
+		if !again {
+			if err = job.run(ctx); err == nil {
+				continue
+			}
+			failed[job.ID] = true
+			failures = errors.Join(failures, err)
+		}
+		// Without the claim the next attempt need not wait for its end, also if the process stops.
+		free := context.WithoutCancel(ctx)
+		err = s.store.Write(free, func(tx *store.Tx) error { return tx.Operations().FreeErasure(free, job.AccountID, job.ID) })
+		if again || err != nil || ctx.Err() != nil {
+			return errors.Join(failures, err)
 		}
 	}
 }
