@@ -57,12 +57,17 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 	var sets, runs []string
 	for range 30 {
 		var set contract.TestSet
-		a.Want(201, "POST", a.agent+"/test-sets", testSet("s", object{"message": "m"})).JSON(&set)
+		q := object{"message": long}
+		a.Want(201, "POST", a.agent+"/test-sets", testSet("s", q, q, q, q)).JSON(&set)
 		sets = append(sets, a.agent+"/test-sets/"+set.ID)
 		var run contract.TestRun
-		a.Want(202, "POST", sets[len(sets)-1]+"/runs", object{"maxCreditsMicro": 1}).JSON(&run)
+		a.Want(202, "POST", sets[len(sets)-1]+"/runs", object{"maxCreditsMicro": 1_000_000}).JSON(&run)
 		runs = append(runs, sets[len(sets)-1]+"/runs/"+run.ID)
 	}
+	if _, err := h.Tests.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fresh := newTestSet(t, a, object{"message": strings.Repeat(long, 16)}, object{"message": strings.Repeat(long, 16)}, object{"message": strings.Repeat(long, 16)})
 	newAuthor(t, h, a.Client, exposed)
 	front := newAuthor(t, h, a.Client, forFrontEnds())
 	var responses []string
@@ -118,9 +123,8 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 		{"updateTestSet", func(i int) *apitest.Reply {
 			return a.Do("PATCH", sets[i%10], object{"questions": []any{object{"message": strings.Repeat(long, 10)}}})
 		}},
-		{"runTestSet", func(i int) *apitest.Reply {
-			a.Do("POST", runs[10+i%10]+"/cancel", nil)
-			return a.Do("POST", sets[i%10]+"/runs", object{"maxCreditsMicro": 1})
+		{"runTestSet", func(int) *apitest.Reply {
+			return a.Do("POST", fresh+"/runs", object{"maxCreditsMicro": 1})
 		}},
 		{"cancelTestRun", func(i int) *apitest.Reply { return a.Do("POST", runs[10+i%10]+"/cancel", nil) }},
 		{"deleteTestSet", func(i int) *apitest.Reply { return a.Do("DELETE", sets[20+i%10], nil) }},
