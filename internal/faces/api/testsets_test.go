@@ -327,7 +327,7 @@ func TestTestSetsAreChecked(t *testing.T) {
 		{object{"maxCreditsMicro": 1, "version": 9}, stoa.CodeNotFound, "version"},
 		{object{"maxCreditsMicro": 1, "version": 1, "draft": object{"instructions": "x"}}, stoa.CodeInvalidValue, "version"},
 		{object{"maxCreditsMicro": 1, "draft": object{"model": "none"}}, stoa.CodeModelNotFound, "draft.model"},
-		{object{"maxCreditsMicro": 1, "draft": object{"tools": []any{object{"type": "connection", "connectionId": "con_x", "name": "t"}}}}, stoa.CodeConnectionNotFound, "draft.tools[0].connectionId"},
+		{object{"maxCreditsMicro": 1, "draft": object{"tools": []any{object{"type": "connection", "connectionId": "con_x", "allow": []string{"t"}}}}}, stoa.CodeConnectionNotFound, "draft.tools[0].connectionId"},
 	} {
 		if e := a.WantError(bad.code, "POST", set+"/runs", bad.body); deref(e.Param) != bad.param {
 			t.Errorf("%s names %q, not %q", bad.code, deref(e.Param), bad.param)

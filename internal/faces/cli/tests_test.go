@@ -27,17 +27,17 @@ func TestTestSetsDecideTheExitCode(t *testing.T) {
 	if said := p.runs(0, "", "tests", "list", "Desk"); !strings.Contains(said, set) || !strings.Contains(said, "Returns") {
 		t.Errorf("the list is %s", said)
 	}
-	if said := p.runs(0, "", "tests", "run", "Desk", set, "--wait"); strings.Count(said, "pass") != 2 {
+	if said := p.runs(0, "", "tests", "run", "Desk", set, "--wait"); strings.Count(said, "\tpass\t") != 2 {
 		t.Errorf("the results are %s", said)
 	}
 	draft := file("draft.json", `{"instructions": "Be kind."}`)
 	p.runs(0, "", "tests", "update", "Desk", set, "--file", file("questions.json", `[{"message": "say: within 14 days", "facts": ["30 days"]}]`))
 	said := p.runs(1, "", "tests", "run", "Desk", set, "--draft-file", draft, "--max-credits", "2", "--wait")
-	if strings.Count(said, "fail") != 2 || !strings.Contains(said, "misses: 30 days") {
+	if strings.Count(said, "\tfail\t") != 2 || !strings.Contains(said, "misses: 30 days") {
 		t.Errorf("the results are %s", said)
 	}
 	run := strings.TrimSpace(p.runs(0, "", "tests", "runs", "Desk", set, "--jq", ".[0].id"))
-	if again := p.runs(0, "", "tests", "results", "Desk", set, run); again != said {
+	if again := p.runs(0, "", "tests", "results", "Desk", set, run); !strings.HasPrefix(said, again) {
 		t.Errorf("again the results are %s, not %s", again, said)
 	}
 	p.runs(0, "", "tests", "cancel", "Desk", set, run)
