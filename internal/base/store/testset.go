@@ -142,7 +142,7 @@ func (tx Work) SaveTestRun(ctx context.Context, r *stoa.TestRun) error {
 
 // TestResults lists the results of a run by number and side.
 func (tx Work) TestResults(ctx context.Context, r stoa.TestRun) ([]stoa.TestResult, error) {
-	return list(ctx, tx.Tx, testResults.scan, `SELECT `+testResults.columns+` FROM test_results WHERE account_id = $1 AND run_id = $2 ORDER BY number, side`, r.AccountID, r.ID)
+	return list(ctx, tx.Tx, testResults.scan, `SELECT `+testResults.columns+` FROM test_results WHERE account_id = $1 AND run_id = $2 ORDER BY number, side LIMIT $3`, r.AccountID, r.ID, r.Sides()*len(r.Questions))
 }
 
 // SaveTestResult writes a result of a locked run.
@@ -182,7 +182,7 @@ func (tx Work) TestSums(ctx context.Context, accountID string, runs []stoa.TestR
 		return s, err
 	}, `SELECT run_id, side, COUNT(*), SUM(CASE verdict WHEN 'pass' THEN 1 ELSE 0 END), SUM(CASE verdict WHEN 'fail' THEN 1 ELSE 0 END), SUM(CASE verdict WHEN 'error' THEN 1 ELSE 0 END),
 			CAST(SUM(credits) AS BIGINT), CAST(SUM(milliseconds) AS BIGINT)
-		FROM test_results WHERE account_id = $1 AND run_id IN (`+in+`) GROUP BY run_id, side`, args...)
+		FROM test_results WHERE account_id = $1 AND run_id IN (`+in+`) GROUP BY run_id, side LIMIT 1000`, args...)
 }
 
 // RemoveTests removes up to limit results, runs and sets of a deleted agent, and returns their number.

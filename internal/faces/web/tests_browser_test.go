@@ -46,6 +46,17 @@ func TestTestSetsInABrowser(t *testing.T) {
 			p.press("Remove question 2")
 			p.press("Save")
 			p.says("1 question")
+			p.click(`a[href*="/tests/tst_"]`)
+			p.says("All runs")
+			p.click(`.tested a`)
+			p.press("Add to test set")
+			p.says("Remove personal data from it")
+			p.see(`document.querySelectorAll("#test-set-of option").length === 2`)
+			p.choose("#test-set-of", eval[string](p, `[...document.querySelectorAll("#test-set-of option")].find((o) => o.text === "Returns")?.value ?? ""`))
+			p.fits()
+			p.shot("add")
+			p.press("Add the question")
+			p.says("It is added")
 		})
 	}
 }

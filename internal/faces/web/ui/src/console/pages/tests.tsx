@@ -1,6 +1,6 @@
 // Test sets of the agent: questions with what the replies must be like, and runs that compare the version in use with a candidate.
 import { useState } from "preact/hooks";
-import type { AgentVersion, CreateTestSet, RunTestSet, TestOutcome, TestQuestion, TestRun, TestSet, TestSide } from "../../lib/contract";
+import type { AgentVersion, CreateTestSet, RunTestSet, TestOutcome, TestQuestion, TestRun, TestSet, TestSetList, TestSide } from "../../lib/contract";
 import type { Agent } from "../../lib/agents";
 import { credits, duration, of } from "../../lib/format";
 import { Amount, Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
@@ -194,8 +194,8 @@ function Sums({ run }: { run: TestRun }) {
         columns={[
           { title: "Side", show: (s) => sideName(s) },
           { title: "Passed", show: (s) => `${s.passed} of ${s.questions}` },
-          { title: "Failed", show: (s) => s.failed },
-          { title: "Errors", show: (s) => s.errors },
+          { title: "Failed", show: (s) => `${s.failed} failed` },
+          { title: "Errors", show: (s) => of(s.errors, "error") },
           { title: "Credits", show: (s) => <>{credits(s.creditsMicro)}{d && s === run.candidate && <span class="muted"> ({signed(d.creditsMicro, credits(Math.abs(d.creditsMicro)))})</span>}</> },
           { title: "Duration", show: (s) => <>{duration(s.milliseconds)}{d && s === run.candidate && <span class="muted"> ({signed(d.milliseconds, duration(Math.abs(d.milliseconds)))})</span>}</> },
         ]}
@@ -316,6 +316,33 @@ function SetForm({ path, set, onClose, onDone }: { path: string; set?: TestSet; 
         </fieldset>
       ))}
       <div><Button disabled={list.length >= 200} onClick={() => setList([...list, rowOf()])}>Add a question</Button></div>
+    </FormDialog>
+  );
+}
+
+// AddToTestSet adds a message to a test set as a question; what its reply must be like is written there.
+export function AddToTestSet({ agentId, message, onClose, onDone }: { agentId: string; message: string; onClose: () => void; onDone: () => void }) {
+  const { api } = useSession();
+  const path = `/api-agents/${agentId}/test-sets`;
+  const sets = useLoad((signal) => api.get<TestSetList>(path, { limit: 100 }, signal), [api, path]);
+  const [chosen, setChosen] = useState("");
+  const [name, setName] = useState("");
+  const action = useAction();
+  const submit = () =>
+    action.run(async (once) => {
+      if (!chosen) await api.create(path, { name: name.trim(), questions: [{ message }] } satisfies CreateTestSet, once);
+      else {
+        const { data, etag } = await api.read<TestSet>(`${path}/${chosen}`);
+        await api.patch(`${path}/${chosen}`, { questions: [...(data.questions ?? []), { message }] }, etag);
+      }
+      onDone();
+    });
+  return (
+    <FormDialog id="test-add" title="Add to a test set" submit="Add the question" ready={!!sets.data && (!!chosen || !!name.trim())} action={action} onSubmit={submit} onClose={onClose}>
+      <p>The first message becomes a question. Remove personal data from it, and add what its reply must contain, under Tests.</p>
+      <SelectField id="test-set-of" label="Test set" value={chosen} onChange={setChosen} options={[["", "a new one"], ...(sets.data?.data ?? []).map((s): [string, string] => [s.id, s.name])]} />
+      {!chosen && <TextField id="test-new" label="Name" maxLength={200} value={name} onChange={setName} />}
+      {sets.problem && <Failure problem={sets.problem} />}
     </FormDialog>
   );
 }
