@@ -333,6 +333,11 @@ func TestTestSetsAreChecked(t *testing.T) {
 			t.Errorf("%s names %q, not %q", bad.code, deref(e.Param), bad.param)
 		}
 	}
+	once := a.With("Idempotency-Key", "tests-1")
+	once.Want(201, "POST", sets, testSet("x", object{"message": "m"}))
+	once.WantError(stoa.CodeIdempotencyReused, "POST", sets, testSet("y", object{"message": "m"}))
+	once.Want(202, "POST", set+"/runs", object{"maxCreditsMicro": 1})
+	once.WantError(stoa.CodeIdempotencyReused, "POST", set+"/runs", object{"maxCreditsMicro": 2})
 	other := newAuthor(t, h, a.Client, nil)
 	for _, try := range [][2]string{{"GET", ""}, {"PATCH", ""}, {"DELETE", ""}, {"GET", "/runs"}, {"POST", "/runs"}, {"GET", "/runs/tsr_x"}, {"POST", "/runs/tsr_x/cancel"}} {
 		body := object{}
@@ -344,7 +349,7 @@ func TestTestSetsAreChecked(t *testing.T) {
 		}
 		a.WantError(stoa.CodeNotFound, try[0], strings.Replace(set, a.agent, other.agent, 1)+try[1], body)
 	}
-	for range store.MaxTestSets - 1 {
+	for range store.MaxTestSets - 2 {
 		a.Want(201, "POST", sets, testSet("x", object{"message": "m"}))
 	}
 	a.WantError(stoa.CodeLimitReached, "POST", sets, testSet("x", object{"message": "m"}))
