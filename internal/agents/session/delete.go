@@ -166,6 +166,9 @@ func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spa
 // log does not block other writers.
 const removeEvents = 5000
 
+// removeTests is the maximum number of rows of test sets that one transaction deletes.
+const removeTests = 500
+
 // removeSession removes a session that does not run, or a part of its log. It reports whether
 // the whole session is gone.
 func removeSession(ctx context.Context, tx *store.Tx, accountID, id string) (whole bool, err error) {
@@ -217,6 +220,12 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 				more = true
 			}
 			if budget <= 0 {
+				return nil
+			}
+			if n, err := tx.Work().RemoveTests(ctx, a.AccountID, a.ID, removeTests); err != nil {
+				return err
+			} else if n > 0 {
+				more = true
 				return nil
 			}
 			removed, err := tx.Setup().RemoveAgent(ctx, a.AccountID, a.ID)

@@ -64,6 +64,7 @@ type Sessions struct {
 	peers   peers
 	alarm   Alarm
 	runs    chan struct{}
+	tests   chan struct{}
 	stop    func(sessionID string, cause error)
 }
 
@@ -71,7 +72,7 @@ type Sessions struct {
 func New(cfg Config) *Sessions {
 	s := &Sessions{
 		store: cfg.Store, limits: cfg.Limits, log: cfg.Logger, metrics: cfg.Metrics, hub: newHub(), inputs: newHub(),
-		runs: make(chan struct{}, 1), stop: func(string, error) {},
+		runs: make(chan struct{}, 1), tests: make(chan struct{}, 1), stop: func(string, error) {},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -101,6 +102,9 @@ func (s *Sessions) Alarm() *Alarm { return &s.alarm }
 // scheduled run has changed its status, or an agent with tasks was deleted.
 // Several changes before a receive are one value.
 func (s *Sessions) RunsChanged() <-chan struct{} { return s.runs }
+
+// TestsChanged returns a channel that holds a value after the session of a test has stopped.
+func (s *Sessions) TestsChanged() <-chan struct{} { return s.tests }
 
 func (s *Sessions) runChanged() { signal(s.runs) }
 

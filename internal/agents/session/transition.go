@@ -185,6 +185,10 @@ func (t *Transition) status(next stoa.SessionStatus, reason string) {
 	if next.Stopped() {
 		t.do(func() error { return webhook.SessionStopped(t.ctx, t.tx, t.Row.Session) })
 	}
+	if t.Row.Trigger.Type == stoa.TriggerTest && next.Stopped() {
+		tests := t.s.tests
+		t.tx.AfterCommit(func() { signal(tests) })
+	}
 	if t.Row.Trigger.Type == stoa.TriggerSchedule {
 		t.do(func() error {
 			t.tx.AfterCommit(t.s.runChanged)

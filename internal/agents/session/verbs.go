@@ -37,8 +37,9 @@ type StartRequest struct {
 	CredentialsOf string
 	// Draft changes instructions, model, drive access or limits of the agent for this session
 	// only; nil means no change. Start returns its error.
-	Draft func(*stoa.Agent) error
-	Line  string // see [store.QueuedSession]
+	Draft   func(*stoa.Agent) error
+	Version int64  // of the agent; 0 means the newest
+	Line    string // see [store.QueuedSession]
 	// Uploads are the files of the message.
 	Uploads Uploads
 	// History are earlier messages that the caller reports: texts of the user and the assistant, the oldest first.
@@ -74,6 +75,13 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	agent, err := tx.Setup().AgentForShare(ctx, c.Account.ID, req.AgentID)
 	if err != nil {
 		return stoa.Session{}, err
+	}
+	if req.Version != 0 && req.Version != agent.Version {
+		v, err := tx.Setup().AgentVersion(ctx, c.Account.ID, req.AgentID, req.Version)
+		if err != nil {
+			return stoa.Session{}, err
+		}
+		agent.AgentSettings, agent.Version = v.AgentSettings, v.Version
 	}
 	if req.Draft != nil {
 		if err := req.Draft(&agent); err != nil {

@@ -1685,6 +1685,15 @@ type CreateSpace struct {
 	Name string `json:"name"`
 }
 
+// CreateTestSet defines model for CreateTestSet.
+type CreateTestSet struct {
+	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
+	Name string `json:"name"`
+
+	// Questions At most `maxTestSetBytes` of `GET /api/v1/meta`, as JSON.
+	Questions []TestQuestion `json:"questions"`
+}
+
 // CreateWebhook defines model for CreateWebhook.
 type CreateWebhook struct {
 	// CreditsLowMicro The balance below which the event `credits.low` is sent; 10000000 (10 credits) by default.
@@ -3508,6 +3517,21 @@ type Limits struct {
 	// Example: 100
 	MaxSpaces int64 `json:"maxSpaces"`
 
+	// MaxTestQuestions The maximum number of questions of a test set.
+	//
+	// Example: 200
+	MaxTestQuestions int64 `json:"maxTestQuestions"`
+
+	// MaxTestSetBytes The maximum size of the questions of a test set, as JSON.
+	//
+	// Example: 262144
+	MaxTestSetBytes int64 `json:"maxTestSetBytes"`
+
+	// MaxTestSets The maximum number of test sets of an account.
+	//
+	// Example: 100
+	MaxTestSets int64 `json:"maxTestSets"`
+
 	// MaxToolCallsPerChat The maximum number of calls of such tools in a visitor's chat.
 	//
 	// Example: 50
@@ -5104,6 +5128,18 @@ type RotateWebhookSecret struct {
 	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
 }
 
+// RunTestSet defines model for RunTestSet.
+type RunTestSet struct {
+	// Draft The differences from the agent's newest version, only for this session.
+	Draft nullable.Nullable[AgentDraft] `json:"draft,omitempty,omitzero"`
+
+	// MaxCreditsMicro The maximum cost of the run.
+	MaxCreditsMicro int64 `json:"maxCreditsMicro"`
+
+	// Version The number of another version to compare; not together with `draft`.
+	Version nullable.Nullable[int64] `json:"version,omitempty,omitzero"`
+}
+
 // Schedule The schedule of a task; `type` determines which of the other members are required.
 type Schedule struct {
 	// EverySeconds The interval, for `interval`, counted from `startAt`, or from the time when it was set.
@@ -5540,7 +5576,7 @@ type SessionStep struct {
 
 // SessionTrigger The origin of the session.
 type SessionTrigger struct {
-	// ID The id of the task's run, of the embed or of the hook; null for the others.
+	// ID The id of the task's run, of the embed, of the hook or of the run of a test set; null for the others.
 	ID   nullable.Nullable[string] `json:"id"`
 	Type string                    `json:"type"`
 }
@@ -5963,6 +5999,152 @@ type TestConnectionTool struct {
 	// Confirm Required if the tool has effects.
 	Confirm nullable.Nullable[bool] `json:"confirm,omitempty,omitzero"`
 	Name    string                  `json:"name"`
+}
+
+// TestDifference defines model for TestDifference.
+type TestDifference struct {
+	CreditsMicro int64 `json:"creditsMicro"`
+	Milliseconds int64 `json:"milliseconds"`
+	Passed       int   `json:"passed"`
+}
+
+// TestOutcome defines model for TestOutcome.
+type TestOutcome struct {
+	CreditsMicro int64 `json:"creditsMicro"`
+	Milliseconds int64 `json:"milliseconds"`
+
+	// Reasons Why it is not a pass, such as `misses: 30 days`; the first ten. Empty after the session was deleted.
+	Reasons []string `json:"reasons"`
+
+	// Reply The beginning of the reply; null if there is none or the session was deleted.
+	Reply nullable.Nullable[string] `json:"reply"`
+
+	// SessionID Null before it begins and after it was deleted.
+	SessionID nullable.Nullable[string] `json:"sessionId"`
+
+	// Status `pending`, `running`, `done` or `skipped` (the run stopped before). New ones may be added.
+	Status string `json:"status"`
+
+	// Verdict `fail`: the reply is not as expected; `error`: there is no reply to judge. Null before the end.
+	Verdict nullable.Nullable[string] `json:"verdict"`
+}
+
+// TestQuestion A question, and what its reply must be like. Without facts, absent texts and a schema, each completed reply passes.
+type TestQuestion struct {
+	// Absent Texts that the reply must not contain, compared in the same way.
+	Absent nullable.Nullable[[]string] `json:"absent,omitempty,omitzero"`
+
+	// Facts Texts that the reply must contain. Case, kinds of spaces and forms of letters (NFKC) do not matter.
+	Facts nullable.Nullable[[]string] `json:"facts,omitempty,omitzero"`
+
+	// Message The question; at most 8,192 bytes.
+	Message string `json:"message"`
+
+	// ReplySchema A JSON Schema (2020-12) of type `object`, which the reply must fit as JSON. It only checks the reply; the `replySchema` of the agent asks for it.
+	ReplySchema nullable.Nullable[TestReplySchema] `json:"replySchema,omitempty,omitzero"`
+}
+
+// TestReplySchema A JSON Schema (2020-12) of type `object`, which the reply must fit as JSON. It only checks the reply; the `replySchema` of the agent asks for it.
+type TestReplySchema = json.RawMessage
+
+// TestResult defines model for TestResult.
+type TestResult struct {
+	// Candidate Null without a candidate.
+	Candidate nullable.Nullable[TestOutcome] `json:"candidate"`
+	Current   TestOutcome                    `json:"current"`
+
+	// Message The beginning of the question.
+	Message string `json:"message"`
+
+	// Question The number of the question.
+	Question int `json:"question"`
+}
+
+// TestRun defines model for TestRun.
+type TestRun struct {
+	AgentID string `json:"agentId"`
+
+	// Candidate The draft or the other version; null if only the version in use runs.
+	Candidate nullable.Nullable[TestSide] `json:"candidate"`
+	CreatedAt Time                        `json:"createdAt"`
+
+	// Current The sums of the questions to one version.
+	Current TestSide `json:"current"`
+
+	// Difference The candidate minus the version in use; null without a candidate.
+	Difference nullable.Nullable[TestDifference] `json:"difference"`
+	FinishedAt nullable.Nullable[Time]           `json:"finishedAt"`
+
+	// ID Example: tsr_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID              string `json:"id"`
+	MaxCreditsMicro int64  `json:"maxCreditsMicro"`
+	Object          string `json:"object"`
+
+	// Results In the order of the questions. Absent in lists.
+	Results []TestResult `json:"results,omitempty,omitzero"`
+
+	// Status `running`, `completed`, `stopped` or `cancelled`. New ones may be added.
+	Status string `json:"status"`
+
+	// StatusReason Why the run stopped or stops: `cancelled`, `credits` (`maxCreditsMicro` leaves too little for the next question), `key_revoked` (the key that began it) or `account_suspended`. New ones may be added.
+	StatusReason nullable.Nullable[string] `json:"statusReason"`
+	TestSetID    string                    `json:"testSetId"`
+}
+
+// TestRunList defines model for TestRunList.
+type TestRunList struct {
+	Data    []TestRun `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor The cursor of the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// TestSet defines model for TestSet.
+type TestSet struct {
+	AgentID   string `json:"agentId"`
+	CreatedAt Time   `json:"createdAt"`
+
+	// ID Example: tst_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID            string `json:"id"`
+	Name          string `json:"name"`
+	Object        string `json:"object"`
+	QuestionCount int    `json:"questionCount"`
+
+	// Questions Absent in lists.
+	Questions []TestQuestion `json:"questions,omitempty,omitzero"`
+	UpdatedAt Time           `json:"updatedAt"`
+}
+
+// TestSetList defines model for TestSetList.
+type TestSetList struct {
+	Data    []TestSet `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor The cursor of the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// TestSide The sums of the questions to one version.
+type TestSide struct {
+	// CreditsMicro The cost of the judged questions.
+	CreditsMicro int64 `json:"creditsMicro"`
+
+	// Draft Whether it is a draft that differs from that version.
+	Draft bool `json:"draft"`
+
+	// Errors The questions without a reply to judge.
+	Errors int `json:"errors"`
+	Failed int `json:"failed"`
+
+	// Milliseconds The sum of the durations of their sessions.
+	Milliseconds int64 `json:"milliseconds"`
+
+	// Open The questions that are not judged yet, or that a stopped run did not ask.
+	Open      int   `json:"open"`
+	Passed    int   `json:"passed"`
+	Questions int   `json:"questions"`
+	Version   int64 `json:"version"`
 }
 
 // ToolArguments The arguments as written by the model; they match the tool's `parameters`.
@@ -6496,6 +6678,12 @@ type UpdateSpace struct {
 
 	// Name The name; at most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name,omitempty,omitzero"`
+}
+
+// UpdateTestSet defines model for UpdateTestSet.
+type UpdateTestSet struct {
+	Name      string         `json:"name,omitempty,omitzero"`
+	Questions []TestQuestion `json:"questions,omitempty,omitzero"`
 }
 
 // UpdateWebhook defines model for UpdateWebhook.
@@ -7112,6 +7300,12 @@ type TagID = string
 
 // TaskID defines model for TaskID.
 type TaskID = string
+
+// TestRunID defines model for TestRunID.
+type TestRunID = string
+
+// TestSetID defines model for TestSetID.
+type TestSetID = string
 
 // To defines model for To.
 type To = Time
@@ -7753,6 +7947,57 @@ type ListTurnsParams struct {
 
 	// Order By number.
 	Order TurnOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListTestSetsParams defines parameters for ListTestSets.
+type ListTestSetsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. Without `sort` and `order`, the best matches come first (equal names, then those that begin with the text, then those with a word that does, then the others, each newest first). A filtered page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateTestSetParams defines parameters for CreateTestSet.
+type CreateTestSetParams struct {
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteTestSetParams defines parameters for DeleteTestSet.
+type DeleteTestSetParams struct {
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// UpdateTestSetParams defines parameters for UpdateTestSet.
+type UpdateTestSetParams struct {
+	// IfMatch The request succeeds only if the object still has this `ETag`, or with `*` if the object exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// ListTestRunsParams defines parameters for ListTestRuns.
+type ListTestRunsParams struct {
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// RunTestSetParams defines parameters for RunTestSet.
+type RunTestSetParams struct {
+	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // CreateUploadParams defines parameters for CreateUpload.
@@ -8776,6 +9021,15 @@ type SetFeedbackJSONRequestBody = SetFeedback
 
 // RetrySessionJSONRequestBody defines body for RetrySession for application/json ContentType.
 type RetrySessionJSONRequestBody = RetrySession
+
+// CreateTestSetJSONRequestBody defines body for CreateTestSet for application/json ContentType.
+type CreateTestSetJSONRequestBody = CreateTestSet
+
+// UpdateTestSetJSONRequestBody defines body for UpdateTestSet for application/json ContentType.
+type UpdateTestSetJSONRequestBody = UpdateTestSet
+
+// RunTestSetJSONRequestBody defines body for RunTestSet for application/json ContentType.
+type RunTestSetJSONRequestBody = RunTestSet
 
 // CreateBudgetJSONRequestBody defines body for CreateBudget for application/json ContentType.
 type CreateBudgetJSONRequestBody = CreateBudget

@@ -44,8 +44,8 @@ const AgentSchema = "agent"
 
 // A Trigger is the origin of a session.
 type Trigger struct {
-	Type string // api, schedule, embed, hook, responses, mcp or agui
-	ID   string // id of the task run, the embed or the hook; empty for the others
+	Type string // api, schedule, embed, hook, responses, mcp, agui or test
+	ID   string // id of the task run, the embed, the hook or the run of a test set; empty for the others
 }
 
 // Exposed reports whether the session was started through a protocol that its agent is exposed through.

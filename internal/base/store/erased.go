@@ -30,6 +30,9 @@ const (
 // erasedTables lists all tables with texts. [Operations.EraseRows] removes rows in this order, so parts precede what their
 // condition reads.
 var erasedTables = []erasedTable{
+	{name: "test_results", of: erasedOf, removed: "account_id agent_id run_id status verdict reasons reply session_id", user: "the reply is removed with the session"},
+	{name: "test_runs", of: erasedOf, removed: "id account_id agent_id set_id key_id name status reason draft questions"},
+	{name: "test_sets", of: erasedOf, removed: "id account_id agent_id name questions"},
 	{name: "session_events", of: erasedSession, removed: "session_id type data", user: "removed with the session"},
 	{name: "session_rules", of: erasedSession, removed: "account_id session_id tool sha256 made_by", user: "removed with the session"},
 	{name: "sources", of: erasedSession, removed: "session_id path sha256 via place", user: "removed with the session"},

@@ -414,6 +414,7 @@ func (tx Work) RemoveSession(ctx context.Context, accountID, id string) error {
 		`DELETE FROM uploads WHERE session_id = $1`,
 		`DELETE FROM steps WHERE session_id = $1`,
 		`DELETE FROM turns WHERE session_id = $1`,
+		`UPDATE test_results SET session_id = '', reply = '', reasons = '' WHERE session_id = $1 AND session_id <> ''`,
 	} {
 		if _, err := tx.Exec(ctx, q, id); err != nil {
 			return err

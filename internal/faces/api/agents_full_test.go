@@ -54,6 +54,20 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 	for _, path := range sessions[21:] { // whose cancel has much to tell
 		a.Want(202, "POST", path+"/messages", object{"message": strings.Repeat(long, 40)})
 	}
+	var sets, runs []string
+	for range 30 {
+		var set contract.TestSet
+		q := object{"message": long}
+		a.Want(201, "POST", a.agent+"/test-sets", testSet("s", q, q, q, q)).JSON(&set)
+		sets = append(sets, a.agent+"/test-sets/"+set.ID)
+		var run contract.TestRun
+		a.Want(202, "POST", sets[len(sets)-1]+"/runs", object{"maxCreditsMicro": 1_000_000}).JSON(&run)
+		runs = append(runs, sets[len(sets)-1]+"/runs/"+run.ID)
+	}
+	if _, err := h.Tests.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fresh := newTestSet(t, a, object{"message": strings.Repeat(long, 16)}, object{"message": strings.Repeat(long, 16)}, object{"message": strings.Repeat(long, 16)})
 	newAuthor(t, h, a.Client, exposed)
 	front := newAuthor(t, h, a.Client, forFrontEnds())
 	var responses []string
@@ -103,6 +117,17 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 		{"cancelSession", func(i int) *apitest.Reply { return a.Do("POST", sessions[11+i%10]+"/cancel", nil) }},
 		{"cancelResponse", func(i int) *apitest.Reply { return a.Do("POST", responses[i%len(responses)]+"/cancel", nil) }},
 		{"deleteSession", func(i int) *apitest.Reply { return a.Do("DELETE", sessions[21+i%9], nil) }},
+		{"createTestSet", func(int) *apitest.Reply {
+			return a.Do("POST", a.agent+"/test-sets", testSet("s", object{"message": strings.Repeat(long, 10)}))
+		}},
+		{"updateTestSet", func(i int) *apitest.Reply {
+			return a.Do("PATCH", sets[i%10], object{"questions": []any{object{"message": strings.Repeat(long, 10)}}})
+		}},
+		{"runTestSet", func(int) *apitest.Reply {
+			return a.Do("POST", fresh+"/runs", object{"maxCreditsMicro": 1})
+		}},
+		{"cancelTestRun", func(i int) *apitest.Reply { return a.Do("POST", runs[10+i%10]+"/cancel", nil) }},
+		{"deleteTestSet", func(i int) *apitest.Reply { return a.Do("DELETE", sets[20+i%10], nil) }},
 		{"deleteAgent", func(i int) *apitest.Reply { return a.Do("DELETE", agents[i%len(agents)], nil) }},
 		{"deleteSpace", func(i int) *apitest.Reply { return a.Do("DELETE", full[i%len(full)]+"?force=true", nil) }},
 	} {

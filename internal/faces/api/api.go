@@ -20,6 +20,7 @@ import (
 	"stoa/internal/agents/hook"
 	"stoa/internal/agents/scheduler"
 	"stoa/internal/agents/session"
+	"stoa/internal/agents/testset"
 	"stoa/internal/agents/tool"
 	"stoa/internal/agents/webhook"
 	"stoa/internal/base/config"
@@ -187,6 +188,8 @@ type Sessions struct {
 	Worker *agent.Worker
 	// Scheduler starts sessions at the instants of tasks.
 	Scheduler *scheduler.Scheduler
+	// Tests runs test sets.
+	Tests *testset.Runner
 	// Heartbeat is the maximum silence of an event stream before a comment is sent. 0
 	// means 10 s.
 	Heartbeat time.Duration

@@ -197,6 +197,9 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	do("updateHook", 200, "PATCH", agent+"/hooks/"+signed, object{"enabled": false})
 	do("rotateHookSecret", 201, "POST", agent+"/hooks/"+signed+"/rotate-secret", nil)
 	do("deleteHook", 204, "DELETE", agent+"/hooks/"+signed, nil)
+	tests := do("createTestSet", 201, "POST", agent+"/test-sets", testSet("Refunds", object{"message": "m"}))
+	do("updateTestSet", 200, "PATCH", agent+"/test-sets/"+tests, object{"name": "Returns"})
+	do("deleteTestSet", 204, "DELETE", agent+"/test-sets/"+tests, nil)
 	logo := do("createEmbedLogo", 201, "POST", "/api/v1/embed-logos", object{"content": pngOf(8, 8, 0)})
 	do("deleteEmbedLogo", 204, "DELETE", "/api/v1/embed-logos/"+logo, nil)
 

@@ -78,6 +78,9 @@ var notAudited = map[string]string{
 	"POST /api/v1/embed/chat-sessions/{chatId}/cancel":             isVisitor,
 	"POST /api/v1/embed/chat-sessions/{chatId}/retry":              isVisitor,
 
+	"POST /api/v1/api-agents/{id}/test-sets/{setId}/runs":                isWork,
+	"POST /api/v1/api-agents/{id}/test-sets/{setId}/runs/{runId}/cancel": isWork,
+
 	"PUT /api/v1/api-agents/{id}/sessions/{sessionId}/messages/{messageId}/feedback":    isWork,
 	"DELETE /api/v1/api-agents/{id}/sessions/{sessionId}/messages/{messageId}/feedback": isWork,
 	"POST /api/v1/embed/chat-sessions/{chatId}/person":                                  isVisitor,
@@ -106,7 +109,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 
 	creates(nil, "POST /api/v1/keys", "POST /api/v1/budgets", "POST /api/v1/payments", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
 		"POST /api/v1/api-agents", "POST /api/v1/api-agents/{id}/duplicate", "POST /api/v1/api-agents/{id}/scheduled-tasks",
-		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags", "POST /api/v1/api-agents/{id}/hooks", "POST /api/v1/embed-logos",
+		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags", "POST /api/v1/api-agents/{id}/hooks", "POST /api/v1/api-agents/{id}/test-sets", "POST /api/v1/embed-logos",
 		"POST /api/v1/accounts/invitations", "POST /api/v1/members", "POST /api/v1/members/{id}/link")
 	creates(func(*rest.Exchange, string) string { return audit.Service }, "POST /api/v1/config/draft/apply", "POST /api/v1/config/versions/{version}/restore")
 	creates(func(_ *rest.Exchange, id string) string { return id }, "POST /api/v1/accounts")
@@ -171,6 +174,10 @@ func (s *Server) audited() map[string]*rest.Audited {
 		h, err := tx.Work().Hook(ctx, account, agent, id)
 		return s.Sessions.contractHook(h), err
 	}), "PATCH /api/v1/api-agents/{id}/hooks/{hookId}", "DELETE /api/v1/api-agents/{id}/hooks/{hookId}", "POST /api/v1/api-agents/{id}/hooks/{hookId}/rotate-secret")
+	changes("setId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
+		set, err := tx.Work().TestSet(ctx, account, agent, id, false)
+		return contractTestSet(set), err
+	}), "PATCH /api/v1/api-agents/{id}/test-sets/{setId}", "DELETE /api/v1/api-agents/{id}/test-sets/{setId}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		w, err := tx.Operations().Webhook(ctx, account, id)
 		return s.Webhooks.contractWebhook(w), err
@@ -210,7 +217,7 @@ func owned(read func(ctx context.Context, tx *store.Tx, account, agent, id strin
 	return func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		account, id := x.Log.Caller.Account.ID, x.HTTP.PathValue("id")
 		last := id
-		for _, name := range []string{"taskId", "embedId", "tagId", "hookId", "sessionId"} {
+		for _, name := range []string{"taskId", "embedId", "tagId", "hookId", "setId", "sessionId"} {
 			if v := x.HTTP.PathValue(name); v != "" {
 				last = v
 			}

@@ -30,6 +30,9 @@ func TestTheGuideToCallsOfAgentsDoesWhatItSays(t *testing.T) { pasteGuide(t, "ca
 // TestTheGuideToHooksDoesWhatItSays does the same with docs/hooks.md.
 func TestTheGuideToHooksDoesWhatItSays(t *testing.T) { pasteGuide(t, "hooks.md") }
 
+// TestTheGuideToTestSetsDoesWhatItSays does the same with docs/test-sets.md.
+func TestTheGuideToTestSetsDoesWhatItSays(t *testing.T) { pasteGuide(t, "test-sets.md") }
+
 // TestTheGuideToPythonDoesWhatItSays does the same with the program of docs/python.md.
 func TestTheGuideToPythonDoesWhatItSays(t *testing.T) {
 	pasteBlocks(t, "python.md", "python", "python3", "print('== %d', flush=True)\n%s\n")

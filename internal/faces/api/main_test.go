@@ -16,7 +16,7 @@ var recorder apitest.Recorder
 
 // covered contains the tags whose operations are tested here, down to every documented
 // reply. Add a tag when the tests of its group are complete.
-var covered = []string{"responses", "service", "account", "keys", "members", "budgets", "credits", "requests", "audit", "accounts", "erasures", "providers", "drive", "spaces", "agents", "sessions", "tools", "schedules", "hooks", "embeds", "webhooks", "connections"}
+var covered = []string{"responses", "service", "account", "keys", "members", "budgets", "credits", "requests", "audit", "accounts", "erasures", "providers", "drive", "spaces", "agents", "sessions", "tools", "schedules", "hooks", "tests", "embeds", "webhooks", "connections"}
 
 // TestMain fails a whole run in which a documented reply was never seen, and any
 // run in which a statement read more of a table than its rows. The tests run on both

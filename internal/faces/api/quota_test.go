@@ -287,7 +287,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 		t.Errorf("config.Limits has %d members, this test %d", v.NumField(), len(cases))
 	}
 	fixed := []string{
-		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxHooks", "maxEmbedLogos", "maxEmbedLogoBytes", "maxWebhooks", "maxMembers", "maxInvitations", "maxPendingPayments", "requestsKeptSeconds",
+		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxHooks", "maxTestSets", "maxTestQuestions", "maxTestSetBytes", "maxEmbedLogos", "maxEmbedLogoBytes", "maxWebhooks", "maxMembers", "maxInvitations", "maxPendingPayments", "requestsKeptSeconds",
 		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolCallsPerChat", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
 		"serverSessionIdleSeconds", "maxServerSessions", "maxServerCallsPerMinute", "maxServerCallsAtOnce", "maxShownResultBytes",
 		"maxConfirmationSeconds", "maxPublicFields", "maxApprovalSeconds", "maxApprovalCommentCharacters", "maxShownArgumentsBytes",

@@ -56,6 +56,14 @@ type (
 		byID
 		HookID string `path:"hookId"`
 	}
+	bySetID struct {
+		byID
+		SetID string `path:"setId"`
+	}
+	byRunID struct {
+		bySetID
+		RunID string `path:"runId"`
+	}
 	byDeliveryID struct {
 		byID
 		DeliveryID string `path:"deliveryId"`
@@ -81,6 +89,10 @@ type (
 	}
 	hookAnd[Query any] struct {
 		byHookID
+		Query Query
+	}
+	setAnd[Query any] struct {
+		bySetID
 		Query Query
 	}
 	tagAnd[Query any] struct {

@@ -215,6 +215,16 @@ func (s *Server) table() []rest.Route {
 		rest.Create("POST /api/v1/api-agents/{id}/hooks/{hookId}/rotate-secret", "schedules:write", s.Sessions.rotateHookSecret),
 		rest.PublicStream("POST /api/v1/hooks/{hookId}", s.Sessions.receiveHook),
 
+		rest.Create("POST /api/v1/api-agents/{id}/test-sets", "agents:write", s.Sessions.createTestSet),
+		rest.Get("GET /api/v1/api-agents/{id}/test-sets", "agents:read", s.Sessions.listTestSets),
+		rest.Read("GET /api/v1/api-agents/{id}/test-sets/{setId}", "agents:read", s.Sessions.getTestSet),
+		rest.Write("PATCH /api/v1/api-agents/{id}/test-sets/{setId}", "agents:write", s.Sessions.updateTestSet),
+		rest.Write("DELETE /api/v1/api-agents/{id}/test-sets/{setId}", "agents:write", s.Sessions.deleteTestSet),
+		rest.Create("POST /api/v1/api-agents/{id}/test-sets/{setId}/runs", "sessions:write", s.Sessions.runTestSet),
+		rest.Get("GET /api/v1/api-agents/{id}/test-sets/{setId}/runs", "sessions:read", s.Sessions.listTestRuns),
+		rest.Read("GET /api/v1/api-agents/{id}/test-sets/{setId}/runs/{runId}", "sessions:read", s.Sessions.getTestRun),
+		rest.Write("POST /api/v1/api-agents/{id}/test-sets/{setId}/runs/{runId}/cancel", "sessions:write", s.Sessions.cancelTestRun),
+
 		rest.CreateAfter("POST /api/v1/webhooks", "webhooks:write", s.Webhooks.beforeWebhook, s.Webhooks.createWebhook),
 		rest.Get("GET /api/v1/webhooks", "webhooks:read", s.Webhooks.listWebhooks),
 		rest.Read("GET /api/v1/webhooks/{id}", "webhooks:read", s.Webhooks.getWebhook),

@@ -123,6 +123,8 @@ func TestListsOfAnAgentAreSearched(t *testing.T) {
 	make(agent+"/embed-tags", object{"allowedOrigins": []string{"https://other.example"}})
 	hook := make(agent+"/hooks", object{"name": "Issues", "signature": object{"kind": "github"}})
 	make(agent+"/hooks", object{"name": "Other", "signature": object{"kind": "github"}})
+	tests := make(agent+"/test-sets", testSet("Refunds", object{"message": "m"}))
+	make(agent+"/test-sets", testSet("Other", object{"message": "m"}))
 	budget := make("/api/v1/budgets", object{"scope": "agent", "subject": agentID, "period": "total", "limitMicro": 5_000_000})
 	make("/api/v1/budgets", object{"scope": "account", "period": "total", "limitMicro": 5_000_000})
 	key := make("/api/v1/keys", object{"name": "Nightly jobs"})
@@ -140,6 +142,8 @@ func TestListsOfAnAgentAreSearched(t *testing.T) {
 		{agent + "/embed-tags", tag, tag},
 		{agent + "/hooks", "issue", hook},
 		{agent + "/hooks", hook, hook},
+		{agent + "/test-sets", "refund", tests},
+		{agent + "/test-sets", tests, tests},
 		{"/api/v1/budgets", "museum", budget},
 		{"/api/v1/budgets", "nightly", ofKey},
 		{"/api/v1/budgets", agentID, budget},

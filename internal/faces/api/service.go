@@ -98,7 +98,7 @@ func (s *Status) publishedLimits() contract.Limits {
 		MaxVisitorStreamsPerAccount: int64(s.Limits.VisitorStreamsPerAccount),
 		MaxKeys:                     int64(s.Limits.KeysPerAccount), MaxEndedKeys: int64(s.Limits.EndedKeysPerAccount), MaxSpaces: int64(s.Limits.SpacesPerAccount), MaxAgents: int64(s.Limits.AgentsPerAccount),
 		MaxAgentVersions: int64(s.Limits.AgentVersions), MaxScheduledTasksPerAccount: int64(s.Limits.SchedulesPerAccount),
-		MaxEmbedsPerDay: int64(s.Limits.EmbedsPerDay), MaxEmbedTags: store.MaxEmbedTags, MaxHooks: store.MaxHooks, MaxEmbedLogos: store.MaxEmbedLogos, MaxEmbedLogoBytes: embed.MaxLogoBytes, MaxWebhooks: store.MaxWebhooks, MaxMembers: store.MaxMembers, MaxInvitations: store.MaxInvitations, MaxPendingPayments: store.MaxPendingPayments, MaxDriveBytesPerAccount: drives.MaxAccountBytes,
+		MaxEmbedsPerDay: int64(s.Limits.EmbedsPerDay), MaxEmbedTags: store.MaxEmbedTags, MaxHooks: store.MaxHooks, MaxTestSets: store.MaxTestSets, MaxTestQuestions: maxTestQuestions, MaxTestSetBytes: maxTestSetBytes, MaxEmbedLogos: store.MaxEmbedLogos, MaxEmbedLogoBytes: embed.MaxLogoBytes, MaxWebhooks: store.MaxWebhooks, MaxMembers: store.MaxMembers, MaxInvitations: store.MaxInvitations, MaxPendingPayments: store.MaxPendingPayments, MaxDriveBytesPerAccount: drives.MaxAccountBytes,
 		SearchMilliseconds: drives.SearchTime.Milliseconds(),
 		EmbedURLSeconds:    seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
 		DefaultTurnCreditsMicro: int64(run.TurnCredits), DefaultEmbedCreditsMicro: int64(embed.DefaultMaxCredits),

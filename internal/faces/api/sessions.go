@@ -36,20 +36,29 @@ func (s *Sessions) startRequest(in rest.Request[byID, contract.CreateSession]) (
 	if req.ReplySchema, err = session.ReadReplySchema(orZero(b.ReplySchema), "replySchema"); err != nil {
 		return req, err
 	}
-	if draft, err := b.Draft.Get(); err == nil {
-		if !in.Caller.Key.Has("agents:write") {
-			return req, stoa.Errorf(stoa.CodeScope, "\"draft\" also requires the scope \"agents:write\", because it is a configuration of the agent. Omit \"draft\", or use another key.").At("draft")
-		}
-		req.Draft = func(a *stoa.Agent) error {
-			set := extend[contract.UpdateAgent](draft)
-			err := s.agents.patchAgent(a, &set)
-			if e := (*stoa.Error)(nil); errors.As(err, &e) {
-				return e.At("draft." + e.Param)
-			}
-			return err
-		}
+	if req.Draft, err = s.draftOf(in.Caller, b.Draft); err != nil {
+		return req, err
 	}
 	return req, checkMetadata(req.Metadata)
+}
+
+// draftOf returns the change of a draft; nil without one.
+func (s *Sessions) draftOf(c stoa.Caller, n nullable.Nullable[contract.AgentDraft]) (func(*stoa.Agent) error, error) {
+	draft, err := n.Get()
+	if err != nil {
+		return nil, nil
+	}
+	if !c.Key.Has("agents:write") {
+		return nil, stoa.Errorf(stoa.CodeScope, "\"draft\" also requires the scope \"agents:write\", because it is a configuration of the agent. Omit \"draft\", or use another key.").At("draft")
+	}
+	return func(a *stoa.Agent) error {
+		set := extend[contract.UpdateAgent](draft)
+		err := s.agents.patchAgent(a, &set)
+		if e := (*stoa.Error)(nil); errors.As(err, &e) {
+			return e.At("draft." + e.Param)
+		}
+		return err
+	}, nil
 }
 
 type sessionStart struct {

@@ -114,6 +114,11 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 			c.Want(202, "POST", a.agent+"/scheduled-tasks/"+task.ID+"/run", nil)
 		}
 		made.ids["hooks"] = id(201, "hooks", a.agent+"/hooks", githubHook)
+		set := id(201, "test-sets", a.agent+"/test-sets", testSet(name, object{"message": "say: " + name, "facts": []string{name}}))
+		for range 2 {
+			run := a.runTests(t, a.agent+"/test-sets/"+set, object{"maxCreditsMicro": 1_000_000})
+			made.ids["runs"] = run.ID
+		}
 		id(201, "embed-urls", a.agent+"/embed-urls", object{"allowedOrigins": []string{origin}})
 		made.ids["logos"] = id(201, "embed-logos", "/api/v1/embed-logos", object{"content": pngOf(8, 8, 0)})
 		made.ids["tags"] = id(201, "embed-tags", a.agent+"/embed-tags", object{"allowedOrigins": []string{origin}})

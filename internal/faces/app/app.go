@@ -174,6 +174,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	}
 	stopWorker := running(settling, group, s.Worker.Run)
 	stopScheduler := running(settling, group, s.Scheduler.Run)
+	stopTests := running(settling, group, s.Tests.Run)
 	stopHooks := running(settling, group, s.Hooks.Run)
 	stopTools := running(settling, group, s.API.Agents.Tools.Run)
 	limits := s.config.Limits
@@ -202,6 +203,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	}
 	s.stop(server)
 	stopScheduler()
+	stopTests()
 	stopWorker() // before the store and the settler, because its last writes use them
 	stopHooks()
 	stopTools()

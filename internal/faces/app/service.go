@@ -20,6 +20,7 @@ import (
 	"stoa/internal/agents/oauth"
 	"stoa/internal/agents/scheduler"
 	"stoa/internal/agents/session"
+	"stoa/internal/agents/testset"
 	"stoa/internal/agents/tool"
 	"stoa/internal/agents/webhook"
 	"stoa/internal/base/auth"
@@ -100,6 +101,7 @@ type Service struct {
 	Sessions  *session.Sessions
 	Worker    *agent.Worker
 	Scheduler *scheduler.Scheduler
+	Tests     *testset.Runner
 	Retention *retention.Purger
 	Erasures  *erasure.Eraser
 	Hooks     *webhook.Dispatcher
@@ -221,6 +223,7 @@ func (s *Service) buildSessions(p Parts) {
 	tasks := scheduler.Config{Sessions: s.Sessions, Shared: shared, PerAgent: l.SchedulesPerAgent, Interval: l.ScheduleInterval, Logger: s.log, Metrics: p.Metrics}
 	adjust(p.Scheduler, &tasks)
 	s.Scheduler = scheduler.New(tasks)
+	s.Tests = testset.New(s.Sessions, shared, s.log)
 }
 
 // buildOutbound creates the parts that store secrets and send requests to callers' addresses.
@@ -300,7 +303,7 @@ func (s *Service) buildAPI(p Parts) error {
 		},
 		Agents:   api.Agents{Catalog: &s.catalog, Sessions: s.Sessions, Tools: s.Tools},
 		Drive:    api.Drive{Drives: s.Drives, Sessions: s.Sessions},
-		Sessions: api.Sessions{Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler},
+		Sessions: api.Sessions{Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Tests: s.Tests},
 		Webhooks: api.Webhooks{Hooks: hooks, Outbound: s.network},
 	}
 	if s.Sales, err = newSales(p, s); err != nil {

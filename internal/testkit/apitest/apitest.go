@@ -164,6 +164,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	if !cfg.Idle {
 		s.run("run sessions", s.Worker.Run)
 		s.run("start scheduled sessions", s.Scheduler.Run)
+		s.run("run test sets", s.Tests.Run)
 		s.run("send to webhooks", s.Service.Hooks.Run)
 		s.run("send links", s.Server.People.Mailer.Run)
 	}

@@ -29,7 +29,7 @@ var layers = map[string]int{
 	"upstream": 4, "auth": 4, "billing": 4, "drive": 4, "peers": 4, "requestlog": 4, "vault": 4,
 	"gateway": 5, "backup": 5, "managed": 5, "member": 5, "payment": 5, "tool": 5, "webhook": 5,
 	"alert": 6, "session": 6,
-	"agent": 7, "agui": 7, "scheduler": 7, "embed": 7, "hook": 7, "retention": 7, "erasure": 7,
+	"agent": 7, "agui": 7, "scheduler": 7, "embed": 7, "hook": 7, "testset": 7, "retention": 7, "erasure": 7,
 	"responses": 8,
 	"rest":      9, "web": 9,
 	"api": 10, "console": 10, "signin": 10,

@@ -1011,6 +1011,11 @@ export interface CreateSpace {
   name: string;
 }
 
+export interface CreateTestSet {
+  name: string;
+  questions: TestQuestion[];
+}
+
 export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
@@ -2110,6 +2115,9 @@ export interface Limits {
   maxShownArgumentsBytes: number;
   maxShownResultBytes: number;
   maxSpaces: number;
+  maxTestQuestions: number;
+  maxTestSetBytes: number;
+  maxTestSets: number;
   maxToolCallsPerChat: number;
   maxToolCallsPerStep: number;
   maxToolCallsPerTurn: number;
@@ -3334,6 +3342,12 @@ export interface RunResume {
   status: "resolved" | "cancelled";
 }
 
+export interface RunTestSet {
+  draft?: AgentDraft;
+  maxCreditsMicro: number;
+  version?: number | null;
+}
+
 export interface RunTool {
   name: string;
 }
@@ -3569,7 +3583,7 @@ export interface SessionStep {
 
 export interface SessionTrigger {
   id: string | null;
-  type: "api" | "schedule" | "embed" | "hook" | "responses" | "mcp" | "agui";
+  type: "api" | "schedule" | "embed" | "hook" | "responses" | "mcp" | "agui" | "test";
 }
 
 export interface SessionTurn {
@@ -3814,6 +3828,89 @@ export interface TestConnectionTool {
   arguments?: Record<string, unknown> | null;
   confirm?: boolean | null;
   name: string;
+}
+
+export interface TestDifference {
+  creditsMicro: number;
+  milliseconds: number;
+  passed: number;
+}
+
+export interface TestOutcome {
+  creditsMicro: number;
+  milliseconds: number;
+  reasons: string[];
+  reply: string | null;
+  sessionId: string | null;
+  status: string;
+  verdict: "pass" | "fail" | "error" | null;
+}
+
+export interface TestQuestion {
+  absent?: string[] | null;
+  facts?: string[] | null;
+  message: string;
+  replySchema?: TestReplySchema;
+}
+
+export type TestReplySchema = Record<string, unknown> | null;
+
+export interface TestResult {
+  candidate: TestOutcome | null;
+  current: TestOutcome;
+  message: string;
+  question: number;
+}
+
+export interface TestRun {
+  agentId: string;
+  candidate: TestSide | null;
+  createdAt: string;
+  current: TestSide;
+  difference: TestDifference | null;
+  finishedAt: string | null;
+  id: string;
+  maxCreditsMicro: number;
+  object: "test_run";
+  results?: TestResult[];
+  status: string;
+  statusReason: string | null;
+  testSetId: string;
+}
+
+export interface TestRunList {
+  data: TestRun[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface TestSet {
+  agentId: string;
+  createdAt: string;
+  id: string;
+  name: string;
+  object: "test_set";
+  questionCount: number;
+  questions?: TestQuestion[];
+  updatedAt: string;
+}
+
+export interface TestSetList {
+  data: TestSet[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface TestSide {
+  creditsMicro: number;
+  draft: boolean;
+  errors: number;
+  failed: number;
+  milliseconds: number;
+  open: number;
+  passed: number;
+  questions: number;
+  version: number;
 }
 
 export interface TextToolFormat {
@@ -4092,6 +4189,11 @@ export interface UpdateSpace {
   externalId?: string | null;
   metadata?: Record<string, string | null> | null;
   name?: string;
+}
+
+export interface UpdateTestSet {
+  name?: string;
+  questions?: TestQuestion[];
 }
 
 export interface UpdateWebhook {

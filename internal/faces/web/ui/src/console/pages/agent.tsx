@@ -22,6 +22,7 @@ import { SessionsView } from "./sessions";
 import { Settings, versioned } from "./settings";
 import { TaskView } from "./task";
 import { TasksView } from "./tasks";
+import { TestsView } from "./tests";
 
 export function AgentPage({ id, view, rest }: { id: string; view: string; rest: string }) {
   const { offers, may } = useSession();
@@ -37,6 +38,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
     { id: "schedules", title: "Schedules", shown: offers("listScheduledTasks") },
     { id: "hooks", title: "Hooks", shown: offers("listHooks") },
     { id: "embeds", title: "Embeds", shown: offers("listEmbedURLs") },
+    { id: "tests", title: "Tests", shown: offers("listTestSets") },
     { id: "call", title: "Call", shown: true },
     { id: "settings", title: "Settings", shown: true },
     { id: "versions", title: "Versions", shown: offers("listAgentVersions") },
@@ -66,6 +68,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
       {active === "schedules" && (!may("schedules:read") ? <Lacking scope="schedules:read" /> : rest ? <TaskView key={rest} agentId={id} id={rest} /> : <TasksView agentId={id} />)}
       {active === "hooks" && (may("schedules:read") ? <HooksView agentId={id} /> : <Lacking scope="schedules:read" />)}
       {active === "embeds" && (may("embeds:write") ? <States of={agent}>{(a) => <EmbedsView agentId={id} name={a.data.name} enabled={a.data.embedEnabled} shown={rest} />}</States> : <Lacking scope="embeds:write" />)}
+      {active === "tests" && <States of={agent}>{(a) => <TestsView agent={a.data} rest={rest} />}</States>}
       {active === "call" && <States of={agent}>{(a) => <CallAgent agent={a.data} />}</States>}
       {active === "settings" && (
         <States of={agent}>

@@ -30,6 +30,7 @@ import { toast } from "../parts/toast";
 import { type Filter, go, useFilter, useTitle, useWayBack, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { triggers } from "./sessions";
+import { AddToTestSet } from "./tests";
 
 interface Log {
   events: SessionEvent[];
@@ -66,6 +67,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const [erasing, setErasing] = useState(false);
   const [saving, setSaving] = useState(false);
   const [comparing, setComparing] = useState(false);
+  const [testing, setTesting] = useState(false);
   const [repeating, setRepeating] = useState(false);
   const writes = may("sessions:write");
   const [{ step }] = useFilter(); // a model call, which is opened
@@ -124,6 +126,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const events = replayed ? log.events.slice(0, upTo) : log.events;
   const turns = turnsOf(events);
   const said = replayed ? events.reduce(applyEvent, []) : log.said;
+  const first = log.said.find((m) => m.role === "user" && m.kind === "message");
   const writing = log.said.findLast((m) => m.role === "assistant");
   // What the agent asks is shown only where it is answered.
   const asked = writes && !replayed && said.at(-1)?.role === "assistant" && said.at(-1)!.text.trim() === s.pendingInput?.prompt.trim() ? said.at(-1) : undefined;
@@ -169,6 +172,11 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
             <Button small onClick={() => setComparing(true)}>
               Compare
             </Button>
+            {offers("createTestSet") && may("agents:write") && first && (
+              <Button small onClick={() => setTesting(true)}>
+                Add to test set
+              </Button>
+            )}
             {offers("exportSession") && <Button small icon="download" kind="quiet" label="Download the session" onClick={() => setSaving(true)} />}
             {writes && <Button small icon="trash" kind="quiet" label="Delete the session" disabled={busy} onClick={() => setDeleting(true)} />}
           </div>
@@ -257,6 +265,17 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
           </div>
         </aside>
       </div>
+      {testing && first && (
+        <AddToTestSet
+          agentId={agentId}
+          message={first.text}
+          onClose={() => setTesting(false)}
+          onDone={() => {
+            setTesting(false);
+            toast("It is added");
+          }}
+        />
+      )}
       {comparing && <Others agentId={agentId} id={id} onClose={() => setComparing(false)} />}
       {saving && <Download path={path} id={id} onClose={() => setSaving(false)} />}
       {repeating && (

@@ -67,7 +67,7 @@ export const ratings = [
   { id: "down", title: "Bad" },
 ];
 
-export const triggers: Record<string, string> = { api: "API", schedule: "schedule", embed: "embed", hook: "hook", responses: "model call", mcp: "MCP client", agui: "AG-UI" };
+export const triggers: Record<string, string> = { api: "API", schedule: "schedule", embed: "embed", hook: "hook", responses: "model call", mcp: "MCP client", agui: "AG-UI", test: "test set" };
 
 // AllSessions shows the sessions of all agents. The filters are in the address, after
 // "#/sessions/".
