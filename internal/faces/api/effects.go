@@ -40,10 +40,10 @@ func (s *People) getEffects(ctx context.Context, tx *store.Tx, in rest.Request[c
 	q, by, accountID := in.Params, in.Caller.Key, in.Caller.Account.ID
 	change := orElse(string(q.Change), "delete")
 	if scope := effectScopes[q.Of]; !by.Has(scope) {
-		return reply, stoa.Errorf(stoa.CodeScope, "This key does not have the scope %q, which reading the effects on a %s requires.", scope, q.Of).At("of")
+		return reply, stoa.Errorf(stoa.CodeScope, "This key does not have the scope %q, which of=%s requires.", scope, q.Of).At("of")
 	}
 	if !slices.Contains(effectChanges[q.Of], change) {
-		return reply, stoa.Errorf(stoa.CodeInvalidValue, "The changes of a %s are %s.", q.Of, strings.Join(effectChanges[q.Of], ", ")).At("change")
+		return reply, stoa.Errorf(stoa.CodeInvalidValue, "The changes of the kind %q are %s.", q.Of, strings.Join(effectChanges[q.Of], ", ")).At("change")
 	}
 	if needs := change == "plan" || change == "role"; needs && q.To == "" {
 		return reply, stoa.Errorf(stoa.CodeMissingParameter, "The change %q requires \"to\".", change).At("to")

@@ -46,7 +46,7 @@ func laterReplies() map[string]string {
 		if refused > 0 {
 			origins = fmt.Sprintf(`{"origin":"https://elsewhere.example","times":%d,"lastAt":%s}`, refused, at)
 		}
-		return fmt.Sprintf(`{"id":%q,"object":%q,%s"agentId":%q,"chatSessionId":%q,"status":%q,"allowedOrigins":["https://www.example.com"],"externalUserId":"user-1042","greeting":null,"feedback":true,"theme":"auto","messagesPerMinute":10,"maxMessages":50,"maxMessageChars":4000,"maxCreditsMicro":null,"messagesSent":%d,"lastMessageAt":null,"refusedRequests":%d,"refusedOrigins":[%s],"chatExpiresAt":null,"revokedAt":null,"createdAt":%s}`,
+		return fmt.Sprintf(`{"id":%q,"object":%q,%s"agentId":%q,"chatSessionId":%q,"status":%q,"allowedOrigins":["https://www.example.com"],"externalUserId":"user-1042","greeting":null,"feedback":true,"contact":false,"theme":"auto","messagesPerMinute":10,"maxMessages":50,"maxMessageChars":4000,"maxCreditsMicro":null,"messagesSent":%d,"lastMessageAt":null,"refusedRequests":%d,"refusedOrigins":[%s],"chatExpiresAt":null,"revokedAt":null,"createdAt":%s}`,
 			id, map[string]string{"emu": "embed_url", "ems": "embed_session"}[id[:3]], with, stubAgent, stubSession, status, sent, refused, origins, at)
 	}
 	hook := func(more string) string {
