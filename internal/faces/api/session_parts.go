@@ -44,8 +44,10 @@ func (s *Sessions) listMessages(ctx context.Context, in rest.Request[sessionAnd[
 		for _, r := range rated {
 			ratings[r.MessageID] = append(ratings[r.MessageID], contractFeedback(r))
 		}
-		var sources []stoa.Source
-		sources, err = s.Sessions.Sources(ctx, accountID, in.Params.ID, in.Params.SessionID, first, last, maxSources)
+		sources, err := s.Sessions.Sources(ctx, accountID, in.Params.ID, in.Params.SessionID, first, last, maxSources)
+		if err != nil {
+			return rest.Reply[rest.Page[contract.Message]]{}, err
+		}
 		for _, src := range sources {
 			byTurn[src.Turn] = append(byTurn[src.Turn], contractSource(src))
 		}
