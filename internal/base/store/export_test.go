@@ -28,3 +28,6 @@ func ErasedTables(s *Store) ([]erasedTable, *db.DB) { return erasedTables, s.db 
 func (t erasedTable) Columns() (table, columns string, explained bool) {
 	return t.name, t.removed + " " + t.cleared + " " + t.kept, t.kept == "" || t.why != ""
 }
+
+// Rank is how well a folded value matches a folded text: 0 equal, 1 its beginning, 2 a word, 3 a part, 4 not at all.
+var Rank = rank

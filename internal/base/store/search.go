@@ -106,14 +106,18 @@ func rank(value, text string) int {
 	case at == 0:
 		return rankPrefix
 	}
-	for ; at >= 0; at = strings.Index(value, text) {
+	for {
 		before, _ := utf8.DecodeLastRuneInString(value[:at])
 		if !unicode.IsLetter(before) && !unicode.IsDigit(before) {
 			return rankWord
 		}
-		value = value[at+len(text)-1:] // a byte of the match stays, so that the next match has something before it
+		end := at + len(text)
+		next := strings.Index(value[end:], text)
+		if next < 0 {
+			return rankPart
+		}
+		at = end + next
 	}
-	return rankPart
 }
 
 // rankedMark begins the id of the cursor of a ranked page. No id of a row begins with it.

@@ -424,3 +424,26 @@ func TestARankedSearchOfManyObjects(t *testing.T) {
 		t.Errorf("%d of %d are listed in %d pages", len(seen), want, pages)
 	}
 }
+
+func TestRanksOfMatches(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		value, text string
+		want        int
+	}{
+		{"reader", "reader", 0},
+		{"reader 2", "reader", 1},
+		{"a reader", "reader", 2},
+		{"xreader (reader)", "reader", 2},
+		{"xreader", "reader", 3},
+		{"writer", "reader", 4},
+		{"абб", "б", 3},
+		{"аб б", "б", 2},
+		{"aaa", "aa", 1},
+		{"baaa", "aa", 3}, // a letter of several bytes before the second match
+	} {
+		if got := store.Rank(c.value, c.text); got != c.want {
+			t.Errorf("%q in %q: %d, want %d", c.text, c.value, got, c.want)
+		}
+	}
+}

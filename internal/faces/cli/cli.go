@@ -284,10 +284,8 @@ func command(use, short, long, example string) *cobra.Command {
 
 func unknown(c *cobra.Command, name string) error {
 	text := fmt.Sprintf("there is no command %q; see %s --help", c.CommandPath()+" "+name, c.CommandPath())
-	if name == "update" || name == "upgrade" {
-		if !c.HasParent() {
-			text = fmt.Sprintf("there is no command %q; replace the program to upgrade it: see \"Upgrade\" in the installation guide", c.CommandPath()+" "+name)
-		}
+	if !c.HasParent() && (name == "update" || name == "upgrade") {
+		text = fmt.Sprintf("there is no command %q; replace the program to upgrade it: see \"Upgrade\" in the installation guide", c.CommandPath()+" "+name)
 	}
 	var words []string // the names of each command follow each other
 	names := map[string]string{}
