@@ -24,7 +24,7 @@ type erasedTable struct {
 const (
 	erasedOf      = `account_id = $1`
 	erasedSession = `session_id IN (SELECT id FROM sessions WHERE account_id = $1)`
-	erasedEmbed   = `(embed_id IN (SELECT id FROM embeds WHERE account_id = $1) OR embed_id IN (SELECT id FROM embed_tags WHERE account_id = $1))`
+	erasedEmbed   = `embed_id IN (SELECT id FROM embeds WHERE account_id = $1 UNION ALL SELECT id FROM embed_tags WHERE account_id = $1)`
 )
 
 // erasedTables lists all tables with texts. [Operations.EraseRows] removes rows in this order, so parts precede what their
