@@ -104,6 +104,8 @@ const misfits = `new Promise((drawn) => requestAnimationFrame(() => requestAnima
 		const parent = text.parentElement;
 		if (!parent.checkVisibility() || parent.closest("pre, .mono, .unseen, svg")) continue;
 		range.selectNodeContents(text);
+		const figure = parent.closest(".figure dd:not(.sub, .word)");
+		if (figure && range.getBoundingClientRect().right > box(figure).right + 1) out.add("cut: " + text.data);
 		if (range.getClientRects().length < 2) continue;
 		let block = parent;
 		while (getComputedStyle(block).display.startsWith("inline")) block = block.parentElement;

@@ -88,7 +88,7 @@ function Rows({ filter, account, onPick }: { filter: Filter; account?: string; o
             const name = nameOf(e) ?? (e.object === e.actor ? e.actorName : undefined);
             return (
               <div>
-                {name ? <span class="breaks">{name}</span> : <span class="small mono">{e.object}</span>}
+                {name ? <span class={name.includes("://") ? "small mono breaks" : "breaks"}>{name}</span> : <span class="small mono">{e.object}</span>}
                 {name && <div class="small muted mono">{e.object}</div>}
               </div>
             );
@@ -105,7 +105,7 @@ function Rows({ filter, account, onPick }: { filter: Filter; account?: string; o
 
 // words returns an operation or an event as a person reads it: "updateWebhook" as "Update webhook".
 function words(action: string): string {
-  const text = action.replace(/[._]/g, " ").replace(/[A-Z]/g, (c) => " " + c.toLowerCase());
+  const text = action.replace(/[._]/g, " ").replace(/[A-Z]+/g, (c) => " " + (c.length > 1 ? c : c.toLowerCase()));
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 

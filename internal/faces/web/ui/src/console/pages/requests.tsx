@@ -161,11 +161,11 @@ export function Requests() {
 function Totals({ query, words }: { query: Record<string, string | undefined>; words: string }) {
   const { api, offers } = useSession();
   const sums = useLoad((signal) => (offers("getRequestSummary") ? api.get<RequestSummary>("/requests/summary", query, signal) : Promise.resolve(undefined)), [api]);
-  if (sums.problem) return <p class="pad totals muted">{sums.problem.message}</p>;
-  if (!sums.data) return <p class="pad totals muted">{sums.loading ? "Adding up" : ""}</p>;
+  if (sums.problem) return <p class="pad totals long muted">{sums.problem.message}</p>;
+  if (!sums.data) return <p class="pad totals long muted">{sums.loading ? "Adding up" : ""}</p>;
   const { totals, complete } = sums.data;
   return (
-    <p class="pad totals" role="status">
+    <p class="pad totals long" role="status">
       {words && <span class="muted">Of {words}: </span>}
       {!complete && "Of the newest: "}
       <b>{of(totals.requests, "request")}</b>, <b>{of(totals.errors, "error")}</b>, {credits(totals.creditsMicro)} credits
