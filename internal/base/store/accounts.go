@@ -41,8 +41,8 @@ type AccountRow struct {
 type AccountFilter struct {
 	Text  string       // a part of the name, the email or the id, ignoring case
 	Below stoa.Credits // upper bound of the unspent credits
-	// Month is the month of [SortCharged]. Charged narrows the list in that order: above 0 to accounts with charges in
-	// the month, below 0 to those without.
+	// Month is the month of [SortCharged]; with it the list has deleted accounts, too. Charged narrows the list in that order:
+	// above 0 to accounts with charges in the month, below 0 to those without, that are not deleted.
 	Month   stoa.Month
 	Charged int
 }
@@ -79,13 +79,17 @@ func (tx Books) AccountRow(ctx context.Context, id string) (AccountRow, error) {
 	return a, err
 }
 
-// Accounts lists accounts that are not deleted, also by name, or by unspent credits (SortBalance), the charges of [AccountRow.Spent]
+// Accounts lists accounts that are not deleted (but see [AccountFilter.Month]), also by name, or by unspent credits (SortBalance), the charges of [AccountRow.Spent]
 // (SortSpent), the last use of a key (SortUsed) or the charges of a month (SortCharged), and returns the cursor of the next
 // page, or the zero cursor. These four orders read all accounts, and their sums by day or by hour, for each page.
 // With a filter a page may be short or empty although there is a next one, because it reads at
 // most 2,000 accounts.
 func (tx Books) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
-	q := filtered{from: `FROM accounts WHERE $1 > 0 AND deleted_at = 0`, args: []any{tx.spentSince()}, search: textSearch{f.Text, []string{"name", "email", "id"}}}
+	live := ` AND deleted_at = 0`
+	if f.Month != "" {
+		live = ""
+	}
+	q := filtered{from: `FROM accounts WHERE $1 > 0` + live, args: []any{tx.spentSince()}, search: textSearch{f.Text, []string{"name", "email", "id"}}}
 	if f.Below > 0 {
 		q.tests = append(q.tests, test{`balance + ` + unspent("looked") + ` < $%d`, int64(f.Below)})
 	}
@@ -134,7 +138,7 @@ func daySums(from, to int64) (table string, args []any, err error) {
 
 // withSums returns the accounts with a column sort_key from a table of [Books.accountSums].
 func withSums(by, table string, f AccountFilter) string {
-	where, own := ` WHERE 1 = 1`, ``
+	where, own := ` WHERE deleted_at = 0`, ``
 	if by == SortBalance {
 		own = `a.balance + `
 	}
@@ -142,7 +146,9 @@ func withSums(by, table string, f AccountFilter) string {
 	case f.Charged > 0:
 		where = ` WHERE sort_key > 0`
 	case f.Charged < 0:
-		where = fmt.Sprintf(` WHERE sort_key = 0 AND created_at < %d`, db.Micros(f.Month.End()))
+		where = fmt.Sprintf(` WHERE sort_key = 0 AND deleted_at = 0 AND created_at < %d`, db.Micros(f.Month.End()))
+	case f.Month != "":
+		where = ` WHERE 1 = 1`
 	}
 	return `FROM (SELECT a.*, ` + own + `COALESCE(s.amount, 0) AS sort_key FROM accounts a LEFT JOIN ` + table + ` s ON s.account_id = a.id) accounts` + where
 }

@@ -258,6 +258,23 @@ func (tx Work) SetPersonRequested(ctx context.Context, accountID, id string) err
 	return tx.Later(ctx, `UPDATE sessions SET person_requested_at = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Micros(tx.Now))
 }
 
+// A PersonRequest is a session whose visitor asked for a person.
+type PersonRequest struct {
+	AgentID, ID, Title string
+	At                 time.Time
+}
+
+// PersonRequests returns the sessions whose visitors asked for a person since a time, the latest first.
+func (tx Work) PersonRequests(ctx context.Context, accountID string, since time.Time, limit int) ([]PersonRequest, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (r PersonRequest, err error) {
+		var at int64
+		err = rows.Scan(&r.AgentID, &r.ID, &r.Title, &at)
+		r.At = db.Time(at)
+		return r, err
+	}, `SELECT agent_id, id, title, person_requested_at FROM sessions WHERE account_id = $1 AND person_requested_at > 0 AND person_requested_at >= $2
+		ORDER BY person_requested_at DESC, id LIMIT $3`, accountID, db.Micros(since), limit)
+}
+
 // UpgradeSession writes the columns of a session that depend on the version of its agent.
 func (tx Work) UpgradeSession(ctx context.Context, r *SessionRow) error {
 	withheld, err := optionalText(r.Withheld)

@@ -17,6 +17,8 @@ const (
 	maxAlertNotices  = 50
 	maxBudgetNotices = 30
 	maxTaskNotices   = 30
+	maxPersonNotices = 30
+	personNotice     = 72 * time.Hour // after a visitor asked for a person
 	noticeTask       = "schedule.failing"
 	maxNotice        = 300 // characters
 )
@@ -42,9 +44,11 @@ func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, res
 			for _, a := range alerts {
 				name := a.Subject
 				if a.Kind == webhook.BalanceLow {
-					if of, err := tx.Books().Account(ctx, a.Subject); err == nil {
-						name = cmp.Or(of.Name, of.ID)
+					of, err := tx.Books().Account(ctx, a.Subject)
+					if err != nil || of.Suspended { // its alert ends with the next check
+						continue
 					}
+					name = cmp.Or(of.Name, of.ID)
 				}
 				message := webhook.Sentence(a.Kind)
 				if name != "" {
@@ -81,6 +85,15 @@ func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, res
 					message = "A schedule was paused because it failed"
 				}
 				add(noticeTask, scopeAccount, t.ID, message+": "+t.Name, "agents/"+t.AgentID+"/tasks/"+t.ID, t.UpdatedAt)
+			}
+		}
+		if key.Has("sessions:read") {
+			asked, err := tx.Work().PersonRequests(ctx, accountID, tx.Now.Add(-personNotice), maxPersonNotices)
+			if err != nil {
+				return err
+			}
+			for _, r := range asked {
+				add(webhook.PersonRequested, scopeAccount, r.ID, "A visitor asks for a person: "+cmp.Or(r.Title, r.ID), "agents/"+r.AgentID+"/sessions/"+r.ID, r.At)
 			}
 		}
 		if !key.Has(stoa.ScopeAccountRead) {

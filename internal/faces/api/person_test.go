@@ -44,6 +44,9 @@ func TestAVisitorAsksForAPerson(t *testing.T) {
 	if chat := v.until(t, "completed"); chat.PersonRequestedAt.IsNull() {
 		t.Error("the chat does not say that a person was asked")
 	}
+	if types, list := notices(t, a.Client); types != "chat.person_requested" || list.Data[0].ConsolePath != strings.TrimPrefix(strings.Replace(session, "api-agents", "agents", 1), "/api/v1/") {
+		t.Errorf("the notices are %+v", list.Data)
+	}
 	one := string(a.Want(200, "GET", hooks+"/"+hook.ID+"/deliveries/"+told()[0].ID, nil).Body)
 	for _, want := range []string{v.embed.ChatSessionID, "ada", "msg_"} {
 		if !strings.Contains(one, want) {

@@ -124,4 +124,18 @@ func TestAStatementIsTheLedger(t *testing.T) {
 	for _, m := range []string{"2999-01", "2026-13", "november"} {
 		customer.WantError(stoa.CodeNotFound, "GET", statementsPath+m, nil)
 	}
+
+	// A deleted account stays in the statements, whose lines are the totals, and not in the list of accounts.
+	operator.Want(202, "DELETE", "/api/v1/accounts/"+acme.ID, nil)
+	for query, want := range map[string]int{"": 2, "&sort=charged": 2, "&sort=charged&charges=with": 2, "&sort=charged&charges=without": 0} {
+		if operator.Want(200, "GET", statementsPath+month+"?accountId=*"+query, nil).JSON(&list); len(list.Data) != want {
+			t.Errorf("%s: %d statements after the deletion", query, len(list.Data))
+		}
+	}
+	for _, order := range []string{"", "?sort=balance", "?sort=spent", "?sort=name"} {
+		var accounts page[contract.Account]
+		if operator.Want(200, "GET", "/api/v1/accounts"+order, nil).JSON(&accounts); len(accounts.Data) != 1 {
+			t.Errorf("%s: %d accounts after the deletion", order, len(accounts.Data))
+		}
+	}
 }
