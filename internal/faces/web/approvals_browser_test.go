@@ -42,7 +42,7 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			p.see(`document.querySelector(".rail a[aria-current] .count")?.innerText.startsWith("2")`)
 			p.see(`document.querySelector("[role=tab][aria-selected=true] .badge")?.innerText === "2"`)
 			p.see(`document.title.startsWith("(2) Tool calls")`)
-			p.see(`/^Visitors’ guide — would send_mail ada@example.com, 1915883588174806058, .*end user ada · (asked )?just now/s.test(document.querySelector(".inbox")?.innerText)`)
+			p.see(`/^Visitors’ guide wants to call send_mail ada@example.com, 1915883588174806058, .*end user ada · (asked )?just now/s.test(document.querySelector(".inbox")?.innerText)`)
 			if l.width < 600 {
 				if eval[bool](p, `!!document.querySelector(".approval .arguments")`) {
 					t.Error("a phone shows all arguments unasked")

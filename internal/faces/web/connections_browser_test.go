@@ -54,7 +54,7 @@ func TestConnectionsInABrowser(t *testing.T) {
 			p.see(`document.querySelector("#secret-origin").value === "` + server.URL + `" && document.querySelector("#secret-value").type === "password"`)
 			p.shot("secret")
 			p.press("Store it")
-			p.says("The server has changed.")
+			p.says("The server offers tools that nobody has reviewed.")
 			p.says("5 to review")
 			if eval[bool](p, `document.documentElement.outerHTML.includes("correct-horse")`) {
 				t.Error("the page holds the value of the secret")

@@ -197,7 +197,7 @@ func TestTheAuditLogInABrowser(t *testing.T) {
 			p.says("Update webhook")
 			p.says("first key")
 			p.says("Helper")
-			p.see(`[...document.querySelectorAll("tbody tr")].map((r) => r.innerText.includes("enabled, url")).join() === "true,false,false"`)
+			p.see(`[...document.querySelectorAll("tbody tr")].map((r) => r.innerText.includes("enabled: yes, url")).join() === "true,false,false"`)
 			p.fits()
 			p.shot("audit")
 			p.press("Update webhook")

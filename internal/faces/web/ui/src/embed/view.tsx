@@ -107,7 +107,7 @@ function Person({ visit, at }: { visit: Visit; at: string | null }) {
   return (
     <p class="row small muted" role="status">
       {at ? (
-        <span>{say("A person was asked at {time}. They read this chat and get in touch.", { time: clock(at) })}</span>
+        <span>{say("A person was asked at {time} and can read this chat. Write here how they can reach you.", { time: clock(at) })}</span>
       ) : (
         <Button small kind="quiet" disabled={busy} onClick={() => void ask()}>
           {say("Talk to a person")}

@@ -101,7 +101,7 @@ function Low({ of: c }: { of: Credits }) {
 }
 
 // showKey shows a new key instead of the form that created it.
-const showKey = (key: KeyWithSecret, onNext: Ends["onNext"]) => onNext((ends) => <KeySecret of={key} onClose={ends.onClose} />);
+const showKey = (key: KeyWithSecret, account: string | undefined, onNext: Ends["onNext"]) => onNext((ends) => <KeySecret of={key} account={account} onClose={ends.onClose} />);
 
 function Make({ onClose, onNext }: Ends) {
   const { api } = useSession();
@@ -115,7 +115,7 @@ function Make({ onClose, onNext }: Ends) {
       const body: CreateAccount = { name: name.trim(), plan };
       if (email.trim()) body.email = email.trim();
       if (grant) body.grantMicro = toMicro(grant);
-      showKey((await api.create<AccountWithKey>("/accounts", body, once)).key, onNext);
+      showKey((await api.create<AccountWithKey>("/accounts", body, once)).key, body.name, onNext);
     });
   return (
     <FormDialog id="make-account" title="Create account" submit="Create the account" ready={!!name.trim()} action={action} onSubmit={submit} onClose={onClose}>
@@ -123,6 +123,7 @@ function Make({ onClose, onNext }: Ends) {
       <TextField id="account-email" label="Email" placeholder="none" type="email" value={email} onChange={setEmail} />
       <PlanField value={plan} onChange={setPlan} />
       <TextField id="account-grant" label="Starting credits" placeholder="none" type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
+      <p class="small muted">The account gets a first key, which is shown once.</p>
     </FormDialog>
   );
 }
@@ -346,7 +347,7 @@ function Keys({ id }: { id: string }) {
     sortName: "keys",
     heads: true,
     actions: [{ title: "Revoke", kind: "danger", when: (k) => k.status !== "revoked" && may("keys:write"), dialog: (ends, k) => <Revoke of={k} {...ends} /> }],
-    create: may("operator") && { title: "Create key", look: "plain", dialog: ({ onClose, onNext }) => <MakeKey path={`/accounts/${id}/keys`} onClose={onClose} onDone={(made) => showKey(made, onNext)} /> },
+    create: may("operator") && { title: "Create key", look: "plain", dialog: ({ onClose, onNext }) => <MakeKey path={`/accounts/${id}/keys`} onClose={onClose} onDone={(made) => showKey(made, undefined, onNext)} /> },
   });
   return (
     <>

@@ -34,6 +34,7 @@ function AllAgents() {
     search: { name: "q", label: "Name, description or id" },
     filters: many ? [{ name: "spaceId", label: "Space", source: sources.spaces, fixed: [{ id: "", title: "All" }] }] : [],
     nothing: "No such agents",
+    onPick: (a) => go("agents/" + a.id),
     create: may("agents:write") && { title: "Create agent", dialog: ({ onClose }) => <MakeAgent onClose={onClose} /> },
     empty: { title: "No agents yet", text: "An agent is instructions, a model and a drive of files. Sessions with it run here and keep their history." },
     columns: [

@@ -94,7 +94,7 @@ function Rows({ filter, account, onPick }: { filter: Filter; account?: string; o
             );
           },
         },
-        { title: "Changed", show: (e) => changed(e).length > 0 && <span class="muted breaks">{changed(e).join(", ")}</span> },
+        { title: "Changed", show: (e) => changed(e).length > 0 && <span class="muted breaks">{changed(e).map((name) => named(name, parsed(e.after)?.[name])).join(", ")}</span> },
         ...(account === "*" ? [{ title: "Account", keep: 1, show: (e: AuditEntry) => <span class="breaks">{e.accountName ?? e.accountId}</span> }] : []),
         { title: "By", keep: 2, show: (e) => <span class="breaks" title={e.actor}>{e.actorName ?? e.actor}</span> },
       ]}
@@ -108,6 +108,9 @@ function words(action: string): string {
   const text = action.replace(/[._]/g, " ").replace(/[A-Z]+/g, (c) => " " + (c.length > 1 ? c : c.toLowerCase()));
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
+
+// named is the name of a changed member, with what says most about the change.
+const named = (name: string, to: unknown): string => (typeof to === "boolean" ? `${name}: ${to ? "yes" : "no"}` : name);
 
 type Stored = Record<string, unknown> | null;
 

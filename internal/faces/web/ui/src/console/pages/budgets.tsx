@@ -172,7 +172,7 @@ function BudgetForm({ path, of, onDone, onClose }: { path: string; of?: Budget }
         </>
       )}
       <TextField id="budget-limit" label="Limit, in credits" type="number" min="0.000001" step="any" value={limit} onChange={setLimit} />
-      <SelectField id="budget-cap" label="At the limit" options={caps} value={atCap} onChange={setAtCap} />
+      <SelectField id="budget-cap" label="At the limit" hint={atCap === "refuse" ? "A call is refused when less is left than it can cost with its longest reply, even if nothing was spent yet." : undefined} options={caps} value={atCap} onChange={setAtCap} />
       <TextField id="budget-marks" label="Notices" hint="Percent of the limit at which webhooks receive budget.threshold, such as 80, 100." value={marks} onChange={setMarks} />
       {of && <Notice>A lower limit applies immediately, except to credits that running calls have reserved.</Notice>}
     </FormDialog>

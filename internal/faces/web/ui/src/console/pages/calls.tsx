@@ -36,7 +36,7 @@ function Wants({ of: input, call: c }: { of: OpenInput; call: PendingToolCall })
         <a href={"#/agents/" + input.agentId}>
           <EscapedText text={visible(input.agentName)} />
         </a>{" "}
-        — would{" "}
+        wants to call{" "}
         <code>
           <EscapedText text={visible(c.tool)} />
         </code>{" "}

@@ -244,10 +244,11 @@ function Difference({ of: d }: { of: RefreshedConnection }) {
     ["Missing", d.missing],
   ];
   const any = parts.some(([, names]) => names.length > 0);
+  const first = d.changed.length + d.missing.length + d.unchanged === 0;
   return (
     <Notice meaning={any ? "waiting" : "ok"}>
       <p>
-        <b>{any ? "The server has changed." : "Nothing has changed."}</b> {d.unchanged > 0 && `${of(d.unchanged, "tool")} ${d.unchanged === 1 ? "is" : "are"} as before.`}
+        <b>{any ? (first ? "The server offers tools that nobody has reviewed." : "The server has changed.") : "Nothing has changed."}</b> {d.unchanged > 0 && `${of(d.unchanged, "tool")} ${d.unchanged === 1 ? "is" : "are"} as before.`}
       </p>
       {parts.map(
         ([word, names]) =>

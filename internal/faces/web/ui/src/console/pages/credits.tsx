@@ -39,7 +39,7 @@ export function Credits({ rest }: { rest: string }) {
     <>
       <header class="head">
         <h1>Credits</h1>
-        {active === "receipts" && <ScopeSwitch onChange={() => change({ key: "", agent: "", user: "" })} />}
+        {active === "receipts" && <ScopeSwitch onChange={() => change({ key: "", agent: "", user: "", account: "" })} />}
         {may("operator:billing") ? (
           <a class="button push" href={"#/accounts/" + me.id}>
             Top up
@@ -104,7 +104,7 @@ function Balance() {
 
 const endings: Record<string, Meaning> = { completed: "ok", incomplete: "warning", cancelled: "none" };
 
-const filters = ["range", "from", "to", "model", "key", "agent", "user", "id"];
+const filters = ["range", "from", "to", "model", "key", "agent", "user", "account", "id"];
 
 function receiptQuery(f: Filter, accountId: string | undefined): Record<string, string | undefined> {
   return { accountId, ...spanOf(f), model: f.model, keyId: f.key, agentId: f.agent, endUser: f.user };
@@ -116,7 +116,7 @@ function Receipts() {
   const asked = JSON.stringify(filter);
   const scope = useScope();
   // Agents and end users are those of one account.
-  const accountId = filter.agent || filter.user ? undefined : scope.accountId;
+  const accountId = filter.account || (filter.agent || filter.user ? undefined : scope.accountId);
   const query = useMemo(() => receiptQuery(filter, accountId), [asked, accountId]);
   const pages = useList<Receipt>(filter.id ? undefined : "/receipts", 50, undefined, query);
   const one = useLoad((signal) => (filter.id ? api.get<Receipt>("/receipts/" + encodeURIComponent(filter.id), undefined, signal) : Promise.resolve(undefined)), [api, filter.id]);
@@ -151,7 +151,10 @@ function Receipts() {
         ) : (
           <Text name="key" label="Key id" filter={filter} change={change} />
         )}
-        {may("agents:read") && <PickOf name="agent" label="Agent" source={sources.agents} filter={filter} change={change} />}
+        {may("operator:read") && (
+          <PickOf name="account" label="Account" source={sources.accounts} filter={filter} change={(by) => change({ ...by, key: "", agent: "" })} fixed={[{ id: "", title: scope.all ? "All customers" : "This account" }]} />
+        )}
+        {may("agents:read") && !filter.account && <PickOf name="agent" label="Agent" source={sources.agents} filter={filter} change={change} />}
         <Text name="user" label="End user" filter={filter} change={change} />
         <Text name="id" label="Receipt id" kind="search" filter={filter} change={change} />
       </Filters>
@@ -268,6 +271,7 @@ function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: ()
       <Facts
         of={[
           ["Call", <Id of={r.id} />],
+          r.accountId && ["Account", <a href={"#/accounts/" + r.accountId}>{r.accountName ?? r.accountId}</a>],
           [
             "Model",
             <>

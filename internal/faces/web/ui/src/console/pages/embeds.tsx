@@ -165,7 +165,7 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
       id="make-embed"
       title={links ? "Create link" : "Create token"}
       submit={links ? "Create the link" : "Create the token"}
-      ready={allowedOrigins.length > 0}
+      missing={allowedOrigins.length > 0 ? undefined : "Name a page that can show it"}
       action={action}
       preview={links && look.preview({ greeting })}
       shown={!!about("allowedOrigins") || look.shown || own.shown}

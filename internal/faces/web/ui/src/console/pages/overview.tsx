@@ -362,12 +362,13 @@ const Done = ({ is }: { is: boolean }) => (is ? <Badge meaning="ok">done</Badge>
 
 function Latest() {
   const { api, offers } = useSession();
-  const receipts = useLoad((signal) => api.get<List<Receipt>>("/receipts", { limit: 5 }, signal), [api]);
+  const scope = useScope();
+  const receipts = useLoad((signal) => api.get<List<Receipt>>("/receipts", { limit: 5, accountId: scope.accountId }, signal), [api, scope.accountId]);
   if (!offers("listReceipts")) return null;
   return (
     <section class="panel" aria-labelledby="latest">
       <header>
-        <h2 id="latest">Latest calls</h2>
+        <h2 id="latest">{scope.label("Latest calls")}</h2>
         <a class="push small" href="#/credits">
           All receipts
         </a>

@@ -18,7 +18,7 @@ import { Snippets } from "../parts/snippets";
 import { arrayIn, Calls, objectIn, type Result, Results, Structure } from "../parts/structure";
 import { useAutoScroll } from "../parts/autoscroll";
 import { toast } from "../parts/toast";
-import { useFilter } from "../parts/router";
+import { useFilter, withFilter } from "../parts/router";
 import { playgroundName, useSession } from "../parts/session";
 
 // A Side is the reply of one model to a prompt.
@@ -547,9 +547,9 @@ function Answer({ side, meta, busy, last, again, onRaw, onResults }: { side: Sid
               </span>
             )}
             {receipt ? (
-              <span>
+              <a href={"#/" + withFilter("credits/receipts", { id: receipt.id })}>
                 <Amount of={receipt.creditsMicro} /> credits
-              </span>
+              </a>
             ) : (
               guess !== undefined && <span title="Estimated from the price list; the receipt has the exact cost">about {credits(guess)} credits</span>
             )}

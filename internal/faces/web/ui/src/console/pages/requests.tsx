@@ -46,6 +46,9 @@ const slowness: Choice[] = [
   { id: "30000", title: "30 s and more" },
 ];
 
+// askedFor says which model was asked for if another one was served.
+const askedFor = (r: Request): string => (r.model.requested && r.model.served && r.model.requested !== r.model.served ? `for ${r.model.requested}` : "");
+
 // queryOf returns the query of a filter.
 function queryOf(f: Filter, account: string | undefined): Record<string, string | undefined> {
   return { ...spanOf(f), model: f.model, keyId: f.key, accountId: f.account || account, status: f.status, errorCode: f.error, provider: f.provider, minDurationMilliseconds: f.slow };
@@ -73,7 +76,7 @@ export function Requests() {
       show: (r) => (
         <div>
           <span class="breaks">{r.model.served ?? r.model.requested ?? "–"}</span>
-          {r.provider && <div class="small muted">{r.provider}</div>}
+          {(r.provider || askedFor(r)) && <div class="small muted">{[r.provider, askedFor(r)].filter(Boolean).join(" ")}</div>}
         </div>
       ),
     },

@@ -142,7 +142,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
       {wanted && (
         <Notice meaning="waiting">
           <p>
-            The visitor asks for a person (<Time at={wanted.createdAt} />). Get in touch with them: what is sent below is a message to the agent.
+            The visitor asks for a person (<Time at={wanted.createdAt} />). The chat asks them to write how they can be reached. What is sent below is a message to the agent.
           </p>
         </Notice>
       )}

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Statement, StatementCharge, StatementGrants, StatementList } from "../../lib/contract";
-import { count, exactCredits, of, utcDay } from "../../lib/format";
+import { count, exactCredits, inputTime, of, utcDay } from "../../lib/format";
 import { saveFile } from "../../lib/save";
 import { Amount, Badge, Button, Id } from "../parts/basic";
 import { Chart } from "../parts/chart";
@@ -127,7 +127,7 @@ function Listed({ month, of: pages, label, sorting }: { month: string; of: Retur
       csv={false}
       empty={<Empty title="No account was charged in this month" />}
       columns={[
-        { title: "Account", show: (s) => <a class="breaks" href={"#/" + link(s)}>{s.accountName}</a> },
+        { title: "Account", show: (s) => <a class="breaks" href={"#/" + link(s)}>{s.accountName || "Deleted account"}</a> },
         { title: "Models", keep: 1, show: (s) => <Models of={s} /> },
         { title: "Calls", number: true, show: (s) => count(s.charges.reduce((sum, c) => sum + c.calls, 0)) },
         { title: "Charged", sort: "charged", number: true, keep: 3, show: (s) => <Amount of={s.chargedMicro} as="column" /> },
@@ -205,7 +205,7 @@ function One({ month, accountId }: { month: string; accountId?: string }) {
               <section class="panel" aria-labelledby="statement">
                 <header>
                   <h2 id="statement" class="breaks">
-                    {s.accountName}, {named(month)}
+                    {s.accountName || "Deleted account"}, {named(month)}
                   </h2>
                   <span class="push small">
                     <State of={s} />
@@ -225,7 +225,7 @@ function One({ month, accountId }: { month: string; accountId?: string }) {
                   label="Charges by model"
                   rows={byModel(s)}
                   columns={[
-                    { title: "Model", show: (c) => (c.all ? <b>{c.model}</b> : <span class="breaks">{c.model}</span>) },
+                    { title: "Model", show: (c) => (c.all ? <b>{c.model}</b> : <a class="breaks" href={"#/" + withFilter("credits/receipts", { range: "custom", from: inputTime(s.from), to: inputTime(s.to), model: c.model, account: accountId ?? "" })}>{c.model}</a>) },
                     { title: "Calls", number: true, show: (c) => <Sum all={c.all}>{count(c.calls)}</Sum> },
                     { title: "Input tokens", number: true, show: (c) => <Sum all={c.all}>{count(c.inputTokens)}</Sum> },
                     { title: "Output tokens", number: true, show: (c) => <Sum all={c.all}>{count(c.outputTokens)}</Sum> },

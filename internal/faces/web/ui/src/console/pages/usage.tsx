@@ -168,7 +168,7 @@ export function Usage() {
   const member = { "": "model", key: "key", agent: "agent", member: "", endUser: "user", provider: "provider", account: "account" }[group.id]!;
   const save = (a: Answer) =>
     saveFile(
-      new Blob([csv([["from", "to", group.title, metric.title], ...a.cells.map((c) => [iso(a.bars[c.bar]?.from ?? at.from), iso(a.bars[c.bar]?.to ?? at.to), c.group, c.value])])], { type: "text/csv" }),
+      new Blob([csv([["from", "to", group.title, "name", metric.id === "" ? "creditsMicro" : metric.title], ...a.cells.map((c) => [iso(a.bars[c.bar]?.from ?? at.from), iso(a.bars[c.bar]?.to ?? at.to), c.group, a.names?.get(c.group) ?? "", c.value])])], { type: "text/csv" }),
       "usage.csv",
     );
   return (

@@ -185,7 +185,7 @@ function remove(doc: Document, of: Pick<Setting, "kind" | "name">) {
 }
 
 const effects: Record<Setting["kind"], string> = {
-  provider: "Families and models that lead to it lose this provider. It serves until the draft is applied.",
+  provider: "Families and models that lead to it lose this provider. If it serves now, it does so until the draft is applied.",
   family: "Its models have no provider without these routes.",
   model: "A model of your own is no longer offered. A shipped model has its shipped price and limits again.",
   alias: "Requests with such a name are rejected, unless another rule matches.",

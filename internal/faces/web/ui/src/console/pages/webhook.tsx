@@ -9,7 +9,7 @@ import { Facts } from "../parts/facts";
 import { SelectField, TextField } from "../parts/fields";
 import type { Choice } from "../parts/filter";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
-import { Failure, type Loaded, States, useLoad } from "../parts/load";
+import { Failure, type Loaded, States, useLive, useLoad } from "../parts/load";
 import { Menu } from "../parts/menu";
 import { useDialogs, useResource } from "../parts/resource";
 import { go } from "../parts/router";
@@ -238,6 +238,7 @@ function pretty(text: string): string {
 function DeliveryDialog({ path, sends, onClose }: { path: string; sends: boolean; onClose: () => void }) {
   const { api } = useSession();
   const delivery = useLoad((signal) => api.get<Delivery>(path, undefined, signal), [api, path]);
+  useLive(delivery, 1000, delivery.data?.status === "pending");
   const { busy, problem, run } = useAction({ repeats: true });
   const again = () =>
     run(async (once) => {

@@ -70,20 +70,19 @@ const otherWords: Record<string, string> = {
   usage: "analytics statistics cost spend",
   requests: "logs calls errors",
   "tool-calls": "approvals approve inbox",
-  credits: "balance ledger receipts payments top up billing",
-  statements: "invoices bills billing month",
-  invoices: "statements bills billing month",
+  credits: "balance ledger receipts payments top up billing refund",
+  invoices: "invoices statements bills billing month",
   budgets: "limits caps",
-  keys: "api tokens",
+  keys: "api tokens secrets rotate revoke",
   members: "users team people roles",
   audit: "history changes log",
-  accounts: "customers tenants organizations",
+  accounts: "customers tenants organizations refund withdraw suspend erase gdpr",
   providers: "vendors models prices plans routes settings",
   nodes: "servers cluster health",
   playground: "chat try test prompt",
   connections: "tools mcp integrations secrets",
   feedback: "ratings thumbs reviews",
-  sessions: "conversations chats runs threads",
+  sessions: "conversations chats runs threads erase gdpr",
 };
 
 // rank says how well an entry matches what was typed, as the search of the server does: 0 is best, undefined is not at all.
@@ -225,7 +224,7 @@ export function Palette({ pages, onClose, onSignOut }: { pages: { path: string; 
             </li>
           ))}
         </ul>
-        {entries.length === guides.length && words && <p class="pad muted">Nothing here has this name.</p>}
+        {entries.length === guides.length && words && <p class="pad muted">No page, action or object has this name{guides.length > 0 ? "; the guides may say more" : ""}.</p>}
       </div>
     </Dialog>
   );

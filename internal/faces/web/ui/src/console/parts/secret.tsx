@@ -36,9 +36,9 @@ export function Secret({ title, text, onClose, children }: { title: string; text
 }
 
 // KeySecret shows a new key.
-export function KeySecret({ of, onClose }: { of: { name: string; secret: string }; onClose: () => void }) {
+export function KeySecret({ of, account, onClose }: { of: { name: string; secret: string }; account?: string; onClose: () => void }) {
   return (
-    <Secret title={`The key "${of.name}"`} text={of.secret} onClose={onClose}>
+    <Secret title={`The key "${of.name}"${account ? ` of ${account}` : ""}`} text={of.secret} onClose={onClose}>
       Copy it now: the service stores only a hash of it.
     </Secret>
   );
