@@ -46,7 +46,7 @@ func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner, windo
 	if err != nil {
 		return err
 	}
-	p.told = false
+	p.named = false
 	if p.view != nil {
 		same, err := w.keepView(ctx, p, of, &k)
 		if err != nil || same {

@@ -21,7 +21,7 @@ type prompt struct {
 	settings     stoa.CallSettings
 	reply        *reply // nil: answers are free texts
 	view         *view
-	told         bool // the knowledge is recorded among the sources
+	named        bool // the knowledge is recorded among the sources
 	turn         int64
 	maxOutput    int64             // see [stoa.Turn]
 	past         []pastTurn        // earlier turns, oldest first
@@ -39,7 +39,9 @@ type prompt struct {
 	shown        bool   // the last request had images
 	refused      bool   // a request with images was refused: later ones have no images
 	external     []stoa.OfferedTool
-	tables       bool // the agent queries tables
+	withheld     []stoa.Withheld // tools that the turn does not offer
+	told         *toolView       // nil if the session has no tools of programs or servers
+	tables       bool            // the agent queries tables
 	cut          bool
 	final        stoa.Code           // the limit that makes the next step the last; empty if it is not
 	actions      []stoa.ExternalCall // of earlier turns, the oldest first; those of turns that are left out are listed
@@ -204,7 +206,7 @@ func (p *prompt) buildNoting(note func(kind string, turn int64, messages int)) s
 	parts := []string{p.instructions}
 	if len(call.Tools) > 0 || p.knowledge.Text != "" {
 		frame := frameText
-		if !slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Type != stoa.ToolDrive }) {
+		if !p.usesNetwork() && (p.told == nil || !p.told.Network) {
 			frame += noNetworkText
 		}
 		parts = append(parts, frame+".")
@@ -237,6 +239,7 @@ func (p *prompt) buildNoting(note func(kind string, turn int64, messages int)) s
 	for i := range p.past {
 		add(p.acted(next, p.past[i].number))
 		add(p.changed(next, p.past[i].number+1))
+		add(p.notes(next, p.past[i].number, 0))
 		note(PartNote, p.past[i].number, len(call.Messages))
 		next = p.past[i].number + 1
 		call.Messages = append(call.Messages, p.seen(p.past[i].messages)...)
@@ -245,6 +248,7 @@ func (p *prompt) buildNoting(note func(kind string, turn int64, messages int)) s
 	if len(p.message.Parts) > 0 {
 		add(p.acted(next, p.turn))
 		add(p.changed(next, p.turn+1))
+		add(p.notes(next, p.turn, 0))
 		note(PartNote, p.turn, len(call.Messages))
 		call.Messages = append(call.Messages, p.seen([]stoa.Message{p.message})...)
 		note(PartMessage, p.turn, len(call.Messages))
@@ -255,6 +259,8 @@ func (p *prompt) buildNoting(note func(kind string, turn int64, messages int)) s
 		call.Messages = appendStep(call.Messages, &p.steps[i], results[i])
 		add(again(&p.steps[i]))
 		note(PartStep, p.steps[i].Number, len(call.Messages))
+		add(p.notes(p.turn, p.turn, p.steps[i].Number))
+		note(PartNote, p.turn, len(call.Messages))
 	}
 	if p.final != "" {
 		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, stoa.LastStepNote))
@@ -362,7 +368,7 @@ type pastTurn struct {
 	size     int64          // estimated tokens
 }
 
-func newPastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int) pastTurn {
+func (p *prompt) newPastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int) pastTurn {
 	t := pastTurn{number: number, steps: steps[min(skip, len(steps)):], messages: []stoa.Message{message}}
 	results := make([][]stoa.ToolResult, len(steps))
 	for i := range steps {
@@ -374,6 +380,9 @@ func newPastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int
 			t.messages = appendStep(t.messages, s, results[i])
 		}
 		if text := again(&steps[i]); text != "" && i < len(steps)-1 {
+			t.messages = append(t.messages, stoa.TextMessage(stoa.RoleUser, text))
+		}
+		if text := p.notes(number, number, steps[i].Number); text != "" {
 			t.messages = append(t.messages, stoa.TextMessage(stoa.RoleUser, text))
 		}
 	}
@@ -443,7 +452,7 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 			if err != nil {
 				return err
 			}
-			t := newPastTurn(m.Number, said(m.Text, m.Note, files), own, skip)
+			t := p.newPastTurn(m.Number, said(m.Text, m.Note, files), own, skip)
 			p.past = append(p.past, t)
 			if total += t.size; total > window {
 				break

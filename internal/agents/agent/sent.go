@@ -33,7 +33,8 @@ type sent struct {
 	Refused bool             `json:"refused,omitzero"` // images
 	InWords bool             `json:"inWords,omitzero"` // the format
 	Final   stoa.Code        `json:"final,omitzero"`
-	SHA256  string           `json:"sha256"` // see digest
+	Tools   string           `json:"tools,omitzero"` // hash of the definitions, if they are those of a [toolView]
+	SHA256  string           `json:"sha256"`         // see digest
 }
 
 // sentAs returns the [sent] of a call of the turn.
@@ -48,6 +49,9 @@ func (t *turn) sentAs(call *stoa.Call) (string, error) {
 	}
 	if p.summary != nil {
 		s.Summary = p.summary.Turn
+	}
+	if p.told != nil {
+		s.Tools = p.told.sum
 	}
 	text, err := jsonx.Marshal(s)
 	return string(text), err
@@ -193,7 +197,7 @@ func (w *Worker) Sent(ctx context.Context, accountID, agentID, sessionID string,
 	var at sent
 	var v *view
 	var summary *store.Compaction
-	prefix := ""
+	prefix, definitions := "", ""
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
 		if row, err = tx.Work().Session(ctx, accountID, agentID, sessionID); err != nil {
 			return err
@@ -215,6 +219,9 @@ func (w *Worker) Sent(ctx context.Context, accountID, agentID, sessionID string,
 		}
 		if at.Summary > 0 {
 			summary, err = tx.Work().CompactionOf(ctx, sessionID, at.Summary)
+		}
+		if err == nil && at.Tools != "" {
+			definitions, err = tx.Work().ToolList(ctx, accountID, agentID, at.Tools)
 		}
 		return err
 	})
@@ -249,6 +256,11 @@ func (w *Worker) Sent(ctx context.Context, accountID, agentID, sessionID string,
 	}
 	if !at.Uploads {
 		p.attachments = nil
+	}
+	if at.Tools == "" {
+		p.told = nil
+	} else if err := p.toolsThen(turn, number, at.Tools, definitions); err != nil {
+		return nil, err
 	}
 	p.from, p.skip, p.summary, p.view = at.From, at.Skip, summary, nil
 	p.knowledge = drive.Knowledge{Stats: drive.Stats{Files: at.Files}}
@@ -364,7 +376,8 @@ func (r *Request) add(p *prompt, call stoa.Call, marks []mark) {
 		case PartHistory:
 			part.Turn = at.turn
 		case PartMessage, PartNote:
-			part.Turn, part.New = at.turn, at.turn == p.turn && latest == 0
+			part.Turn = at.turn
+			part.New = at.turn == p.turn && !slices.ContainsFunc(marks[i+1:], func(m mark) bool { return m.kind == PartStep && m.turn > 0 })
 		case PartStep:
 			part.Turn, part.Step, part.New = p.turn, at.turn, at.turn == latest || at.turn == 0
 		case PartFiles:

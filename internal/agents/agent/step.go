@@ -231,8 +231,15 @@ func (w *Worker) abandon(ctx context.Context, t *turn, draft *session.Draft, str
 // have changed, or an account been suspended.
 func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, err error) {
 	p := t.prompt
+	version := t.row.AgentVersion
+	if t.row.Draft {
+		version = 0
+	}
+	if err := p.freezeTools(version); err != nil {
+		return draft, err
+	}
 	var sources []stoa.Source
-	if !p.told { // once for each read of the drive
+	if !p.named { // once for each read of the drive
 		for _, s := range drive.Sources(p.knowledge.Files) {
 			sources = append(sources, stoa.Source{Path: s.Path, SHA256: s.SHA256, FromLine: s.FirstLine, ToLine: s.LastLine, Via: "context"})
 		}
@@ -250,6 +257,9 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 			ch.LeaveOut(p.from, p.skip)
 		}
 		if err := p.storeView(ch); err != nil {
+			return err
+		}
+		if err := p.told.store(ch); err != nil {
 			return err
 		}
 		if draft, err = ch.BeginStep(int64(len(p.steps)+1), p.model, sources); err != nil {
@@ -272,9 +282,12 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 	if err != nil {
 		return draft, err
 	}
-	t.caller, p.told, t.tellWithheld = caller, true, false
+	t.caller, p.named, t.tellWithheld = caller, true, false
 	if p.view != nil {
 		p.view.dirty = false
+	}
+	if p.told != nil {
+		p.told.dirty, p.told.fresh = false, false
 	}
 	return draft, nil
 }

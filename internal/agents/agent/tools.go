@@ -32,14 +32,26 @@ const (
 	maxQuestion = 4_000 // characters, also of a default answer
 )
 
-// tools returns the tools that the agent may use in this turn.
+// tools returns the tools with which the call begins.
 func (p *prompt) tools() []stoa.Tool {
+	list := p.offers()
+	if p.told != nil && p.told.list != nil {
+		list = slices.Clone(p.told.list)
+	}
+	for i := range list {
+		list[i].Strict = new(bool) // so that a wrong argument is reported to the model
+	}
+	return list
+}
+
+// offers returns the tools that the agent may use in this turn.
+func (p *prompt) offers() []stoa.Tool {
 	var tools []stoa.Tool
 	attached := ""
 	if len(p.attachments) > 0 {
 		attached = `,"attached":{"type":"boolean","description":"true: files that the user attached, by their names; leave out for the drive"}`
 	}
-	if attached != "" || p.access != stoa.DriveNone && (p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || p.usedDrive()) {
+	if attached != "" || p.access != stoa.DriveNone && (p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || p.usedDrive() || p.told.has(toolList)) {
 		tools = append(tools,
 			stoa.Tool{
 				Name: toolList, Description: "List the files of your drive in the order of their paths.",
@@ -74,9 +86,6 @@ func (p *prompt) tools() []stoa.Tool {
 	if p.readsResults() {
 		tools = append(tools, resultTool)
 	}
-	for i := range tools {
-		tools[i].Strict = new(bool) // so that a wrong argument is reported to the model
-	}
 	return tools
 }
 
@@ -92,7 +101,9 @@ func (p *prompt) isExternal(name string) bool {
 
 // readsResults reports whether long results of tools can be read on. It holds from the first step
 // on, since a change of the tools breaks the prefix for the vendor's cache.
-func (p *prompt) readsResults() bool { return p.cut || len(p.external) > 0 }
+func (p *prompt) readsResults() bool {
+	return p.cut || len(p.external) > 0 || p.told.has(toolResultRead)
+}
 
 // usedDrive reports whether the turn has called a tool of the drive. Such tools stay offered,
 // because vendors bind reasoning to them.
@@ -117,7 +128,10 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 	wrong := func(format string, args ...any) (session.ToolEffect, error) {
 		return session.ToolEffect{Result: stoa.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Content: w.bound(fmt.Sprintf(format, args...))}}, nil
 	}
-	if !slices.ContainsFunc(p.tools(), func(t stoa.Tool) bool { return t.Name == c.Name }) {
+	if !slices.ContainsFunc(p.offers(), func(t stoa.Tool) bool { return t.Name == c.Name }) {
+		if p.told.has(c.Name) {
+			return wrong("%s Nothing was done.", p.unavailable(c.Name))
+		}
 		return wrong("There is no tool of that name; nothing was done.")
 	}
 	if !planned && p.isExternal(c.Name) {

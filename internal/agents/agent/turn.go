@@ -130,9 +130,12 @@ func (w *Worker) loadRows(ctx context.Context, row store.SessionRow) (t *turn, m
 			t.compactAt = max(c.CompactAt, 0)
 		}
 		if row.Steps > 0 {
-			text, err := tx.Work().SessionView(ctx, row.AccountID, row.ID)
+			views, err := tx.Work().SessionViews(ctx, row.AccountID, row.ID)
 			if err == nil {
-				p.view, err = readView(text)
+				p.view, err = readView(views.Drive)
+			}
+			if err == nil {
+				p.told, err = readToolView(views)
 			}
 			if err != nil {
 				return err
@@ -243,6 +246,7 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 	}
 	more, not, err := tool.Offer(ctx, tx, who, tools, w.cfg.Tools.Vault)
 	t.prompt.external, t.withheld = append(offers, more...), append(withheld, not...)
+	t.prompt.withheld = t.withheld
 	t.tellWithheld = len(t.withheld) > 0 || len(t.row.Withheld) > 0
 	return err
 }

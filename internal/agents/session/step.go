@@ -190,6 +190,14 @@ func (t *Transition) KeepView(text string) {
 	t.do(func() error { return t.tx.Work().SetSessionView(t.ctx, t.Row.AccountID, t.Row.ID, text) })
 }
 
+// KeepTools records the definitions with which prompts begin, and what the model was told about them since. Empty definitions are stored
+// already.
+func (t *Transition) KeepTools(sha256, tools, view string) {
+	t.do(func() error {
+		return t.tx.Work().KeepTools(t.ctx, t.Row.AccountID, t.Row.AgentID, t.Row.ID, sha256, tools, view)
+	})
+}
+
 // RecordCompaction writes a compaction and its cost. It must run after the charge in the same
 // transaction, because it reads the charge.
 func (t *Transition) RecordCompaction(c store.Compaction) {

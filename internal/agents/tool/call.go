@@ -90,19 +90,27 @@ func RefusalOf(reason string) *Refusal {
 	case text == "":
 		return nil
 	case reason == stoa.WithheldDisabled:
-		return &Refusal{stoa.CodeConnectionDisabled, text}
+		return &Refusal{stoa.CodeConnectionDisabled, text + "; nothing was done."}
 	}
-	return &Refusal{stoa.CodeToolChanged, text}
+	return &Refusal{stoa.CodeToolChanged, text + "; nothing was done."}
 }
 
-// reasons contains the sentences for the model about refused calls.
+// WhyWithheld returns the sentence for the model about a tool that is withheld for a reason; empty for reasons that say nothing to it.
+func WhyWithheld(reason string) string {
+	if text := reasons[reason]; text != "" {
+		return text + "."
+	}
+	return ""
+}
+
+// reasons contains the sentences for the model about refused calls, without their ends.
 var reasons = map[string]string{
-	stoa.WithheldMissing:      "The tool is not there any more; nothing was done.",
-	stoa.WithheldChanged:      "The definition of the tool has changed, and the new one is not approved; nothing was done.",
-	stoa.WithheldUnapproved:   "The tool is not approved; nothing was done.",
-	stoa.WithheldDisabled:     "The connection of the tool is switched off; nothing was done.",
-	stoa.WithheldVisitor:      "The tool is not for visitors; nothing was done.",
-	stoa.WithheldUnauthorized: "The server of the tool refuses its credentials, or they cannot be read; nothing was done.",
+	stoa.WithheldMissing:      "The tool is not there any more",
+	stoa.WithheldChanged:      "The definition of the tool has changed, and the new one is not approved",
+	stoa.WithheldUnapproved:   "The tool is not approved",
+	stoa.WithheldDisabled:     "The connection of the tool is switched off",
+	stoa.WithheldVisitor:      "The tool is not for visitors",
+	stoa.WithheldUnauthorized: "The server of the tool refuses its credentials, or they cannot be read",
 }
 
 // gates limit the calls of sessions.

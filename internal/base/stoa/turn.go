@@ -86,13 +86,35 @@ const NoteStart = "[It is "
 // instead of calling tools whose results it would never receive.
 const LastStepNote = "[This is the last step of the turn. Answer now with what you know; no further tool is called.]"
 
-// WithoutNotes returns the text of a message without the notes of the service at its end.
+// The begin and end of a note in which the service tells a model that tools have changed.
+const (
+	ToolsNote    = "[The tools of this conversation have changed, as the service reports:\n"
+	ToolsNoteEnd = "End of the report on tools.]"
+)
+
+// WithoutNotes returns the text of a message without the notes of the service.
 func WithoutNotes(text string) string {
-	text = strings.TrimSuffix(text, LastStepNote)
+	text = strings.TrimSuffix(withoutToolsNotes(text), LastStepNote)
 	if note := strings.LastIndex(text, NoteStart); note >= 0 && strings.HasSuffix(text, "]") {
 		text = strings.TrimSuffix(text[:note], "\n\n")
 	}
 	return text
+}
+
+// StandsAlone reports whether a text is only notes that are messages of their own.
+func StandsAlone(text string) bool {
+	return text != "" && strings.TrimSuffix(withoutToolsNotes(text), LastStepNote) == ""
+}
+
+func withoutToolsNotes(text string) string {
+	for {
+		before, rest, found := strings.Cut(text, ToolsNote)
+		_, after, ends := strings.Cut(rest, ToolsNoteEnd)
+		if !found || !ends {
+			return text
+		}
+		text = before + after
+	}
 }
 
 // A Step is one model call of a turn, with the results of the tools that it called. A recorded

@@ -278,6 +278,9 @@ func (tx Setup) RemoveAgent(ctx context.Context, accountID, id string) (bool, er
 	if err != nil || n == 0 {
 		return false, err
 	}
+	if _, err = tx.Exec(ctx, `DELETE FROM tool_lists WHERE account_id = $1 AND agent_id = $2`, accountID, id); err != nil {
+		return false, err
+	}
 	_, err = tx.Exec(ctx, `DELETE FROM agent_versions WHERE agent_id = $1`, id)
 	return true, err
 }

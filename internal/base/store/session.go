@@ -239,11 +239,21 @@ func (tx Work) SetSessionView(ctx context.Context, accountID, id, view string) e
 	return tx.Later(ctx, `UPDATE sessions SET drive_view = $3 WHERE account_id = $1 AND id = $2`, accountID, id, view)
 }
 
-// SessionView returns the part of the drive that the prompts of a session contain; empty if none
-// is stored.
-func (tx Work) SessionView(ctx context.Context, accountID, id string) (view string, err error) {
-	_, err = tx.Get(ctx, `SELECT drive_view FROM sessions WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &view)
-	return view, err
+// A SessionViews is what the prompts of a session contain of its agent's drive and tools, as JSON that only the worker reads. Empty texts are
+// not stored.
+type SessionViews struct {
+	Drive    string
+	ToolList string // hash of Tools
+	Tools    string // the definitions with which the prompts begin, see [Work.KeepTools]
+	ToolView string
+}
+
+// SessionViews returns the views of a session.
+func (tx Work) SessionViews(ctx context.Context, accountID, id string) (v SessionViews, err error) {
+	_, err = tx.Get(ctx, `SELECT s.drive_view, s.tool_list, s.tool_view, COALESCE(l.tools, '') FROM sessions s
+		LEFT JOIN tool_lists l ON l.agent_id = s.agent_id AND l.sha256 = s.tool_list AND l.account_id = s.account_id
+		WHERE s.account_id = $1 AND s.id = $2`, []any{accountID, id}, &v.Drive, &v.ToolList, &v.ToolView, &v.Tools)
+	return v, err
 }
 
 // PersonRequestedAt returns the time at which the visitor of a session last asked for a person; zero means never.

@@ -45,8 +45,8 @@ func read(call stoa.Call, route stoa.Route) (t turn, intact bool) {
 			continue
 		}
 		text := m.Text()
-		if text == stoa.LastStepNote {
-			continue // because it tests the limit on steps
+		if stoa.StandsAlone(text) {
+			continue // because it says nothing about the orders
 		}
 		var media []stoa.Part
 		var results []stoa.ToolResult

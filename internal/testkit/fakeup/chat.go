@@ -182,7 +182,7 @@ func (a *ask) chatTurns(body object, openai, deepseek bool) *refusal {
 			if parts, _ := m["content"].([]any); a.results && len(parts) > 0 && strings.HasPrefix(text, "Image from call ") {
 				continue // of a result
 			}
-			if text != stoa.LastStepNote {
+			if !stoa.StandsAlone(text) {
 				a.prompt, a.results, a.rounds = stoa.WithoutNotes(text), false, 0
 			}
 		}

@@ -201,7 +201,7 @@ func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 		if !isText {
 			return bad("Missing required parameter: 'input[%d].content'.", i)
 		}
-		if role == "user" && text != stoa.LastStepNote {
+		if role == "user" && !stoa.StandsAlone(text) {
 			a.prompt, a.results, a.rounds = stoa.WithoutNotes(text), false, 0
 		}
 	case "additional_tools":
