@@ -139,10 +139,10 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(len(name)), 35))
 			orders := []string{
 				"call: drive_list {}", "call: drive_read {\"path\":\"a.md\"}", "call: drive_read {\"path\":\"missing.md\"}", "call: drive_search {\"query\":\"handbook\"}",
-				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: nonsense {}", "call: drive_read {\"path\":\"notes.txt\",\"attached\":true}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: ask_user {\"question\":\"Sure?\"}",
+				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: nonsense {}", "call: drive_read {\"path\":\"notes.txt\",\"attached\":true}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: skill_read {\"name\":\"refunds\"}", "call: ask_user {\"question\":\"Sure?\"}",
 			}
 			for n := range *prefixSessions / len(vendors) {
-				a := h.Agent(func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 })
+				a := skilled(h, func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 })
 				h.File(a, "a.md", "The handbook.\n")
 				before := len(vendor.Served())
 				var s stoa.Session
@@ -155,7 +155,9 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 					}
 					said += message
 					message += fmt.Sprintf("say: turn %d", turn)
-					switch random.IntN(5) {
+					switch random.IntN(6) {
+					case 5:
+						h.File(a, "skills/refunds/SKILL.md", planted)
 					case 0:
 						h.File(a, "a.md", fmt.Sprintf("The handbook, %d.\n", random.IntN(3)))
 					case 1:
@@ -192,6 +194,9 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 				checkPrefixes(t, vendor.Served()[before:])
 				var bodies [][]byte
 				for _, served := range vendor.Served()[before:] {
+					if strings.Contains(string(served.Body), planted) {
+						t.Errorf("session %d has a changed skill: %s", n, served.Body)
+					}
 					bodies = append(bodies, served.Body)
 				}
 				checkSent(t, h, r, s, bodies)

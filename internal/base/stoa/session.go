@@ -70,6 +70,23 @@ type CallSettings struct {
 	ReplySchema string   `json:",omitzero"` // JSON Schema of the final answer of each turn; empty means free text
 	Effort      string   `json:",omitzero"` // see [Call.Effort]
 	Temperature *float64 `json:",omitzero"` // 0 to 2; nil means the model's own
+	Skills      []Skill  `json:",omitzero"` // in the order of their names
+}
+
+// A Skill is a folder of an agent's drive with instructions that the agent may use, as it was when somebody reviewed it. If the files differ
+// now, new sessions do not get it.
+type Skill struct {
+	Name        string
+	Description string      // from its SKILL.md when it was reviewed; empty before the first review
+	Files       []SkillFile // in the order of their paths; empty before the first review
+	Source      string      `json:",omitzero"` // the server that it was imported from; empty for a skill of the account's own
+}
+
+// A SkillFile is a file of a [Skill]. Its path is relative to the folder of the skill.
+type SkillFile struct {
+	Path   string
+	Size   int64  // bytes
+	SHA256 string // lower-case hexadecimal
 }
 
 // CallSettings returns the settings of the agent's model calls.

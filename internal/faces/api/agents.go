@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -201,7 +202,7 @@ func patchCalls(a *stoa.Agent, b *contract.UpdateAgent) (err error) {
 			c.Temperature = &t
 		}
 	}
-	if a.Calls = nil; c != (stoa.CallSettings{}) {
+	if a.Calls = nil; !reflect.ValueOf(c).IsZero() {
 		a.Calls = &c
 	}
 	return nil
