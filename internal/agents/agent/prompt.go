@@ -23,7 +23,7 @@ type prompt struct {
 	reply        *reply // nil: answers are free texts
 	view         *view
 	skills       []stoa.Skill // that the session uses
-	told         bool // the knowledge is recorded among the sources
+	told         bool         // the knowledge is recorded among the sources
 	turn         int64
 	maxOutput    int64             // see [stoa.Turn]
 	past         []pastTurn        // earlier turns, oldest first

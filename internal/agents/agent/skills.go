@@ -16,9 +16,6 @@ import (
 // toolSkill reads a file of a skill.
 const toolSkill = "skill_read"
 
-// maxSkillText is the largest file, in bytes, that skill_read reads.
-const maxSkillText = 1 << 20
-
 var skillTool = stoa.Tool{
 	Name: toolSkill, Description: "Read the instructions of a skill (SKILL.md), or another of its files.",
 	Parameters: `{"type":"object","properties":{"name":{"type":"string"},"path":{"type":"string","description":"of a file in the skill; leave out for SKILL.md"},"fromLine":{"type":"integer","minimum":1}},"required":["name"],"additionalProperties":false}`,
@@ -105,7 +102,7 @@ func (w *Worker) skillRead(ctx context.Context, p *prompt, who drive.Owner, name
 	if i < 0 {
 		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The skill has no file of that path. Its files are named in the result for %s.", skill.Main)
 	}
-	content, ok, err := w.cfg.Drives.Stored(ctx, who, s.Files[i].SHA256, maxSkillText)
+	content, ok, err := w.cfg.Drives.Stored(ctx, who, s.Files[i].SHA256, skill.MaxText)
 	switch {
 	case err != nil:
 		return nil, err

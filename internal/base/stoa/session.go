@@ -97,6 +97,13 @@ func (s *AgentSettings) CallSettings() CallSettings {
 	return *s.Calls
 }
 
+// SetCallSettings sets the settings of the agent's model calls.
+func (s *AgentSettings) SetCallSettings(c CallSettings) {
+	if s.Calls = nil; !reflect.ValueOf(c).IsZero() {
+		s.Calls = &c
+	}
+}
+
 // Equal reports whether all settings are equal.
 func (s AgentSettings) Equal(o AgentSettings) bool {
 	equal := slices.EqualFunc(s.Tools, o.Tools, AgentTool.Equal)

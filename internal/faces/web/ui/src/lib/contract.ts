@@ -74,6 +74,7 @@ export interface Agent {
   name: string;
   reasoning: AgentReasoning;
   replySchema: ReplySchema;
+  skills: AgentSkill[];
   spaceId: string;
   spaceName?: string;
   tables: boolean;
@@ -105,6 +106,19 @@ export interface AgentList {
 export type AgentReasoning = {
   effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
 } | null;
+
+export interface AgentSkill {
+  description: string;
+  files: AgentSkillFile[];
+  name: string;
+  source: string | null;
+}
+
+export interface AgentSkillFile {
+  digest: string;
+  path: string;
+  size: number;
+}
 
 export interface AgentTool {
   allow?: string[];
@@ -171,6 +185,7 @@ export interface AgentVersion {
   model: string;
   reasoning: AgentReasoning;
   replySchema: ReplySchema;
+  skills: AgentSkill[];
   tables: boolean;
   temperature: number | null;
   timezone: string;
@@ -2949,7 +2964,7 @@ export interface RequestPart {
   callId: string | null;
   files: RequestFile[];
   isError: boolean;
-  kind: "tools" | "instructions" | "service" | "format" | "files" | "summary" | "history" | "note" | "message" | "step";
+  kind: "tools" | "instructions" | "skills" | "service" | "format" | "files" | "summary" | "history" | "note" | "message" | "step";
   missing: boolean;
   name: string | null;
   new: boolean;
@@ -3292,6 +3307,10 @@ export interface ReviewConnectionTool {
 
 export interface ReviewConnectionTools {
   tools: ReviewConnectionTool[];
+}
+
+export interface ReviewSkill {
+  digest: string;
 }
 
 export interface RollbackAgent {
@@ -3659,6 +3678,38 @@ export interface SignInLink {
   link: string;
   mailed: boolean;
   notMailed?: "no_mail_server" | "no_public_url" | "no_secrets_key" | "mail_limit";
+}
+
+export interface Skill {
+  allowedTools: string | null;
+  compatibility: string | null;
+  description: string | null;
+  digest: string | null;
+  errors: string[];
+  files: SkillFile[];
+  license: string | null;
+  metadata: Record<string, string>;
+  name: string;
+  source: string | null;
+  state: "active" | "changed" | "missing" | "new" | "invalid";
+  used: boolean;
+  warnings: string[];
+}
+
+export interface SkillFile {
+  change: "added" | "changed" | "removed" | null;
+  digest: string | null;
+  path: string;
+  reviewedDigest: string | null;
+  reviewedText?: string | null;
+  size: number;
+  text?: string | null;
+}
+
+export interface SkillList {
+  data: Skill[];
+  maxTokens: number;
+  tokens: number;
 }
 
 export interface Source {
