@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"stoa/internal/agents/drive"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/stoa"
 	"stoa/internal/testkit/apitest"
@@ -171,6 +172,8 @@ func TestASkillIsRefused(t *testing.T) {
 		}
 	}
 	zipFiles.WantError(stoa.CodeInvalidPath, "POST", a.agent+"/skills/import", archived(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: b\n---\n", "a/\u202ex.md": "c"}))
+	zipFiles.WantError(stoa.CodeTooLarge, "POST", a.agent+"/skills/import", strings.Repeat("x", 8<<20+1))
+	zipFiles.With("Content-Encoding", "gzip").WantError(stoa.CodeMediaType, "POST", a.agent+"/skills/import", "x")
 	a.file("skills", "a file where the folder would be")
 	zipFiles.WantError(stoa.CodePathConflict, "POST", a.agent+"/skills/import", archived(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: b\n---\n"}))
 	a.Want(204, "DELETE", a.agent+"/drive/files?path=skills", nil)
@@ -196,4 +199,11 @@ func TestASkillIsRefused(t *testing.T) {
 	files := h.ClientWith(t, key)
 	files.With("Content-Type", "application/zip").Want(200, "POST", a.agent+"/skills/import", archived(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: b\n---\n"}))
 	files.WantError(stoa.CodeScope, "PUT", a.agent+"/skills/a", object{"digest": orNone(a.skill(t, "a").Digest)})
+}
+
+func TestAnImportNeedsSpace(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Drive: drive.Limits{MaxBytes: 100}})
+	a := newAuthor(t, h, h.Client(t), nil)
+	a.With("Content-Type", "application/zip").WantError(stoa.CodeStorageFull, "POST", a.agent+"/skills/import", archived(t, map[string]string{"SKILL.md": "---\nname: a\ndescription: " + strings.Repeat("b", 100) + "\n---\n"}))
 }
