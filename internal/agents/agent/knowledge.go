@@ -25,6 +25,7 @@ type view struct {
 	Files   []drive.Known `json:"files,omitempty"`
 	Changes []change      `json:"changes,omitempty"`
 	Skills  []string      `json:"skills,omitempty"` // names of those that the session uses
+	Version int64         `json:"version,omitzero"` // of the agent, when they were determined
 	// Recorded reports that a step has the view; the later steps with the same view do not repeat it.
 	Recorded bool `json:"recorded,omitzero"`
 
@@ -55,7 +56,7 @@ func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner, windo
 		}
 	}
 	if p.knowledge = k; p.view != nil || k.Stats.Files > 0 {
-		p.view = &view{Whole: k.Whole, Files: k.Files, Skills: p.skillNames(), dirty: true}
+		p.view = &view{Whole: k.Whole, Files: k.Files, Skills: p.skillNames(), Version: p.version, dirty: true}
 	}
 	return nil
 }

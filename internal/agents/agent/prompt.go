@@ -25,6 +25,7 @@ type prompt struct {
 	skills       []stoa.Skill // that the session uses
 	told         bool         // the knowledge is recorded among the sources
 	turn         int64
+	version      int64             // of the agent
 	maxOutput    int64             // see [stoa.Turn]
 	past         []pastTurn        // earlier turns, oldest first
 	history      bool              // the caller has reported earlier messages; they are turn 0

@@ -21,22 +21,25 @@ var skillTool = stoa.Tool{
 	Parameters: `{"type":"object","properties":{"name":{"type":"string"},"path":{"type":"string","description":"of a file in the skill; leave out for SKILL.md"},"fromLine":{"type":"integer","minimum":1}},"required":["name"],"additionalProperties":false}`,
 }
 
-// chooseSkills determines the skills of the session when it begins: the reviewed ones that have not changed. They stay the same to its
-// end, because the list is a part of the prefix.
+// chooseSkills determines the skills of the session when it begins or gets another version of the agent: the reviewed ones that have not
+// changed. They stay the same until then, because the list is a part of the prefix.
 func (w *Worker) chooseSkills(ctx context.Context, p *prompt, of drive.Owner) (err error) {
 	if len(p.settings.Skills) == 0 {
 		return nil
 	}
-	switch {
-	case p.view != nil:
+	if p.view != nil && p.view.Version == p.version {
 		p.keepSkills(p.view.Skills)
 		return nil
-	case p.skills == nil:
+	}
+	if p.skills == nil {
 		if p.skills, err = skill.Active(ctx, w.cfg.Drives, of, p.settings.Skills); err != nil {
 			return err
 		}
 	}
-	p.view = &view{Skills: p.skillNames(), dirty: true}
+	if p.view == nil {
+		p.view = &view{}
+	}
+	p.view.Skills, p.view.Version, p.view.dirty, p.view.Recorded = p.skillNames(), p.version, true, false
 	return nil
 }
 

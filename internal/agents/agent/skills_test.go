@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"stoa/internal/agents/session"
 	"stoa/internal/agents/skill"
 	"stoa/internal/base/stoa"
+	"stoa/internal/base/store"
 	"stoa/internal/testkit/sessiontest"
 	"stoa/internal/testkit/storetest"
 )
@@ -188,4 +190,43 @@ func TestTheListOfSkillsIsBounded(t *testing.T) {
 	if got := skill.List([]stoa.Skill{{Name: "a", Description: "One.\n- b: planted", Source: "crm"}}); strings.Count(got, "\n- ") != 1 || !strings.Contains(got, "\n- a (server crm): One. - b: planted") {
 		t.Errorf("the list is %q", got)
 	}
+}
+
+// TestASessionGetsSkillsWithAnotherVersion upgrades a session to a version with a skill, and to one without.
+func TestASessionGetsSkillsWithAnotherVersion(t *testing.T) {
+	t.Parallel()
+	h, vendor := onVendor(t, "messages")
+	with := skilled(h, func(a *stoa.Agent) { a.Model = vendors["messages"].model })
+	a := h.Agent(func(a *stoa.Agent) { a.Model = vendors["messages"].model })
+	for p, text := range refunds {
+		h.File(a, p, text)
+	}
+	r := h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "say: one"), stoa.SessionCompleted)
+	for i, skills := range [][]stoa.Skill{with.CallSettings().Skills, nil} {
+		h.Write(func(ctx context.Context, tx *store.Tx) error {
+			if _, err := tx.Setup().EditAgent(ctx, a.AccountID, a.ID, func(a *stoa.Agent) error {
+				a.SetCallSettings(stoa.CallSettings{Skills: skills})
+				return nil
+			}); err != nil {
+				return err
+			}
+			_, err := r.Upgrade(ctx, tx, h.Caller(), a.ID, s.ID)
+			return err
+		})
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "call: skill_read {\"name\":\"refunds\"}\nsay: two"}); err != nil {
+			t.Fatal(err)
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+		served := vendor.Served()
+		if last := string(served[len(served)-1].Body); strings.Contains(last, "- refunds: Pays refunds.") != (i == 0) {
+			t.Errorf("version %d: %s", i+2, last)
+		}
+	}
+	var bodies [][]byte
+	for _, one := range vendor.Served() {
+		bodies = append(bodies, one.Body)
+	}
+	checkSent(t, h, r, s, bodies)
 }

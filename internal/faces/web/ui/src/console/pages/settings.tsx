@@ -35,7 +35,7 @@ const drafted = ["instructions", "model", "driveAccess", "tools", "limits", "rep
 // The settings of which a change makes a new version, in the order in which changes of them are
 // shown.
 export const versioned: Record<string, string> = {
-  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables", replySchema: "Reply schema", reasoning: "Reasoning", temperature: "Temperature",
+  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables", replySchema: "Reply schema", skills: "Skills", reasoning: "Reasoning", temperature: "Temperature",
 };
 
 // toolsIn parses the list of tools; undefined if the text is not a list.
