@@ -176,7 +176,7 @@ type Agent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages.
 	EmbedEnabled bool `json:"embedEnabled"`
 
-	// Expose The protocols through which the agent is offered besides its own API: `responses` as the model `agent/NAME`, `mcp` as a tool of `/api/v1/mcp`, `agui` for front ends that speak AG-UI. New ones may be added.
+	// Expose The protocols through which the agent is offered besides its own API: `responses` as the model `agent/NAME`, `mcp` as a tool of `/api/v1/mcp`, `agui` for front ends that speak AG-UI, and with `mcp`, `skills` lets clients of MCP read its skills. New ones may be added.
 	Expose     []string                  `json:"expose"`
 	ExternalID nullable.Nullable[string] `json:"externalId"`
 
@@ -1258,7 +1258,7 @@ type CreateAgent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
-	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. Requires a `description`.
+	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. `skills`: with `mcp`, clients can read its skills. Requires a `description`.
 	Expose nullable.Nullable[[]string] `json:"expose,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.
@@ -6499,7 +6499,7 @@ type UpdateAgent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
-	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. Requires a `description`.
+	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. `skills`: with `mcp`, clients can read its skills. Requires a `description`.
 	Expose nullable.Nullable[[]string] `json:"expose,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.

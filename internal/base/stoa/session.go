@@ -30,7 +30,7 @@ type Agent struct {
 	Description string `db:"description"`
 	AgentSettings
 	EmbedEnabled bool              `db:"embed_enabled"`
-	Expose       []string          `db:"expose,optional"` // the protocols through which it is offered: ExposeResponses, ExposeMCP, ExposeAGUI
+	Expose       []string          `db:"expose,optional"` // the protocols through which it is offered: ExposeResponses and so on
 	Metadata     map[string]string `db:"metadata,json"`
 	Version      int64             `db:"version"`
 	Revision     int64             `db:"revision"` // number of all changes
@@ -43,6 +43,7 @@ const (
 	ExposeResponses = "responses" // as a model
 	ExposeMCP       = "mcp"       // as a tool
 	ExposeAGUI      = "agui"      // for front ends that speak AG-UI
+	ExposeSkills    = "skills"    // its skills can be read by clients of MCP; only with ExposeMCP
 )
 
 // AgentModel begins the names of agents as models.

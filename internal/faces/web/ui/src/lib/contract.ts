@@ -63,7 +63,7 @@ export interface Agent {
   description: string | null;
   driveAccess: "read_only" | "read_write";
   embedEnabled: boolean;
-  expose: ("responses" | "mcp" | "agui")[];
+  expose: ("responses" | "mcp" | "agui" | "skills")[];
   externalId: string | null;
   id: string;
   instructions: string;
@@ -753,7 +753,7 @@ export interface CreateAgent {
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;
-  expose?: ("responses" | "mcp" | "agui")[] | null;
+  expose?: ("responses" | "mcp" | "agui" | "skills")[] | null;
   externalId?: string | null;
   instructions: string;
   limits?: SetTurnLimits;
@@ -4125,7 +4125,7 @@ export interface UpdateAgent {
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;
-  expose?: ("responses" | "mcp" | "agui")[] | null;
+  expose?: ("responses" | "mcp" | "agui" | "skills")[] | null;
   externalId?: string | null;
   instructions?: string;
   limits?: SetTurnLimits;

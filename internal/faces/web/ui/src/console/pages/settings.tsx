@@ -68,6 +68,7 @@ const protocols: [Agent["expose"][number], string][] = [
   ["responses", "Offer it as a model"],
   ["mcp", "Offer it as a tool of MCP clients"],
   ["agui", "Offer it to front ends that speak AG-UI"],
+  ["skills", "Let clients of MCP read its skills"],
 ];
 
 const textOf = (tools: AgentTool[]): string => (tools.length ? JSON.stringify(tools, null, 2) : "");
