@@ -2955,6 +2955,15 @@ type HookWithSecret struct {
 	URL string `json:"url"`
 }
 
+// ImportServerSkills defines model for ImportServerSkills.
+type ImportServerSkills struct {
+	// ConnectionID A connection to a server of the Model Context Protocol, in the agent's space.
+	ConnectionID string `json:"connectionId"`
+
+	// Skills The names or URIs of the skills; absent means all, at most 32.
+	Skills []string `json:"skills,omitempty,omitzero"`
+}
+
 // InputEvent The agent asked the user, received an answer, or did not receive one in time.
 type InputEvent struct {
 	Answer string `json:"answer,omitempty,omitzero"`
@@ -9136,6 +9145,9 @@ type SetFeedbackJSONRequestBody = SetFeedback
 
 // RetrySessionJSONRequestBody defines body for RetrySession for application/json ContentType.
 type RetrySessionJSONRequestBody = RetrySession
+
+// ImportServerSkillsJSONRequestBody defines body for ImportServerSkills for application/json ContentType.
+type ImportServerSkillsJSONRequestBody = ImportServerSkills
 
 // ReviewSkillJSONRequestBody defines body for ReviewSkill for application/json ContentType.
 type ReviewSkillJSONRequestBody = ReviewSkill

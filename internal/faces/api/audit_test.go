@@ -173,6 +173,15 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	skilled := author{c, h, agent}
 	skilled.file("skills/a/SKILL.md", "---\nname: a\ndescription: b\n---\n")
 	do("reviewSkill", 200, "PUT", agent+"/skills/a", object{"digest": orNone(skilled.skill(t, "a").Digest)})
+	served := start(t, apitest.Config{})
+	teacher := newAuthor(t, served, served.Client(t), map[string]any{"description": "Answers.", "expose": []string{"mcp", "skills"}})
+	teacher.importSkills(t, map[string]string{"SKILL.md": "---\nname: taught\ndescription: b\n---\n"})
+	teacher.reviewSkill(t, "taught")
+	var credential contract.Secret
+	c.Want(201, "POST", v1+"/secrets", object{"name": "teacher", "kind": "bearer", "value": served.Key, "origin": served.URL}).JSON(&credential)
+	var lesson contract.Connection
+	c.Want(201, "POST", v1+"/connections", object{"kind": "mcp", "name": "teacher", "url": served.URL + "/api/v1/mcp", "auth": object{"type": "secret", "secretId": credential.ID}}).JSON(&lesson)
+	do("importServerSkills", 200, "POST", agent+"/skills", object{"connectionId": lesson.ID})
 	do("removeSkill", 204, "DELETE", agent+"/skills/a", nil)
 	do("duplicateAgent", 201, "POST", agent+"/duplicate", nil)
 

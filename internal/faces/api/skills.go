@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"encoding/json" // because it decodes numbers alike
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -277,4 +279,97 @@ func (s *Drive) writeSkills(ctx context.Context, who drive.Owner, used []stoa.Sk
 		states = append(states, skill.State{Skill: f.Skill, Folder: f.Name, Reviewed: reviewed, Files: f.Manifest()})
 	}
 	return states, nil
+}
+
+// importServerSkills copies skills of a server to the drive. The agent's settings say where they come from before they have any file that
+// could be reviewed.
+func (s *Sessions) importServerSkills(ctx context.Context, in rest.Request[byID, contract.ImportServerSkills]) (rest.Reply[contract.SkillList], error) {
+	var reply rest.Reply[contract.SkillList]
+	accountID, agentID := in.Caller.Account.ID, in.Params.ID
+	agent, err := store.Read(ctx, s.Store, func(tx *store.Tx) (stoa.Agent, error) {
+		a, err := tx.Setup().Agent(ctx, accountID, agentID)
+		if err != nil {
+			return a, err
+		}
+		c, err := tx.Setup().Connection(ctx, accountID, in.Body.ConnectionID)
+		if err == nil && c.SpaceID != a.SpaceID {
+			err = stoa.Errorf(stoa.CodeConnectionNotFound, "There is no such connection in the space of the agent.")
+		}
+		if e := stoa.AsError(err); err != nil && e.Code == stoa.CodeConnectionNotFound {
+			err = e.At("connectionId")
+		}
+		return a, err
+	})
+	if err != nil {
+		return reply, err
+	}
+	c, found, err := s.agents.Tools.Skills(ctx, accountID, in.Body.ConnectionID, in.Body.Skills, skill.MaxSkills)
+	if err != nil {
+		return reply, err
+	}
+	who := drive.Owner{AccountID: accountID, AgentID: agentID}
+	var list []skill.Folder
+	var pins []stoa.Skill
+	for _, one := range found {
+		f := skill.Folder{Skill: skill.Read(one.Name, one.Files[skill.Main]), Files: one.Files}
+		if len(f.Errors) == 0 && !sameJSON(f.Front, one.Front) {
+			f.Errors = append(f.Errors, "the server lists another front matter than that of its "+skill.Main)
+		}
+		if len(f.Errors) > 0 {
+			return reply, stoa.Errorf(stoa.CodeToolServer, "The skill %q of the server cannot be imported: %s.", one.Name, strings.Join(f.Errors, "; "))
+		}
+		source := strings.Join(strings.Fields(c.Name+" "+one.URI), " ")
+		if slices.ContainsFunc(pins, func(p stoa.Skill) bool { return p.Name == f.Name }) {
+			return reply, stoa.Errorf(stoa.CodeConflict, "The server has two skills with the name %q. Import one of them by its URI.", f.Name).At("skills")
+		}
+		if err := s.drive.isFree(ctx, who, agent.CallSettings().Skills, f.Name, source); err != nil {
+			return reply, err
+		}
+		list, pins = append(list, f), append(pins, stoa.Skill{Name: f.Name, Source: source})
+	}
+	var used []stoa.Skill
+	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+		now, err := tx.Setup().EditAgent(ctx, accountID, agentID, func(a *stoa.Agent) error {
+			return editSkills(a, func(list []stoa.Skill) (_ []stoa.Skill, err error) {
+				for _, p := range pins {
+					if slices.ContainsFunc(list, func(o stoa.Skill) bool { return o.Name == p.Name }) {
+						continue // it is from the same source
+					}
+					if list, err = skill.Put(list, p); err != nil {
+						return nil, err
+					}
+				}
+				return list, nil
+			})
+		})
+		used = now.CallSettings().Skills
+		return err
+	})
+	if err != nil {
+		return reply, err
+	}
+	states, err := s.drive.writeSkills(ctx, who, used, list)
+	if stoa.CodeOf(err) == stoa.CodeInvalidPath { // of the server, not of the caller
+		err = stoa.Errorf(stoa.CodeToolServer, "A file of the server cannot be stored. %s", stoa.AsError(err).Message)
+	}
+	reply.Body = contractSkills(states)
+	return reply, err
+}
+
+// isFree returns an error if an agent or its drive already has a skill of a name from another source, because a server must not replace it.
+func (s *Drive) isFree(ctx context.Context, who drive.Owner, used []stoa.Skill, name, source string) error {
+	at := slices.IndexFunc(used, func(u stoa.Skill) bool { return u.Name == name })
+	if at >= 0 && used[at].Source == source {
+		return nil
+	}
+	files, err := skill.Files(ctx, s.Drives, who, name)
+	if err == nil && (at >= 0 || len(files) > 0) {
+		err = stoa.Errorf(stoa.CodeConflict, "The agent or its drive already has a skill %q from elsewhere. Stop using it and delete its folder %s first.", name, skill.In(name, "")).At("skills")
+	}
+	return err
+}
+
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }

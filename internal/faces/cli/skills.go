@@ -167,18 +167,38 @@ func isInner(files map[string]string, p string) bool {
 }
 
 func (e *env) skillsImport() *cobra.Command {
-	c := command("import AGENT SOURCE...", "Copy skills to the drive of an agent",
+	c := command("import AGENT [SOURCE]...", "Copy skills to the drive of an agent",
 		`Copy skills to the drive of an agent: from folders (of one skill, or of many, such as a git checkout), zip or
 tar.gz archives. Each replaces the skill of its name. Names that begin with a dot are left out, and links are not followed.
+With --connection they come from a server that declares the extension io.modelcontextprotocol/skills.
 The agent does not use what is new or changed before "stoa skills review".`,
-		"  stoa skills import support ./skills\n  stoa skills import support refunds.zip")
+		"  stoa skills import support ./skills\n  stoa skills import support refunds.zip\n  stoa skills import support --connection crm --skill refunds")
+	c.Args = cobra.MinimumNArgs(1)
+	connection := c.Flags().String("connection", "", "the `connection` to import from, by its name or id")
+	names := c.Flags().StringArray("skill", nil, "with --connection, the `name` or URI of a skill; repeatable (default all)")
 	o := e.output(c)
 	return e.calling(c, o, func(ctx context.Context, call *client.Client, args []string) error {
 		agent, err := agentCollection.find(ctx, call, args[0])
 		if err != nil {
 			return err
 		}
+		if (*connection == "") != (len(args) > 1) || *connection == "" && len(*names) > 0 {
+			return usagef("name files or folders, or a --connection with any --skill")
+		}
 		var rows []jsonx.Value
+		if *connection != "" {
+			id, err := connectionCollection.find(ctx, call, *connection)
+			if err != nil {
+				return err
+			}
+			var list struct {
+				Data []jsonx.Value `json:"data"`
+			}
+			if _, err := call.JSON(ctx, http.MethodPost, "/api-agents/"+url.PathEscape(agent)+"/skills", nil, contract.ImportServerSkills{ConnectionID: id, Skills: *names}, &list); err != nil {
+				return err
+			}
+			rows = list.Data
+		}
 		for _, name := range args[1:] {
 			files, archive, err := localSkills(name)
 			if err == nil && archive == nil {

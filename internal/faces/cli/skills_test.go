@@ -69,6 +69,12 @@ func TestSkillsOnTheCommandLine(t *testing.T) {
 	if got := strings.TrimSpace(p.runs(0, "", "skills", "list", "desk", "--jq", ".[0].state")); got != "changed" {
 		t.Errorf("the state is %q", got)
 	}
+	p.runs(2, "", "skills", "import", "desk")
+	p.runs(2, "", "skills", "import", "desk", repo, "--connection", "crm")
+	p.runs(1, "", "connections", "create", "crm", "http://127.0.0.1:1/mcp")
+	if said := p.runs(1, "", "skills", "import", "desk", "--connection", "crm"); !strings.Contains(said, "not be accessed from this service") {
+		t.Errorf("import says %q", said)
+	}
 	p.runs(0, "", "skills", "remove", "desk", "refunds", "--yes")
 	if got := strings.TrimSpace(p.runs(0, "", "skills", "list", "desk", "--jq", ".[0].state")); got != "new" {
 		t.Errorf("the state is %q", got)

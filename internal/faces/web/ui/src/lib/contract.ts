@@ -1819,6 +1819,11 @@ export interface HookWithSecret {
   url: string;
 }
 
+export interface ImportServerSkills {
+  connectionId: string;
+  skills?: string[];
+}
+
 export interface InputAdditionalTools {
   tools: (FunctionTool | CustomTool | NamespaceTool | VendorTool | OtherTool)[];
   type: "additional_tools";
