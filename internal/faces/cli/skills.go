@@ -55,9 +55,9 @@ its files are reviewed, and gets it until they change. AGENT is an id, an extern
 		}),
 		e.skillsCheck(), e.skillsImport(), e.skillsReview(),
 		e.verb(verb{
-			use: "remove AGENT SKILL...", short: "Stop using skills",
-			long: "Make an agent no longer use skills. Their files stay in its drive.", example: "  stoa skills remove support refunds --yes",
-			op: "DELETE /api-agents/{AGENT}/skills/{SKILL}", ask: asks("Stop using %s?", "the skill", "skills"), did: "Removed",
+			use: "delete AGENT SKILL...", short: "Stop using skills",
+			long: "Make an agent no longer use skills. Their files stay in its drive.", example: "  stoa skills delete support refunds --yes",
+			op: "DELETE /api-agents/{AGENT}/skills/{SKILL}", ask: asks("Stop using %s?", "the skill", "skills"),
 		}),
 	)
 	return c

@@ -75,7 +75,7 @@ func TestSkillsOnTheCommandLine(t *testing.T) {
 	if said := p.runs(1, "", "skills", "import", "desk", "--connection", "crm"); !strings.Contains(said, "not be accessed from this service") {
 		t.Errorf("import says %q", said)
 	}
-	p.runs(0, "", "skills", "remove", "desk", "refunds", "--yes")
+	p.runs(0, "", "skills", "delete", "desk", "refunds", "--yes")
 	if got := strings.TrimSpace(p.runs(0, "", "skills", "list", "desk", "--jq", ".[0].state")); got != "new" {
 		t.Errorf("the state is %q", got)
 	}

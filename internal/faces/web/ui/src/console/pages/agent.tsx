@@ -67,7 +67,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
           <SessionsView agentId={id} />
         ))}
       {active === "drive" && (may("drive:read") ? <DriveView agentId={id} folder={rest} /> : <Lacking scope="drive:read" />)}
-      {active === "skills" && (may("agents:read") ? <SkillsView agentId={id} onChanged={agent.reload} /> : <Lacking scope="agents:read" />)}
+      {active === "skills" && (may("agents:read") ? <States of={agent}>{(a) => <SkillsView agentId={id} spaceId={a.data.spaceId} onChanged={agent.reload} />}</States> : <Lacking scope="agents:read" />)}
       {active === "schedules" && (!may("schedules:read") ? <Lacking scope="schedules:read" /> : rest ? <TaskView key={rest} agentId={id} id={rest} /> : <TasksView agentId={id} />)}
       {active === "hooks" && (may("schedules:read") ? <HooksView agentId={id} /> : <Lacking scope="schedules:read" />)}
       {active === "embeds" && (may("embeds:write") ? <States of={agent}>{(a) => <EmbedsView agentId={id} name={a.data.name} enabled={a.data.embedEnabled} shown={rest} />}</States> : <Lacking scope="embeds:write" />)}

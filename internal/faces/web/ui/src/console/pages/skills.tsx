@@ -1,14 +1,17 @@
 // The skills of an agent: which it uses, what has changed since their review, and the import of archives.
-import { useRef } from "preact/hooks";
-import type { ReviewSkill, Skill, SkillFile, SkillList } from "../../lib/contract";
+import { useRef, useState } from "preact/hooks";
+import type { Connection, ImportServerSkills, ReviewSkill, Skill, SkillFile, SkillList } from "../../lib/contract";
 import { of, size } from "../../lib/format";
+import type { List } from "../../lib/types";
 import { Badge, Button, type Meaning, Notice } from "../parts/basic";
 import { Diff } from "../parts/diff";
 import { Dialog } from "../parts/dialog";
 import { EscapedText } from "../parts/escapedtext";
 import { Facts } from "../parts/facts";
-import { ConfirmAction, useAction } from "../parts/form";
+import { SelectField, TextField } from "../parts/fields";
+import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Empty, Failure, States, useLoad } from "../parts/load";
+import { Menu } from "../parts/menu";
 import { type Ends, useDialogs } from "../parts/resource";
 import { useSession } from "../parts/session";
 import { Table } from "../parts/table";
@@ -16,8 +19,8 @@ import { toast } from "../parts/toast";
 
 const states: Record<Skill["state"], [Meaning, string]> = { active: ["ok", "in use"], changed: ["warning", "withheld: changed"], missing: ["failed", "withheld: missing"], new: ["info", "to review"], invalid: ["failed", "invalid"] };
 
-export function SkillsView({ agentId, onChanged }: { agentId: string; onChanged: () => void }) {
-  const { api, may } = useSession();
+export function SkillsView({ agentId, spaceId, onChanged }: { agentId: string; spaceId: string; onChanged: () => void }) {
+  const { api, may, offers } = useSession();
   const path = `/api-agents/${agentId}/skills`;
   const list = useLoad((signal) => api.get<SkillList>(path, undefined, signal), [api, path]);
   const { busy, problem, run } = useAction({ repeats: true });
@@ -31,14 +34,15 @@ export function SkillsView({ agentId, onChanged }: { agentId: string; onChanged:
     list.reload();
     onChanged();
   };
-  const { open, dialog } = useDialogs<"review" | "remove", Skill>(
+  const { open, dialog } = useDialogs<"review" | "remove" | "connection", Skill | undefined>(
     {
-      review: (ends, s) => <Review path={path} name={s.name} ends={ends} />,
+      review: (ends, s) => <Review path={path} name={s!.name} ends={ends} />,
       remove: (ends, s) => (
-        <ConfirmAction title={`Stop using "${s.name}"?`} action="Stop using it" work={() => api.remove(`${path}/${encodeURIComponent(s.name)}`)} said={`The agent no longer uses "${s.name}"`} {...ends}>
+        <ConfirmAction title={`Stop using "${s!.name}"?`} action="Stop using it" work={() => api.remove(`${path}/${encodeURIComponent(s!.name)}`)} said={`The agent no longer uses "${s!.name}"`} {...ends}>
           <p>New sessions do not get it. Its files stay in the drive.</p>
         </ConfirmAction>
       ),
+      connection: (ends) => <FromConnection path={path} spaceId={spaceId} ends={ends} />,
     },
     again,
   );
@@ -57,6 +61,7 @@ export function SkillsView({ agentId, onChanged }: { agentId: string; onChanged:
             <Button small icon="upload" disabled={busy} onClick={() => picker.current?.click()}>
               Import a zip
             </Button>
+            {may("agents:write") && offers("listConnections") && may("connections:read") && <Menu label="Actions" items={[{ title: "Import from a connection", onClick: () => open("connection", undefined) }]} />}
           </div>
         )}
       </header>
@@ -119,6 +124,31 @@ export function SkillsView({ agentId, onChanged }: { agentId: string; onChanged:
       </States>
       {dialog}
     </section>
+  );
+}
+
+// FromConnection copies the skills of a server.
+function FromConnection({ path, spaceId, ends }: { path: string; spaceId: string; ends: Ends }) {
+  const { api } = useSession();
+  const connections = useLoad((signal) => api.get<List<Connection>>("/connections", { spaceId, limit: 100 }, signal), [api, spaceId]);
+  const [chosen, setChosen] = useState("");
+  const [names, setNames] = useState("");
+  const action = useAction();
+  const list = connections.data?.data.filter((c) => c.kind === "mcp" && c.enabled) ?? [];
+  const skills = names.split(/[\s,]+/).filter(Boolean);
+  const submit = () =>
+    action.run(async () => {
+      const reply = await api.raw("POST", path, { body: { connectionId: chosen, ...(skills.length ? { skills } : {}) } satisfies ImportServerSkills });
+      ends.onDone(`${of(((await reply.json()) as SkillList).data.length, "skill")} imported`);
+    });
+  return (
+    <FormDialog id="skills-import" title="Import from a connection" submit="Import" ready={!!chosen} action={action} onSubmit={submit} onClose={ends.onClose}>
+      <p>The files are copied once, from a server that declares the skills extension of MCP. Then review them.</p>
+      <States of={connections}>
+        {() => <SelectField id="skills-connection" label="Connection" value={chosen} options={[["", list.length ? "Choose one" : "There are none in this space"], ...list.map((c): [string, string] => [c.id, c.name])]} onChange={setChosen} />}
+      </States>
+      <TextField id="skills-names" label="Skills" hint="Names or URIs, separated by spaces. Empty: all, at most 32." maxLength={10000} value={names} onChange={setNames} />
+    </FormDialog>
   );
 }
 
