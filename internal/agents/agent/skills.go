@@ -132,12 +132,13 @@ func (w *Worker) skillRead(ctx context.Context, p *prompt, who drive.Owner, name
 	}
 	text, last := fitLines(strings.Join(lines[from-1:], ""), from, int64(len(lines)), budget)
 	out.Lines, out.Text = stoa.LineRange(from, last), text
-	switch {
-	case last == from && len(text) < len(lines[from-1]):
-		out.Note = fmt.Sprintf("Line %d is too long and is cut.", last)
-		fallthrough
-	case last < int64(len(lines)):
-		out.Note = strings.TrimSpace(out.Note + fmt.Sprintf(" Read on with fromLine %d.", last+1))
+	var notes []string
+	if last == from && len(text) < len(lines[from-1]) {
+		notes = append(notes, fmt.Sprintf("Line %d is too long and is cut.", last))
 	}
+	if last < int64(len(lines)) {
+		notes = append(notes, fmt.Sprintf("Read on with fromLine %d.", last+1))
+	}
+	out.Note = strings.Join(notes, " ")
 	return out, nil
 }

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,6 +87,50 @@ func TestASkillIsReadAsItWasReviewed(t *testing.T) {
 	}
 	if !strings.Contains(results[0].Content, `"otherFiles":["references/limits.md","scripts/pay.py"]`) {
 		t.Errorf("the other files are missing: %s", results[0].Content)
+	}
+}
+
+// TestALongSkillIsReadInPieces reads a file with many lines to its end, and one with a line that is too long.
+func TestALongSkillIsReadInPieces(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"SKILL.md": "Text.\n", "lines.md": strings.Repeat("A \"line\" of the skill.\n", 2_000) + "The end.", "line.md": strings.Repeat("x", 40_000), "raw.bin": "\xff"}
+	one := stoa.Skill{Name: "long"}
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		one.Files = append(one.Files, stoa.SkillFile{Path: p, Size: int64(len(files[p])), SHA256: skill.Sum([]byte(files[p]))})
+	}
+	from, read, results := 1, "", []stoa.ToolResult(nil)
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+		ask := func(path string, from int) stoa.ToolCall {
+			return stoa.ToolCall{ID: path, Name: "skill_read", Arguments: fmt.Sprintf(`{"name":"long","path":%q,"fromLine":%d}`, path, from)}
+		}
+		results = sessiontest.Results(call.Messages[len(call.Messages)-1])
+		if len(results) == 0 {
+			sessiontest.Say(yield, "", ask("lines.md", 1), ask("line.md", 1), ask("raw.bin", 1))
+			return
+		}
+		var out struct{ Text, Note string }
+		if len(results[0].Content) > 16<<10 || json.Unmarshal([]byte(results[0].Content), &out) != nil {
+			t.Errorf("the result has %d bytes: %.80s", len(results[0].Content), results[0].Content)
+		}
+		read += out.Text
+		if len(results) == 3 && (!strings.Contains(results[1].Content, `"note":"Line 1 is too long and is cut."`) || !results[2].IsError || !strings.Contains(results[2].Content, "not a text (1 bytes)")) {
+			t.Errorf("the others are %.60s … and %s", results[1].Content, results[2].Content)
+		}
+		if _, err := fmt.Sscanf(out.Note, "Read on with fromLine %d.", &from); err == nil {
+			sessiontest.Say(yield, "", ask("lines.md", from))
+			return
+		}
+		sessiontest.Say(yield, "done")
+	}))
+	a := h.Agent(func(a *stoa.Agent) { a.Calls, a.Limits.MaxSteps = &stoa.CallSettings{Skills: []stoa.Skill{one}}, 20 })
+	for p, text := range files {
+		h.File(a, "skills/long/"+p, text)
+	}
+	r := h.Service()
+	sessiontest.Run(t, r)
+	h.Until(r, h.Begin(r, a, "go"), stoa.SessionCompleted)
+	if read != files["lines.md"] || from < 100 {
+		t.Errorf("read %d of %d bytes", len(read), len(files["lines.md"]))
 	}
 }
 
