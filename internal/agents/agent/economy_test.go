@@ -272,7 +272,7 @@ func checkAffordable(t *testing.T, compactAt int) {
 	h, vendor := onVendor(t, "messages", func(o *catalog.Options) {
 		o.Models = map[string]stoa.ModelChange{model: {ContextTokens: 32_000, DefaultOutput: 1_000}}
 	})
-	a := h.Agent(func(a *stoa.Agent) { a.Model = model })
+	a := skilled(h, func(a *stoa.Agent) { a.Model = model })
 	r := h.Service(func(c *sessiontest.Config) { c.CompactAt = compactAt })
 	sessiontest.Run(t, r)
 	message := func(n int) string {
@@ -280,6 +280,9 @@ func checkAffordable(t *testing.T, compactAt int) {
 	}
 	s := h.Until(r, h.Begin(r, a, message(1)), stoa.SessionCompleted)
 	for n := 2; n <= turns; n++ {
+		if n == 5 { // it keeps the skill, also in its summaries
+			h.File(a, "skills/refunds/SKILL.md", planted)
+		}
 		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message(n)}); err != nil {
 			t.Fatal(err)
 		}
@@ -289,6 +292,9 @@ func checkAffordable(t *testing.T, compactAt int) {
 	price, served, number := priceOf(t, h, model), vendor.Served(), 0
 	turnOf := make([]int, len(served)) // of each request; a summary belongs to the turn after it
 	for i, s := range served {
+		if text := string(s.Body); !strings.Contains(text, "- refunds: Pays refunds.") || strings.Contains(text, planted) {
+			t.Errorf("request %d does not have the skill as it was reviewed", i+1)
+		}
 		if blocks := blocksOf(t, s.Body); !strings.Contains(blocks[len(blocks)-1], "Summarize the conversation up to here") {
 			number++
 			turnOf[i] = number
