@@ -139,10 +139,10 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(len(name)), 35))
 			orders := []string{
 				"call: drive_list {}", "call: drive_read {\"path\":\"a.md\"}", "call: drive_read {\"path\":\"missing.md\"}", "call: drive_search {\"query\":\"handbook\"}",
-				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: nonsense {}", "call: drive_read {\"path\":\"notes.txt\",\"attached\":true}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: ask_user {\"question\":\"Sure?\"}",
+				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: nonsense {}", "call: drive_read {\"path\":\"notes.txt\",\"attached\":true}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: skill_read {\"name\":\"refunds\"}", "call: ask_user {\"question\":\"Sure?\"}",
 			}
 			for n := range *prefixSessions / len(vendors) {
-				a := h.Agent(func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 })
+				a := skilled(h, func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 })
 				h.File(a, "a.md", "The handbook.\n")
 				before := len(vendor.Served())
 				var s stoa.Session
@@ -155,7 +155,9 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 					}
 					said += message
 					message += fmt.Sprintf("say: turn %d", turn)
-					switch random.IntN(5) {
+					switch random.IntN(6) {
+					case 5:
+						h.File(a, "skills/refunds/SKILL.md", planted)
 					case 0:
 						h.File(a, "a.md", fmt.Sprintf("The handbook, %d.\n", random.IntN(3)))
 					case 1:
@@ -192,6 +194,9 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 				checkPrefixes(t, vendor.Served()[before:])
 				var bodies [][]byte
 				for _, served := range vendor.Served()[before:] {
+					if strings.Contains(string(served.Body), planted) {
+						t.Errorf("session %d has a changed skill: %s", n, served.Body)
+					}
 					bodies = append(bodies, served.Body)
 				}
 				checkSent(t, h, r, s, bodies)
@@ -267,7 +272,7 @@ func checkAffordable(t *testing.T, compactAt int) {
 	h, vendor := onVendor(t, "messages", func(o *catalog.Options) {
 		o.Models = map[string]stoa.ModelChange{model: {ContextTokens: 32_000, DefaultOutput: 1_000}}
 	})
-	a := h.Agent(func(a *stoa.Agent) { a.Model = model })
+	a := skilled(h, func(a *stoa.Agent) { a.Model = model })
 	r := h.Service(func(c *sessiontest.Config) { c.CompactAt = compactAt })
 	sessiontest.Run(t, r)
 	message := func(n int) string {
@@ -275,6 +280,9 @@ func checkAffordable(t *testing.T, compactAt int) {
 	}
 	s := h.Until(r, h.Begin(r, a, message(1)), stoa.SessionCompleted)
 	for n := 2; n <= turns; n++ {
+		if n == 5 { // it keeps the skill, also in its summaries
+			h.File(a, "skills/refunds/SKILL.md", planted)
+		}
 		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message(n)}); err != nil {
 			t.Fatal(err)
 		}
@@ -284,6 +292,9 @@ func checkAffordable(t *testing.T, compactAt int) {
 	price, served, number := priceOf(t, h, model), vendor.Served(), 0
 	turnOf := make([]int, len(served)) // of each request; a summary belongs to the turn after it
 	for i, s := range served {
+		if text := string(s.Body); !strings.Contains(text, "- refunds: Pays refunds.") || strings.Contains(text, planted) {
+			t.Errorf("request %d does not have the skill as it was reviewed", i+1)
+		}
 		if blocks := blocksOf(t, s.Body); !strings.Contains(blocks[len(blocks)-1], "Summarize the conversation up to here") {
 			number++
 			turnOf[i] = number

@@ -91,7 +91,9 @@ func (p *prompt) misfit(c *stoa.ExternalCall) error {
 		if err := jsonx.Unmarshal([]byte(c.Arguments), &in); err != nil {
 			return err
 		}
-		_, err = writablePath(in.Path)
+		if _, err = writablePath(in.Path); err == nil {
+			err = p.visible(in.Path)
+		}
 	}
 	return err
 }

@@ -24,6 +24,8 @@ type view struct {
 	Whole   bool          `json:"whole"` // whether the prompts contain all texts
 	Files   []drive.Known `json:"files,omitempty"`
 	Changes []change      `json:"changes,omitempty"`
+	Skills  []string      `json:"skills,omitempty"` // names of those that the session uses
+	Version int64         `json:"version,omitzero"` // of the agent, when they were determined
 	// Recorded reports that a step has the view; the later steps with the same view do not repeat it.
 	Recorded bool `json:"recorded,omitzero"`
 
@@ -39,10 +41,10 @@ type change struct {
 // readDrive reads the parts of the drive that the prompt needs, if the session may read the
 // drive. The drive is included whole if it fits into a quarter of the window.
 func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner, window int64) error {
-	if p.access == stoa.DriveNone {
-		return nil
+	if err := w.chooseSkills(ctx, p, of); err != nil || p.access == stoa.DriveNone {
+		return err
 	}
-	k, err := w.cfg.Drives.Knowledge(ctx, of, min(w.cfg.KnowledgeSize, window/4))
+	k, err := w.cfg.Drives.Knowledge(ctx, of, min(w.cfg.KnowledgeSize, window/4), p.hidden())
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner, windo
 		}
 	}
 	if p.knowledge = k; p.view != nil || k.Stats.Files > 0 {
-		p.view = &view{Whole: k.Whole, Files: k.Files, dirty: true}
+		p.view = &view{Whole: k.Whole, Files: k.Files, Skills: p.skillNames(), Version: p.version, dirty: true}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"stoa/internal/agents/drive"
 	"stoa/internal/agents/session"
+	"stoa/internal/agents/skill"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
@@ -131,6 +132,7 @@ func eachPart(parts []stoa.Part, do func(p stoa.Part, text string)) {
 const (
 	PartTools        = "tools"
 	PartInstructions = "instructions"
+	PartSkills       = "skills"  // the list of the skills
 	PartService      = "service" // Stoa's own instructions
 	PartFormat       = "format"
 	PartFiles        = "files"
@@ -267,6 +269,7 @@ func (w *Worker) Sent(ctx context.Context, accountID, agentID, sessionID string,
 	out := &Request{}
 	if at.View && v != nil {
 		p.view = v
+		p.keepSkills(v.Skills)
 		if err := w.knownThen(ctx, t, at.Whole, out); err != nil {
 			return nil, err
 		}
@@ -365,7 +368,10 @@ func (r *Request) add(p *prompt, call stoa.Call, marks []mark) {
 		}
 	}
 	system(PartInstructions, p.instructions)
-	system(PartService, strings.TrimPrefix(strings.TrimPrefix(call.Instructions, p.instructions), "\n\n"))
+	skills := skill.List(p.skills)
+	system(PartSkills, skills)
+	rest := strings.TrimPrefix(strings.TrimPrefix(call.Instructions, p.instructions), "\n\n")
+	system(PartService, strings.TrimPrefix(strings.TrimPrefix(rest, skills), "\n\n"))
 	if call.Format != nil {
 		add(RequestPart{Kind: PartFormat, Role: "system", Type: "text", Text: call.Format.Schema, Tokens: stoa.Call{Format: call.Format}.EstimateInput()})
 	}

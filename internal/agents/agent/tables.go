@@ -57,7 +57,7 @@ func (w *Worker) tableFiles(ctx context.Context, p *prompt, who drive.Owner) (li
 	}
 	cursor := ""
 	for page := 0; p.access != stoa.DriveNone && !more; page++ {
-		got, err := w.cfg.Drives.List(ctx, who, drive.Listing{Limit: 1000, Cursor: cursor})
+		got, err := w.cfg.Drives.List(ctx, who, drive.Listing{Except: p.hidden(), Limit: 1000, Cursor: cursor})
 		if err != nil {
 			return nil, false, err
 		}

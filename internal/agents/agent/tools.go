@@ -69,6 +69,9 @@ func (p *prompt) offers() []stoa.Tool {
 	if p.access == stoa.DriveReadWrite && !p.isExternal(toolWrite) {
 		tools = append(tools, writeTool)
 	}
+	if len(p.skills) > 0 {
+		tools = append(tools, skillTool)
+	}
 	for _, t := range tableTools {
 		if p.tables && !p.isExternal(t.Name) {
 			tools = append(tools, t)
@@ -155,7 +158,7 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 			content, err = w.listAttached(ctx, p, who.AccountID)
 			break
 		}
-		content, err = w.driveList(ctx, who, in.Prefix, in.After)
+		content, err = w.driveList(ctx, p, who, in.Prefix, in.After)
 	case toolRead:
 		var in readRequest
 		if bad := readArguments(arguments, &in); bad != "" {
@@ -187,7 +190,19 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 		if in.Content == nil {
 			return wrong("The argument content is missing; nothing was written.")
 		}
-		content, err = w.driveWrite(ctx, who, step, ref, in.Path, *in.Content, &out)
+		if err = p.visible(in.Path); err == nil {
+			content, err = w.driveWrite(ctx, who, step, ref, in.Path, *in.Content, &out)
+		}
+	case toolSkill:
+		var in struct {
+			Name     string `json:"name"`
+			Path     string `json:"path"`
+			FromLine int64  `json:"fromLine"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		content, err = w.skillRead(ctx, p, who, in.Name, in.Path, in.FromLine)
 	case toolTableList:
 		var in struct {
 			Prefix string `json:"prefix"`
@@ -295,8 +310,8 @@ func listed(f drive.File) listedFile {
 	return one
 }
 
-func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after string) (any, error) {
-	page, err := w.cfg.Drives.List(ctx, who, drive.Listing{Prefix: prefix, Limit: listLimit, Cursor: after})
+func (w *Worker) driveList(ctx context.Context, p *prompt, who drive.Owner, prefix, after string) (any, error) {
+	page, err := w.cfg.Drives.List(ctx, who, drive.Listing{Prefix: prefix, Except: p.hidden(), Limit: listLimit, Cursor: after})
 	if err != nil {
 		return nil, err
 	}
@@ -350,6 +365,9 @@ type readPassage struct {
 // records them as a source.
 func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, in readRequest, out *session.ToolEffect) (any, error) {
 	at, err := drive.ParsePath(in.Path)
+	if err == nil {
+		err = p.visible(at.String())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -453,7 +471,7 @@ func (w *Worker) driveSearch(ctx context.Context, p *prompt, who drive.Owner, qu
 	var result drive.Found
 	var err error
 	if !only {
-		if result, err = w.cfg.Drives.Search(ctx, who, query, prefix, searchLimit); err != nil {
+		if result, err = w.cfg.Drives.SearchExcept(ctx, who, query, prefix, p.hidden(), searchLimit); err != nil {
 			return nil, err
 		}
 	}

@@ -96,7 +96,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 // loadRows reads what load reads from the rows of the session, except its history. It also returns the message of the turn, and the form
 // in which the model receives its files.
 func (w *Worker) loadRows(ctx context.Context, row store.SessionRow) (t *turn, message store.MessageRow, attached string, err error) {
-	p := &prompt{model: row.ModelAsked, mode: row.Mode, turn: row.Turn.Number, maxOutput: row.Turn.MaxOutput}
+	p := &prompt{model: row.ModelAsked, mode: row.Mode, turn: row.Turn.Number, version: row.AgentVersion, maxOutput: row.Turn.MaxOutput}
 	t = &turn{prompt: p, drive: drive.Owner{AccountID: row.AccountID, AgentID: row.AgentID}, row: row}
 	err = w.store.Read(ctx, func(tx *store.Tx) error {
 		caller, err := w.caller(ctx, tx, &row)

@@ -87,7 +87,7 @@ func BenchmarkTenThousandFiles(b *testing.B) {
 	})
 	b.Run("knowledge/too large", func(b *testing.B) {
 		for b.Loop() {
-			if k, err := d.Knowledge(b.Context(), who, 24_000); err != nil || k.Whole {
+			if k, err := d.Knowledge(b.Context(), who, 24_000, ""); err != nil || k.Whole {
 				b.Fatal(err)
 			}
 		}

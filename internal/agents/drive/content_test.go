@@ -240,7 +240,7 @@ func TestKnowledgeIsTheWholeDriveOrNothing(t *testing.T) {
 		put(t, d, "a.md", "alpha\n")
 		c, _ := d.Stage(strings.NewReader("\x89PNG\r\n\x1a\n\x00"))
 		d.Put(t.Context(), who, path(t, "logo.png"), c, "", drive.Condition{})
-		k, err := d.Knowledge(t.Context(), who, 1000)
+		k, err := d.Knowledge(t.Context(), who, 1000, "")
 		if err != nil || !k.Whole || len(drive.Sources(k.Files)) != 2 || drive.Sources(k.Files)[0].Path != "a.md" || drive.Sources(k.Files)[1].LastLine != 3 || k.Files[0].SHA256 != hash("alpha\n") {
 			t.Fatalf("%+v, %v", k, err)
 		}
@@ -250,7 +250,7 @@ func TestKnowledgeIsTheWholeDriveOrNothing(t *testing.T) {
 		if stoa.EstimateTokens(len(k.Text)) > 1000 {
 			t.Error("larger than the budget")
 		}
-		if k, err := d.Knowledge(t.Context(), who, 50); err != nil || k.Whole || k.Text != "" || len(k.Files) != 0 || k.Stats.Files != 3 {
+		if k, err := d.Knowledge(t.Context(), who, 50, ""); err != nil || k.Whole || k.Text != "" || len(k.Files) != 0 || k.Stats.Files != 3 {
 			t.Errorf("%+v, %v", k, err)
 		}
 	})
@@ -265,7 +265,7 @@ func TestKnowledgeIsReadOnceForEachRevision(t *testing.T) {
 		other := who
 		other.AgentID = "agt_other"
 		know := func(who drive.Owner, budget int64) string {
-			k, err := d.Knowledge(t.Context(), who, budget)
+			k, err := d.Knowledge(t.Context(), who, budget, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -121,7 +121,7 @@ func TestAnotherOwnerSeesNothing(t *testing.T) {
 			}
 			_, err = d.Read(t.Context(), other, path(t, "a.txt"), 1, 0)
 			wantCode(t, err, stoa.CodeFileNotFound)
-			if k, err := d.Knowledge(t.Context(), other, 1000); err != nil || k.Text != "" {
+			if k, err := d.Knowledge(t.Context(), other, 1000, ""); err != nil || k.Text != "" {
 				t.Errorf("%v knows %v, %v", other, k, err)
 			}
 			if c, err := d.Delete(t.Context(), other, path(t, "a.txt"), drive.Condition{}); err != nil || c.Outcome != drive.Unchanged {

@@ -66,20 +66,30 @@ const knowledgeOverhead = 110
 //
 // The beginning and the end of a text are marked with the hash of its content, so that the text
 // cannot end its own data block: no content can contain its own hash.
-func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowledge, error) {
+//
+// It leaves out the files whose paths begin with except, unless that is empty.
+func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64, except string) (Knowledge, error) {
 	var k Knowledge
+	end, _ := after(except) // without except the range is empty
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
 		k = Knowledge{}
 		row, err := findDrive(ctx, tx, who)
 		if err != nil {
 			return err
 		}
+		if except != "" {
+			var left int64
+			if _, err := tx.Get(ctx, `SELECT COUNT(*) FROM drive_files WHERE drive_id = $1 AND path >= $2 AND path < $3`, []any{row.id, except, end}, &left); err != nil {
+				return err
+			}
+			row.files -= left
+		}
 		k.Stats = row.stats()
 		if row.files == 0 {
 			k.Whole = true
 			return nil
 		}
-		at := place{who, row.id, row.revision, budget}
+		at := place{who, row.id, row.revision, budget, except}
 		if kept, ok := d.known.get(at); ok {
 			kept.Stats = k.Stats
 			k = kept
@@ -89,8 +99,8 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 			return nil // too many files, regardless of their content
 		}
 		var bytes, files int64
-		if _, err := tx.Get(ctx, `SELECT COALESCE(SUM(CASE WHEN text_blob_id = blob_id THEN size ELSE text_size END + 2 * OCTET_LENGTH(path)), 0), COUNT(*) FROM drive_files WHERE drive_id = $1`,
-			[]any{row.id}, &bytes, &files); err != nil {
+		if _, err := tx.Get(ctx, `SELECT COALESCE(SUM(CASE WHEN text_blob_id = blob_id THEN size ELSE text_size END + 2 * OCTET_LENGTH(path)), 0), COUNT(*) FROM drive_files
+			WHERE drive_id = $1 AND NOT (path >= $2 AND path < $3)`, []any{row.id, except, end}, &bytes, &files); err != nil {
 			return err
 		}
 		if stoa.EstimateTokens(int(min(bytes+files*knowledgeOverhead, 1<<40))) > budget {
@@ -101,6 +111,9 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 			return err
 		}
 		for _, f := range all {
+			if except != "" && strings.HasPrefix(f.Path, except) {
+				continue
+			}
 			one := Known{Path: f.Path, SHA256: f.SHA256, MimeType: f.MimeType, Size: f.Size, Lines: f.Lines, Text: f.Text}
 			switch {
 			case f.Text && f.textBlob != f.blob:
@@ -188,6 +201,7 @@ func textOf(ctx context.Context, tx *db.Tx, driveID int64, files []Known) (strin
 type place struct {
 	who                  Owner
 	id, revision, tokens int64
+	except               string
 }
 
 // maxKnown is the maximum total size in bytes of the texts that [known] caches.

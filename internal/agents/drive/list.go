@@ -20,6 +20,7 @@ type Listing struct {
 	Delimiter string // "/" lists folders below the prefix as one entry each; empty lists every file
 	Desc      bool   // in descending order
 	Limit     int    // maximum number of files and folders, 1 to 1,000; 0 means 20
+	Except    string // beginning of the paths that are left out; empty leaves out none; not with Delimiter
 	Cursor    string // [Listed.Next] of the previous page; empty means from the start
 }
 
@@ -133,6 +134,11 @@ func (l *lister) order() string {
 // files reads at most n files after the last entry.
 func (l *lister) files(last string, n int) ([]File, error) {
 	where, args := l.bounds(last)
+	if l.q.Except != "" {
+		end, _ := after(l.q.Except)
+		where += fmt.Sprintf(" AND NOT (path >= $%d AND path < $%d)", len(args)+1, len(args)+2)
+		args = append(args, l.q.Except, end)
+	}
 	args = append(args, n)
 	return l.query(fmt.Sprintf(`SELECT %s FROM %s WHERE f.drive_id = $1%s%s LIMIT $%d`, fileColumns, fileTables, where, l.order(), len(args)), args)
 }

@@ -45,7 +45,7 @@ func (s *searcher) ranked(terms []term) ([]Hit, error) {
 		return nil, err
 	}
 	found := gather(postings)
-	if s.prefix != "" {
+	if s.restricted() {
 		if err := s.keepBelow(found, postings); err != nil {
 			return nil, err
 		}
@@ -231,7 +231,7 @@ func (s *searcher) markAll(found map[int64]*candidate, terms []term) error {
 			needs = append(needs, t.need)
 		}
 	}
-	ids, err := s.lookup(needs, maxCandidates, s.prefix != "")
+	ids, err := s.lookup(needs, maxCandidates, s.restricted())
 	for _, id := range ids {
 		if found[id] == nil {
 			found[id] = &candidate{id: id}

@@ -320,3 +320,28 @@ func shorten(s string) (string, int64) {
 	}
 	return s[:cut], 1
 }
+
+// Stored returns the content with a hash, whether or not a file has it now: also that of earlier versions. ok reports whether the
+// drive still stores it. Content above limit bytes is [stoa.CodeTooLarge].
+func (d *Drives) Stored(ctx context.Context, who Owner, sha256 string, limit int64) (content []byte, ok bool, err error) {
+	var blob, size int64
+	err = d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		ok, err = tx.Get(ctx, `SELECT id, size FROM drive_blobs WHERE drive_id = $1 AND sha256 = $2`, []any{row.id, sha256}, &blob, &size)
+		return err
+	})
+	switch {
+	case err != nil || !ok:
+		return nil, false, err
+	case size > limit:
+		return nil, false, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %s.", stoa.Size(limit)).At("path")
+	}
+	content, err = io.ReadAll(d.content(ctx, who, blob, size))
+	if errors.Is(err, errGone) {
+		return nil, false, nil
+	}
+	return content, err == nil, err
+}

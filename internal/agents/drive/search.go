@@ -75,6 +75,11 @@ func isNoise(r rune) bool {
 // The result is consistent: it never includes text of a deleted or replaced file, because all
 // reads of a search are in one transaction.
 func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, limit int) (Found, error) {
+	return d.SearchExcept(ctx, who, query, prefix, "", limit)
+}
+
+// SearchExcept is [Drives.Search] without the files whose paths begin with except, unless that is empty.
+func (d *Drives) SearchExcept(ctx context.Context, who Owner, query, prefix, except string, limit int) (Found, error) {
 	if limit <= 0 {
 		limit = defaultHits
 	}
@@ -98,7 +103,7 @@ func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, li
 		return Found{}, err
 	}
 	defer leave()
-	s := &searcher{d: d, who: who, prefix: prefix, limit: limit}
+	s := &searcher{d: d, who: who, prefix: prefix, except: except, limit: limit}
 	return s.within(ctx, terms)
 }
 
@@ -186,6 +191,7 @@ type searcher struct {
 	d      *Drives
 	who    Owner
 	prefix string
+	except string // beginning of the paths that are left out; empty leaves out none
 	limit  int
 	// State of the running attempt:
 	ctx   context.Context
@@ -225,7 +231,7 @@ func (s *searcher) unranked(terms []term) ([]Hit, error) {
 			}
 		}
 	}
-	ids, err := s.lookup([][][]phrase{either}, candidateBatch*s.limit, s.prefix != "")
+	ids, err := s.lookup([][][]phrase{either}, candidateBatch*s.limit, s.restricted())
 	if err != nil {
 		return nil, err
 	}
@@ -367,12 +373,16 @@ func (s *searcher) list(ids []int64) string {
 	return string(list)
 }
 
-// below returns the condition for the prefix, with placeholders from $4 on.
+func (s *searcher) restricted() bool { return s.prefix != "" || s.except != "" }
+
+// below returns the condition for the prefix and except, with placeholders from $4 on.
 func (s *searcher) below() (string, []any) {
+	end, _ := after(s.except) // without except the range is empty
+	where, args := ` AND f.path >= $4 AND NOT (f.path >= $5 AND f.path < $6)`, []any{s.prefix, s.except, end}
 	if end, ok := after(s.prefix); ok {
-		return ` AND f.path >= $4 AND f.path < $5`, []any{s.prefix, end}
+		return where + ` AND f.path < $7`, append(args, end)
 	}
-	return ` AND f.path >= $4`, []any{s.prefix}
+	return where, args
 }
 
 // snippet returns the part of a passage with most of the wanted words, on one line.

@@ -185,7 +185,7 @@ func TestTextOfADocumentIsSearchableWithItsWrite(t *testing.T) {
 		if read(t, d, "a.pdf") != document {
 			t.Error("the original is not the content")
 		}
-		k, err := d.Knowledge(t.Context(), who, 10_000)
+		k, err := d.Knowledge(t.Context(), who, 10_000, "")
 		if err != nil || !k.Whole || !strings.Contains(k.Text, text) || len(k.Files) != 1 || k.Files[0].TextSHA256 != hash(text) {
 			t.Errorf("%+v, %v", k, err)
 		}
@@ -250,7 +250,7 @@ func TestTextHasAStatusThatSaysWhyItIsMissing(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		k, err := d.Knowledge(t.Context(), who, 10_000)
+		k, err := d.Knowledge(t.Context(), who, 10_000, "")
 		if err != nil || !strings.Contains(k.Text, "no text (encrypted)") {
 			t.Errorf("%q, %v", k.Text, err)
 		}

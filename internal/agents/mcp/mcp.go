@@ -162,6 +162,9 @@ func (s Server) handshake(ctx context.Context, limit int64, listens bool) (*conn
 	client := sdk.NewClient(&sdk.Implementation{Name: "stoa", Version: s.Version}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 	})
+	if err := sdk.AddSendingCustomMethod[*listSkillsParams, *listedSkills](client, "skills/list"); err != nil {
+		return nil, &remote.Error{Class: remote.NotSent, Message: "The client could not be prepared.", Err: err}
+	}
 	transport := &sdk.StreamableClientTransport{
 		Endpoint: s.URL, MaxRetries: -1, DisableStandaloneSSE: !listens, MaxEventSize: int(limit),
 		HTTPClient: &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},

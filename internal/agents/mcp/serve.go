@@ -60,16 +60,21 @@ var (
 		`"required":["reply","sessionId","status","sources"]}`)
 )
 
-// Serve answers a request of the Model Context Protocol with the tools. It has no sessions: each request is complete, in the
+// Serve answers a request of the Model Context Protocol with the tools, and with skills that clients can read. It has no sessions: each request is complete, in the
 // revision 2026-07-28 and in the earlier ones that the SDK speaks. trusted means that the Host header is
 // known to be right; otherwise requests from this machine must name it.
 //
 // The requestState of a question to the client's user is the id of its session in plain text, because it permits nothing
 // that the caller's key does not.
-func Serve(w http.ResponseWriter, r *http.Request, version string, trusted bool, tools []AgentTool) {
+func Serve(w http.ResponseWriter, r *http.Request, version string, trusted bool, tools []AgentTool, skills []SkillsOf) error {
+	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}
+	if len(skills) > 0 {
+		capabilities.Resources = &sdk.ResourceCapabilities{}
+		capabilities.AddExtension(skillsExtension, map[string]any{})
+	}
 	server := sdk.NewServer(&sdk.Implementation{Name: "stoa", Title: "Stoa", Version: version}, &sdk.ServerOptions{
 		Instructions: "Each tool is an agent that keeps a session. Send sessionId with the next message to continue a conversation. If status is \"working\", call again with the sessionId and without a message.",
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		Capabilities: capabilities,
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" }, // because the tools depend on the key
 	})
 	for _, t := range tools {
@@ -78,9 +83,15 @@ func Serve(w http.ResponseWriter, r *http.Request, version string, trusted bool,
 			Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: t.ReadOnly, OpenWorldHint: new(!t.ReadOnly)},
 		}, t.call)
 	}
+	if len(skills) > 0 {
+		if err := addSkills(server, skills); err != nil {
+			return err
+		}
+	}
 	sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, DisableLocalhostProtection: trusted,
 	}).ServeHTTP(w, r)
+	return nil
 }
 
 func (t AgentTool) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {

@@ -176,7 +176,7 @@ type Agent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages.
 	EmbedEnabled bool `json:"embedEnabled"`
 
-	// Expose The protocols through which the agent is offered besides its own API: `responses` as the model `agent/NAME`, `mcp` as a tool of `/api/v1/mcp`, `agui` for front ends that speak AG-UI. New ones may be added.
+	// Expose The protocols through which the agent is offered besides its own API: `responses` as the model `agent/NAME`, `mcp` as a tool of `/api/v1/mcp`, `agui` for front ends that speak AG-UI, and with `mcp`, `skills` lets clients of MCP read its skills. New ones may be added.
 	Expose     []string                  `json:"expose"`
 	ExternalID nullable.Nullable[string] `json:"externalId"`
 
@@ -209,7 +209,10 @@ type Agent struct {
 	//
 	// Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
 	ReplySchema nullable.Nullable[ReplySchema] `json:"replySchema"`
-	SpaceID     string                         `json:"spaceId"`
+
+	// Skills The skills that it uses, as they were reviewed; see `GET /api/v1/api-agents/{id}/skills` for their state.
+	Skills  []AgentSkill `json:"skills"`
+	SpaceID string       `json:"spaceId"`
 
 	// SpaceName The name of the space, in lists of agents.
 	SpaceName string `json:"spaceName,omitempty,omitzero"`
@@ -229,7 +232,7 @@ type Agent struct {
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Version The number of the version, which increases with each change of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone`, `compactAt`, `tables`, `replySchema`, `reasoning` or `temperature`.
+	// Version The number of the version, which increases with each change of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone`, `compactAt`, `tables`, `replySchema`, `skills`, `reasoning` or `temperature`.
 	Version int64 `json:"version"`
 
 	// VisitorDrive The agent's access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
@@ -281,6 +284,33 @@ type AgentList struct {
 type AgentReasoning struct {
 	// Effort The effort. A model receives the nearest one that it has; a model without this setting receives none, and its receipts name it in `ignored`.
 	Effort nullable.Nullable[string] `json:"effort,omitempty,omitzero"`
+}
+
+// AgentSkill defines model for AgentSkill.
+type AgentSkill struct {
+	// Description What it is for, as models read it; empty before the first review.
+	Description string `json:"description"`
+
+	// Files Its files when it was reviewed; none before the first review.
+	Files []AgentSkillFile `json:"files"`
+	Name  string           `json:"name"`
+
+	// Source The server from which it was imported; null for one of your own.
+	Source nullable.Nullable[string] `json:"source"`
+}
+
+// AgentSkillFile defines model for AgentSkillFile.
+type AgentSkillFile struct {
+	// Digest Its SHA-256.
+	//
+	// Example: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+	Digest string `json:"digest"`
+
+	// Path Relative to the folder of the skill.
+	Path string `json:"path"`
+
+	// Size In bytes.
+	Size int64 `json:"size"`
 }
 
 // AgentTool A tool that your programs execute (`client`), the tools of a connection that an agent can call (`connection`), or the approval that calls of `drive_write` need (`drive`). A tool has only the members of its type.
@@ -456,6 +486,9 @@ type AgentVersion struct {
 	//
 	// Example: {"additionalProperties":false,"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}
 	ReplySchema nullable.Nullable[ReplySchema] `json:"replySchema"`
+
+	// Skills The skills that it uses, as they were reviewed; see `GET /api/v1/api-agents/{id}/skills` for their state.
+	Skills []AgentSkill `json:"skills"`
 
 	// Tables Whether the agent has the tools `table_list` and `table_query`.
 	Tables bool `json:"tables"`
@@ -1225,7 +1258,7 @@ type CreateAgent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
-	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. Requires a `description`.
+	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. `skills`: with `mcp`, clients can read its skills. Requires a `description`.
 	Expose nullable.Nullable[[]string] `json:"expose,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.
@@ -2920,6 +2953,15 @@ type HookWithSecret struct {
 	//
 	// Example: https://stoa.example.com/api/v1/hooks/hok_01k9zqd3m8w5x7y2c4b6n8p0ra
 	URL string `json:"url"`
+}
+
+// ImportServerSkills defines model for ImportServerSkills.
+type ImportServerSkills struct {
+	// ConnectionID A connection to a server of the Model Context Protocol, in the agent's space.
+	ConnectionID string `json:"connectionId"`
+
+	// Skills The names or URIs of the skills; absent means all, at most 32.
+	Skills []string `json:"skills,omitempty,omitzero"`
 }
 
 // InputEvent The agent asked the user, received an answer, or did not receive one in time.
@@ -5101,6 +5143,12 @@ type ReviewConnectionTools struct {
 	Tools []ReviewConnectionTool `json:"tools"`
 }
 
+// ReviewSkill defines model for ReviewSkill.
+type ReviewSkill struct {
+	// Digest The `digest` of the skill as it was reviewed.
+	Digest string `json:"digest"`
+}
+
 // RollbackAgent defines model for RollbackAgent.
 type RollbackAgent struct {
 	// Version The version to restore.
@@ -5723,6 +5771,79 @@ type SignInLink struct {
 
 	// NotMailed The reason why a link with an address is not sent; absent otherwise. `mail_limit`: the account has sent 100 such mails, or 5 to this address, within a day.
 	NotMailed string `json:"notMailed,omitempty,omitzero"`
+}
+
+// Skill defines model for Skill.
+type Skill struct {
+	// AllowedTools The tools that its author wants it to have. It grants nothing.
+	AllowedTools  nullable.Nullable[string] `json:"allowedTools"`
+	Compatibility nullable.Nullable[string] `json:"compatibility"`
+
+	// Description What it is for, as models read it: of the review, or of the file now if it is not used.
+	Description nullable.Nullable[string] `json:"description"`
+
+	// Digest The digest of the files in the drive, which a review names; null without files.
+	Digest nullable.Nullable[string] `json:"digest"`
+
+	// Errors What is wrong with its files now, by the rules of the reference validator skills-ref.
+	Errors []string `json:"errors"`
+
+	// Files The files in the drive, and those of the review that it no longer has.
+	Files []SkillFile `json:"files"`
+
+	// License Of its `SKILL.md` now, like `compatibility`, `allowedTools` and `metadata`; shown only.
+	License  nullable.Nullable[string] `json:"license"`
+	Metadata map[string]string         `json:"metadata"`
+
+	// Name The name of its folder.
+	Name string `json:"name"`
+
+	// Source The server from which it was imported, which models are told; null for one of your own.
+	Source nullable.Nullable[string] `json:"source"`
+
+	// State `active`: new sessions get it. `changed`: withheld, because its files are not those of the review. `missing`: withheld, because the drive does not have it. `new`: it can be reviewed. `invalid`: `errors` say why it cannot. New ones may be added.
+	State string `json:"state"`
+
+	// Used Whether the agent uses it, unless it is withheld.
+	Used     bool     `json:"used"`
+	Warnings []string `json:"warnings"`
+}
+
+// SkillFile defines model for SkillFile.
+type SkillFile struct {
+	// Change How it differs from the review; null if it does not, or if the skill was never reviewed.
+	Change nullable.Nullable[string] `json:"change"`
+
+	// Digest Its SHA-256 now; null for a removed file.
+	//
+	// Example: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+	Digest nullable.Nullable[string] `json:"digest"`
+
+	// Path Relative to the folder of the skill.
+	Path string `json:"path"`
+
+	// ReviewedDigest Its SHA-256 when it was reviewed; null for an added file.
+	ReviewedDigest nullable.Nullable[string] `json:"reviewedDigest"`
+
+	// ReviewedText Its text when it was reviewed, likewise; null also if it is no longer stored.
+	ReviewedText nullable.Nullable[string] `json:"reviewedText,omitempty,omitzero"`
+
+	// Size In bytes; that of the review for a removed file.
+	Size int64 `json:"size"`
+
+	// Text Its text now, when one skill is read; at most 64 KiB. Null if it is not a text or is larger.
+	Text nullable.Nullable[string] `json:"text,omitempty,omitzero"`
+}
+
+// SkillList defines model for SkillList.
+type SkillList struct {
+	Data []Skill `json:"data"`
+
+	// MaxTokens The highest number of `tokens`; a review beyond it is refused.
+	MaxTokens int64 `json:"maxTokens"`
+
+	// Tokens The estimated input tokens of the list of skills, which each call of a new session contains.
+	Tokens int64 `json:"tokens"`
 }
 
 // Source defines model for Source.
@@ -6387,7 +6508,7 @@ type UpdateAgent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
-	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. Requires a `description`.
+	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. `skills`: with `mcp`, clients can read its skills. Requires a `description`.
 	Expose nullable.Nullable[[]string] `json:"expose,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.
@@ -7273,6 +7394,9 @@ type Search = string
 
 // SessionID defines model for SessionID.
 type SessionID = string
+
+// SkillName defines model for SkillName.
+type SkillName = string
 
 // SortOfAccounts defines model for SortOfAccounts.
 type SortOfAccounts = string
@@ -9021,6 +9145,12 @@ type SetFeedbackJSONRequestBody = SetFeedback
 
 // RetrySessionJSONRequestBody defines body for RetrySession for application/json ContentType.
 type RetrySessionJSONRequestBody = RetrySession
+
+// ImportServerSkillsJSONRequestBody defines body for ImportServerSkills for application/json ContentType.
+type ImportServerSkillsJSONRequestBody = ImportServerSkills
+
+// ReviewSkillJSONRequestBody defines body for ReviewSkill for application/json ContentType.
+type ReviewSkillJSONRequestBody = ReviewSkill
 
 // CreateTestSetJSONRequestBody defines body for CreateTestSet for application/json ContentType.
 type CreateTestSetJSONRequestBody = CreateTestSet

@@ -30,7 +30,7 @@ type Agent struct {
 	Description string `db:"description"`
 	AgentSettings
 	EmbedEnabled bool              `db:"embed_enabled"`
-	Expose       []string          `db:"expose,optional"` // the protocols through which it is offered: ExposeResponses, ExposeMCP, ExposeAGUI
+	Expose       []string          `db:"expose,optional"` // the protocols through which it is offered: ExposeResponses and so on
 	Metadata     map[string]string `db:"metadata,json"`
 	Version      int64             `db:"version"`
 	Revision     int64             `db:"revision"` // number of all changes
@@ -43,6 +43,7 @@ const (
 	ExposeResponses = "responses" // as a model
 	ExposeMCP       = "mcp"       // as a tool
 	ExposeAGUI      = "agui"      // for front ends that speak AG-UI
+	ExposeSkills    = "skills"    // its skills can be read by clients of MCP; only with ExposeMCP
 )
 
 // AgentModel begins the names of agents as models.
@@ -70,6 +71,23 @@ type CallSettings struct {
 	ReplySchema string   `json:",omitzero"` // JSON Schema of the final answer of each turn; empty means free text
 	Effort      string   `json:",omitzero"` // see [Call.Effort]
 	Temperature *float64 `json:",omitzero"` // 0 to 2; nil means the model's own
+	Skills      []Skill  `json:",omitzero"` // in the order of their names
+}
+
+// A Skill is a folder of an agent's drive with instructions that the agent may use, as it was when somebody reviewed it. If the files differ
+// now, new sessions do not get it.
+type Skill struct {
+	Name        string
+	Description string      // from its SKILL.md when it was reviewed; empty before the first review
+	Files       []SkillFile // in the order of their paths; empty before the first review
+	Source      string      `json:",omitzero"` // the server that it was imported from; empty for a skill of the account's own
+}
+
+// A SkillFile is a file of a [Skill]. Its path is relative to the folder of the skill.
+type SkillFile struct {
+	Path   string
+	Size   int64  // bytes
+	SHA256 string // lower-case hexadecimal
 }
 
 // CallSettings returns the settings of the agent's model calls.
@@ -78,6 +96,13 @@ func (s *AgentSettings) CallSettings() CallSettings {
 		return CallSettings{}
 	}
 	return *s.Calls
+}
+
+// SetCallSettings sets the settings of the agent's model calls.
+func (s *AgentSettings) SetCallSettings(c CallSettings) {
+	if s.Calls = nil; !reflect.ValueOf(c).IsZero() {
+		s.Calls = &c
+	}
 }
 
 // Equal reports whether all settings are equal.

@@ -147,16 +147,17 @@ func (tx Setup) AgentsByModel(ctx context.Context) (map[string]int64, error) {
 const maxExposed = 200
 
 // ExposedAgents lists the agents that an account offers through a protocol, by name, with their ids, names, descriptions,
-// access to drives and tools only. If named is not empty, it lists those with that name or id.
+// access to drives, tools and settings of calls only. If named is not empty, it lists those with that name or id.
 func (tx Setup) ExposedAgents(ctx context.Context, accountID, protocol, named string) ([]stoa.Agent, error) {
 	all, err := list(ctx, tx.Tx, func(rows *sql.Rows) (a stoa.Agent, err error) {
 		var expose string
-		var tools string
-		if err = rows.Scan(&a.ID, &a.Name, &a.Description, &expose, &a.DriveAccess, &tools); err == nil {
-			err = errors.Join(readOptional(expose, &a.Expose), readOptional(tools, &a.Tools))
+		var tools, calls string
+		if err = rows.Scan(&a.ID, &a.Name, &a.Description, &expose, &a.DriveAccess, &tools, &calls); err == nil {
+			a.AccountID = accountID
+			err = errors.Join(readOptional(expose, &a.Expose), readOptional(tools, &a.Tools), readOptional(calls, &a.Calls))
 		}
 		return a, err
-	}, `SELECT id, name, description, expose, drive_access, tools FROM agents
+	}, `SELECT id, name, description, expose, drive_access, tools, call_settings FROM agents
 		WHERE account_id = $1 AND expose <> '' AND deleted_at = 0 AND ($2 = '' OR name = $2 OR id = $2) ORDER BY name, id LIMIT $3`, accountID, named, maxExposed)
 	return slices.DeleteFunc(all, func(a stoa.Agent) bool { return !slices.Contains(a.Expose, protocol) }), err
 }

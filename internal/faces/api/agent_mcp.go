@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"stoa/internal/agents/drive"
 	"stoa/internal/agents/mcp"
 	"stoa/internal/agents/session"
+	"stoa/internal/agents/skill"
 	"stoa/internal/base/jsonx"
 	"stoa/internal/base/rest"
 	"stoa/internal/base/stoa"
@@ -52,6 +55,7 @@ func (s *Sessions) answerMCP(w http.ResponseWriter, r *http.Request, c stoa.Call
 		return err
 	}
 	var tools []mcp.AgentTool
+	var skills []mcp.SkillsOf
 	seen := map[string]bool{}
 	for _, a := range list {
 		if agentID != "" && a.ID != agentID || !allowsAgent(c.Key, a) {
@@ -62,6 +66,10 @@ func (s *Sessions) answerMCP(w http.ResponseWriter, r *http.Request, c stoa.Call
 			name = toolName(stoa.Agent{Name: a.ID})
 		}
 		seen[name] = true
+		if used := a.CallSettings().Skills; len(used) > 0 && slices.Contains(a.Expose, stoa.ExposeSkills) {
+			who := drive.Owner{AccountID: a.AccountID, AgentID: a.ID}
+			skills = append(skills, mcp.SkillsOf{Agent: name, List: func(ctx context.Context) ([]mcp.AgentSkill, error) { return s.servedSkills(ctx, who, used) }})
+		}
 		tools = append(tools, mcp.AgentTool{
 			Name: name, Title: a.Name, Description: a.Description, ReadOnly: len(a.Tools) == 0 && a.DriveAccess != stoa.DriveReadWrite,
 			Ask: func(ctx context.Context, q mcp.Question) (mcp.Answer, error) { return s.ask(ctx, c, a.ID, q) },
@@ -80,8 +88,37 @@ func (s *Sessions) answerMCP(w http.ResponseWriter, r *http.Request, c stoa.Call
 	}
 	public, err := url.Parse(s.PublicURL)
 	plain := &plainErrors{ResponseWriter: w}
-	mcp.Serve(plain, r, s.version, err == nil && public.Host != "" && public.Host == r.Host, tools)
+	if err := mcp.Serve(plain, r, s.version, err == nil && public.Host != "" && public.Host == r.Host, tools, skills); err != nil {
+		return err
+	}
 	return plain.refused()
+}
+
+// servedSkills returns the skills of an agent that its new sessions get, as they were reviewed.
+func (s *Sessions) servedSkills(ctx context.Context, who drive.Owner, used []stoa.Skill) (list []mcp.AgentSkill, err error) {
+	active, err := skill.Active(ctx, s.drive.Drives, who, used)
+	if err != nil {
+		return nil, err
+	}
+	read := func(ctx context.Context, f stoa.SkillFile) ([]byte, error) {
+		content, ok, err := s.drive.Drives.Stored(ctx, who, f.SHA256, skill.MaxBytes)
+		if err == nil && !ok {
+			err = errors.New("the file was changed at this moment")
+		}
+		return content, err
+	}
+	for _, one := range active {
+		for _, f := range one.Files {
+			if f.Path == skill.Main {
+				text, err := read(ctx, f)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, mcp.AgentSkill{Name: one.Name, Front: skill.Read(one.Name, text).Front, Files: one.Files, Read: read})
+			}
+		}
+	}
+	return list, nil
 }
 
 const maxMessageMembers = 100

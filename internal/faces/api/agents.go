@@ -201,9 +201,7 @@ func patchCalls(a *stoa.Agent, b *contract.UpdateAgent) (err error) {
 			c.Temperature = &t
 		}
 	}
-	if a.Calls = nil; c != (stoa.CallSettings{}) {
-		a.Calls = &c
-	}
+	a.SetCallSettings(c)
 	return nil
 }
 
@@ -278,7 +276,7 @@ func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
 		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: nullUnless(a.CompactAt != 0, max(a.CompactAt, 0)), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, Expose: append([]string{}, a.Expose...), ExternalID: nullIfZero(a.ExternalID),
-		ReplySchema: nullIfEmpty(contract.ReplySchema(calls.ReplySchema)), Temperature: nullIfNil(calls.Temperature, same),
+		ReplySchema: nullIfEmpty(contract.ReplySchema(calls.ReplySchema)), Skills: contractPins(calls.Skills), Temperature: nullIfNil(calls.Temperature, same),
 		Reasoning: nullUnless(calls.Effort != "", contract.AgentReasoning{Effort: nullIfZero(calls.Effort)}),
 		Metadata:  contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}

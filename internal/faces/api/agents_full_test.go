@@ -70,6 +70,12 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 	fresh := newTestSet(t, a, object{"message": strings.Repeat(long, 16)}, object{"message": strings.Repeat(long, 16)}, object{"message": strings.Repeat(long, 16)})
 	newAuthor(t, h, a.Client, exposed)
 	front := newAuthor(t, h, a.Client, forFrontEnds())
+	skilled := newAuthor(t, h, a.Client, nil)
+	for i := range 30 {
+		name := fmt.Sprintf("skill-%d", i)
+		skilled.file("skills/"+name+"/SKILL.md", "---\nname: "+name+"\ndescription: "+long[:200]+"\n---\n")
+		skilled.reviewSkill(t, name)
+	}
 	var responses []string
 	for range 30 {
 		out, _ := askAgent(a.Client, strings.Repeat(long, 40), map[string]any{"background": true})
@@ -128,6 +134,13 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 		}},
 		{"cancelTestRun", func(i int) *apitest.Reply { return a.Do("POST", runs[10+i%10]+"/cancel", nil) }},
 		{"deleteTestSet", func(i int) *apitest.Reply { return a.Do("DELETE", sets[20+i%10], nil) }},
+		{"reviewSkill", func(i int) *apitest.Reply {
+			skilled.Want([]int{201, 200}[min(i, 1)], "PUT", skilled.agent+"/drive/files", object{"path": "skills/skill-0/n.md", "content": fmt.Sprint(i)})
+			return skilled.Do("PUT", skilled.agent+"/skills/skill-0", object{"digest": orNone(skilled.skill(t, "skill-0").Digest)})
+		}},
+		{"removeSkill", func(i int) *apitest.Reply {
+			return skilled.Do("DELETE", skilled.agent+fmt.Sprintf("/skills/skill-%d", i%30), nil)
+		}},
 		{"deleteAgent", func(i int) *apitest.Reply { return a.Do("DELETE", agents[i%len(agents)], nil) }},
 		{"deleteSpace", func(i int) *apitest.Reply { return a.Do("DELETE", full[i%len(full)]+"?force=true", nil) }},
 	} {

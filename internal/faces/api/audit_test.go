@@ -93,7 +93,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		if e.Action != action || e.RequestID != r.Header.Get("x-request-id") || e.Object == "" || !strings.HasPrefix(e.Actor, "key_") || e.Address != "" {
 			t.Errorf("%s %s is recorded as %+v", method, path, e)
 		}
-		if deleted := method == "DELETE" && !strings.Contains(path, "/keys/") && !strings.Contains(path, "/embed-urls/") && !strings.Contains(path, "/embed-sessions/"); (e.After == "") != deleted || !json.Valid([]byte(e.After)) && !deleted {
+		if deleted := method == "DELETE" && !strings.Contains(path, "/keys/") && !strings.Contains(path, "/embed-urls/") && !strings.Contains(path, "/embed-sessions/") && !strings.Contains(path, "/skills/"); (e.After == "") != deleted || !json.Valid([]byte(e.After)) && !deleted {
 			t.Errorf("%s %s: after is %q", method, path, e.After)
 		}
 		if e.Before != "" && (!json.Valid([]byte(e.Before)) || e.Before == e.After) {
@@ -170,6 +170,19 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	agent := v1 + "/api-agents/" + id
 	do("updateAgent", 200, "PATCH", agent, object{"instructions": "Be brief."})
 	do("rollbackAgent", 200, "POST", agent+"/rollback", object{"version": 1})
+	skilled := author{c, h, agent}
+	skilled.file("skills/a/SKILL.md", "---\nname: a\ndescription: b\n---\n")
+	do("reviewSkill", 200, "PUT", agent+"/skills/a", object{"digest": orNone(skilled.skill(t, "a").Digest)})
+	served := start(t, apitest.Config{})
+	teacher := newAuthor(t, served, served.Client(t), map[string]any{"description": "Answers.", "expose": []string{"mcp", "skills"}})
+	teacher.importSkills(t, map[string]string{"SKILL.md": "---\nname: taught\ndescription: b\n---\n"})
+	teacher.reviewSkill(t, "taught")
+	var credential contract.Secret
+	c.Want(201, "POST", v1+"/secrets", object{"name": "teacher", "kind": "bearer", "value": served.Key, "origin": served.URL}).JSON(&credential)
+	var lesson contract.Connection
+	c.Want(201, "POST", v1+"/connections", object{"kind": "mcp", "name": "teacher", "url": served.URL + "/api/v1/mcp", "auth": object{"type": "secret", "secretId": credential.ID}}).JSON(&lesson)
+	do("importServerSkills", 200, "POST", agent+"/skills", object{"connectionId": lesson.ID})
+	do("removeSkill", 204, "DELETE", agent+"/skills/a", nil)
 	do("duplicateAgent", 201, "POST", agent+"/duplicate", nil)
 
 	task := agent + "/scheduled-tasks/" + do("createScheduledTask", 201, "POST", agent+"/scheduled-tasks", object{"name": "t", "message": "m", "schedule": object{"type": "interval", "everySeconds": 86400}})

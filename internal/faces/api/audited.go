@@ -51,6 +51,7 @@ var notAudited = map[string]string{
 	"POST /api/v1/api-agents/{id}/drive/files/restore":             isDrive,
 	"POST /api/v1/api-agents/{id}/drive/files/reread":              isDrive,
 	"POST /api/v1/api-agents/{id}/drive/batch":                     isDrive,
+	"POST /api/v1/api-agents/{id}/skills/import":                   isDrive,
 	"POST /api/v1/api-agents/{id}/uploads":                         isWork,
 	"POST /api/v1/api-agents/{id}/sessions":                        isWork,
 	"PATCH /api/v1/api-agents/{id}/sessions/{sessionId}":           isWork,
@@ -161,7 +162,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		a, err := tx.Setup().Agent(ctx, account, id)
 		return contractAgent(a), err
-	}), "PATCH /api/v1/api-agents/{id}", "DELETE /api/v1/api-agents/{id}", "POST /api/v1/api-agents/{id}/rollback")
+	}), "PATCH /api/v1/api-agents/{id}", "DELETE /api/v1/api-agents/{id}", "POST /api/v1/api-agents/{id}/rollback", "POST /api/v1/api-agents/{id}/skills", "PUT /api/v1/api-agents/{id}/skills/{name}", "DELETE /api/v1/api-agents/{id}/skills/{name}")
 	changes("taskId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
 		t, err := task(ctx, tx, account, agent, id)
 		if err != nil {

@@ -33,6 +33,9 @@ func TestTheGuideToHooksDoesWhatItSays(t *testing.T) { pasteGuide(t, "hooks.md")
 // TestTheGuideToTestSetsDoesWhatItSays does the same with docs/test-sets.md.
 func TestTheGuideToTestSetsDoesWhatItSays(t *testing.T) { pasteGuide(t, "test-sets.md") }
 
+// TestTheGuideToSkillsDoesWhatItSays does the same with docs/skills.md.
+func TestTheGuideToSkillsDoesWhatItSays(t *testing.T) { pasteGuide(t, "skills.md") }
+
 // TestTheGuideToPythonDoesWhatItSays does the same with the program of docs/python.md.
 func TestTheGuideToPythonDoesWhatItSays(t *testing.T) {
 	pasteBlocks(t, "python.md", "python", "python3", "print('== %d', flush=True)\n%s\n")

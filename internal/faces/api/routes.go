@@ -166,6 +166,12 @@ func (s *Server) table() []rest.Route {
 
 		rest.Get("GET /api/v1/sessions", "sessions:read", s.Sessions.listAllSessions),
 		rest.Get("GET /api/v1/sessions/{id}", "sessions:read", s.Sessions.findSession),
+		rest.Get("GET /api/v1/api-agents/{id}/skills", "agents:read", s.Drive.listSkills),
+		rest.Update("POST /api/v1/api-agents/{id}/skills", "agents:write", s.Sessions.importServerSkills),
+		rest.Stream("POST /api/v1/api-agents/{id}/skills/import", "drive:write", s.Drive.importSkills),
+		rest.Get("GET /api/v1/api-agents/{id}/skills/{name}", "drive:read", s.Drive.getSkill),
+		rest.Update("PUT /api/v1/api-agents/{id}/skills/{name}", "agents:write", s.Drive.reviewSkill),
+		rest.Update("DELETE /api/v1/api-agents/{id}/skills/{name}", "agents:write", s.Drive.removeSkill),
 		rest.Stream("POST /api/v1/api-agents/{id}/uploads", "sessions:write", s.Drive.createUpload),
 		rest.CreateAfter("POST /api/v1/api-agents/{id}/sessions", "sessions:write", s.Sessions.beforeSession, s.Sessions.createSession),
 		rest.Get("GET /api/v1/api-agents/{id}/sessions", "sessions:read", s.Sessions.listSessions),

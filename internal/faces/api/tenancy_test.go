@@ -68,6 +68,9 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 	for _, file := range []string{"one.md", "two.md"} {
 		a.file(file, name)
 	}
+	made.ids["skills"] = name + "-skill"
+	a.importSkills(t, map[string]string{"SKILL.md": "---\nname: " + name + "-skill\ndescription: Does something.\n---\n"})
+	a.reviewSkill(t, name+"-skill")
 	for _, period := range []string{"month", "total"} {
 		b := newBudget(t, c, object{"scope": "end_user", "subject": "*", "period": period, "limitMicro": 50_000_000})
 		made.ids["budgets"] = b.ID

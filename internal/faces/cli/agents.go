@@ -191,7 +191,7 @@ func schemaField() field {
 }
 
 func exposeField(flag string) field {
-	return field{flag, "expose", asWords, "a `protocol` through which it is offered besides its own API: responses (the model agent/NAME), mcp (a tool of /api/v1/mcp) or agui (front ends that speak AG-UI); repeatable, '' for none. Requires a description"}
+	return field{flag, "expose", asWords, "a `protocol` through which it is offered besides its own API: responses (the model agent/NAME), mcp (a tool of /api/v1/mcp), agui (front ends that speak AG-UI) or skills (with mcp, clients can read its skills); repeatable, '' for none. Requires a description"}
 }
 
 func (e *env) toolFlags(c *cobra.Command) setter {

@@ -27,7 +27,7 @@ var layers = map[string]int{
 	"cluster": 2, "contract": 2, "extract": 2, "wire": 2, "mail": 2, "mcp": 2, "httptool": 2,
 	"store": 3, "client": 3,
 	"upstream": 4, "auth": 4, "billing": 4, "drive": 4, "peers": 4, "requestlog": 4, "vault": 4,
-	"gateway": 5, "backup": 5, "managed": 5, "member": 5, "payment": 5, "tool": 5, "webhook": 5,
+	"gateway": 5, "backup": 5, "managed": 5, "member": 5, "payment": 5, "tool": 5, "webhook": 5, "skill": 5,
 	"alert": 6, "session": 6,
 	"agent": 7, "agui": 7, "scheduler": 7, "embed": 7, "hook": 7, "testset": 7, "retention": 7, "erasure": 7,
 	"responses": 8,

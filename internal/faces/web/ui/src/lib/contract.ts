@@ -63,7 +63,7 @@ export interface Agent {
   description: string | null;
   driveAccess: "read_only" | "read_write";
   embedEnabled: boolean;
-  expose: ("responses" | "mcp" | "agui")[];
+  expose: ("responses" | "mcp" | "agui" | "skills")[];
   externalId: string | null;
   id: string;
   instructions: string;
@@ -74,6 +74,7 @@ export interface Agent {
   name: string;
   reasoning: AgentReasoning;
   replySchema: ReplySchema;
+  skills: AgentSkill[];
   spaceId: string;
   spaceName?: string;
   tables: boolean;
@@ -105,6 +106,19 @@ export interface AgentList {
 export type AgentReasoning = {
   effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
 } | null;
+
+export interface AgentSkill {
+  description: string;
+  files: AgentSkillFile[];
+  name: string;
+  source: string | null;
+}
+
+export interface AgentSkillFile {
+  digest: string;
+  path: string;
+  size: number;
+}
 
 export interface AgentTool {
   allow?: string[];
@@ -171,6 +185,7 @@ export interface AgentVersion {
   model: string;
   reasoning: AgentReasoning;
   replySchema: ReplySchema;
+  skills: AgentSkill[];
   tables: boolean;
   temperature: number | null;
   timezone: string;
@@ -738,7 +753,7 @@ export interface CreateAgent {
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;
-  expose?: ("responses" | "mcp" | "agui")[] | null;
+  expose?: ("responses" | "mcp" | "agui" | "skills")[] | null;
   externalId?: string | null;
   instructions: string;
   limits?: SetTurnLimits;
@@ -1802,6 +1817,11 @@ export interface HookWithSecret {
   turnsPerDay: number;
   updatedAt: string;
   url: string;
+}
+
+export interface ImportServerSkills {
+  connectionId: string;
+  skills?: string[];
 }
 
 export interface InputAdditionalTools {
@@ -2949,7 +2969,7 @@ export interface RequestPart {
   callId: string | null;
   files: RequestFile[];
   isError: boolean;
-  kind: "tools" | "instructions" | "service" | "format" | "files" | "summary" | "history" | "note" | "message" | "step";
+  kind: "tools" | "instructions" | "skills" | "service" | "format" | "files" | "summary" | "history" | "note" | "message" | "step";
   missing: boolean;
   name: string | null;
   new: boolean;
@@ -3292,6 +3312,10 @@ export interface ReviewConnectionTool {
 
 export interface ReviewConnectionTools {
   tools: ReviewConnectionTool[];
+}
+
+export interface ReviewSkill {
+  digest: string;
 }
 
 export interface RollbackAgent {
@@ -3659,6 +3683,38 @@ export interface SignInLink {
   link: string;
   mailed: boolean;
   notMailed?: "no_mail_server" | "no_public_url" | "no_secrets_key" | "mail_limit";
+}
+
+export interface Skill {
+  allowedTools: string | null;
+  compatibility: string | null;
+  description: string | null;
+  digest: string | null;
+  errors: string[];
+  files: SkillFile[];
+  license: string | null;
+  metadata: Record<string, string>;
+  name: string;
+  source: string | null;
+  state: "active" | "changed" | "missing" | "new" | "invalid";
+  used: boolean;
+  warnings: string[];
+}
+
+export interface SkillFile {
+  change: "added" | "changed" | "removed" | null;
+  digest: string | null;
+  path: string;
+  reviewedDigest: string | null;
+  reviewedText?: string | null;
+  size: number;
+  text?: string | null;
+}
+
+export interface SkillList {
+  data: Skill[];
+  maxTokens: number;
+  tokens: number;
 }
 
 export interface Source {
@@ -4074,7 +4130,7 @@ export interface UpdateAgent {
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;
-  expose?: ("responses" | "mcp" | "agui")[] | null;
+  expose?: ("responses" | "mcp" | "agui" | "skills")[] | null;
   externalId?: string | null;
   instructions?: string;
   limits?: SetTurnLimits;

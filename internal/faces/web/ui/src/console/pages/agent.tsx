@@ -20,6 +20,7 @@ import { HooksView } from "./hooks";
 import { SessionView } from "./session";
 import { SessionsView } from "./sessions";
 import { Settings, versioned } from "./settings";
+import { SkillsView } from "./skills";
 import { TaskView } from "./task";
 import { TasksView } from "./tasks";
 import { TestsView } from "./tests";
@@ -35,6 +36,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
   const tabs = [
     { id: "sessions", title: "Sessions", shown: offers("listSessions") },
     { id: "drive", title: "Drive", shown: offers("listDriveFiles") },
+    { id: "skills", title: "Skills", shown: offers("listSkills") },
     { id: "schedules", title: "Schedules", shown: offers("listScheduledTasks") },
     { id: "hooks", title: "Hooks", shown: offers("listHooks") },
     { id: "embeds", title: "Embeds", shown: offers("listEmbedURLs") },
@@ -65,6 +67,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
           <SessionsView agentId={id} />
         ))}
       {active === "drive" && (may("drive:read") ? <DriveView agentId={id} folder={rest} /> : <Lacking scope="drive:read" />)}
+      {active === "skills" && (may("agents:read") ? <States of={agent}>{(a) => <SkillsView agentId={id} spaceId={a.data.spaceId} onChanged={agent.reload} />}</States> : <Lacking scope="agents:read" />)}
       {active === "schedules" && (!may("schedules:read") ? <Lacking scope="schedules:read" /> : rest ? <TaskView key={rest} agentId={id} id={rest} /> : <TasksView agentId={id} />)}
       {active === "hooks" && (may("schedules:read") ? <HooksView agentId={id} /> : <Lacking scope="schedules:read" />)}
       {active === "embeds" && (may("embeds:write") ? <States of={agent}>{(a) => <EmbedsView agentId={id} name={a.data.name} enabled={a.data.embedEnabled} shown={rest} />}</States> : <Lacking scope="embeds:write" />)}

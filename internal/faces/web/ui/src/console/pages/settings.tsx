@@ -35,7 +35,7 @@ const drafted = ["instructions", "model", "driveAccess", "tools", "limits", "rep
 // The settings of which a change makes a new version, in the order in which changes of them are
 // shown.
 export const versioned: Record<string, string> = {
-  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables", replySchema: "Reply schema", reasoning: "Reasoning", temperature: "Temperature",
+  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables", replySchema: "Reply schema", skills: "Skills", reasoning: "Reasoning", temperature: "Temperature",
 };
 
 // toolsIn parses the list of tools; undefined if the text is not a list.
@@ -68,6 +68,7 @@ const protocols: [Agent["expose"][number], string][] = [
   ["responses", "Offer it as a model"],
   ["mcp", "Offer it as a tool of MCP clients"],
   ["agui", "Offer it to front ends that speak AG-UI"],
+  ["skills", "Let clients of MCP read its skills"],
 ];
 
 const textOf = (tools: AgentTool[]): string => (tools.length ? JSON.stringify(tools, null, 2) : "");

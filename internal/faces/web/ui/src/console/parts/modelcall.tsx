@@ -103,6 +103,7 @@ function Opened({ path, id, agentId, version, message }: Of) {
 const titles: Record<RequestPart["kind"], (p: RequestPart) => string> = {
   tools: () => "Tools",
   instructions: () => "Instructions of the agent",
+  skills: () => "List of skills",
   service: () => "Instructions of the service",
   format: () => "Schema of answers",
   files: (p) => (p.files.length === 1 ? "1 file of the drive" : `${count(p.files.length)} files of the drive`),
