@@ -573,3 +573,36 @@ func TestDocsSlack(t *testing.T) {
 		t.Fatal("nothing was posted")
 	}
 }
+
+// TestTheSkillThatOperatesStoa runs every command of skills/operate-stoa in one shell, as a coding agent would, and compares what they print.
+func TestTheSkillThatOperatesStoa(t *testing.T) {
+	t.Parallel()
+	d := sandboxShell(t)
+	folder, err := filepath.Abs("../skills")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.run(t, d.dir, self(t), "skills", "check", folder); !strings.Contains(got, "operate-stoa: valid") {
+		t.Errorf("the check says %s", got)
+	}
+	var script strings.Builder
+	var want []string
+	for _, s := range snippets(t, "skills/operate-stoa/SKILL.md") {
+		switch s.language {
+		case "sh":
+			script.WriteString("echo '== '\n" + s.text)
+		case "text":
+			want = append(want, s.text)
+		}
+	}
+	got := strings.Split(d.bash(t, script.String()), "== \n")[1:]
+	if len(got) < 7 || len(got) != len(want) {
+		t.Fatalf("%d commands ran, %d replies are expected", len(got), len(want))
+	}
+	for i := range want {
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(want[i]), "…", ".*")
+		if !regexp.MustCompile("^" + pattern + "$").MatchString(got[i]) {
+			t.Errorf("it prints\n%s\nand not\n%s", got[i], want[i])
+		}
+	}
+}
