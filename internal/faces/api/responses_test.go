@@ -518,7 +518,7 @@ func TestAFailedCallGivesItsKeyBack(t *testing.T) {
 func TestASlowVendorsStreamBeginsByItself(t *testing.T) {
 	t.Parallel()
 	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.Calls.HeaderWait, s.Calls.KeepAlive = 20*time.Millisecond, 20*time.Millisecond }})
-	r := h.Client(t).Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "stream": true, "input": "wait: 200ms\nsay: late"})
+	r := h.Client(t).Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "stream": true, "input": "wait: 2s\nsay: late"})
 	if r.Text() != "late" || !strings.Contains(string(r.Body), ": keepalive\n\n") {
 		t.Errorf("%q: no comment in the silence, or no text", r.Body)
 	}
