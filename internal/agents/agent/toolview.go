@@ -279,12 +279,11 @@ func (p *prompt) usesNetwork() bool {
 func definitionHash(t stoa.Tool) string {
 	parameters := t.Parameters
 	var v any
-	if d := json.NewDecoder(strings.NewReader(parameters)); d != nil {
-		d.UseNumber()
-		if d.Decode(&v) == nil {
-			if text, err := json.Marshal(v); err == nil {
-				parameters = string(text)
-			}
+	d := json.NewDecoder(strings.NewReader(parameters))
+	d.UseNumber()
+	if d.Decode(&v) == nil {
+		if text, err := json.Marshal(v); err == nil {
+			parameters = string(text)
 		}
 	}
 	return stoa.HashOf(t.Name + "\x00" + t.Description + "\x00" + parameters)
