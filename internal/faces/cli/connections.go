@@ -348,9 +348,12 @@ func catalog(ctx context.Context, call *client.Client, path string) ([]reviewedT
 	return all, nil
 }
 
-// hashShown is the number of hash digits that a review shows and an approval requires, so that a tool whose definition
-// changed since the review is not approved.
-const hashShown = 12
+// A review shows so many digits of a hash that nobody can write another text with the same ones. An approval takes fewer, because earlier
+// releases showed 12.
+const (
+	hashShown  = 32
+	hashNeeded = 12
+)
 
 func (e *env) connectionsReview() *cobra.Command {
 	c := command("review CONNECTION", "Review the tools of a server",
@@ -432,7 +435,7 @@ func chosen(all []reviewedTool, word string) (reviewedTool, error) {
 	if i := strings.LastIndexByte(word, '@'); i >= 0 {
 		name, hash, ok = word[:i], word[i+1:], true
 	}
-	if !ok || len(hash) < hashShown {
+	if !ok || len(hash) < hashNeeded {
 		return reviewedTool{}, usagef("%q has no hash; \"stoa connections review\" shows the tools with their hashes", word)
 	}
 	for _, t := range all {

@@ -177,7 +177,7 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 			authorizeAs(t, tools, strings.TrimSpace(out))
 		case strings.HasPrefix(command, "connections review") && !strings.Contains(command, "--approve"):
 			of := reviewed[words(command)[2]]
-			found := regexp.MustCompile(of.tool + `@([0-9a-f]{12})  new`).FindStringSubmatch(out)
+			found := regexp.MustCompile(of.tool + `@([0-9a-f]{32})  new`).FindStringSubmatch(out)
 			if found == nil || !strings.Contains(out, of.text) || !strings.Contains(out, "Suggested: approval never, effects read") {
 				t.Fatalf("the review shows %s", out)
 			}

@@ -280,7 +280,7 @@ shown. If its files have changed since, nothing is stored.`,
 		hash := strings.TrimPrefix(full, "sha256:")
 		if *accept != "" {
 			given := strings.TrimPrefix(*accept, "sha256:")
-			if len(given) < hashShown {
+			if len(given) < hashNeeded {
 				return usagef("the digest %q is too short; \"stoa skills review\" shows it", *accept)
 			}
 			if !strings.HasPrefix(hash, given) {
@@ -318,7 +318,7 @@ shown. If its files have changed since, nothing is stored.`,
 			fmt.Fprint(e.out, clean(changedLines(was, now)))
 		}
 		if len(s.Errors) == 0 && hash != "" && s.State != skill.StateActive {
-			fmt.Fprintf(e.out, "\nTo use it as shown: stoa skills review AGENT %s --accept %s\n", clean(s.Name), hash[:hashShown])
+			fmt.Fprintf(e.out, "\nTo use it as shown: stoa skills review %s %s --accept %s\n", path.Base(agent), clean(s.Name), hash[:hashShown])
 		}
 		return nil
 	})
