@@ -65,6 +65,27 @@ func TestABodyMayBeAForm(t *testing.T) {
 	}
 }
 
+// TestQueriesHaveDeepObjects has parameters as Stripe's document has them: also lists and single values, which OpenAPI does not describe
+// for this style. stripe-node 23.1 writes them as here, with its brackets plain.
+func TestQueriesHaveDeepObjects(t *testing.T) {
+	t.Parallel()
+	const text = `{"openapi":"3.0.0","servers":[{"url":"ORIGIN/"}],"paths":{"/v1/charges":{"get":{"operationId":"GetCharges","parameters":[
+		{"name":"created","in":"query","style":"deepObject","explode":true,"schema":{"anyOf":[{"type":"object","properties":{"gte":{"type":"integer"},"lt":{"type":"integer"}}},{"type":"integer"}]}},
+		{"name":"expand","in":"query","style":"deepObject","explode":true,"schema":{"type":"array","items":{"type":"string"}}},
+		{"name":"card","in":"query","style":"deepObject","schema":{"type":"object","properties":{"lists":{"type":"array","items":{"type":"object"}}}}},
+		{"name":"limit","in":"query","schema":{"type":"integer"}}]}}}}`
+	for arguments, want := range map[string]string{
+		`{}`:                               "",
+		`{"created":1700000000,"limit":3}`: "?created=1700000000&limit=3",
+		`{"created":{"gte":1,"lt":2},"expand":["data.customer","a b&c"]}`: "?created%5Bgte%5D=1&created%5Blt%5D=2&expand%5B0%5D=data.customer&expand%5B1%5D=a%20b%26c",
+		`{"card":{"lists":[{"id":"x"},{"id":null}]},"expand":[]}`:         "?card%5Blists%5D%5B0%5D%5Bid%5D=x",
+	} {
+		if line, _, _ := sent(t, text, "GetCharges", arguments); line != "GET /v1/charges"+want {
+			t.Errorf("%s: %s", arguments, line)
+		}
+	}
+}
+
 // TestOperationsWithoutIDsHaveNames checks the names that are made of method and path: they
 // are distinct, and the same for the same document.
 func TestOperationsWithoutIDsHaveNames(t *testing.T) {
