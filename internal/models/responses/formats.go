@@ -53,7 +53,7 @@ func (p *parser) setFormat(in *formatMembers) error {
 	p.rename("text.format.type", in.at("type"))
 	p.rename("text.format.schema", in.at("schema"))
 	if !p.opts.Formats && kind != "text" {
-		return unsupportedValue(in.at("type"), "Structured output is not supported. Replies are plain text: send {\"type\":\"text\"} or leave \"text.format\" out.")
+		return unsupportedValue(in.at("type"), "Structured output is switched off: the operator can enable the extension \"formats\". Send {\"type\":\"text\"} or leave \"text.format\" out.")
 	}
 	if hasName && !stoa.IsName(f.Name) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "A format's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(in.at("name"))

@@ -317,9 +317,9 @@ func (o *Options) partsText() string {
 	case o.Images && o.Files:
 		return "Only texts, images and files are supported: audio and other parts are not."
 	case o.Images:
-		return "Only texts and images are supported: files, audio and other parts are not."
+		return "Only texts and images are supported: audio and other parts are not, and the operator can enable the extension \"files\"."
 	case o.Files:
-		return "Only texts and files are supported: images, audio and other parts are not."
+		return "Only texts and files are supported: audio and other parts are not, and the operator can enable the extension \"images\"."
 	}
-	return "Only text is supported: images, files, audio and other parts are not. Send {\"type\":\"input_text\",\"text\":\"…\"}."
+	return "Only text is supported: audio and other parts are not, and the operator can enable the extensions \"images\" and \"files\". Send {\"type\":\"input_text\",\"text\":\"…\"}."
 }
