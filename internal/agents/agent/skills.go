@@ -63,9 +63,10 @@ func (p *prompt) hidden() string {
 	return skill.Root
 }
 
-// visible returns an error if the drive tools do not show a path.
+// visible returns an error if the drive tools do not show a path. A file in place of the folder is not shown either, because the drive
+// names a file of the folder when it refuses to write one there.
 func (p *prompt) visible(path string) error {
-	if h := p.hidden(); h != "" && strings.HasPrefix(path, h) {
+	if h := p.hidden(); h != "" && strings.HasPrefix(path+"/", h) {
 		return stoa.Errorf(stoa.CodeFileNotFound, "The folder %s is not among the files of the drive; skills are read with %s.", h, toolSkill)
 	}
 	return nil

@@ -142,7 +142,7 @@ func TestAnAgentServesItsSkills(t *testing.T) {
 		if !slices.Equal(paths, []string{"SKILL.md", "logo.png", "references/the%20limits.md"}) {
 			t.Errorf("%s: the files are %q", revision, paths)
 		}
-		for _, uri := range []string{"skill://Help_desk/other/SKILL.md", "skill://Help_desk/refunds", "skill://Other/other/SKILL.md", "skill://Help_desk/refunds/../../drive", "x"} {
+		for _, uri := range []string{"skill://Help_desk/other/SKILL.md", "skill://Help_desk/refunds", "skill://Other/other/SKILL.md", "skill://Help_desk/refunds/../../drive", "x", "skill://Help_desk/\U000e0041"} {
 			_, err := call(s, "skills/get", skillsParams{URI: uri})
 			refused("skills/get "+uri, err)
 			_, err = s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})
@@ -269,6 +269,9 @@ func TestAServerCannotImportWhatItDoesNotList(t *testing.T) {
 		"outside its folder,": entry(front, `[{"uri":"skill://a/..%2Fb.md","digest":"sha256:00","size":31}]`),
 		"has no SKILL.md":     entry(front, `[]`),
 		"more than 8 MiB":     entry(front, `[{"uri":"skill://a/SKILL.md","digest":"sha256:00","size":9000000}]`),
+		"cannot be stored":    entry(front, "["+good+","+strings.Replace(good, "SKILL.md", "b%01.md", 1)+"]"),
+		"cannot be stored, ":  entry(front, "["+good+","+strings.Replace(good, "SKILL.md", "%E2%80%AE.md", 1)+"]"),
+		"than 200 bytes":      entry(front, "["+good+","+strings.Replace(good, "SKILL.md", strings.Repeat("b", 201), 1)+"]"),
 		"another front":       entry(`{"name":"a","description":"c"}`, "["+good+"]"),
 	} {
 		skills.Store(&list)

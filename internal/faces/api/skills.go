@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json" // because it decodes numbers alike
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"stoa/internal/agents/drive"
+	"stoa/internal/agents/remote"
 	"stoa/internal/agents/skill"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
@@ -268,10 +270,10 @@ func (s *Drive) importSkills(w http.ResponseWriter, in *rest.Request[byID, rest.
 }
 
 func (s *Drive) writeSkills(ctx context.Context, who drive.Owner, used []stoa.Skill, list []skill.Folder) (states []skill.State, err error) {
+	if err := skill.Write(ctx, s.Drives, who, list); err != nil {
+		return nil, singleError(err)
+	}
 	for _, f := range list {
-		if err := skill.Write(ctx, s.Drives, who, f); err != nil {
-			return nil, singleError(err)
-		}
 		var reviewed *stoa.Skill
 		if at := slices.IndexFunc(used, func(u stoa.Skill) bool { return u.Name == f.Name }); at >= 0 {
 			reviewed = &used[at]
@@ -314,6 +316,12 @@ func (s *Sessions) importServerSkills(ctx context.Context, in rest.Request[byID,
 		f := skill.Folder{Skill: skill.Read(one.Name, one.Files[skill.Main]), Files: one.Files}
 		if len(f.Errors) == 0 && !sameJSON(f.Front, one.Front) {
 			f.Errors = append(f.Errors, "the server lists another front matter than that of its "+skill.Main)
+		}
+		for p := range f.Files { // before the agent's settings name the skill
+			if _, err := drive.ParsePath(skill.In(one.Name, p)); err != nil || len(p) > skill.MaxPath || remote.Visible(p) != p {
+				f.Errors = append(f.Errors, fmt.Sprintf("the path of a file cannot be stored, or is longer than %d bytes", skill.MaxPath))
+				break
+			}
 		}
 		if len(f.Errors) > 0 {
 			return reply, stoa.Errorf(stoa.CodeToolServer, "The skill %q of the server cannot be imported: %s.", one.Name, strings.Join(f.Errors, "; "))

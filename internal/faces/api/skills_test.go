@@ -201,6 +201,31 @@ func TestASkillIsRefused(t *testing.T) {
 	files.WantError(stoa.CodeScope, "PUT", a.agent+"/skills/a", object{"digest": orNone(a.skill(t, "a").Digest)})
 }
 
+// TestAnImportIsWholeOrNothing imports two skills of which the drive cannot store the second, and one over a folder with more files than a
+// skill can have.
+func TestAnImportIsWholeOrNothing(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	zipFiles := a.With("Content-Type", "application/zip")
+	const front = "---\nname: %s\ndescription: b\n---\n"
+	zipFiles.WantError(stoa.CodePathConflict, "POST", a.agent+"/skills/import", archived(t, map[string]string{"a/SKILL.md": fmt.Sprintf(front, "a"), "b/SKILL.md": fmt.Sprintf(front, "b"), "b/c": "a file", "b/c/d": "below it"}))
+	var list contract.SkillList
+	if a.Want(200, "GET", a.agent+"/skills", nil).JSON(&list); len(list.Data) != 0 {
+		t.Errorf("an import that failed has stored %+v", list.Data)
+	}
+	for part := range 3 {
+		var ops []object
+		for i := range 400 {
+			ops = append(ops, object{"op": "put", "path": fmt.Sprintf("skills/a/%d/%d.md", part, i), "content": "old"})
+		}
+		a.Want(200, "POST", a.agent+"/drive/batch", object{"operations": ops})
+	}
+	if list = a.importSkills(t, map[string]string{"a/SKILL.md": fmt.Sprintf(front, "a")}); orNone(list.Data[0].Digest) != orNone(a.skill(t, "a").Digest) {
+		t.Errorf("the import has not replaced the folder: %d files", len(a.skill(t, "a").Files))
+	}
+}
+
 func TestAnImportNeedsSpace(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{Drive: drive.Limits{MaxBytes: 100}})
