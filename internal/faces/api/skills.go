@@ -160,7 +160,7 @@ func (s *Drive) getSkill(ctx context.Context, in rest.Request[bySkill, rest.None
 		return reply, err
 	}
 	reply.Body = contractSkill(state)
-	left := maxSkillTexts
+	left, unseen := maxSkillTexts, []string(nil)
 	read := func(sha256 string) (string, error) {
 		if sha256 == "" || left <= 0 {
 			return "", nil
@@ -186,6 +186,15 @@ func (s *Drive) getSkill(ctx context.Context, in rest.Request[bySkill, rest.None
 			return reply, err
 		}
 		f.Text, f.ReviewedText = nullIfZero(now), nullIfZero(was)
+		if f.Path != skill.Main && skill.HasUnseen(now) {
+			unseen = append(unseen, f.Path)
+		}
+	}
+	if more := len(unseen) - 10; more > 0 {
+		unseen = append(unseen[:10], fmt.Sprintf("and %d more", more))
+	}
+	if len(unseen) > 0 {
+		reply.Body.Warnings = append(reply.Body.Warnings, "files with characters that cannot be seen: "+strings.Join(unseen, ", "))
 	}
 	return reply, nil
 }

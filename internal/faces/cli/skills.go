@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	remotetool "stoa/internal/agents/remote"
 	"stoa/internal/agents/skill"
 	"stoa/internal/base/client"
 	"stoa/internal/base/contract"
@@ -312,10 +313,11 @@ shown. If its files have changed since, nothing is stored.`,
 			fmt.Fprintf(e.out, "\n%s  %s  %s\n", clean(f.Path), cmp.Or(change, "new"), stoa.Size(f.Size))
 			was, _ := f.ReviewedText.Get()
 			now, _ := f.Text.Get()
-			if was == "" && now == "" {
-				fmt.Fprintln(e.out, "  (its text is not shown)")
+			if now == "" && change != "removed" && f.Size > 0 {
+				fmt.Fprintln(e.out, "  (its text is not shown: it is not a text, or large)")
+				continue
 			}
-			fmt.Fprint(e.out, clean(changedLines(was, now)))
+			fmt.Fprint(e.out, remotetool.Visible(strings.ReplaceAll(changedLines(was, now), "\r\n", "\n")))
 		}
 		if len(s.Errors) == 0 && hash != "" && s.State != skill.StateActive {
 			fmt.Fprintf(e.out, "\nTo use it as shown: stoa skills review AGENT %s --accept %s\n", clean(s.Name), hash[:hashShown])

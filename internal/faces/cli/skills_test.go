@@ -66,6 +66,14 @@ func TestSkillsOnTheCommandLine(t *testing.T) {
 	if said := p.runs(0, "", "skills", "review", "desk", "refunds"); !strings.Contains(said, "SKILL.md  changed") || !strings.Contains(said, "- Two.\n") || !strings.Contains(said, "+ 2.\n") || strings.Contains(said, "Three.") || strings.Contains(said, "limits.md") {
 		t.Errorf("review says %q", said)
 	}
+	// A change cannot hide in a text that is not shown, or in characters that are not seen.
+	write("repo/skills/refunds/references/limits.md", "Up to 5,000.\n"+strings.Repeat(" \n", 40_000))
+	write("repo/skills/refunds/more.md", "Read\tall.\U000e0041\r\n")
+	p.runs(0, "", "skills", "import", "desk", filepath.Join(repo, "skills", "refunds"))
+	if said := p.runs(0, "", "skills", "review", "desk", "refunds"); strings.Contains(said, "- Up to 50.") || !strings.Contains(said, "limits.md  changed  78.1 KiB\n  (its text is not shown: it is not a text, or large)\n") ||
+		!strings.Contains(said, "+ Read\tall.\\u{e0041}\n") || !strings.Contains(said, "Warning: files with characters that cannot be seen: more.md\n") {
+		t.Errorf("review says %q", said)
+	}
 	if got := strings.TrimSpace(p.runs(0, "", "skills", "list", "desk", "--jq", ".[0].state")); got != "changed" {
 		t.Errorf("the state is %q", got)
 	}
