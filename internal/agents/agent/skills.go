@@ -43,6 +43,15 @@ func (w *Worker) chooseSkills(ctx context.Context, p *prompt, of drive.Owner) (e
 	return nil
 }
 
+// withholdSkills adds the reviewed skills that the session does not use to what the turn reports as withheld.
+func (t *turn) withholdSkills() {
+	for _, s := range t.prompt.settings.Skills {
+		if len(s.Files) > 0 && !slices.Contains(t.prompt.skillNames(), s.Name) {
+			t.withheld, t.tellWithheld = append(t.withheld, stoa.Withheld{Skill: s.Name, Reason: stoa.WithheldChanged}), true
+		}
+	}
+}
+
 func (p *prompt) keepSkills(names []string) {
 	p.skills = slices.DeleteFunc(slices.Clone(p.settings.Skills), func(s stoa.Skill) bool { return !slices.Contains(names, s.Name) })
 }

@@ -127,12 +127,32 @@ func TestASkillIsImportedReviewedAndWithheld(t *testing.T) {
 	if export, sent := tools(read); strings.Contains(export, "any account") || tokensOf(sent) != 0 {
 		t.Errorf("the changed skill is in a session: %s", export)
 	}
+	_, path := a.begin(t, "say: hello", nil)
+	a.until(t, path, "completed")
+	session := func() (s contract.Session) {
+		a.Want(200, "GET", path, nil).JSON(&s)
+		return s
+	}
+	if s := session(); !slices.Equal(s.SkillsWithheld, []string{"refunds"}) || len(s.ToolsWithheld) != 0 || strings.Contains(string(a.Want(200, "GET", path+"/events", nil).Body), "tools.withheld") {
+		t.Errorf("the session withholds %+v and %+v", s.SkillsWithheld, s.ToolsWithheld)
+	}
 	a.WantError(stoa.CodePrecondition, "PUT", a.agent+"/skills/refunds", object{"digest": orNone(s.Digest)})
 	if s = a.reviewSkill(t, "refunds"); s.State != "active" || orNone(s.Digest) != orNone(changed.Digest) {
 		t.Errorf("after the second review it is %+v", s)
 	}
 	if export, _ := tools(read); !strings.Contains(export, "any account") {
 		t.Errorf("the reviewed change is not read: %s", export)
+	}
+	a.Want(202, "POST", path+"/messages", object{"message": "say: again"})
+	a.until(t, path, "completed")
+	if s := session(); !slices.Equal(s.SkillsWithheld, []string{"refunds"}) {
+		t.Errorf("a session that began without the skill withholds %+v", s.SkillsWithheld)
+	}
+	a.Want(200, "POST", path+"/upgrade", nil)
+	a.Want(202, "POST", path+"/messages", object{"message": "say: again"})
+	a.until(t, path, "completed")
+	if s := session(); len(s.SkillsWithheld) != 0 {
+		t.Errorf("after its upgrade the session withholds %+v", s.SkillsWithheld)
 	}
 	a.importSkills(t, map[string]string{"refunds/SKILL.md": refundsText}) // replaces the folder
 	if s = a.skill(t, "refunds"); len(s.Files) != 3 || s.State != "changed" || orNone(s.Files[1].Change) != "removed" {
