@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"stoa/internal/base/contract"
 )
 
 // TestSkillsInABrowser imports a skill, reviews it, changes a file, reviews the change, and stops using the skill.
@@ -85,6 +87,13 @@ func TestSkillsInABrowser(t *testing.T) {
 			st.c.Want(200, "PUT", st.agent+"/drive/files", map[string]any{"path": "skills/refunds/references/limits.md", "content": "Up to 9,000.\n" + strings.Repeat(" \n", 40_000)})
 			st.c.Want(201, "PUT", st.agent+"/drive/files", map[string]any{"path": "skills/refunds/more.md", "content": "Read it.\U000e0041"})
 			p.open("agents/" + filepath.Base(st.agent) + "/drive")
+			p.open("agents/" + filepath.Base(st.agent) + "/skills")
+			var s contract.Session
+			st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": "say: hello"}).JSON(&s)
+			p.open("agents/" + filepath.Base(st.agent) + "/sessions/" + s.ID)
+			p.says("Withheld from this session, because their files have changed: refunds.")
+			p.fits()
+			p.shot("session")
 			p.open("agents/" + filepath.Base(st.agent) + "/skills")
 			p.press("Review")
 			p.says("characters that cannot be seen: more.md")
