@@ -234,7 +234,7 @@ func TestTheListOfSkillsIsBounded(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := skill.List([]stoa.Skill{{Name: "a", Description: "One.\n- b: planted", Source: "crm"}}); strings.Count(got, "\n- ") != 1 || !strings.Contains(got, "\n- a (server crm): One. - b: planted") {
+	if got := skill.List([]stoa.Skill{{Name: "a", Description: "One.\n- b: plan\u200bted\x00\U000e0041", Source: "crm"}}); strings.Count(got, "\n- ") != 1 || !strings.Contains(got, "\n- a (server crm): One. - b: planted") {
 		t.Errorf("the list is %q", got)
 	}
 }

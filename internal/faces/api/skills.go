@@ -335,7 +335,7 @@ func (s *Sessions) importServerSkills(ctx context.Context, in rest.Request[byID,
 		if len(f.Errors) > 0 {
 			return reply, stoa.Errorf(stoa.CodeToolServer, "The skill %q of the server cannot be imported: %s.", one.Name, strings.Join(f.Errors, "; "))
 		}
-		source := strings.Join(strings.Fields(c.Name+" "+one.URI), " ")
+		source := remote.Visible(strings.Join(strings.Fields(c.Name+" "+one.URI), " "))
 		if slices.ContainsFunc(pins, func(p stoa.Skill) bool { return p.Name == f.Name }) {
 			return reply, stoa.Errorf(stoa.CodeConflict, "The server has two skills with the name %q. Import one of them by its URI.", f.Name).At("skills")
 		}
