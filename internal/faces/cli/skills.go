@@ -96,9 +96,13 @@ func localSkills(name string) (files map[string]string, archive []byte, err erro
 			roots = append(roots, path.Dir(p))
 		}
 	}
+	base := filepath.Base(whole)
+	if strings.HasPrefix(base, ".") && !slices.Contains(roots, ".") {
+		base = "" // because an import leaves out names that begin with a dot, such as .claude
+	}
 	for p, local := range files {
 		if slices.ContainsFunc(roots, func(r string) bool { return r == "." || strings.HasPrefix(p, r+"/") }) {
-			inside[path.Join(filepath.Base(whole), p)] = local
+			inside[path.Join(base, p)] = local
 		}
 	}
 	if len(inside) == 0 {

@@ -51,6 +51,11 @@ func TestSkillsOnTheCommandLine(t *testing.T) {
 	if files := p.runs(0, "", "drive", "ls", "desk", "-r"); !strings.Contains(files, "skills/refunds/references/limits.md") || strings.Contains(files, "README") {
 		t.Errorf("the drive has %s", files)
 	}
+	write(".agents/skills/dotted/SKILL.md", "---\nname: dotted\ndescription: From a hidden folder.\n---\n")
+	if said := p.runs(0, "", "skills", "import", "desk", filepath.Join(root, ".agents")); !strings.Contains(said, "dotted\tnew") {
+		t.Errorf("import says %q", said)
+	}
+	p.runs(0, "", "drive", "rm", "desk", "skills/dotted/", "-r", "--yes")
 	said = p.runs(0, "", "skills", "review", "desk", "refunds")
 	_, digest, _ := strings.Cut(strings.TrimSpace(said), "--accept ")
 	if !strings.Contains(said, "+ Up to 50.") || len(digest) != hashShown {
