@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -289,6 +290,50 @@ func TestAServerCannotImportWhatItDoesNotList(t *testing.T) {
 	a.WantError(stoa.CodeStorageFull, "POST", a.agent+"/skills", object{"connectionId": made.ID})
 	a.file("skills", "x")
 	a.WantError(stoa.CodePathConflict, "POST", a.agent+"/skills", object{"connectionId": made.ID})
+}
+
+// TestAServerMayAnswerNothing has a server whose results are null where an object is due.
+func TestAServerMayAnswerNothing(t *testing.T) {
+	t.Parallel()
+	const (
+		empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+		entry = `{"skills":[{"uri":"skill://a/SKILL.md","frontmatter":{},"resources":[{"uri":"skill://a/SKILL.md","digest":"sha256:` + empty + `","size":0}]}]}`
+	)
+	var list, file atomic.Pointer[string]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if json.NewDecoder(r.Body).Decode(&m) != nil || m.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		result, ok := map[string]string{
+			"initialize": `{"protocolVersion":"2025-06-18","serverInfo":{"name":"null","version":"1"},"capabilities":{"tools":{},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{}}}}`,
+			"tools/list": `{"tools":[]}`, "skills/list": *list.Load(), "resources/read": *file.Load(),
+		}[m.Method]
+		w.Header().Set("Content-Type", "application/json")
+		if !ok {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, m.ID)
+			return
+		}
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+	}))
+	t.Cleanup(server.Close)
+	h := start(t, apitest.Config{Allow: toLoopback})
+	a := newAuthor(t, h, h.Client(t), nil)
+	answers := func(skills, content string) { list.Store(&skills); file.Store(&content) }
+	answers(entry, `null`)
+	var made contract.Connection
+	a.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "null", "url": server.URL}).JSON(&made)
+	for _, c := range [][2]string{
+		{`null`, `null`}, {`{"skills":null}`, `null`}, {`{"skills":[null]}`, `null`}, {entry, `null`}, {entry, `{"contents":null}`}, {entry, `{"contents":[null]}`},
+		{strings.Replace(entry, `"resources":[`, `"resources":[null,`, 1), `null`}, {strings.Replace(entry, `"frontmatter":{}`, `"frontmatter":null`, 1), `{"contents":[{"uri":"skill://a/SKILL.md","text":""}]}`},
+	} {
+		answers(c[0], c[1])
+		a.WantError(stoa.CodeToolServer, "POST", a.agent+"/skills", object{"connectionId": made.ID})
+	}
 }
 
 type rawSkills struct {
