@@ -328,8 +328,14 @@ func TestAServerMayAnswerNothing(t *testing.T) {
 	var made contract.Connection
 	a.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "null", "url": server.URL}).JSON(&made)
 	for _, c := range [][2]string{
-		{`null`, `null`}, {`{"skills":null}`, `null`}, {`{"skills":[null]}`, `null`}, {entry, `null`}, {entry, `{"contents":null}`}, {entry, `{"contents":[null]}`},
-		{strings.Replace(entry, `"resources":[`, `"resources":[null,`, 1), `null`}, {strings.Replace(entry, `"frontmatter":{}`, `"frontmatter":null`, 1), `{"contents":[{"uri":"skill://a/SKILL.md","text":""}]}`},
+		{`null`, `null`},
+		{`{"skills":null}`, `null`},
+		{`{"skills":[null]}`, `null`},
+		{entry, `null`},
+		{entry, `{"contents":null}`},
+		{entry, `{"contents":[null]}`},
+		{strings.Replace(entry, `"resources":[`, `"resources":[null,`, 1), `null`},
+		{strings.Replace(entry, `"frontmatter":{}`, `"frontmatter":null`, 1), `{"contents":[{"uri":"skill://a/SKILL.md","text":""}]}`},
 	} {
 		answers(c[0], c[1])
 		a.WantError(stoa.CodeToolServer, "POST", a.agent+"/skills", object{"connectionId": made.ID})

@@ -271,7 +271,7 @@ func contractSession(s stoa.Session) contract.Session {
 			Steps: s.Steps, ToolCalls: s.ToolCalls, CreditsMicro: int64(s.Spent),
 		},
 		ToolsWithheld: tools, SkillsWithheld: skills,
-		LastEventSeq:  s.LastSeq, Trigger: contract.SessionTrigger{Type: s.Trigger.Type, ID: nullIfZero(s.Trigger.ID)},
+		LastEventSeq: s.LastSeq, Trigger: contract.SessionTrigger{Type: s.Trigger.Type, ID: nullIfZero(s.Trigger.ID)},
 		ExternalID: nullIfZero(s.ExternalID), ExternalUserID: nullIfZero(s.ExternalUserID), Title: nullIfZero(s.Title),
 		Metadata: contractMetadata(s.Metadata), CreatedAt: contract.Time(s.CreatedAt), UpdatedAt: contract.Time(s.UpdatedAt),
 		StartedAt: nullIfNever(s.StartedAt), FinishedAt: nullIfNever(s.FinishedAt),
