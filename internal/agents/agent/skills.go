@@ -43,6 +43,15 @@ func (w *Worker) chooseSkills(ctx context.Context, p *prompt, of drive.Owner) (e
 	return nil
 }
 
+// withholdSkills adds the reviewed skills that the session does not use to what the turn reports as withheld.
+func (t *turn) withholdSkills() {
+	for _, s := range t.prompt.settings.Skills {
+		if len(s.Files) > 0 && !slices.Contains(t.prompt.skillNames(), s.Name) {
+			t.withheld, t.tellWithheld = append(t.withheld, stoa.Withheld{Skill: s.Name, Reason: stoa.WithheldChanged}), true
+		}
+	}
+}
+
 func (p *prompt) keepSkills(names []string) {
 	p.skills = slices.DeleteFunc(slices.Clone(p.settings.Skills), func(s stoa.Skill) bool { return !slices.Contains(names, s.Name) })
 }
@@ -63,9 +72,10 @@ func (p *prompt) hidden() string {
 	return skill.Root
 }
 
-// visible returns an error if the drive tools do not show a path.
+// visible returns an error if the drive tools do not show a path. A file in place of the folder is not shown either, because the drive
+// names a file of the folder when it refuses to write one there.
 func (p *prompt) visible(path string) error {
-	if h := p.hidden(); h != "" && strings.HasPrefix(path, h) {
+	if h := p.hidden(); h != "" && strings.HasPrefix(path+"/", h) {
 		return stoa.Errorf(stoa.CodeFileNotFound, "The folder %s is not among the files of the drive; skills are read with %s.", h, toolSkill)
 	}
 	return nil

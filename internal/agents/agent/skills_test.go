@@ -56,6 +56,7 @@ func TestASkillIsReadAsItWasReviewed(t *testing.T) {
 		{ID: "9", Name: "drive_read", Arguments: `{"path":"skills/refunds/SKILL.md"}`},
 		{ID: "10", Name: "drive_search", Arguments: `{"query":"refunds"}`},
 		{ID: "11", Name: "drive_write", Arguments: `{"path":"skills/refunds/SKILL.md","content":"x"}`},
+		{ID: "12", Name: "drive_write", Arguments: `{"path":"skills","content":"x"}`},
 	}
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, calls...))
 	a := skilled(h, func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
@@ -74,6 +75,7 @@ func TestASkillIsReadAsItWasReviewed(t *testing.T) {
 		`{"files":[{"path":"handbook.md",`,
 		`The folder skills/ is not among the files of the drive`,
 		`{"passages":[{"path":"handbook.md",`,
+		`The folder skills/ is not among the files of the drive`,
 		`The folder skills/ is not among the files of the drive`,
 	} {
 		if got := results[i].Content; !strings.HasPrefix(got, want) {
@@ -232,7 +234,7 @@ func TestTheListOfSkillsIsBounded(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := skill.List([]stoa.Skill{{Name: "a", Description: "One.\n- b: planted", Source: "crm"}}); strings.Count(got, "\n- ") != 1 || !strings.Contains(got, "\n- a (server crm): One. - b: planted") {
+	if got := skill.List([]stoa.Skill{{Name: "a", Description: "One.\n- b: plan\u200bted\x00\U000e0041", Source: "crm"}}); strings.Count(got, "\n- ") != 1 || !strings.Contains(got, "\n- a (server crm): One. - b: planted") {
 		t.Errorf("the list is %q", got)
 	}
 }

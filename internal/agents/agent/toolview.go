@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	toolNoteTokens = 4_000 // maximum size of the notes about tools in a prompt; above it the prompt begins with the current definitions
-	maxOldNotes    = 50    // notes kept only to show earlier requests
-	maxNamedTools  = 50    // tools that a note names
+	toolNoteTokens = 4_000                  // maximum size of the notes about tools in a prompt; above it the prompt begins with the current definitions
+	maxToolTokens  = tool.MaxTokens + 4_000 // of the definitions with those of former tools and of the service; likewise
+	maxOldNotes    = 50                     // notes kept only to show earlier requests
+	maxNamedTools  = 50                     // tools that a note names
 )
 
 const goneText = "It is not available in this conversation any more."
@@ -151,6 +152,9 @@ func (p *prompt) freezeTools(version int64) error {
 		case !p.isExternal(t.Name) && definitionHash(list[at]) != definitionHash(t): // a tool of the service can do more, such as read attached files
 			list[at], grown = t, true
 		}
+	}
+	if grown && (stoa.Call{Tools: list}).EstimateInput() > maxToolTokens {
+		return p.renewTools(version, now)
 	}
 	if grown {
 		v.Network = v.Network || p.usesNetwork()

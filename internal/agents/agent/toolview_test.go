@@ -136,6 +136,43 @@ func TestToolsStayAsASessionBeganWithThem(t *testing.T) {
 	})
 }
 
+// TestFormerToolsDoNotFillThePrompt offers one connection after another, whose definitions are as large as an agent's can be together: calls
+// do not keep the definitions of all.
+func TestFormerToolsDoNotFillThePrompt(t *testing.T) {
+	t.Parallel()
+	var calls []stoa.Call
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+		calls = append(calls, call)
+		sessiontest.Say(yield, "done")
+	}))
+	var list []store.Connection
+	for i := range 4 {
+		f := fakemcp.Start(t)
+		f.Change(`"properties":{`, fmt.Sprintf(`"properties":{"long":{"enum":[%q]},`, strings.Repeat("x", 10_000)))
+		list = append(list, connect(h, f, fmt.Sprint("far", i)))
+		enable(h, list[i], i == 0)
+	}
+	a, r := h.Agent(using(list...)), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "hello"), stoa.SessionCompleted)
+	for i := range list[1:] {
+		enable(h, list[i], false)
+		enable(h, list[i+1], true)
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "hello"}); err != nil {
+			t.Fatal(err)
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+	}
+	for i, c := range calls {
+		if n := (stoa.Call{Tools: c.Tools}).EstimateInput(); n < 10_000 || n > 20_000 {
+			t.Errorf("the %d tools of call %d have %d tokens", len(c.Tools), i+1, n)
+		}
+	}
+	if last := calls[len(calls)-1].Tools; !slices.ContainsFunc(last, func(t stoa.Tool) bool { return t.Name == "far3__read" }) {
+		t.Errorf("the last call has not the new tools: %+v", last)
+	}
+}
+
 // toolNotes returns the notes about tools in the call that a script answers.
 func toolNotes(ctx context.Context) (list []string) {
 	for _, text := range sessiontest.Notes(ctx) {

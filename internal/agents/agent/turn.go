@@ -85,6 +85,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		err = w.readDrive(ctx, p, t.drive, t.window)
 	}
 	if err == nil {
+		t.withholdSkills()
 		err = w.store.Read(ctx, func(tx *store.Tx) error {
 			p.past, p.from, p.skip = nil, row.ContextFrom, row.ContextSteps
 			return p.recall(ctx, tx, row, t.window)

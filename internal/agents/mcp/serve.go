@@ -3,10 +3,12 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"stoa/internal/base/jsonx"
@@ -77,6 +79,7 @@ func Serve(w http.ResponseWriter, r *http.Request, version string, trusted bool,
 		Capabilities: capabilities,
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" }, // because the tools depend on the key
 	})
+	server.AddReceivingMiddleware(answerable)
 	for _, t := range tools {
 		server.AddTool(&sdk.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: questionSchema, OutputSchema: answerSchema,
@@ -92,6 +95,18 @@ func Serve(w http.ResponseWriter, r *http.Request, version string, trusted bool,
 		Stateless: true, PropagateRequestCancellation: true, DisableLocalhostProtection: trusted,
 	}).ServeHTTP(w, r)
 	return nil
+}
+
+// answerable drops data of an error that is not JSON, because the SDK closes the connection instead of answering: it quotes a URI that
+// it does not know as a string of Go.
+func answerable(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		out, err := next(ctx, method, req)
+		if wire, ok := errors.AsType[*jsonrpc.Error](err); ok && !json.Valid(wire.Data) {
+			wire.Data = nil
+		}
+		return out, err
+	}
 }
 
 func (t AgentTool) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {

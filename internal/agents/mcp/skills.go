@@ -100,6 +100,9 @@ func (c *connected) skills(ctx context.Context) (all []listedSkill, err error) {
 		if err != nil {
 			return nil, c.wire.asked.last().failure(ctx, err)
 		}
+		if page == nil { // the result is null
+			return all, nil
+		}
 		all = append(all, page.Skills...)
 		if page.NextCursor == "" || len(all) > maxSkillListed {
 			return all, nil
@@ -143,8 +146,8 @@ func (c *connected) skill(ctx context.Context, e listedSkill, left *int64, files
 		if err != nil {
 			return out, c.wire.asked.last().failure(ctx, err)
 		}
-		if len(got.Contents) != 1 {
-			return wrong("%s has %d contents", remote.Visible(name), len(got.Contents))
+		if got == nil || len(got.Contents) != 1 || got.Contents[0] == nil {
+			return wrong("%s does not have one content", remote.Visible(name))
 		}
 		content := got.Contents[0].Blob
 		if content == nil {

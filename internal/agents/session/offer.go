@@ -69,14 +69,15 @@ func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *Start
 	return err
 }
 
-// Withhold records the tools that the turn does not offer. The first time, it adds the event
-// if there are any.
+// Withhold records the tools and skills that the turn does not offer. The first time, it adds the event
+// if there are any tools.
 func (t *Transition) Withhold(list []stoa.Withheld) {
 	t.Row.Withheld = list
 	t.do(func() error {
 		first, err := t.tx.Setup().SetWithheld(t.ctx, t.Row.AccountID, t.Row.ID, t.Row.Turn.Number, list)
-		if err == nil && first && len(list) > 0 {
-			t.event(EventToolsWithheld, WithheldData{Turn: t.Row.Turn.Number, Tools: list})
+		tools := slices.DeleteFunc(slices.Clone(list), func(w stoa.Withheld) bool { return w.Skill != "" })
+		if err == nil && first && len(tools) > 0 {
+			t.event(EventToolsWithheld, WithheldData{Turn: t.Row.Turn.Number, Tools: tools})
 		}
 		return err
 	})

@@ -17,6 +17,7 @@ import (
 	yaml "github.com/oasdiff/yaml3"
 	"golang.org/x/text/unicode/norm"
 
+	"stoa/internal/agents/remote"
 	"stoa/internal/base/stoa"
 )
 
@@ -62,7 +63,16 @@ func Read(folder string, text []byte) Skill {
 		return s
 	}
 	s.check(folder, front)
+	if HasUnseen(string(text)) {
+		s.Warnings = append(s.Warnings, Main+" has characters that cannot be seen")
+	}
 	return s
+}
+
+// HasUnseen reports whether a text has characters that a model reads and a reviewer does not see. Those of emoji do not count.
+func HasUnseen(text string) bool {
+	text = strings.NewReplacer("\r", "", "\u200d", "", "\ufe0f", "").Replace(text)
+	return remote.Visible(text) != text
 }
 
 // frontOf returns the mapping between the first two occurrences of "---". As in skills-ref, the second one may be anywhere.

@@ -90,6 +90,14 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestWhatAReviewerCannotSeeIsAWarning(t *testing.T) {
+	for text, want := range map[string]int{"Text. \u26a0\ufe0f\r\n": 0, "Text\U000e0041": 1, "Te\u200bxt": 1, "\u202etxeT": 1, "\x1b[2J": 1} {
+		if s := skill.Read("a", []byte("---\nname: a\ndescription: b\n---\n"+text)); len(s.Warnings) != want || len(s.Errors) != 0 {
+			t.Errorf("%q: warnings %q, errors %q", text, s.Warnings, s.Errors)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("---\nname: a\ndescription: b\n---\n"))
 	f.Add([]byte("---\na: &x [*x]\n---\n"))

@@ -5429,7 +5429,10 @@ type Session struct {
 
 	// ReplyJSON The value of `reply` in a session with a reply schema, which it fits; otherwise null. Like `reply`, it is that of the newest finished answer, also while a later turn runs or after it has failed.
 	ReplyJSON nullable.Nullable[ReplyValue] `json:"replyJson"`
-	SpaceID   string                        `json:"spaceId"`
+
+	// SkillsWithheld The agent's skills that this session does not use, because their files were not those of the review when it began.
+	SkillsWithheld []string `json:"skillsWithheld"`
+	SpaceID        string   `json:"spaceId"`
 
 	// StartedAt The time of the first start.
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`

@@ -144,10 +144,11 @@ const (
 	EffectsOnce       Effects = "once"       // another effect, so that it is never repeated
 )
 
-// A Withheld tool is a tool of the agent that a session does not offer to the model.
+// A Withheld tool or skill is one of the agent that a session does not offer to the model.
 type Withheld struct {
 	Tool   string `json:"tool"`
 	Reason string `json:"reason"`
+	Skill  string `json:"skill,omitempty"` // instead of Tool
 }
 
 // The reasons why a tool is withheld.

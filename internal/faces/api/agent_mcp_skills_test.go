@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -142,7 +143,7 @@ func TestAnAgentServesItsSkills(t *testing.T) {
 		if !slices.Equal(paths, []string{"SKILL.md", "logo.png", "references/the%20limits.md"}) {
 			t.Errorf("%s: the files are %q", revision, paths)
 		}
-		for _, uri := range []string{"skill://Help_desk/other/SKILL.md", "skill://Help_desk/refunds", "skill://Other/other/SKILL.md", "skill://Help_desk/refunds/../../drive", "x"} {
+		for _, uri := range []string{"skill://Help_desk/other/SKILL.md", "skill://Help_desk/refunds", "skill://Other/other/SKILL.md", "skill://Help_desk/refunds/../../drive", "x", "skill://Help_desk/\U000e0041"} {
 			_, err := call(s, "skills/get", skillsParams{URI: uri})
 			refused("skills/get "+uri, err)
 			_, err = s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})
@@ -269,6 +270,9 @@ func TestAServerCannotImportWhatItDoesNotList(t *testing.T) {
 		"outside its folder,": entry(front, `[{"uri":"skill://a/..%2Fb.md","digest":"sha256:00","size":31}]`),
 		"has no SKILL.md":     entry(front, `[]`),
 		"more than 8 MiB":     entry(front, `[{"uri":"skill://a/SKILL.md","digest":"sha256:00","size":9000000}]`),
+		"cannot be stored":    entry(front, "["+good+","+strings.Replace(good, "SKILL.md", "b%01.md", 1)+"]"),
+		"cannot be stored, ":  entry(front, "["+good+","+strings.Replace(good, "SKILL.md", "%E2%80%AE.md", 1)+"]"),
+		"than 200 bytes":      entry(front, "["+good+","+strings.Replace(good, "SKILL.md", strings.Repeat("b", 201), 1)+"]"),
 		"another front":       entry(`{"name":"a","description":"c"}`, "["+good+"]"),
 	} {
 		skills.Store(&list)
@@ -286,6 +290,56 @@ func TestAServerCannotImportWhatItDoesNotList(t *testing.T) {
 	a.WantError(stoa.CodeStorageFull, "POST", a.agent+"/skills", object{"connectionId": made.ID})
 	a.file("skills", "x")
 	a.WantError(stoa.CodePathConflict, "POST", a.agent+"/skills", object{"connectionId": made.ID})
+}
+
+// TestAServerMayAnswerNothing has a server whose results are null where an object is due.
+func TestAServerMayAnswerNothing(t *testing.T) {
+	t.Parallel()
+	const (
+		empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+		entry = `{"skills":[{"uri":"skill://a/SKILL.md","frontmatter":{},"resources":[{"uri":"skill://a/SKILL.md","digest":"sha256:` + empty + `","size":0}]}]}`
+	)
+	var list, file atomic.Pointer[string]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if json.NewDecoder(r.Body).Decode(&m) != nil || m.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		result, ok := map[string]string{
+			"initialize": `{"protocolVersion":"2025-06-18","serverInfo":{"name":"null","version":"1"},"capabilities":{"tools":{},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{}}}}`,
+			"tools/list": `{"tools":[]}`, "skills/list": *list.Load(), "resources/read": *file.Load(),
+		}[m.Method]
+		w.Header().Set("Content-Type", "application/json")
+		if !ok {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, m.ID)
+			return
+		}
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+	}))
+	t.Cleanup(server.Close)
+	h := start(t, apitest.Config{Allow: toLoopback})
+	a := newAuthor(t, h, h.Client(t), nil)
+	answers := func(skills, content string) { list.Store(&skills); file.Store(&content) }
+	answers(entry, `null`)
+	var made contract.Connection
+	a.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "null", "url": server.URL}).JSON(&made)
+	for _, c := range [][2]string{
+		{`null`, `null`},
+		{`{"skills":null}`, `null`},
+		{`{"skills":[null]}`, `null`},
+		{entry, `null`},
+		{entry, `{"contents":null}`},
+		{entry, `{"contents":[null]}`},
+		{strings.Replace(entry, `"resources":[`, `"resources":[null,`, 1), `null`},
+		{strings.Replace(entry, `"frontmatter":{}`, `"frontmatter":null`, 1), `{"contents":[{"uri":"skill://a/SKILL.md","text":""}]}`},
+	} {
+		answers(c[0], c[1])
+		a.WantError(stoa.CodeToolServer, "POST", a.agent+"/skills", object{"connectionId": made.ID})
+	}
 }
 
 type rawSkills struct {

@@ -255,6 +255,7 @@ func contractSession(s stoa.Session) contract.Session {
 		reply = nullable.NewNullableWithValue(s.Reply)
 	}
 	t := s.Turn
+	tools, skills := contractWithheld(s.Withheld)
 	return contract.Session{
 		ID: s.ID, Object: "session", AgentID: s.AgentID, SpaceID: s.SpaceID, AgentVersion: s.AgentVersion, Draft: s.Draft,
 		Mode: string(s.Mode), Status: string(s.Status), StatusReason: nullIfZero(t.Reason), Reply: reply, ReplyJSON: nullIfEmpty(contract.ReplyValue(session.ReplyJSON(s))),
@@ -269,8 +270,8 @@ func contractSession(s stoa.Session) contract.Session {
 			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, TotalTokens: s.Usage.Total(),
 			Steps: s.Steps, ToolCalls: s.ToolCalls, CreditsMicro: int64(s.Spent),
 		},
-		ToolsWithheld: contractWithheld(s.Withheld),
-		LastEventSeq:  s.LastSeq, Trigger: contract.SessionTrigger{Type: s.Trigger.Type, ID: nullIfZero(s.Trigger.ID)},
+		ToolsWithheld: tools, SkillsWithheld: skills,
+		LastEventSeq: s.LastSeq, Trigger: contract.SessionTrigger{Type: s.Trigger.Type, ID: nullIfZero(s.Trigger.ID)},
 		ExternalID: nullIfZero(s.ExternalID), ExternalUserID: nullIfZero(s.ExternalUserID), Title: nullIfZero(s.Title),
 		Metadata: contractMetadata(s.Metadata), CreatedAt: contract.Time(s.CreatedAt), UpdatedAt: contract.Time(s.UpdatedAt),
 		StartedAt: nullIfNever(s.StartedAt), FinishedAt: nullIfNever(s.FinishedAt),

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json" // because it decodes numbers alike
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"stoa/internal/agents/drive"
+	"stoa/internal/agents/remote"
 	"stoa/internal/agents/skill"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/rest"
@@ -158,7 +160,7 @@ func (s *Drive) getSkill(ctx context.Context, in rest.Request[bySkill, rest.None
 		return reply, err
 	}
 	reply.Body = contractSkill(state)
-	left := maxSkillTexts
+	left, unseen := maxSkillTexts, []string(nil)
 	read := func(sha256 string) (string, error) {
 		if sha256 == "" || left <= 0 {
 			return "", nil
@@ -184,6 +186,15 @@ func (s *Drive) getSkill(ctx context.Context, in rest.Request[bySkill, rest.None
 			return reply, err
 		}
 		f.Text, f.ReviewedText = nullIfZero(now), nullIfZero(was)
+		if f.Path != skill.Main && skill.HasUnseen(now) {
+			unseen = append(unseen, f.Path)
+		}
+	}
+	if more := len(unseen) - 10; more > 0 {
+		unseen = append(unseen[:10], fmt.Sprintf("and %d more", more))
+	}
+	if len(unseen) > 0 {
+		reply.Body.Warnings = append(reply.Body.Warnings, "files with characters that cannot be seen: "+strings.Join(unseen, ", "))
 	}
 	return reply, nil
 }
@@ -268,10 +279,10 @@ func (s *Drive) importSkills(w http.ResponseWriter, in *rest.Request[byID, rest.
 }
 
 func (s *Drive) writeSkills(ctx context.Context, who drive.Owner, used []stoa.Skill, list []skill.Folder) (states []skill.State, err error) {
+	if err := skill.Write(ctx, s.Drives, who, list); err != nil {
+		return nil, singleError(err)
+	}
 	for _, f := range list {
-		if err := skill.Write(ctx, s.Drives, who, f); err != nil {
-			return nil, singleError(err)
-		}
 		var reviewed *stoa.Skill
 		if at := slices.IndexFunc(used, func(u stoa.Skill) bool { return u.Name == f.Name }); at >= 0 {
 			reviewed = &used[at]
@@ -315,10 +326,16 @@ func (s *Sessions) importServerSkills(ctx context.Context, in rest.Request[byID,
 		if len(f.Errors) == 0 && !sameJSON(f.Front, one.Front) {
 			f.Errors = append(f.Errors, "the server lists another front matter than that of its "+skill.Main)
 		}
+		for p := range f.Files { // before the agent's settings name the skill
+			if _, err := drive.ParsePath(skill.In(one.Name, p)); err != nil || len(p) > skill.MaxPath || remote.Visible(p) != p {
+				f.Errors = append(f.Errors, fmt.Sprintf("the path of a file cannot be stored, or is longer than %d bytes", skill.MaxPath))
+				break
+			}
+		}
 		if len(f.Errors) > 0 {
 			return reply, stoa.Errorf(stoa.CodeToolServer, "The skill %q of the server cannot be imported: %s.", one.Name, strings.Join(f.Errors, "; "))
 		}
-		source := strings.Join(strings.Fields(c.Name+" "+one.URI), " ")
+		source := remote.Visible(strings.Join(strings.Fields(c.Name+" "+one.URI), " "))
 		if slices.ContainsFunc(pins, func(p stoa.Skill) bool { return p.Name == f.Name }) {
 			return reply, stoa.Errorf(stoa.CodeConflict, "The server has two skills with the name %q. Import one of them by its URI.", f.Name).At("skills")
 		}

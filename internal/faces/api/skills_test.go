@@ -127,12 +127,32 @@ func TestASkillIsImportedReviewedAndWithheld(t *testing.T) {
 	if export, sent := tools(read); strings.Contains(export, "any account") || tokensOf(sent) != 0 {
 		t.Errorf("the changed skill is in a session: %s", export)
 	}
+	_, path := a.begin(t, "say: hello", nil)
+	a.until(t, path, "completed")
+	session := func() (s contract.Session) {
+		a.Want(200, "GET", path, nil).JSON(&s)
+		return s
+	}
+	if s := session(); !slices.Equal(s.SkillsWithheld, []string{"refunds"}) || len(s.ToolsWithheld) != 0 || strings.Contains(string(a.Want(200, "GET", path+"/events", nil).Body), "tools.withheld") {
+		t.Errorf("the session withholds %+v and %+v", s.SkillsWithheld, s.ToolsWithheld)
+	}
 	a.WantError(stoa.CodePrecondition, "PUT", a.agent+"/skills/refunds", object{"digest": orNone(s.Digest)})
 	if s = a.reviewSkill(t, "refunds"); s.State != "active" || orNone(s.Digest) != orNone(changed.Digest) {
 		t.Errorf("after the second review it is %+v", s)
 	}
 	if export, _ := tools(read); !strings.Contains(export, "any account") {
 		t.Errorf("the reviewed change is not read: %s", export)
+	}
+	a.Want(202, "POST", path+"/messages", object{"message": "say: again"})
+	a.until(t, path, "completed")
+	if s := session(); !slices.Equal(s.SkillsWithheld, []string{"refunds"}) {
+		t.Errorf("a session that began without the skill withholds %+v", s.SkillsWithheld)
+	}
+	a.Want(200, "POST", path+"/upgrade", nil)
+	a.Want(202, "POST", path+"/messages", object{"message": "say: again"})
+	a.until(t, path, "completed")
+	if s := session(); len(s.SkillsWithheld) != 0 {
+		t.Errorf("after its upgrade the session withholds %+v", s.SkillsWithheld)
 	}
 	a.importSkills(t, map[string]string{"refunds/SKILL.md": refundsText}) // replaces the folder
 	if s = a.skill(t, "refunds"); len(s.Files) != 3 || s.State != "changed" || orNone(s.Files[1].Change) != "removed" {
@@ -199,6 +219,31 @@ func TestASkillIsRefused(t *testing.T) {
 	files := h.ClientWith(t, key)
 	files.With("Content-Type", "application/zip").Want(200, "POST", a.agent+"/skills/import", archived(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: b\n---\n"}))
 	files.WantError(stoa.CodeScope, "PUT", a.agent+"/skills/a", object{"digest": orNone(a.skill(t, "a").Digest)})
+}
+
+// TestAnImportIsWholeOrNothing imports two skills of which the drive cannot store the second, and one over a folder with more files than a
+// skill can have.
+func TestAnImportIsWholeOrNothing(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	zipFiles := a.With("Content-Type", "application/zip")
+	const front = "---\nname: %s\ndescription: b\n---\n"
+	zipFiles.WantError(stoa.CodePathConflict, "POST", a.agent+"/skills/import", archived(t, map[string]string{"a/SKILL.md": fmt.Sprintf(front, "a"), "b/SKILL.md": fmt.Sprintf(front, "b"), "b/c": "a file", "b/c/d": "below it"}))
+	var list contract.SkillList
+	if a.Want(200, "GET", a.agent+"/skills", nil).JSON(&list); len(list.Data) != 0 {
+		t.Errorf("an import that failed has stored %+v", list.Data)
+	}
+	for part := range 3 {
+		var ops []object
+		for i := range 400 {
+			ops = append(ops, object{"op": "put", "path": fmt.Sprintf("skills/a/%d/%d.md", part, i), "content": "old"})
+		}
+		a.Want(200, "POST", a.agent+"/drive/batch", object{"operations": ops})
+	}
+	if list = a.importSkills(t, map[string]string{"a/SKILL.md": fmt.Sprintf(front, "a")}); orNone(list.Data[0].Digest) != orNone(a.skill(t, "a").Digest) {
+		t.Errorf("the import has not replaced the folder: %d files", len(a.skill(t, "a").Files))
+	}
 }
 
 func TestAnImportNeedsSpace(t *testing.T) {

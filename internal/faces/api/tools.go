@@ -215,12 +215,16 @@ func contractTools(tools []stoa.AgentTool) []contract.AgentTool {
 	return out
 }
 
-func contractWithheld(list []stoa.Withheld) []contract.WithheldTool {
-	out := []contract.WithheldTool{}
+func contractWithheld(list []stoa.Withheld) (tools []contract.WithheldTool, skills []string) {
+	tools, skills = []contract.WithheldTool{}, []string{}
 	for _, w := range list {
-		out = append(out, contract.WithheldTool{Tool: w.Tool, Reason: w.Reason})
+		if w.Skill != "" {
+			skills = append(skills, w.Skill)
+			continue
+		}
+		tools = append(tools, contract.WithheldTool{Tool: w.Tool, Reason: w.Reason})
 	}
-	return out
+	return tools, skills
 }
 
 // outputText returns an output as the text for the model. It unquotes a string; other JSON is unchanged.

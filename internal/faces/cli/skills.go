@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	remotetool "stoa/internal/agents/remote"
 	"stoa/internal/agents/skill"
 	"stoa/internal/base/client"
 	"stoa/internal/base/contract"
@@ -95,9 +96,13 @@ func localSkills(name string) (files map[string]string, archive []byte, err erro
 			roots = append(roots, path.Dir(p))
 		}
 	}
+	base := filepath.Base(whole)
+	if strings.HasPrefix(base, ".") && !slices.Contains(roots, ".") {
+		base = "" // because an import leaves out names that begin with a dot, such as .claude
+	}
 	for p, local := range files {
 		if slices.ContainsFunc(roots, func(r string) bool { return r == "." || strings.HasPrefix(p, r+"/") }) {
-			inside[path.Join(filepath.Base(whole), p)] = local
+			inside[path.Join(base, p)] = local
 		}
 	}
 	if len(inside) == 0 {
@@ -312,10 +317,11 @@ shown. If its files have changed since, nothing is stored.`,
 			fmt.Fprintf(e.out, "\n%s  %s  %s\n", clean(f.Path), cmp.Or(change, "new"), stoa.Size(f.Size))
 			was, _ := f.ReviewedText.Get()
 			now, _ := f.Text.Get()
-			if was == "" && now == "" {
-				fmt.Fprintln(e.out, "  (its text is not shown)")
+			if now == "" && change != "removed" && f.Size > 0 {
+				fmt.Fprintln(e.out, "  (its text is not shown: it is not a text, or large)")
+				continue
 			}
-			fmt.Fprint(e.out, clean(changedLines(was, now)))
+			fmt.Fprint(e.out, remotetool.Visible(strings.ReplaceAll(changedLines(was, now), "\r\n", "\n")))
 		}
 		if len(s.Errors) == 0 && hash != "" && s.State != skill.StateActive {
 			fmt.Fprintf(e.out, "\nTo use it as shown: stoa skills review %s %s --accept %s\n", path.Base(agent), clean(s.Name), hash[:hashShown])

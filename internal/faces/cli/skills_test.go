@@ -51,6 +51,11 @@ func TestSkillsOnTheCommandLine(t *testing.T) {
 	if files := p.runs(0, "", "drive", "ls", "desk", "-r"); !strings.Contains(files, "skills/refunds/references/limits.md") || strings.Contains(files, "README") {
 		t.Errorf("the drive has %s", files)
 	}
+	write(".agents/skills/dotted/SKILL.md", "---\nname: dotted\ndescription: From a hidden folder.\n---\n")
+	if said := p.runs(0, "", "skills", "import", "desk", filepath.Join(root, ".agents")); !strings.Contains(said, "dotted\tnew") {
+		t.Errorf("import says %q", said)
+	}
+	p.runs(0, "", "drive", "rm", "desk", "skills/dotted/", "-r", "--yes")
 	said = p.runs(0, "", "skills", "review", "desk", "refunds")
 	_, digest, _ := strings.Cut(strings.TrimSpace(said), "--accept ")
 	if !strings.Contains(said, "+ Up to 50.") || len(digest) != hashShown {
@@ -64,6 +69,14 @@ func TestSkillsOnTheCommandLine(t *testing.T) {
 	write("repo/skills/refunds/SKILL.md", "---\nname: refunds\ndescription: Pays refunds.\n---\nOne.\n2.\nThree.\n")
 	p.runs(0, "", "skills", "import", "desk", filepath.Join(repo, "skills", "refunds"))
 	if said := p.runs(0, "", "skills", "review", "desk", "refunds"); !strings.Contains(said, "SKILL.md  changed") || !strings.Contains(said, "- Two.\n") || !strings.Contains(said, "+ 2.\n") || strings.Contains(said, "Three.") || strings.Contains(said, "limits.md") {
+		t.Errorf("review says %q", said)
+	}
+	// A change cannot hide in a text that is not shown, or in characters that are not seen.
+	write("repo/skills/refunds/references/limits.md", "Up to 5,000.\n"+strings.Repeat(" \n", 40_000))
+	write("repo/skills/refunds/more.md", "Read\tall.\U000e0041\r\n")
+	p.runs(0, "", "skills", "import", "desk", filepath.Join(repo, "skills", "refunds"))
+	if said := p.runs(0, "", "skills", "review", "desk", "refunds"); strings.Contains(said, "- Up to 50.") || !strings.Contains(said, "limits.md  changed  78.1 KiB\n  (its text is not shown: it is not a text, or large)\n") ||
+		!strings.Contains(said, "+ Read\tall.\\u{e0041}\n") || !strings.Contains(said, "Warning: files with characters that cannot be seen: more.md\n") {
 		t.Errorf("review says %q", said)
 	}
 	if got := strings.TrimSpace(p.runs(0, "", "skills", "list", "desk", "--jq", ".[0].state")); got != "changed" {

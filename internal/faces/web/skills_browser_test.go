@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"stoa/internal/base/contract"
 )
 
 // TestSkillsInABrowser imports a skill, reviews it, changes a file, reviews the change, and stops using the skill.
@@ -78,6 +81,27 @@ func TestSkillsInABrowser(t *testing.T) {
 			p.see(`document.querySelector("dialog .diff .gone").textContent.includes("Up to 50 at once.") && document.querySelectorAll("dialog .diff .new").length === 1`)
 			p.fits()
 			p.shot("changed")
+			p.press("Use it with these changes")
+			p.says("in use")
+			// A change cannot hide in a text that is not shown, or in characters that are not seen.
+			st.c.Want(200, "PUT", st.agent+"/drive/files", map[string]any{"path": "skills/refunds/references/limits.md", "content": "Up to 9,000.\n" + strings.Repeat(" \n", 40_000)})
+			st.c.Want(201, "PUT", st.agent+"/drive/files", map[string]any{"path": "skills/refunds/more.md", "content": "Read it.\U000e0041"})
+			p.open("agents/" + filepath.Base(st.agent) + "/drive")
+			p.open("agents/" + filepath.Base(st.agent) + "/skills")
+			var s contract.Session
+			st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": "say: hello"}).JSON(&s)
+			p.open("agents/" + filepath.Base(st.agent) + "/sessions/" + s.ID)
+			p.says("Withheld from this session, because their files have changed: refunds.")
+			p.fits()
+			p.shot("session")
+			p.open("agents/" + filepath.Base(st.agent) + "/skills")
+			p.press("Review")
+			p.says("characters that cannot be seen: more.md")
+			p.says("Read it.\\u{e0041}")
+			p.says("Not shown: it is not a text, or larger than 64 KiB.")
+			p.see(`document.querySelector("dialog .diff .gone") === null`)
+			p.fits()
+			p.shot("unseen")
 			p.press("Use it with these changes")
 			p.says("in use")
 			p.press("Stop using")

@@ -3493,6 +3493,7 @@ export interface Session {
   queuedMessages: number;
   reply: string | null;
   replyJson: ReplyValue;
+  skillsWithheld: string[];
   spaceId: string;
   startedAt: string | null;
   status: SessionStatus;

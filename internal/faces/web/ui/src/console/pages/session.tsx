@@ -146,6 +146,13 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
           </p>
         </Notice>
       )}
+      {s.skillsWithheld.length > 0 && (
+        <Notice meaning="warning">
+          <p>
+            Withheld from this session, because their files have changed: {s.skillsWithheld.join(", ")}. <a href={`#/agents/${agentId}/skills`}>Review</a>
+          </p>
+        </Notice>
+      )}
       <div class="session-head">
         <div class="row">
           <h1 class="session-title" title={s.title ?? undefined}>

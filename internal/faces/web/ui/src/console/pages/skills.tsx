@@ -1,6 +1,7 @@
 // The skills of an agent: which it uses, what has changed since their review, and the import of archives.
 import { useRef, useState } from "preact/hooks";
 import type { Connection, ImportServerSkills, ReviewSkill, Skill, SkillFile, SkillList } from "../../lib/contract";
+import { visible } from "../../lib/exact";
 import { of, size } from "../../lib/format";
 import type { List } from "../../lib/types";
 import { Badge, Button, type Meaning, Notice } from "../parts/basic";
@@ -93,7 +94,7 @@ export function SkillsView({ agentId, spaceId, onChanged }: { agentId: string; s
                         {s.name}
                       </button>
                       <div class="small muted">
-                        <EscapedText text={s.description ?? s.errors[0] ?? ""} />
+                        <EscapedText text={visible(s.description ?? s.errors[0] ?? "")} />
                       </div>
                     </>
                   ),
@@ -199,12 +200,12 @@ function Review({ path, name, ends }: { path: string; name: string; ends: Ends }
             <Facts
               of={[
                 ["State", <Badge meaning={states[s.state]?.[0]}>{states[s.state]?.[1] ?? s.state}</Badge>],
-                ["For", <EscapedText text={s.description ?? ""} />],
-                s.source && ["From the server", <EscapedText text={s.source} />],
-                s.license && ["License", <EscapedText text={s.license} />],
-                s.compatibility && ["Compatibility", <EscapedText text={s.compatibility} />],
-                s.allowedTools && ["Allowed tools", <><EscapedText text={s.allowedTools} /> <span class="muted">(without effect)</span></>],
-                Object.keys(s.metadata).length > 0 && ["Metadata", <EscapedText text={Object.entries(s.metadata).map(([key, value]) => `${key}: ${value}`).join(", ")} />],
+                ["For", <EscapedText text={visible(s.description ?? "")} />],
+                s.source && ["From the server", <EscapedText text={visible(s.source)} />],
+                s.license && ["License", <EscapedText text={visible(s.license)} />],
+                s.compatibility && ["Compatibility", <EscapedText text={visible(s.compatibility)} />],
+                s.allowedTools && ["Allowed tools", <><EscapedText text={visible(s.allowedTools)} /> <span class="muted">(without effect)</span></>],
+                Object.keys(s.metadata).length > 0 && ["Metadata", <EscapedText text={visible(Object.entries(s.metadata).map(([key, value]) => `${key}: ${value}`).join(", "))} />],
               ]}
             />
             {s.files.map((f) => (
@@ -218,12 +219,14 @@ function Review({ path, name, ends }: { path: string; name: string; ends: Ends }
 }
 
 function File({ of: f, used }: { of: SkillFile; used: boolean }) {
+  const text = visible(f.text ?? "");
+  const hidden = !text && f.size > 0 && (f.change !== "removed" || !f.reviewedText);
   return (
     <section>
       <h3>
         <EscapedText text={f.path} /> <span class="small muted">{size(f.size)}</span> {f.change && <Badge meaning="warning">{f.change}</Badge>}
       </h3>
-      {used && !f.change ? null : f.text == null && f.reviewedText == null ? <p class="small muted">Not shown: it is not a text, or larger than 64 KiB.</p> : <Diff was={f.reviewedText ?? ""} now={f.text ?? ""} data />}
+      {used && !f.change ? null : hidden ? <p class="small muted">Not shown: it is not a text, or larger than 64 KiB.</p> : <Diff was={visible(f.reviewedText ?? "")} now={text} data />}
     </section>
   );
 }
