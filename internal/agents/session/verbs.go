@@ -87,7 +87,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		if err := req.Draft(&agent); err != nil {
 			return stoa.Session{}, err
 		}
-		if err := tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools); err != nil {
+		if err := tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.AgentSettings); err != nil {
 			if e, ok := errors.AsType[*stoa.Error](err); ok && e.Param != "" {
 				err = e.At("draft." + e.Param)
 			}

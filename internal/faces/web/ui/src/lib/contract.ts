@@ -80,6 +80,7 @@ export interface Agent {
   tables: boolean;
   temperature: number | null;
   timezone: string;
+  toolSearch: boolean;
   tools: AgentTool[];
   updatedAt: string;
   version: number;
@@ -94,6 +95,7 @@ export type AgentDraft = {
   reasoning?: AgentReasoning;
   replySchema?: ReplySchema;
   temperature?: number | null;
+  toolSearch?: boolean | null;
   tools?: SetAgentTool[] | null;
 } | null;
 
@@ -189,6 +191,7 @@ export interface AgentVersion {
   tables: boolean;
   temperature: number | null;
   timezone: string;
+  toolSearch: boolean;
   tools: AgentTool[];
   version: number;
   visitorDrive: "none" | "read" | "write";
@@ -766,6 +769,7 @@ export interface CreateAgent {
   tables?: boolean | null;
   temperature?: number | null;
   timezone?: string | null;
+  toolSearch?: boolean | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }
@@ -2128,6 +2132,7 @@ export interface Limits {
   maxQueuedSessions: number;
   maxScheduledTasks: number;
   maxScheduledTasksPerAccount: number;
+  maxSearchedTools: number;
   maxSecrets: number;
   maxServerCallsAtOnce: number;
   maxServerCallsPerMinute: number;
@@ -4143,6 +4148,7 @@ export interface UpdateAgent {
   tables?: boolean | null;
   temperature?: number | null;
   timezone?: string | null;
+  toolSearch?: boolean | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }
