@@ -343,7 +343,7 @@ func (r *operationReader) parameter(q map[string]any) error {
 	if v, ok := q["explode"].(bool); ok {
 		explode = v
 	}
-	lower := strings.ToLower(name)
+	lower, deep := strings.ToLower(name), in == "query" && style == "deepObject"
 	switch {
 	case in == "cookie":
 		return fmt.Errorf("it requires a cookie (%s)", shown(name))
@@ -361,7 +361,7 @@ func (r *operationReader) parameter(q map[string]any) error {
 		return errors.New("it has a parameter without a name or place")
 	case in == "path" && !slices.Contains(placeholders(r.p.Path), name):
 		return fmt.Errorf("its path does not contain {%s}", shown(name))
-	case style != "" && style != map[string]string{"query": "form", "path": "simple", "header": "simple"}[in]:
+	case style != "" && !deep && style != map[string]string{"query": "form", "path": "simple", "header": "simple"}[in]:
 		return fmt.Errorf("the parameter %s has the style %s, which is not supported", shown(name), shown(style))
 	case q["schema"] == nil && q["content"] != nil:
 		return fmt.Errorf("the parameter %s contains a document, which is not supported", shown(name))
@@ -371,14 +371,14 @@ func (r *operationReader) parameter(q map[string]any) error {
 		return err
 	}
 	if property, ok := schema.(map[string]any); ok {
-		if kind, _ := property["type"].(string); kind == "object" {
+		if kind, _ := property["type"].(string); kind == "object" && !deep {
 			return fmt.Errorf("the parameter %s is an object, which is not supported", shown(name))
 		}
 		if about := texts(q["description"]); about != "" && property["description"] == nil && property["$ref"] == nil {
 			property["description"] = about
 		}
 	}
-	r.add(name, in, schema, required || in == "path", place{In: in, Name: name, Joined: !explode})
+	r.add(name, in, schema, required || in == "path", place{In: in, Name: name, Joined: !explode && !deep, Deep: deep})
 	return nil
 }
 

@@ -61,7 +61,7 @@ paths:
     delete: {operationId: hop, parameters: [{name: Transfer-Encoding, in: header, schema: {type: string}}]}
   /bad/{id}:
     get: {operationId: nopath}
-    put: {operationId: deep, parameters: [{name: id, in: path, required: true, schema: {type: string}}, {name: f, in: query, style: deepObject, schema: {type: object}}]}
+    put: {operationId: piped, parameters: [{name: id, in: path, required: true, schema: {type: string}}, {name: f, in: query, style: pipeDelimited, schema: {type: array}}]}
     post: {operationId: elsewhere, servers: [{url: "https://evil.example.com"}]}
     patch: {operationId: getOrder}
     delete: {operationId: nothere, parameters: [{$ref: '#/components/parameters/none'}]}
@@ -93,7 +93,7 @@ func TestADocumentBecomesTools(t *testing.T) {
 		"upload": "A request with GET cannot have a body.", "multipart": "It requires a body of the type multipart/form-data; only JSON and forms are supported.", "cookie": "It requires a cookie (sid).",
 		"remote":   "It references another document (https://example.com/a.json), which is never fetched.",
 		"callback": "It has callbacks, which this service does not receive.", "hop": "It requires the header Transfer-Encoding, which cannot be set.", "nopath": `Its path requires a parameter "id".`,
-		"deep": "The parameter f has the style deepObject, which is not supported.", "elsewhere": "It has its own server, but a connection has only one.",
+		"piped": "The parameter f has the style pipeDelimited, which is not supported.", "elsewhere": "It has its own server, but a connection has only one.",
 		"nothere": "It references #/components/parameters/none, which is not in the document.",
 	} {
 		tool, ok := all[name]

@@ -65,6 +65,25 @@ func TestABodyMayBeAForm(t *testing.T) {
 	}
 }
 
+// TestAQueryHasObjects sends parameters of the style deepObject, in brackets.
+func TestAQueryHasObjects(t *testing.T) {
+	t.Parallel()
+	text := `{"openapi":"3.0.0","servers":[{"url":"ORIGIN/"}],"paths":{"/v1/prices":{"get":{"operationId":"GetPrices","parameters":[
+		{"name":"created","in":"query","style":"deepObject","explode":true,"schema":{"anyOf":[{"type":"object","properties":{"gt":{"type":"integer"}}},{"type":"integer"}]}},
+		{"name":"expand","in":"query","style":"deepObject","explode":true,"schema":{"type":"array","items":{"type":"string"}}},
+		{"name":"recurring","in":"query","style":"deepObject","schema":{"type":"object","properties":{"interval":{"type":"string"}},"additionalProperties":false}},
+		{"name":"limit","in":"query","schema":{"type":"integer"}}]}}}}`
+	for arguments, want := range map[string]string{
+		`{}`: "",
+		`{"created":{"gt":5},"expand":["a&b","c"],"recurring":{"interval":"month"},"limit":3}`: "?created%5Bgt%5D=5&expand%5B0%5D=a%26b&expand%5B1%5D=c&limit=3&recurring%5Binterval%5D=month",
+		`{"created":7,"expand":[]}`: "?created=7",
+	} {
+		if line, _, _ := sent(t, text, "GetPrices", arguments); line != "GET /v1/prices"+want {
+			t.Errorf("%s: %s", arguments, line)
+		}
+	}
+}
+
 // TestOperationsWithoutIDsHaveNames checks the names that are made of method and path: they
 // are distinct, and the same for the same document.
 func TestOperationsWithoutIDsHaveNames(t *testing.T) {

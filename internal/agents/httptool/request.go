@@ -38,9 +38,10 @@ type plan struct {
 
 // A place is the position of an argument in a request.
 type place struct {
-	In     string `json:"in"`     // path, query, header or body
-	Name   string `json:"name"`   // name in that position; empty if the argument is the whole body
-	Joined bool   `json:"joined"` // a list is sent as one value with commas
+	In     string `json:"in"`             // path, query, header or body
+	Name   string `json:"name"`           // name in that position; empty if the argument is the whole body
+	Joined bool   `json:"joined"`         // a list is sent as one value with commas
+	Deep   bool   `json:"deep,omitempty"` // in a query: members and entries are in brackets, as in a form
 }
 
 func planOf(d remote.Definition) (*plan, error) {
@@ -91,6 +92,14 @@ func (p *plan) request(d remote.Definition, base string, arguments json.RawMessa
 			} else {
 				members[to.Name] = raw
 			}
+			continue
+		}
+		if to.Deep {
+			pairs, err := formPairs(to.Name, raw, deepList)
+			if err != nil {
+				return nil, fmt.Errorf("the argument %q %w", name, err)
+			}
+			query = append(query, pairs...)
 			continue
 		}
 		values, err := plainValues(raw)
