@@ -98,13 +98,13 @@ type foundTool struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
+// A foundTool without parameters is only named.
 type foundTools struct {
-	Tools []foundTool `json:"tools"`
-	More  []foundTool `json:"more,omitempty"`
+	Tools []foundTool `json:"tools"` // the best first
 	Note  string      `json:"note,omitzero"`
 }
 
-// findTools implements tool_find. Definitions that do not fit into the budget, in bytes, are only named; the only exception is that of a tool
+// findTools implements tool_find. Tools whose definitions do not fit into the budget, in bytes, are only named; the only exception is a tool
 // whose name is the query, because a model could not learn its parameters otherwise.
 func (p *prompt) findTools(query string, budget int) foundTools {
 	var all []stoa.OfferedTool
@@ -125,21 +125,18 @@ func (p *prompt) findTools(query string, budget int) foundTools {
 		}
 		best = p.ranking.Best(query, foundWhole+foundNamed)
 	}
-	for _, i := range best {
+	for place, i := range best {
 		t := foundTool{all[i].Name, all[i].Description, json.RawMessage(all[i].Parameters)}
-		if size := jsonLength(t.Description) + len(t.Parameters) + len(t.Name) + 60; named >= 0 || len(out.Tools) < foundWhole && size <= budget {
+		if size := jsonLength(t.Description) + len(t.Parameters) + len(t.Name) + 60; named >= 0 || place < foundWhole && size <= budget {
 			budget -= size
-			out.Tools = append(out.Tools, t)
-			continue
+		} else {
+			t.Parameters, t.Description = nil, session.CutRunes(t.Description, foundText)
+			out.Note = "Find a tool by its exact name to get the parameters that are missing here."
 		}
-		t.Parameters, t.Description = nil, session.CutRunes(t.Description, foundText)
-		out.More = append(out.More, t)
+		out.Tools = append(out.Tools, t)
 	}
-	switch {
-	case len(best) == 0:
+	if len(best) == 0 {
 		out.Note = "Nothing was found. Other words may help: a verb and a thing, as a reference of an API names them."
-	case len(out.More) > 0:
-		out.Note = "Find a tool of more by its exact name to get its parameters."
 	}
 	return out
 }
@@ -178,6 +175,9 @@ func foundIn(s *stoa.Step) (list []toolState) {
 			continue
 		}
 		for _, t := range found.Tools {
+			if len(t.Parameters) == 0 {
+				continue
+			}
 			list = append(list, toolState{Name: t.Name, SHA256: definitionHash(stoa.Tool{Name: t.Name, Description: t.Description, Parameters: string(t.Parameters)})})
 		}
 	}

@@ -72,10 +72,12 @@ func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *Start
 // MaxWithheld is the maximum number of withheld tools that a session records. Those of programs come first.
 const MaxWithheld = 200
 
+func recorded(list []stoa.Withheld) []stoa.Withheld { return list[:min(len(list), MaxWithheld)] }
+
 // Withhold records the tools that the turn does not offer. The first time, it adds the event
 // if there are any.
 func (t *Transition) Withhold(list []stoa.Withheld) {
-	list = list[:min(len(list), MaxWithheld)]
+	list = recorded(list)
 	t.Row.Withheld = list
 	t.do(func() error {
 		first, err := t.tx.Setup().SetWithheld(t.ctx, t.Row.AccountID, t.Row.ID, t.Row.Turn.Number, list)

@@ -115,7 +115,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
 		AgentVersion: agent.Version, Draft: req.Draft != nil, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
-		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: append(WithheldTools(agent, req), unavailable...),
+		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: recorded(append(WithheldTools(agent, req), unavailable...)),
 		ReplySchema: replySchema(req.ReplySchema, agent),
 	}, Timezone: req.Timezone, Config: &agent.AgentSettings}
 	t := s.transition(ctx, tx, row)
