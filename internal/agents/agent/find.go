@@ -23,9 +23,9 @@ const (
 
 // An agent with many tools of programs and servers does not send their definitions with every step. Its model finds them with tool_find,
 // whose result contains the definitions, and calls them with tool_call. So the tools at the beginning of its requests never change, and what
-// is found comes at the end, on every wire. Of the wires only two have a form for tools that are declared later, and each of its vendors only
-// with some models.
+// is found comes at the end, in a form that every wire has: the result of a call.
 //
+// The search limits what a model reads, not what it may call: a call by a tool's own name, or of a tool that was not found, is planned too.
 // A call of tool_call is planned, checked, approved, executed and shown as the call of the tool that it names; see [prompt.meant]. Only what
 // is sent back to the model names tool_call.
 

@@ -409,9 +409,9 @@ func TestFoundToolsOutliveASummary(t *testing.T) {
 }
 
 // catalogOf adds a connection to an API with an OpenAPI document, as a customer does, approves its operations, and returns their names.
-func catalogOf(h *sessiontest.Fixture, name, document string) (c store.Connection, names []string) {
+func catalogOf(h *sessiontest.Fixture, name, url, document string) (c store.Connection, names []string) {
 	h.T.Helper()
-	c = store.Connection{AccountID: h.Account.ID, SpaceID: h.Space(), Kind: store.KindOpenAPI, Name: name, URL: "https://api.example.com", OnChange: store.OnChangeBlock, Limits: store.DefaultConnectionLimits}
+	c = store.Connection{AccountID: h.Account.ID, SpaceID: h.Space(), Kind: store.KindOpenAPI, Name: name, URL: url, OnChange: store.OnChangeBlock, Limits: store.DefaultConnectionLimits}
 	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
 		if c, err = tx.Setup().InsertConnection(ctx, c); err != nil {
 			return err
@@ -438,6 +438,68 @@ func catalogOf(h *sessiontest.Fixture, name, document string) (c store.Connectio
 		return err
 	})
 	return c, names
+}
+
+// elsewhere is the address of an API that no test calls.
+const elsewhere = "https://api.example.com"
+
+// things returns a document of an API with six operations for each of n things.
+func things(n int) string {
+	var b strings.Builder
+	for i := range n {
+		body := `"requestBody":{"content":{"application/json":{"schema":{"type":"object","properties":{"name":{"type":"string","description":"What people call it."},"owner":{"type":"string","description":"The id of the person who is responsible for it."},"amount":{"type":"integer","description":"In cents."}}}}}}`
+		one := fmt.Sprintf(`"parameters":[{"name":"id","in":"path","required":true,"schema":{"type":"string"},"description":"The id of thing %d."}]`, i)
+		fmt.Fprintf(&b, `"/things%[1]d":{"get":{"operationId":"listThings%[1]d","summary":"List things of the kind %[1]d","parameters":[{"name":"limit","in":"query","schema":{"type":"integer"},"description":"At most as many."}]},"post":{"operationId":"createThing%[1]d","summary":"Create a thing of the kind %[1]d",%[2]s}},`+
+			`"/things%[1]d/{id}":{%[3]s,"get":{"operationId":"getThing%[1]d","summary":"Get a thing of the kind %[1]d"},"put":{"operationId":"replaceThing%[1]d","summary":"Replace a thing of the kind %[1]d",%[2]s},"delete":{"operationId":"deleteThing%[1]d","summary":"Delete a thing of the kind %[1]d"}},`+
+			`"/things%[1]d/{id}/archive":{%[3]s,"post":{"operationId":"archiveThing%[1]d","summary":"Archive a thing of the kind %[1]d"}},`, i, body, one)
+	}
+	return `{"openapi":"3.1.0","paths":{` + strings.TrimSuffix(b.String(), ",") + `}}`
+}
+
+// TestATurnDoesNotPayForAllTools takes ten steps, of which nine find tools and call one, and compares their input with that of the definitions
+// of all tools in each step.
+func TestATurnDoesNotPayForAllTools(t *testing.T) {
+	t.Parallel()
+	for name, orders := range map[string]string{
+		"things": "call: tool_find {\"query\":\"archive thing 7\"}\ncall: tool_call {\"name\":\"things__archiveThing7\",\"arguments\":{\"id\":\"a\"}}",
+		"github": "call: tool_find {\"query\":\"create issue comment\"}\ncall: tool_call {\"name\":\"github__issues_create-comment\",\"arguments\":{\"owner\":\"a\",\"repo\":\"b\",\"issue_number\":7,\"body\":{\"body\":\"Fixed.\"}}}",
+		"stripe": "call: tool_find {\"query\":\"refund charge\"}\ncall: tool_call {\"name\":\"stripe__PostRefunds\",\"arguments\":{\"body\":{\"charge\":\"ch_1\"}}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			document := things(50)
+			if name != "things" {
+				document = realDocument(t, name)
+			}
+			h, vendor := onVendor(t, "messages")
+			site := shop(t, false)
+			c, names := catalogOf(h, name, site.url, document)
+			a := h.Agent(searching(c, names), func(a *stoa.Agent) { a.Model, a.Limits.MaxSteps = "alpha-sonnet-5-5", 10 })
+			r := h.Service()
+			sessiontest.Run(t, r)
+			s := h.Until(r, h.Begin(r, a, "rounds: 9\n"+orders+"\nsay: done"), stoa.SessionCompleted)
+			checkAccepted(t, vendor)
+			checkPrefixes(t, vendor.Served())
+			if asked, _ := site.seen(); asked != 9 {
+				t.Fatalf("the server gets %d calls\n%s", asked, h.Log(r, s))
+			}
+			input, all := int64(0), int64(0)
+			for _, served := range vendor.Served() {
+				input += served.Usage.Input
+			}
+			h.Write(func(ctx context.Context, tx *store.Tx) error {
+				offered, _, err := tool.Offer(ctx, tx, tool.Audience{AccountID: a.AccountID, SpaceID: a.SpaceID, Search: true}, a.Tools, nil)
+				for _, one := range offered {
+					all += stoa.EstimateTokens(len(one.Name) + len(one.Description) + len(one.Parameters))
+				}
+				return err
+			})
+			t.Logf("%d tools of %d tokens: ten steps have an input of %d tokens, %.3f of ten times all definitions", len(names), all, input, float64(input)/float64(10*all))
+			if len(vendor.Served()) != 10 || 4*input > 10*all {
+				t.Errorf("%d steps with an input of %d tokens, and the definitions have %d", len(vendor.Served()), input, all)
+			}
+		})
+	}
 }
 
 // githubTags select the operations of GitHub's document whose tools the agent has. A connection has at most 500.
@@ -479,7 +541,9 @@ func tasksOf(t *testing.T, path string) (list [][3]string) {
 	return list
 }
 
-// TestTheRightToolIsFound has an agent with the operations of two public documents, and finds the tools for tasks in people's words.
+// TestTheRightToolIsFound has an agent with the operations of two public documents, and finds the tools for tasks in people's words. Of these
+// 100 tasks, 94 find the right tool among the first three. The weights of the ranking were chosen with them. Of 40 other tasks, in words that
+// the documents avoid ("throw out Bob's outdated review"), which nobody had read before the ranking was final, 26 did.
 func TestTheRightToolIsFound(t *testing.T) {
 	t.Parallel()
 	github, stripe := realDocument(t, "github"), realDocument(t, "stripe")
@@ -492,8 +556,8 @@ func TestTheRightToolIsFound(t *testing.T) {
 		}
 		return calls
 	}))
-	first, names := catalogOf(h, "github", github)
-	second, more := catalogOf(h, "stripe", stripe)
+	first, names := catalogOf(h, "github", elsewhere, github)
+	second, more := catalogOf(h, "stripe", elsewhere, stripe)
 	a := h.Agent(searching(first, names), searching(second, more))
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
 		return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.AgentSettings)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"stoa/internal/agents/remote"
 	"stoa/internal/base/jsonx"
@@ -82,13 +83,53 @@ func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) 
 // definition returns the approved definition of the tool for a model, and its title for
 // people: without invisible characters, and with bounded texts.
 func (e entry) definition(definition string) (title, description, parameters string, err error) {
-	d := remote.Parse(definition)
-	title = remote.Strip(d.Title, shownTitle)
-	description = remote.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText)
-	tidy(d.InputSchema)
-	leaveOut(d.InputSchema, e.tool.IdempotencyArgument)
-	text, err := json.Marshal(d.InputSchema)
-	return title, description, string(text), err
+	key := definitionKey{definition, e.tool.IdempotencyArgument}
+	shown, ok := known.get(key)
+	if !ok {
+		d := remote.Parse(definition)
+		tidy(d.InputSchema)
+		leaveOut(d.InputSchema, key.argument)
+		text, err := json.Marshal(d.InputSchema)
+		if err != nil {
+			return "", "", "", err
+		}
+		shown = shownDefinition{remote.Strip(d.Title, shownTitle), remote.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText), string(text)}
+		known.put(key, shown)
+	}
+	return shown.title, shown.description, shown.parameters, nil
+}
+
+type definitionKey struct{ definition, argument string }
+
+type shownDefinition struct{ title, description, parameters string }
+
+// known contains definitions as they are shown, because the turns of an agent with hundreds of tools would spend most of their time in
+// reading the same ones, and a session starts in a transaction that writes.
+var known definitions
+
+const maxKnown = 32 << 20 // bytes
+
+type definitions struct {
+	mu   sync.Mutex
+	size int
+	all  map[definitionKey]shownDefinition
+}
+
+func (d *definitions) get(key definitionKey) (shown shownDefinition, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	shown, ok = d.all[key]
+	return shown, ok
+}
+
+func (d *definitions) put(key definitionKey, shown shownDefinition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all == nil || d.size > maxKnown {
+		d.size, d.all = 0, map[definitionKey]shownDefinition{}
+	}
+	d.size += len(key.definition) + len(shown.description) + len(shown.parameters)
+	d.all[key] = shown
 }
 
 // tidy cleans up the texts of a schema that are meant for readers.
