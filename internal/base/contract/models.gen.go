@@ -3536,7 +3536,7 @@ type Limits struct {
 	// Example: 1000
 	MaxScheduledTasksPerAccount int64 `json:"maxScheduledTasksPerAccount"`
 
-	// MaxSearchedTools The maximum number of tools of an agent with `toolSearch`.
+	// MaxSearchedTools The maximum number of tools of an agent with `toolSearch`, instead of `maxTools`; `maxToolDefinitionTokens` does not apply to it.
 	//
 	// Example: 1000
 	MaxSearchedTools int `json:"maxSearchedTools"`

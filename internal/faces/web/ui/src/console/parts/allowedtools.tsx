@@ -4,7 +4,7 @@ import { approvalWords } from "../../lib/connections";
 import type { AgentTool, Connection, ConnectionTool, ConnectionToolList, StricterTool } from "../../lib/contract";
 import type { List } from "../../lib/types";
 import { useSession } from "./session";
-import { Badge } from "./basic";
+import { Badge, Button } from "./basic";
 import { States, useLoad } from "./load";
 import { EscapedText } from "./escapedtext";
 
@@ -62,7 +62,13 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
               </p>
             );
           }
-          return offered.map((t) => (
+          const others = offered.filter((t) => !allow.includes(t.name)).map((t) => t.name);
+          const all = others.length > 1 && (
+            <div>
+              <Button onClick={() => set([...allow, ...others])}>Allow all {offered.length}</Button>
+            </div>
+          );
+          return [all, ...offered.map((t) => (
             <div key={t.name}>
               <label class="check">
                 <input type="checkbox" checked={allow.includes(t.name)} onChange={(e) => set(e.currentTarget.checked ? [...allow, t.name] : allow.filter((n) => n !== t.name))} />
@@ -89,7 +95,7 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
                 </label>
               )}
             </div>
-          ));
+          ))];
         }}
       </States>
     </details>
