@@ -139,6 +139,7 @@ const (
 	PartFiles        = "files"
 	PartSummary      = "summary"
 	PartHistory      = "history"
+	PartFound        = "found" // a result of tool_find
 	PartMessage      = "message"
 	PartNote         = "note" // Stoa's remark before or after a message: changed files, what tools have done, the time
 	PartStep         = "step" // an earlier reply of the turn, and the results of its calls
@@ -410,6 +411,9 @@ func (r *Request) add(p *prompt, call stoa.Call, marks []mark) {
 				one.Type, one.Name, one.CallID = "call", piece.Call.Meant().Name, piece.Call.ID
 				names[one.CallID] = one.Name
 			case stoa.PartResult:
+				if names[piece.Result.CallID] == stoa.FindTool && !p.isExternal(stoa.FindTool) {
+					one.Kind = PartFound
+				}
 				one.Type, one.Role, one.Name, one.CallID, one.IsError = "result", "tool", cmp.Or(names[piece.Result.CallID], piece.Result.Name), piece.Result.CallID, piece.Result.IsError
 			case stoa.PartReasoning:
 				one.Type, one.Text = "reasoning", ""

@@ -5026,7 +5026,7 @@ type RequestPart struct {
 	// IsError Whether it is the result of a failed call.
 	IsError bool `json:"isError"`
 
-	// Kind `tools`: a definition of a tool. `instructions`: those of the agent. `service`: those of the service. `format`: the JSON Schema of
+	// Kind `tools`: a definition of a tool. `found`: definitions that the model found with `tool_find`. `instructions`: those of the agent. `service`: those of the service. `format`: the JSON Schema of
 	// answers. `files`: the files of the drive. `summary`: what stands in for the beginning of the conversation. `history`: an earlier
 	// turn. `note`: a remark of the service, such as the time or changed files. `message`: the message of this turn, and its files. `step`: an
 	// earlier reply of this turn, and the results of its calls.

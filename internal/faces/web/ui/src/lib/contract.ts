@@ -2974,7 +2974,7 @@ export interface RequestPart {
   callId: string | null;
   files: RequestFile[];
   isError: boolean;
-  kind: "tools" | "instructions" | "skills" | "service" | "format" | "files" | "summary" | "history" | "note" | "message" | "step";
+  kind: "tools" | "instructions" | "skills" | "service" | "format" | "files" | "summary" | "history" | "found" | "note" | "message" | "step";
   missing: boolean;
   name: string | null;
   new: boolean;
