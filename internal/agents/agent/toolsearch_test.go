@@ -225,6 +225,44 @@ func TestFewToolsAreNotSearched(t *testing.T) {
 	}
 }
 
+// TestASessionBeginsToSearch moves a session to a version whose model searches, and another to one whose model does not.
+func TestASessionBeginsToSearch(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		k := newTalk(t, home)
+		f := fakemcp.Start(t)
+		names := crowd(f, 40)
+		c := connect(k.Fixture, f, "far")
+		a := k.Agent(searching(c, names), func(a *stoa.Agent) { a.Calls = nil })
+		k.begin(t, a)
+		for _, search := range []bool{true, false, true} {
+			k.Write(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.Setup().EditAgent(ctx, k.Account.ID, a.ID, func(a *stoa.Agent) error {
+					a.SetCallSettings(stoa.CallSettings{ToolSearch: search})
+					return nil
+				})
+				if err == nil {
+					_, err = k.r.Upgrade(ctx, tx, k.Caller(), a.ID, k.s.ID)
+				}
+				return err
+			})
+			if said := k.ask(`far__act {"key":"a"}`); !strings.Contains(said, "done act") {
+				t.Errorf("searches %v: %s", search, said)
+			}
+			if search {
+				k.ask(`tool_find {"query":"far__read"}`)
+			}
+			if offered := k.calls[len(k.calls)-1].Tools; search != (len(offered) < 10) || search != slices.ContainsFunc(offered, func(t stoa.Tool) bool { return t.Name == stoa.FindTool }) {
+				t.Errorf("searches %v: %d tools are offered", search, len(offered))
+			}
+			if len(k.notes) != 0 {
+				t.Errorf("searches %v: the notes are %q", search, k.notes)
+			}
+		}
+		checkSent(t, k.Fixture, k.r, k.s, nil)
+	})
+}
+
 // TestFoundToolsNeedTheirApproval waits for a person as if the model had called the tool itself.
 func TestFoundToolsNeedTheirApproval(t *testing.T) {
 	t.Parallel()

@@ -188,6 +188,9 @@ func (p *prompt) renewTools(version int64, now []stoa.Tool) error {
 		v.Notes = v.Notes[max(len(v.Notes)-maxOldNotes, 0):]
 	}
 	p.told = v
+	if p.search { // those that were listed before it began to search
+		now = slices.DeleteFunc(now, func(t stoa.Tool) bool { return p.isExternal(t.Name) && t.Name != toolWrite })
+	}
 	return v.set(now)
 }
 
