@@ -57,6 +57,14 @@ func TestAnAgentWithManyToolsSearchesThem(t *testing.T) {
 	}
 	a.WantError(stoa.CodeTooManyTools, "POST", a.agent+"/sessions", object{"message": "x", "draft": object{"toolSearch": false}})
 
+	set := newTestSet(t, a, object{"message": "say: hello"})
+	if e := a.WantError(stoa.CodeTooManyTools, "POST", set+"/runs", object{"maxCreditsMicro": 1, "draft": object{"toolSearch": false}}); *e.Param != "draft.tools" {
+		t.Errorf("%+v", e)
+	}
+	if run := a.runTests(t, set, object{"maxCreditsMicro": 100_000_000, "draft": object{"instructions": "Be brief."}}); run.Status != "completed" {
+		t.Errorf("the run is %+v", run)
+	}
+
 	// The operations are not approved yet; a session names the first 200.
 	var s contract.Session
 	a.Want(202, "POST", a.agent+"/sessions", object{"message": "say: hello"}).JSON(&s)
