@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -67,7 +68,6 @@ const aliases = `
 	invite add
 	move transfer
 	copy duplicate clone fork
-
 	newest latest recent last
 	unread notification
 	branch reference ref
@@ -142,15 +142,17 @@ const (
 	actWrite
 )
 
+var actWords = map[int]string{
+	actRead:   "get list check search find show view read retrieve fetch see look download compare preview count return",
+	actRemove: "delete remove erase destroy drop unfollow unstar unlock unpin detach unassign revoke",
+	actWrite: `create add make new open start post put update change edit modify set replace send approve accept decline reject refuse enable disable cancel merge
+		close lock pin star follow assign attach upload publish save register reply comment request fork rename move transfer protect give call commit write
+		capture confirm finalize void pay issue expire resume subscribe ask resend mark submit verify report turn rerun redeliver dismiss calculate`,
+}
+
 var acts = sync.OnceValue(func() map[string]int {
 	kinds := map[string]int{}
-	for kind, text := range map[int]string{
-		actRead:   "get list check search find show view read retrieve fetch see look download compare preview count return",
-		actRemove: "delete remove erase destroy drop unfollow unstar unlock unpin detach unassign revoke",
-		actWrite: `create add make new open start post put update change edit modify set replace send approve accept decline reject refuse enable disable cancel merge
-			close lock pin star follow assign attach upload publish save register reply comment request fork rename move transfer protect give call commit write
-			capture confirm finalize void pay issue expire resume subscribe ask resend mark submit verify report turn rerun redeliver dismiss calculate`,
-	} {
+	for kind, text := range actWords {
 		for _, w := range wordsOf(text) {
 			kinds[stemOf(w)] = kind
 		}
@@ -318,11 +320,12 @@ var prepositions = strings.Fields("of from for with to in on by about into at as
 // soughtOf returns the words of a query.
 func (r *Ranking) soughtOf(query string) (list []sought) {
 	minor := isFunctionWord(query)
-	query = withKinds(phrases.Replace(" " + strings.ToLower(query) + " "))
+	first, size := utf8.DecodeRuneInString(query) // of a sentence; other capitals separate the words of identifiers
+	query = withKinds(phrases.Replace(" " + string(unicode.ToLower(first)) + query[size:] + " "))
 	seen := map[string]bool{}
 	factor := 1.0
 	words := tokensOf(query)
-	for i, w := range slices.Clone(words[:max(len(words), 1)-1]) { // names are written in both ways, such as payout
+	for i, w := range slices.Clone(words[:max(len(words), 1)-1]) { // because names are written in both ways, such as payout
 		if joined := w.text + words[i+1].text; r.stems[stemOf(joined)] {
 			words = append(words, token{joined, stemOf(joined)})
 		}
