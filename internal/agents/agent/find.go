@@ -23,7 +23,7 @@ const (
 
 // An agent with many tools of programs and servers does not send their definitions with every step. Its model finds them with tool_find,
 // whose result contains the definitions, and calls them with tool_call. So the tools at the beginning of its requests never change, and what
-// is found comes at the end, in a form that every wire has: the result of a call.
+// is found comes at the end, in a form that every wire has: the result of a call. See docs/decisions/0057-find-tools-by-calls.md.
 //
 // The search limits what a model reads, not what it may call: a call by a tool's own name, or of a tool that was not found, is planned too.
 // A call of tool_call is planned, checked, approved, executed and shown as the call of the tool that it names; see [prompt.meant]. Only what
