@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stoa/internal/agents/session"
+	"stoa/internal/agents/tool"
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 	"stoa/internal/testkit/sessiontest"
@@ -88,5 +89,21 @@ func BenchmarkLook(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkManyTools measures how long each turn of an agent with 300 tools takes to decide what it offers.
+func BenchmarkManyTools(b *testing.B) {
+	h := sessiontest.Build(b, storetest.New(b), nil)
+	c, names := catalogOf(h, "things", elsewhere, things(50))
+	a := h.Agent(searching(c, names))
+	for b.Loop() {
+		err := h.Store.Read(b.Context(), func(tx *store.Tx) error {
+			_, _, err := tool.Offer(b.Context(), tx, tool.Audience{AccountID: a.AccountID, SpaceID: a.SpaceID, Search: true}, a.Tools, nil)
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -249,7 +249,7 @@ func (w *Worker) callLines(ctx context.Context, t *turn, c cut) (string, error) 
 }
 
 func callLine(s *stoa.Step, place int, external []stoa.ExternalCall) string {
-	call := s.Calls[place]
+	call := s.Calls[place].Meant()
 	line := fmt.Sprintf("turn %d: %s %s", s.Turn, call.Name, session.CutRunes(strings.Join(strings.Fields(call.Arguments), " "), maxCallText))
 	if r := s.Results[place]; r != nil {
 		line += fmt.Sprintf(" → %d bytes", len(r.Content))

@@ -45,8 +45,9 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 	}
 	p := prompt{
 		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: access,
-		message: stoa.TextMessage(stoa.RoleUser, req.Message), external: external,
+		message: stoa.TextMessage(stoa.RoleUser, req.Message), external: external, settings: agent.CallSettings(),
 	}
+	p.search = p.searches()
 	if err := w.readDrive(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}, w.window(agent.Model, c.Plan)); err != nil {
 		return err
 	}

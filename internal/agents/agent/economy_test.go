@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
 	"stoa/internal/models/catalog"
+	"stoa/internal/testkit/fakemcp"
 	"stoa/internal/testkit/fakeup"
 	"stoa/internal/testkit/sessiontest"
 	"stoa/internal/testkit/storetest"
@@ -126,6 +128,12 @@ func checkPrefixes(t *testing.T, served []fakeup.Served) {
 
 var prefixSessions = flag.Int("prefix.sessions", 20, "the number of random sessions of the prefix test, over all formats")
 
+// findOrders are calls of models that search their tools.
+var findOrders = []string{
+	"call: tool_find {\"query\":\"list the archive\"}", "call: tool_find {\"query\":\"far__read\"}", "call: tool_call {\"name\":\"far__read\",\"arguments\":{\"key\":\"a\"}}",
+	"call: tool_call {\"name\":\"far__put\",\"arguments\":{\"none\":1}}", "call: tool_call {\"name\":\"far__none\",\"arguments\":{}}", "call: far__read {\"key\":\"b\"}",
+}
+
 // TestRandomSessionsKeepTheirPrefix has random sessions with calls of all kinds, files, reasoning,
 // questions, changed files and restarts: every request begins with the one before.
 func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
@@ -134,6 +142,9 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, vendor := onVendor(t, name)
+			f := fakemcp.Start(t)
+			names := crowd(f, 40)
+			c := connect(h, f, "far")
 			r := h.Service()
 			stop := sessiontest.Run(t, r)
 			random := rand.New(rand.NewPCG(uint64(len(name)), 35))
@@ -142,7 +153,11 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: nonsense {}", "call: drive_read {\"path\":\"notes.txt\",\"attached\":true}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: skill_read {\"name\":\"refunds\"}", "call: ask_user {\"question\":\"Sure?\"}",
 			}
 			for n := range *prefixSessions / len(vendors) {
-				a := skilled(h, func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 })
+				change, orders := []func(*stoa.Agent){func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 }}, orders
+				if n%2 == 1 {
+					change, orders = append(change, searching(c, names)), append(slices.Clone(orders), findOrders...)
+				}
+				a := skilled(h, change...)
 				h.File(a, "a.md", "The handbook.\n")
 				before := len(vendor.Served())
 				var s stoa.Session

@@ -105,13 +105,14 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 		return nil
 	}
 	for place, c := range st.Calls {
+		c = p.meant(c)
 		at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Name })
 		if at < 0 || len(planned) == session.CallsPerStep {
 			continue
 		}
 		t := p.external[at]
 		planned = append(planned, stoa.ExternalCall{
-			Place: place, Type: t.Type, Tool: t.Name, DefinitionSHA256: t.SHA256, Effects: t.Effects, Approval: t.Approval, ConnectionID: t.ConnectionID, Title: t.Title,
+			Place: place, Arguments: c.Arguments, Type: t.Type, Tool: t.Name, DefinitionSHA256: t.SHA256, Effects: t.Effects, Approval: t.Approval, ConnectionID: t.ConnectionID, Title: t.Title,
 			OnUnknown: t.OnUnknown, IdempotencyArgument: t.IdempotencyArgument, OnTimeout: t.OnTimeout, TimeoutSeconds: t.TimeoutSeconds, Confirmation: tool.Confirmation(t.Ask, argumentsOf(c.Arguments)),
 		})
 	}

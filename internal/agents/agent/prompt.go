@@ -43,6 +43,8 @@ type prompt struct {
 	refused      bool   // a request with images was refused: later ones have no images
 	external     []stoa.OfferedTool
 	withheld     []stoa.Withheld // tools that the turn does not offer
+	search       bool            // the model searches the external tools
+	ranking      *drive.Ranking  // of the external tools; nil before the first search
 	told         *toolView       // nil if the session has no tools of programs or servers
 	tables       bool            // the agent queries tables
 	cut          bool
@@ -287,6 +289,7 @@ func appendStep(list []stoa.Message, s *stoa.Step, results []stoa.ToolResult) []
 	}
 	answer := stoa.Message{Role: stoa.RoleUser, Parts: make([]stoa.Part, len(results))}
 	for j := range results {
+		results[j].Name = s.Calls[j].Name // because a vendor knows no other; see [stoa.ToolCall.Meant]
 		answer.Parts[j] = stoa.Part{Kind: stoa.PartResult, Result: &results[j]}
 	}
 	return append(list, answer)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -138,6 +139,7 @@ const (
 	PartFiles        = "files"
 	PartSummary      = "summary"
 	PartHistory      = "history"
+	PartFound        = "found" // a result of tool_find
 	PartMessage      = "message"
 	PartNote         = "note" // Stoa's remark before or after a message: changed files, what tools have done, the time
 	PartStep         = "step" // an earlier reply of the turn, and the results of its calls
@@ -375,7 +377,7 @@ func (r *Request) add(p *prompt, call stoa.Call, marks []mark) {
 	if call.Format != nil {
 		add(RequestPart{Kind: PartFormat, Role: "system", Type: "text", Text: call.Format.Schema, Tokens: stoa.Call{Format: call.Format}.EstimateInput()})
 	}
-	latest := int64(len(p.steps))
+	latest, names := int64(len(p.steps)), map[string]string{} // of the called tools, by the id of the call
 	for i, m := range call.Messages {
 		at, part := marks[i], RequestPart{Kind: marks[i].kind, Role: string(m.Role)}
 		switch at.kind {
@@ -406,9 +408,13 @@ func (r *Request) add(p *prompt, call stoa.Call, marks []mark) {
 					one.Kind = PartNote
 				}
 			case stoa.PartCall:
-				one.Type, one.Name, one.CallID = "call", piece.Call.Name, piece.Call.ID
+				one.Type, one.Name, one.CallID = "call", piece.Call.Meant().Name, piece.Call.ID
+				names[one.CallID] = one.Name
 			case stoa.PartResult:
-				one.Type, one.Role, one.Name, one.CallID, one.IsError = "result", "tool", piece.Result.Name, piece.Result.CallID, piece.Result.IsError
+				if names[piece.Result.CallID] == stoa.FindTool && !p.isExternal(stoa.FindTool) {
+					one.Kind = PartFound
+				}
+				one.Type, one.Role, one.Name, one.CallID, one.IsError = "result", "tool", cmp.Or(names[piece.Result.CallID], piece.Result.Name), piece.Result.CallID, piece.Result.IsError
 			case stoa.PartReasoning:
 				one.Type, one.Text = "reasoning", ""
 			default:

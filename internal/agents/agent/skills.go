@@ -43,11 +43,12 @@ func (w *Worker) chooseSkills(ctx context.Context, p *prompt, of drive.Owner) (e
 	return nil
 }
 
-// withholdSkills adds the reviewed skills that the session does not use to what the turn reports as withheld.
+// withholdSkills adds the reviewed skills that the session does not use to what the turn reports as withheld, before the tools, of which
+// many may be left out.
 func (t *turn) withholdSkills() {
 	for _, s := range t.prompt.settings.Skills {
 		if len(s.Files) > 0 && !slices.Contains(t.prompt.skillNames(), s.Name) {
-			t.withheld, t.tellWithheld = append(t.withheld, stoa.Withheld{Skill: s.Name, Reason: stoa.WithheldChanged}), true
+			t.withheld, t.tellWithheld = slices.Insert(t.withheld, 0, stoa.Withheld{Skill: s.Name, Reason: stoa.WithheldChanged}), true
 		}
 	}
 }

@@ -32,6 +32,8 @@ const (
 	maxQuestion = 4_000 // characters, also of a default answer
 )
 
+const tooManyAtOnce = "At most %d tools of this kind can be called at once; this one was not."
+
 // tools returns the tools with which the call begins.
 func (p *prompt) tools() []stoa.Tool {
 	list := p.offers()
@@ -84,7 +86,12 @@ func (p *prompt) offers() []stoa.Tool {
 		})
 	}
 	for _, t := range p.external {
-		tools = append(tools, t.Tool())
+		if !p.search || isOfDrive(t) || p.told.has(t.Name) {
+			tools = append(tools, t.Tool())
+		}
+	}
+	if p.search {
+		tools = append(tools, p.searchTools()...)
 	}
 	if p.readsResults() {
 		tools = append(tools, resultTool)
@@ -138,7 +145,7 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 		return wrong("There is no tool of that name; nothing was done.")
 	}
 	if !planned && p.isExternal(c.Name) {
-		return wrong("At most %d tools of this kind can be called at once; this one was not.", session.CallsPerStep)
+		return wrong(tooManyAtOnce, session.CallsPerStep)
 	}
 	arguments := argumentsOf(c.Arguments)
 	var out session.ToolEffect
@@ -203,6 +210,18 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 			return wrong("%s", bad)
 		}
 		content, err = w.skillRead(ctx, p, who, in.Name, in.Path, in.FromLine)
+	case stoa.FindTool:
+		var in struct {
+			Query string `json:"query"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		text, err := jsonx.Marshal(p.findTools(session.CutRunes(in.Query, maxQuestion), w.textBudget()))
+		out.Result = stoa.ToolResult{CallID: c.ID, Name: c.Name, Content: string(text)}
+		return out, err
+	case stoa.CallTool:
+		return wrong("%s", p.uncalled(c))
 	case toolTableList:
 		var in struct {
 			Prefix string `json:"prefix"`

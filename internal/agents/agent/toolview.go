@@ -149,7 +149,7 @@ func (p *prompt) freezeTools(version int64) error {
 		switch {
 		case at < 0:
 			list, grown = append(list, t), true
-		case !p.isExternal(t.Name) && definitionHash(list[at]) != definitionHash(t): // a tool of the service can do more, such as read attached files
+		case !p.isExternal(t.Name) && t.Name != stoa.FindTool && definitionHash(list[at]) != definitionHash(t): // a tool of the service can do more, such as read attached files
 			list[at], grown = t, true
 		}
 	}
@@ -192,6 +192,9 @@ func (p *prompt) renewTools(version int64, now []stoa.Tool) error {
 		v.Notes = v.Notes[max(len(v.Notes)-maxOldNotes, 0):]
 	}
 	p.told = v
+	if p.search { // those that were listed before it began to search
+		now = slices.DeleteFunc(now, func(t stoa.Tool) bool { return p.isExternal(t.Name) && t.Name != toolWrite })
+	}
 	return v.set(now)
 }
 
@@ -201,22 +204,24 @@ func (p *prompt) toolNews(now []stoa.Tool) toolNote {
 	var lines []string
 	for _, was := range p.toolsTold() {
 		is, line := toolState{Name: was.Name}, ""
-		at := slices.IndexFunc(now, func(t stoa.Tool) bool { return t.Name == was.Name })
-		if at >= 0 {
-			is.SHA256 = definitionHash(now[at])
+		t, available := p.definition(now, was.Name)
+		if available {
+			is.SHA256 = definitionHash(t)
 		} else {
 			is.Reason = p.unavailable(was.Name)
 		}
+		of := slices.IndexFunc(p.told.list, func(t stoa.Tool) bool { return t.Name == was.Name })
 		switch {
-		case is == was:
+		case is == was || was.Name == stoa.FindTool:
 			continue
-		case at < 0:
+		case !available:
 			line = is.Reason
+		case of < 0:
+			line = "It is available, and its definition may have changed: find it again by its name."
+		case definitionHash(p.told.list[of]) == is.SHA256:
+			line = "It is available as defined at the beginning."
 		default:
-			line = "It is available with this definition, which replaces the one before: " + now[at].Description + " Parameters: " + now[at].Parameters
-			if of := slices.IndexFunc(p.told.list, func(t stoa.Tool) bool { return t.Name == was.Name }); of >= 0 && definitionHash(p.told.list[of]) == is.SHA256 {
-				line = "It is available as defined at the beginning."
-			}
+			line = "It is available with this definition, which replaces the one before: " + t.Description + " Parameters: " + t.Parameters
 		}
 		note.States = append(note.States, is)
 		lines = append(lines, "- "+was.Name+": "+line+"\n")
@@ -240,14 +245,44 @@ func (p *prompt) toolsTold() (list []toolState) {
 	for _, t := range p.told.list {
 		tell(toolState{Name: t.Name, SHA256: definitionHash(t)})
 	}
+	type said struct {
+		turn, step int64
+		states     []toolState
+	}
+	var all []said
+	find := func(steps []stoa.Step) {
+		for i := range steps {
+			all = append(all, said{steps[i].Turn, steps[i].Number, foundIn(&steps[i])})
+		}
+	}
+	for _, t := range p.past {
+		find(t.steps)
+	}
+	find(p.steps)
 	for _, n := range p.told.Notes {
 		if n.UntilTurn == 0 {
-			for _, s := range n.States {
-				tell(s)
-			}
+			all = append(all, said{n.Turn, n.Step, n.States})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b said) int { return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.step, b.step)) })
+	for _, one := range all {
+		for _, s := range one.states {
+			tell(s)
 		}
 	}
 	return list
+}
+
+// definition returns the current definition of a tool, unless it cannot be called.
+func (p *prompt) definition(now []stoa.Tool, name string) (t stoa.Tool, ok bool) {
+	if at := slices.IndexFunc(now, func(t stoa.Tool) bool { return t.Name == name }); at >= 0 {
+		return now[at], true
+	}
+	at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == name })
+	if !p.search || at < 0 {
+		return t, false
+	}
+	return p.external[at].Tool(), true
 }
 
 // unavailable returns the sentence for the model about a tool that it cannot call.

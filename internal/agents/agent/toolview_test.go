@@ -232,6 +232,7 @@ func TestRandomToolsKeepThePrefix(t *testing.T) {
 			h, vendor := onVendor(t, name)
 			random := rand.New(rand.NewPCG(uint64(len(name)), 77))
 			f := fakemcp.Start(t)
+			names := crowd(f, 40)
 			c := connect(h, f, "far")
 			texts := []string{"Reads.", "Reads a key.", "Reads what is there.", "Reads on."}
 			now, on := 0, true
@@ -262,7 +263,11 @@ func TestRandomToolsKeepThePrefix(t *testing.T) {
 			orders := []string{"call: far__read {\"key\":\"a\"}", "call: far__put {\"key\":\"b\"}", "call: far__read {\"none\":1}", "call: drive_list {}", "think: 40", "call: ask_user {\"question\":\"Sure?\"}", "call: nonsense {}"}
 			for n := range *prefixSessions / len(vendors) {
 				restore()
-				a := h.Agent(using(c), func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 })
+				access, orders := using(c), orders
+				if n%2 == 1 {
+					access, orders = searching(c, names), append(slices.Clone(orders), findOrders...)
+				}
+				a := h.Agent(access, func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 })
 				before := len(vendor.Served())
 				var s stoa.Session
 				for turn := range 3 + random.IntN(4) {

@@ -241,6 +241,7 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 	if err != nil {
 		return err
 	}
+	who.Search = t.prompt.settings.ToolSearch
 	offers, withheld := offered(tools, t.row.Withheld, who.Visitor)
 	if t.prompt.access == stoa.DriveReadWrite {
 		offers = append(offers, guarded(tools)...)
@@ -248,6 +249,7 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 	more, not, err := tool.Offer(ctx, tx, who, tools, w.cfg.Tools.Vault)
 	t.prompt.external, t.withheld = append(offers, more...), append(withheld, not...)
 	t.prompt.withheld = t.withheld
+	t.prompt.search = t.prompt.searches()
 	t.tellWithheld = len(t.withheld) > 0 || len(t.row.Withheld) > 0
 	return err
 }

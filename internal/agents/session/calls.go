@@ -63,7 +63,7 @@ const triggerEmbed = "embed"
 // programs outside of the account.
 func ofOutsider(t stoa.Trigger) bool { return t.Type == triggerEmbed || t.Type == stoa.TriggerHook }
 
-// Plan records the external calls of a step and returns them as recorded. It is part of the
+// Plan records the external calls of a step, with their tools and arguments, and returns them as recorded. It is part of the
 // transaction that records the step. A turn with too many calls fails, which stopped reports.
 func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []stoa.ExternalCall, stopped bool) {
 	if len(calls) == 0 {
@@ -87,7 +87,7 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	}
 	for _, c := range calls {
 		c.ID, c.AccountID, c.AgentID, c.SessionID = stoa.NewID("cal"), t.Row.AccountID, t.Row.AgentID, t.Row.ID
-		c.Turn, c.Step, c.CallID, c.Arguments = step.Turn, step.Number, step.Calls[c.Place].ID, step.Calls[c.Place].Arguments
+		c.Turn, c.Step, c.CallID = step.Turn, step.Number, step.Calls[c.Place].ID
 		if c.IdempotencyArgument != "" {
 			c.Arguments = jsonx.WithMember(c.Arguments, c.IdempotencyArgument, c.ID)
 		}

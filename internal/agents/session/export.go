@@ -251,7 +251,7 @@ func (e *exporter) jsonl(ctx context.Context) error {
 			return err
 		}
 		for i, c := range st.Calls {
-			t := exportTool{Type: "tool", StepID: stoa.StepID(st.SessionID, st.Turn, st.Number), CallID: c.ID, Name: c.Name, Arguments: c.Arguments}
+			t := exportTool{Type: "tool", StepID: stoa.StepID(st.SessionID, st.Turn, st.Number), CallID: c.ID, Name: c.Meant().Name, Arguments: c.Meant().Arguments}
 			if r := st.Results[i]; r != nil {
 				t.Result, t.IsError = &r.Content, r.IsError
 			}

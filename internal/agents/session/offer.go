@@ -13,7 +13,7 @@ import (
 // AudienceOf returns the audience to which a session about to start offers the tools of
 // connections.
 func AudienceOf(a stoa.Agent, req StartRequest) tool.Audience {
-	return tool.Audience{AccountID: a.AccountID, SpaceID: a.SpaceID, Once: req.Mode == stoa.ModeOnce, Visitor: ofOutsider(req.Trigger), Unattended: req.Trigger.Type == stoa.TriggerHook, Own: req.Credentials}
+	return tool.Audience{AccountID: a.AccountID, SpaceID: a.SpaceID, Once: req.Mode == stoa.ModeOnce, Visitor: ofOutsider(req.Trigger), Unattended: req.Trigger.Type == stoa.TriggerHook, Own: req.Credentials, Search: a.CallSettings().ToolSearch}
 }
 
 // Audience returns the audience to which a session, with secrets of its own, offers the tools
@@ -69,9 +69,15 @@ func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *Start
 	return err
 }
 
+// MaxWithheld is the maximum number of withheld tools and skills that a session records. Those of servers come last.
+const MaxWithheld = 200
+
+func recorded(list []stoa.Withheld) []stoa.Withheld { return list[:min(len(list), MaxWithheld)] }
+
 // Withhold records the tools and skills that the turn does not offer. The first time, it adds the event
 // if there are any tools.
 func (t *Transition) Withhold(list []stoa.Withheld) {
+	list = recorded(list)
 	t.Row.Withheld = list
 	t.do(func() error {
 		first, err := t.tx.Setup().SetWithheld(t.ctx, t.Row.AccountID, t.Row.ID, t.Row.Turn.Number, list)

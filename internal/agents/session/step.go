@@ -259,7 +259,7 @@ func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
 		t.finishCall(c, stoa.OutcomeError, out.Result.Content)
 		return
 	}
-	call := step.Calls[place]
+	call := step.Calls[place].Meant()
 	t.event(EventToolCalled, ToolData{StepID: id, CallID: call.ID, Name: call.Name, Arguments: call.Arguments})
 	if out.Input != nil {
 		if !t.Row.CancelAt.IsZero() {

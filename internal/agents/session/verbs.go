@@ -87,7 +87,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		if err := req.Draft(&agent); err != nil {
 			return stoa.Session{}, err
 		}
-		if err := tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools); err != nil {
+		if err := tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.AgentSettings); err != nil {
 			if e, ok := errors.AsType[*stoa.Error](err); ok && e.Param != "" {
 				err = e.At("draft." + e.Param)
 			}
@@ -115,7 +115,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
 		AgentVersion: agent.Version, Draft: req.Draft != nil, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
-		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: append(WithheldTools(agent, req), unavailable...),
+		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: recorded(append(WithheldTools(agent, req), unavailable...)),
 		ReplySchema: replySchema(req.ReplySchema, agent),
 	}, Timezone: req.Timezone, Config: &agent.AgentSettings}
 	t := s.transition(ctx, tx, row)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"stoa/internal/agents/remote"
 	"stoa/internal/base/jsonx"
@@ -18,11 +19,15 @@ import (
 
 // Limits of the tools of an agent, of programs and connections together.
 const (
-	MaxOffered   = 64
-	MaxTokens    = 16_000 // estimated tokens of all tool definitions, because each step pays for them
-	shownText    = 2_000  // characters of a tool's description for a model
-	shownTitle   = 200
-	shownRemarks = 1_000 // characters of a description inside a schema
+	MaxOffered        = 64
+	MaxTokens         = 16_000    // estimated tokens of all tool definitions, because each step pays for them
+	MaxSearched       = 1_000     // instead of MaxOffered, of an agent that searches its tools
+	mostSearched      = 2_000_000 // instead of MaxTokens
+	SearchAbove       = 30        // tools; with more, an agent that may search its tools does
+	SearchAboveTokens = 8_000     // or with definitions of more tokens
+	shownText         = 2_000     // characters of a tool's description for a model
+	shownTitle        = 200
+	shownRemarks      = 1_000 // characters of a description inside a schema
 )
 
 // An Audience describes the session for which a turn offers tools.
@@ -31,6 +36,7 @@ type Audience struct {
 	Once               bool // the session cannot wait for anything
 	Visitor            bool
 	Unattended         bool        // no visitor can confirm a call
+	Search             bool        // the agent searches its tools
 	Own                Credentials // never nil for a session that has begun
 }
 
@@ -77,13 +83,53 @@ func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) 
 // definition returns the approved definition of the tool for a model, and its title for
 // people: without invisible characters, and with bounded texts.
 func (e entry) definition(definition string) (title, description, parameters string, err error) {
-	d := remote.Parse(definition)
-	title = remote.Strip(d.Title, shownTitle)
-	description = remote.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText)
-	tidy(d.InputSchema)
-	leaveOut(d.InputSchema, e.tool.IdempotencyArgument)
-	text, err := json.Marshal(d.InputSchema)
-	return title, description, string(text), err
+	key := definitionKey{definition, e.tool.IdempotencyArgument}
+	shown, ok := known.get(key)
+	if !ok {
+		d := remote.Parse(definition)
+		tidy(d.InputSchema)
+		leaveOut(d.InputSchema, key.argument)
+		text, err := json.Marshal(d.InputSchema)
+		if err != nil {
+			return "", "", "", err
+		}
+		shown = shownDefinition{remote.Strip(d.Title, shownTitle), remote.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText), string(text)}
+		known.put(key, shown)
+	}
+	return shown.title, shown.description, shown.parameters, nil
+}
+
+type definitionKey struct{ definition, argument string }
+
+type shownDefinition struct{ title, description, parameters string }
+
+// known contains definitions as they are shown, because the turns of an agent with hundreds of tools would spend most of their time in
+// reading the same ones, and a session starts in a transaction that writes.
+var known definitions
+
+const maxKnown = 32 << 20 // bytes
+
+type definitions struct {
+	mu   sync.Mutex
+	size int
+	all  map[definitionKey]shownDefinition
+}
+
+func (d *definitions) get(key definitionKey) (shown shownDefinition, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	shown, ok = d.all[key]
+	return shown, ok
+}
+
+func (d *definitions) put(key definitionKey, shown shownDefinition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all == nil || d.size > maxKnown {
+		d.size, d.all = 0, map[definitionKey]shownDefinition{}
+	}
+	d.size += len(key.definition) + len(shown.description) + len(shown.parameters)
+	d.all[key] = shown
 }
 
 // tidy cleans up the texts of a schema that are meant for readers.
@@ -163,12 +209,13 @@ func (e entry) confirmed(who Audience) bool {
 
 // Offer returns the tools of an agent's connections that a turn offers to its model, in their
 // approved definitions, and those that it withholds. Together with the tools of programs,
-// which count towards the limits and are not returned, there are at most [MaxOffered]. keys
+// which count towards the limits and are not returned, there are at most [MaxOffered], or [MaxSearched]. keys
 // decrypt secrets: tools whose secret they cannot decrypt are withheld; nil skips that check.
 func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTool, keys *vault.Vault) (offered []stoa.OfferedTool, withheld []stoa.Withheld, err error) {
 	if !slices.ContainsFunc(tools, func(t stoa.AgentTool) bool { return t.Type == stoa.ToolConnection }) {
 		return nil, nil, nil
 	}
+	maxCount, maxTokens := limits(who.Search)
 	count, tokens := 0, int64(0)
 	for _, t := range tools {
 		if t.Type != stoa.ToolConnection {
@@ -220,7 +267,7 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 				return nil, nil, err
 			}
 			n := tokensOf(out.Name, out.Description, out.Parameters)
-			if count == MaxOffered || tokens+n > MaxTokens {
+			if count == maxCount || tokens+n > maxTokens {
 				withheld = append(withheld, stoa.Withheld{Tool: e.modelName, Reason: stoa.WithheldLimit})
 				continue
 			}
@@ -231,6 +278,22 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 		}
 	}
 	return offered, withheld, nil
+}
+
+func limits(search bool) (count int, tokens int64) {
+	if search {
+		return MaxSearched, mostSearched
+	}
+	return MaxOffered, MaxTokens
+}
+
+// Searches reports whether an agent that may search its tools does, because it has many of them.
+func Searches(tools []stoa.OfferedTool) bool {
+	tokens := int64(0)
+	for _, t := range tools {
+		tokens += tokensOf(t.Name, t.Description, t.Parameters)
+	}
+	return len(tools) > SearchAbove || tokens > SearchAboveTokens
 }
 
 // DefinitionTokens estimates the tokens of the current definition of an offered tool.
@@ -297,10 +360,15 @@ func opens(keys *vault.Vault, r vault.Ref, sealed string) bool {
 // CheckTools checks whether an agent may have these tools: their connections belong to its
 // space and have the tools, and none of the settings is laxer than the review. The error
 // names the member at fault.
-func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, tools []stoa.AgentTool) error {
+func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, settings stoa.AgentSettings) error {
+	tools, search := settings.Tools, settings.CallSettings().ToolSearch
+	maxCount, maxTokens := limits(search)
 	count, tokens := 0, int64(0)
 	for i, t := range tools {
 		if t.Type != stoa.ToolConnection {
+			if search && (t.Name == stoa.FindTool || t.Name == stoa.CallTool) {
+				return stoa.Errorf(stoa.CodeInvalidValue, "The name %q is the service's own where toolSearch is on.", t.Name).At(fmt.Sprintf("tools[%d].name", i))
+			}
 			count++
 			tokens += tokensOf(t.Name, t.Description, t.Parameters)
 			continue
@@ -331,11 +399,15 @@ func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, to
 			tokens += tokensOf(e.modelName, description, parameters)
 		}
 	}
-	if count > MaxOffered {
-		return stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; the maximum is %d.", count, MaxOffered).At("tools")
+	hint := "."
+	if !search {
+		hint = fmt.Sprintf(", or %d with toolSearch.", MaxSearched)
 	}
-	if tokens > MaxTokens {
-		return stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools have about %d tokens; the maximum is %d, since the model reads them with every step.", tokens, MaxTokens).At("tools")
+	if count > maxCount {
+		return stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; the maximum is %d%s", count, maxCount, hint).At("tools")
+	}
+	if tokens > maxTokens {
+		return stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools have about %d tokens; the maximum is %d, since the model reads them with every step, unless toolSearch is on.", tokens, maxTokens).At("tools")
 	}
 	return nil
 }

@@ -228,11 +228,14 @@ type Agent struct {
 	// Example: Europe/Berlin
 	Timezone string `json:"timezone"`
 
+	// ToolSearch Whether the model searches its tools instead of reading all of them with every step.
+	ToolSearch bool `json:"toolSearch"`
+
 	// Tools The tools of your programs and of connected servers.
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Version The number of the version, which increases with each change of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone`, `compactAt`, `tables`, `replySchema`, `skills`, `reasoning` or `temperature`.
+	// Version The number of the version, which increases with each change of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone`, `compactAt`, `tables`, `replySchema`, `skills`, `reasoning`, `temperature` or `toolSearch`.
 	Version int64 `json:"version"`
 
 	// VisitorDrive The agent's access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
@@ -266,6 +269,9 @@ type AgentDraft struct {
 
 	// Temperature Null: the model's own.
 	Temperature nullable.Nullable[float64] `json:"temperature,omitempty,omitzero"`
+
+	// ToolSearch Null: false.
+	ToolSearch nullable.Nullable[bool] `json:"toolSearch,omitempty,omitzero"`
 
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`. The list is replaced as a whole; null removes it.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
@@ -500,6 +506,9 @@ type AgentVersion struct {
 	//
 	// Example: Europe/Berlin
 	Timezone string `json:"timezone"`
+
+	// ToolSearch Whether the model searches its tools instead of reading all of them with every step.
+	ToolSearch bool `json:"toolSearch"`
 
 	// Tools The tools of your programs and of connected servers.
 	Tools   []AgentTool `json:"tools"`
@@ -1303,6 +1312,9 @@ type CreateAgent struct {
 	//
 	// Example: Europe/Berlin
 	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
+
+	// ToolSearch Whether the model searches its tools with `tool_find` and calls them with `tool_call`, once there are more than 30 or their definitions exceed 8,000 tokens. The agent can then have `maxSearchedTools` of `GET /api/v1/meta`. False by default.
+	ToolSearch nullable.Nullable[bool] `json:"toolSearch,omitempty,omitzero"`
 
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
@@ -3524,6 +3536,11 @@ type Limits struct {
 	// Example: 1000
 	MaxScheduledTasksPerAccount int64 `json:"maxScheduledTasksPerAccount"`
 
+	// MaxSearchedTools The maximum number of tools of an agent with `toolSearch`, instead of `maxTools`; `maxToolDefinitionTokens` does not apply to it.
+	//
+	// Example: 1000
+	MaxSearchedTools int `json:"maxSearchedTools"`
+
 	// MaxSecrets The maximum number of secrets of an account.
 	//
 	// Example: 500
@@ -5009,7 +5026,7 @@ type RequestPart struct {
 	// IsError Whether it is the result of a failed call.
 	IsError bool `json:"isError"`
 
-	// Kind `tools`: a definition of a tool. `instructions`: those of the agent. `service`: those of the service. `format`: the JSON Schema of
+	// Kind `tools`: a definition of a tool. `found`: definitions that the model found with `tool_find`. `instructions`: those of the agent. `service`: those of the service. `format`: the JSON Schema of
 	// answers. `files`: the files of the drive. `summary`: what stands in for the beginning of the conversation. `history`: an earlier
 	// turn. `note`: a remark of the service, such as the time or changed files. `message`: the message of this turn, and its files. `step`: an
 	// earlier reply of this turn, and the results of its calls.
@@ -5446,7 +5463,7 @@ type Session struct {
 	// Title The title; by default the beginning of the first message.
 	Title nullable.Nullable[string] `json:"title"`
 
-	// ToolsWithheld The agent's tools that this session does not offer to the model.
+	// ToolsWithheld The agent's tools that this session does not offer to the model
 	ToolsWithheld []WithheldTool `json:"toolsWithheld"`
 
 	// Trigger The origin of the session.
@@ -6558,6 +6575,9 @@ type UpdateAgent struct {
 	//
 	// Example: Europe/Berlin
 	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
+
+	// ToolSearch Whether the model searches its tools with `tool_find` and calls them with `tool_call`, once there are more than 30 or their definitions exceed 8,000 tokens. The agent can then have `maxSearchedTools` of `GET /api/v1/meta`. False by default.
+	ToolSearch nullable.Nullable[bool] `json:"toolSearch,omitempty,omitzero"`
 
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`

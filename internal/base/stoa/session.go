@@ -71,6 +71,7 @@ type CallSettings struct {
 	ReplySchema string   `json:",omitzero"` // JSON Schema of the final answer of each turn; empty means free text
 	Effort      string   `json:",omitzero"` // see [Call.Effort]
 	Temperature *float64 `json:",omitzero"` // 0 to 2; nil means the model's own
+	ToolSearch  bool     `json:",omitzero"` // the model searches many tools instead of reading them all; see [FindTool]
 	Skills      []Skill  `json:",omitzero"` // in the order of their names
 }
 

@@ -3,6 +3,7 @@ package stoa
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"time"
 )
@@ -16,6 +17,12 @@ const (
 
 // DriveWrite is the name of the built-in tool that writes to an agent's drive.
 const DriveWrite = "drive_write"
+
+// Names of the built-in tools of an agent that searches its tools.
+const (
+	FindTool = "tool_find"
+	CallTool = "tool_call" // calls a tool that FindTool has returned
+)
 
 // An AgentTool is a tool of an agent: one that programs run, the tools of a connection, or
 // the approval that drive_write needs. It is part of the agent's version.
@@ -123,6 +130,27 @@ func (t AgentTool) Tool() Tool {
 // Hash returns the SHA-256 of the definition in hex, so that a changed definition is noticed.
 func (t AgentTool) Hash() string {
 	return HashOf(t.Name + "\x00" + t.Description + "\x00" + t.Parameters)
+}
+
+// Meant returns the call of a tool that a call of [CallTool] stands for, with the id of the latter. It returns other calls, and those that
+// name no tool, as they are.
+func (c ToolCall) Meant() ToolCall {
+	if c.Name != CallTool {
+		return c
+	}
+	var in struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if json.Unmarshal([]byte(c.Arguments), &in) != nil || in.Name == "" || in.Name == CallTool {
+		return c
+	}
+	var text string
+	if json.Unmarshal(in.Arguments, &text) == nil { // because some models write an object as a text
+		in.Arguments = json.RawMessage(text)
+	}
+	c.Name, c.Arguments = in.Name, string(in.Arguments)
+	return c
 }
 
 // GuardsDrive reports whether each call of drive_write needs an approval.

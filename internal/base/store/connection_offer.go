@@ -10,7 +10,7 @@ import (
 )
 
 // MaxNamed is the maximum number of tools that [Setup.NamedTools] returns.
-const MaxNamed = 64
+const MaxNamed = 500
 
 // NamedTools returns the tools of a connection with one of the given names, by name; only
 // the first [MaxNamed] names count.
@@ -25,7 +25,7 @@ func (tx Setup) NamedTools(ctx context.Context, accountID, connectionID string, 
 		args = append(args, name)
 		in.WriteString(", $" + strconv.Itoa(len(args)))
 	}
-	return list(ctx, tx.Tx, connectionTools.scan, `SELECT `+connectionTools.columns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 AND name IN (`+in.String()[2:]+`) ORDER BY name LIMIT 64`, args...)
+	return list(ctx, tx.Tx, connectionTools.scan, `SELECT `+connectionTools.columns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 AND name IN (`+in.String()[2:]+`) ORDER BY name LIMIT 500`, args...)
 }
 
 // LocateConnection is like [Setup.Connection] without the numbers of its tools; it returns nil

@@ -37,7 +37,7 @@ func (s *Agents) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[
 	}
 	made, err := tx.Setup().InsertAgent(ctx, agent)
 	if err == nil {
-		err = tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools)
+		err = tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.AgentSettings)
 	}
 	return createdAgent(made), err
 }
@@ -132,10 +132,10 @@ func (s *Agents) updateAgent(ctx context.Context, tx *store.Tx, in rest.Request[
 		if err := s.patchAgent(a, &in.Body); err != nil {
 			return err
 		}
-		if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // because the checked settings are unchanged
+		if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" && !in.Body.ToolSearch.IsSpecified() { // because the checked settings are unchanged
 			return nil
 		}
-		return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
+		return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.AgentSettings)
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
@@ -201,6 +201,7 @@ func patchCalls(a *stoa.Agent, b *contract.UpdateAgent) (err error) {
 			c.Temperature = &t
 		}
 	}
+	patch(&c.ToolSearch, b.ToolSearch, same)
 	a.SetCallSettings(c)
 	return nil
 }
@@ -276,7 +277,7 @@ func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
 		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: nullUnless(a.CompactAt != 0, max(a.CompactAt, 0)), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, Expose: append([]string{}, a.Expose...), ExternalID: nullIfZero(a.ExternalID),
-		ReplySchema: nullIfEmpty(contract.ReplySchema(calls.ReplySchema)), Skills: contractPins(calls.Skills), Temperature: nullIfNil(calls.Temperature, same),
+		ReplySchema: nullIfEmpty(contract.ReplySchema(calls.ReplySchema)), Skills: contractPins(calls.Skills), Temperature: nullIfNil(calls.Temperature, same), ToolSearch: calls.ToolSearch,
 		Reasoning: nullUnless(calls.Effort != "", contract.AgentReasoning{Effort: nullIfZero(calls.Effort)}),
 		Metadata:  contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}

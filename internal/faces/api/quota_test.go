@@ -288,7 +288,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	}
 	fixed := []string{
 		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxHooks", "maxTestSets", "maxTestQuestions", "maxTestSetBytes", "maxEmbedLogos", "maxEmbedLogoBytes", "maxWebhooks", "maxMembers", "maxInvitations", "maxPendingPayments", "requestsKeptSeconds",
-		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolCallsPerChat", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
+		"maxTools", "maxSearchedTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolCallsPerChat", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
 		"serverSessionIdleSeconds", "maxServerSessions", "maxServerCallsPerMinute", "maxServerCallsAtOnce", "maxShownResultBytes",
 		"maxConfirmationSeconds", "maxPublicFields", "maxApprovalSeconds", "maxApprovalCommentCharacters", "maxShownArgumentsBytes",
 		"maxSecrets", "maxConnectionsPerSpace", "maxConnectionOperations", "maxConnectionDocumentBytes", "maxConnectionTools", "maxConnectionTimeoutSeconds", "maxConnectionResultBytes", "maxConnectionConcurrent",

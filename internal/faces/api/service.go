@@ -103,7 +103,7 @@ func (s *Status) publishedLimits() contract.Limits {
 		EmbedURLSeconds:    seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
 		DefaultTurnCreditsMicro: int64(run.TurnCredits), DefaultEmbedCreditsMicro: int64(embed.DefaultMaxCredits),
 		RequestsKeptPerAccount: int64(s.Limits.RequestsKeptPerAccount), RequestsKeptSeconds: seconds(s.RequestLog().Keep),
-		MaxTools: tool.MaxOffered, MaxToolDefinitionTokens: tool.MaxTokens, MaxToolParametersBytes: schema.MaxParameters, MaxToolOutputBytes: session.MaxOutput,
+		MaxTools: tool.MaxOffered, MaxSearchedTools: tool.MaxSearched, MaxToolDefinitionTokens: tool.MaxTokens, MaxToolParametersBytes: schema.MaxParameters, MaxToolOutputBytes: session.MaxOutput,
 		MaxToolCallsPerStep: session.CallsPerStep, MaxToolCallsPerTurn: session.CallsPerTurn, MaxToolWaitsPerTurn: session.WaitsPerTurn,
 		MaxServerCallsPerMinute: tool.CallsPerMinute, MaxServerCallsAtOnce: tool.CallsAccount, MaxShownResultBytes: session.ShownOutput,
 		MaxToolCallsPerChat: session.CallsPerChat, MaxConfirmationSeconds: seconds(min(session.ConfirmationTime, run.InputTime)), MaxPublicFields: tool.MaxPublic,

@@ -118,6 +118,7 @@ func (s *Sessions) getStep(ctx context.Context, in rest.Request[getStepParams, r
 	}
 	out.Request = nullIfNil(request, contractStepRequest)
 	for _, c := range st.Calls {
+		c = c.Meant()
 		out.Calls = append(out.Calls, contract.StepCall{CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
 	return rest.Reply[contract.SessionStep]{Body: out}, nil

@@ -168,7 +168,7 @@ func (s *Sessions) runTestSet(ctx context.Context, tx *store.Tx, in rest.Request
 		if err := change(&agent); err != nil {
 			return none, err
 		}
-		if err := tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools); err != nil {
+		if err := tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.AgentSettings); err != nil {
 			if e, ok := errors.AsType[*stoa.Error](err); ok && e.Param != "" {
 				err = e.At("draft." + e.Param)
 			}

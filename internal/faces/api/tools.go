@@ -35,7 +35,7 @@ func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; the maximum is %d.", len(list), tool.MaxOffered).At("tools")
 	}
 	var tools []stoa.AgentTool
-	seen, tokens := map[string]bool{}, int64(0)
+	seen := map[string]bool{}
 	for i, t := range list {
 		at := fmt.Sprintf("tools[%d].", i)
 		if t.Type == stoa.ToolDrive {
@@ -85,11 +85,7 @@ func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 			return nil, stoa.Errorf(stoa.CodeInvalidSchema, "The parameters of %q are not supported: %v.", t.Name, err).At(at + "parameters")
 		}
 		seen[t.Name] = true
-		tokens += stoa.EstimateTokens(len(made.Name) + len(made.Description) + len(made.Parameters))
 		tools = append(tools, made)
-	}
-	if tokens > tool.MaxTokens {
-		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools have about %d tokens; the maximum is %d, because they are sent to the model with every step.", tokens, tool.MaxTokens).At("tools")
 	}
 	return tools, nil
 }

@@ -32,6 +32,7 @@ var viewAgent = view{"Agent", []column{
 	{"Time zone", "timezone", plain},
 	{"Summarized above", "compactAt", plain},
 	{"Queries tables", "tables", plain},
+	{"Searches tools", "toolSearch", plain},
 	{"Reply schema", "replySchema", plain},
 	{"Effort", "reasoning.effort", plain},
 	{"Temperature", "temperature", plain},
@@ -174,6 +175,7 @@ func agentFields() []field {
 		field{"visitor-drive", "visitorDrive", asText, "`access` to the drive in embedded chats: none, read or write (default read)"},
 		field{"compact-at", "compactAt", asNumber, "the `percent` of the model's window above which a session's beginning is summarized: 30 to 90, or 0 for never (default: the operator's setting)"},
 		field{"tables", "tables", asBool, "whether it queries CSV and XLSX files with SQL"},
+		field{"tool-search", "toolSearch", asBool, "whether its model searches its tools, above 30 tools or 8,000 tokens of definitions, instead of reading all of them"},
 		schemaField(),
 		field{"effort", "reasoning.effort", asText, "the `effort` of its reasoning: none, minimal, low, medium, high, xhigh or max (default: the model's)"},
 		field{"temperature", "temperature", asDecimal, "the sampling `temperature` of its model calls, 0 to 2 (default: the model's)"},
@@ -196,7 +198,7 @@ func exposeField(flag string) field {
 
 func (e *env) toolFlags(c *cobra.Command) setter {
 	own := c.Flags().String("tools", "", "the tools of your programs and of connections, as a `JSON` list; @FILE reads a file, [] removes all")
-	connections := c.Flags().StringArray("connection", nil, "the tools of a connection that it can call, as `name=tool,tool`; repeatable. Together with --tools this is the whole list")
+	connections := c.Flags().StringArray("connection", nil, "the tools of a connection that it can call, as `name=tool,tool`, or name=* for all that are approved now; repeatable. Together with --tools this is the whole list")
 	return func(body map[string]any) error {
 		if *own != "" {
 			list, err := e.textOf(*own)
@@ -233,9 +235,28 @@ func withConnections(ctx context.Context, call *client.Client, list any, named [
 		if err != nil {
 			return nil, err
 		}
-		tools = append(tools, map[string]any{"type": "connection", "connectionId": id, "allow": strings.Split(allow, ",")})
+		names := strings.Split(allow, ",")
+		if allow == "*" {
+			if names, err = toolsApproved(ctx, call, id); err != nil {
+				return nil, err
+			}
+			if len(names) == 0 {
+				return nil, fmt.Errorf("the connection %s has no approved tools; \"stoa connections review %s\" lists the others", name, name)
+			}
+		}
+		tools = append(tools, map[string]any{"type": "connection", "connectionId": id, "allow": names})
 	}
 	return tools, nil
+}
+
+func toolsApproved(ctx context.Context, call *client.Client, connectionID string) (names []string, err error) {
+	all, err := catalog(ctx, call, "/connections/"+url.PathEscape(connectionID))
+	for _, t := range all {
+		if t.State == "approved" {
+			names = append(names, t.Name)
+		}
+	}
+	return names, err
 }
 
 func (e *env) agents() *cobra.Command {

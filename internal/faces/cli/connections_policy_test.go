@@ -39,6 +39,14 @@ func TestAReviewAndASwitchFromTheTerminal(t *testing.T) {
 	}
 	does("fail", "connections", "tools", "shop")
 	does("puts", "agents", "create", "--name", "puts", "--instructions", "Put.", "--connection", "shop=put")
+	if out := does(`"toolSearch": true`, "agents", "create", "--name", "all", "--instructions", "All.", "--connection", "shop=*", "--tool-search", "--json"); !strings.Contains(strings.Join(strings.Fields(out), ""), `"allow":["put"]`) {
+		t.Errorf("the agent is %s", out)
+	}
+	does("Searches tools\tfalse", "agents", "update", "all", "--tool-search=false")
+	does("", "connections", "create", "empty", f.URL)
+	fails("has no approved tools", "agents", "update", "all", "--connection", "empty=*")
+	does("", "agents", "delete", "all", "--yes")
+	does("", "connections", "delete", "empty", "--yes")
 
 	out, errOut, code := run(t, h, "", "connections", "disable", "shop")
 	if code != exitDone || !strings.Contains(out, "disabled") || !strings.Contains(errOut, "Its tools are withheld from: puts.") {

@@ -192,7 +192,7 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 			t.Errorf("the value is shown: %s %s", out, errOut)
 		}
 	}
-	if ran != 24 {
+	if ran != 25 {
 		t.Errorf("%d commands were run", ran)
 	}
 

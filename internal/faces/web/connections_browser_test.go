@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -319,6 +320,52 @@ func TestAnAgentGetsToolsOfConnections(t *testing.T) {
 			p = signIn(t, browser, st.h.URL, st.h.Key, settings, l)
 			p.says("withheld: changed")
 			p.shot("withheld")
+		})
+	}
+}
+
+// TestAnAgentSearchesManyTools allows all tools of a connection at once, and switches the search on.
+func TestAnAgentSearchesManyTools(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	for _, l := range usual(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t, onLoopback)
+			f := fakemcp.Start(t)
+			var list []string
+			for i := range 40 {
+				list = append(list, fmt.Sprintf(`{"name":"folder_%d","description":"Opens folder %d of the archive.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, i, i))
+			}
+			f.SetTools(list...)
+			st.c.Want(201, "POST", "/api/v1/connections", map[string]any{"kind": "mcp", "name": "shop", "url": f.URL})
+			path := "/api/v1/connections/" + st.connection(t)
+			st.c.Want(200, "POST", path+"/refresh", nil)
+			var all contract.ConnectionToolList
+			st.c.Want(200, "GET", path+"/tools", nil).JSON(&all)
+			var decisions []any
+			for _, tool := range all.Data {
+				decisions = append(decisions, map[string]any{"name": tool.Name, "sha256": tool.Sha256, "decision": "approve", "policy": "by_annotations"})
+			}
+			st.c.Want(200, "POST", path+"/tools/review", map[string]any{"tools": decisions})
+			p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+strings.TrimPrefix(st.agent, "/api/v1/api-agents/")+"/settings", l)
+			p.see(`(() => { const d = [...document.querySelectorAll("details")].find((d) => d.innerText.startsWith("shop")); if (d) d.open = true; return !!d; })()`)
+			p.check("folder_7")
+			p.says("1 tool of about")
+			p.says("all are sent with each model call. The search begins above 30 tools or 8,000 tokens.")
+			p.press("Allow all 40")
+			p.says("are sent with each model call; with the search, about 300")
+			p.check("Search the tools instead of sending all of them")
+			p.says("Each model call has about 300 tokens instead, and what the model finds.")
+			p.see(`(() => { const e = document.querySelector("#tool-search-hint"); e?.scrollIntoView({block: "center"}); return !!e; })()`)
+			p.fits()
+			p.shot("search")
+			p.press("Save")
+			p.says("Saved")
+			var agent contract.Agent
+			st.c.Want(200, "GET", st.agent, nil).JSON(&agent)
+			if !agent.ToolSearch || len(agent.Tools) != 1 || len(agent.Tools[0].Allow) != 40 {
+				t.Errorf("the agent searches: %v, %+v", agent.ToolSearch, agent.Tools)
+			}
 		})
 	}
 }

@@ -80,6 +80,7 @@ export interface Agent {
   tables: boolean;
   temperature: number | null;
   timezone: string;
+  toolSearch: boolean;
   tools: AgentTool[];
   updatedAt: string;
   version: number;
@@ -94,6 +95,7 @@ export type AgentDraft = {
   reasoning?: AgentReasoning;
   replySchema?: ReplySchema;
   temperature?: number | null;
+  toolSearch?: boolean | null;
   tools?: SetAgentTool[] | null;
 } | null;
 
@@ -189,6 +191,7 @@ export interface AgentVersion {
   tables: boolean;
   temperature: number | null;
   timezone: string;
+  toolSearch: boolean;
   tools: AgentTool[];
   version: number;
   visitorDrive: "none" | "read" | "write";
@@ -766,6 +769,7 @@ export interface CreateAgent {
   tables?: boolean | null;
   temperature?: number | null;
   timezone?: string | null;
+  toolSearch?: boolean | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }
@@ -2128,6 +2132,7 @@ export interface Limits {
   maxQueuedSessions: number;
   maxScheduledTasks: number;
   maxScheduledTasksPerAccount: number;
+  maxSearchedTools: number;
   maxSecrets: number;
   maxServerCallsAtOnce: number;
   maxServerCallsPerMinute: number;
@@ -2969,7 +2974,7 @@ export interface RequestPart {
   callId: string | null;
   files: RequestFile[];
   isError: boolean;
-  kind: "tools" | "instructions" | "skills" | "service" | "format" | "files" | "summary" | "history" | "note" | "message" | "step";
+  kind: "tools" | "instructions" | "skills" | "service" | "format" | "files" | "summary" | "history" | "found" | "note" | "message" | "step";
   missing: boolean;
   name: string | null;
   new: boolean;
@@ -4144,6 +4149,7 @@ export interface UpdateAgent {
   tables?: boolean | null;
   temperature?: number | null;
   timezone?: string | null;
+  toolSearch?: boolean | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }

@@ -147,7 +147,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
         </Notice>
       )}
       {s.skillsWithheld.length > 0 && (
-        <Notice meaning="warning">
+        <Notice meaning="waiting">
           <p>
             Withheld from this session, because their files have changed: {s.skillsWithheld.join(", ")}. <a href={`#/agents/${agentId}/skills`}>Review</a>
           </p>

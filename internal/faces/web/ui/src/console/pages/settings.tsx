@@ -6,6 +6,7 @@ import type { Meta } from "../../lib/types";
 import { Effects } from "../parts/effects";
 import { ClientTools } from "../parts/clienttools";
 import { AllowedTools } from "../parts/allowedtools";
+import { ToolSearch } from "../parts/toolsearch";
 import { Button, Field } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
 import { AreaField, SelectField, TextField } from "../parts/fields";
@@ -30,12 +31,12 @@ const visitorDriveHints: Record<Agent["visitorDrive"], string> = {
 };
 
 // The settings that a draft of an agent can change.
-const drafted = ["instructions", "model", "driveAccess", "tools", "limits", "replySchema", "reasoning", "temperature"];
+const drafted = ["instructions", "model", "driveAccess", "tools", "limits", "replySchema", "reasoning", "temperature", "toolSearch"];
 
 // The settings of which a change makes a new version, in the order in which changes of them are
 // shown.
 export const versioned: Record<string, string> = {
-  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables", replySchema: "Reply schema", skills: "Skills", reasoning: "Reasoning", temperature: "Temperature",
+  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables", replySchema: "Reply schema", skills: "Skills", reasoning: "Reasoning", temperature: "Temperature", toolSearch: "Tool search",
 };
 
 // toolsIn parses the list of tools; undefined if the text is not a list.
@@ -85,7 +86,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;
-  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, tables: was.tables, expose: was.expose, externalId: was.externalId ?? "", spaceId: was.spaceId });
+  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, tables: was.tables, toolSearch: was.toolSearch, expose: was.expose, externalId: was.externalId ?? "", spaceId: was.spaceId });
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
   const [tools, setTools] = useState(() => textOf(was.tools));
   const [schema, setSchema] = useState(() => (was.replySchema ? JSON.stringify(was.replySchema, null, 2) : ""));
@@ -165,6 +166,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           )}
           {listed && <ClientTools tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />}
           {listed && offers("listConnections") && may("connections:read") && <AllowedTools spaceId={now.spaceId} tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />}
+          {listed && ((listed as AgentTool[]).some((t) => t?.type !== "drive") || now.toolSearch) && <ToolSearch tools={listed as AgentTool[]} value={now.toolSearch} onChange={(toolSearch) => change({ toolSearch })} />}
           <details>
             <summary>Tools as JSON</summary>
             <Field

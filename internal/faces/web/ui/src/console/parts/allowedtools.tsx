@@ -1,10 +1,11 @@
 // The tools of connections that an agent can call: the approved ones, each allowed by
 // name, with optional settings that are stricter than the review.
+import { useState } from "preact/hooks";
 import { approvalWords } from "../../lib/connections";
 import type { AgentTool, Connection, ConnectionTool, ConnectionToolList, StricterTool } from "../../lib/contract";
 import type { List } from "../../lib/types";
 import { useSession } from "./session";
-import { Badge } from "./basic";
+import { Badge, Button } from "./basic";
 import { States, useLoad } from "./load";
 import { EscapedText } from "./escapedtext";
 
@@ -36,6 +37,7 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
   const list = useLoad((signal) => api.get<ConnectionToolList>(`/connections/${c.id}/tools`, undefined, signal), [api, c.id]);
   const allow = entry?.allow ?? [];
   const stricter = entry?.stricter ?? [];
+  const [opens] = useState(allow.length > 0 && allow.length <= 30);
   const set = (allow: string[], kept = stricter) => onChange({ type: "connection", connectionId: c.id, allow, stricter: kept.filter((s) => allow.includes(s.name)) });
   // be sets the stricter settings of one tool; undefined removes them.
   const be = (t: ConnectionTool, change: Partial<StricterTool>) => {
@@ -44,7 +46,7 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
     set(allow, [...stricter.filter((s) => s.name !== t.name), ...(said.length > 0 ? [{ name, ...Object.fromEntries(said) }] : [])]);
   };
   return (
-    <details open={allow.length > 0}>
+    <details open={opens}>
       <summary>
         {c.name}{" "}
         <span class="small muted">
@@ -62,7 +64,13 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
               </p>
             );
           }
-          return offered.map((t) => (
+          const others = offered.filter((t) => !allow.includes(t.name)).map((t) => t.name);
+          const all = others.length > 1 && (
+            <div>
+              <Button onClick={() => set([...allow, ...others])}>Allow all {offered.length}</Button>
+            </div>
+          );
+          return [all, ...offered.map((t) => (
             <div key={t.name}>
               <label class="check">
                 <input type="checkbox" checked={allow.includes(t.name)} onChange={(e) => set(e.currentTarget.checked ? [...allow, t.name] : allow.filter((n) => n !== t.name))} />
@@ -89,7 +97,7 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
                 </label>
               )}
             </div>
-          ));
+          ))];
         }}
       </States>
     </details>

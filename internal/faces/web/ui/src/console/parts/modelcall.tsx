@@ -108,6 +108,7 @@ const titles: Record<RequestPart["kind"], (p: RequestPart) => string> = {
   format: () => "Schema of answers",
   files: (p) => (p.files.length === 1 ? "1 file of the drive" : `${count(p.files.length)} files of the drive`),
   summary: () => "Summary of the beginning",
+  found: () => "Tools that it found",
   history: (p) => `Turn ${p.turn ?? ""}`,
   note: () => "Note of the service",
   message: () => "Message of this turn",
