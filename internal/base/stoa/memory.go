@@ -10,8 +10,11 @@ import (
 // MemoryUser is the setting of an agent that remembers end users, see [CallSettings].
 const MemoryUser = "user"
 
-// MemoryWrite is the name of the built-in tool that writes what an agent remembers.
-const MemoryWrite = "memory_write"
+// The names of the built-in tools for what an agent remembers.
+const (
+	MemoryRead  = "memory_read"
+	MemoryWrite = "memory_write"
+)
 
 // Limits of what an agent remembers of one end user. A model that needs more must shorten its notes.
 const (

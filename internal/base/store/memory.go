@@ -135,14 +135,14 @@ func (tx Work) PutMemoryNote(ctx context.Context, o stoa.MemoryOwner, name, text
 	return c, err
 }
 
-// DeleteMemory removes all notes of a memory and reports whether there were any. Its row precedes its notes, as in all statements that
+// DeleteMemory removes all notes of a memory. Its row precedes its notes, as in all statements that
 // lock both.
-func (tx Work) DeleteMemory(ctx context.Context, o stoa.MemoryOwner) (bool, error) {
-	n, err := tx.Exec(ctx, `DELETE FROM memories WHERE `+ofMemory, o.AccountID, o.AgentID, o.UserID)
+func (tx Work) DeleteMemory(ctx context.Context, o stoa.MemoryOwner) error {
+	_, err := tx.Exec(ctx, `DELETE FROM memories WHERE `+ofMemory, o.AccountID, o.AgentID, o.UserID)
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM memory_notes WHERE `+ofMemory, o.AccountID, o.AgentID, o.UserID)
 	}
-	return n > 0, err
+	return err
 }
 
 // EraseMemories removes what all agents of an account remember of an end user, and returns the number of rows.
