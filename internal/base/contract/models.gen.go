@@ -7442,7 +7442,7 @@ type MemoryAll = bool
 // MemoryName defines model for MemoryName.
 type MemoryName = string
 
-// MemoryUser defines model for MemoryUser.
+// MemoryUser Example: user-1042
 type MemoryUser = string
 
 // MessageID defines model for MessageID.
