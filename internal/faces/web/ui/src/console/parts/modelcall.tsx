@@ -110,6 +110,7 @@ const titles: Record<RequestPart["kind"], (p: RequestPart) => string> = {
   summary: () => "Summary of the beginning",
   history: (p) => `Turn ${p.turn ?? ""}`,
   note: () => "Note of the service",
+  memory: () => "Notes about the user",
   message: () => "Message of this turn",
   step: (p) => (p.step ? `Step ${p.step} of this turn` : "Note of the last step"),
 };
