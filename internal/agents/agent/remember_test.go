@@ -252,7 +252,7 @@ func TestVisitorsAreRememberedApart(t *testing.T) {
 			}
 			v := all[at]
 			h.Account = v.account
-			list = append(list, h.Begin(r, v.agent, "I am "+markers[at]+".", of(v.user)))
+			list = append(list, h.Begin(r, v.agent, "I am "+markers[at]+".", of(v.user), visitor))
 			begun++
 		}
 		for _, s := range list {
@@ -469,6 +469,95 @@ func TestASummaryKeepsWhatIsRemembered(t *testing.T) {
 		t.Error("nothing was summarized")
 	}
 	checkSent(t, n.Fixture, r, s, nil)
+}
+
+// TestADeletedAgentIsForgotten deletes an agent with notes about users, and leaves another.
+func TestADeletedAgentIsForgotten(t *testing.T) {
+	t.Parallel()
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(fakeScript))
+	r := h.Service()
+	gone, stays := h.Agent(remembers), h.Agent(remembers)
+	for _, a := range []stoa.Agent{gone, stays} {
+		for i := range 300 {
+			note(h, a, fmt.Sprint("user-", i), "one", "x")
+		}
+	}
+	if err := r.DeleteAgent(t.Context(), gone.AccountID, gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	for more := true; more; {
+		var err error
+		if more, err = r.RemoveHidden(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, table := range []string{"memories", "memory_notes"} {
+		for id, want := range map[string]int{gone.ID: 0, stays.ID: 300} {
+			n := -1
+			h.Write(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.Get(ctx, `SELECT COUNT(*) FROM `+table+` WHERE agent_id = $1`, []any{id}, &n)
+				return err
+			})
+			if n != want {
+				t.Errorf("%s has %d rows, want %d", table, n, want)
+			}
+		}
+	}
+}
+
+// TestAnErasedUserIsNotRemembered begins an erasure while a session of the user runs: what the session writes then is refused, so that the
+// next session of the same id, which stays, begins without notes.
+func TestAnErasedUserIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		var results []stoa.ToolResult
+		script := toolbox(&results, keep("1", "diet", "no nuts"))
+		h := sessiontest.Build(t, home, sessiontest.Script(func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+			if strings.HasPrefix(call.Messages[len(call.Messages)-1].Text(), "wait") {
+				begun <- struct{}{}
+				<-goOn
+			}
+			script(ctx, m, call, yield)
+		}))
+		a, r := h.Agent(remembers), h.Service()
+		sessiontest.Run(t, r)
+		note(h, a, "ada", "name", "Ada")
+		note(h, a, "grace", "name", "Grace")
+		erase := func() {
+			h.Write(func(ctx context.Context, tx *store.Tx) error {
+				if _, err := tx.Work().EraseMemories(ctx, a.AccountID, "ada"); err != nil {
+					return err
+				}
+				_, err := tx.Operations().InsertErasure(ctx, stoa.Erasure{AccountID: a.AccountID, Kind: stoa.EraseEndUser, Target: a.AccountID, Subject: "ada"})
+				return err
+			})
+		}
+		other := h.Begin(r, a, "wait", of("grace"))
+		<-begun
+		erase()
+		goOn <- struct{}{}
+		h.Until(r, other, stoa.SessionCompleted)
+		if got := notesOf(h, a, "grace"); len(got) != 2 || len(notesOf(h, a, "ada")) != 0 {
+			t.Errorf("of another user it remembers %v", got)
+		}
+		h.Until(r, h.Begin(r, a, "go", of("ada")), stoa.SessionCompleted) // it is new
+		if got := notesOf(h, a, "ada"); len(got) != 1 || results[0].IsError {
+			t.Errorf("a session after the erasure has written %v: %+v", got, results)
+		}
+		h.Write(func(ctx context.Context, tx *store.Tx) error { // the erasure is completed
+			_, err := tx.Exec(ctx, `UPDATE erasures SET completed_at = 1`)
+			return err
+		})
+		s := h.Begin(r, a, "wait", of("ada"))
+		<-begun
+		erase()
+		goOn <- struct{}{}
+		h.Until(r, s, stoa.SessionCompleted)
+		if got := notesOf(h, a, "ada"); len(got) != 0 || !results[0].IsError || !strings.Contains(results[0].Content, "is being erased. Nothing was written.") {
+			t.Errorf("a session that was running has written %v: %+v", got, results)
+		}
+	})
 }
 
 // TestWritersOfANoteDoNotExceedTheLimits has several writers of one memory at the same time.

@@ -245,7 +245,15 @@ type ToolEffect struct {
 func (t *Transition) Remember(name, text string) (c store.MemoryChange, err error) {
 	t.do(func() error {
 		of, _ := t.Row.MemoryOwner()
-		c, err = t.tx.Work().PutMemoryNote(t.ctx, of, name, text)
+		gone, erasedErr := t.tx.Work().MemoryIsErased(t.ctx, of, t.Row.CreatedAt)
+		switch {
+		case erasedErr != nil:
+			return erasedErr
+		case gone: // its cancellation is about to follow
+			err = stoa.Errorf(stoa.CodeInvalidValue, "The data of this user is being erased.")
+		default:
+			c, err = t.tx.Work().PutMemoryNote(t.ctx, of, name, text)
+		}
 		if code := stoa.CodeOf(err); code == stoa.CodeInvalidValue || code == stoa.CodeLimitReached {
 			return nil
 		}

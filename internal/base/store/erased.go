@@ -72,8 +72,8 @@ var erasedTables = []erasedTable{
 	{name: "connection_tools", of: erasedOf, removed: "account_id connection_id name model_name definition sha256 problem approved_definition approved_sha256 rejected_sha256 approval effects state visitors visitor_title public_fields on_unknown idempotency_argument"},
 	{name: "connections", of: erasedOf, removed: "id account_id space_id kind name url secret_id headers metadata protocol server_name server_version instructions error_code error_message document_url on_change oauth client_secret_id credentials_per_session filter sessions"},
 	{name: "secrets", of: erasedOf, removed: "id account_id name kind header_name origin hint sealed space_id external_user_id", user: "rows of the user are removed"},
-	{name: "memories", of: erasedOf, removed: "id account_id agent_id user_id", user: "rows of the user are removed"},
-	{name: "memory_notes", of: erasedOf, removed: "id account_id agent_id user_id name text", user: "rows of the user are removed"},
+	{name: "memories", of: erasedOf, removed: "id account_id agent_id user_id", user: "removed when the erasure begins, see EraseMemories"},
+	{name: "memory_notes", of: erasedOf, removed: "id account_id agent_id user_id name text", user: "removed when the erasure begins, see EraseMemories"},
 	{name: "tool_lists", of: erasedOf, removed: "agent_id sha256 account_id tools"},
 	{name: "agent_versions", of: `agent_id IN (SELECT id FROM agents WHERE account_id = $1)`, removed: "agent_id instructions model drive_access tools visitor_drive timezone call_settings"},
 	{name: "agents", of: erasedOf, removed: "id account_id space_id external_id name description instructions model drive_access metadata tools visitor_drive timezone expose call_settings"},
@@ -187,7 +187,7 @@ func (tx Books) RenameEndUser(ctx context.Context, accountID, user, name string,
 		accountID, user, name, limit)
 }
 
-// EraseEndUser removes the embeds, the chats that have not begun, the secrets, the budgets and the memories of an end user, up to limit of each
+// EraseEndUser removes the embeds, the chats that have not begun, the secrets and the budgets of an end user, up to limit of each
 // kind, and renames the periods of other budgets. It returns the number of removed rows; less than limit means that none are left.
 func (tx Setup) EraseEndUser(ctx context.Context, accountID, user, name string, limit int) (n int64, err error) {
 	embeds, err := tx.texts(ctx, `SELECT id FROM embeds WHERE account_id = $1 AND external_user_id = $2 LIMIT $3`, accountID, user, limit)
@@ -199,10 +199,7 @@ func (tx Setup) EraseEndUser(ctx context.Context, accountID, user, name string, 
 			return 0, err
 		}
 	}
-	if n, err = tx.Work().EraseMemories(ctx, accountID, user); err != nil {
-		return 0, err
-	}
-	n += int64(len(embeds))
+	n = int64(len(embeds))
 	budgets, err := tx.texts(ctx, `SELECT id FROM budgets WHERE account_id = $1 AND scope = 'end_user' AND subject = $2 LIMIT $3`, accountID, user, limit)
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"stoa/internal/base/db"
 	"stoa/internal/base/stoa"
@@ -145,8 +146,13 @@ func (tx Work) DeleteMemory(ctx context.Context, o stoa.MemoryOwner) error {
 	return err
 }
 
-// EraseMemories removes what all agents of an account remember of an end user, and returns the number of rows.
+// EraseMemories removes what all agents of an account remember of an end user, and returns the number of rows. It must run in the
+// transaction that inserts the erasure: sessions that begin later stay, and must not be shown the notes. [Work.MemoryIsErased] keeps earlier
+// sessions from writing more.
 func (tx Work) EraseMemories(ctx context.Context, accountID, user string) (n int64, err error) {
+	if err := tx.lockText(ctx, "memory of "+accountID+" "+user); err != nil {
+		return 0, err
+	}
 	for _, table := range []string{"memories", "memory_notes"} {
 		gone, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE account_id = $1 AND user_id = $2`, accountID, user)
 		if err != nil {
@@ -155,6 +161,17 @@ func (tx Work) EraseMemories(ctx context.Context, accountID, user string) (n int
 		n += gone
 	}
 	return n, nil
+}
+
+// MemoryIsErased reports whether an end user is being erased with the sessions that were created until a time. No erasure begins before the
+// transaction ends.
+func (tx Work) MemoryIsErased(ctx context.Context, o stoa.MemoryOwner, created time.Time) (bool, error) {
+	if err := tx.lockText(ctx, "memory of "+o.AccountID+" "+o.UserID); err != nil {
+		return false, err
+	}
+	var one int
+	return tx.Get(ctx, `SELECT 1 FROM erasures WHERE target = $1 AND kind = 'end_user' AND subject = $2 AND completed_at = 0 AND created_at >= $3 LIMIT 1`,
+		[]any{o.AccountID, o.UserID, db.Micros(created)}, &one)
 }
 
 // RemoveMemories removes up to limit rows of a deleted agent, and returns their number.
