@@ -319,6 +319,49 @@ func TestOnlyUsersWhomTheAccountNamesAreRemembered(t *testing.T) {
 	}
 }
 
+// TestAMemoryNeedsNoDrive has visitors of an agent whose drive is not used and of one without files, and notes that change.
+func TestAMemoryNeedsNoDrive(t *testing.T) {
+	t.Parallel()
+	h, vendor := onVendor(t, "messages")
+	r := h.Service()
+	sessiontest.Run(t, r)
+	for _, files := range []bool{true, false} {
+		a := h.Agent(remembers, func(a *stoa.Agent) { a.Model, a.VisitorDrive = vendors["messages"].model, stoa.VisitorDriveNone })
+		if files {
+			h.File(a, "handbook.md", "Refunds take fourteen days.\n")
+		} else {
+			a = h.Agent(remembers, func(a *stoa.Agent) { a.Model = vendors["messages"].model })
+		}
+		before := len(vendor.Served())
+		s := h.Until(r, h.Begin(r, a, "call: memory_write {\"name\":\"diet\",\"content\":\"no nuts\"}\nsay: one", of("ada"), visitor), stoa.SessionCompleted)
+		for i := range 3 {
+			if i > 0 {
+				note(h, a, "ada", "name", fmt.Sprint("Ada ", i))
+			}
+			if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "say: more"}); err != nil {
+				t.Fatal(err)
+			}
+			h.Until(r, s, stoa.SessionCompleted)
+		}
+		served := vendor.Served()[before:]
+		var bodies [][]byte
+		for _, one := range served {
+			bodies = append(bodies, one.Body)
+		}
+		all := checkSent(t, h, r, s, bodies)
+		checkPrefixes(t, served)
+		for i, want := range []int{0, 0, 0, 1, 1} { // the last request has the list of the turn before in its history
+			if got := textsOf(t, all[i], agent.PartMemory, "user"); len(got) < want || want == 0 && len(got) > 0 {
+				t.Errorf("request %d has the lists %q", i+1, got)
+			}
+		}
+		texts := strings.Join(allTexts(all[4]), "")
+		if !strings.Contains(texts, "- name (5 bytes): Ada 1") || !strings.Contains(texts, "- name (5 bytes): Ada 2") || strings.Contains(texts, "fourteen days") {
+			t.Errorf("the last request has %s", texts)
+		}
+	}
+}
+
 func TestNotesAreReadAndWritten(t *testing.T) {
 	t.Parallel()
 	var results []stoa.ToolResult

@@ -34,7 +34,11 @@ func skilled(h *sessiontest.Fixture, change ...func(*stoa.Agent)) stoa.Agent {
 	for _, p := range slices.Sorted(maps.Keys(refunds)) {
 		s.Files = append(s.Files, stoa.SkillFile{Path: strings.TrimPrefix(p, "skills/refunds/"), Size: int64(len(refunds[p])), SHA256: skill.Sum([]byte(refunds[p]))})
 	}
-	a := h.Agent(append(change, func(a *stoa.Agent) { a.Calls = &stoa.CallSettings{Skills: []stoa.Skill{s}} })...)
+	a := h.Agent(append(change, func(a *stoa.Agent) {
+		c := a.CallSettings()
+		c.Skills = []stoa.Skill{s}
+		a.SetCallSettings(c)
+	})...)
 	for p, text := range refunds {
 		h.File(a, p, text)
 	}
