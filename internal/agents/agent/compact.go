@@ -159,7 +159,9 @@ func (w *Worker) summarize(ctx context.Context, t *turn, size, most int64) (done
 	if p.newest = &row; row.Text == "" {
 		return false, nil
 	}
-	p.view = nil
+	if p.view = nil; p.memory != nil {
+		p.setMemory(*p.memory)
+	}
 	p.summary, p.past, p.from, p.skip = &row, p.past[c.past:], row.From, row.Steps
 	return true, w.readDrive(ctx, p, t.drive, t.window)
 }

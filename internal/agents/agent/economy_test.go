@@ -150,14 +150,14 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(len(name)), 35))
 			orders := []string{
 				"call: drive_list {}", "call: drive_read {\"path\":\"a.md\"}", "call: drive_read {\"path\":\"missing.md\"}", "call: drive_search {\"query\":\"handbook\"}",
-				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: nonsense {}", "call: drive_read {\"path\":\"notes.txt\",\"attached\":true}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: skill_read {\"name\":\"refunds\"}", "call: ask_user {\"question\":\"Sure?\"}",
+				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: memory_read {}", "call: memory_write {\"name\":\"own\",\"content\":\"a note\"}", "call: memory_write {\"name\":\"own\",\"content\":\"\"}", "call: nonsense {}", "call: drive_read {\"path\":\"notes.txt\",\"attached\":true}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: skill_read {\"name\":\"refunds\"}", "call: ask_user {\"question\":\"Sure?\"}",
 			}
 			for n := range *prefixSessions / len(vendors) {
 				change, orders := []func(*stoa.Agent){func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 }}, orders
 				if n%2 == 1 {
 					change, orders = append(change, searching(c, names)), append(slices.Clone(orders), findOrders...)
 				}
-				a := skilled(h, change...)
+				a := skilled(h, append(change, remembers)...)
 				h.File(a, "a.md", "The handbook.\n")
 				before := len(vendor.Served())
 				var s stoa.Session
@@ -185,12 +185,15 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 						r = h.Service()
 						stop = sessiontest.Run(t, r)
 					}
+					if random.IntN(3) == 0 { // by another session
+						note(h, a, "ada", "diet", []string{"", "no nuts", "nuts"}[random.IntN(3)])
+					}
 					var files session.Uploads
 					if attaches && (turn == 0 || random.IntN(2) == 0) { // the first file adds an argument to tools
 						files.IDs = append(files.IDs, upload(t, h, a, "scan.png", "", []byte(picture(t, 30, 20, 0))), upload(t, h, a, "notes.txt", "", []byte(strings.Repeat("One of the notes.\n", random.IntN(3_000)))))
 					}
 					if turn == 0 {
-						s = h.Begin(r, a, message, func(req *session.StartRequest) { req.Uploads = files })
+						s = h.Begin(r, a, message, of("ada"), func(req *session.StartRequest) { req.Uploads = files })
 					} else if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message, Uploads: files}); err != nil {
 						t.Fatal(err)
 					}

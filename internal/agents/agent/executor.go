@@ -28,7 +28,7 @@ func (w *Worker) execute(ctx context.Context, t *turn, place int) (session.ToolE
 		out.Call, out.Done = c, true
 		return out, err
 	}
-	if c.Type == stoa.ToolDrive {
+	if c.Type == stoa.ToolDrive && c.Tool == toolWrite {
 		if err := w.limitDrive(ctx, t); err != nil {
 			return session.ToolEffect{}, err
 		}
@@ -84,7 +84,11 @@ func (p *prompt) misfit(c *stoa.ExternalCall) error {
 	if err := parameters.Check(argumentsOf(c.Arguments)); err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
 	}
-	if c.Type == stoa.ToolDrive {
+	switch {
+	case c.Type != stoa.ToolDrive:
+	case c.Tool == toolMemoryWrite:
+		err = memoryMisfit(c.Arguments)
+	default:
 		var in struct {
 			Path string `json:"path"`
 		}
@@ -136,20 +140,22 @@ func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (li
 		}
 		list = append(list, stoa.OfferedTool{AgentTool: t, SHA256: t.Hash()})
 	}
-	if withholdsWrite(withheld) {
-		not = append(not, stoa.Withheld{Tool: toolWrite, Reason: stoa.WithheldOnce})
+	for _, name := range []string{toolWrite, toolMemoryWrite} {
+		if withholds(withheld, name) {
+			not = append(not, stoa.Withheld{Tool: name, Reason: stoa.WithheldOnce})
+		}
 	}
 	return list, not
 }
 
-// guarded returns the tool that writes to the drive if the agent's tools require an approval
-// of its calls.
-func guarded(tools []stoa.AgentTool) []stoa.OfferedTool {
-	if !slices.ContainsFunc(tools, stoa.AgentTool.GuardsDrive) {
+// guarded returns a tool of the service that writes if the agent's tools require an approval of its
+// calls.
+func guarded(tools []stoa.AgentTool, tool stoa.Tool, guards func(stoa.AgentTool) bool) []stoa.OfferedTool {
+	if !slices.ContainsFunc(tools, guards) {
 		return nil
 	}
 	write := stoa.AgentTool{
-		Type: stoa.ToolDrive, Name: writeTool.Name, Description: writeTool.Description, Parameters: writeTool.Parameters,
+		Type: stoa.ToolDrive, Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters,
 		Effects: stoa.EffectsIdempotent, Approval: stoa.ApprovalAlways, OnTimeout: stoa.TimeoutTells,
 	}
 	return []stoa.OfferedTool{{AgentTool: write, SHA256: write.Hash()}}
@@ -220,6 +226,11 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 		if err := ctx.Err(); err != nil {
 			return false, context.Cause(ctx)
 		}
+		if step.Calls[place].Name == toolMemoryRead { // because it reads what the calls before it have written
+			if err := w.record(ctx, t, outs, held); err != nil {
+				return false, err
+			}
+		}
 		out, err := w.execute(ctx, t, place)
 		if err != nil {
 			return false, err
@@ -250,6 +261,10 @@ func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolE
 	err := w.sessions.IfOwned(ctx, t.run.lease, func(ch *session.Transition) {
 		for place := range step.Calls {
 			if out, ok := outs[place]; ok {
+				if out.Memory != nil {
+					out = w.writeMemory(ch, out)
+					outs[place] = out
+				}
 				ch.RecordTool(*step, place, out)
 			}
 		}
@@ -260,7 +275,14 @@ func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolE
 	if err != nil {
 		return err
 	}
-	for place, out := range outs {
+	for place := range step.Calls { // in order, because of the revisions of a memory
+		out, ok := outs[place]
+		if !ok {
+			continue
+		}
+		if out.Memory != nil {
+			t.prompt.wrote(out.Remembered)
+		}
 		if out.Input == nil {
 			step.Results[place] = &out.Result
 		}

@@ -26,6 +26,8 @@ type view struct {
 	Changes []change      `json:"changes,omitempty"`
 	Skills  []string      `json:"skills,omitempty"` // names of those that the session uses
 	Version int64         `json:"version,omitzero"` // of the agent, when they were determined
+	// Memory is what the prompts say about the memory of the end user, also if the rest of the view is replaced.
+	Memory *memoryView `json:"memory,omitempty"`
 	// Recorded reports that a step has the view; the later steps with the same view do not repeat it.
 	Recorded bool `json:"recorded,omitzero"`
 
@@ -56,7 +58,7 @@ func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner, windo
 		}
 	}
 	if p.knowledge = k; p.view != nil || k.Stats.Files > 0 {
-		p.view = &view{Whole: k.Whole, Files: k.Files, Skills: p.skillNames(), Version: p.version, dirty: true}
+		p.view = &view{Whole: k.Whole, Files: k.Files, Skills: p.skillNames(), Version: p.version, Memory: p.memory, dirty: true}
 	}
 	return nil
 }

@@ -42,11 +42,13 @@ type prompt struct {
 	shown        bool   // the last request had images
 	refused      bool   // a request with images was refused: later ones have no images
 	external     []stoa.OfferedTool
-	withheld     []stoa.Withheld // tools that the turn does not offer
-	search       bool            // the model searches the external tools
-	ranking      *drive.Ranking  // of the external tools; nil before the first search
-	told         *toolView       // nil if the session has no tools of programs or servers
-	tables       bool            // the agent queries tables
+	withheld     []stoa.Withheld   // tools that the turn does not offer
+	search       bool              // the model searches the external tools
+	ranking      *drive.Ranking    // of the external tools; nil before the first search
+	told         *toolView         // nil if the session has no tools of programs or servers
+	tables       bool              // the agent queries tables
+	owner        *stoa.MemoryOwner // whose memory the session has; nil if it has none
+	memory       *memoryView       // what the prompts say about it; nil for nothing
 	cut          bool
 	final        stoa.Code           // the limit that makes the next step the last; empty if it is not
 	actions      []stoa.ExternalCall // of earlier turns, the oldest first; those of turns that are left out are listed
@@ -69,6 +71,7 @@ const (
 	searchText    = "Files are in your drive. Look there (drive_search, drive_list, drive_read) before you answer what they may know, and name the files that an answer rests on."
 	wholeText     = "All files of your drive are given below the instructions; changes follow as messages. Name the files that an answer rests on."
 	writeText     = "You may write files to your drive with drive_write."
+	keepText      = "You may keep notes about this user for later conversations with memory_write: what the user wants to be remembered and what will help then, never passwords or keys."
 	askText       = "When you cannot go on without the user, ask with ask_user instead of guessing."
 	historyText   = "The earlier messages of this conversation follow as the program of the caller reports them; this service has not seen them."
 	droppedText   = "The beginning of this conversation is left out because it no longer fits."
@@ -233,6 +236,9 @@ func (p *prompt) buildNoting(note func(kind string, turn int64, messages int)) s
 	if p.access == stoa.DriveReadWrite {
 		parts = append(parts, writeText)
 	}
+	if p.owner != nil && p.canKeep() {
+		parts = append(parts, keepText)
+	}
 	if p.mode == stoa.ModeChat {
 		parts = append(parts, askText)
 	}
@@ -254,6 +260,8 @@ func (p *prompt) buildNoting(note func(kind string, turn int64, messages int)) s
 		add(p.changed(next, p.past[i].number+1))
 		add(p.notes(next, p.past[i].number, 0))
 		note(PartNote, p.past[i].number, len(call.Messages))
+		add(p.remembered(next, p.past[i].number+1))
+		note(PartMemory, p.past[i].number, len(call.Messages))
 		next = p.past[i].number + 1
 		call.Messages = append(call.Messages, p.seen(p.past[i].messages)...)
 		note(PartHistory, p.past[i].number, len(call.Messages))
@@ -263,6 +271,8 @@ func (p *prompt) buildNoting(note func(kind string, turn int64, messages int)) s
 		add(p.changed(next, p.turn+1))
 		add(p.notes(next, p.turn, 0))
 		note(PartNote, p.turn, len(call.Messages))
+		add(p.remembered(next, p.turn+1))
+		note(PartMemory, p.turn, len(call.Messages))
 		call.Messages = append(call.Messages, p.seen([]stoa.Message{p.message})...)
 		note(PartMessage, p.turn, len(call.Messages))
 	}
@@ -338,7 +348,7 @@ func (p *prompt) omission() string {
 	if p.from > max(after, 1) || p.history && p.from > after {
 		parts = append(parts, droppedText)
 	}
-	for _, text := range []string{p.acted(after, p.from), p.changed(0, p.from)} {
+	for _, text := range []string{p.acted(after, p.from), p.changed(0, p.from), p.rememberedBefore(p.from)} {
 		if text != "" {
 			parts = append(parts, text)
 		}

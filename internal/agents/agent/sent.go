@@ -138,6 +138,7 @@ const (
 	PartFormat       = "format"
 	PartFiles        = "files"
 	PartSummary      = "summary"
+	PartMemory       = "memory" // the list of the notes about the end user
 	PartHistory      = "history"
 	PartFound        = "found" // a result of tool_find
 	PartMessage      = "message"
@@ -266,11 +267,11 @@ func (w *Worker) Sent(ctx context.Context, accountID, agentID, sessionID string,
 	} else if err := p.toolsThen(turn, number, at.Tools, definitions); err != nil {
 		return nil, err
 	}
-	p.from, p.skip, p.summary, p.view = at.From, at.Skip, summary, nil
+	p.from, p.skip, p.summary, p.view, p.memory = at.From, at.Skip, summary, nil, nil
 	p.knowledge = drive.Knowledge{Stats: drive.Stats{Files: at.Files}}
 	out := &Request{}
 	if at.View && v != nil {
-		p.view = v
+		p.view, p.memory = v, v.Memory
 		p.keepSkills(v.Skills)
 		if err := w.knownThen(ctx, t, at.Whole, out); err != nil {
 			return nil, err
@@ -383,7 +384,7 @@ func (r *Request) add(p *prompt, call stoa.Call, marks []mark) {
 		switch at.kind {
 		case PartHistory:
 			part.Turn = at.turn
-		case PartMessage, PartNote:
+		case PartMessage, PartNote, PartMemory:
 			part.Turn = at.turn
 			part.New = at.turn == p.turn && !slices.ContainsFunc(marks[i+1:], func(m mark) bool { return m.kind == PartStep && m.turn > 0 })
 		case PartStep:

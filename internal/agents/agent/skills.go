@@ -37,7 +37,7 @@ func (w *Worker) chooseSkills(ctx context.Context, p *prompt, of drive.Owner) (e
 		}
 	}
 	if p.view == nil {
-		p.view = &view{}
+		p.view = &view{Memory: p.memory}
 	}
 	p.view.Skills, p.view.Version, p.view.dirty, p.view.Recorded = p.skillNames(), p.version, true, false
 	return nil

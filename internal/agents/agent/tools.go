@@ -74,6 +74,11 @@ func (p *prompt) offers() []stoa.Tool {
 	if len(p.skills) > 0 {
 		tools = append(tools, skillTool)
 	}
+	for _, t := range memoryTools {
+		if p.owner != nil && !p.isExternal(t.Name) && (t.Name != toolMemoryWrite || p.canKeep()) {
+			tools = append(tools, t)
+		}
+	}
 	for _, t := range tableTools {
 		if p.tables && !p.isExternal(t.Name) {
 			tools = append(tools, t)
@@ -222,6 +227,27 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 		return out, err
 	case stoa.CallTool:
 		return wrong("%s", p.uncalled(c))
+	case toolMemoryRead:
+		var in struct {
+			Name string `json:"name"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		content, err = w.memoryRead(ctx, p, in.Name)
+	case toolMemoryWrite:
+		var in struct {
+			Name    string  `json:"name"`
+			Content *string `json:"content"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		if in.Content == nil {
+			return wrong("The argument content is missing; nothing was written.")
+		}
+		out.Result, out.Memory = stoa.ToolResult{CallID: c.ID, Name: c.Name}, &stoa.MemoryNote{Name: in.Name, Text: *in.Content}
+		return out, nil
 	case toolTableList:
 		var in struct {
 			Prefix string `json:"prefix"`

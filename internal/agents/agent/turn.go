@@ -86,6 +86,9 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 	}
 	if err == nil {
 		t.withholdSkills()
+		err = w.remember(ctx, t)
+	}
+	if err == nil {
 		err = w.store.Read(ctx, func(tx *store.Tx) error {
 			p.past, p.from, p.skip = nil, row.ContextFrom, row.ContextSteps
 			return p.recall(ctx, tx, row, t.window)
@@ -122,6 +125,9 @@ func (w *Worker) loadRows(ctx context.Context, row store.SessionRow) (t *turn, m
 		p.instructions, p.model, p.access = c.Instructions, c.Model, accessWithout(row.Withheld, c.DriveAccess)
 		p.tables = c.Tables && w.cfg.Tables != nil
 		p.settings = c.CallSettings()
+		if of, ok := row.MemoryOwner(); ok && p.settings.Memory == stoa.MemoryUser {
+			p.owner = &of
+		}
 		if p.reply, err = newReply(p.settings.ReplySchema); err != nil {
 			return err
 		}
@@ -134,6 +140,9 @@ func (w *Worker) loadRows(ctx context.Context, row store.SessionRow) (t *turn, m
 			views, err := tx.Work().SessionViews(ctx, row.AccountID, row.ID)
 			if err == nil {
 				p.view, err = readView(views.Drive)
+			}
+			if err == nil && p.view != nil {
+				p.memory = p.view.Memory
 			}
 			if err == nil {
 				p.told, err = readToolView(views)
@@ -211,20 +220,20 @@ func (t *turn) limitDrive(ctx context.Context, tx *store.Tx) error {
 		p.knowledge = drive.Knowledge{}
 	}
 	if p.access != stoa.DriveReadWrite {
-		p.external = slices.DeleteFunc(p.external, func(o stoa.OfferedTool) bool { return o.Type == stoa.ToolDrive })
+		p.external = slices.DeleteFunc(p.external, func(o stoa.OfferedTool) bool { return o.Type == stoa.ToolDrive && o.Name == toolWrite })
 	}
 	return nil
 }
 
 func accessWithout(withheld []stoa.Withheld, access stoa.DriveAccess) stoa.DriveAccess {
-	if access == stoa.DriveReadWrite && withholdsWrite(withheld) {
+	if access == stoa.DriveReadWrite && withholds(withheld, toolWrite) {
 		return stoa.DriveReadOnly
 	}
 	return access
 }
 
-func withholdsWrite(list []stoa.Withheld) bool {
-	return slices.ContainsFunc(list, func(w stoa.Withheld) bool { return w.Tool == toolWrite })
+func withholds(list []stoa.Withheld, tool string) bool {
+	return slices.ContainsFunc(list, func(w stoa.Withheld) bool { return w.Tool == tool })
 }
 
 // offer determines which external tools the turn currently offers and which it withholds.
@@ -244,7 +253,10 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 	who.Search = t.prompt.settings.ToolSearch
 	offers, withheld := offered(tools, t.row.Withheld, who.Visitor)
 	if t.prompt.access == stoa.DriveReadWrite {
-		offers = append(offers, guarded(tools)...)
+		offers = append(offers, guarded(tools, writeTool, stoa.AgentTool.GuardsDrive)...)
+	}
+	if t.prompt.owner != nil && !withholds(t.row.Withheld, toolMemoryWrite) {
+		offers = append(offers, guarded(tools, memoryWriteTool, stoa.AgentTool.GuardsMemory)...)
 	}
 	more, not, err := tool.Offer(ctx, tx, who, tools, w.cfg.Tools.Vault)
 	t.prompt.external, t.withheld = append(offers, more...), append(withheld, not...)

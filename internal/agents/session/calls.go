@@ -31,11 +31,11 @@ const (
 	resolvedNotDone = "not_done"
 )
 
-// WithheldTools returns the tools of programs that a session does not offer, with the reasons. It includes drive_write in
-// a session of mode once if each call needs an approval.
+// WithheldTools returns the tools of programs that a session does not offer, with the reasons. It includes drive_write and memory_write
+// in a session of mode once if each call needs an approval.
 func WithheldTools(a stoa.Agent, req StartRequest) (list []stoa.Withheld) {
 	for _, t := range a.Tools {
-		if t.GuardsDrive() && a.DriveAccess == stoa.DriveReadWrite && req.Mode == stoa.ModeOnce {
+		if (t.GuardsDrive() && a.DriveAccess == stoa.DriveReadWrite || t.GuardsMemory() && a.CallSettings().Memory != "" && req.ExternalUserID != "") && req.Mode == stoa.ModeOnce {
 			list = append(list, stoa.Withheld{Tool: t.Name, Reason: stoa.WithheldOnce})
 		}
 		if t.Type != stoa.ToolClient {

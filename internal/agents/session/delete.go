@@ -169,6 +169,9 @@ const removeEvents = 5000
 // removeTests is the maximum number of rows of test sets that one transaction deletes.
 const removeTests = 500
 
+// removeMemories is the maximum number of rows of memories that one transaction deletes.
+const removeMemories = 500
+
 // removeSession removes a session that does not run, or a part of its log. It reports whether
 // the whole session is gone.
 func removeSession(ctx context.Context, tx *store.Tx, accountID, id string) (whole bool, err error) {
@@ -223,6 +226,12 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 				return nil
 			}
 			if n, err := tx.Work().RemoveTests(ctx, a.AccountID, a.ID, removeTests); err != nil {
+				return err
+			} else if n > 0 {
+				more = true
+				return nil
+			}
+			if n, err := tx.Work().RemoveMemories(ctx, a.AccountID, a.ID, removeMemories); err != nil {
 				return err
 			} else if n > 0 {
 				more = true

@@ -231,10 +231,35 @@ type ToolEffect struct {
 	Result  stoa.ToolResult
 	Sources []stoa.Source // Turn is not set
 	Written *DriveData
+	Memory  *stoa.MemoryNote   // to be written to the memory of the end user with the Result, which says what came of it
 	Input   *stoa.Input        // question to the user; there is no Result yet
 	Call    *stoa.ExternalCall // an external call, or one of the drive that needs an approval; otherwise nil
 	Waits   string             // kind of the input for which the Call waits, without a Result
-	Done    bool               // the Call was carried out; otherwise the Result says why it was not
+	// Remembered is what became of Memory, see [Transition.Remember].
+	Remembered store.MemoryChange
+	Done       bool // the Call was carried out; otherwise the Result says why it was not
+}
+
+// Remember writes a note to the memory of the session's end user; an empty text deletes it. The returned error says why it was not
+// written, for the model.
+func (t *Transition) Remember(name, text string) (c store.MemoryChange, err error) {
+	t.do(func() error {
+		of, _ := t.Row.MemoryOwner()
+		gone, erasedErr := t.tx.Work().MemoryIsErased(t.ctx, of, t.Row.CreatedAt)
+		switch {
+		case erasedErr != nil:
+			return erasedErr
+		case gone: // its cancellation is about to follow
+			err = stoa.Errorf(stoa.CodeInvalidValue, "The data of this user is being erased.")
+		default:
+			c, err = t.tx.Work().PutMemoryNote(t.ctx, of, name, text)
+		}
+		if code := stoa.CodeOf(err); code == stoa.CodeInvalidValue || code == stoa.CodeLimitReached {
+			return nil
+		}
+		return err
+	})
+	return c, err
 }
 
 // RecordTool records the effect of a step's call; place counts from 0. An effect

@@ -190,6 +190,9 @@ type Agent struct {
 	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
 
+	// Memory Whether the agent keeps notes about end users: `none`, or `user`. New ones may be added.
+	Memory string `json:"memory"`
+
 	// Metadata Texts of the caller, by name.
 	Metadata Metadata `json:"metadata"`
 
@@ -319,7 +322,7 @@ type AgentSkillFile struct {
 	Size int64 `json:"size"`
 }
 
-// AgentTool A tool that your programs execute (`client`), the tools of a connection that an agent can call (`connection`), or the approval that calls of `drive_write` need (`drive`). A tool has only the members of its type.
+// AgentTool A tool that your programs execute (`client`), the tools of a connection that an agent can call (`connection`), or the approval that calls of `drive_write` or `memory_write` need (`drive`). A tool has only the members of its type.
 type AgentTool struct {
 	// Allow The names of the server's tools that the agent can call, for the type `connection`.
 	Allow []string `json:"allow,omitempty,omitzero"`
@@ -362,7 +365,7 @@ type AgentTool struct {
 	Visitors string `json:"visitors,omitempty,omitzero"`
 }
 
-// AgentToolCall A call of a tool that runs outside of the service, or of `drive_write` if a person must approve it.
+// AgentToolCall A call of a tool that runs outside of the service, or of `drive_write` or `memory_write` if a person must approve it.
 type AgentToolCall struct {
 	// AgentID Empty for a test call (`tools/test`).
 	AgentID string `json:"agentId"`
@@ -480,7 +483,10 @@ type AgentVersion struct {
 
 	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
-	Model  string     `json:"model"`
+
+	// Memory Whether the agent keeps notes about end users: `none`, or `user`. New ones may be added.
+	Memory string `json:"memory"`
+	Model  string `json:"model"`
 
 	// Reasoning How much the model reasons before it answers; null means the model's own setting.
 	Reasoning nullable.Nullable[AgentReasoning] `json:"reasoning"`
@@ -1278,6 +1284,9 @@ type CreateAgent struct {
 
 	// Limits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
 	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
+
+	// Memory Whether the agent keeps notes about each end user (`user`) in the tools `memory_read` and `memory_write`, of which its sessions show the names and first lines; `none` by default. Only sessions whose `externalUserId` comes from a program of yours have them: those of the API, of links and embed sessions, and of the model `agent/NAME`.
+	Memory nullable.Nullable[string] `json:"memory,omitempty,omitzero"`
 
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
 	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
@@ -3740,6 +3749,48 @@ type MemberList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
+// Memory defines model for Memory.
+type Memory struct {
+	// Bytes The size of all names and texts.
+	Bytes          int64  `json:"bytes"`
+	CreatedAt      Time   `json:"createdAt"`
+	ExternalUserID string `json:"externalUserId"`
+
+	// Notes The number of notes.
+	Notes     int  `json:"notes"`
+	UpdatedAt Time `json:"updatedAt"`
+}
+
+// MemoryList defines model for MemoryList.
+type MemoryList struct {
+	Data    []Memory `json:"data"`
+	HasMore bool     `json:"hasMore"`
+
+	// NextCursor The cursor of the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// MemoryNote defines model for MemoryNote.
+type MemoryNote struct {
+	// Bytes The size of the text.
+	Bytes     int64  `json:"bytes"`
+	CreatedAt Time   `json:"createdAt"`
+	Name      string `json:"name"`
+
+	// Text What the agent wrote, or a program of yours. Treat it as data.
+	Text      string `json:"text"`
+	UpdatedAt Time   `json:"updatedAt"`
+}
+
+// MemoryNoteList defines model for MemoryNoteList.
+type MemoryNoteList struct {
+	Data    []MemoryNote `json:"data"`
+	HasMore bool         `json:"hasMore"`
+
+	// NextCursor The cursor of the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // Message defines model for Message.
 type Message struct {
 	// Attachments The files of a user's message; absent if there are none.
@@ -5028,7 +5079,7 @@ type RequestPart struct {
 
 	// Kind `tools`: a definition of a tool. `found`: definitions that the model found with `tool_find`. `instructions`: those of the agent. `service`: those of the service. `format`: the JSON Schema of
 	// answers. `files`: the files of the drive. `summary`: what stands in for the beginning of the conversation. `history`: an earlier
-	// turn. `note`: a remark of the service, such as the time or changed files. `message`: the message of this turn, and its files. `step`: an
+	// turn. `note`: a remark of the service, such as the time or changed files. `memory`: the names and first lines of the notes about the end user. `message`: the message of this turn, and its files. `step`: an
 	// earlier reply of this turn, and the results of its calls.
 	Kind string `json:"kind"`
 
@@ -5686,12 +5737,12 @@ type SessionUsage struct {
 	TotalTokens int64 `json:"totalTokens"`
 }
 
-// SetAgentTool A tool of an agent that your programs execute (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are required), the tools of a connection that it can call (`connection`: `connectionId` and `allow` are required), or whether a person must approve what it writes to its drive (`drive`: `name` is `drive_write`, and `approval` is required). A member of another type is rejected.
+// SetAgentTool A tool of an agent that your programs execute (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are required), the tools of a connection that it can call (`connection`: `connectionId` and `allow` are required), or whether a person must approve what it writes to its drive or about an end user (`drive`: `name` is `drive_write` or `memory_write`, and `approval` is required). A member of another type is rejected.
 type SetAgentTool struct {
 	// Allow The names of the server's tools that the agent can call. Other tools of the server are not offered.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Approval Whether a person must approve each call before a program receives it, or before a `drive` tool writes the file; `never` by default.
+	// Approval Whether a person must approve each call before a program receives it, or before a `drive` tool writes; `never` by default.
 	Approval nullable.Nullable[string] `json:"approval,omitempty,omitzero"`
 
 	// ConnectionID The id of a connection of the agent's space; at most one entry per connection.
@@ -5753,6 +5804,20 @@ type SetFeedback struct {
 	// Comment Why; for people.
 	Comment nullable.Nullable[string] `json:"comment,omitempty,omitzero"`
 	Rating  string                    `json:"rating"`
+}
+
+// SetMemoryNote defines model for SetMemoryNote.
+type SetMemoryNote struct {
+	// ExternalUserID The end user, as in `externalUserId` of a session.
+	ExternalUserID string `json:"externalUserId"`
+
+	// Name The name of the note.
+	//
+	// Example: preferences
+	Name string `json:"name"`
+
+	// Text The text, of at most 8 KiB. Later conversations show its first line in the list of notes.
+	Text string `json:"text"`
 }
 
 // SetSecretValue defines model for SetSecretValue.
@@ -6539,6 +6604,9 @@ type UpdateAgent struct {
 
 	// Limits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
 	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
+
+	// Memory Whether the agent keeps notes about each end user (`user`) in the tools `memory_read` and `memory_write`, of which its sessions show the names and first lines; `none` by default. Only sessions whose `externalUserId` comes from a program of yours have them: those of the API, of links and embed sessions, and of the model `agent/NAME`.
+	Memory nullable.Nullable[string] `json:"memory,omitempty,omitzero"`
 
 	// Metadata Merged: each member is set, and null removes it. Null instead of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
@@ -7391,6 +7459,15 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int
 
+// MemoryAll defines model for MemoryAll.
+type MemoryAll = bool
+
+// MemoryName defines model for MemoryName.
+type MemoryName = string
+
+// MemoryUser Example: user-1042
+type MemoryUser = string
+
 // MessageID defines model for MessageID.
 type MessageID = string
 
@@ -7869,6 +7946,48 @@ type UpdateHookParams struct {
 type RotateHookSecretParams struct {
 	// IdempotencyKey Makes retries safe: 1 to 255 visible ASCII characters, chosen by the caller and stored for 24 hours per account, method and path. The same key with the same body returns the first reply again, free of charge, with `Idempotency-Replayed: true`. With another body the request is rejected (422), and while the first request is still running, too (409, `Retry-After: 1`). Failures without a charge and 5xx are not stored.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteMemoryNotesParams defines parameters for DeleteMemoryNotes.
+type DeleteMemoryNotesParams struct {
+	// ExternalUserID The end user, as in `externalUserId` of a session.
+	ExternalUserID MemoryUser `form:"externalUserId" json:"externalUserId"`
+
+	// Name The name of a note.
+	Name MemoryName `form:"name,omitempty" json:"name,omitempty,omitzero"`
+
+	// All Delete all notes about the end user.
+	All MemoryAll `form:"all,omitempty" json:"all,omitempty,omitzero"`
+}
+
+// ListMemoryNotesParams defines parameters for ListMemoryNotes.
+type ListMemoryNotesParams struct {
+	// ExternalUserID The end user, as in `externalUserId` of a session.
+	ExternalUserID MemoryUser `form:"externalUserId" json:"externalUserId"`
+
+	// Name The name of a note.
+	Name MemoryName `form:"name,omitempty" json:"name,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListMemoriesParams defines parameters for ListMemories.
+type ListMemoriesParams struct {
+	// Limit The maximum number of rows of a page. A page also ends when its long texts reach 8 MiB; `hasMore` reports whether there are more rows.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // RollbackAgentParams defines parameters for RollbackAgent.
@@ -9138,6 +9257,9 @@ type UpdateHookJSONRequestBody = UpdateHook
 
 // RotateHookSecretJSONRequestBody defines body for RotateHookSecret for application/json ContentType.
 type RotateHookSecretJSONRequestBody = RotateHookSecret
+
+// SetMemoryNoteJSONRequestBody defines body for SetMemoryNote for application/json ContentType.
+type SetMemoryNoteJSONRequestBody = SetMemoryNote
 
 // RollbackAgentJSONRequestBody defines body for RollbackAgent for application/json ContentType.
 type RollbackAgentJSONRequestBody = RollbackAgent

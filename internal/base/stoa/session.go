@@ -73,6 +73,7 @@ type CallSettings struct {
 	Temperature *float64 `json:",omitzero"` // 0 to 2; nil means the model's own
 	ToolSearch  bool     `json:",omitzero"` // the model searches many tools instead of reading them all; see [FindTool]
 	Skills      []Skill  `json:",omitzero"` // in the order of their names
+	Memory      string   `json:",omitzero"` // [MemoryUser], or empty if it remembers nobody
 }
 
 // A Skill is a folder of an agent's drive with instructions that the agent may use, as it was when somebody reviewed it. If the files differ

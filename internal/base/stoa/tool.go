@@ -154,7 +154,14 @@ func (c ToolCall) Meant() ToolCall {
 }
 
 // GuardsDrive reports whether each call of drive_write needs an approval.
-func (t AgentTool) GuardsDrive() bool { return t.Type == ToolDrive && t.Approval == ApprovalAlways }
+func (t AgentTool) GuardsDrive() bool { return t.guards(DriveWrite) }
+
+// GuardsMemory reports whether each call of memory_write needs an approval.
+func (t AgentTool) GuardsMemory() bool { return t.guards(MemoryWrite) }
+
+func (t AgentTool) guards(name string) bool {
+	return t.Type == ToolDrive && t.Name == name && t.Approval == ApprovalAlways
+}
 
 // HashOf returns the SHA-256 of a text in hex.
 func HashOf(text string) string {

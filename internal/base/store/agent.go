@@ -275,7 +275,8 @@ func (tx Setup) HiddenAgents(ctx context.Context, limit int) ([]Ref, error) {
 // sessions are left, because their last turns need the versions.
 func (tx Setup) RemoveAgent(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at > 0
-		AND NOT EXISTS (SELECT 1 FROM sessions WHERE account_id = $1 AND agent_id = $2)`, accountID, id)
+		AND NOT EXISTS (SELECT 1 FROM sessions WHERE account_id = $1 AND agent_id = $2)
+		AND NOT EXISTS (SELECT 1 FROM memories WHERE account_id = $1 AND agent_id = $2)`, accountID, id)
 	if err != nil || n == 0 {
 		return false, err
 	}

@@ -72,6 +72,8 @@ var erasedTables = []erasedTable{
 	{name: "connection_tools", of: erasedOf, removed: "account_id connection_id name model_name definition sha256 problem approved_definition approved_sha256 rejected_sha256 approval effects state visitors visitor_title public_fields on_unknown idempotency_argument"},
 	{name: "connections", of: erasedOf, removed: "id account_id space_id kind name url secret_id headers metadata protocol server_name server_version instructions error_code error_message document_url on_change oauth client_secret_id credentials_per_session filter sessions"},
 	{name: "secrets", of: erasedOf, removed: "id account_id name kind header_name origin hint sealed space_id external_user_id", user: "rows of the user are removed"},
+	{name: "memories", of: erasedOf, removed: "id account_id agent_id user_id", user: "removed when the erasure begins, see EraseMemories"},
+	{name: "memory_notes", of: erasedOf, removed: "id account_id agent_id user_id name text", user: "removed when the erasure begins, see EraseMemories"},
 	{name: "tool_lists", of: erasedOf, removed: "agent_id sha256 account_id tools"},
 	{name: "agent_versions", of: `agent_id IN (SELECT id FROM agents WHERE account_id = $1)`, removed: "agent_id instructions model drive_access tools visitor_drive timezone call_settings"},
 	{name: "agents", of: erasedOf, removed: "id account_id space_id external_id name description instructions model drive_access metadata tools visitor_drive timezone expose call_settings"},

@@ -10,7 +10,7 @@ import (
 )
 
 // Tools contains the names of an agent's tools. A test compares it with package agent.
-var Tools = []string{"drive_list", "drive_read", "drive_search", "drive_write", "table_list", "table_query", "ask_user", stoa.FindTool}
+var Tools = []string{"drive_list", "drive_read", "drive_search", "drive_write", "memory_read", "memory_write", "table_list", "table_query", "ask_user", stoa.FindTool}
 
 // TurnCodes are the codes of failed turns that do not occur in HTTP replies. A test compares
 // them with package session.

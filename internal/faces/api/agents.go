@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oapi-codegen/nullable"
@@ -73,6 +75,9 @@ func (s *Agents) checkAgent(a stoa.Agent) error {
 	}
 	if a.CompactAt > 0 && a.CompactAt < config.MinCompactAt {
 		return stoa.Errorf(stoa.CodeInvalidValue, "compactAt must be from %d to %d, or 0 for never.", config.MinCompactAt, config.MaxCompactAt).At("compactAt")
+	}
+	if err := checkMemory(a); err != nil {
+		return err
 	}
 	return checkMetadata(a.Metadata)
 }
@@ -202,6 +207,7 @@ func patchCalls(a *stoa.Agent, b *contract.UpdateAgent) (err error) {
 		}
 	}
 	patch(&c.ToolSearch, b.ToolSearch, same)
+	patch(&c.Memory, b.Memory, func(text string) string { return strings.TrimPrefix(text, memoryNone) })
 	a.SetCallSettings(c)
 	return nil
 }
@@ -276,7 +282,7 @@ func contractAgent(a stoa.Agent) contract.Agent {
 	calls := a.CallSettings()
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: nullUnless(a.CompactAt != 0, max(a.CompactAt, 0)), Tables: a.Tables, EmbedEnabled: a.EmbedEnabled, Expose: append([]string{}, a.Expose...), ExternalID: nullIfZero(a.ExternalID),
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: nullUnless(a.CompactAt != 0, max(a.CompactAt, 0)), Tables: a.Tables, Memory: cmp.Or(calls.Memory, memoryNone), EmbedEnabled: a.EmbedEnabled, Expose: append([]string{}, a.Expose...), ExternalID: nullIfZero(a.ExternalID),
 		ReplySchema: nullIfEmpty(contract.ReplySchema(calls.ReplySchema)), Skills: contractPins(calls.Skills), Temperature: nullIfNil(calls.Temperature, same), ToolSearch: calls.ToolSearch,
 		Reasoning: nullUnless(calls.Effort != "", contract.AgentReasoning{Effort: nullIfZero(calls.Effort)}),
 		Metadata:  contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),

@@ -138,6 +138,9 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 			skilled.Want([]int{201, 200}[min(i, 1)], "PUT", skilled.agent+"/drive/files", object{"path": "skills/skill-0/n.md", "content": fmt.Sprint(i)})
 			return skilled.Do("PUT", skilled.agent+"/skills/skill-0", object{"digest": orNone(skilled.skill(t, "skill-0").Digest)})
 		}},
+		{"setMemoryNote", func(i int) *apitest.Reply {
+			return a.Do("PUT", a.agent+"/memory/notes", object{"externalUserId": fmt.Sprint("user-", i), "name": "n", "text": strings.Repeat(long, 10)})
+		}},
 		{"removeSkill", func(i int) *apitest.Reply {
 			return skilled.Do("DELETE", skilled.agent+fmt.Sprintf("/skills/skill-%d", i%30), nil)
 		}},

@@ -19,6 +19,7 @@ const (
 	isModelCall = "It is a model call: the request log and the receipts record it."
 	isDrive     = "It writes an agent's files, whose versions record it."
 	isDelivery  = "It sends events again and changes no settings; the deliveries record it."
+	isMemory    = "It writes what an agent remembers of a person, whose name and texts the audit log must not keep."
 	isVisitor   = "It is a request of a visitor, in a chat whose session records it."
 	isDraft     = "It changes nothing in force: the row of the version that is applied records it."
 	isTrial     = "It calls a server to test it; the tool calls record it."
@@ -51,6 +52,8 @@ var notAudited = map[string]string{
 	"POST /api/v1/api-agents/{id}/drive/files/restore":             isDrive,
 	"POST /api/v1/api-agents/{id}/drive/files/reread":              isDrive,
 	"POST /api/v1/api-agents/{id}/drive/batch":                     isDrive,
+	"PUT /api/v1/api-agents/{id}/memory/notes":                     isMemory,
+	"DELETE /api/v1/api-agents/{id}/memory/notes":                  isMemory,
 	"POST /api/v1/api-agents/{id}/skills/import":                   isDrive,
 	"POST /api/v1/api-agents/{id}/uploads":                         isWork,
 	"POST /api/v1/api-agents/{id}/sessions":                        isWork,

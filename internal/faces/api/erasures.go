@@ -42,7 +42,11 @@ func (s *People) eraseEndUser(ctx context.Context, tx *store.Tx, in rest.Request
 	if n := utf8.RuneCountInString(user); n == 0 || n > maxEndUser {
 		return rest.Reply[contract.Erasure]{}, stoa.Errorf(stoa.CodeInvalidValue, "The id of an end user has 1 to %d characters.", maxEndUser).At("externalUserId")
 	}
-	reply, err := s.beginErasure(ctx, tx, stoa.Erasure{AccountID: account, Kind: stoa.EraseEndUser, Target: account, Subject: user, Replacement: stoa.NewID("user")})
+	notes, err := tx.Work().EraseMemories(ctx, account, user)
+	if err != nil {
+		return rest.Reply[contract.Erasure]{}, err
+	}
+	reply, err := s.beginErasure(ctx, tx, stoa.Erasure{AccountID: account, Kind: stoa.EraseEndUser, Target: account, Subject: user, Replacement: stoa.NewID("user"), Removed: notes})
 	if err == nil {
 		tx.Audit(audit.Entry{AccountID: account, Actor: in.Caller.Key.ID, Action: "eraseEndUser", Object: reply.Body.ID, RequestID: in.Log.ID, Address: s.LoggedAddress(in.HTTP)})
 	}

@@ -185,11 +185,21 @@ func TestErasedEndUsersLeaveNothing(t *testing.T) {
 	}
 	call := object{"model": "auto", "input": "say: hi", "user": planted}
 	c.With("Idempotency-Key", "a-call").Want(200, "POST", "/api/v1/responses", call)
+	c.Want(200, "PATCH", a.agent, object{"memory": "user"})
+	for _, who := range []string{planted, "another"} {
+		c.Want(200, "PUT", a.agent+"/memory/notes", object{"externalUserId": who, "name": "about", "text": map[string]string{planted: planted, "another": "Likes tea."}[who]})
+	}
 	user := object{"externalUserId": planted, "title": planted, "metadata": object{"name": planted}, "attachments": []object{{"name": planted + ".txt", "content": planted}}}
 	_, stopped := a.begin(t, "say: "+planted, user)
 	a.until(t, stopped, "completed")
 	a.With("Idempotency-Key", "a-message").Want(202, "POST", stopped+"/messages", object{"message": "say: " + planted})
 	a.until(t, stopped, "completed")
+	a.With("Idempotency-Key", "a-note").Want(202, "POST", stopped+"/messages", object{"message": "call: memory_write {\"name\":\"more\",\"content\":\"" + planted + "\"}\nsay: noted"})
+	a.until(t, stopped, "completed")
+	var notes contract.MemoryNoteList
+	if c.Want(200, "GET", a.agent+"/memory/notes?externalUserId="+planted, nil).JSON(&notes); len(notes.Data) != 2 {
+		t.Fatalf("it remembers %+v", notes.Data)
+	}
 	_, waiting := a.begin(t, "ask: "+planted, user)
 	a.until(t, waiting, "waiting_for_input")
 	v := newVisit(t, a, object{"externalUserId": planted})
@@ -205,6 +215,10 @@ func TestErasedEndUsersLeaveNothing(t *testing.T) {
 	}
 	a.WantError(stoa.CodeSessionNotFound, "GET", stopped, nil)
 	c.Want(200, "GET", other, nil)
+	var remembered contract.MemoryList
+	if c.Want(200, "GET", a.agent+"/memory/users", nil).JSON(&remembered); len(remembered.Data) != 1 || remembered.Data[0].ExternalUserID != "another" {
+		t.Errorf("it remembers %+v", remembered.Data)
+	}
 	var receipts page[contract.Receipt]
 	if c.Want(200, "GET", "/api/v1/receipts?endUser="+url.QueryEscape(orNone(e.ReplacementID)), nil).JSON(&receipts); len(receipts.Data) == 0 {
 		t.Error("the receipts are not under the replacement")

@@ -33,6 +33,9 @@ func TestTheGuideToHooksDoesWhatItSays(t *testing.T) { pasteGuide(t, "hooks.md")
 // TestTheGuideToTestSetsDoesWhatItSays does the same with docs/test-sets.md.
 func TestTheGuideToTestSetsDoesWhatItSays(t *testing.T) { pasteGuide(t, "test-sets.md") }
 
+// TestTheGuideToMemoryDoesWhatItSays does the same with docs/memory.md.
+func TestTheGuideToMemoryDoesWhatItSays(t *testing.T) { pasteGuide(t, "memory.md") }
+
 // TestTheGuideToSkillsDoesWhatItSays does the same with docs/skills.md.
 func TestTheGuideToSkillsDoesWhatItSays(t *testing.T) { pasteGuide(t, "skills.md") }
 

@@ -166,6 +166,10 @@ func (s *Server) table() []rest.Route {
 
 		rest.Get("GET /api/v1/sessions", "sessions:read", s.Sessions.listAllSessions),
 		rest.Get("GET /api/v1/sessions/{id}", "sessions:read", s.Sessions.findSession),
+		rest.Get("GET /api/v1/api-agents/{id}/memory/users", "drive:read", s.Agents.listMemories),
+		rest.Get("GET /api/v1/api-agents/{id}/memory/notes", "drive:read", s.Agents.listMemoryNotes),
+		rest.Write("PUT /api/v1/api-agents/{id}/memory/notes", "drive:write", s.Agents.setMemoryNote),
+		rest.Write("DELETE /api/v1/api-agents/{id}/memory/notes", "drive:write", s.Agents.deleteMemoryNotes),
 		rest.Get("GET /api/v1/api-agents/{id}/skills", "agents:read", s.Drive.listSkills),
 		rest.Update("POST /api/v1/api-agents/{id}/skills", "agents:write", s.Sessions.importServerSkills),
 		rest.Stream("POST /api/v1/api-agents/{id}/skills/import", "drive:write", s.Drive.importSkills),

@@ -68,6 +68,11 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 	for _, file := range []string{"one.md", "two.md"} {
 		a.file(file, name)
 	}
+	for _, user := range []string{name, "user-1042"} {
+		for _, note := range []string{"one", "two"} {
+			c.Want(200, "PUT", a.agent+"/memory/notes", object{"externalUserId": user, "name": note, "text": name})
+		}
+	}
 	made.ids["skills"] = name + "-skill"
 	a.importSkills(t, map[string]string{"SKILL.md": "---\nname: " + name + "-skill\ndescription: Does something.\n---\n"})
 	a.reviewSkill(t, name+"-skill")

@@ -110,8 +110,8 @@ func driveTool(t contract.SetAgentTool, at string) (out stoa.AgentTool, err erro
 	switch {
 	case t.Name == "":
 		return out, missingMember(at + "name")
-	case t.Name != stoa.DriveWrite:
-		return out, stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q must have the name %q. What the agent reads is limited by \"driveAccess\" and \"visitorDrive\".", stoa.ToolDrive, stoa.DriveWrite).At(at + "name")
+	case t.Name != stoa.DriveWrite && t.Name != stoa.MemoryWrite:
+		return out, stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q must have the name %q or %q. What the agent reads is limited by \"driveAccess\" and \"visitorDrive\".", stoa.ToolDrive, stoa.DriveWrite, stoa.MemoryWrite).At(at + "name")
 	}
 	out = stoa.AgentTool{Type: t.Type, Name: t.Name, Approval: orZero(t.Approval)}
 	if out.Approval == "" {

@@ -8,7 +8,7 @@ func (e *env) commands(root *cobra.Command) {
 		commands  []func() *cobra.Command
 	}{
 		{"ask", "Ask", []func() *cobra.Command{e.respond, e.chat, e.models, e.plans}},
-		{"agents", "Agents", []func() *cobra.Command{e.agents, e.spaces, e.drive, e.skills, e.sessions, e.feedback, e.tools, e.tasks, e.hooks, e.tests, e.webhooks, e.embeds, e.connections}},
+		{"agents", "Agents", []func() *cobra.Command{e.agents, e.spaces, e.drive, e.skills, e.memory, e.sessions, e.feedback, e.tools, e.tasks, e.hooks, e.tests, e.webhooks, e.embeds, e.connections}},
 		{"account", "Account", []func() *cobra.Command{
 			e.login, e.logout, e.profileCommands, e.open, e.whoami, e.keys, e.members, e.endUsers, e.erasures, e.budgets, e.credits, e.usage, e.statement, e.payments, e.receipts, e.logs, e.audit, e.secrets,
 		}},

@@ -514,6 +514,10 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			}
 			check("Can write to its drive")
 			check("A person approves each file before it is written")
+			check("Remember each end user between sessions")
+			check("A person approves each note before it is written")
+			p.see(`(() => { const e = [...document.querySelectorAll("h2")].find((h) => h.innerText === "Memory"); e?.scrollIntoView(); return !!e; })()`)
+			p.shot("memory")
 			p.choose("#effort", "low")
 			p.fill("#temperature", "0.3")
 			p.unfold("Reply schema")
@@ -524,7 +528,7 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			p.shot("answers")
 			p.press("Save")
 			p.says("Saved")
-			if sent := stub.latest(); !strings.Contains(sent, `"visitorDrive":"none"`) || !strings.Contains(sent, `{"type":"drive","name":"drive_write","approval":"always"}`) ||
+			if sent := stub.latest(); !strings.Contains(sent, `"visitorDrive":"none"`) || !strings.Contains(sent, `{"type":"drive","name":"drive_write","approval":"always"},{"type":"drive","name":"memory_write","approval":"always"}`) || !strings.Contains(sent, `"memory":"user"`) ||
 				!strings.Contains(sent, `"replySchema":{"type":"object"},"reasoning":{"effort":"low"},"temperature":0.3`) {
 				t.Errorf("what is saved is %s", sent)
 			}

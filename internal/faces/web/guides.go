@@ -21,7 +21,7 @@ import (
 // guideOrder contains the order of the guides, in groups. A test compares it with the files of docs.
 var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "model-servers", "clients", "migrate", "sandbox"}},
-	{Name: "Agents", names: []string{"agents", "call-an-agent", "python", "sdks", "drives", "skills", "schedules", "hooks", "slack", "reports", "tools", "approvals", "test-sets", "connections", "http-tools", "connection-secrets", "connection-calls", "webhooks", "embeds"}},
+	{Name: "Agents", names: []string{"agents", "call-an-agent", "python", "sdks", "drives", "skills", "memory", "schedules", "hooks", "slack", "reports", "tools", "approvals", "test-sets", "connections", "http-tools", "connection-secrets", "connection-calls", "webhooks", "embeds"}},
 	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "budgets", "export", "cli", "pages"}},
 	{Name: "Deploy", names: []string{"install", "configuration", "managed-settings", "settings-server", "settings-models", "settings-limits", "settings-people", "proxy", "postgresql", "nodes", "backup", "capacity", "performance", "comparison", "security", "dependencies"}},
 	{Name: "Operate", names: []string{"operations", "monitoring", "alerts", "troubleshooting", "metrics", "ledger", "erasure", "sell-access", "members", "audit"}},

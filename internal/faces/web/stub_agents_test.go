@@ -25,12 +25,12 @@ func agentReplies() map[string]string {
 	const at = `"2026-11-20T11:58:00.000Z"`
 	const limits = `{"maxCreditsMicro":null,"timeoutSeconds":null,"maxSteps":null}`
 	const otherLimits = `{"maxCreditsMicro":500000,"timeoutSeconds":null,"maxSteps":7}`
-	agent := fmt.Sprintf(`{"id":%q,"spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Helper","description":"Knows the handbook","instructions":"Answer from the files. Say which file you used.","model":"auto","driveAccess":"read_only","visitorDrive":"read","tools":[],"timezone":"UTC","limits":%s,"compactAt":null,"tables":false,"replySchema":null,"skills":[],"reasoning":null,"temperature":null,"embedEnabled":true,"expose":["responses","mcp"],"externalId":null,"lastSessionAt":%s,"metadata":{},"version":3,"createdAt":%s,"updatedAt":%s}`, stubAgent, limits, at, at, at)
+	agent := fmt.Sprintf(`{"id":%q,"spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Helper","description":"Knows the handbook","instructions":"Answer from the files. Say which file you used.","model":"auto","driveAccess":"read_only","visitorDrive":"read","tools":[],"timezone":"UTC","limits":%s,"compactAt":null,"tables":false,"memory":"none","replySchema":null,"skills":[],"reasoning":null,"temperature":null,"embedEnabled":true,"expose":["responses","mcp"],"externalId":null,"lastSessionAt":%s,"metadata":{},"version":3,"createdAt":%s,"updatedAt":%s}`, stubAgent, limits, at, at, at)
 	version := func(n int, text string) string {
 		if n == 3 { // everything differs
 			return fmt.Sprintf(`{"agentId":%q,"version":3,"instructions":%q,"model":"alpha-haiku-4-5","driveAccess":"read_write","visitorDrive":"none","tools":[{"type":"client","name":"lookup_order","description":"Finds an order.","parameters":{"type":"object"},"effects":"read"}],"timezone":"Europe/Berlin","limits":%s,"compactAt":65,"tables":true,"replySchema":{"type":"object","properties":{"answer":{"type":"string"}}},"skills":[{"name":"refunds","description":"Pays refunds.","source":null,"files":[]}],"reasoning":{"effort":"low"},"temperature":0.3,"createdAt":%s}`, stubAgent, text, otherLimits, at)
 		}
-		return fmt.Sprintf(`{"agentId":%q,"version":%d,"instructions":%q,"model":"auto","driveAccess":"read_only","visitorDrive":"read","tools":[],"timezone":"UTC","limits":%s,"compactAt":null,"tables":false,"replySchema":null,"skills":[],"reasoning":null,"temperature":null,"createdAt":%s}`, stubAgent, n, text, limits, at)
+		return fmt.Sprintf(`{"agentId":%q,"version":%d,"instructions":%q,"model":"auto","driveAccess":"read_only","visitorDrive":"read","tools":[],"timezone":"UTC","limits":%s,"compactAt":null,"tables":false,"memory":"none","replySchema":null,"skills":[],"reasoning":null,"temperature":null,"createdAt":%s}`, stubAgent, n, text, limits, at)
 	}
 	file := func(path, kind string, size int, text bool) string {
 		lines := "null"

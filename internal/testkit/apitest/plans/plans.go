@@ -28,6 +28,7 @@ var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "
 // planned are statements that read all rows of a table or sort them, by a part of
 // their text, with the reason why they may.
 var planned = map[string]string{
+	`FROM memory_notes WHERE account_id = $1 AND agent_`:  "the notes about a user are bounded",
 	`FROM test_results WHERE account_id = $1 AND run_id`:  "the results of a page of runs",
 	`SUM(written_off), 0) AS BIGINT)`:                     "usage: a report",
 	`FROM vendor_failures WHERE created_at >= $1`:         "usage: a report",

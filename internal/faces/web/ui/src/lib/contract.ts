@@ -69,6 +69,7 @@ export interface Agent {
   instructions: string;
   lastSessionAt?: string;
   limits: TurnLimits;
+  memory: "none" | "user";
   metadata: Metadata;
   model: string;
   name: string;
@@ -184,6 +185,7 @@ export interface AgentVersion {
   driveAccess: "read_only" | "read_write";
   instructions: string;
   limits: TurnLimits;
+  memory: "none" | "user";
   model: string;
   reasoning: AgentReasoning;
   replySchema: ReplySchema;
@@ -760,6 +762,7 @@ export interface CreateAgent {
   externalId?: string | null;
   instructions: string;
   limits?: SetTurnLimits;
+  memory?: "none" | "user" | null;
   metadata?: Record<string, string> | null;
   model?: string | null;
   name: string;
@@ -2190,6 +2193,34 @@ export interface MemberList {
   nextCursor: string | null;
 }
 
+export interface Memory {
+  bytes: number;
+  createdAt: string;
+  externalUserId: string;
+  notes: number;
+  updatedAt: string;
+}
+
+export interface MemoryList {
+  data: Memory[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface MemoryNote {
+  bytes: number;
+  createdAt: string;
+  name: string;
+  text: string;
+  updatedAt: string;
+}
+
+export interface MemoryNoteList {
+  data: MemoryNote[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
 export interface Message {
   attachments?: Attachment[];
   createdAt: string;
@@ -2974,7 +3005,7 @@ export interface RequestPart {
   callId: string | null;
   files: RequestFile[];
   isError: boolean;
-  kind: "tools" | "instructions" | "skills" | "service" | "format" | "files" | "summary" | "history" | "found" | "note" | "message" | "step";
+  kind: "tools" | "instructions" | "skills" | "service" | "format" | "files" | "summary" | "history" | "found" | "note" | "memory" | "message" | "step";
   missing: boolean;
   name: string | null;
   new: boolean;
@@ -3672,6 +3703,12 @@ export interface SetFeedback {
   rating: "up" | "down";
 }
 
+export interface SetMemoryNote {
+  externalUserId: string;
+  name: string;
+  text: string;
+}
+
 export interface SetSecretValue {
   expiresAt?: string | null;
   value: string;
@@ -4140,6 +4177,7 @@ export interface UpdateAgent {
   externalId?: string | null;
   instructions?: string;
   limits?: SetTurnLimits;
+  memory?: "none" | "user" | null;
   metadata?: Record<string, string | null> | null;
   model?: string | null;
   name?: string;

@@ -16,6 +16,7 @@ import { GivenSecrets, hasSecrets } from "../parts/credentials";
 import { Confirm, Dialog } from "../parts/dialog";
 import { ConfirmAction, useAction } from "../parts/form";
 import { Empty, Failure, Skeleton, useLoad } from "../parts/load";
+import { Remembered } from "../parts/memory";
 import { followLog } from "../parts/log";
 import { pictures } from "../parts/picture";
 import { ReplyText, Spoken } from "../parts/reply";
@@ -65,6 +66,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
   const { busy, problem, run } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
   const [erasing, setErasing] = useState(false);
+  const [remembering, setRemembering] = useState(false);
   const [saving, setSaving] = useState(false);
   const [comparing, setComparing] = useState(false);
   const [testing, setTesting] = useState(false);
@@ -191,6 +193,14 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
         <div class="small muted breaks">
           <Time at={s.createdAt} /> by {triggers[s.trigger.type] ?? s.trigger.type}
           {s.externalUserId && ` · end user ${s.externalUserId}`}
+          {s.externalUserId && s.trigger.type !== "hook" && offers("listMemoryNotes") && may("drive:read") && (
+            <>
+              {" "}
+              <button type="button" class="link" onClick={() => setRemembering(true)}>
+                What it remembers
+              </button>
+            </>
+          )}
           {s.externalUserId && writes && (
             <>
               {" "}
@@ -284,6 +294,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
         />
       )}
       {comparing && <Others agentId={agentId} id={id} onClose={() => setComparing(false)} />}
+      {remembering && <Remembered agentId={agentId} user={s.externalUserId!} onClose={() => setRemembering(false)} />}
       {saving && <Download path={path} id={id} onClose={() => setSaving(false)} />}
       {repeating && (
         <Confirm
@@ -311,7 +322,7 @@ export function SessionView({ agentId, agentName, version, id }: { agentId: stri
           onClose={() => setErasing(false)}
         >
           <p>
-            All sessions of <b class="breaks">{s.externalUserId}</b> are deleted, with any agent, and so are stored credentials, embeds and replies. Receipts stay under a random id. Nobody can undo this. See <a href="/docs/erasure">the guide</a>.
+            All sessions of <b class="breaks">{s.externalUserId}</b> are deleted, with any agent, and so are what agents remember of them, stored credentials, embeds and replies. Receipts stay under a random id. Nobody can undo this. See <a href="/docs/erasure">the guide</a>.
           </p>
         </ConfirmAction>
       )}

@@ -36,7 +36,7 @@ const drafted = ["instructions", "model", "driveAccess", "tools", "limits", "rep
 // The settings of which a change makes a new version, in the order in which changes of them are
 // shown.
 export const versioned: Record<string, string> = {
-  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables", replySchema: "Reply schema", skills: "Skills", reasoning: "Reasoning", temperature: "Temperature", toolSearch: "Tool search",
+  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at", tables: "Tables", memory: "Memory", replySchema: "Reply schema", skills: "Skills", reasoning: "Reasoning", temperature: "Temperature", toolSearch: "Tool search",
 };
 
 // toolsIn parses the list of tools; undefined if the text is not a list.
@@ -74,9 +74,20 @@ const protocols: [Agent["expose"][number], string][] = [
 
 const textOf = (tools: AgentTool[]): string => (tools.length ? JSON.stringify(tools, null, 2) : "");
 
-// The entry of an agent's tools with which a person approves what it writes to its drive.
-const askBeforeWrite: AgentTool = { type: "drive", name: "drive_write", approval: "always" };
-const guardsDrive = (t: AgentTool) => t?.type === "drive" && t.approval === "always";
+// Asks is a choice of whether a person approves what a tool of the service writes, which is an entry of the agent's tools.
+function Asks({ name, tools, onChange, title }: { name: string; tools: AgentTool[]; onChange: (all: AgentTool[]) => void; title: string }) {
+  const isIt = (t: AgentTool) => t?.type === "drive" && t.name === name;
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={tools.some((t) => isIt(t) && t.approval === "always")}
+        onChange={(e) => onChange([...tools.filter((t) => !isIt(t)), ...(e.currentTarget.checked ? [{ type: "drive", name, approval: "always" } as AgentTool] : [])])}
+      />{" "}
+      {title}
+    </label>
+  );
+}
 
 // sorted returns a value as JSON with sorted members, because the service does not
 // preserve their order.
@@ -86,7 +97,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;
-  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, tables: was.tables, toolSearch: was.toolSearch, expose: was.expose, externalId: was.externalId ?? "", spaceId: was.spaceId });
+  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, tables: was.tables, memory: was.memory, toolSearch: was.toolSearch, expose: was.expose, externalId: was.externalId ?? "", spaceId: was.spaceId });
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
   const [tools, setTools] = useState(() => textOf(was.tools));
   const [schema, setSchema] = useState(() => (was.replySchema ? JSON.stringify(was.replySchema, null, 2) : ""));
@@ -155,14 +166,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
             <input type="checkbox" checked={now.driveAccess === "read_write"} onChange={(e) => change({ driveAccess: e.currentTarget.checked ? "read_write" : "read_only" })} /> Can write to its drive
           </label>
           {now.driveAccess === "read_write" && listed && (
-            <label class="check">
-              <input
-                type="checkbox"
-                checked={(listed as AgentTool[]).some(guardsDrive)}
-                onChange={(e) => setTools(textOf([...(listed as AgentTool[]).filter((t) => t?.type !== "drive"), ...(e.currentTarget.checked ? [askBeforeWrite] : [])]))}
-              />{" "}
-              A person approves each file before it is written
-            </label>
+            <Asks name="drive_write" title="A person approves each file before it is written" tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />
           )}
           {listed && <ClientTools tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />}
           {listed && offers("listConnections") && may("connections:read") && <AllowedTools spaceId={now.spaceId} tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />}
@@ -182,6 +186,14 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               <textarea id="tools" class="input mono" rows={tools ? 12 : 3} spellcheck={false} value={tools} onInput={(e) => setTools(e.currentTarget.value)} aria-describedby="tools-hint" aria-invalid={!listed} />
             </Field>
           </details>
+          <h2>Memory</h2>
+          <label class="check">
+            <input type="checkbox" checked={now.memory === "user"} onChange={(e) => change({ memory: e.currentTarget.checked ? "user" : "none" })} /> Remember each end user between sessions
+          </label>
+          {now.memory === "user" && listed && <Asks name="memory_write" title="A person approves each note before it is written" tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />}
+          <p class="small muted">
+            It keeps notes about users whom your programs name (<code>externalUserId</code>). The page of a session shows them. <a href="/docs/memory">The guide</a> says who is remembered.
+          </p>
           <h2>Answers</h2>
           <div class="thirds">
             <SelectField id="effort" label="Reasoning" options={[["", "the model's own"], ...efforts.map((e): [string, string] => [e, e])]} value={calls.effort} onChange={(effort) => setCalls({ ...calls, effort })} />

@@ -111,6 +111,7 @@ const titles: Record<RequestPart["kind"], (p: RequestPart) => string> = {
   found: () => "Tools that it found",
   history: (p) => `Turn ${p.turn ?? ""}`,
   note: () => "Note of the service",
+  memory: () => "Notes about the user",
   message: () => "Message of this turn",
   step: (p) => (p.step ? `Step ${p.step} of this turn` : "Note of the last step"),
 };
