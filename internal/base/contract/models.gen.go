@@ -5514,7 +5514,7 @@ type Session struct {
 	// Title The title; by default the beginning of the first message.
 	Title nullable.Nullable[string] `json:"title"`
 
-	// ToolsWithheld The agent's tools that this session does not offer to the model
+	// ToolsWithheld The agent's tools that this session does not offer to the model; at most the first 200.
 	ToolsWithheld []WithheldTool `json:"toolsWithheld"`
 
 	// Trigger The origin of the session.
