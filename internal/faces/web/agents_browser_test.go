@@ -537,7 +537,7 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			p.says("Go back to it")
 			p.click(".clip summary")
 			p.see(`document.querySelector(".diff .new")?.innerText.includes("Say which file you used.")`)
-			p.see(`document.querySelector(".clip summary").innerText === "Instructions, Model, Tools, Limits, Drive, Drive in embeds, Time zone, Summarize at, Tables, Reply schema, Skills, Reasoning, Temperature"`)
+			p.see(`document.querySelector(".clip summary").innerText === "Instructions, Model, Tools, Limits, Drive, Drive in embeds, Time zone, Summarize at, Tables, Memory, Reply schema, Skills, Reasoning, Temperature, Tool search"`)
 			for _, part := range []string{"alpha-haiku-4-5", "read_write", "lookup_order", `"maxSteps": 7`, "Europe/Berlin", "65", "true"} {
 				p.see(`[...document.querySelectorAll(".clip[open] .diff .new")].some((e) => e.innerText.includes(` + "`" + part + "`" + `))`)
 			}
