@@ -36,7 +36,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 		more, _, err := tool.Offer(ctx, tx, session.AudienceOf(agent, req), agent.Tools, nil)
 		external = append(external, more...)
 		if access == stoa.DriveReadWrite {
-			external = append(external, guarded(agent.Tools, writeTool, stoa.AgentTool.GuardsDrive)...)
+			external = append(external, guarded(agent.Tools, writeTool)...)
 		}
 		return err
 	})

@@ -150,8 +150,8 @@ func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (li
 
 // guarded returns a tool of the service that writes if the agent's tools require an approval of its
 // calls.
-func guarded(tools []stoa.AgentTool, tool stoa.Tool, guards func(stoa.AgentTool) bool) []stoa.OfferedTool {
-	if !slices.ContainsFunc(tools, guards) {
+func guarded(tools []stoa.AgentTool, tool stoa.Tool) []stoa.OfferedTool {
+	if !slices.ContainsFunc(tools, func(t stoa.AgentTool) bool { return t.Guards(tool.Name) }) {
 		return nil
 	}
 	write := stoa.AgentTool{

@@ -34,7 +34,13 @@ func (p *prompt) searches() bool {
 	return p.settings.ToolSearch && (p.told.has(stoa.FindTool) || tool.Searches(slices.DeleteFunc(slices.Clone(p.external), isOfDrive)))
 }
 
+// isOfDrive reports whether a tool is one of the service that writes. It is listed, not searched.
 func isOfDrive(t stoa.OfferedTool) bool { return t.Type == stoa.ToolDrive }
+
+// isSearched reports whether a tool is one of those that a model which searches has to find.
+func (p *prompt) isSearched(name string) bool {
+	return slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == name && !isOfDrive(t) })
+}
 
 // searchTools returns the built-in tools of a model that searches.
 func (p *prompt) searchTools() []stoa.Tool {
@@ -70,7 +76,7 @@ func (p *prompt) meant(c stoa.ToolCall) stoa.ToolCall {
 		return c
 	}
 	meant := c.Meant()
-	if slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == meant.Name && !isOfDrive(t) }) {
+	if p.isSearched(meant.Name) {
 		return meant
 	}
 	return c
@@ -86,7 +92,7 @@ func (p *prompt) uncalled(c stoa.ToolCall) string {
 		return fmt.Sprintf(tooManyAtOnce, session.CallsPerStep)
 	case slices.ContainsFunc(p.offers(), func(t stoa.Tool) bool { return t.Name == meant.Name }):
 		return fmt.Sprintf("%s is called by its name, not with %s; nothing was done.", meant.Name, stoa.CallTool)
-	case slices.ContainsFunc(p.withheld, func(w stoa.Withheld) bool { return w.Tool == meant.Name }):
+	case withholds(p.withheld, meant.Name):
 		return p.unavailable(meant.Name) + " Nothing was done."
 	}
 	return fmt.Sprintf("There is no tool of the name %q; nothing was done. Find tools with %s.", session.CutRunes(meant.Name, 100), stoa.FindTool)

@@ -17,7 +17,11 @@ import (
 )
 
 // remembers lets an agent keep notes about end users.
-func remembers(a *stoa.Agent) { a.Calls = &stoa.CallSettings{Memory: stoa.MemoryUser} }
+func remembers(a *stoa.Agent) {
+	c := a.CallSettings()
+	c.Memory = stoa.MemoryUser
+	a.SetCallSettings(c)
+}
 
 // of begins a session of an end user.
 func of(user string) func(*session.StartRequest) {

@@ -37,7 +37,9 @@ func crowd(f *fakemcp.Server, n int) []string {
 func searching(c store.Connection, names []string) func(*stoa.Agent) {
 	return func(a *stoa.Agent) {
 		a.Tools = append(a.Tools, stoa.AgentTool{Type: stoa.ToolConnection, ConnectionID: c.ID, Allow: names})
-		a.SetCallSettings(stoa.CallSettings{ToolSearch: true})
+		c := a.CallSettings()
+		c.ToolSearch = true
+		a.SetCallSettings(c)
 	}
 }
 
@@ -224,6 +226,35 @@ func TestFewToolsAreNotSearched(t *testing.T) {
 				t.Errorf("%d tools with the search, %d without", len(k.calls[0].Tools), len(k.calls[1].Tools))
 			}
 		})
+	}
+}
+
+// TestWhatTheServiceWritesIsListed has an agent that searches, remembers, and asks a person before it writes: the tools of the service are in each
+// request.
+func TestWhatTheServiceWritesIsListed(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t, storetest.New(t))
+	f := fakemcp.Start(t)
+	names := crowd(f, 40)
+	a := k.Agent(searching(connect(k.Fixture, f, "far"), names), remembers, func(a *stoa.Agent) {
+		a.DriveAccess = stoa.DriveReadWrite
+		for _, name := range []string{stoa.DriveWrite, stoa.MemoryWrite} {
+			a.Tools = append(a.Tools, stoa.AgentTool{Type: stoa.ToolDrive, Name: name, Approval: stoa.ApprovalAlways})
+		}
+	})
+	k.r = k.Service()
+	sessiontest.Run(t, k.r)
+	k.s = k.Until(k.r, k.Begin(k.r, a, "hello", of("ada")), stoa.SessionCompleted)
+	k.ask(`tool_find {"query":"archive"}`)
+	for i, c := range k.calls {
+		for _, name := range []string{stoa.DriveWrite, stoa.MemoryWrite, stoa.FindTool} {
+			if !slices.ContainsFunc(c.Tools, func(t stoa.Tool) bool { return t.Name == name }) {
+				t.Errorf("call %d has no %s", i+1, name)
+			}
+		}
+		if !gocmp.Equal(c.Tools, k.calls[0].Tools) {
+			t.Errorf("call %d begins with other tools than the first", i+1)
+		}
 	}
 }
 

@@ -193,7 +193,7 @@ func (p *prompt) renewTools(version int64, now []stoa.Tool) error {
 	}
 	p.told = v
 	if p.search { // those that were listed before it began to search
-		now = slices.DeleteFunc(now, func(t stoa.Tool) bool { return p.isExternal(t.Name) && t.Name != toolWrite })
+		now = slices.DeleteFunc(now, func(t stoa.Tool) bool { return p.isSearched(t.Name) })
 	}
 	return v.set(now)
 }

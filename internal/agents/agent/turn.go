@@ -253,10 +253,10 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 	who.Search = t.prompt.settings.ToolSearch
 	offers, withheld := offered(tools, t.row.Withheld, who.Visitor)
 	if t.prompt.access == stoa.DriveReadWrite {
-		offers = append(offers, guarded(tools, writeTool, stoa.AgentTool.GuardsDrive)...)
+		offers = append(offers, guarded(tools, writeTool)...)
 	}
 	if t.prompt.owner != nil && !withholds(t.row.Withheld, toolMemoryWrite) {
-		offers = append(offers, guarded(tools, memoryWriteTool, stoa.AgentTool.GuardsMemory)...)
+		offers = append(offers, guarded(tools, memoryWriteTool)...)
 	}
 	more, not, err := tool.Offer(ctx, tx, who, tools, w.cfg.Tools.Vault)
 	t.prompt.external, t.withheld = append(offers, more...), append(withheld, not...)

@@ -35,7 +35,7 @@ const (
 // in a session of mode once if each call needs an approval.
 func WithheldTools(a stoa.Agent, req StartRequest) (list []stoa.Withheld) {
 	for _, t := range a.Tools {
-		if (t.GuardsDrive() && a.DriveAccess == stoa.DriveReadWrite || t.GuardsMemory() && a.CallSettings().Memory != "" && req.ExternalUserID != "") && req.Mode == stoa.ModeOnce {
+		if (t.Guards(stoa.DriveWrite) && a.DriveAccess == stoa.DriveReadWrite || t.Guards(stoa.MemoryWrite) && a.CallSettings().Memory != "" && req.ExternalUserID != "") && req.Mode == stoa.ModeOnce {
 			list = append(list, stoa.Withheld{Tool: t.Name, Reason: stoa.WithheldOnce})
 		}
 		if t.Type != stoa.ToolClient {

@@ -166,11 +166,8 @@ func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spa
 // log does not block other writers.
 const removeEvents = 5000
 
-// removeTests is the maximum number of rows of test sets that one transaction deletes.
-const removeTests = 500
-
-// removeMemories is the maximum number of rows of memories that one transaction deletes.
-const removeMemories = 500
+// removeRows is the maximum number of rows of test sets, or of memories, that one transaction deletes.
+const removeRows = 500
 
 // removeSession removes a session that does not run, or a part of its log. It reports whether
 // the whole session is gone.
@@ -225,13 +222,13 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 			if budget <= 0 {
 				return nil
 			}
-			if n, err := tx.Work().RemoveTests(ctx, a.AccountID, a.ID, removeTests); err != nil {
+			if n, err := tx.Work().RemoveTests(ctx, a.AccountID, a.ID, removeRows); err != nil {
 				return err
 			} else if n > 0 {
 				more = true
 				return nil
 			}
-			if n, err := tx.Work().RemoveMemories(ctx, a.AccountID, a.ID, removeMemories); err != nil {
+			if n, err := tx.Work().RemoveMemories(ctx, a.AccountID, a.ID, removeRows); err != nil {
 				return err
 			} else if n > 0 {
 				more = true

@@ -153,13 +153,8 @@ func (c ToolCall) Meant() ToolCall {
 	return c
 }
 
-// GuardsDrive reports whether each call of drive_write needs an approval.
-func (t AgentTool) GuardsDrive() bool { return t.guards(DriveWrite) }
-
-// GuardsMemory reports whether each call of memory_write needs an approval.
-func (t AgentTool) GuardsMemory() bool { return t.guards(MemoryWrite) }
-
-func (t AgentTool) guards(name string) bool {
+// Guards reports whether each call of a tool of the service, which is [DriveWrite] or [MemoryWrite], needs an approval.
+func (t AgentTool) Guards(name string) bool {
 	return t.Type == ToolDrive && t.Name == name && t.Approval == ApprovalAlways
 }
 
