@@ -26,7 +26,7 @@ type view struct {
 	Changes []change      `json:"changes,omitempty"`
 	Skills  []string      `json:"skills,omitempty"` // names of those that the session uses
 	Version int64         `json:"version,omitzero"` // of the agent, when they were determined
-	// Memory is what the prompts say about the memory of the end user, also if the rest of the view is replaced.
+	// Memory is what the prompts say about the memory of the end user. It stays when the rest of the view is replaced.
 	Memory *memoryView `json:"memory,omitempty"`
 	// Recorded reports that a step has the view; the later steps with the same view do not repeat it.
 	Recorded bool `json:"recorded,omitzero"`

@@ -233,7 +233,7 @@ func (w *Worker) writeMemory(ch *session.Transition, out session.ToolEffect) ses
 	return out
 }
 
-// wrote notes that the model knows the memory after its own writes, unless somebody else has changed it in between.
+// wrote records that the model knows the memory after its own write, unless somebody else has changed it in between.
 func (p *prompt) wrote(c store.MemoryChange) {
 	v := memoryView{}
 	if p.memory != nil {
