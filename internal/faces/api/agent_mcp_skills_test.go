@@ -287,6 +287,7 @@ func TestAServerCannotImportWhatItDoesNotList(t *testing.T) {
 	}
 	fits := entry(front, "["+good+"]")
 	skills.Store(&fits)
+	declares.Store(true) // the case without it can be the last of the map
 	a.WantError(stoa.CodeStorageFull, "POST", a.agent+"/skills", object{"connectionId": made.ID})
 	a.file("skills", "x")
 	a.WantError(stoa.CodePathConflict, "POST", a.agent+"/skills", object{"connectionId": made.ID})
