@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -309,6 +310,12 @@ func hasToken(lists []string, token string) bool {
 // formats maps paths of other vendors' formats to extensions, because clients take a 404 of these for an unknown model.
 var formats = map[string]string{Prefix + "/chat/completions": "chatCompletions", Prefix + "/messages": "messages", Prefix + "/messages/count_tokens": "messages"}
 
+// elsewhere has the first parts of the paths that clients of other vendors' APIs ask for and no path here resembles.
+var elsewhere = []string{
+	"assistants", "audio", "batches", "completions", "containers", "conversations", "embeddings", "evals", "files",
+	"fine_tuning", "images", "moderations", "realtime", "rerank", "threads", "uploads", "vector_stores", "videos",
+}
+
 // notFound returns the error for a path without a route, with the most similar pattern.
 func notFound(r *http.Request, patterns []string) error {
 	extension := formats[r.URL.Path]
@@ -323,6 +330,9 @@ func notFound(r *http.Request, patterns []string) error {
 	}
 	if r.URL.Path == Prefix+"/models" || strings.HasPrefix(r.URL.Path, Prefix+"/models/") {
 		return stoa.Errorf(stoa.CodeNotFound, "There is no list of models at this path. GET /api/v1/meta names the models; the operator can enable the extension \"models\".")
+	}
+	if part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix+"/"), "/"); slices.Contains(elsewhere, part) {
+		return stoa.Errorf(stoa.CodeNotFound, "%q is not a part of this service. It serves models at POST /api/v1/responses; GET /api/v1/openapi.json lists the paths.", part)
 	}
 	if path := similarPath(r.URL.Path, patterns); path != "" {
 		return stoa.Errorf(stoa.CodeNotFound, "This path does not exist; did you mean %s? GET /api/v1/openapi.json lists the paths.", path)

@@ -1,6 +1,12 @@
 package rest
 
-import "testing"
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"stoa/internal/base/stoa"
+)
 
 func TestAMistypedPathIsNamed(t *testing.T) {
 	t.Parallel()
@@ -17,6 +23,22 @@ func TestAMistypedPathIsNamed(t *testing.T) {
 	} {
 		if got := similarPath(asked, patterns); got != want {
 			t.Errorf("%s is similar to %q, want %q", asked, got, want)
+		}
+	}
+}
+
+func TestAPathOfOtherAPIsIsNamed(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[string]string{
+		"/api/v1/embeddings":          `"embeddings" is not a part of this service. It serves models at POST /api/v1/responses;`,
+		"/api/v1/images/generations":  `"images" is not a part`,
+		"/api/v1/files/file_1":        `"files" is not a part`,
+		"/api/v1/embed-logo":          "did you mean /api/v1/embed-logos?",
+		"/api/v1/connections/c/files": "This path does not exist.",
+	} {
+		err := notFound(httptest.NewRequest("POST", asked, nil), []string{"POST /api/v1/embed-logos", "GET /api/v1/connections"})
+		if stoa.CodeOf(err) != stoa.CodeNotFound || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", asked, err, want)
 		}
 	}
 }
