@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // An eventStream sends a reply as server-sent events, which its format produces. Nothing is sent
@@ -45,6 +46,9 @@ const (
 	flushAt = 16 << 10
 	// keepBuffer is the maximum size of a buffer that is kept for the next stream, in bytes.
 	keepBuffer = 64 << 10
+	// maxDelta is the maximum number of bytes of a delta. Some clients read lines of at most 64 KiB, as Go's
+	// bufio.Scanner does, and a byte can take six in JSON.
+	maxDelta = 8 << 10
 )
 
 // stream returns the stream of a reply with its timer running. It must be released.
@@ -105,6 +109,14 @@ func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) er
 	defer e.mu.Unlock()
 	it.add(kind, text)
 	e.borrow()
+	for len(text) > maxDelta {
+		n := maxDelta
+		for n > maxDelta-utf8.UTFMax && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		e.buf = e.format.piece(e.buf, e.reply, it, kind, text[:n])
+		text = text[n:]
+	}
 	e.buf = e.format.piece(e.buf, e.reply, it, kind, text)
 	if !more || len(e.buf) >= flushAt {
 		e.flush()

@@ -2,9 +2,11 @@ package responses
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -65,5 +67,56 @@ func TestTextDoesNotWaitForASlowCharge(t *testing.T) {
 	}
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestNoDeltaIsALongLine(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("\x01é€\U0001F642", 9000)
+	for name, m := range map[string]formatMaker{"chat": &chatMaker{}, "messages": messagesMaker{}, "responses": &echo{}} {
+		s := &Service{HeaderWait: time.Hour, KeepAlive: time.Hour, WriteTimeout: time.Hour}
+		w := httptest.NewRecorder()
+		e := s.stream(w, m.newFormat(), &reply{model: "m"}, nil)
+		it := &item{kind: itemCall, id: "fc_1", callID: "call_1", name: "f", status: statusInProgress}
+		e.opened(it)
+		if err := e.piece(it, pieceArguments, long, false); err != nil {
+			t.Error(err)
+		}
+		e.release()
+		var got strings.Builder
+		lines := bufio.NewScanner(w.Body)
+		for lines.Scan() {
+			var event struct {
+				Type    string
+				Delta   json.RawMessage
+				Choices []struct {
+					Delta struct {
+						Calls []struct{ Function struct{ Arguments string } } `json:"tool_calls"`
+					}
+				}
+			}
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			if !ok {
+				continue
+			}
+			if err := json.Unmarshal([]byte(data), &event); err != nil {
+				t.Fatal(err)
+			}
+			var delta struct {
+				Part string `json:"partial_json"`
+			}
+			if json.Unmarshal(event.Delta, &delta.Part) != nil {
+				_ = json.Unmarshal(event.Delta, &delta)
+			}
+			got.WriteString(delta.Part)
+			for _, c := range event.Choices {
+				for _, call := range c.Delta.Calls {
+					got.WriteString(call.Function.Arguments)
+				}
+			}
+		}
+		if err := lines.Err(); err != nil || got.String() != long {
+			t.Errorf("%s: %d of %d bytes, %v", name, got.Len(), len(long), err)
+		}
 	}
 }
