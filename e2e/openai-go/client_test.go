@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 		panic(string(out))
 	}
 	serve := exec.Command(bin, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"))
-	serve.Env = append(os.Environ(), "STOA_BOOTSTRAP_KEY="+key, "STOA_SANDBOX=always", "STOA_EXTENSIONS=all")
+	serve.Env = append(os.Environ(), "STOA_BOOTSTRAP_KEY="+key, "STOA_SANDBOX=always", "STOA_EXTENSIONS=all", "STOA_KEEP_ALIVE=1s")
 	serve.Stderr = os.Stderr
 	out, err := serve.StdoutPipe()
 	if err != nil {

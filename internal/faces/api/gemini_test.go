@@ -274,15 +274,15 @@ func TestGeminiLeavesOutACallThatALimitCut(t *testing.T) {
 	}
 }
 
-// TestGeminiKeepsConnectionsOpen: comments between events, and white space in an array.
+// TestGeminiKeepsConnectionsOpen: empty lines between events, and white space in an array.
 func TestGeminiKeepsConnectionsOpen(t *testing.T) {
 	t.Parallel()
 	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.Calls.HeaderWait, s.Calls.KeepAlive = 20*time.Millisecond, 20*time.Millisecond }})
 	tools := body{"tools": []body{{"functionDeclarations": []body{{"name": "f"}}}}}
-	for form, silence := range map[string]string{geminiForms[1]: ": keepalive\n\n", geminiForms[2]: "[\n"} {
+	for form, silence := range map[string]string{geminiForms[1]: "\n\n\n", geminiForms[2]: "[\n"} {
 		for _, text := range []string{"wait: 200ms\nsay: late", "slow: 100ms\ncall: f {\"a\":\"some long text that comes in pieces\"}"} {
 			r := h.Client(t).Want(200, "POST", geminiPath("alpha-haiku-4-5", form), prompting(text, tools))
-			if g := generatedOf(t, r); !strings.Contains(string(r.Body), silence) || g.reason != "STOP" {
+			if g := generatedOf(t, r); !strings.Contains("\n"+string(r.Body), silence) || g.reason != "STOP" {
 				t.Errorf("%s: %q", form, r.Body)
 			}
 		}

@@ -28,7 +28,7 @@ func (f *geminiFormat) framing() (contentType []string, silence string) {
 	if f.array {
 		return jsonType, "\n"
 	}
-	return eventStreamType, keepAlive
+	return eventStreamType, "\n\n" // because Google's libraries for Go and Python raise an error on a comment
 }
 
 func (f *geminiFormat) object(b []byte, r *reply, o *outcome) []byte {

@@ -166,7 +166,7 @@ func (r *Reply) checkObjects(schema *openapi3.Schema) error {
 	}
 	ended := false
 	for i, block := range strings.Split(strings.TrimSuffix(text, "\n\n"), "\n\n") {
-		if strings.HasPrefix(block, ":") {
+		if block == "" { // a pause; Google's libraries for Go and Python fail on a comment
 			continue
 		}
 		data, ok := strings.CutPrefix(block, "data: ")
