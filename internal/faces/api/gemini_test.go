@@ -289,6 +289,33 @@ func TestGeminiKeepsConnectionsOpen(t *testing.T) {
 	}
 }
 
+// TestGeminiJoinsTheChunksOfAChat has a history as Google's libraries for JavaScript and Go send it after a streamed reply:
+// each chunk is a content of the model.
+func TestGeminiJoinsTheChunksOfAChat(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	says := func(role string, parts ...body) body { return body{"role": role, "parts": parts} }
+	text := func(s string) body { return body{"text": s} }
+	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6.1-sol", "delta-v4-flash"} {
+		h.Client(t).Want(200, "POST", geminiPath(model, geminiForms[0]), body{
+			"contents": []body{
+				says("user", text("one")), says("model", text("Hel")), says("model", text("lo, "), text("you")), says("model", text("")),
+				says("user", text("two"), text("three")), says("model", text("I ")), says("model", text("look.")),
+				says("model", body{"functionCall": body{"name": "f", "args": body{}}}), says("user", body{"functionResponse": body{"name": "f", "response": body{"output": "x"}}}),
+				says("model", text("It")), says("model", text(" is x.")), says("user", text("say: fine")),
+			},
+			"tools": []body{{"functionDeclarations": []body{{"name": "f"}}}},
+		})
+		served := f.Served()
+		sent := string(served[len(served)-1].Body)
+		for _, want := range []string{`"Hello, you"`, `"I look."`, `"It is x."`} {
+			if strings.Count(sent, want) != 1 || strings.Contains(sent, `"twothree"`) {
+				t.Errorf("%s: not one %s in %s", model, want, sent)
+			}
+		}
+	}
+}
+
 func TestGeminiNamesWhatItIgnores(t *testing.T) {
 	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})

@@ -8,8 +8,9 @@ import (
 	"stoa/internal/base/stoa"
 )
 
-// content reads one content, which becomes one or more items of input. Consecutive parts that belong
-// to a message become one.
+// content reads one content, which becomes one or more items of input. Consecutive parts of a user that belong to a
+// message become one. Consecutive texts of the model become one text, also from several contents, because the chats of
+// Google's libraries keep each chunk of a stream as a content.
 func (g *geminiRequest) content(o object) {
 	role := o.word("role")
 	switch role {
@@ -26,10 +27,14 @@ func (g *geminiRequest) content(o object) {
 	o.done()
 	var parts []stoa.Part
 	end := func() {
+		g.endText()
 		if parts != nil {
 			g.say(o.path, role, parts)
 		}
 		parts = nil
+	}
+	if role == "user" {
+		g.endText()
 	}
 	o.each("parts", func(part object) {
 		if role == "assistant" {
@@ -68,9 +73,26 @@ func (g *geminiRequest) content(o object) {
 		if p.Media != nil && role != "user" {
 			g.fail(onlyTexts(part.path))
 		}
-		parts = g.with(parts, p)
+		if role == "user" {
+			parts = g.with(parts, p)
+			return
+		}
+		if g.text.empty() {
+			g.textPath = o.path
+		}
+		g.text.add(p.Text)
 	})
-	end()
+	if role == "user" {
+		end()
+	}
+}
+
+// endText adds the text that the model has said since its last call or reasoning.
+func (g *geminiRequest) endText() {
+	if !g.text.empty() {
+		g.say(g.textPath, "assistant", g.one(stoa.Part{Kind: stoa.PartText, Text: g.text.String()}))
+		g.text = joined{}
+	}
 }
 
 // call reads a functionCall. One without an id receives an id that only depends on its place, so that

@@ -50,7 +50,9 @@ const (
 // documentation uses them.
 type geminiRequest struct {
 	*parser
-	calls []geminiCall
+	calls    []geminiCall
+	text     joined // of the model, see [geminiRequest.endText]
+	textPath string
 }
 
 // A geminiCall is a call of the conversation. The format does not require ids.
@@ -80,6 +82,7 @@ func (g *geminiRequest) request(o object, model string, stream bool) {
 	g.rename("input", o.at("contents"))
 	g.system(o)
 	o.each("contents", g.content)
+	g.endText()
 	g.fail(g.endInput(o.at("contents")))
 }
 
