@@ -283,6 +283,9 @@ func noRoute(mux *http.ServeMux, patterns []string, custom customMethods) handle
 			x.Header().Set("Connection", "Upgrade")
 			return stoa.Errorf(stoa.CodeUpgradeRequired, "This path is not served over WebSocket. Send the request with POST over HTTP.")
 		}
+		if _, operation, ok := strings.Cut(path.Base(x.HTTP.URL.Path), ":"); ok && x.HTTP.Method == http.MethodPost && (Under(x.HTTP.URL.Path, Prefix+"/models") || Under(x.HTTP.URL.Path, betaPrefix)) {
+			return stoa.Errorf(stoa.CodeNotFound, "The operation %q of models is not offered; generateContent, streamGenerateContent and countTokens are.", ShortName(operation))
+		}
 		methods := strings.Join(allow, ", ")
 		x.Header().Set("Allow", methods)
 		return stoa.Errorf(stoa.CodeMethodNotAllowed, "%s is not a method of this path; use %s.", x.HTTP.Method, methods)
@@ -312,8 +315,8 @@ var formats = map[string]string{Prefix + "/chat/completions": "chatCompletions",
 
 // elsewhere has the first parts of the paths that clients of other vendors' APIs ask for and no path here resembles.
 var elsewhere = []string{
-	"assistants", "audio", "batches", "completions", "containers", "conversations", "embeddings", "evals", "files",
-	"fine_tuning", "images", "moderations", "realtime", "rerank", "threads", "uploads", "vector_stores", "videos",
+	"assistants", "audio", "batches", "cachedContents", "completions", "containers", "conversations", "embeddings", "evals", "files",
+	"fine_tuning", "images", "interactions", "moderations", "realtime", "rerank", "threads", "uploads", "vector_stores", "videos",
 }
 
 // notFound returns the error for a path without a route, with the most similar pattern.
