@@ -194,6 +194,31 @@ func TestGeminiRunsTools(t *testing.T) {
 	quiet(t, h)
 }
 
+// TestGeminiTakesACopiedSignature: Google's ADK for JavaScript (2.0) makes two steps of two calls that come in two chunks, and
+// gives the signature of the first to the second.
+func TestGeminiTakesACopiedSignature(t *testing.T) {
+	t.Parallel()
+	h, _ := vendors(t, apitest.Config{})
+	tools := body{"tools": []body{{"functionDeclarations": []body{{"name": "f"}, {"name": "g"}}}}}
+	for _, model := range []string{"alpha-sonnet-5-5", "beta-3.8-flash", "gamma-6.1-sol", "delta-v4-flash"} {
+		path, contents := geminiPath(model, geminiForms[0]), []body{{"role": "user", "parts": []body{{"text": "think: 60\ncall: f {}\ncall: g {}\nsay: done"}}}}
+		var signature any
+		for _, p := range generatedOf(t, h.Client(t).Want(200, "POST", path, with(body{"contents": contents}, tools))).parts {
+			if signature == nil {
+				signature = p["thoughtSignature"]
+			}
+			if call, ok := p["functionCall"].(body); ok {
+				p["thoughtSignature"] = signature
+				result := body{"functionResponse": body{"id": call["id"], "name": call["name"], "response": body{"output": "ok"}}}
+				contents = append(contents, body{"role": "model", "parts": []body{p}}, body{"role": "user", "parts": []body{result}})
+			}
+		}
+		if got := generatedOf(t, h.Client(t).Want(200, "POST", path, with(body{"contents": contents}, tools))); signature == nil || got.text != "done" {
+			t.Errorf("%s, with %v: %q", model, signature, got.text)
+		}
+	}
+}
+
 func TestGeminiSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, form := range geminiForms[:2] {

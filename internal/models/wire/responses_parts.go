@@ -21,10 +21,20 @@ func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) error {
 			encodeResponsesMessage(w, "developer", piece{Part: &stoa.Part{Kind: stoa.PartText, Text: call.Instructions}, mark: mark})
 		}
 	}
+	var reasoning map[string]bool // sent; the vendor refuses an item that comes twice, as clients send it that copy a signature
 	for _, t := range list {
 		switch t.role {
 		case stoa.RoleAssistant:
 			for _, p := range t.parts {
+				if p.Kind == stoa.PartReasoning {
+					if reasoning[p.State.Data] {
+						continue
+					}
+					if reasoning == nil {
+						reasoning = map[string]bool{}
+					}
+					reasoning[p.State.Data] = true
+				}
 				encodeResponsesOutput(w, p, hasCustomTools(route))
 			}
 		case stoa.RoleSystem:

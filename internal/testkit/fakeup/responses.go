@@ -235,6 +235,11 @@ func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 		if o["encrypted_content"] != encryptedReasoning {
 			return bad("The encrypted content for item %v could not be verified.", o["id"])
 		}
+		id, _ := o["id"].(string)
+		if _, twice := calls[reasoningMark+id]; twice {
+			return bad("Duplicate item found with id %s. Remove duplicate items from your input and try again.", id)
+		}
+		calls[reasoningMark+id] = false
 	default:
 		return bad("Invalid value: '%v'. Supported values for input[%d].type are: 'message', 'function_call', 'function_call_output', 'reasoning'.", kind, i)
 	}
@@ -251,8 +256,11 @@ func (a *ask) ownItem(kind string) bool {
 	return false
 }
 
-// customMark precedes the ids of calls of custom tools in a set.
-const customMark = "custom "
+// customMark precedes the ids of calls of custom tools in a set, reasoningMark those of reasoning.
+const (
+	customMark    = "custom "
+	reasoningMark = "reasoning "
+)
 
 const encryptedReasoning = "gAAAAABfake-reasoning"
 
