@@ -72,6 +72,28 @@ for (const model of models) {
     assert.equal((await stream.finalResponse()).output.at(-1).type, "shell_call");
   });
 
+  test(`@anthropic-ai/sdk: toolRunner whose tools change on ${model}`, async () => {
+    const anthropic = new Anthropic({ apiKey, baseURL: url + "/api" });
+    const done = [];
+    const runnable = (name) => ({ name, description: name, input_schema: { type: "object" }, run: async () => (done.push(name), "ran"), parse: (input) => input });
+    const runner = anthropic.beta.messages.toolRunner({
+      model, max_tokens: 900, tools: [runnable("first")],
+      messages: [{ role: "user", content: "call: first {}\nsay: Done" }],
+    });
+    let steps = 0;
+    for await (const message of runner) {
+      if (steps++ === 0) {
+        runner.addTools(runnable("second"));
+      } else if (steps === 2) {
+        assert.equal(message.content.at(-1).text, "Done");
+        runner.removeTools("first");
+        runner.pushMessages({ role: "assistant", content: message.content }, { role: "user", content: "call: second {}\nsay: Done again" });
+      }
+    }
+    assert.equal((await runner.done()).content.at(-1).text, "Done again");
+    assert.deepEqual(done, ["first", "second"]);
+  });
+
   test(`@anthropic-ai/sdk: toolRunner with memory, bash and a text editor on ${model}`, async () => {
     const anthropic = new Anthropic({ apiKey, baseURL: url + "/api" });
     const dir = await mkdtemp(join(tmpdir(), "memory-"));

@@ -399,8 +399,14 @@ func (p *parser) addedTools(it *inputItem) error {
 	case len(list.tools) == 0:
 		return nil
 	}
-	for i := range list.tools {
-		t := &list.tools[i]
+	p.addLater(list.tools, list.path)
+	return nil
+}
+
+// addLater adds tools from this place of the input on.
+func (p *parser) addLater(tools []stoa.Tool, path string) {
+	for i := range tools {
+		t := &tools[i]
 		if t.Form == nil {
 			t.Form = &stoa.ToolForm{Name: t.Name, Description: t.Description}
 		}
@@ -408,11 +414,10 @@ func (p *parser) addedTools(it *inputItem) error {
 	}
 	x := p.extra()
 	if x.added == nil {
-		x.addedAt = list.path
+		x.addedAt = path
 	}
-	x.added = append(x.added, list.tools...)
-	p.talk().tools(list.tools)
-	return nil
+	x.added = append(x.added, tools...)
+	p.talk().tools(tools)
 }
 
 // addTools adds the tools of the input to those of the body. The last one of a name counts.

@@ -19,10 +19,13 @@ func ParseMessagesCount(body []byte, o Options) (*Request, error) {
 }
 
 func parseMessages(body []byte, o Options, counting bool) (*Request, error) {
-	return parseOther(body, o, messagesMaker{}, func(p *parser, top object) { (&messagesRequest{p}).request(top, counting) })
+	return parseOther(body, o, messagesMaker{}, func(p *parser, top object) { (&messagesRequest{parser: p}).request(top, counting) })
 }
 
-type messagesRequest struct{ *parser }
+type messagesRequest struct {
+	*parser
+	removed map[string]stoa.Tool // by a block of the conversation
+}
 
 func (m *messagesRequest) request(o object, counting bool) {
 	o.refuse(
@@ -113,21 +116,92 @@ func (m *messagesRequest) tools(o object) {
 	if v == nil && others != nil {
 		list.path = others[0].path
 	}
-	o.each("tools", func(tool object) {
-		if kind := tool.get("type"); kind != nil && string(kind) != `"custom"` {
-			m.fail(m.within(tool.value, func() error { return m.tool(&list, tool.path) }))
-			return
-		}
-		d := &declaration{place: place{tool.path, map[string]string{"parameters": tool.at("input_schema")}}, kind: "function"}
-		tool.take(func(name, path string) error { return m.declaredMember(d, name, path) },
-			"name", "description", "strict", "defer_loading", "allowed_callers", "cache_control", "input_schema>parameters")
-		tool.done()
-		m.fail(m.declare(&list, d))
-	})
+	o.each("tools", func(tool object) { m.declareTool(&list, tool) })
 	for _, d := range others {
 		m.fail(m.declare(&list, d))
 	}
 	m.fail(m.setTools(&list, len(v)))
+}
+
+func (m *messagesRequest) declareTool(list *toolList, tool object) {
+	if kind := tool.get("type"); kind != nil && string(kind) != `"custom"` {
+		m.fail(m.within(tool.value, func() error { return m.tool(list, tool.path) }))
+		return
+	}
+	d := &declaration{place: place{tool.path, map[string]string{"parameters": tool.at("input_schema")}}, kind: "function"}
+	tool.take(func(name, path string) error { return m.declaredMember(d, name, path) },
+		"name", "description", "strict", "defer_loading", "allowed_callers", "cache_control", "input_schema>parameters")
+	tool.done()
+	m.fail(m.declare(list, d))
+}
+
+// change reads a block of a system message that adds a tool or removes one, as Anthropic's tool runners send it. The call has
+// the tools of the end of the conversation; OpenAI's models get added ones in their place.
+func (m *messagesRequest) change(block object, kind string) {
+	tool, _ := block.inner("tool")
+	what := tool.word("type")
+	switch {
+	case what == "tool_definition" && kind == "tool_addition":
+		definition, has := tool.inner("definition")
+		if !has {
+			m.fail(missing(tool.at("definition"), "Send the definition of a tool."))
+		}
+		list := toolList{path: definition.path, seen: map[string]bool{}}
+		m.declareTool(&list, definition)
+		for i := range list.tools {
+			m.withdraw(list.tools[i].Name) // the last definition of a name counts
+		}
+		m.addLater(list.tools, list.path)
+	case what == "tool_reference":
+		name := tool.word("name")
+		t, have := m.removed[name]
+		switch {
+		case kind == "tool_addition" && m.offers(name):
+		case kind == "tool_addition" && have:
+			m.req.call.Tools = append(m.req.call.Tools, t)
+			delete(m.removed, name)
+		case kind == "tool_removal" && m.offers(name):
+			if m.removed == nil {
+				m.removed = map[string]stoa.Tool{}
+			}
+			m.removed[name] = m.withdraw(name)
+		case !have:
+			m.fail(stoa.Errorf(stoa.CodeInvalidValue, "No tool of this name comes before the block. Send the definition of a tool, or the name of one in \"tools\".").At(tool.at("name")))
+		}
+	default:
+		m.fail(unsupportedValue(tool.at("type"), "Only tools that the caller runs can be added and removed. Send a tool_definition, or a tool_reference with its name."))
+	}
+	tool.done()
+	block.done("cache_control")
+}
+
+func (m *messagesRequest) offers(name string) bool {
+	is := func(t stoa.Tool) bool { return t.Name == name }
+	return slices.ContainsFunc(m.req.call.Tools, is) || m.ext != nil && slices.ContainsFunc(m.ext.added, is)
+}
+
+// withdraw removes a tool from those that the call has so far, and returns its last definition.
+func (m *messagesRequest) withdraw(name string) (was stoa.Tool) {
+	from := func(list []stoa.Tool) []stoa.Tool {
+		return slices.DeleteFunc(list, func(t stoa.Tool) bool {
+			if t.Name == name {
+				was = t
+			}
+			return t.Name == name
+		})
+	}
+	m.req.call.Tools = from(m.req.call.Tools)
+	if m.ext != nil {
+		m.ext.added = from(m.ext.added)
+		entries := m.talk().entries
+		for i := range entries {
+			if e := &entries[i]; e.tools != nil {
+				e.tools = from(e.tools)
+				e.dropped = len(e.tools) == 0
+			}
+		}
+	}
+	return was
 }
 
 func (m *messagesRequest) choice(o object) {
@@ -255,6 +329,9 @@ func (m *messagesRequest) message(o object) {
 		case kind == "server_tool_use", kind == "mcp_tool_use", strings.HasSuffix(kind, "_tool_result"): // records of tools that the vendor has run
 			end()
 			m.add(&inputItem{place: place{path: block.path}, kind: kind})
+		case role == "system" && (kind == "tool_addition" || kind == "tool_removal"):
+			end()
+			m.change(block, kind)
 		default:
 			part := m.part(block, kind)
 			if part.Media != nil && role != "user" {
