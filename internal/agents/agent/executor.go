@@ -241,6 +241,7 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 			}
 			continue
 		}
+		out.Result.Content = stoa.Storable(out.Result.Content) // because it may quote the arguments
 		outs[place] = out
 		waits = out.Input != nil
 	}
