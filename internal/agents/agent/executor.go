@@ -109,7 +109,7 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 		return nil
 	}
 	for place, c := range st.Calls {
-		c = p.meant(c)
+		c = c.Meant()
 		at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Name })
 		if at < 0 || len(planned) == session.CallsPerStep {
 			continue

@@ -26,8 +26,8 @@ const (
 // is found comes at the end, in a form that every wire has: the result of a call. See docs/decisions/0057-find-tools-by-calls.md.
 //
 // The search limits what a model reads, not what it may call: a call by a tool's own name, or of a tool that was not found, is planned too.
-// A call of tool_call is planned, checked, approved, executed and shown as the call of the tool that it names; see [prompt.meant]. Only what
-// is sent back to the model names tool_call.
+// A call of tool_call is planned, checked, approved, executed and shown as the call of the tool that it names; see [stoa.ToolCall.Meant]. Only
+// what is sent back to the model names tool_call.
 
 // searches reports whether the model searches its tools. A session does not stop to, because its model may have found some.
 func (p *prompt) searches() bool {
@@ -70,25 +70,18 @@ func (p *prompt) searchTools() []stoa.Tool {
 	}
 }
 
-// meant returns the call of the tool that a call stands for; see [stoa.ToolCall.Meant].
-func (p *prompt) meant(c stoa.ToolCall) stoa.ToolCall {
-	if c.Name != stoa.CallTool || p.isExternal(c.Name) || !p.search {
-		return c
-	}
-	meant := c.Meant()
-	if p.isSearched(meant.Name) {
-		return meant
-	}
-	return c
+// goesThrough reports whether a call is of tool_call and names a tool that the model can call through it.
+func (p *prompt) goesThrough(c stoa.ToolCall) bool {
+	return p.search && c.Name == stoa.CallTool && p.isSearched(c.Named().Name)
 }
 
 // uncalled returns why a call of tool_call calls nothing.
 func (p *prompt) uncalled(c stoa.ToolCall) string {
-	meant := c.Meant()
+	meant := c.Named()
 	switch {
 	case meant.Name == c.Name:
 		return "The arguments of " + stoa.CallTool + " are the name of a tool and its arguments; nothing was done."
-	case p.isExternal(meant.Name) && p.meant(c).Name == meant.Name:
+	case c.Through:
 		return fmt.Sprintf(tooManyAtOnce, session.CallsPerStep)
 	case slices.ContainsFunc(p.offers(), func(t stoa.Tool) bool { return t.Name == meant.Name }):
 		return fmt.Sprintf("%s is called by its name, not with %s; nothing was done.", meant.Name, stoa.CallTool)
@@ -126,10 +119,7 @@ func (p *prompt) findTools(query string, budget int) foundTools {
 	named := slices.IndexFunc(all, func(t stoa.OfferedTool) bool { return t.Name == query })
 	best := []int{named}
 	if named < 0 {
-		if p.ranking == nil {
-			p.ranking = drive.NewRanking(list)
-		}
-		best = p.ranking.Best(query, foundWhole+foundNamed)
+		best = ranked.of(all).Best(query, foundWhole+foundNamed)
 	}
 	for place, i := range best {
 		t := foundTool{all[i].Name, all[i].Description, json.RawMessage(all[i].Parameters)}

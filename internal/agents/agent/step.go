@@ -36,6 +36,9 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 
 	deltas := &deltaWriter{sessions: w.sessions, run: t.run, draft: draft, hold: t.prompt.reply != nil}
 	st, other, broken := receive(ctx, stream, deltas, forget)
+	for i := range st.Calls {
+		st.Calls[i].Through = t.prompt.goesThrough(st.Calls[i])
+	}
 	st.Prefix = t.prompt.prefix + " " + stream.Place()
 	st.SessionID, st.Turn, st.Number = t.row.ID, draft.Turn, draft.Step
 	draft, err = deltas.close()

@@ -154,6 +154,7 @@ func TestToolsAreFoundAndCalled(t *testing.T) {
 			{`tool_call {"name":"far__read"}`, "done read", ""},
 			{`tool_call {"name":"far__act","arguments":{"key":7}}`, "do not fit the tool's parameters", "-"},
 			{`tool_call {"name":"far__act","arguments":"key"}`, "do not fit the tool's parameters", "-"},
+			{`tool_call {"name":"far__act","arguments":"{\"key\":\"a\u0000\"}"}`, "do not fit the tool's parameters", "-"}, // a NUL, which is not JSON
 			{`tool_call {"name":"far__nothing","arguments":{}}`, `There is no tool of the name "far__nothing"; nothing was done. Find tools with tool_find.`, "-"},
 			{`tool_call {"name":"far__archive_39","arguments":{}}`, "There is no tool of the name", "-"},
 			{`tool_call {"name":"tool_find","arguments":{"query":"x"}}`, "tool_find is called by its name, not with tool_call; nothing was done.", "-"},
@@ -192,10 +193,10 @@ func TestToolsAreFoundAndCalled(t *testing.T) {
 				t.Errorf("%+v", row)
 			}
 		}
-		if want := []string{"far__act", "far__put", "far__put", "far__act", "far__read", "far__act", "far__act"}; !slices.Equal(tools, want) || rows[0].Arguments != `{"key":"a"}` {
+		if want := []string{"far__act", "far__put", "far__put", "far__act", "far__read", "far__act", "far__act", "far__act"}; !slices.Equal(tools, want) || rows[0].Arguments != `{"key":"a"}` {
 			t.Errorf("the calls are %q, the first with %s", tools, rows[0].Arguments)
 		}
-		if log := k.Log(k.r, k.s); !strings.Contains(log, `"name":"far__act","arguments":"{\"key\":\"a\"}"`) || strings.Count(log, `"name":"tool_call"`) != 6 { // of the three calls that name no tool
+		if log := k.Log(k.r, k.s); !strings.Contains(log, `"name":"far__act","arguments":"{\"key\":\"a\"}"`) || strings.Count(log, `"name":"tool_call"`) != 2*6 { // of the six calls that call nothing
 			t.Errorf("the log is\n%s", log)
 		}
 		checkSent(t, k.Fixture, k.r, k.s, nil)
