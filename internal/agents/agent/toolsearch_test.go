@@ -430,6 +430,38 @@ func TestToolsOfProgramsAreSearched(t *testing.T) {
 	}
 }
 
+// TestManyParametersAreFoundInOrder gives each tool more parameters than a search reads. It reads the first ones by name, always the same.
+func TestManyParametersAreFoundInOrder(t *testing.T) {
+	t.Parallel()
+	var results told
+	words := strings.Fields("lemon melon papaya quince raisin sorrel tomato walnut")
+	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) (calls []stoa.ToolCall) {
+		for _, word := range words {
+			calls = append(calls, stoa.ToolCall{ID: word, Name: stoa.FindTool, Arguments: `{"query":"` + word + `"}`})
+		}
+		return calls
+	}))
+	a := h.Agent(func(a *stoa.Agent) {
+		for i := range 40 {
+			parameters := map[string]any{"aa_" + words[i%len(words)]: map[string]any{"type": "string"}}
+			for j := range 260 {
+				parameters[fmt.Sprint("zz", j)] = map[string]any{"type": "string"}
+			}
+			text, _ := json.Marshal(map[string]any{"type": "object", "properties": parameters})
+			a.Tools = append(a.Tools, stoa.AgentTool{Type: stoa.ToolClient, Name: fmt.Sprint("shelf", i), Description: "Opens a shelf.", Parameters: string(text), Effects: stoa.EffectsRead, OnTimeout: stoa.TimeoutTells, TimeoutSeconds: 60})
+		}
+		a.SetCallSettings(stoa.CallSettings{ToolSearch: true})
+	})
+	r := h.Service()
+	sessiontest.Run(t, r)
+	h.Until(r, h.Begin(r, a, "go"), stoa.SessionCompleted)
+	for i, result := range results.of("go") {
+		if names, _ := found(t, result.Content); len(names) != 5 {
+			t.Errorf("%s finds %q", words[i], names)
+		}
+	}
+}
+
 // TestFoundToolsOutliveASummary summarizes a session with the results of tool_find in it: the tools can be called and found again.
 func TestFoundToolsOutliveASummary(t *testing.T) {
 	t.Parallel()
