@@ -37,6 +37,17 @@ func TestAnAgentWithManyToolsSearchesThem(t *testing.T) {
 	if e := a.WantError(stoa.CodeTooManyTools, "POST", a.agent+"/sessions", object{"message": "x", "draft": object{"tools": []any{entry}}}); *e.Param != "draft.tools" {
 		t.Errorf("%+v", e)
 	}
+	var many []any // they are counted before anything about them is read
+	for i := range 3 {
+		var allow []string
+		for j := range 400 {
+			allow = append(allow, fmt.Sprint("tool_", j))
+		}
+		many = append(many, object{"type": "connection", "connectionId": fmt.Sprint("con_", i), "allow": allow})
+	}
+	if e := a.WantError(stoa.CodeTooManyTools, "PATCH", a.agent, object{"tools": many, "toolSearch": true}); *e.Param != "tools" || !strings.Contains(e.Message, "has 1200 tools") {
+		t.Errorf("%+v", e)
+	}
 	var long []any // of programs: more than 16,000 tokens
 	for i := range 40 {
 		long = append(long, orderTool(object{"name": fmt.Sprint("order", i), "description": strings.Repeat("Finds orders. ", 140)}))
