@@ -126,7 +126,7 @@ func (w *Worker) summarize(ctx context.Context, t *turn, size, most int64) (done
 	case broken != nil: // the turn was cancelled: what was received is charged
 		ctx, settle = context.WithoutCancel(ctx), stream.Abandon
 	case text != "" && freed-stoa.EstimateTokens(len(text)) >= least:
-		row.Text = text
+		row.Text = stoa.Storable(text)
 		if row.Calls, err = w.callLines(ctx, t, c); err != nil {
 			return false, err
 		}

@@ -109,7 +109,7 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 		return nil
 	}
 	for place, c := range st.Calls {
-		c = p.meant(c)
+		c = c.Meant()
 		at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Name })
 		if at < 0 || len(planned) == session.CallsPerStep {
 			continue
@@ -241,6 +241,7 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 			}
 			continue
 		}
+		out.Result.Content = stoa.Storable(out.Result.Content) // because it may quote the arguments
 		outs[place] = out
 		waits = out.Input != nil
 	}

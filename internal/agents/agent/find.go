@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"stoa/internal/agents/drive"
 	"stoa/internal/agents/session"
@@ -26,8 +29,8 @@ const (
 // is found comes at the end, in a form that every wire has: the result of a call. See docs/decisions/0057-find-tools-by-calls.md.
 //
 // The search limits what a model reads, not what it may call: a call by a tool's own name, or of a tool that was not found, is planned too.
-// A call of tool_call is planned, checked, approved, executed and shown as the call of the tool that it names; see [prompt.meant]. Only what
-// is sent back to the model names tool_call.
+// A call of tool_call is planned, checked, approved, executed and shown as the call of the tool that it names; see [stoa.ToolCall.Meant]. Only
+// what is sent back to the model names tool_call.
 
 // searches reports whether the model searches its tools. A session does not stop to, because its model may have found some.
 func (p *prompt) searches() bool {
@@ -70,25 +73,18 @@ func (p *prompt) searchTools() []stoa.Tool {
 	}
 }
 
-// meant returns the call of the tool that a call stands for; see [stoa.ToolCall.Meant].
-func (p *prompt) meant(c stoa.ToolCall) stoa.ToolCall {
-	if c.Name != stoa.CallTool || p.isExternal(c.Name) || !p.search {
-		return c
-	}
-	meant := c.Meant()
-	if p.isSearched(meant.Name) {
-		return meant
-	}
-	return c
+// goesThrough reports whether a call is of tool_call and names a tool that the model can call through it.
+func (p *prompt) goesThrough(c stoa.ToolCall) bool {
+	return p.search && c.Name == stoa.CallTool && p.isSearched(c.Named().Name)
 }
 
 // uncalled returns why a call of tool_call calls nothing.
 func (p *prompt) uncalled(c stoa.ToolCall) string {
-	meant := c.Meant()
+	meant := c.Named()
 	switch {
 	case meant.Name == c.Name:
 		return "The arguments of " + stoa.CallTool + " are the name of a tool and its arguments; nothing was done."
-	case p.isExternal(meant.Name) && p.meant(c).Name == meant.Name:
+	case c.Through:
 		return fmt.Sprintf(tooManyAtOnce, session.CallsPerStep)
 	case slices.ContainsFunc(p.offers(), func(t stoa.Tool) bool { return t.Name == meant.Name }):
 		return fmt.Sprintf("%s is called by its name, not with %s; nothing was done.", meant.Name, stoa.CallTool)
@@ -113,23 +109,13 @@ type foundTools struct {
 // findTools implements tool_find. Tools whose definitions do not fit into the budget, in bytes, are only named; the only exception is a tool
 // whose name is the query, because a model could not learn its parameters otherwise.
 func (p *prompt) findTools(query string, budget int) foundTools {
-	var all []stoa.OfferedTool
-	var list []drive.Described
-	for _, t := range p.external {
-		if !isOfDrive(t) {
-			all = append(all, t)
-			list = append(list, drive.Described{Name: t.Name, Title: t.Title, Description: t.Description, Details: parameterNames(t.Parameters), Reads: t.Effects == stoa.EffectsRead})
-		}
-	}
+	all := slices.DeleteFunc(slices.Clone(p.external), isOfDrive)
 	out := foundTools{Tools: []foundTool{}}
 	query = strings.TrimSpace(query)
 	named := slices.IndexFunc(all, func(t stoa.OfferedTool) bool { return t.Name == query })
 	best := []int{named}
 	if named < 0 {
-		if p.ranking == nil {
-			p.ranking = drive.NewRanking(list)
-		}
-		best = p.ranking.Best(query, foundWhole+foundNamed)
+		best = ranked.of(all).Best(query, foundWhole+foundNamed)
 	}
 	for place, i := range best {
 		t := foundTool{all[i].Name, all[i].Description, json.RawMessage(all[i].Parameters)}
@@ -147,17 +133,55 @@ func (p *prompt) findTools(query string, budget int) foundTools {
 	return out
 }
 
+// ranked contains rankings of tools, because making one takes longer than many searches, and the sessions of an agent search the same tools.
+var ranked rankings
+
+const maxRanked = 10_000 // tools, of some kilobytes each
+
+type rankings struct {
+	mu   sync.Mutex
+	size int
+	all  map[string]*drive.Ranking
+}
+
+// of returns the ranking of a list of tools.
+func (r *rankings) of(tools []stoa.OfferedTool) *drive.Ranking {
+	h := sha256.New()
+	for _, t := range tools {
+		fmt.Fprintf(h, "%q %s %q %s\n", t.Name, t.SHA256, t.IdempotencyArgument, t.Effects)
+	}
+	key := string(h.Sum(nil))
+	r.mu.Lock()
+	made := r.all[key]
+	r.mu.Unlock()
+	if made != nil {
+		return made
+	}
+	list := make([]drive.Described, len(tools))
+	for i, t := range tools {
+		list[i] = drive.Described{Name: t.Name, Title: t.Title, Description: t.Description, Details: parameterNames(t.Parameters), Reads: t.Effects == stoa.EffectsRead}
+	}
+	made = drive.NewRanking(list)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.size += len(tools); r.all == nil || r.size > maxRanked {
+		r.size, r.all = len(tools), map[string]*drive.Ranking{}
+	}
+	r.all[key] = made
+	return made
+}
+
 // parameterNames returns the names of parameters, and of their members.
 func parameterNames(schema string) string {
 	var names []string
 	var walk func(v map[string]any, depth int)
 	walk = func(v map[string]any, depth int) {
 		properties, _ := v["properties"].(map[string]any)
-		for name, of := range properties {
+		for _, name := range slices.Sorted(maps.Keys(properties)) { // so that the order of a map does not matter
 			if len(names) < maxDetails {
 				names = append(names, name)
 			}
-			if of, ok := of.(map[string]any); ok && depth < 3 {
+			if of, ok := properties[name].(map[string]any); ok && depth < 3 {
 				walk(of, depth+1)
 			}
 		}
@@ -166,7 +190,6 @@ func parameterNames(schema string) string {
 	if json.Unmarshal([]byte(schema), &v) == nil {
 		walk(v, 1)
 	}
-	slices.Sort(names) // so that the order of a map does not matter
 	return strings.Join(names, " ")
 }
 

@@ -44,7 +44,6 @@ type prompt struct {
 	external     []stoa.OfferedTool
 	withheld     []stoa.Withheld   // tools that the turn does not offer
 	search       bool              // the model searches the external tools
-	ranking      *drive.Ranking    // of the external tools; nil before the first search
 	told         *toolView         // nil if the session has no tools of programs or servers
 	tables       bool              // the agent queries tables
 	owner        *stoa.MemoryOwner // whose memory the session has; nil if it has none

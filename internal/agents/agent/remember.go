@@ -198,7 +198,9 @@ func (w *Worker) memoryRead(ctx context.Context, p *prompt, name string) (any, e
 		}
 		return out, nil
 	}
-	n, err := store.Read(ctx, w.store, func(tx *store.Tx) (*stoa.MemoryNote, error) { return tx.Work().MemoryNote(ctx, *p.owner, name) })
+	n, err := store.Read(ctx, w.store, func(tx *store.Tx) (*stoa.MemoryNote, error) {
+		return tx.Work().MemoryNote(ctx, *p.owner, stoa.Storable(name))
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (w *Worker) readResult(ctx context.Context, t *turn, call stoa.ToolCall) (s
 		return out, nil
 	}
 	c, err := store.Read(ctx, w.store, func(tx *store.Tx) (stoa.ExternalCall, error) {
-		return tx.Work().ToolCall(ctx, t.row.AccountID, in.CallID)
+		return tx.Work().ToolCall(ctx, t.row.AccountID, stoa.Storable(in.CallID))
 	})
 	if err != nil && stoa.CodeOf(err) != stoa.CodeToolCallNotFound {
 		return out, err

@@ -36,6 +36,9 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 
 	deltas := &deltaWriter{sessions: w.sessions, run: t.run, draft: draft, hold: t.prompt.reply != nil}
 	st, other, broken := receive(ctx, stream, deltas, forget)
+	for i := range st.Calls {
+		st.Calls[i].Through = t.prompt.goesThrough(st.Calls[i])
+	}
 	st.Prefix = t.prompt.prefix + " " + stream.Place()
 	st.SessionID, st.Turn, st.Number = t.row.ID, draft.Turn, draft.Step
 	draft, err = deltas.close()
@@ -174,12 +177,15 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, f
 			st.Calls, st.Reasoning = nil, nil
 		case stoa.Delta:
 			forget()
-			text.WriteString(ev.Text)
-			deltas.add(ev.Text)
+			piece := strings.ReplaceAll(ev.Text, "\x00", "\uFFFD") // because PostgreSQL does not store it
+			text.WriteString(piece)
+			deltas.add(piece)
 		case stoa.CallStarted:
 			forget()
 		case stoa.Called:
-			st.Calls = append(st.Calls, ev.Call)
+			c := ev.Call
+			c.ID, c.Name, c.Arguments = stoa.Storable(c.ID), stoa.Storable(c.Name), stoa.Storable(c.Arguments)
+			st.Calls = append(st.Calls, c)
 		case stoa.Finished:
 			st.Stop, other = ev.Stop, ev.Other
 		case stoa.Reasoned, stoa.Phased:

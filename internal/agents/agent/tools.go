@@ -315,6 +315,13 @@ func readQuestion(text string) (stoa.Input, string) {
 	if strings.TrimSpace(in.Question) == "" {
 		return stoa.Input{}, "The question is empty; the user was not asked."
 	}
+	texts := append(slices.Clone(in.Options), in.Question)
+	if in.DefaultAnswer != nil {
+		texts = append(texts, *in.DefaultAnswer)
+	}
+	if strings.ContainsRune(strings.Join(texts, ""), 0) {
+		return stoa.Input{}, "The question contains a NUL character; the user was not asked."
+	}
 	out := stoa.Input{Kind: stoa.InputQuestion, Prompt: session.CutRunes(in.Question, maxQuestion), Default: in.DefaultAnswer}
 	if out.Default != nil && utf8.RuneCountInString(*out.Default) > maxQuestion {
 		return out, fmt.Sprintf("The default answer is longer than %d characters; the user was not asked.", maxQuestion)

@@ -282,3 +282,43 @@ func TestTheToolLoopRunsOverEveryVendorFormat(t *testing.T) {
 		})
 	}
 }
+
+// TestAModelMayWriteNUL has a model write the character that PostgreSQL does not store, in its text, in a call, and escaped in arguments.
+func TestAModelMayWriteNUL(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		var results []stoa.ToolResult
+		h := sessiontest.Build(t, home, sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+			if last := call.Messages[len(call.Messages)-1]; len(sessiontest.Results(last)) > 0 {
+				results = sessiontest.Results(last)
+				sessiontest.Say(yield, "do\x00ne")
+				return
+			}
+			sessiontest.Say(yield, "\x00",
+				stoa.ToolCall{ID: "a\x00", Name: "drive_read", Arguments: "{\"path\":\"\x00\"}"},
+				stoa.ToolCall{ID: "b", Name: "own\x00", Arguments: `{}`},
+				stoa.ToolCall{ID: "c", Name: "own", Arguments: "{\"key\":\"\x00\"}"},
+				stoa.ToolCall{ID: "d", Name: "memory_read", Arguments: `{"name":"\u0000"}`},
+				stoa.ToolCall{ID: "e", Name: "tool_result_read", Arguments: `{"callId":"\u0000"}`},
+				stoa.ToolCall{ID: "f", Name: "ask_user", Arguments: `{"question":"?","options":["a","\u0000"]}`},
+				stoa.ToolCall{ID: "g", Name: "ask_user", Arguments: `{"question":"?","defaultAnswer":"\u0000"}`},
+			)
+		}))
+		a := h.Agent(remembers, func(a *stoa.Agent) {
+			a.DriveAccess = stoa.DriveReadWrite
+			a.Tools = []stoa.AgentTool{{Type: stoa.ToolClient, Name: "own", Description: "Is run by a program.", Parameters: `{"type":"object","properties":{"key":{"const":"a"}}}`, Effects: stoa.EffectsRead, OnTimeout: stoa.TimeoutTells, TimeoutSeconds: 60}}
+		})
+		r := h.Service()
+		sessiontest.Run(t, r)
+		s := h.Until(r, h.Begin(r, a, "go", of("ada")), stoa.SessionCompleted)
+		for i, want := range []string{"There is no file", "There is no tool of that name", "do not fit the tool's parameters", "There is no note", "no result of such a call", "a NUL character", "a NUL character"} {
+			if !strings.Contains(results[i].Content, want) {
+				t.Errorf("call %d answers %q, want %q", i+1, results[i].Content, want)
+			}
+		}
+		if log := h.Log(r, s); !strings.Contains(log, "do\uFFFDne") {
+			t.Errorf("the log is\n%s", log)
+		}
+		h.CheckBooks(r, s)
+	})
+}

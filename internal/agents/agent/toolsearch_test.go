@@ -154,6 +154,7 @@ func TestToolsAreFoundAndCalled(t *testing.T) {
 			{`tool_call {"name":"far__read"}`, "done read", ""},
 			{`tool_call {"name":"far__act","arguments":{"key":7}}`, "do not fit the tool's parameters", "-"},
 			{`tool_call {"name":"far__act","arguments":"key"}`, "do not fit the tool's parameters", "-"},
+			{`tool_call {"name":"far__act","arguments":"{\"key\":\"a\u0000\"}"}`, "do not fit the tool's parameters", "-"}, // a NUL, which is not JSON
 			{`tool_call {"name":"far__nothing","arguments":{}}`, `There is no tool of the name "far__nothing"; nothing was done. Find tools with tool_find.`, "-"},
 			{`tool_call {"name":"far__archive_39","arguments":{}}`, "There is no tool of the name", "-"},
 			{`tool_call {"name":"tool_find","arguments":{"query":"x"}}`, "tool_find is called by its name, not with tool_call; nothing was done.", "-"},
@@ -192,10 +193,10 @@ func TestToolsAreFoundAndCalled(t *testing.T) {
 				t.Errorf("%+v", row)
 			}
 		}
-		if want := []string{"far__act", "far__put", "far__put", "far__act", "far__read", "far__act", "far__act"}; !slices.Equal(tools, want) || rows[0].Arguments != `{"key":"a"}` {
+		if want := []string{"far__act", "far__put", "far__put", "far__act", "far__read", "far__act", "far__act", "far__act"}; !slices.Equal(tools, want) || rows[0].Arguments != `{"key":"a"}` {
 			t.Errorf("the calls are %q, the first with %s", tools, rows[0].Arguments)
 		}
-		if log := k.Log(k.r, k.s); !strings.Contains(log, `"name":"far__act","arguments":"{\"key\":\"a\"}"`) || strings.Count(log, `"name":"tool_call"`) != 6 { // of the three calls that name no tool
+		if log := k.Log(k.r, k.s); !strings.Contains(log, `"name":"far__act","arguments":"{\"key\":\"a\"}"`) || strings.Count(log, `"name":"tool_call"`) != 2*6 { // of the six calls that call nothing
 			t.Errorf("the log is\n%s", log)
 		}
 		checkSent(t, k.Fixture, k.r, k.s, nil)
@@ -426,6 +427,38 @@ func TestToolsOfProgramsAreSearched(t *testing.T) {
 	k.turn(`tool_call {"name":"shelf12","arguments":{"key":"a"}}`, stoa.SessionWaiting)
 	if in := k.s.Pending; in.Kind != stoa.InputToolCall || len(in.Calls) != 1 || in.Calls[0].Tool != "shelf12" || in.Calls[0].Arguments != `{"key":"a"}` {
 		t.Errorf("it waits for %+v", in)
+	}
+}
+
+// TestManyParametersAreFoundInOrder gives each tool more parameters than a search reads. It reads the first ones by name, always the same.
+func TestManyParametersAreFoundInOrder(t *testing.T) {
+	t.Parallel()
+	var results told
+	words := strings.Fields("lemon melon papaya quince raisin sorrel tomato walnut")
+	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) (calls []stoa.ToolCall) {
+		for _, word := range words {
+			calls = append(calls, stoa.ToolCall{ID: word, Name: stoa.FindTool, Arguments: `{"query":"` + word + `"}`})
+		}
+		return calls
+	}))
+	a := h.Agent(func(a *stoa.Agent) {
+		for i := range 40 {
+			parameters := map[string]any{"aa_" + words[i%len(words)]: map[string]any{"type": "string"}}
+			for j := range 260 {
+				parameters[fmt.Sprint("zz", j)] = map[string]any{"type": "string"}
+			}
+			text, _ := json.Marshal(map[string]any{"type": "object", "properties": parameters})
+			a.Tools = append(a.Tools, stoa.AgentTool{Type: stoa.ToolClient, Name: fmt.Sprint("shelf", i), Description: "Opens a shelf.", Parameters: string(text), Effects: stoa.EffectsRead, OnTimeout: stoa.TimeoutTells, TimeoutSeconds: 60})
+		}
+		a.SetCallSettings(stoa.CallSettings{ToolSearch: true})
+	})
+	r := h.Service()
+	sessiontest.Run(t, r)
+	h.Until(r, h.Begin(r, a, "go"), stoa.SessionCompleted)
+	for i, result := range results.of("go") {
+		if names, _ := found(t, result.Content); len(names) != 5 {
+			t.Errorf("%s finds %q", words[i], names)
+		}
 	}
 }
 

@@ -212,7 +212,7 @@ func (p *prompt) toolNews(now []stoa.Tool) toolNote {
 		}
 		of := slices.IndexFunc(p.told.list, func(t stoa.Tool) bool { return t.Name == was.Name })
 		switch {
-		case is == was || was.Name == stoa.FindTool:
+		case is == was || p.search && was.Name == stoa.FindTool:
 			continue
 		case !available:
 			line = is.Reason

@@ -93,18 +93,39 @@ func (e entry) definition(definition string) (title, description, parameters str
 		if err != nil {
 			return "", "", "", err
 		}
-		shown = shownDefinition{remote.Strip(d.Title, shownTitle), remote.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText), string(text)}
+		shown = shownDefinition{title: remote.Strip(d.Title, shownTitle), description: remote.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText), parameters: string(text)}
 		known.put(key, shown)
 	}
 	return shown.title, shown.description, shown.parameters, nil
 }
 
+// unsupported returns why a definition cannot be offered to a model; nil if it can.
+func (e entry) unsupported(definition string) error {
+	key := definitionKey{definition, e.tool.IdempotencyArgument}
+	shown, ok := known.get(key)
+	if !ok || !shown.checked {
+		var err error
+		if shown.title, shown.description, shown.parameters, err = e.definition(definition); err != nil {
+			return err
+		}
+		_, shown.problem = schema.ReadParameters(shown.parameters)
+		shown.checked = true
+		known.put(key, shown)
+	}
+	return shown.problem
+}
+
 type definitionKey struct{ definition, argument string }
 
-type shownDefinition struct{ title, description, parameters string }
+type shownDefinition struct {
+	title, description, parameters string
+
+	checked bool
+	problem error // why the parameters are not supported, once they are checked
+}
 
 // known contains definitions as they are shown, because the turns of an agent with hundreds of tools would spend most of their time in
-// reading the same ones, and a session starts in a transaction that writes.
+// reading the same ones, and agents and sessions are created in transactions that write.
 var known definitions
 
 const maxKnown = 32 << 20 // bytes
@@ -128,7 +149,9 @@ func (d *definitions) put(key definitionKey, shown shownDefinition) {
 	if d.all == nil || d.size > maxKnown {
 		d.size, d.all = 0, map[definitionKey]shownDefinition{}
 	}
-	d.size += len(key.definition) + len(shown.description) + len(shown.parameters)
+	if _, ok := d.all[key]; !ok {
+		d.size += len(key.definition) + len(shown.description) + len(shown.parameters)
+	}
 	d.all[key] = shown
 }
 
@@ -365,12 +388,31 @@ func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, se
 	maxCount, maxTokens := limits(search)
 	count, tokens := 0, int64(0)
 	for i, t := range tools {
+		if t.Type == stoa.ToolConnection {
+			count += len(t.Allow)
+			continue
+		}
+		if search && (t.Name == stoa.FindTool || t.Name == stoa.CallTool) {
+			return stoa.Errorf(stoa.CodeInvalidValue, "The name %q is the service's own where toolSearch is on.", t.Name).At(fmt.Sprintf("tools[%d].name", i))
+		}
+		count++
+		tokens += tokensOf(t.Name, t.Description, t.Parameters)
+	}
+	if count > maxCount { // before anything is read, because a list can have 32,000 names
+		hint := "."
+		if !search {
+			hint = fmt.Sprintf(", or %d with toolSearch.", MaxSearched)
+		}
+		return stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; the maximum is %d%s", count, maxCount, hint).At("tools")
+	}
+	type allowed struct {
+		entry
+		approved string // its definition
+		at       string
+	}
+	var list []allowed
+	for i, t := range tools {
 		if t.Type != stoa.ToolConnection {
-			if search && (t.Name == stoa.FindTool || t.Name == stoa.CallTool) {
-				return stoa.Errorf(stoa.CodeInvalidValue, "The name %q is the service's own where toolSearch is on.", t.Name).At(fmt.Sprintf("tools[%d].name", i))
-			}
-			count++
-			tokens += tokensOf(t.Name, t.Description, t.Parameters)
 			continue
 		}
 		all, err := entries(ctx, tx, Audience{AccountID: accountID, SpaceID: spaceID}, t)
@@ -385,29 +427,25 @@ func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, se
 			if e.tool == nil {
 				return stoa.Errorf(stoa.CodeToolNotFound, "The connection %s has no tool %q. Use a name of the catalog; refresh the connection if the tool is new.", e.connection.Name, short(e.name)).At(fmt.Sprintf("%sallow[%d]", at, j))
 			}
-			_, description, parameters, err := e.definition(cmp.Or(e.tool.ApprovedDefinition, e.tool.Definition))
+			definition := cmp.Or(e.tool.ApprovedDefinition, e.tool.Definition)
+			_, description, parameters, err := e.definition(definition)
 			if err != nil {
 				return err
-			}
-			if _, err := schema.ReadParameters(parameters); err != nil {
-				return stoa.Errorf(stoa.CodeInvalidSchema, "The tool %q cannot be offered to a model: its parameters are not supported: %v.", short(e.name), err).At(fmt.Sprintf("%sallow[%d]", at, j))
 			}
 			if err := e.checkPolicy(at, t); err != nil {
 				return err
 			}
-			count++
 			tokens += tokensOf(e.modelName, description, parameters)
+			list = append(list, allowed{e, definition, fmt.Sprintf("%sallow[%d]", at, j)})
 		}
-	}
-	hint := "."
-	if !search {
-		hint = fmt.Sprintf(", or %d with toolSearch.", MaxSearched)
-	}
-	if count > maxCount {
-		return stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; the maximum is %d%s", count, maxCount, hint).At("tools")
 	}
 	if tokens > maxTokens {
 		return stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools have about %d tokens; the maximum is %d, since the model reads them with every step, unless toolSearch is on.", tokens, maxTokens).At("tools")
+	}
+	for _, e := range list { // last, because it takes longest
+		if err := e.unsupported(e.approved); err != nil {
+			return stoa.Errorf(stoa.CodeInvalidSchema, "The tool %q cannot be offered to a model: its parameters are not supported: %v.", short(e.name), err).At(e.at)
+		}
 	}
 	return nil
 }

@@ -189,6 +189,13 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	if err != nil && failure == nil {
 		return d, err
 	}
+	if failure == nil {
+		for _, one := range catalog.Tools { // here, because reading parameters takes long, and agents are created in transactions that write
+			if one.Problem == "" {
+				_ = entry{tool: &store.ConnectionTool{}}.unsupported(one.Definition)
+			}
+		}
+	}
 	asked := failure
 	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
 		d, failure = Difference{}, asked // because a transaction may be repeated

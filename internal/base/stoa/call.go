@@ -367,6 +367,7 @@ type ToolCall struct {
 	Name      string
 	Arguments string    // JSON as written by the model; it may be invalid
 	Form      *ToolForm `json:",omitzero"` // form in the input of a call; see [Tool]
+	Through   bool      `json:",omitzero"` // a call of [CallTool] that stands for the call of a tool; see [ToolCall.Meant]
 }
 
 // A ToolResult answers the call with that ID.

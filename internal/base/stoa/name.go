@@ -3,7 +3,17 @@ package stoa
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
+	"unicode/utf8"
 )
+
+// Storable returns a text in the form that both databases accept: valid UTF-8 without NUL.
+func Storable(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
 
 // MaxName is the maximum length of a tool's name, in bytes; see [IsName].
 const MaxName = 64

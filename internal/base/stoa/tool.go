@@ -132,12 +132,17 @@ func (t AgentTool) Hash() string {
 	return HashOf(t.Name + "\x00" + t.Description + "\x00" + t.Parameters)
 }
 
-// Meant returns the call of a tool that a call of [CallTool] stands for, with the id of the latter. It returns other calls, and those that
-// name no tool, as they are.
+// Meant returns the call of a tool for which a call stands that goes through [CallTool], with the id of the latter. It returns other calls as
+// they are.
 func (c ToolCall) Meant() ToolCall {
-	if c.Name != CallTool {
+	if !c.Through {
 		return c
 	}
+	return c.Named()
+}
+
+// Named returns the call of a tool that the arguments of a call of [CallTool] name. It returns a call that names none as it is.
+func (c ToolCall) Named() ToolCall {
 	var in struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -146,7 +151,7 @@ func (c ToolCall) Meant() ToolCall {
 		return c
 	}
 	var text string
-	if json.Unmarshal(in.Arguments, &text) == nil { // because some models write an object as a text
+	if json.Unmarshal(in.Arguments, &text) == nil && (text == "" || json.Valid([]byte(text))) { // because some models write an object as a text
 		in.Arguments = json.RawMessage(text)
 	}
 	c.Name, c.Arguments = in.Name, string(in.Arguments)

@@ -37,6 +37,17 @@ func TestAnAgentWithManyToolsSearchesThem(t *testing.T) {
 	if e := a.WantError(stoa.CodeTooManyTools, "POST", a.agent+"/sessions", object{"message": "x", "draft": object{"tools": []any{entry}}}); *e.Param != "draft.tools" {
 		t.Errorf("%+v", e)
 	}
+	var many []any // they are counted before anything about them is read
+	for i := range 3 {
+		var allow []string
+		for j := range 400 {
+			allow = append(allow, fmt.Sprint("tool_", j))
+		}
+		many = append(many, object{"type": "connection", "connectionId": fmt.Sprint("con_", i), "allow": allow})
+	}
+	if e := a.WantError(stoa.CodeTooManyTools, "PATCH", a.agent, object{"tools": many, "toolSearch": true}); *e.Param != "tools" || !strings.Contains(e.Message, "has 1200 tools") {
+		t.Errorf("%+v", e)
+	}
 	var long []any // of programs: more than 16,000 tokens
 	for i := range 40 {
 		long = append(long, orderTool(object{"name": fmt.Sprint("order", i), "description": strings.Repeat("Finds orders. ", 140)}))
@@ -111,5 +122,41 @@ func TestAnAgentWithManyToolsSearchesThem(t *testing.T) {
 	a.Want(200, "GET", a.agent+"/versions", nil).JSON(&list)
 	if len(list.Data) != 3 || !list.Data[1].ToolSearch || list.Data[0].ToolSearch {
 		t.Errorf("the versions are %+v", list.Data)
+	}
+}
+
+// TestACustomersToolMayHaveTheNameOfTheSearch shows the calls of an agent without the search as its model made them.
+func TestACustomersToolMayHaveTheNameOfTheSearch(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), object{"tools": []any{orderTool(object{"name": stoa.CallTool, "parameters": object{"type": "object"}})}})
+	const arguments = `{"name":"drive_write","arguments":{"path":"a"}}`
+	var s contract.Session
+	a.Want(202, "POST", a.agent+"/sessions", object{"message": "call: tool_call " + arguments + "\nsay: done"}).JSON(&s)
+	one := a.agent + "/sessions/" + s.ID
+	a.Want(200, "GET", one+"?waitSeconds=60", nil).JSON(&s)
+	in := s.PendingInput.MustGet()
+	if len(in.Calls) != 1 || in.Calls[0].Tool != stoa.CallTool {
+		t.Fatalf("it waits for %+v", in)
+	}
+	a.Want(202, "POST", one+"/input", object{"inputId": in.ID, "outputs": []object{{"callId": in.Calls[0].CallID, "output": "found"}}})
+	a.Want(200, "GET", one+"?waitSeconds=60", nil).JSON(&s)
+	var first, second contract.SessionStep
+	a.Want(200, "GET", one+"/steps/"+stoa.StepID(s.ID, 1, 1), nil).JSON(&first)
+	if c := first.Calls[0]; c.Name != stoa.CallTool || c.Arguments != arguments {
+		t.Errorf("the step made the call %+v", c)
+	}
+	a.Want(200, "GET", one+"/steps/"+stoa.StepID(s.ID, 1, 2), nil).JSON(&second)
+	shown := 0
+	for _, p := range second.Request.MustGet().Parts {
+		if p.Type == "call" || p.Type == "result" {
+			if shown++; p.Name.MustGet() != stoa.CallTool || p.Kind != "step" {
+				t.Errorf("the request has the part %+v", p)
+			}
+		}
+	}
+	export := string(a.Want(200, "GET", one+"/export", nil).Body)
+	if shown != 2 || !strings.Contains(export, `"name":"tool_call"`) || strings.Contains(export, `"name":"drive_write","arguments":"{`) {
+		t.Errorf("%d parts; the export is\n%s", shown, export)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"stoa/internal/base/stoa"
 	"stoa/internal/base/store"
@@ -99,7 +98,7 @@ func (l *Ledger) claim(ctx context.Context, h *Hold, budgets *budgetList, key st
 	if of.StartedAt.IsZero() {
 		of.StartedAt = l.now()
 	}
-	by := stoa.Spenders{Member: key.MemberID, Key: key.Root(), Agent: of.AgentID, Embed: of.EmbedID, EndUser: cutText(storable(of.EndUser))}
+	by := stoa.Spenders{Member: key.MemberID, Key: key.Root(), Agent: of.AgentID, Embed: of.EmbedID, EndUser: cutText(stoa.Storable(of.EndUser))}
 	if h.claims = budgets.claims(by, key.MaxCreditsPerDay, of.StartedAt); len(h.claims) == 0 {
 		return nil
 	}
@@ -285,11 +284,12 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 		c.KeyID = h.key
 	}
 	c.RootID, c.MemberID, c.Windows = h.root, h.member, h.windowList()
+	// No text of a caller may prevent its charge from being written.
 	for _, text := range []*string{&c.ID, &c.KeyID, &c.Price.Version, &c.State, &c.SpaceID, &c.AgentID, &c.SessionID, &c.EmbedID} {
-		*text = storable(*text)
+		*text = stoa.Storable(*text)
 	}
 	for _, text := range []*string{&c.Asked, &c.Served, &c.Reason, &c.Provider, &c.EndUser} {
-		*text = cutText(storable(*text))
+		*text = cutText(stoa.Storable(*text))
 	}
 	c.StartedAt = c.StartedAt.UTC().Truncate(time.Microsecond)
 	c.FirstToken, c.Duration = c.FirstToken.Truncate(time.Microsecond), c.Duration.Truncate(time.Microsecond)
@@ -347,15 +347,6 @@ func cutText(s string) string {
 		n++
 	}
 	return s
-}
-
-// storable returns a text in the form that both databases accept, valid UTF-8 without NUL, so
-// that no text of a caller prevents its charge from being written.
-func storable(s string) string {
-	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
-		return s
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // cover begins settling: it reserves the part of the charge that exceeds the hold, and lowers
