@@ -33,6 +33,7 @@ var viewAgent = view{"Agent", []column{
 	{"Summarized above", "compactAt", plain},
 	{"Queries tables", "tables", plain},
 	{"Memory", "memory", plain},
+	{"Skills", "skills.name", plain},
 	{"Searches tools", "toolSearch", plain},
 	{"Reply schema", "replySchema", plain},
 	{"Effort", "reasoning.effort", plain},
@@ -231,7 +232,7 @@ func withConnections(ctx context.Context, call *client.Client, list any, named [
 	for _, text := range named {
 		name, allow, ok := strings.Cut(text, "=")
 		if !ok || name == "" || allow == "" {
-			return nil, usagef("--connection requires NAME=TOOL,TOOL, not %q", text)
+			return nil, usagef("--connection requires NAME=TOOL,TOOL or NAME=*, not %q", text)
 		}
 		id, err := connectionCollection.find(ctx, call, name)
 		if err != nil {
