@@ -183,6 +183,7 @@ func TestASkillIsRefused(t *testing.T) {
 	zipFiles := a.With("Content-Type", "application/zip")
 	for want, body := range map[string]string{
 		"neither zip nor":  "text",
+		"not empty":        "",
 		"no file SKILL.md": archived(t, map[string]string{"a.md": "a"}),
 		"lower case":       archived(t, map[string]string{"A/SKILL.md": "---\nname: A\ndescription: b\n---\n"}),
 		"not a path":       archived(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: b\n---\n", "../b": "c"}),
@@ -190,6 +191,9 @@ func TestASkillIsRefused(t *testing.T) {
 		if e := zipFiles.WantError(stoa.CodeInvalidValue, "POST", a.agent+"/skills/import", body); !strings.Contains(e.Message, want) {
 			t.Errorf("want %q, got %q", want, e.Message)
 		}
+	}
+	if e := a.With("Content-Type", "multipart/form-data; boundary=x").WantError(stoa.CodeInvalidValue, "POST", a.agent+"/skills/import", "--x\r\n\r\nPK"); !strings.Contains(e.Message, "not a form") {
+		t.Errorf("for a form: %q", e.Message)
 	}
 	zipFiles.WantError(stoa.CodeInvalidPath, "POST", a.agent+"/skills/import", archived(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: b\n---\n", "a/\u202ex.md": "c"}))
 	zipFiles.WantError(stoa.CodeTooLarge, "POST", a.agent+"/skills/import", strings.Repeat("x", 8<<20+1))
