@@ -4121,12 +4121,12 @@ type Notice struct {
 	Scope string                  `json:"scope"`
 	Since nullable.Nullable[Time] `json:"since"`
 
-	// Subject The id of the budget, the webhook, the schedule or the session; for an alert, the provider, customer or node.
+	// Subject The id of the budget, the webhook, the schedule, the session or, of skills, the agent; for an alert, the provider, customer or node.
 	//
 	// Example: claude
 	Subject nullable.Nullable[string] `json:"subject"`
 
-	// Type `budget.threshold`, `webhook.failing`, `schedule.failing`, `chat.person_requested` (for three days), or the type of an alert. New ones may be added.
+	// Type `budget.threshold`, `webhook.failing`, `schedule.failing`, `chat.person_requested` (for three days), `skill.withheld` (until the skill is reviewed, or a session uses it), or the type of an alert. New ones may be added.
 	//
 	// Example: provider.down
 	Type string `json:"type"`
