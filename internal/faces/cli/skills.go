@@ -58,7 +58,7 @@ its files are reviewed, and gets it until they change. AGENT is an id, an extern
 		e.verb(verb{
 			use: "delete AGENT SKILL...", short: "Stop using skills",
 			long: "Make an agent no longer use skills. Their files stay in its drive.", example: "  stoa skills delete support refunds --yes",
-			op: "DELETE /api-agents/{AGENT}/skills/{SKILL}", ask: asks("Stop using %s?", "the skill", "skills"),
+			op: "DELETE /api-agents/{AGENT}/skills/{SKILL}", ask: asks("Stop using %s?", "the skill", "skills"), did: "No longer used:",
 		}),
 	)
 	return c

@@ -104,7 +104,9 @@ func TestSkillsOnTheCommandLine(t *testing.T) {
 	if said := p.runs(1, "", "skills", "import", "desk", "--connection", "crm"); !strings.Contains(said, "not be accessed from this service") {
 		t.Errorf("import says %q", said)
 	}
-	p.runs(0, "", "skills", "delete", "desk", "refunds", "--yes")
+	if said := p.runs(0, "", "skills", "delete", "desk", "refunds", "--yes"); said != "No longer used: refunds.\n" {
+		t.Errorf("delete says %q", said)
+	}
 	if got := strings.TrimSpace(p.runs(0, "", "skills", "list", "desk", "--jq", ".[0].state")); got != "new" {
 		t.Errorf("the state is %q", got)
 	}
