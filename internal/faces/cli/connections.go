@@ -278,7 +278,7 @@ URL, it also gives the address of the server.`,
 		}
 		err = e.refreshConnection(ctx, call, o, "/connections/"+made.ID, nil)
 		if err != nil { // so that nobody creates it again
-			e.say("The connection was created. Its tools are read by: stoa connections refresh %s", args[0])
+			e.say("The connection was created, without tools. Change it with \"stoa connections update\", then read them: stoa connections refresh %s", args[0])
 		}
 		return err
 	})
