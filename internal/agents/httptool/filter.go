@@ -121,15 +121,12 @@ func tagsOf(o found) (tags []string) {
 	return tags
 }
 
-// selected returns the operations that match the filter, or the reason if there are none, or
+// selected returns the operations that match the filter, all without one, or the reason if there are none, or
 // too many.
 func (d *document) selected() ([]found, error) {
 	all, err := d.operations()
-	if err != nil || d.filter == nil {
-		if err == nil && len(all) > remote.MaxTools {
-			err = fmt.Errorf("the document has more than %d operations: it has %d. Select those that agents need with a filter (tags, paths or search)", remote.MaxTools, len(all))
-		}
-		return all, err
+	if err != nil {
+		return nil, err
 	}
 	tags := map[string]bool{}
 	var chosen []found
@@ -137,18 +134,20 @@ func (d *document) selected() ([]found, error) {
 		for _, tag := range tagsOf(o) {
 			tags[tag] = true
 		}
-		if selects(d.filter, o) {
+		if d.filter == nil || selects(d.filter, o) {
 			chosen = append(chosen, o)
 		}
 	}
+	reason := "the filter selects no operation of the document"
 	switch {
 	case len(chosen) > remote.MaxTools:
-		return nil, fmt.Errorf("the filter selects more than %d operations: it selects %d", remote.MaxTools, len(chosen))
-	case len(chosen) > 0:
+		reason = fmt.Sprintf("the document has more than %d operations: %d of its %d are selected. Select those that agents need with a filter (tags, paths or search)", remote.MaxTools, len(chosen), len(all))
+	case len(chosen) > 0 || d.filter == nil:
 		return chosen, nil
-	case len(tags) == 0:
-		return nil, errors.New("the filter selects no operation of the document")
+	}
+	if len(tags) == 0 {
+		return nil, errors.New(reason)
 	}
 	list := slices.Sorted(maps.Keys(tags))
-	return nil, fmt.Errorf("the filter selects no operation of the document. Tags of it are: %s", remote.Visible(remote.Cut(strings.Join(list[:min(len(list), 30)], ", "), 300)))
+	return nil, fmt.Errorf("%s. Tags of it are: %s", reason, remote.Visible(remote.Cut(strings.Join(list[:min(len(list), 100)], ", "), 700)))
 }

@@ -36,11 +36,11 @@ func TestAFilterSelectsOperations(t *testing.T) {
 		filter *Filter
 		want   string // names, or an error if it begins with !
 	}{
-		"none":            {nil, "!more than 500 operations: it has 900"},
+		"none":            {nil, "!more than 500 operations: 900 of its 900 are selected. Select those that agents need with a filter (tags, paths or search). Tags of it are: issue, pull."},
 		"a tag":           {&Filter{Tags: []string{"none", "issue"}, Search: "does 12"}, "op12 op112 op120 op122 op124 op126 op128 op212 op312 op412 op512 op612 op712 op812"},
 		"a path":          {&Filter{Paths: []string{"/issues/10", "/pulls/7"}, Search: "POST Does 7"}, "op7 op71 op73 op75 op77 op79 op701 op703 op705 op707 op709 op711 op713 op715 op717 op719 op721 op723 op725 op727 op729 op731 op733 op735 op737 op739 op741 op743 op745 op747 op749 op751 op753 op755 op757 op759 op761 op763 op765 op767 op769 op771 op773 op775 op777 op779 op781 op783 op785 op787 op789 op791 op793 op795 op797 op799"},
 		"nothing":         {&Filter{Tags: []string{"none"}}, "!selects no operation of the document. Tags of it are: issue, pull."},
-		"too many":        {&Filter{Paths: []string{"/"}}, "!more than 500 operations: it selects 900"},
+		"too many":        {&Filter{Paths: []string{"/"}}, "!more than 500 operations: 900 of its 900 are selected."},
 		"nothing by path": {&Filter{Paths: []string{"/none"}}, "!selects no operation of the document."},
 	} {
 		f.Filter = c.filter

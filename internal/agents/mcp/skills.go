@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -63,13 +64,17 @@ func (s Server) Skills(ctx context.Context, wanted []string, most int) ([]Remote
 	if err != nil {
 		return nil, err
 	}
+	for _, w := range wanted {
+		found, asked := slices.DeleteFunc(slices.Clone(listed), func(e listedSkill) bool { return w != e.URI && w != e.name() }), remote.Visible(remote.Cut(w, 200))
+		if len(found) == 0 {
+			return nil, remote.Against(fmt.Sprintf("The server lists no skill with the name or URI %s. It lists: %s.", asked, listedURIs(listed)))
+		}
+		if len(found) > 1 {
+			return nil, remote.Against(fmt.Sprintf("The server lists %d skills with the name %s. Use the URI of one: %s.", len(found), asked, listedURIs(found)))
+		}
+	}
 	if len(wanted) > 0 {
 		listed = slices.DeleteFunc(listed, func(e listedSkill) bool { return !slices.Contains(wanted, e.URI) && !slices.Contains(wanted, e.name()) })
-	}
-	for _, w := range wanted {
-		if n := len(slices.DeleteFunc(slices.Clone(listed), func(e listedSkill) bool { return w != e.URI && w != e.name() })); n != 1 {
-			return nil, remote.Against(fmt.Sprintf("The server lists %d skills with the name or URI %s.", n, remote.Visible(remote.Cut(w, 200))))
-		}
 	}
 	if len(listed) == 0 || len(listed) > most {
 		return nil, remote.Against(fmt.Sprintf("The server lists %d skills, and 1 to %d can be imported at once.", len(listed), most))
@@ -84,6 +89,15 @@ func (s Server) Skills(ctx context.Context, wanted []string, most int) ([]Remote
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// listedURIs returns the URIs of the first skills of a server, for a message.
+func listedURIs(listed []listedSkill) string {
+	var all []string
+	for _, e := range listed[:min(len(listed), 10)] {
+		all = append(all, remote.Visible(remote.Cut(e.URI, 200)))
+	}
+	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
 // name returns the name of a skill, which its URI contains.

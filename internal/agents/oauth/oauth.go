@@ -138,7 +138,7 @@ func (c *Client) exchange(req *http.Request) (*outbound.Reply, error) {
 	e := &Error{Message: "The authorization server cannot be reached: " + err.Error() + ".", Err: err}
 	if network, ok := errors.AsType[*outbound.Error](err); ok {
 		if e.Reason = network.Reason; e.Reason == outbound.NotAllowed {
-			e.Message = "The authorization uses an address that must not be accessed from this service. Its operator can allow it (outbound.allow)."
+			e.Message = "The authorization uses an address that must not be accessed from this service. Its operator can allow it (outbound.allow), unless it is an address of this service itself."
 		}
 	}
 	return nil, e

@@ -169,6 +169,11 @@ func folders(files map[string][]byte) ([]Folder, error) {
 		}
 	}
 	if len(roots) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if strings.EqualFold(path.Base(name), Main) {
+				return nil, fmt.Errorf("the file %q must be called %s", name, Main)
+			}
+		}
 		return nil, errors.New("there is no file SKILL.md in the archive")
 	}
 	slices.Sort(roots)

@@ -82,7 +82,7 @@ func frontOf(text []byte) (*yaml.Node, error) {
 	}
 	parts := strings.SplitN(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(text)), "---", 3)
 	switch {
-	case parts[0] != "":
+	case parts[0] != "" || len(parts) == 1:
 		return nil, errors.New("SKILL.md must start with YAML front matter (---)")
 	case len(parts) < 3:
 		return nil, errors.New("the front matter of SKILL.md is not closed with ---")

@@ -343,7 +343,7 @@ func failureOf(err error) *failure {
 	case e.Unauthorized:
 		message += " Give the connection a secret that the server accepts."
 	case code == stoa.CodeAddressNotAllowed:
-		message = "The address of the connection must not be accessed from this service. Its operator can allow it (outbound.allow)."
+		message = "The address of the connection must not be accessed from this service. Its operator can allow it (outbound.allow), unless it is an address of this service itself."
 	}
 	f := &failure{string(code), e.Class, stoa.Errorf(code, "%s", message).Because(e.Err)}
 	if e.Unauthorized {

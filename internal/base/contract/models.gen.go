@@ -1273,7 +1273,7 @@ type CreateAgent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
-	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. `skills`: with `mcp`, clients can read its skills. Requires a `description`.
+	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. `skills`: clients of MCP can read its skills; requires `mcp`. Requires a `description`.
 	Expose nullable.Nullable[[]string] `json:"expose,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.
@@ -4121,12 +4121,12 @@ type Notice struct {
 	Scope string                  `json:"scope"`
 	Since nullable.Nullable[Time] `json:"since"`
 
-	// Subject The id of the budget, the webhook, the schedule or the session; for an alert, the provider, customer or node.
+	// Subject The id of the budget, the webhook, the schedule, the session or, of skills, the agent; for an alert, the provider, customer or node.
 	//
 	// Example: claude
 	Subject nullable.Nullable[string] `json:"subject"`
 
-	// Type `budget.threshold`, `webhook.failing`, `schedule.failing`, `chat.person_requested` (for three days), or the type of an alert. New ones may be added.
+	// Type `budget.threshold`, `webhook.failing`, `schedule.failing`, `chat.person_requested` (for three days), `skill.withheld` (until the skill is reviewed, or a session uses it), or the type of an alert. New ones may be added.
 	//
 	// Example: provider.down
 	Type string `json:"type"`
@@ -6593,7 +6593,7 @@ type UpdateAgent struct {
 	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
-	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. `skills`: with `mcp`, clients can read its skills. Requires a `description`.
+	// Expose The protocols through which the agent is offered besides its own API; none by default. `responses`: as the model `agent/NAME`. `mcp`: as a tool of `/api/v1/mcp`. `agui`: for front ends that speak AG-UI, at `/api/v1/api-agents/{id}/ag-ui`. `skills`: clients of MCP can read its skills; requires `mcp`. Requires a `description`.
 	Expose nullable.Nullable[[]string] `json:"expose,omitempty,omitzero"`
 
 	// ExternalID Your id for the object, unique in the account.

@@ -125,6 +125,37 @@ func (tx Setup) NewestSessions(ctx context.Context, accountID string, agentIDs [
 		FROM agents a WHERE a.account_id = $1 AND a.id IN (`+in+`) LIMIT 512`, args...)
 }
 
+// A WithheldSkills is an agent whose newest session does not use all of its skills.
+type WithheldSkills struct {
+	AgentID, Name string
+	Skills        []string
+	At            time.Time // the start of that session
+}
+
+// WithheldSkills returns the agents with settings of calls whose newest session is on their present version and does not use
+// all of its skills. A review makes a new version.
+func (tx Setup) WithheldSkills(ctx context.Context, accountID string, limit int) ([]WithheldSkills, error) {
+	return list(ctx, tx.Tx, func(rows *sql.Rows) (w WithheldSkills, err error) {
+		var withheld string
+		var at int64
+		var all []stoa.Withheld
+		err = rows.Scan(&w.AgentID, &w.Name, &withheld, &at)
+		if err = errors.Join(err, readOptional(withheld, &all)); err != nil {
+			return w, err
+		}
+		for _, one := range all {
+			if one.Skill != "" {
+				w.Skills = append(w.Skills, one.Skill)
+			}
+		}
+		w.At = db.Time(at)
+		return w, nil
+	}, `SELECT a.id, a.name, s.withheld, s.created_at FROM agents a JOIN sessions s ON s.account_id = a.account_id AND s.id =
+			(SELECT n.id FROM sessions n WHERE n.account_id = a.account_id AND n.agent_id = a.id ORDER BY n.created_at DESC, n.id DESC LIMIT 1)
+		WHERE a.account_id = $1 AND a.deleted_at = 0 AND a.call_settings <> '' AND s.agent_version = a.version AND s.withheld LIKE '%"skill":"%'
+		ORDER BY a.created_at, a.id LIMIT $2`, accountID, limit)
+}
+
 // maxAgentModels is the maximum number of names that [Setup.AgentsByModel] returns, since agents may
 // name any model.
 const maxAgentModels = 10_000

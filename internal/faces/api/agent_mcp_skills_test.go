@@ -95,6 +95,9 @@ func TestAnAgentServesItsSkills(t *testing.T) {
 	if s := skillClient(t, one, h.Key, "2026-07-28"); declared(s) {
 		t.Error("an agent that does not say so serves its skills")
 	}
+	if e := a.WantError(stoa.CodeInvalidValue, "PATCH", a.agent, object{"expose": []string{"skills"}}); e.Param == nil || *e.Param != "expose" {
+		t.Errorf("skills without mcp: %+v", e)
+	}
 	a.Want(200, "PATCH", a.agent, object{"expose": []string{"mcp", "skills"}})
 	call := func(s *sdk.ClientSession, method string, p skillsParams) (*skillsResult, error) {
 		return sdk.CallCustomMethod[*skillsParams, *skillsResult](t.Context(), s, method, &p)
@@ -218,7 +221,9 @@ func TestSkillsAreImportedFromAServer(t *testing.T) {
 	}
 	a.file("skills/other/SKILL.md", "---\nname: other\ndescription: My own.\n---\n")
 	a.WantError(stoa.CodeConflict, "POST", a.agent+"/skills", object{"connectionId": made.ID})
-	a.WantError(stoa.CodeToolServer, "POST", a.agent+"/skills", object{"connectionId": made.ID, "skills": []string{"missing"}})
+	if e := a.WantError(stoa.CodeToolServer, "POST", a.agent+"/skills", object{"connectionId": made.ID, "skills": []string{"missing"}}); !strings.HasSuffix(e.Message, "URI missing. It lists: skill://Help_desk/other/SKILL.md, "+uri+".") {
+		t.Errorf("for a wrong name: %s", e.Message)
+	}
 	a.WantError(stoa.CodeConnectionNotFound, "POST", a.agent+"/skills", object{"connectionId": "con_missing"})
 	a.Want(200, "PATCH", "/api/v1/connections/"+made.ID, object{"enabled": false})
 	a.WantError(stoa.CodeConnectionDisabled, "POST", a.agent+"/skills", body)

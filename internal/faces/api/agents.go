@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +70,9 @@ func (s *Agents) checkAgent(a stoa.Agent) error {
 	}
 	if len(a.Expose) > 0 && a.Description == "" {
 		return stoa.Errorf(stoa.CodeMissingParameter, "An agent that is exposed needs a \"description\", which tells programs and people what it is for.").At("description")
+	}
+	if slices.Contains(a.Expose, stoa.ExposeSkills) && !slices.Contains(a.Expose, stoa.ExposeMCP) {
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"skills\" has an effect only with \"mcp\": expose both.").At("expose")
 	}
 	if err := session.CheckTimezone(a.Timezone); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"stoa/internal/agents/webhook"
@@ -18,8 +19,10 @@ const (
 	maxBudgetNotices = 30
 	maxTaskNotices   = 30
 	maxPersonNotices = 30
+	maxSkillNotices  = 30
 	personNotice     = 72 * time.Hour // after a visitor asked for a person
 	noticeTask       = "schedule.failing"
+	noticeSkill      = "skill.withheld"
 	maxNotice        = 300 // characters
 )
 
@@ -85,6 +88,16 @@ func (s *Status) listNotices(ctx context.Context, in rest.Request[rest.None, res
 					message = "A schedule was paused because it failed"
 				}
 				add(noticeTask, scopeAccount, t.ID, message+": "+t.Name, "agents/"+t.AgentID+"/tasks/"+t.ID, t.UpdatedAt)
+			}
+		}
+		if key.Has("agents:read") {
+			// As sessions report it: the drives of all agents are too much to read at each poll.
+			withheld, err := tx.Setup().WithheldSkills(ctx, accountID, maxSkillNotices)
+			if err != nil {
+				return err
+			}
+			for _, w := range withheld {
+				add(noticeSkill, scopeAccount, w.AgentID, "An agent does not use skills that have changed since their review: "+w.Name+": "+strings.Join(w.Skills, ", "), "agents/"+w.AgentID+"/skills", w.At)
 			}
 		}
 		if key.Has("sessions:read") {

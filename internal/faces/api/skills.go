@@ -270,6 +270,9 @@ func (s *Drive) importSkills(w http.ResponseWriter, in *rest.Request[byID, rest.
 	if err != nil {
 		return err
 	}
+	if len(body) == 0 || strings.HasPrefix(in.HTTP.Header.Get("Content-Type"), "multipart/") {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The archive was not imported: the body of the request must be the zip or tar.gz archive itself, not a form, and not empty.")
+	}
 	list, err := skill.Unpack(body)
 	if err != nil {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The archive was not imported: %s.", err)

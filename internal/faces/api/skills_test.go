@@ -136,9 +136,19 @@ func TestASkillIsImportedReviewedAndWithheld(t *testing.T) {
 	if s := session(); !slices.Equal(s.SkillsWithheld, []string{"refunds"}) || len(s.ToolsWithheld) != 0 || strings.Contains(string(a.Want(200, "GET", path+"/events", nil).Body), "tools.withheld") {
 		t.Errorf("the session withholds %+v and %+v", s.SkillsWithheld, s.ToolsWithheld)
 	}
+	if _, n := notices(t, a.Client); len(n.Data) != 1 || n.Data[0].Type != "skill.withheld" || orNone(n.Data[0].Subject) != agent.ID || !strings.HasSuffix(n.Data[0].Message, "review: Helper: refunds") || n.Data[0].ConsolePath != "agents/"+agent.ID+"/skills" {
+		t.Errorf("the notices are %+v", n)
+	}
+	key, _ := h.NewKey(h.Account.ID, "sessions:read")
+	if types, _ := notices(t, h.ClientWith(t, key)); types != "" {
+		t.Errorf("a key that cannot read agents gets %s", types)
+	}
 	a.WantError(stoa.CodePrecondition, "PUT", a.agent+"/skills/refunds", object{"digest": orNone(s.Digest)})
 	if s = a.reviewSkill(t, "refunds"); s.State != "active" || orNone(s.Digest) != orNone(changed.Digest) {
 		t.Errorf("after the second review it is %+v", s)
+	}
+	if types, _ := notices(t, a.Client); types != "" {
+		t.Errorf("after the second review there are notices: %s", types)
 	}
 	if export, _ := tools(read); !strings.Contains(export, "any account") {
 		t.Errorf("the reviewed change is not read: %s", export)
@@ -183,6 +193,7 @@ func TestASkillIsRefused(t *testing.T) {
 	zipFiles := a.With("Content-Type", "application/zip")
 	for want, body := range map[string]string{
 		"neither zip nor":  "text",
+		"not empty":        "",
 		"no file SKILL.md": archived(t, map[string]string{"a.md": "a"}),
 		"lower case":       archived(t, map[string]string{"A/SKILL.md": "---\nname: A\ndescription: b\n---\n"}),
 		"not a path":       archived(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: b\n---\n", "../b": "c"}),
@@ -190,6 +201,9 @@ func TestASkillIsRefused(t *testing.T) {
 		if e := zipFiles.WantError(stoa.CodeInvalidValue, "POST", a.agent+"/skills/import", body); !strings.Contains(e.Message, want) {
 			t.Errorf("want %q, got %q", want, e.Message)
 		}
+	}
+	if e := a.With("Content-Type", "multipart/form-data; boundary=x").WantError(stoa.CodeInvalidValue, "POST", a.agent+"/skills/import", "--x\r\n\r\nPK"); !strings.Contains(e.Message, "not a form") {
+		t.Errorf("for a form: %q", e.Message)
 	}
 	zipFiles.WantError(stoa.CodeInvalidPath, "POST", a.agent+"/skills/import", archived(t, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: b\n---\n", "a/\u202ex.md": "c"}))
 	zipFiles.WantError(stoa.CodeTooLarge, "POST", a.agent+"/skills/import", strings.Repeat("x", 8<<20+1))

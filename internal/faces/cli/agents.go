@@ -33,6 +33,7 @@ var viewAgent = view{"Agent", []column{
 	{"Summarized above", "compactAt", plain},
 	{"Queries tables", "tables", plain},
 	{"Memory", "memory", plain},
+	{"Skills", "skills.name", plain},
 	{"Searches tools", "toolSearch", plain},
 	{"Reply schema", "replySchema", plain},
 	{"Effort", "reasoning.effort", plain},
@@ -200,7 +201,7 @@ func exposeField(flag string) field {
 
 func (e *env) toolFlags(c *cobra.Command) setter {
 	own := c.Flags().String("tools", "", "the tools of your programs and of connections, as a `JSON` list; @FILE reads a file, [] removes all")
-	connections := c.Flags().StringArray("connection", nil, "the tools of a connection that it can call, as `name=tool,tool`, or name=* for all that are approved now; repeatable. Together with --tools this is the whole list")
+	connections := c.Flags().StringArray("connection", nil, "the tools of a connection that it can call, as `name=tool,tool`, or name=* for all that are approved now; repeatable. Together with --tools this is the whole list; without --tools, approvals of tools of the service stay")
 	return func(body map[string]any) error {
 		if *own != "" {
 			list, err := e.textOf(*own)
@@ -214,24 +215,50 @@ func (e *env) toolFlags(c *cobra.Command) setter {
 		}
 		if tools := body["tools"]; len(*connections) > 0 {
 			body["tools"] = lookup(func(ctx context.Context, call *client.Client) (any, error) {
-				return withConnections(ctx, call, tools, *connections)
+				var list []any
+				if tools == nil {
+					var err error
+					if list, err = ownEntries(ctx, call, c.Flags().Arg(0)); err != nil {
+						return nil, err
+					}
+				} else if err := jsonx.Unmarshal([]byte(tools.(jsonx.Value)), &list); err != nil {
+					return nil, usagef("--tools requires a JSON list")
+				}
+				return withConnections(ctx, call, list, *connections)
 			})
 		}
 		return nil
 	}
 }
 
-func withConnections(ctx context.Context, call *client.Client, list any, named []string) (any, error) {
-	var tools []any
-	if list != nil {
-		if err := jsonx.Unmarshal([]byte(list.(jsonx.Value)), &tools); err != nil {
-			return nil, usagef("--tools requires a JSON list")
+// ownEntries returns the entries of an agent for tools of the service, which say that people approve its calls; none of a new agent.
+func ownEntries(ctx context.Context, call *client.Client, agent string) (list []any, err error) {
+	if agent == "" {
+		return nil, nil
+	}
+	id, err := agentCollection.find(ctx, call, agent)
+	if err != nil {
+		return nil, err
+	}
+	var now struct {
+		Tools []map[string]any `json:"tools"`
+	}
+	if _, err := call.JSON(ctx, http.MethodGet, agentCollection.path+"/"+url.PathEscape(id), nil, nil, &now); err != nil {
+		return nil, err
+	}
+	for _, t := range now.Tools {
+		if t["type"] == "drive" {
+			list = append(list, t)
 		}
 	}
+	return list, nil
+}
+
+func withConnections(ctx context.Context, call *client.Client, tools []any, named []string) (any, error) {
 	for _, text := range named {
 		name, allow, ok := strings.Cut(text, "=")
 		if !ok || name == "" || allow == "" {
-			return nil, usagef("--connection requires NAME=TOOL,TOOL, not %q", text)
+			return nil, usagef("--connection requires NAME=TOOL,TOOL or NAME=*, not %q", text)
 		}
 		id, err := connectionCollection.find(ctx, call, name)
 		if err != nil {

@@ -142,6 +142,9 @@ func member(s *openapi3.Schema, path []string) *openapi3.Schema {
 	if p := s.Properties[path[0]]; p != nil {
 		return member(p.Value, path[1:])
 	}
+	if s.Items != nil { // of each object of a list
+		return member(s.Items.Value, path)
+	}
 	for _, part := range slices.Concat(s.AllOf, s.OneOf) {
 		if found := member(part.Value, path); found != nil {
 			return found
@@ -158,7 +161,7 @@ func views() []view {
 		viewSpaces, viewSpace, viewAgents, viewAgent, viewVersions,
 		viewFiles, viewHits, viewDrive, viewFileVersions, viewWritten, viewPlans, viewSessions, viewSession, viewStarted, viewMessages,
 		viewConnections, viewConnection, viewTools, viewSecrets, viewTasks, viewTask, viewRuns, viewPreview, viewEmbeds, viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
-		viewHooks, viewHook, viewDeliveries, viewDelivery, viewTags, viewTag, viewCalls, viewCall, viewApprovals, viewInputs,
+		viewSkills, viewSkill, viewMemory, viewNotes, viewHooks, viewHook, viewDeliveries, viewDelivery, viewTags, viewTag, viewCalls, viewCall, viewApprovals, viewInputs,
 	}
 }
 

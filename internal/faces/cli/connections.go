@@ -238,7 +238,7 @@ func (e *env) describeConnection(c *cobra.Command, operations, document string, 
 
 func (e *env) connectionsCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create NAME [URL]", Short: "Connect a server and read its tools", Args: cobra.RangeArgs(1, 2),
+		Use: "create NAME [URL]", Short: "Connect a server and read its tools", Args: takes("NAME", "[URL]"),
 		Long: `Connect a server and read its tools. The name consists of lower-case letters and digits, and is part of the
 tool names that models see. If the server cannot be reached, the connection is created regardless: see "stoa
 connections get".
@@ -276,9 +276,16 @@ URL, it also gives the address of the server.`,
 			e.hint("Authorize it, and then read its tools: stoa connections authorize %s; stoa connections refresh %[1]s", args[0])
 			return o.object(viewConnection, raw)
 		}
-		return e.refreshConnection(ctx, call, o, "/connections/"+made.ID, nil)
+		err = e.refreshConnection(ctx, call, o, "/connections/"+made.ID, nil)
+		if err != nil { // so that nobody creates it again
+			e.say("The connection was created, without tools. Change it with \"stoa connections update\", then read them: stoa connections refresh %s", args[0])
+		}
+		return err
 	})
 }
+
+// namedTools is the maximum number of tools that [env.refreshConnection] lists by name.
+const namedTools = 20
 
 func (e *env) refreshConnection(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 	var d struct {
@@ -300,7 +307,11 @@ func (e *env) refreshConnection(ctx context.Context, call *client.Client, o *out
 		names []string
 	}{{"new", d.Added}, {"changed", d.Changed}, {"missing", d.Missing}} {
 		if len(part.names) > 0 {
-			e.say("%s %s: %s", some(len(part.names), "tool is", "tools are"), part.what, strings.Join(part.names, ", "))
+			names, rest := part.names, ""
+			if more := len(names) - namedTools; more > 0 {
+				names, rest = names[:namedTools], fmt.Sprintf(" and %d more", more)
+			}
+			e.say("%s %s: %s%s", some(len(part.names), "tool is", "tools are"), part.what, strings.Join(names, ", "), rest)
 		}
 	}
 	if len(d.Added)+len(d.Changed)+len(d.Missing) == 0 {
@@ -499,7 +510,7 @@ func (e *env) showReview(o *output, all []reviewedTool) error {
 
 func (e *env) connectionsTest() *cobra.Command {
 	c := &cobra.Command{
-		Use: "test CONNECTION TOOL [ARGUMENTS]", Short: "Call a tool once", Args: cobra.RangeArgs(2, 3),
+		Use: "test CONNECTION TOOL [ARGUMENTS]", Short: "Call a tool once", Args: takes("CONNECTION", "TOOL", "[ARGUMENTS]"),
 		Long: `Call an approved tool once and print its answer. ARGUMENTS is a JSON object. A tool with effects requires
 --confirm, because the call is real. The exit code is 1 if the tool failed or the outcome is unknown.`,
 		Example: "  stoa connections test notes search_notes '{\"word\": \"welcome\"}'",

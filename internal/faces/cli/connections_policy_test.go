@@ -43,6 +43,14 @@ func TestAReviewAndASwitchFromTheTerminal(t *testing.T) {
 		t.Errorf("the agent is %s", out)
 	}
 	does("Searches tools\tfalse", "agents", "update", "all", "--tool-search=false")
+	does("", "agents", "update", "all", "--tools", `[{"type":"drive","name":"drive_write","approval":"always"}]`)
+	for _, c := range []struct{ want, tools string }{{"drive_write,shop", ""}, {"shop", "[]"}} { // an approval does not end by the way
+		args := []string{"agents", "update", "all", "--connection", "shop=put", "--jq", `[.tools[] | if .type == "drive" then .name else "shop" end] | "<" + join(",") + ">"`}
+		if c.tools != "" {
+			args = append(args, "--tools", c.tools)
+		}
+		does("<"+c.want+">", args...)
+	}
 	does("", "connections", "create", "empty", f.URL)
 	fails("has no approved tools", "agents", "update", "all", "--connection", "empty=*")
 	does("", "agents", "delete", "all", "--yes")

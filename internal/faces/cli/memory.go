@@ -12,11 +12,10 @@ import (
 	"stoa/internal/base/client"
 	"stoa/internal/base/contract"
 	"stoa/internal/base/jsonx"
-	"stoa/internal/base/stoa"
 )
 
 var viewMemory = view{"Memory", []column{
-	{"User", "externalUserId", plain},
+	{"User", "externalUserId", objectName}, // so that it is the first column
 	{"Notes", "notes", count},
 	{"Bytes", "bytes", count},
 	{"Created", "createdAt", when},
@@ -90,7 +89,7 @@ func (e *env) memoryGet() *cobra.Command {
 		case found:
 			return nil
 		case len(args) > 1:
-			return stoa.Errorf(stoa.CodeNotFound, "The agent has no note %q about this user.", args[1])
+			return noNote(args[1])
 		}
 		e.say("The agent remembers nothing of this user.")
 		return nil
@@ -105,18 +104,32 @@ removes them as well.`, "  stoa memory delete support user-1042 preferences\n  s
 	return e.onAgent(c, func(ctx context.Context, call *client.Client, path string, args []string) error {
 		user, names := args[0], args[1:]
 		what := list(names, "the note", "notes") + " about " + user
+		queries := []url.Values{{"externalUserId": {user}}}
 		if len(names) == 0 {
 			what = "everything that the agent remembers of " + user
-		}
-		if err := e.confirm(*yes, "Delete %s?", what); err != nil {
-			return err
-		}
-		queries := []url.Values{{"externalUserId": {user}, "all": {"true"}}}
-		if len(names) > 0 {
+		} else {
 			queries = nil
 		}
 		for _, name := range names {
 			queries = append(queries, url.Values{"externalUserId": {user}, "name": {name}})
+		}
+		for i, query := range queries { // a wrong name must not look like a deletion
+			var found contract.MemoryNoteList
+			_, err := call.JSON(ctx, http.MethodGet, path, query, nil, &found)
+			switch {
+			case err != nil || len(found.Data) > 0: // a key that may delete need not be able to read
+			case len(names) > 0:
+				return noNote(names[i])
+			default:
+				e.say("The agent remembers nothing of this user.")
+				return nil
+			}
+		}
+		if err := e.confirm(*yes, "Delete %s?", what); err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			queries[0].Set("all", "true")
 		}
 		for _, query := range queries {
 			if _, err := call.JSON(ctx, http.MethodDelete, path, query, nil, nil); err != nil {
@@ -127,6 +140,8 @@ removes them as well.`, "  stoa memory delete support user-1042 preferences\n  s
 		return nil
 	})
 }
+
+func noNote(name string) error { return fmt.Errorf("the agent has no note %q about this user", name) }
 
 // onAgent runs a command on the notes of an agent.
 func (e *env) onAgent(c *cobra.Command, do func(ctx context.Context, call *client.Client, path string, args []string) error) *cobra.Command {

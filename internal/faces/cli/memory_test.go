@@ -33,7 +33,18 @@ func TestAMemoryIsShownAndEdited(t *testing.T) {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
-	p.runs(1, "", "memory", "get", "Desk", "user 1", "none")
+	for _, verb := range []string{"get", "delete"} {
+		words := []string{"memory", verb, "Desk", "user 1", "none"}
+		if verb == "delete" {
+			words = append(words, "diet", "--yes") // nothing is deleted
+		}
+		if got := p.runs(1, "", words...); got != "stoa: the agent has no note \"none\" about this user\n" {
+			t.Errorf("%s says %q", verb, got)
+		}
+	}
+	if got := p.runs(0, "", "memory", "delete", "Desk", "user 2", "--yes"); got != "The agent remembers nothing of this user.\n" {
+		t.Errorf("it says %q", got)
+	}
 	p.runs(2, "", "memory", "delete", "Desk", "user 1") // it would ask
 	p.runs(0, "", "memory", "delete", "Desk", "user 1", "diet", "--yes")
 	if got := p.runs(0, "", "memory", "list", "Desk", "user 1", "--jq", ".[].name"); got != "name\n" {

@@ -130,8 +130,17 @@ func decode(raw []byte) (any, error) {
 	return v, nil
 }
 
+// at returns the value at a path; of a list of objects, the list of their values.
 func at(v any, path string) any {
-	for _, name := range strings.Split(path, ".") {
+	names := strings.Split(path, ".")
+	for i, name := range names {
+		if list, ok := v.([]any); ok {
+			values := make([]any, len(list))
+			for j, one := range list {
+				values[j] = at(one, strings.Join(names[i:], "."))
+			}
+			return values
+		}
 		m, ok := v.(map[string]any)
 		if !ok {
 			return nil

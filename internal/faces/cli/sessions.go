@@ -52,6 +52,8 @@ var viewSession = view{"Session", []column{
 	{"Reply", "reply", plain},
 	{"Turn", "turn.number", count},
 	{"Messages queued", "queuedMessages", count},
+	{"Tools withheld", "toolsWithheld.tool", plain},
+	{"Skills withheld", "skillsWithheld", plain},
 	{"Model", "model.served", plain},
 	{"Steps", "usage.steps", count},
 	{"Tokens", "usage.totalTokens", count},

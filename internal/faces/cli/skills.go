@@ -42,7 +42,7 @@ var viewSkill = view{"Skill", append(slices.Clone(viewSkills.columns),
 	column{"Allowed tools", "allowedTools", flexible},
 	column{"Metadata", "metadata", flexible},
 	column{"Warnings", "warnings", flexible},
-	column{"Files", "files", flexible},
+	column{"Files", "files.path", flexible},
 )}
 
 func (e *env) skills() *cobra.Command {
@@ -58,7 +58,7 @@ its files are reviewed, and gets it until they change. AGENT is an id, an extern
 		e.verb(verb{
 			use: "delete AGENT SKILL...", short: "Stop using skills",
 			long: "Make an agent no longer use skills. Their files stay in its drive.", example: "  stoa skills delete support refunds --yes",
-			op: "DELETE /api-agents/{AGENT}/skills/{SKILL}", ask: asks("Stop using %s?", "the skill", "skills"),
+			op: "DELETE /api-agents/{AGENT}/skills/{SKILL}", ask: asks("Stop using %s?", "the skill", "skills"), did: "No longer used:",
 		}),
 	)
 	return c
@@ -178,7 +178,6 @@ tar.gz archives. Each replaces the skill of its name. Names that begin with a do
 With --connection they come from a server that declares the extension io.modelcontextprotocol/skills.
 The agent does not use what is new or changed before "stoa skills review".`,
 		"  stoa skills import support ./skills\n  stoa skills import support refunds.zip\n  stoa skills import support --connection crm --skill refunds")
-	c.Args = cobra.MinimumNArgs(1)
 	connection := c.Flags().String("connection", "", "the `connection` to import from, by its name or id")
 	names := c.Flags().StringArray("skill", nil, "with --connection, the `name` or URI of a skill; repeatable (default all)")
 	o := e.output(c)
@@ -283,7 +282,7 @@ shown. If its files have changed since, nothing is stored.`,
 		}
 		full, _ := s.Digest.Get() // empty without files
 		hash := strings.TrimPrefix(full, "sha256:")
-		if *accept != "" {
+		if c.Flags().Changed("accept") { // also with an empty variable
 			given := strings.TrimPrefix(*accept, "sha256:")
 			if len(given) < hashNeeded {
 				return usagef("the digest %q is too short; \"stoa skills review\" shows it", *accept)

@@ -62,8 +62,9 @@ func TestSkillsOnTheCommandLine(t *testing.T) {
 		t.Errorf("review says %q", said)
 	}
 	p.runs(2, "", "skills", "review", "desk", "refunds", "--accept", "abc")
+	p.runs(2, "", "skills", "review", "desk", "refunds", "--accept", "") // as of a variable that is not set
 	p.runs(1, "", "skills", "review", "desk", "refunds", "--accept", strings.Repeat("0", hashShown))
-	if said := p.runs(0, "", "skills", "review", "desk", "refunds", "--accept", digest); !strings.Contains(said, "active") {
+	if said := p.runs(0, "", "skills", "review", "desk", "refunds", "--accept", digest); !strings.Contains(said, "active") || !strings.Contains(said, "Files\tSKILL.md, references/limits.md\n") {
 		t.Errorf("review says %q", said)
 	}
 	write("repo/skills/refunds/SKILL.md", "---\nname: refunds\ndescription: Pays refunds.\n---\nOne.\n2.\nThree.\n")
@@ -82,13 +83,30 @@ func TestSkillsOnTheCommandLine(t *testing.T) {
 	if got := strings.TrimSpace(p.runs(0, "", "skills", "list", "desk", "--jq", ".[0].state")); got != "changed" {
 		t.Errorf("the state is %q", got)
 	}
+	p.runs(0, "", "sessions", "start", "desk", "say: Yes.", "--wait")
+	session := strings.TrimSpace(p.runs(0, "", "sessions", "list", "--jq", ".[0].id"))
+	if said := p.runs(0, "", "sessions", "get", session); !strings.Contains(said, "Skills withheld\trefunds\n") {
+		t.Errorf("the session is %s", said)
+	}
+	if said := p.runs(0, "", "agents", "get", "desk"); !strings.Contains(said, "Skills\trefunds\n") {
+		t.Errorf("the agent is %s", said)
+	}
+	for command, missing := range map[string]string{"skills import": "AGENT", "connections create": "NAME", "connections test crm": "TOOL"} {
+		if said := p.runs(2, "", strings.Fields(command)...); !strings.Contains(said, missing+" is missing; the form is") {
+			t.Errorf("%s says %q", command, said)
+		}
+	}
 	p.runs(2, "", "skills", "import", "desk")
 	p.runs(2, "", "skills", "import", "desk", repo, "--connection", "crm")
-	p.runs(1, "", "connections", "create", "crm", "http://127.0.0.1:1/mcp")
+	if said := p.runs(1, "", "connections", "create", "crm", "http://127.0.0.1:1/mcp"); !strings.Contains(said, "The connection was created, without tools.") {
+		t.Errorf("create says %q", said)
+	}
 	if said := p.runs(1, "", "skills", "import", "desk", "--connection", "crm"); !strings.Contains(said, "not be accessed from this service") {
 		t.Errorf("import says %q", said)
 	}
-	p.runs(0, "", "skills", "delete", "desk", "refunds", "--yes")
+	if said := p.runs(0, "", "skills", "delete", "desk", "refunds", "--yes"); said != "No longer used: refunds.\n" {
+		t.Errorf("delete says %q", said)
+	}
 	if got := strings.TrimSpace(p.runs(0, "", "skills", "list", "desk", "--jq", ".[0].state")); got != "new" {
 		t.Errorf("the state is %q", got)
 	}

@@ -47,6 +47,18 @@ func TestWhatAnAgentRemembersIsShown(t *testing.T) {
 			if st.c.Want(200, "GET", st.agent+"/memory/notes?externalUserId=ada", nil).JSON(&left); len(left.Data) != 0 {
 				t.Errorf("it remembers %+v", left.Data)
 			}
+
+			// The owner tries the memory in the console.
+			c.open(strings.TrimPrefix(st.agent, "/api/v1/api-"))
+			c.says("Without one, the agent remembers nothing.")
+			c.fill("#start-user", "ada")
+			c.fits()
+			c.axe()
+			c.shot("start")
+			c.fill("#start", "call: memory_write {\"name\":\"diet\",\"content\":\"Eats no eggs.\"}")
+			c.press("Start")
+			c.press("What it remembers")
+			c.says("Eats no eggs.")
 		})
 	}
 }

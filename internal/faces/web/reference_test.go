@@ -135,6 +135,9 @@ func TestSamplesAreValidShell(t *testing.T) {
 				if strings.Contains(s.Text, "$PATH") {
 					t.Errorf("%s: the sample needs $PATH, which is the shell's", o.ID)
 				}
+				if strings.Contains(s.Text, "stoa api") && strings.Contains(o.Samples[0].Text, "--data-binary") && !strings.Contains(s.Text, " --input ") {
+					t.Errorf("%s: the sample sends no file: %s", o.ID, s.Text)
+				}
 				script.WriteString(s.Text + "\n")
 			}
 		}

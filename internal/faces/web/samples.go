@@ -125,6 +125,18 @@ func commands() map[string]string {
 		"searchDrive":           `stoa drive search "$ID" refund`,
 		"exportDrive":           `stoa drive export "$ID" drive.zip`,
 
+		"listMemories":      `stoa memory users "$ID"`,
+		"listMemoryNotes":   `stoa memory list "$ID" user-1042`,
+		"setMemoryNote":     `stoa memory put "$ID" user-1042 language "Answers in German."`,
+		"deleteMemoryNotes": `stoa memory delete "$ID" user-1042`,
+
+		"listSkills":         `stoa skills list "$ID"`,
+		"importServerSkills": `stoa skills import "$ID" --connection crm`,
+		"importSkills":       `stoa skills import "$ID" skills.zip`,
+		"getSkill":           `stoa skills review "$ID" "$NAME"`,
+		"reviewSkill":        `stoa skills review "$ID" "$NAME" --accept "$DIGEST"`,
+		"removeSkill":        `stoa skills delete "$ID" "$NAME"`,
+
 		"createSession":     `stoa sessions start "$ID" "What about refunds?" --wait`,
 		"listAllSessions":   `stoa sessions list --status waiting_for_input`,
 		"findSession":       `stoa sessions get "$ID"`,
@@ -146,7 +158,7 @@ func commands() map[string]string {
 func samplesOf(op operation, body *value) []sample {
 	var curl, cli strings.Builder
 	path := samplePath(op)
-	stream := false
+	file, stream := "", false
 	for _, a := range op.Answers {
 		for _, c := range a.Bodies {
 			stream = stream || c.Stream
@@ -167,7 +179,11 @@ func samplesOf(op operation, body *value) []sample {
 	case body != nil:
 		curl.WriteString(" \\\n  --json " + single(body.inline()))
 	case slices.ContainsFunc(op.Bodies, func(c content) bool { return c.Type == "*/*" }):
-		curl.WriteString(" \\\n  --data-binary @prices.csv")
+		file = "prices.csv"
+		if op.ID == "importSkills" {
+			file = "skills.zip"
+		}
+		curl.WriteString(" \\\n  --data-binary @" + file)
 	}
 	if word, ok := commands()[op.ID]; ok {
 		cli.WriteString(word)
@@ -178,6 +194,8 @@ func samplesOf(op operation, body *value) []sample {
 		cli.WriteString("stoa api " + op.Method + " " + bare(path))
 		if body != nil {
 			cli.WriteString(" --input -")
+		} else if file != "" {
+			cli.WriteString(" --input " + file)
 		}
 	}
 	return []sample{{"curl", curl.String()}, {"stoa", cli.String()}}

@@ -58,6 +58,7 @@ func TestSkillsInABrowser(t *testing.T) {
 			p.says("the archive is neither zip nor tar.gz")
 			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Archive of skills']"), []string{good}))
 			p.says("to review")
+			p.see(`((name, text) => name.getBoundingClientRect().left === text.getBoundingClientRect().left && getComputedStyle(text).fontWeight === "400")(document.querySelector("td.tall .link"), document.querySelector("td.tall .muted"))`)
 			p.fits()
 			p.shot("imported")
 			p.press("Review")

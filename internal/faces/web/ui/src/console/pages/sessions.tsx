@@ -171,7 +171,9 @@ function Start({ agentId }: { agentId: string }) {
   const [once, setOnce] = useState(false);
   const [user, setUser] = useState("");
   const action = useAction();
-  const own = useOwnSecrets({ agent: useAgent(agentId).data, users: true, problem: action.problem });
+  const agent = useAgent(agentId).data;
+  const remembers = agent?.memory === "user";
+  const own = useOwnSecrets({ agent, users: true, problem: action.problem });
   const submit = () => {
     if (!message.trim() || action.busy) return;
     void action.run(async (key) => {
@@ -210,8 +212,8 @@ function Start({ agentId }: { agentId: string }) {
         </Button>
       </div>
       {own.fields}
-      {own.forUsers && (
-        <TextField id="start-user" label="End user" hint="Your own name for them; optional. A secret of an end user is used in their sessions only." maxLength={128} value={user} onChange={setUser} />
+      {(own.forUsers || remembers) && (
+        <TextField id="start-user" label="End user" hint={"Your own name for them; optional." + (remembers ? " Without one, the agent remembers nothing." : "") + (own.forUsers ? " A secret of an end user is used in their sessions only." : "")} maxLength={128} value={user} onChange={setUser} />
       )}
       <div class="row small muted">
         <label class="check">

@@ -108,6 +108,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const [deleting, setDeleting] = useState(false);
   const writes = may("agents:write");
   const change = (part: Partial<typeof now>) => setNow({ ...now, ...part });
+  const offer = (id: Agent["expose"][number], on: boolean) => change({ expose: on ? [...now.expose, id] : now.expose.filter((p) => p !== id && (id !== "mcp" || p !== "skills")) }); // skills are read only with mcp
   const changed = { ...now, description: now.description.trim() === "" ? null : now.description, externalId: now.externalId.trim() === "" ? null : now.externalId.trim(), expose: sorted([...now.expose].sort()) === sorted([...was.expose].sort()) ? was.expose : now.expose };
   const body: Record<string, unknown> = Object.fromEntries(Object.entries(changed).filter(([name, value]) => value !== was[name as keyof Agent]));
   const asked = {
@@ -235,7 +236,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           <h2>Calls by programs</h2>
           {protocols.map(([id, title]) => (
             <label class="check">
-              <input type="checkbox" checked={now.expose.includes(id)} onChange={(e) => change({ expose: e.currentTarget.checked ? [...now.expose, id] : now.expose.filter((p) => p !== id) })} /> {title}
+              <input type="checkbox" checked={now.expose.includes(id)} disabled={id === "skills" && !now.expose.includes("mcp")} onChange={(e) => offer(id, e.currentTarget.checked)} /> {title}
             </label>
           ))}
           {now.expose.length > 0 && <p class="small muted">Programs see its name and its description, which is required. The tab Call has code and commands to copy.</p>}
@@ -274,13 +275,13 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           <MetadataFields rows={metadata} onChange={setMetadata} />
         </fieldset>
         </div>
-        {problem && (
-          <div class="pad">
-            <Failure problem={problem} retry={problem.status === 412 ? onStale : undefined} />
-          </div>
-        )}
         {writes && (
           <div class="decide row">
+            {problem && (
+              <div class="whole">
+                <Failure problem={problem} retry={problem.status === 412 ? onStale : undefined} />
+              </div>
+            )}
             <Button kind="main" type="submit" disabled={busy || !dirty || !listed || replySchema === undefined || !now.name.trim() || !now.instructions.trim()}>
               Save
             </Button>

@@ -192,7 +192,7 @@ function Review({ path, name, ends }: { path: string; name: string; ends: Ends }
               </Notice>
             ))}
             {s.warnings.map((text) => (
-              <Notice key={text}>
+              <Notice meaning="waiting" key={text}>
                 <EscapedText text={text} />
               </Notice>
             ))}

@@ -37,7 +37,7 @@ export function CallAgent({ agent }: { agent: Agent }) {
     <section class="panel">
       <div class="pad stack">
         <p class="muted">
-          The key needs the scopes {agent.expose.includes("responses") && <><code>responses</code> and </>}<code>sessions:write</code>. Put it into <code>STOA_API_KEY</code>.
+          The key needs the {agent.expose.includes("responses") ? <>scopes <code>responses</code> and </> : "scope "}<code>sessions:write</code>. Put it into <code>STOA_API_KEY</code>.
         </p>
         {agent.expose.includes("responses") && (
           <>
@@ -53,7 +53,7 @@ export function CallAgent({ agent }: { agent: Agent }) {
           <>
             <h2>As a tool of MCP clients</h2>
             <p>
-              The address is <code>{server}</code>; <code>{location.origin}/api/v1/mcp</code> has all agents that the key can use.
+              The address is <code>{server}</code>; <code>{location.origin}/api/v1/mcp</code> has all agents that the key can use.{agent.expose.includes("skills") && <> Clients that know <code>io.modelcontextprotocol/skills</code> can read its skills there.</>}
             </p>
             <Code title="Claude Code" text={`claude mcp add --transport http ${name} ${server} --header "Authorization: Bearer $STOA_API_KEY"`} />
             <Code title="Codex" text={`codex mcp add ${name} --url ${server} --bearer-token-env-var STOA_API_KEY`} />

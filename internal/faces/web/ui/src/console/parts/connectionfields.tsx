@@ -34,8 +34,10 @@ function listIn(text: string): ConnectionOperation[] | undefined {
 export interface ConnectionFields {
   fields: ComponentChildren;
   ready: boolean;
-  body: Pick<UpdateConnection, "url" | "documentUrl" | "document" | "operations">; // the changed fields
+  body: Pick<UpdateConnection, "url" | "documentUrl" | "document" | "operations" | "filter">; // the changed fields
 }
+
+const parts = (text: string, between: RegExp | string): string[] => text.split(between).map((p) => p.trim()).filter(Boolean);
 
 // useConnectionFields holds the fields of a kind, filled in from an existing
 // connection.
@@ -46,11 +48,17 @@ export function useConnectionFields(kind: Kind, was?: Connection): ConnectionFie
   const described = was?.operations ? JSON.stringify(was.operations, null, 2) : "";
   const [operations, setOperations] = useState(described);
   const [asText, setAsText] = useState(!!was && !was.documentUrl);
+  const selects = { tags: was?.filter?.tags?.join(", ") ?? "", paths: was?.filter?.paths?.join(" ") ?? "", search: was?.filter?.search ?? "" };
+  const [only, setOnly] = useState(selects);
   const list = listIn(operations);
   const body: ConnectionFields["body"] = {};
   if (url.trim() && url.trim() !== was?.url) body.url = url.trim();
   if (kind === "openapi" && asText && document) body.document = document;
   if (kind === "openapi" && !asText && documentUrl.trim() && documentUrl.trim() !== was?.documentUrl) body.documentUrl = documentUrl.trim();
+  if (kind === "openapi" && (only.tags !== selects.tags || only.paths !== selects.paths || only.search !== selects.search)) {
+    const [tags, paths, search] = [parts(only.tags, ","), parts(only.paths, /\s+/), only.search.trim()];
+    body.filter = tags.length || paths.length || search ? { ...(tags.length && { tags }), ...(paths.length && { paths }), ...(search && { search }) } : null;
+  }
   if (kind === "http" && list && operations !== described) body.operations = list;
   const ready = kind === "openapi" ? !!was || !!(asText ? document : documentUrl.trim()) : !!url.trim() && (kind === "mcp" || !!list);
   const fields = (
@@ -68,6 +76,17 @@ export function useConnectionFields(kind: Kind, was?: Connection): ConnectionFie
             </Button>
           </div>
         </>
+      )}
+      {kind === "openapi" && (
+        <fieldset class="plainset stack">
+          <legend>Only some operations</legend>
+          <div class="thirds">
+            <TextField id="connection-tags" label="Tags" hint="Separated by commas." maxLength={2000} value={only.tags} onChange={(tags) => setOnly({ ...only, tags })} />
+            <TextField id="connection-paths" label="Paths" hint="Their beginnings." maxLength={2000} value={only.paths} onChange={(paths) => setOnly({ ...only, paths })} />
+            <TextField id="connection-search" label="Words" hint="All of them occur." maxLength={500} value={only.search} onChange={(search) => setOnly({ ...only, search })} />
+          </div>
+          <p class="small muted">A connection has at most 500. Empty: all of the document.</p>
+        </fieldset>
       )}
       <TextField id="connection-url" label="Address" hint={kind === "mcp" ? "Of the server, such as https://mcp.example.com/mcp." : kind === "http" ? "The base URL of the requests, such as https://api.example.com/v1." : "The base URL of the requests. Leave empty for the first server of the document."} type="url" maxLength={2048} value={url} onChange={setURL} />
       {kind === "http" && (

@@ -24,7 +24,7 @@ export function Notices({ of: { data } }: { of: NoticeList }) {
     <>
       {data.map((n) => (
         <li key={n.type + n.subject + n.message}>
-          <Badge meaning={n.type === "chat.person_requested" ? "waiting" : n.type === "budget.threshold" ? "warning" : "failed"}>{n.scope === "service" ? "service" : "account"}</Badge>
+          <Badge meaning={n.type === "chat.person_requested" ? "waiting" : n.type === "budget.threshold" || n.type === "skill.withheld" ? "warning" : "failed"}>{n.scope === "service" ? "service" : "account"}</Badge>
           <div>
             <a href={"#/" + n.consolePath}>{n.message}</a>{" "}
             {n.since && (

@@ -81,19 +81,6 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
           </div>
         )}
       </header>
-      {problem && (
-        <div class="pad">
-          {problem.code === "tool_changed" ? (
-            <Notice meaning="waiting">
-              <p>
-                <b>Nothing was saved.</b> The server changed a definition since you read it. Review the new one, then decide again.
-              </p>
-            </Notice>
-          ) : (
-            <Failure problem={problem} />
-          )}
-        </div>
-      )}
       {tools.length === 0 ? (
         <Empty title="No tools are known">
           <p>{connection.lastCheckedAt && !connection.lastError ? "The server has no tools." : "They appear when the server has answered."}</p>
@@ -122,6 +109,19 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
             />
           ))}
         </table>
+      )}
+      {problem && picked.length === 0 && ( // below, because the person can be far down in a long list
+        <div class="decide">
+          {problem.code === "tool_changed" ? (
+            <Notice meaning="waiting">
+              <p>
+                <b>Nothing was saved.</b> The server changed a definition since you read it. Review the new one, then decide again.
+              </p>
+            </Notice>
+          ) : (
+            <Failure problem={problem} />
+          )}
+        </div>
       )}
       {picked.length > 0 && (
         <div class="decide row">
@@ -203,7 +203,7 @@ function Tool(props: { of: ConnectionTool; alone: boolean; chosen: boolean; poli
             )}
           </div>
           <p class="small muted clamp">
-            <EscapedText text={[t.title, t.description].filter(Boolean).join(": ") || "It has no description."} />
+            <EscapedText text={[...new Set([t.title, t.description])].filter(Boolean).join(": ") || "It has no description."} />
           </p>
         </td>
         <td class="small">
