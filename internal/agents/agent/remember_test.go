@@ -645,6 +645,40 @@ func TestWritersOfANoteDoNotExceedTheLimits(t *testing.T) {
 	})
 }
 
+// TestAForgottenUserLeavesNothing forgets a user while the first note is written: either all of it stays, or nothing.
+func TestAForgottenUserLeavesNothing(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		h := sessiontest.Build(t, home, sessiontest.Script(fakeScript))
+		a := h.Agent(remembers)
+		for i := range 300 {
+			o := stoa.MemoryOwner{AccountID: a.AccountID, AgentID: a.ID, UserID: fmt.Sprint("user-", i)}
+			var both sync.WaitGroup
+			for _, change := range []func(tx *store.Tx) error{
+				func(tx *store.Tx) error {
+					_, err := tx.Work().PutMemoryNote(t.Context(), o, "diet", "no nuts")
+					return err
+				},
+				func(tx *store.Tx) error {
+					if i%2 == 0 {
+						return tx.Work().DeleteMemory(t.Context(), o)
+					}
+					_, err := tx.Work().EraseMemories(t.Context(), o.AccountID, o.UserID)
+					return err
+				},
+			} {
+				both.Go(func() {
+					if err := h.Store.Write(t.Context(), change); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			both.Wait()
+			notesOf(h, a, o.UserID)
+		}
+	})
+}
+
 func fakeScript(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 	sessiontest.Say(yield, "yes")
 }
