@@ -136,9 +136,9 @@ func firstLine(text string) string {
 	return line
 }
 
-// remembered returns the lists of notes before the messages of the turns [first, last).
+// remembered returns the lists of notes before the messages of the turns [first, last); none if the memory is off by now.
 func (p *prompt) remembered(first, last int64) string {
-	if p.memory == nil {
+	if p.memory == nil || p.owner == nil {
 		return ""
 	}
 	var b strings.Builder
@@ -152,7 +152,7 @@ func (p *prompt) remembered(first, last int64) string {
 
 // rememberedBefore returns the newest list of the turns that the prompt does not contain.
 func (p *prompt) rememberedBefore(from int64) (text string) {
-	if p.memory == nil {
+	if p.memory == nil || p.owner == nil {
 		return ""
 	}
 	for _, n := range p.memory.Notes {

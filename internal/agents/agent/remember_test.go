@@ -645,6 +645,48 @@ func TestWritersOfANoteDoNotExceedTheLimits(t *testing.T) {
 	})
 }
 
+// TestAMemoryThatIsOffIsNotShown moves a session to a version of its agent without a memory, and back.
+func TestAMemoryThatIsOffIsNotShown(t *testing.T) {
+	t.Parallel()
+	h, vendor := onVendor(t, "messages")
+	a := h.Agent(remembers, func(a *stoa.Agent) { a.Model = vendors["messages"].model })
+	r := h.Service()
+	sessiontest.Run(t, r)
+	note(h, a, "ada", "diet", "no nuts")
+	s := h.Until(r, h.Begin(r, a, "say: one", of("ada")), stoa.SessionCompleted)
+	set := func(memory string) {
+		t.Helper()
+		h.Write(func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.Setup().EditAgent(ctx, a.AccountID, a.ID, func(a *stoa.Agent) error {
+				c := a.CallSettings()
+				c.Memory = memory
+				a.SetCallSettings(c)
+				return nil
+			})
+			if err == nil {
+				_, err = r.Sessions.Upgrade(ctx, tx, h.Caller(), a.ID, s.ID)
+			}
+			return err
+		})
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "say: more"}); err != nil {
+			t.Fatal(err)
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+	}
+	set("")
+	set(stoa.MemoryUser)
+	var bodies [][]byte
+	for _, one := range vendor.Served() {
+		bodies = append(bodies, one.Body)
+	}
+	for i, want := range []bool{true, false, true} {
+		if strings.Contains(string(bodies[i]), "no nuts") != want {
+			t.Errorf("request %d: %s", i+1, bodies[i])
+		}
+	}
+	checkSent(t, h, r, s, bodies)
+}
+
 // TestAForgottenUserLeavesNothing forgets a user while the first note is written: either all of it stays, or nothing.
 func TestAForgottenUserLeavesNothing(t *testing.T) {
 	t.Parallel()
