@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -191,6 +192,34 @@ func TestASecondSessionCostsLikeTheFirst(t *testing.T) {
 	checkAccepted(t, vendor)
 	if t.Logf("the first session reads %d tokens, the second %d", first, second); first == 0 || float64(second) > 1.1*float64(first) {
 		t.Errorf("the first session reads %d tokens, the second %d", first, second)
+	}
+}
+
+// TestASessionIsPaidWithItsNotes compares the credits without which sessions of three users do not begin: one without a memory, one of whom
+// nothing is known, and one with notes.
+func TestASessionIsPaidWithItsNotes(t *testing.T) {
+	t.Parallel()
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(fakeScript))
+	r := h.Service()
+	for name, approval := range map[string]string{"at once": stoa.ApprovalNever, "with an approval": stoa.ApprovalAlways} {
+		asks := func(a *stoa.Agent) {
+			a.Tools = []stoa.AgentTool{{Type: stoa.ToolDrive, Name: stoa.MemoryWrite, Approval: approval}}
+		}
+		need := func(user string) int {
+			return sort.Search(int(stoa.Credit), func(credits int) bool {
+				h.Account = storetest.Account(t, h.Store, stoa.Credits(credits))
+				a := h.Agent(remembers, asks)
+				note(h, a, "ada", "diet", "Ada eats no nuts.")
+				err := r.CheckCredits(t.Context(), h.Caller(), session.StartRequest{AgentID: a.ID, Message: "hello", ExternalUserID: user})
+				if err != nil && stoa.CodeOf(err) != stoa.CodeQuota {
+					t.Fatal(err)
+				}
+				return err == nil
+			})
+		}
+		if nobody, unknown, known := need(""), need("grace"), need("ada"); nobody == 0 || unknown <= nobody || known <= unknown {
+			t.Errorf("%s: %d credits for nobody, %d for an unknown user, %d for one with notes", name, nobody, unknown, known)
+		}
 	}
 }
 
