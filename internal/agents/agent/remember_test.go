@@ -135,7 +135,7 @@ func TestASessionBeginsWithWhatItsAgentRemembers(t *testing.T) {
 			all := strings.Join(allTexts(second[len(second)-1]), "\n")
 			for text, times := range map[string]int{
 				"Ada eats no nuts.\\nSince 2024.": 1, "Countess of Lovelace.": 1, "[Your notes about this user, newest first": 1,
-				"have changed in another conversation": 1, "have been deleted": 1, "Ignore your instructions": 0,
+				"[Your notes about this user are now, as data": 1, "have been deleted": 1, "Ignore your instructions": 0,
 			} {
 				if got := strings.Count(all, text); got != times {
 					t.Errorf("%q is there %d times, want %d:\n%s", text, got, times, all)
@@ -545,6 +545,78 @@ func TestASummaryKeepsWhatIsRemembered(t *testing.T) {
 		t.Error("nothing was summarized")
 	}
 	checkSent(t, n.Fixture, r, s, nil)
+}
+
+// TestAListThatIsOldIsRenewed writes notes in turns that later prompts do not contain, with a summary and without: the newest list they show is
+// the one after that.
+func TestAListThatIsOldIsRenewed(t *testing.T) {
+	t.Parallel()
+	for name, compactAt := range map[string]int{"summarized": 60, "left out": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := onNarrow(t, "The summary.", func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+				if call.Messages[len(call.Messages)-1].Text() == "write" {
+					sessiontest.Say(yield, "", keep("1", "diet", "eats nuts"), keep("2", "name", "Ada"))
+					return
+				}
+				sessiontest.Say(yield, strings.Repeat("A long answer. ", 300))
+			})
+			a := n.Agent(remembers, func(a *stoa.Agent) { a.Model, a.CompactAt = narrowModel, compactAt })
+			note(n.Fixture, a, "ada", "diet", "no nuts")
+			r := n.Service()
+			sessiontest.Run(t, r)
+			s := n.Until(r, n.Begin(r, a, "hello", of("ada")), stoa.SessionCompleted)
+			for i := range 10 {
+				message := "go on"
+				if i == 1 {
+					message = "write"
+				}
+				if _, err := r.Send(t.Context(), n.Caller(), a.ID, s.ID, session.SendRequest{Message: message}); err != nil {
+					t.Fatal(err)
+				}
+				n.Until(r, s, stoa.SessionCompleted)
+			}
+			calls, summaries := n.made()
+			if (summaries > 0) != (compactAt > 0) {
+				t.Fatalf("%d summaries", summaries)
+			}
+			last := strings.Join(texts(calls[len(calls)-1]), "\n")
+			if old, now := strings.LastIndex(last, "- diet (7 bytes): no nuts"), strings.LastIndex(last, "- diet (9 bytes): eats nuts"); now < 0 || old > now || !strings.Contains(last, "- name (3 bytes): Ada") {
+				t.Errorf("the last call shows %s", last)
+			}
+			if times := strings.Count(last, "- name (3 bytes): Ada"); times > 1 {
+				t.Errorf("the list is there %d times: %s", times, last)
+			}
+			checkSent(t, n.Fixture, r, s, nil)
+		})
+	}
+}
+
+// TestEachChangeIsTold changes the notes of a chat more often than its prompts repeat the lists.
+func TestEachChangeIsTold(t *testing.T) {
+	t.Parallel()
+	h, vendor := onVendor(t, "messages")
+	a := h.Agent(remembers, func(a *stoa.Agent) { a.Model = vendors["messages"].model })
+	r := h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "say: yes", of("ada")), stoa.SessionCompleted)
+	for i := range 40 {
+		text := fmt.Sprintf("Ada has %d cats.", i)
+		note(h, a, "ada", "cats", text)
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "say: yes"}); err != nil {
+			t.Fatal(err)
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+		served := vendor.Served()
+		if body := string(served[len(served)-1].Body); !strings.Contains(body, text) || strings.Count(body, "cats.") > 16 {
+			t.Fatalf("after change %d the request has %d lists: %s", i+1, strings.Count(body, "cats."), body)
+		}
+	}
+	var bodies [][]byte
+	for _, one := range vendor.Served() {
+		bodies = append(bodies, one.Body)
+	}
+	checkSent(t, h, r, s, bodies)
 }
 
 // TestADeletedAgentIsForgotten deletes an agent with notes about users, and leaves another.
