@@ -167,6 +167,22 @@ func TestVisitorsAreRememberedIfTheirPageNamesThem(t *testing.T) {
 	}
 }
 
+// TestAChatHasOneUser shows a chat without a user, which has not begun, to one user and then to another.
+func TestAChatHasOneUser(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Server: unlimited})
+	a := newAuthor(t, h, h.Client(t), object{"memory": "user"})
+	chat := newVisit(t, a, object{}).embed.ChatSessionID
+	embed := func(user string) object {
+		return object{"allowedOrigins": []string{site}, "chatSessionId": chat, "externalUserId": user}
+	}
+	a.Want(201, "POST", a.agent+"/embed-sessions", embed("ada"))
+	a.Want(201, "POST", a.agent+"/embed-sessions", embed("ada"))
+	if e := a.WantError(stoa.CodeInvalidValue, "POST", a.agent+"/embed-sessions", embed("grace")); e.Param == nil || *e.Param != "chatSessionId" {
+		t.Errorf("%+v", e)
+	}
+}
+
 // TestAConversationKeepsItsUser continues a session of the model agent/NAME for another user, which must not read what is remembered.
 func TestAConversationKeepsItsUser(t *testing.T) {
 	t.Parallel()
