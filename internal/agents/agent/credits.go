@@ -48,8 +48,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: access,
 		message: stoa.TextMessage(stoa.RoleUser, req.Message), external: external, withheld: notOffered, settings: agent.CallSettings(),
 	}
-	begun := stoa.Session{AccountID: c.Account.ID, AgentID: agent.ID, ExternalUserID: req.ExternalUserID, Trigger: stoa.Trigger{Type: cmp.Or(req.Trigger.Type, "api")}}
-	if of, ok := begun.MemoryOwner(); ok && p.settings.Memory == stoa.MemoryUser {
+	if of, ok := req.MemoryOwner(agent); ok {
 		if p.owner = &of; p.canKeep() {
 			p.external = append(p.external, guarded(agent.Tools, memoryWriteTool)...)
 		}

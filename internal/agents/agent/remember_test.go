@@ -509,6 +509,12 @@ func TestNotesWaitForTheirApproval(t *testing.T) {
 	if len(s.Withheld) != 1 || s.Withheld[0] != (stoa.Withheld{Tool: "memory_write", Reason: stoa.WithheldOnce}) || !results[0].IsError || len(notesOf(h, a, "ada")) != 0 {
 		t.Errorf("withheld are %+v, and the model received %+v", s.Withheld, results)
 	}
+	s = h.Until(r, h.Begin(r, a, "go", of("ada"), func(req *session.StartRequest) {
+		req.Mode, req.Trigger = stoa.ModeOnce, stoa.Trigger{Type: stoa.TriggerHook, ID: "x"}
+	}), stoa.SessionCompleted)
+	if len(s.Withheld) != 0 {
+		t.Errorf("from a session without a memory %+v are withheld", s.Withheld)
+	}
 }
 
 // TestASummaryKeepsWhatIsRemembered summarizes a session: the list of notes stays in its requests.

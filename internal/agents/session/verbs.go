@@ -67,7 +67,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		return stoa.Session{}, stoa.Errorf(stoa.CodeInvalidMode, "The mode must be %q or %q.", stoa.ModeChat, stoa.ModeOnce).At("mode")
 	}
 	if req.Trigger.Type == "" {
-		req.Trigger.Type = "api"
+		req.Trigger.Type = triggerAPI
 	}
 	if err := s.checkQueue(ctx, tx, c.Account.ID, req.Line); err != nil {
 		return stoa.Session{}, err
